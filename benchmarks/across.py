@@ -24,12 +24,12 @@ import pandas as pd
 from intervals import DESIGNS, REDRAWN_EVERY, Records, Truth, records, scores, truth
 from laef import machine
 
-from ecgbench.cells import Cell, Fit, Scoring
+from ecgbench.core.cells import Cell, Fit, Scoring
+from ecgbench.core.seeds import rng
 from ecgbench.ecg.draw import Count
 from ecgbench.results.joint import Entry, Joint, joined
 from ecgbench.results.predicted import Predicted
 from ecgbench.results.score import Scored, prediction_table
-from ecgbench.seeds import rng
 from ecgbench.stats.best import upper_bounds
 
 SHOWN = ("independent", "labels alike, own", "near 1", "skew right", "clusters")

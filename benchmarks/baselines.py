@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from ecgbench import models
-from ecgbench.inference.network import Network, build
+from ecgbench.evaluate.network import Network, build
 
 PLAIN = Path(__file__).with_name("plain")
 TURNS = 9

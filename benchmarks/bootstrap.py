@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import roc_auc_score
 
-from ecgbench.seeds import rng
+from ecgbench.core.seeds import rng
 from ecgbench.stats.auroc import placements, wins
 from ecgbench.stats.bootstrap import (
     label_replicates,

@@ -25,8 +25,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from ecgbench.data.prepare import Prepared
 from ecgbench.ecg.leads import LEADS, LIMB, LeadSubset
-from ecgbench.prepared.prepare import Prepared
 from ecgbench.stats.auroc import auroc
 
 COLUMN = "brugada_any:confirmed or other"

@@ -22,8 +22,7 @@ from pathlib import Path
 import torch
 from laef import machine
 
-from ecgbench.benchmark.reporter import Reporter
-from ecgbench.cells import Folders
+from ecgbench.core.cells import Folders
 from ecgbench.errors import BadSetting
 from ecgbench.pretraining import descriptors, dynamics
 from ecgbench.pretraining.alarm import ALIKE, look
@@ -37,6 +36,7 @@ from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.pretrain import Data
 from ecgbench.pretraining.recipe import get
 from ecgbench.pretraining.stage import Execution, Stage, run
+from ecgbench.study.reporter import Reporter
 
 EVERY, SHOWN, RATE = 25, 48, 1e-3
 

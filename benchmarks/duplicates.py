@@ -19,9 +19,9 @@ from genuine import arguments, copy_of
 from laef import machine
 from scipy.signal import butter, resample_poly, sosfilt
 
+from ecgbench.data.duplicates import BYTES, CONFIRMED, Table, candidates, confirmed
+from ecgbench.data.prepare import Prepared
 from ecgbench.ecg.fingerprint import LENGTH, Fingerprint, agreement, fingerprint
-from ecgbench.prepared.duplicates import BYTES, CONFIRMED, Table, candidates, confirmed
-from ecgbench.prepared.prepare import Prepared
 
 ENOUGH = 0.98
 LARGE, NEAR = 100_000, 5

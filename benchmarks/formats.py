@@ -24,8 +24,8 @@ import wfdb
 from laef import machine
 
 from ecgbench import datasets
+from ecgbench.data.prepare import prepare
 from ecgbench.ecg.leads import LEADS
-from ecgbench.prepared.prepare import prepare
 
 SAMPLES, TARGET = 5_000, 2.0
 FILES = 10

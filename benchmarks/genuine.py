@@ -5,8 +5,8 @@ import os
 import sys
 from pathlib import Path
 
+from ecgbench.data.prepare import Prepared, prepare
 from ecgbench.errors import MissingData
-from ecgbench.prepared.prepare import Prepared, prepare
 
 
 def arguments(description: str | None) -> argparse.ArgumentParser:

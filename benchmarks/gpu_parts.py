@@ -21,12 +21,12 @@ from laef import PAPER, PEAK, example, gflop
 from torch import Tensor, nn
 
 from ecgbench import models
-from ecgbench.adapt import Policy
-from ecgbench.inference import batched, rows
-from ecgbench.inference.encode import Encoder
-from ecgbench.inference.network import build
+from ecgbench.adapters.hide import Policy
+from ecgbench.core.prefetch import prefetched
+from ecgbench.evaluate import batched, rows
+from ecgbench.evaluate.encode import Encoder
+from ecgbench.evaluate.network import build
 from ecgbench.models import laef
-from ecgbench.prefetch import prefetched
 from ecgbench.pretraining import masking
 from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.profiling import clock

@@ -29,13 +29,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from ecgbench.cells import Cell, Fit
+from ecgbench.core.cells import Cell, Fit
+from ecgbench.core.seeds import rng
+from ecgbench.datasets.indexing.folds import stratified
 from ecgbench.ecg.draw import Count
-from ecgbench.indexing.folds import stratified
 from ecgbench.results.evidence import evidence
 from ecgbench.results.predicted import Predicted
 from ecgbench.results.score import Scored, prediction_table, score_table
-from ecgbench.seeds import rng
 from ecgbench.stats.auroc import auroc, placements, wins
 from ecgbench.stats.bootstrap import (
     label_replicates,

@@ -26,12 +26,12 @@ def write(folder: Path, count: int, records: int) -> int:
     """A run of about `count` cells in `folder`; returns how many."""
     import numpy as np
 
-    from ecgbench.cells import Cell, Fit, Plan, key
+    from ecgbench.core.cells import Cell, Fit, Plan, key
+    from ecgbench.core.files import as_json, as_parquet
     from ecgbench.ecg.draw import parse_leads, settings
-    from ecgbench.files import as_json, as_parquet
-    from ecgbench.results.folders import DONE, sha256_of
     from ecgbench.results.score import prediction_table, score_table, with_wins
-    from ecgbench.results.store import Store
+    from ecgbench.study.folders import DONE, sha256_of
+    from ecgbench.study.store import Store
 
     drawn = list(settings(parse_leads(LEADS), SEEDS))
     fits = [

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 
-from ecgbench.seeds import rng
+from ecgbench.core.seeds import rng
 from ecgbench.stats.bootstrap import patient_weights, percentile_interval
 from ecgbench.stats.calibration import intercept, slope
 from ecgbench.stats.clustered import Floats, Patients

@@ -62,21 +62,21 @@ def main() -> None:
         print("skipped: name the folder that holds ptbxl/ with --data DIR or ECGBENCH_DATA")
         return
     started = time.perf_counter()
-    from ecgbench.cells import Folders, Request, Training
+    from ecgbench.core.cells import Folders, Request, Training
+    from ecgbench.data.prepare import prepare
     from ecgbench.ecg.draw import parse_leads
-    from ecgbench.prepared.prepare import prepare
 
     preparing = time.perf_counter()
     prepared = Path(options.prepared) if options.prepared else None
     prepare("ptbxl", Path(options.data), prepared)
     preparing = time.perf_counter() - preparing
-    from ecgbench.benchmark import plan as planning
-    from ecgbench.benchmark.engine import Setup, ask
-    from ecgbench.benchmark.engines import inline
-    from ecgbench.benchmark.job import Look
-    from ecgbench.benchmark.progress import EventDisplay, Lines
-    from ecgbench.benchmark.run import Run
-    from ecgbench.inference import network
+    from ecgbench.evaluate import network
+    from ecgbench.study import plan as planning
+    from ecgbench.study.engine import Setup, ask
+    from ecgbench.study.engines import inline
+    from ecgbench.study.job import Look
+    from ecgbench.study.progress import EventDisplay, Lines
+    from ecgbench.study.run import Run
 
     clock, hashing, build = Clock(), Clock(), network.build
     for name in ("sha256", "blake2b", "file_digest"):

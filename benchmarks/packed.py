@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Task
+from ecgbench.core.cards import DatasetCard, Task
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
 
@@ -43,7 +43,7 @@ CARD = DatasetCard(
 
 def pack(folder: Path, data: Path | None) -> str:
     """Write the file; one line that says what is in it."""
-    from ecgbench.prepared.source import Source, rows
+    from ecgbench.data.source import Source, rows
 
     source = Source.of("ptbxl", data)
     table = source.index.groupby("split", sort=False).head(RECORDS // 3).reset_index(drop=True)

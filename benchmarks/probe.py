@@ -20,8 +20,8 @@ from laef import machine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from ecgbench.evaluate.probe import PENALTIES
 from ecgbench.stats import logistic
-from ecgbench.training.probe import PENALTIES
 
 PARTS = {
     "times": "products: rows x directions",

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from laef import machine
 
-from ecgbench.adapt import NATIVE, Policy
+from ecgbench.adapters.hide import NATIVE, Policy
 from ecgbench.ecg.draw import Count, Fixed, bits
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
-from ecgbench.inference.encode import Encoder
+from ecgbench.evaluate.encode import Encoder
 from ecgbench.models import laef
 
 TARGET, SECONDS = 1.5, 10

@@ -88,13 +88,13 @@ def listed(count: int) -> pd.DataFrame:
 
 def build(data: Path, count: int, files: bool) -> None:
     """The list, perhaps its files, and a finished copy as `prepare` leaves it."""
+    from ecgbench.core.files import as_npy, as_parquet
+    from ecgbench.data import meta
+    from ecgbench.data.checked import FOUND
+    from ecgbench.data.encoded import digest, sha256
+    from ecgbench.data.source import LAYOUT, Source, where
+    from ecgbench.data.store import LEFT_OUT
     from ecgbench.ecg.leads import ALL
-    from ecgbench.files import as_npy, as_parquet
-    from ecgbench.prepared import meta
-    from ecgbench.prepared.checked import FOUND
-    from ecgbench.prepared.encoded import digest, sha256
-    from ecgbench.prepared.source import LAYOUT, Source, where
-    from ecgbench.prepared.store import LEFT_OUT
 
     root = data / "mimic-iv-ecg"
     root.mkdir(parents=True)

@@ -22,8 +22,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
+from ecgbench.core.seeds import rng
 from ecgbench.results.subgroups import LEAST
-from ecgbench.seeds import rng
 from ecgbench.stats.auroc import placements, wins
 from ecgbench.stats.components import Components
 from ecgbench.stats.subgroups import gap, usable

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from ecgbench import published
-from ecgbench.files import put
+from ecgbench.core.files import put
+from ecgbench.core.seeds import rng
 from ecgbench.reports import csv_text
-from ecgbench.seeds import rng
 from ecgbench.stats.places import ranks
 
 HERE = Path(__file__).parent
@@ -121,7 +121,7 @@ def measure(run: Path, window: Path | None) -> list[dict[str, Any]]:
     """Rows of docs/differences.csv."""
     from ecgbench import read
     from ecgbench.results.scorer import Scorer
-    from ecgbench.results.store import Store
+    from ecgbench.study.store import Store
 
     study = read(run)
     scoring = Store(run).existing_plan().scoring

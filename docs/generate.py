@@ -16,10 +16,11 @@ from types import ModuleType
 
 import differences  # beside this script
 
-from ecgbench import adapters, corpora, datasets, metrics, models, reports, suites
-from ecgbench.cards import InputContract, ModelCard
+from ecgbench import adapters, datasets, metrics, models, reports, suites
+from ecgbench.core.cards import InputContract, ModelCard
+from ecgbench.core.registry import Room
+from ecgbench.data import contamination as corpora
 from ecgbench.ecg.leads import LEADS
-from ecgbench.room import Room
 
 PAGE = Path(__file__).with_name("lists.md")
 

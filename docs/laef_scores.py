@@ -14,12 +14,12 @@ from pathlib import Path
 import pandas as pd
 
 import ecgbench
-from ecgbench.cells import OFFICIAL
+from ecgbench.core.cells import OFFICIAL
 from ecgbench.errors import MissingData
 from ecgbench.results.scorer import Scorer
-from ecgbench.results.store import Store
 from ecgbench.results.study import Study
 from ecgbench.stats.paired import Difference, holm
+from ecgbench.study.store import Store
 
 OURS = ("laef", "native")
 """Model and policy."""

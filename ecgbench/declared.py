@@ -20,9 +20,9 @@ import platformdirs
 
 import ecgbench
 from ecgbench import processes
+from ecgbench.core.registry import Room
+from ecgbench.core.sealed import seal, unsealed
 from ecgbench.errors import BadSetting, EcgbenchError, WriteError
-from ecgbench.room import Room
-from ecgbench.sealed import seal, unsealed
 
 SECONDS = 60.0
 """That an import may take."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from ecgbench.text import shortened
+from ecgbench.core.text import shortened
 
 GRACE = 5
 """Seconds that a child may outlive the patience of its parent, before its own alarm ends it."""

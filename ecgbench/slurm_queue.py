@@ -5,8 +5,8 @@ import subprocess
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ecgbench.core.text import shortened
 from ecgbench.errors import BadSetting
-from ecgbench.text import shortened
 
 PATIENCE = 120.0
 """Seconds that a command of Slurm may take: a controller of a large cluster is slow at times."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from ecgbench import claims
-from ecgbench.text import duration
+from ecgbench.core.text import duration
 
 LEAST = 120.0
 """Seconds without progress that a command has in any case: a slow disk may take some."""

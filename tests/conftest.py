@@ -205,7 +205,7 @@ def here() -> Callable[..., "subprocess.CompletedProcess[str]"]:
     its own would not change; plug-ins are found anew. Prepared copies and weights lie in `cwd`.
     """
     from ecgbench import adapters, cli, datasets, metrics, models, reports, suites
-    from ecgbench.benchmark import engines
+    from ecgbench.study import engines
 
     rooms = (adapters, datasets, engines, metrics, models, reports, suites)
 

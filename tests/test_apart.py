@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from ecgbench import forks, metrics
+from ecgbench.core.source_hash import PluginFiles
 from ecgbench.errors import BadSetting
 from ecgbench.metrics import auroc
-from ecgbench.plugin_files import PluginFiles
 from ecgbench.stats import bootstrap
 from tests.test_processes import running
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from ecgbench import claims, owners
+from ecgbench.core.files import locked, making, move, put, sweep
 from ecgbench.errors import BadSetting, WriteError
-from ecgbench.files import locked, making, move, put, sweep
 
 pytestmark = pytest.mark.durable
 

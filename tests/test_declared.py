@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ecgbench import datasets, declared, processes
-from ecgbench.benchmark import plan
 from ecgbench.errors import BadSetting
+from ecgbench.study import plan
 
 TOY = Path(__file__).parent / "plugins" / "toy_csv.py"
 Install = Callable[..., None]

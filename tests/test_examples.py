@@ -12,17 +12,17 @@ import pytest
 import torch
 
 from ecgbench import models
-from ecgbench.adapt import NATIVE, Policy
-from ecgbench.conformance.models import check
+from ecgbench.adapters.hide import NATIVE, Policy
+from ecgbench.check.models import check
+from ecgbench.core.seeds import rng
+from ecgbench.data.source import rows
 from ecgbench.datasets import demo
 from ecgbench.ecg.leads import ALL, LeadSubset
 from ecgbench.ecg.preprocess import view
 from ecgbench.ecg.synthetic.conditions import heart
 from ecgbench.ecg.synthetic.dipole import Breathing, beats
 from ecgbench.errors import BadSetting
-from ecgbench.inference.encode import Encoder
-from ecgbench.prepared.source import rows
-from ecgbench.seeds import rng
+from ecgbench.evaluate.encode import Encoder
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 MEDIAN = next(path for path in EXAMPLES if path.stem == "median_beat")

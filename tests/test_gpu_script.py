@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ecgbench import datasets
-from ecgbench.prepared.prepare import prepare
+from ecgbench.data.prepare import prepare
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "gpu.py"
 PARTS = "machine,laef,steps,evaluation,run,baselines,determinism,finetune,torchrun,pretrain"

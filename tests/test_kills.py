@@ -21,11 +21,11 @@ from pathlib import Path
 
 import pytest
 
-from ecgbench.benchmark import plan as planning
-from ecgbench.cells import Plan, Request
-from ecgbench.results.store import Store
-from ecgbench.results.store import cells_of as cells_of_run
+from ecgbench.core.cells import Plan, Request
 from ecgbench.results.study import read
+from ecgbench.study import plan as planning
+from ecgbench.study.store import Store
+from ecgbench.study.store import cells_of as cells_of_run
 
 pytestmark = [pytest.mark.long, pytest.mark.durable, pytest.mark.usefixtures("one_thread")]
 TINY = Path(__file__).parent / "tiny.py"

@@ -1,8 +1,8 @@
 """The numbers of this package stay what they are: features of its models and policies, what fits
 predict, and scores, against tests/data/numbers.json.
 
-Keys of results hold three integers of `ecgbench.cells` in place of this package's code. Where a
-number here moves, raise the right one and run `WRITE_NUMBERS=1 pytest tests/test_numbers.py`, which
+Keys of results hold three integers of `ecgbench.core.cells` in place of this package's code.
+Where a number here moves, raise the right one and run `WRITE_NUMBERS=1 pytest tests/test_numbers.py`, which
 writes the file anew, but nothing that moved without that.
 
 Numbers are compared to 1e-4 of the largest beside it: the last bits differ between processors.
@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecgbench import adapters, cells, models
-from ecgbench.adapt import Policy, TrainingSplit
+from ecgbench import adapters, models
+from ecgbench.adapters.hide import Policy, TrainingSplit
+from ecgbench.core import cells
 from ecgbench.datasets import demo
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import ALL, LeadSubset
-from ecgbench.inference import network
-from ecgbench.inference.encode import Encoder
+from ecgbench.evaluate import network
+from ecgbench.evaluate.encode import Encoder
 from ecgbench.results.study import read
 
 pytestmark = pytest.mark.long
@@ -93,7 +94,7 @@ def check(number: str, name: str, now: list[float]) -> None:
         FILE.write_text(json.dumps(stored, indent=1) + "\n")
         return
     assert near, (
-        f"{name} moved: raise {number} in ecgbench/cells.py, then see the head of this file"
+        f"{name} moved: raise {number} in ecgbench/core/cells.py, then see the head of this file"
     )
     assert not raised, f"{number} was raised: see the head of this file"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ecgbench import stalled
-from ecgbench.files import locked
+from ecgbench.core.files import locked
 
 SECONDS = 0.6
 
@@ -69,7 +69,7 @@ def test_what_works_or_waits_for_another_command_is_left_alone(tmp_path: Path) -
     def wait(came: threading.Event) -> None:
         """Another command holds a lock."""
         code = (
-            "import sys, time; from pathlib import Path; from ecgbench.files import locked\n"
+            "import sys, time; from pathlib import Path; from ecgbench.core.files import locked\n"
             f"with locked(Path(sys.argv[1])):\n    print(flush=True); time.sleep({enough})"
         )
         command = [sys.executable, "-c", code, str(tmp_path)]

@@ -19,21 +19,21 @@ from typing import Any
 import pytest
 
 from ecgbench import adapters, models
-from ecgbench.cards import Filter, InputContract
 from ecgbench.cli import main
+from ecgbench.core.cards import Filter, InputContract
+from ecgbench.core.files import put
+from ecgbench.core.seeds import rng
+from ecgbench.data.prepare import find, held, prepare
+from ecgbench.data.verify import verify
+from ecgbench.data.views import View
 from ecgbench.datasets import ptbxl
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadSetting, WriteError
-from ecgbench.files import put
-from ecgbench.prepared.prepare import find, held, prepare
-from ecgbench.prepared.verify import verify
-from ecgbench.prepared.views import View
-from ecgbench.results.folders import DONE, intact
-from ecgbench.results.store import Store
 from ecgbench.results.study import read
-from ecgbench.seeds import rng
+from ecgbench.study.folders import DONE, intact
+from ecgbench.study.store import Store
 
 FAULTS = runpy.run_path(str(Path(__file__).with_name("faults.py")))
 Faults, failing, KINDS, TOLD = (FAULTS[name] for name in ("Faults", "failing", "KINDS", "TOLD"))

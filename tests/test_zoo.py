@@ -14,19 +14,19 @@ import pytest
 import torch
 from torch import nn
 
-from ecgbench.adapt import Policy
-from ecgbench.benchmark.engine import Setup
-from ecgbench.benchmark.engines import isolated
-from ecgbench.benchmark.job import Compute, Look
-from ecgbench.cards import InputContract
-from ecgbench.cells import Cell, Fit, Folders, Plan, Request
+from ecgbench.adapters.hide import Policy
 from ecgbench.cli import main
+from ecgbench.core.cards import InputContract
+from ecgbench.core.cells import Cell, Fit, Folders, Plan, Request
 from ecgbench.ecg.draw import settings
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import EcgbenchError
-from ecgbench.inference.encode import Encoder
+from ecgbench.evaluate.encode import Encoder
 from ecgbench.models import Features
 from ecgbench.results.study import read
+from ecgbench.study.engine import Setup
+from ecgbench.study.engines import isolated
+from ecgbench.study.job import Compute, Look
 
 pytestmark = pytest.mark.long
 TINY = Path(__file__).parent / "tiny.py"
@@ -245,7 +245,7 @@ def test_of_the_workers_that_wait_for_a_job_the_oldest_ends(
     assert not any(worker.alive for worker in made)
 
 
-PATCHING = """from ecgbench.benchmark import cell
+PATCHING = """from ecgbench.study import cell
 
 honest = cell.score_table
 cell.score_table = lambda names, table: honest(names, table).assign(value=1.0)

@@ -2,10 +2,10 @@
 
 from ecgbench.ablation.budget import Budget
 from ecgbench.ablation.make import Assembled
-from ecgbench.benchmark.plan import all_tasks
-from ecgbench.benchmark.progress import Display
-from ecgbench.cells import Folders
+from ecgbench.core.cells import Folders
 from ecgbench.pretraining.assemble import assemble
+from ecgbench.study.plan import all_tasks
+from ecgbench.study.progress import Display
 
 
 def assembled(budget: Budget, folders: Folders, progress: Display) -> Assembled:

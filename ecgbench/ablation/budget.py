@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from ecgbench.ablation.studies import Cell, Study
-from ecgbench.cells import key
+from ecgbench.core.cells import key
 from ecgbench.errors import BadSetting
 from ecgbench.pretraining.recipe import Recipe
 

@@ -25,15 +25,16 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench import files
 from ecgbench.ablation import probes
 from ecgbench.ablation.budget import SWEPT, Budget, Training, training
 from ecgbench.ablation.studies import FROZEN, Cell, Probe, Study
 from ecgbench.ablation.trained import Trainings
-from ecgbench.cells import key
+from ecgbench.core import files
+from ecgbench.core.cells import key
+from ecgbench.core.files import as_json, as_npy, as_parquet, put
+from ecgbench.core.sealed import proved, seal, unsealed
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting
-from ecgbench.files import as_json, as_npy, as_parquet, put
 from ecgbench.pretraining import descriptors
 from ecgbench.pretraining.labels import RECORDS as BATCH
 from ecgbench.pretraining.output import read
@@ -49,7 +50,6 @@ from ecgbench.results.ablation import (
     records_digest,
     work_of,
 )
-from ecgbench.sealed import proved, seal, unsealed
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

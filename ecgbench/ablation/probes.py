@@ -13,7 +13,9 @@ from torch import Tensor, nn
 
 from ecgbench.ablation.studies import FROZEN, READINGS, Probe
 from ecgbench.ecg.leads import LEADS
-from ecgbench.inference.predict import probabilities
+from ecgbench.evaluate import heads
+from ecgbench.evaluate.loop import steps, train
+from ecgbench.evaluate.predict import probabilities
 from ecgbench.layers.encodings import LeadEncoding
 from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretraining.kept_encoders import (
@@ -28,8 +30,6 @@ from ecgbench.pretraining.kept_encoders import (
     scored,
 )
 from ecgbench.stats.auroc import macro_auroc
-from ecgbench.training import heads
-from ecgbench.training.loop import steps, train
 
 ABSENT = -1.0
 """Of a lead that is not there, to a network that is always given twelve: what min-max scaling makes

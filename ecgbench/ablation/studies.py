@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
+from ecgbench.core.registry import plain
 from ecgbench.errors import UnknownName
 from ecgbench.results.lead_sampling import EQUAL
-from ecgbench.room import plain
 
 Probe = Literal["frozen", "lead", "readings"]
 """What a probe trains: a linear head alone, or with it the vectors of the leads. readings:

@@ -10,10 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ecgbench import provenance
 from ecgbench.ablation.budget import Budget, Training
 from ecgbench.ablation.studies import Study
-from ecgbench.cells import key
+from ecgbench.core import provenance
+from ecgbench.core.cells import key
+from ecgbench.core.sealed import seal, unsealed
+from ecgbench.core.seeds import seed_of
 from ecgbench.errors import BadWeights
 from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretraining import checkpoint, codebook, descriptors
@@ -27,8 +29,6 @@ from ecgbench.pretraining.stage import Execution
 from ecgbench.pretraining.stage import run as train
 from ecgbench.profiling.flop import FlopCounter
 from ecgbench.results.ablation import TRAINING, is_of
-from ecgbench.sealed import seal, unsealed
-from ecgbench.seeds import seed_of
 
 NETWORKS = "encoders.json"
 """Of a training: step -> digests of the network that was kept, as it was in memory."""

@@ -2,7 +2,7 @@
 `measured`.
 """
 
-from ecgbench.room import Room
+from ecgbench.core.registry import Room
 
-ROOM = Room("ecgbench.adapters", "adapter", ("fill",))
+ROOM = Room("ecgbench.adapters", "adapter", ("fill",), besides=frozenset({"hide"}))
 names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve

@@ -7,7 +7,7 @@ kind measured: 0 mV.
 
 import numpy as np
 
-from ecgbench.adapt import State
+from ecgbench.adapters.hide import State
 from ecgbench.ecg.leads import ANGLE, LEADS, LIMB
 
 

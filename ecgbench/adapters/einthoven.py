@@ -4,7 +4,7 @@ Goldberger 1942).
 
 import numpy as np
 
-from ecgbench.adapt import State
+from ecgbench.adapters.hide import State
 from ecgbench.ecg.leads import LIMB, derive_limb
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ecgbench.adapt import State
+from ecgbench.adapters.hide import State
 
 
 def fit(signals: Iterable[np.ndarray], leads: tuple[str, ...]) -> State:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ecgbench.adapt import State
+from ecgbench.adapters.hide import State
 from ecgbench.errors import BadSetting
 
 PENALTY = 1e-5

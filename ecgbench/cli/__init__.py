@@ -24,8 +24,8 @@ from ecgbench.cli import (
     status,
     worker,
 )
+from ecgbench.core.text import line
 from ecgbench.errors import INTERRUPTED, EcgbenchError, Lacking
-from ecgbench.text import line
 
 app = typer.Typer(
     name="ecgbench",

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ecgbench.cells import Folders
 from ecgbench.cli.options import (
     DATA,
     DEVICE,
@@ -18,8 +17,9 @@ from ecgbench.cli.options import (
     words,
 )
 from ecgbench.cli.steps import shown
+from ecgbench.core.cells import Folders
+from ecgbench.core.registry import folder_name
 from ecgbench.errors import BadSetting
-from ecgbench.room import folder_name
 
 if TYPE_CHECKING:
     from ecgbench.ablation.budget import Budget
@@ -134,9 +134,9 @@ def _rates(text: str) -> tuple[float, ...]:
 def _foretell(
     study: "Study", budget: "Budget", cells: "list[Cell]", folders: Folders, device: str
 ) -> None:
-    from ecgbench.benchmark.device import choose
-    from ecgbench.estimate import ablation
+    from ecgbench.evaluate.device import choose
     from ecgbench.profiling import rough
+    from ecgbench.study.estimate import ablation
 
     device = choose(device)
     if slow := rough.warning(device, [budget.recipe.stages[0].precision]):
@@ -151,12 +151,12 @@ def _make(
     from ecgbench import reports
     from ecgbench.ablation import make
     from ecgbench.ablation.assemble import assembled
-    from ecgbench.benchmark.device import choose
-    from ecgbench.benchmark.lacking import writable
-    from ecgbench.benchmark.progress import Display, display
+    from ecgbench.evaluate.device import choose
     from ecgbench.pretraining.pretrain import Session
     from ecgbench.profiling import rough
     from ecgbench.profiling.clock import about, ready
+    from ecgbench.study.lacking import writable
+    from ecgbench.study.progress import Display, display
 
     device = choose(device)
     writable(folders.out)

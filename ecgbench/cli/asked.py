@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 import typer
 
-from ecgbench.cells import Request
 from ecgbench.cli.options import integers, words
-from ecgbench.division import Division
+from ecgbench.core.cells import Request
+from ecgbench.data.division import Division
 from ecgbench.ecg.draw import parse_leads
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ def _changed(base: T, **given: Any) -> T:
 
 def _base(suite: str | None, tasks: tuple[str, ...] | None) -> Request:
     from ecgbench import suites
-    from ecgbench.benchmark import plan as planning
+    from ecgbench.study import plan as planning
 
     if suite is None and tasks is not None:
         return Request(models=("laef", "stmem"), tasks=(), leads=parse_leads("1,2,12"))

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from ecgbench.cli.options import DATA, JSON, PREPARED, add_commands, argument, option
-from ecgbench.text import printed_json
+from ecgbench.core.text import printed_json
 
 NAME = argument("A name, or the path of your own: ./mine.py")
 
@@ -29,14 +29,14 @@ def model(name: str = NAME, as_json: bool = JSON) -> None:
     The one that matters most: changing the hidden leads of a raw recording, in millivolts, leaves
     the features bit-identical.
     """
-    from ecgbench.conformance.models import check
+    from ecgbench.check.models import check
 
     _show(check(name), as_json)
 
 
 def adapter(name: str = NAME, as_json: bool = JSON) -> None:
     """Run the conformance properties on one policy for missing leads. Exit 1 when one is broken."""
-    from ecgbench.conformance.adapters import check
+    from ecgbench.check.adapters import check
 
     _show(check(name), as_json)
 
@@ -45,14 +45,14 @@ def dataset(
     name: str = NAME, data: Path = DATA, prepared: Path = PREPARED, as_json: bool = JSON
 ) -> None:
     """Run the conformance properties on one prepared dataset. Exit 1 when one is broken."""
-    from ecgbench.conformance.datasets import check
+    from ecgbench.check.datasets import check
 
     _show(check(name, data, prepared), as_json)
 
 
 def metric(name: str = NAME, as_json: bool = JSON) -> None:
     """Run the conformance properties on one metric. Exit 1 when one is broken."""
-    from ecgbench.conformance.metrics import check
+    from ecgbench.check.metrics import check
 
     _show(check(name), as_json)
 
@@ -78,7 +78,7 @@ def parity(
     Exit 0 only if every array was compared and lies within 1e-5 * max(1, max|pack|); 1 on a
     difference or an array that cannot be computed; 2 on bad arguments.
     """
-    from ecgbench.conformance import parity as parities
+    from ecgbench.check import parity as parities
 
     report = parities.check(name, pack, keys, seed_string)
     if as_json:

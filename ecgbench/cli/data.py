@@ -11,8 +11,8 @@ import typer
 from ecgbench.cli import own
 from ecgbench.cli.duplicates import duplicates
 from ecgbench.cli.options import DATA, JSON, PREPARED, add_commands, argument, flag, option
+from ecgbench.core.text import aligned, counted, line, printed_json, quoted, size
 from ecgbench.errors import BadSetting, UnknownName
-from ecgbench.text import aligned, counted, line, printed_json, quoted, size
 
 FIX = flag("The copy that `ecgbench data prepare --fix` made.", "--fix")
 DATASET = argument("Dataset: ptbxl, demo, or the path of your own: ./mine.py")
@@ -67,9 +67,9 @@ def fetch(
     Exit 0: all files are here; 2: they are not, and why.
     """
     from ecgbench import datasets
-    from ecgbench.benchmark.progress import display
-    from ecgbench.prepared.source import command, data_folder
-    from ecgbench.transport import datasets as transport
+    from ecgbench.data.fetch import datasets as transport
+    from ecgbench.data.source import command, data_folder
+    from ecgbench.study.progress import display
 
     name = _name(dataset)
     module = datasets.get(name)
@@ -153,10 +153,10 @@ def prepare(
     already is compared with the hashes that were written, and the files as published with their
     sizes and times.
     """
-    from ecgbench.benchmark.progress import counting, display
-    from ecgbench.prepared import disk, facts, prepare
-    from ecgbench.prepared.crossing import crossing
-    from ecgbench.prepared.source import where
+    from ecgbench.data import disk, facts, prepare
+    from ecgbench.data.crossing import crossing
+    from ecgbench.data.source import where
+    from ecgbench.study.progress import counting, display
 
     name = _name(dataset)
     if dry_run:
@@ -198,9 +198,9 @@ def verify(
     Nothing is changed: a run names and makes again what it finds to be wrong. Exit 1 on a
     difference; 2 where the copy itself is damaged, with the command that makes another one.
     """
-    from ecgbench.benchmark.progress import counting, display
-    from ecgbench.prepared import verify, views
-    from ecgbench.prepared.prepare import held
+    from ecgbench.data import verify, views
+    from ecgbench.data.prepare import held
+    from ecgbench.study.progress import counting, display
 
     name = _name(dataset)
     copy = held(name, data, prepared, fix, thorough=True)
@@ -232,9 +232,9 @@ def facts(
     labels each rule of counting would give, for Chapman which words of its workbook are no labels.
     """
     from ecgbench import datasets
-    from ecgbench.prepared import facts as told
-    from ecgbench.prepared.prepare import held
-    from ecgbench.prepared.source import root_of
+    from ecgbench.data import facts as told
+    from ecgbench.data.prepare import held
+    from ecgbench.data.source import root_of
 
     name = _name(dataset)
     module, copy = datasets.get(name), held(name, data, prepared, fix)
@@ -272,8 +272,8 @@ def ls(data: Path = DATA, prepared: Path = PREPARED, as_json: bool = JSON) -> No
     (NAME.damaged), and is not read.
     """
     from ecgbench.cli.lists import show
-    from ecgbench.prepared import disk
-    from ecgbench.prepared.source import where
+    from ecgbench.data import disk
+    from ecgbench.data.source import where
 
     home = where(prepared, data)
     found = disk.copies(home)
@@ -307,8 +307,8 @@ def prune(
     with an error; the same command packs them again and goes on. Nothing is removed while a
     pre-training packs there.
     """
-    from ecgbench.prepared import disk
-    from ecgbench.prepared.source import where
+    from ecgbench.data import disk
+    from ecgbench.data.source import where
 
     home, names = where(prepared, data), (_name(dataset),) if dataset else ()
     if yes:
@@ -329,8 +329,8 @@ def prune(
 
 def _name(dataset: str) -> str:
     from ecgbench import datasets
-    from ecgbench.benchmark.plan import all_tasks
-    from ecgbench.room import plain
+    from ecgbench.core.registry import plain
+    from ecgbench.study.plan import all_tasks
 
     for task, owner in all_tasks().owners.items():
         if plain(task) == plain(dataset) and plain(owner) != plain(dataset):

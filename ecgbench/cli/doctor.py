@@ -10,8 +10,8 @@ from typing import Any
 import typer
 
 from ecgbench.cli.options import DATA, PREPARED, add_commands, flag, option, words
+from ecgbench.core.text import counted, line, shortened, size
 from ecgbench.errors import BadSetting
-from ecgbench.text import counted, line, shortened, size
 
 WIDTH, MARGIN = 79, 11
 Report = dict[str, Any]
@@ -48,7 +48,7 @@ def doctor(
     is needed works, 1 when something is broken.
     """
     from ecgbench import models as room
-    from ecgbench.doctor.examine import examine
+    from ecgbench.check.examine import examine
 
     if not 1 <= timeout <= 3600:
         raise BadSetting(f"--timeout {timeout:g}: seconds, 1 to 3600; the default is 120")

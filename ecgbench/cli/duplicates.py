@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ecgbench.cli.options import DATA, JSON, PREPARED, argument, flag, option
+from ecgbench.core.text import counted, size
 from ecgbench.errors import BadSetting
-from ecgbench.text import counted, size
 
 if TYPE_CHECKING:
-    from ecgbench.prepared.duplicates import Pair
+    from ecgbench.data.duplicates import Pair
 
 SHOWN = 40
 """Rows of the table on a terminal; --csv and --json have all."""
@@ -47,9 +47,9 @@ def duplicates(
     Exit 0, whether there are any or not.
     """
     from ecgbench import datasets as room
-    from ecgbench.benchmark.progress import counting, display
-    from ecgbench.prepared import duplicates as search
-    from ecgbench.prepared.prepare import held
+    from ecgbench.data import duplicates as search
+    from ecgbench.data.prepare import held
+    from ecgbench.study.progress import counting, display
 
     names = list(dict.fromkeys(map(room.resolve, datasets)))
     copies = [held(name, data, prepared) for name in names]
@@ -96,7 +96,7 @@ def _row(pair: "Pair") -> tuple[Any, ...]:
 
 
 def _write(file: Path, pairs: Sequence["Pair"]) -> None:
-    from ecgbench.files import put
+    from ecgbench.core.files import put
 
     if file.is_dir():
         raise BadSetting(f"--csv {file} is a folder; name a file: --csv {file / 'pairs.csv'}")

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ecgbench import controls as declared
 from ecgbench import stalled
-from ecgbench.cells import Folders, Plan, Request
+from ecgbench.core.cells import Folders, Plan, Request
+from ecgbench.core.text import quoted, visible
 from ecgbench.errors import BadSetting
+from ecgbench.evaluate import ranks
 from ecgbench.results.aside import FOLDER as SET_ASIDE
-from ecgbench.text import quoted, visible
-from ecgbench.training import ranks
+from ecgbench.study import controls as declared
 
 if TYPE_CHECKING:
-    from ecgbench.benchmark.engine import Engine
-    from ecgbench.benchmark.job_record import Outcome
-    from ecgbench.benchmark.run import Detach
-    from ecgbench.estimate.study import Estimate, Measure
+    from ecgbench.study.engine import Engine
+    from ecgbench.study.estimate.study import Estimate, Measure
+    from ecgbench.study.job_record import Outcome
+    from ecgbench.study.run import Detach
 
 
 INLINE = "inline"
@@ -53,14 +53,14 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
     """Compute what is missing of a study, or print its time, and say what became of it; typer.Exit
     with code 1 where a cell failed.
     """
-    from ecgbench.benchmark import engines
-    from ecgbench.benchmark.controlled import Controls
-    from ecgbench.benchmark.device import choose, demand
-    from ecgbench.benchmark.engine import Setup
-    from ecgbench.benchmark.lacking import writable
-    from ecgbench.benchmark.progress import EventDisplay, display
-    from ecgbench.benchmark.run import Run
-    from ecgbench.benchmark.started import start
+    from ecgbench.evaluate.device import choose, demand
+    from ecgbench.study import engines
+    from ecgbench.study.controlled import Controls
+    from ecgbench.study.engine import Setup
+    from ecgbench.study.lacking import writable
+    from ecgbench.study.progress import EventDisplay, display
+    from ecgbench.study.run import Run
+    from ecgbench.study.started import start
 
     device, away = choose(execution.device), engines.get(execution.engine).CARD.other_machines
     if not away:
@@ -73,7 +73,7 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
     logs = folders.out.absolute() / "logs"
     with ranks.together(), _watched(execution, logs):
         if ranks.rank() != 0:
-            from ecgbench.benchmark.work import take_part
+            from ecgbench.study.work import take_part
 
             take_part()
             return
@@ -178,13 +178,13 @@ def _planned(
     """The plan. Prints its time first for a dry run and for a long fine-tuning; `device` is ""
     where nothing can be measured. away: models will run on other machines.
     """
-    from ecgbench.benchmark import dividing, lacking
-    from ecgbench.benchmark import plan as planning
-    from ecgbench.benchmark.engine import ask
-    from ecgbench.benchmark.job import Locate, Measure, plugins
-    from ecgbench.estimate import study
-    from ecgbench.provenance import command
-    from ecgbench.results.store import Store, free
+    from ecgbench.core.provenance import command
+    from ecgbench.study import dividing, lacking
+    from ecgbench.study import plan as planning
+    from ecgbench.study.engine import ask
+    from ecgbench.study.estimate import study
+    from ecgbench.study.job import Locate, Measure, plugins
+    from ecgbench.study.store import Store, free
 
     started = time.monotonic()
 
@@ -229,8 +229,8 @@ def _policies(
     engine: "Engine", contract: str, loaded: Mapping[str, str | None]
 ) -> dict[str, str | None]:
     """Of each model, whose weights are loaded where they are named."""
-    from ecgbench.benchmark.engine import ask_all
-    from ecgbench.benchmark.job import Look, plugins
+    from ecgbench.study.engine import ask_all
+    from ecgbench.study.job import Look, plugins
 
     looks = [
         Look(id=f"look {model}", model=model, weights=named, contract=contract, plugins=plugins())
@@ -244,10 +244,10 @@ def _told(
     whole: "Estimate", folders: Folders, named: tuple[str, ...], measure: "Measure"
 ) -> Iterator[str]:
     """What a dry run prints; `named`: the controls."""
-    from ecgbench.estimate import controls, study
-    from ecgbench.prepared.disk import free_bytes
-    from ecgbench.prepared.source import where
-    from ecgbench.results.store import Store
+    from ecgbench.data.disk import free_bytes
+    from ecgbench.data.source import where
+    from ecgbench.study.estimate import controls, study
+    from ecgbench.study.store import Store
 
     yield from study.table(whole, folders.out)
     home = where(folders.prepared, folders.data)

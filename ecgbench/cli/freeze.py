@@ -7,15 +7,15 @@ from typing import Any
 
 import typer
 
-from ecgbench import provenance
-from ecgbench.cells import Request
 from ecgbench.cli import frozen as frozen_study
 from ecgbench.cli import run
 from ecgbench.cli.options import DATA, PREPARED, add_commands, argument, flag, option
+from ecgbench.core import provenance
+from ecgbench.core.cells import Request
+from ecgbench.core.text import counted, quoted
 from ecgbench.errors import BadSetting, MissingData, UnknownName
-from ecgbench.results import ledger
-from ecgbench.results.frozen import Frozen, write
-from ecgbench.text import counted, quoted
+from ecgbench.study import ledger
+from ecgbench.study.frozen import Frozen, write
 
 EXAMPLE = """\
 # A plan for ecgbench: what is run, and which hypotheses are tested. Change it, then:
@@ -86,7 +86,7 @@ def freeze(
 
       ecgbench freeze plan.toml --out runs/limb
     """
-    from ecgbench.results.store import cells_of  # pandas: half a second
+    from ecgbench.study.store import cells_of  # pandas: half a second
 
     if example:
         typer.echo(EXAMPLE, nl=False)
@@ -115,9 +115,9 @@ def freeze(
 
 
 def _frozen(file: Path, data: Path | None, prepared: Path | None) -> Frozen:
-    from ecgbench.benchmark import plan as planning
-    from ecgbench.benchmark.hypotheses import hypotheses
-    from ecgbench.prepared.source import where
+    from ecgbench.data.source import where
+    from ecgbench.study import plan as planning
+    from ecgbench.study.hypotheses import hypotheses
 
     said = _said(file)
     words = _words(file, said.get("run"))

@@ -6,12 +6,12 @@ from typing import Any
 
 import typer
 
-from ecgbench.cells import Request
 from ecgbench.cli import asked as options
 from ecgbench.cli.options import words
+from ecgbench.core.cells import Request
+from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting, UnknownName
-from ecgbench.results import frozen
-from ecgbench.text import quoted
+from ecgbench.study import frozen
 
 PANELS = ("What", "Leads", "Training")
 """Panels of `ecgbench run --help` whose options say what is studied."""
@@ -57,7 +57,7 @@ def demand_same(context: typer.Context, checked: Request, out: Path) -> None:
     """BadSetting where a plan is frozen in `out` and a checked study has other settings than it:
     cells may be added, on the same terms.
     """
-    from ecgbench.benchmark import plan as planning
+    from ecgbench.study import plan as planning
 
     kept = frozen.read(out)
     if kept is None:

@@ -10,9 +10,9 @@ from typing import Any
 import typer
 
 from ecgbench.cli.options import DATA, JSON, PREPARED, add_commands, flag
+from ecgbench.core.registry import Room
+from ecgbench.core.text import aligned, line, printed_json
 from ecgbench.errors import EcgbenchError
-from ecgbench.room import Room
-from ecgbench.text import aligned, line, printed_json
 
 
 def add(app: typer.Typer) -> None:
@@ -77,7 +77,7 @@ def tasks(
 
 
 def _state(dataset: str, data: Path, prepared: Path) -> str:
-    from ecgbench.prepared.prepare import state
+    from ecgbench.data.prepare import state
 
     try:
         return state(dataset, data, prepared)
@@ -88,8 +88,9 @@ def _state(dataset: str, data: Path, prepared: Path) -> str:
 
 def _met() -> list[dict[str, Any]]:
     """For each task the models that have met its data, by how much of it."""
-    from ecgbench import corpora, models
     from ecgbench import datasets as room
+    from ecgbench import models
+    from ecgbench.data import contamination as corpora
 
     networks = [(n, c) for n, c in cards(models.ROOM) if c.parameters]
     rows = []
@@ -114,7 +115,7 @@ def _met() -> list[dict[str, Any]]:
 def adapters(as_json: bool = JSON) -> None:
     """Policies: how missing leads are filled."""
     from ecgbench import adapters as room
-    from ecgbench.adapt import NATIVE
+    from ecgbench.adapters.hide import NATIVE
 
     rows = [
         {"name": n, "summary": _summary(module), "learns": hasattr(module, "fit")}
@@ -128,7 +129,7 @@ def adapters(as_json: bool = JSON) -> None:
 def metrics(as_json: bool = JSON) -> None:
     """Metrics: how good predictions are, per label."""
     from ecgbench import metrics as room
-    from ecgbench.cards import facts
+    from ecgbench.core.cards import facts
 
     rows = [{"name": name, **facts(card)} for name, card in cards(room.ROOM)]
     rows = rows if as_json else [{**m, "range": "{:g} to {:g}".format(*m["range"])} for m in rows]
@@ -148,7 +149,7 @@ def reports(as_json: bool = JSON) -> None:
 
 def engines(as_json: bool = JSON) -> None:
     """Engines: where `ecgbench run --engine` has models run."""
-    from ecgbench.benchmark import engines as room
+    from ecgbench.study import engines as room
 
     rows = [{"name": n, "summary": module.CARD.summary} for n, module in _modules(room.ROOM)]
     show(rows, as_json, ("name", "summary"))

@@ -11,8 +11,8 @@ import typer
 
 from ecgbench.cli.lists import cards, show
 from ecgbench.cli.options import JSON, add_commands, argument, flag, option
+from ecgbench.core.text import size
 from ecgbench.errors import BadSetting, EcgbenchError
-from ecgbench.text import size
 
 MEGABYTE = 10**6
 
@@ -193,7 +193,7 @@ class _Progress:
     """Shows how the weights of one model are obtained."""
 
     def __init__(self, name: str) -> None:
-        from ecgbench.benchmark.progress import display
+        from ecgbench.study.progress import display
 
         self._name, self._display, self._stage, self._shown = name, display(), ExitStack(), 0
         self._advance: Callable[[int], None] | None = None

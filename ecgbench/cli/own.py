@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ecgbench.cells import EITHER, OFFICIAL, RANDOM, RELEASED, Folders, Request
 from ecgbench.cli import asked
 from ecgbench.cli.options import argument, flag, option, words
+from ecgbench.core.cells import EITHER, OFFICIAL, RANDOM, RELEASED, Folders, Request
+from ecgbench.core.registry import plain
+from ecgbench.core.text import visible
 from ecgbench.ecg.readers.said import Said
 from ecgbench.errors import BadSetting
-from ecgbench.room import plain
-from ecgbench.text import visible
 
 if TYPE_CHECKING:
-    from ecgbench.imported.earlier import Order
+    from ecgbench.data.own.earlier import Order
 
 PANEL = "Own recordings"
 _own = partial(option, rich_help_panel=PANEL)
@@ -107,7 +107,7 @@ def import_(
 
 def _order(given: Mapping[str, Any], folder: Path, name: str, to: Path, **more: bool) -> "Order":
     """given: option -> value, as both commands take them."""
-    from ecgbench.imported.earlier import Order
+    from ecgbench.data.own.earlier import Order
 
     signals = words(given["signals"]) or ()
     return Order(
@@ -139,8 +139,8 @@ def within(
 
     given: option -> value of `ecgbench run`; receives models and folds where none are typed.
     """
-    from ecgbench.imported.importing import same
-    from ecgbench.imported.records import FILE
+    from ecgbench.data.own.importing import same
+    from ecgbench.data.own.records import FILE
 
     tasks, out, prepared = words(given["tasks"]), given["out"], given["prepared"]
     typed, given["folds"] = given["folds"], None if given["folds"] == OFFICIAL else given["folds"]
@@ -194,7 +194,7 @@ def reported(out: Path, wanted: bool) -> Iterator[None]:
 
 def _divide(given: dict[str, Any], card: Path) -> None:
     """Cross-validation of few recordings, where no folds are typed."""
-    from ecgbench.imported.importing import usual_folds
+    from ecgbench.data.own.importing import usual_folds
 
     if folds := usual_folds(card):
         typer.echo(
@@ -211,9 +211,9 @@ def _find_weights(given: dict[str, Any]) -> str:
     are taken, and the line says which.
     """
     from ecgbench import models
-    from ecgbench.benchmark import lacking
-    from ecgbench.benchmark.carry_out import locate
-    from ecgbench.benchmark.plan import ALL, weights_of
+    from ecgbench.study import lacking
+    from ecgbench.study.carry_out import locate
+    from ecgbench.study.plan import ALL, weights_of
 
     text, named = given["weights"] or RELEASED, words(given["models"])
     if given["suite"] or (named is None and "=" in text):
@@ -240,9 +240,9 @@ def _find_weights(given: dict[str, Any]) -> str:
 
 def _bring(order: "Order", err: bool = False) -> None:
     """Import, and say what was found: on standard error where the command goes on."""
-    from ecgbench.benchmark.progress import counting, display
-    from ecgbench.imported import told
-    from ecgbench.imported.importing import bring
+    from ecgbench.data.own import told
+    from ecgbench.data.own.importing import bring
+    from ecgbench.study.progress import counting, display
 
     _demand_free(order.name)
     with counting(f"read {order.name}", display()) as shown:
@@ -279,7 +279,7 @@ def _demand_free(name: str) -> None:
 def _taken(name: str) -> str:
     """What has a name already: "the dataset ptbxl", else ""."""
     from ecgbench import datasets
-    from ecgbench.benchmark.plan import all_tasks
+    from ecgbench.study.plan import all_tasks
 
     own = {str(path.stem) for path in datasets.ROOM.paths()}
     names = {"dataset": [n for n in datasets.names() if n not in own]}

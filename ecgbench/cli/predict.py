@@ -9,8 +9,8 @@ import typer
 
 from ecgbench.cli.options import DEVICE, add_commands, argument, flag, option, words
 from ecgbench.cli.own import FS, SIGNALS, UNIT
+from ecgbench.core.text import visible
 from ecgbench.errors import BadSetting
-from ecgbench.text import visible
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 RECORDS = option("A recording, or a folder of them: WFDB, CSV, EDF, .npy, .npz.", default=...)
@@ -53,7 +53,7 @@ def predict(
 
       ecgbench predict runs/mine --records new/ecg_1.csv --fs 512 --unit uV --to one.csv
     """
-    from ecgbench.benchmark import predict as made
+    from ecgbench.study import predict as made
 
     chosen = {"task": task, "model": model, "policy": policy, "fold": fold}
     how = {"leads": leads, "fs": fs, "unit": unit, "signals": words(signals) or ()}
@@ -82,7 +82,7 @@ def embed(
 
       ecgbench embed --model laef --records FOLDER --leads I --to features.parquet
     """
-    from ecgbench.benchmark import predict as made
+    from ecgbench.study import predict as made
 
     how: dict[str, Any] = {"leads": leads, "fs": fs, "unit": unit, "signals": words(signals) or ()}
     _write(
@@ -94,8 +94,8 @@ def embed(
 
 def _write(make: "partial[Any]", to: Path, overwrite: bool) -> None:
     """Make a table and write it; BadSetting or WriteError for a file that cannot be, beforehand."""
-    from ecgbench.benchmark.progress import display
-    from ecgbench.files import as_parquet, put, writing
+    from ecgbench.core.files import as_parquet, put, writing
+    from ecgbench.study.progress import display
 
     kind = to.suffix.lower()
     if kind not in SUFFIXES:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ecgbench.cells import Folders, key
 from ecgbench.cli.options import DATA, DEVICE, PREPARED, add_commands, flag, integers, option, words
 from ecgbench.cli.steps import shown
+from ecgbench.core.cells import Folders, key
+from ecgbench.core.registry import folder_name
+from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting
-from ecgbench.room import folder_name
-from ecgbench.text import quoted
 
 if TYPE_CHECKING:
     from ecgbench.pretraining.curve import Listener
@@ -186,10 +186,10 @@ def pretrain(
 
 
 def _foretell(recipe: Any, folders: Folders, holding: Any, device: str) -> None:
-    from ecgbench.benchmark.device import choose
-    from ecgbench.estimate import pretraining
+    from ecgbench.evaluate.device import choose
     from ecgbench.pretraining.assemble import development
     from ecgbench.profiling import rough
+    from ecgbench.study.estimate import pretraining
 
     typer.echo("\n".join(recipe.lines()))
     typer.echo("\n".join([development(recipe, folders), *recipe.risks()]))
@@ -211,16 +211,16 @@ def _make(
     minutes: float | None,
 ) -> None:
     began = time.monotonic()
-    from ecgbench.benchmark.device import choose
-    from ecgbench.benchmark.lacking import writable
-    from ecgbench.benchmark.progress import Display, display
-    from ecgbench.benchmark.reporter import Reporter
+    from ecgbench.evaluate import ranks
+    from ecgbench.evaluate.device import choose
     from ecgbench.pretraining import curve, pretrain
     from ecgbench.pretraining.assemble import assemble
     from ecgbench.pretraining.stage import Stopped
     from ecgbench.profiling import rough
     from ecgbench.profiling.clock import about, ready
-    from ecgbench.training import ranks
+    from ecgbench.study.lacking import writable
+    from ecgbench.study.progress import Display, display
+    from ecgbench.study.reporter import Reporter
 
     device, first = choose(device), ranks.rank() == 0
     writable(folders.out)

@@ -63,7 +63,7 @@ def profile(
 
       ecgbench profile --complexity --to costs
     """
-    from ecgbench.benchmark.device import choose
+    from ecgbench.evaluate.device import choose
     from ecgbench.profiling.cost import Setup
 
     if batch is not None and batch < 1:
@@ -97,7 +97,7 @@ def _folder(to: Path) -> Iterator[Path]:
     """A folder that can be written to, which is tested before anything is measured; it is removed
     again if it stays empty.
     """
-    from ecgbench.files import writing
+    from ecgbench.core.files import writing
 
     with writing(to):
         if to.exists() and not to.is_dir():
@@ -115,8 +115,8 @@ def _folder(to: Path) -> Iterator[Path]:
 
 
 def _cost(names: list[str], leads: list[int], setup: "Setup", to: Path) -> None:
-    from ecgbench.benchmark.progress import display
     from ecgbench.profiling.cost import measure
+    from ecgbench.study.progress import display
 
     costs = measure(names, leads, setup, display())
     for name, reason in costs.failed.items():

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from ecgbench.cli.options import add_commands, argument, flag, option, words
+from ecgbench.core.registry import folder_name
+from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting, MissingData
-from ecgbench.room import folder_name
-from ecgbench.text import quoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,7 +91,7 @@ def report(
     verdicts.{csv,md}, comparisons.csv, cells.csv, labels.csv, provenance.{csv,md} and commits.csv.
     """
     from ecgbench import reports
-    from ecgbench.benchmark.progress import display
+    from ecgbench.study.progress import display
 
     if "checklists" in f"{only},{also}".lower().split(","):
         raise BadSetting(

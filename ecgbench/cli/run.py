@@ -7,16 +7,6 @@ from typing import Any, Literal
 
 import typer
 
-from ecgbench import controls as declared
-from ecgbench.cells import (
-    Absent,
-    Bootstrap,
-    Folders,
-    Precision,
-    Protocol,
-    Request,
-    TrainLeads,
-)
 from ecgbench.cli import frozen, own
 from ecgbench.cli.execution import INLINE, Execution, compute
 from ecgbench.cli.options import (
@@ -29,10 +19,12 @@ from ecgbench.cli.options import (
     option,
     words,
 )
+from ecgbench.core.cells import Absent, Bootstrap, Folders, Precision, Protocol, Request, TrainLeads
+from ecgbench.core.registry import folder_name
 from ecgbench.ecg.draw import Draw
 from ecgbench.errors import BadSetting
-from ecgbench.room import folder_name
-from ecgbench.training import ranks
+from ecgbench.evaluate import ranks
+from ecgbench.study import controls as declared
 
 DEFAULT, SLURM = "isolated", "slurm"
 """The engine without options, and that of --slurm."""
@@ -232,7 +224,7 @@ def run(
       ecgbench run --models laef,stmem --tasks ptbxl_super --leads 1,2,12,I,II,I+II
       --weights random --data DIR --out runs/ptbxl
     """
-    from ecgbench.benchmark import plan as planning
+    from ecgbench.study import plan as planning
 
     named, out, prepared = own.within(context.params)
     request = frozen.asked(context, out, named)
@@ -300,7 +292,7 @@ def _engine_name(named: str | None, in_process: bool) -> str:
     """The engine that the options name; under torchrun models run in the processes that it has
     started.
     """
-    from ecgbench.benchmark import engines
+    from ecgbench.study import engines
 
     inline = in_process or ranks.world() > 1
     if named and inline:
@@ -315,7 +307,7 @@ def _with_data(request: Request, data: Path | None) -> Request:
     """A request for all tasks, or those of a suite, without the ones whose data are not here, which
     are named; as it is where that leaves none.
     """
-    from ecgbench.benchmark import plan as planning
+    from ecgbench.study import plan as planning
 
     here, absent = planning.with_data(request.tasks, data)
     if not here or not absent:

@@ -9,8 +9,8 @@ from pathlib import Path
 import typer
 
 from ecgbench.cli.options import add_commands, argument, flag, option
+from ecgbench.core.text import counted, line, quoted, size
 from ecgbench.errors import BadSetting
-from ecgbench.text import counted, line, quoted, size
 
 RUN = argument("Folder of a run, for example runs/demo.")
 
@@ -47,8 +47,8 @@ def why(
 
       ecgbench why runs/demo 3fa9 cells/demo/stmem/12/81bc...
     """
-    from ecgbench.results.explain import description, difference, explained
-    from ecgbench.results.store import Store
+    from ecgbench.study.explain import description, difference, explained
+    from ecgbench.study.store import Store
 
     store = Store(run)
     first = explained(store, cell)
@@ -71,7 +71,7 @@ def merge(
 
       ecgbench merge runs/ptbxl runs/ptbxl_from_cluster
     """
-    from ecgbench.results.merge import merge as merged
+    from ecgbench.study.merge import merge as merged
 
     counts = merged(a, b, to or a)
     copied = ", ".join(counted(counts[f"{what}s"], what) for what in ("cell", "fit", "file"))
@@ -98,7 +98,7 @@ def ls(
     and a report compare each file that they use with its hash; --verify does so with all of them.
     """
     from ecgbench.cli.lists import show
-    from ecgbench.results.disk import MOST, runs
+    from ecgbench.study.disk import MOST, runs
 
     if not folder.is_dir():
         raise BadSetting(f"{folder} is no folder; name one that holds runs: ecgbench runs ls DIR")
@@ -127,8 +127,8 @@ def ls(
         for aside in run.set_aside:
             typer.echo(f"set aside: {run.path / aside.now}: {line(aside.why)}")
     if verify:
-        from ecgbench.results.store import Store
         from ecgbench.results.verify import faults
+        from ecgbench.study.store import Store
 
         found = [fault for run in listed for fault in faults(Store(run.path))]
         for fault in found:
@@ -149,7 +149,7 @@ def prune(
     Intervals are computed again when the run is read, features when a run needs them; a fine-tuning
     whose checkpoint is removed begins anew.
     """
-    from ecgbench.results import disk
+    from ecgbench.study import disk
 
     if yes:
         typer.echo(f"{size(disk.prune(run))} freed in {run}")
@@ -178,8 +178,8 @@ def share(
       ecgbench runs share runs/mine --to to_share
     """
     from ecgbench import reports
-    from ecgbench.benchmark.progress import display
     from ecgbench.results.study import read
+    from ecgbench.study.progress import display
 
     written, left_out = reports.share(read(run, stage=display().stage), to)
     typer.echo("\n".join(str(path) for path in written))

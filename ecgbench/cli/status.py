@@ -9,8 +9,8 @@ from pathlib import Path
 import typer
 
 from ecgbench.cli.options import add_commands, argument, flag, option
+from ecgbench.core.text import aligned, counted, duration, line, printed_json
 from ecgbench.errors import BadSetting
-from ecgbench.text import aligned, counted, duration, line, printed_json
 
 MODELS = 40
 """Models that are listed at most."""
@@ -75,10 +75,10 @@ def _tasks(run: Path) -> Iterator[tuple[int, str, str, str]]:
     """(task, its name in the cluster, standing, why) of the tasks that were handed over. Of one
     that ended with all its cells nothing is said: `why` is "".
     """
-    from ecgbench.benchmark import engines
-    from ecgbench.benchmark.batch import of_run
-    from ecgbench.benchmark.engine import Setup
-    from ecgbench.benchmark.workers import Workers, is_over
+    from ecgbench.study import engines
+    from ecgbench.study.batch import of_run
+    from ecgbench.study.engine import Setup
+    from ecgbench.study.workers import Workers, is_over
 
     for batch in of_run(run):
         names = batch.handed_over()

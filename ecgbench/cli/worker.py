@@ -28,8 +28,8 @@ def worker(
     them there. USR1 asks it to stop: what is finished is kept, and a task of Slurm is queued again.
     The task "prepare" prepares the recordings of all others.
     """
-    from ecgbench.benchmark import engines
-    from ecgbench.benchmark import task as tasks
+    from ecgbench.study import engines
+    from ecgbench.study import task as tasks
 
     if task == "prepare":
         tasks.prepare(tasks.read(batch, 0))

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Limb, Manifest, Task
+from ecgbench.core.cards import DatasetCard, Limb, Manifest, Task
+from ecgbench.datasets.indexing import tables
+from ecgbench.datasets.indexing.folds import dealt
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
-from ecgbench.indexing import tables
-from ecgbench.indexing.folds import dealt
 
 TABLE = "metadata.csv"
 GAIN = 1000.0

@@ -2,7 +2,8 @@
 
 E. Coppola et al., medRxiv 2024.11.14.24317328. It cannot be had as one data set: its largest part,
 CODE, is given on request only. What is here is its list of labels (labels/cardio_learning.csv, with
-a category that is ours) and its place in the table of what models have met (`ecgbench.corpora`).
+a category that is ours) and its place in the table of what models have met
+(`ecgbench.data.contamination`).
 Its label columns for Hefei and SPH are known to be wrong in places, so none is derived from it.
 """
 
@@ -12,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards import DatasetCard
+from ecgbench.core.cards import DatasetCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData

@@ -20,15 +20,15 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Listed, Listing, Task
+from ecgbench.core.cards import DatasetCard, Listed, Listing, Task
+from ecgbench.datasets._labels import codes, multi_hot
+from ecgbench.datasets.indexing import challenge, tables, xlsx
+from ecgbench.datasets.indexing.folds import dealt
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import csv, wfdb
 from ecgbench.ecg.readers.layout import Layout
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
-from ecgbench.indexing import challenge, tables, xlsx
-from ecgbench.indexing.folds import dealt
-from ecgbench.vocabulary import codes, multi_hot
 
 TABLE, SIGNALS, WFDB = "Diagnostics.xlsx", "ECGData", "WFDBRecords"
 COLUMNS = ("FileName", "Rhythm", "Beat", "PatientAge", "Gender")

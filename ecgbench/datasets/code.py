@@ -21,12 +21,12 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Limb
+from ecgbench.core.cards import DatasetCard, Limb
+from ecgbench.datasets.indexing import tables
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
-from ecgbench.indexing import tables
 
 TABLE, LIST = "annotations.csv", "wfdb/RECORDS.txt"
 NAMES = {f"D{lead.upper()}": lead for lead in LEADS}

@@ -29,16 +29,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Download, Limb, Task
+from ecgbench.core.cards import DatasetCard, Download, Limb, Task
+from ecgbench.datasets._labels import codes, table
+from ecgbench.datasets.indexing import tables
+from ecgbench.datasets.indexing.folds import dealt
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import hdf5
 from ecgbench.ecg.readers.layout import Layout
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, MissingData
-from ecgbench.indexing import tables
-from ecgbench.indexing.folds import dealt
 from ecgbench.stats.known import UNKNOWN
-from ecgbench.vocabulary import codes, table
 
 TABLE = "exams.csv"
 LAYOUT = Layout(leads=LEADS, fs=400.0, per_mv=1.0, leads_first=False, variable="tracings")

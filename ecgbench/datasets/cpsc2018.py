@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ecgbench.indexing import challenge
+from ecgbench.datasets.indexing import challenge
 
 CARD = challenge.card(
     "cpsc2018",

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Task
+from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.core.seeds import rng
+from ecgbench.datasets._labels import codes
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
 from ecgbench.ecg.synthetic.conditions import heart
 from ecgbench.ecg.synthetic.dipole import FS, SECONDS, simulate
 from ecgbench.errors import BadRecord
-from ecgbench.seeds import rng
-from ecgbench.vocabulary import codes
 
 LABELS = codes("demo")
 

@@ -23,15 +23,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Limb, Task
+from ecgbench.core.cards import DatasetCard, Limb, Task
+from ecgbench.datasets._labels import codes, table
+from ecgbench.datasets.indexing import tables
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import numpy as arrays
 from ecgbench.ecg.readers.layout import Layout
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
-from ecgbench.indexing import tables
 from ecgbench.stats.known import UNKNOWN
-from ecgbench.vocabulary import codes, table
 
 TABLE = "echonext_metadata_100k.csv|EchoNext_metadata_100k.csv"
 FLAGS = {row["csv_column"]: row["code"] for row in table("echonext")}

@@ -16,15 +16,15 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Task
+from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.datasets._labels import codes, multi_hot
+from ecgbench.datasets.indexing import tables
+from ecgbench.datasets.indexing.folds import dealt
 from ecgbench.ecg.leads import CHEST
 from ecgbench.ecg.readers import csv
 from ecgbench.ecg.readers.layout import Layout
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, MissingData
-from ecgbench.indexing import tables
-from ecgbench.indexing.folds import dealt
-from ecgbench.vocabulary import codes, multi_hot
 
 TABLE, SIGNALS = "hf_round2_train.txt", "hf_round2_train"
 STORED = ("I", "II", *CHEST)

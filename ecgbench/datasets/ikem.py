@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Listed, Listing
+from ecgbench.core.cards import DatasetCard, Listed, Listing
+from ecgbench.datasets.indexing import tables
 from ecgbench.ecg.leads import CHEST
 from ecgbench.ecg.readers import hdf5
 from ecgbench.ecg.readers.layout import Layout
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, MissingData
-from ecgbench.indexing import tables
 
 TABLE = "exams.csv"
 LAYOUT = Layout(

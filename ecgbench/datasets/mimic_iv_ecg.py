@@ -16,12 +16,12 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards import DatasetCard
+from ecgbench.core.cards import DatasetCard
+from ecgbench.datasets.indexing import tables
 from ecgbench.ecg.leads import MIMIC_LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
 from ecgbench.ecg.repair import Repair
-from ecgbench.indexing import tables
 
 TABLE = "record_list.csv"
 GAIN = 200.0

@@ -24,13 +24,13 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Manifest, Task
+from ecgbench.core.cards import DatasetCard, Manifest, Task
+from ecgbench.datasets._labels import codes, multi_hot
+from ecgbench.datasets.indexing.folds import dealt
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
-from ecgbench.indexing.folds import dealt
-from ecgbench.vocabulary import codes, multi_hot
 
 GAIN = 2000.0
 """Digital steps per mV in every published header."""

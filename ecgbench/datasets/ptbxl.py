@@ -19,15 +19,15 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Limb, Manifest, Task
+from ecgbench.core.cards import DatasetCard, Limb, Manifest, Task
+from ecgbench.core.text import shortened
+from ecgbench.datasets._labels import codes, multi_hot, table
+from ecgbench.datasets.indexing import tables
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.readers.layout import one_line
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, MissingData
-from ecgbench.indexing import tables
-from ecgbench.text import shortened
-from ecgbench.vocabulary import codes, multi_hot, table
 
 TABLE = "ptbxl_database.csv"
 GAIN = 1000.0

@@ -20,16 +20,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Task
+from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.core.seeds import seed_of
 from ecgbench.datasets import code
+from ecgbench.datasets._labels import codes, table
 from ecgbench.datasets.code15 import FLAGS, TURN
+from ecgbench.datasets.indexing import tables
+from ecgbench.datasets.indexing.folds import dealt
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
-from ecgbench.indexing import tables
-from ecgbench.indexing.folds import dealt
-from ecgbench.seeds import seed_of
-from ecgbench.vocabulary import codes, table
 
 NAME = "ribeiro_dev"
 DROPPED = 0.98

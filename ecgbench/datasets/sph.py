@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Listed, Listing, Task
+from ecgbench.core.cards import DatasetCard, Listed, Listing, Task
+from ecgbench.datasets._labels import codes, multi_hot
+from ecgbench.datasets.indexing import tables
+from ecgbench.datasets.indexing.folds import dealt
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import hdf5
 from ecgbench.ecg.readers.layout import Layout
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
-from ecgbench.indexing import tables
-from ecgbench.indexing.folds import dealt
-from ecgbench.vocabulary import codes, multi_hot
 
 TABLE = "metadata.csv"
 COLUMNS = ("ECG_ID", "AHA_Code", "Patient_ID", "Age", "Sex")

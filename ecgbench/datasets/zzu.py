@@ -18,14 +18,14 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Download, Task
+from ecgbench.core.cards import DatasetCard, Download, Task
+from ecgbench.datasets._labels import multi_hot, table
+from ecgbench.datasets.indexing import tables
+from ecgbench.datasets.indexing.folds import dealt
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
-from ecgbench.indexing import tables
-from ecgbench.indexing.folds import dealt
-from ecgbench.vocabulary import multi_hot, table
 
 TABLE, SIGNALS = "AttributesDictionary.csv", "Child_ecg"
 COLUMNS = ("Filename", "ECG_ID", "Patient_ID", "Age", "Gender", "Lead", "AHA_code", "ICD-10 code")

@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 
+from ecgbench.core.seeds import rng
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
 from ecgbench.errors import BadSetting
-from ecgbench.seeds import rng
 
 Draw = Literal["record", "window"]
 """`record`: one subset per (seed, record), the same in all its windows. `window`: drawn anew in

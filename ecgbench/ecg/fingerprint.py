@@ -15,8 +15,8 @@ from functools import cache, lru_cache
 
 import numpy as np
 
+from ecgbench.core.seeds import rng
 from ecgbench.ecg.leads import LEADS
-from ecgbench.seeds import rng
 
 HASHED = ("I", "II", "V2", "V5")
 """Leads with hashes; whoever lacks one of them is found by the others."""

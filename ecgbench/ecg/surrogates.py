@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ecgbench.seeds import rng
+from ecgbench.core.seeds import rng
 
 Change = Callable[[str, np.ndarray], np.ndarray]
 """(record, signal (12, time), NaN in leads that it does not have) -> the same of other samples."""

@@ -18,8 +18,8 @@ A metric from outside runs in a process of its own: its functions take and give 
 and what else it changes meets no other metric.
 """
 
-from ecgbench.cards import MetricCard
-from ecgbench.room import Room
+from ecgbench.core.cards import MetricCard
+from ecgbench.core.registry import Room
 
 ROOM = Room("ecgbench.metrics", "metric", ("CARD", "value", "influence"), MetricCard, apart=True)
 names, get, resolve, card = ROOM.names, ROOM.get, ROOM.resolve, ROOM.card

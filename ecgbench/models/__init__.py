@@ -4,8 +4,8 @@ random weights.
 
 from typing import Any
 
-from ecgbench.cards import ModelCard
-from ecgbench.room import Room
+from ecgbench.core.cards import ModelCard
+from ecgbench.core.registry import Room
 
 ROOM = Room("ecgbench.models", "model", ("CARD", "build"), ModelCard)
 names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve

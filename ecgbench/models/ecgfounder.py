@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ecgbench.cards import Filter, ModelCard, Weights, reference_feeding
+from ecgbench.core.cards import Filter, ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
 from ecgbench.layers import paper_flop
 from ecgbench.layers.features import Features, demand_all

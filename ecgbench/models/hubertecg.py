@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from ecgbench.cards import Filter, InputContract, ModelCard, Weights
+from ecgbench.core.cards import Filter, InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
 from ecgbench.layers import paper_flop
 from ecgbench.layers.blocks import gelu, linear

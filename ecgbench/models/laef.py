@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ecgbench.cards import Filter, InputContract, ModelCard, Weights
+from ecgbench.core.cards import Filter, InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting
 from ecgbench.layers import compiled, paper_flop

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from ecgbench.cards import Filter, ModelCard, Weights, reference_feeding
+from ecgbench.core.cards import Filter, ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
 from ecgbench.layers import paper_flop
 from ecgbench.layers.blocks import Block

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ecgbench.gates import GateError
+from ecgbench.evaluate.gates import GateError
 from ecgbench.pretraining.curve import Point
 from ecgbench.pretraining.dynamics import edge_cosine, evaluating
 from ecgbench.pretraining.objective import MaskedNodes, node_features

@@ -2,10 +2,10 @@
 neither the validation nor the test split of a task that is reported chooses a checkpoint.
 """
 
+from ecgbench.core.seeds import seed_of
+from ecgbench.data.store import Prepared
+from ecgbench.datasets.indexing.tables import alike
 from ecgbench.errors import BadSetting
-from ecgbench.indexing.tables import alike
-from ecgbench.prepared.store import Prepared
-from ecgbench.seeds import seed_of
 
 APART = "apart"
 """Name of their split."""

@@ -8,13 +8,13 @@ from itertools import islice
 from pathlib import Path
 
 from ecgbench import datasets, models
-from ecgbench.benchmark.plan import all_tasks
-from ecgbench.benchmark.progress import Display, counting
-from ecgbench.benchmark.reporter import Reporter
-from ecgbench.cells import Folders
+from ecgbench.core.cells import Folders
+from ecgbench.core.seeds import rng
+from ecgbench.core.text import size
+from ecgbench.data.prepare import Prepared, held, prepare
+from ecgbench.data.source import root_of
 from ecgbench.errors import BadRecord, BadSetting, Lacking, MissingData, UnknownName
-from ecgbench.prepared.prepare import Prepared, held, prepare
-from ecgbench.prepared.source import root_of
+from ecgbench.evaluate import ranks
 from ecgbench.pretraining.apart import APART, set_apart
 from ecgbench.pretraining.corpus import Corpus, gather
 from ecgbench.pretraining.exclusion import Exclusion
@@ -33,9 +33,9 @@ from ecgbench.pretraining.streaming import (
     source_of,
     told,
 )
-from ecgbench.seeds import rng
-from ecgbench.text import size
-from ecgbench.training import ranks
+from ecgbench.study.plan import all_tasks
+from ecgbench.study.progress import Display, counting
+from ecgbench.study.reporter import Reporter
 
 
 def assemble(

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ecgbench.prefetch import prefetched
+from ecgbench.core.prefetch import prefetched
 from ecgbench.pretraining import masking
 from ecgbench.pretraining.corpus import Recordings
 

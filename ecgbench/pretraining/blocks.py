@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ecgbench.aside import set_aside
+from ecgbench.core.aside import set_aside
 from ecgbench.errors import DamagedCopy
 from ecgbench.pretraining.shards import Shards
 

@@ -12,11 +12,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from ecgbench.core.files import metadata, put
+from ecgbench.core.sealed import facts_of, proved
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.files import metadata, put
+from ecgbench.evaluate.checkpoint import kept
 from ecgbench.pretraining.curve import Point
-from ecgbench.sealed import facts_of, proved
-from ecgbench.training.checkpoint import kept
 from ecgbench.weights.load import fingerprint
 
 FILE = "checkpoint.safetensors"

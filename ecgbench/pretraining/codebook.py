@@ -23,9 +23,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from ecgbench.core.files import put
+from ecgbench.core.seeds import seed_of
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.files import put
-from ecgbench.seeds import seed_of
 
 FORMAT = 1
 """Raised by hand whenever the file, or what a code means, changes."""

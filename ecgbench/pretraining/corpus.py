@@ -10,15 +10,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ecgbench.cards import InputContract
+from ecgbench.core.cards import InputContract
+from ecgbench.core.seeds import rng
+from ecgbench.data.prepare import Prepared, Progress
+from ecgbench.data.views import View
 from ecgbench.ecg.leads import ALL, LEADS
 from ecgbench.ecg.preprocess import normalise
 from ecgbench.errors import BadSetting
-from ecgbench.prepared.prepare import Prepared, Progress
-from ecgbench.prepared.views import View
 from ecgbench.pretraining import order
 from ecgbench.pretraining.guard import Guard, Name
-from ecgbench.seeds import rng
 
 
 class Recordings(ABC):

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ecgbench.core.files import lines, put, writing
+from ecgbench.core.text import duration
 from ecgbench.errors import BadSetting
-from ecgbench.files import lines, put, writing
-from ecgbench.text import duration
 
 FILE = "curve.csv"
 RECENT = 100

@@ -5,7 +5,7 @@ under whatever name they come.
 from collections import Counter
 from collections.abc import Sequence
 
-from ecgbench.prepared.prepare import Prepared
+from ecgbench.data.prepare import Prepared
 from ecgbench.pretraining.guard import PTBXL, TRAINING_FOLDS, Name, ecg_id_of, folds_of, is_ptbxl
 
 

@@ -13,8 +13,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ecgbench.data.prepare import Prepared
 from ecgbench.errors import LeakError
-from ecgbench.prepared.prepare import Prepared
 
 PTBXL = "ptbxl"
 TRAINING_FOLDS = range(1, 9)

@@ -18,26 +18,26 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from ecgbench.cards import InputContract, Task
-from ecgbench.cells import Training
+from ecgbench.core.cards import InputContract, Task
+from ecgbench.core.cells import Training
+from ecgbench.core.files import as_json, put
+from ecgbench.core.sealed import facts_of, proved
+from ecgbench.core.seeds import rng
+from ecgbench.data.prepare import Prepared
+from ecgbench.data.views import View
 from ecgbench.ecg.leads import ALL
 from ecgbench.ecg.preprocess import normalise
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.files import as_json, put
-from ecgbench.inference.predict import probabilities
+from ecgbench.evaluate import linear, ranks
+from ecgbench.evaluate.predict import probabilities
 from ecgbench.layers.node_encoder import NodeEncoder
-from ecgbench.prepared.prepare import Prepared
-from ecgbench.prepared.views import View
 from ecgbench.pretraining import dynamics
 from ecgbench.pretraining.dynamics import Layer
 from ecgbench.pretraining.objective import MaskedNodes, node_features
 from ecgbench.pretraining.selection import Checkpoint, chosen
-from ecgbench.sealed import facts_of, proved
-from ecgbench.seeds import rng
 from ecgbench.stats import auroc
 from ecgbench.stats.auroc import macro_auroc
 from ecgbench.stats.clustered import Patients
-from ecgbench.training import linear, ranks
 from ecgbench.weights.load import digest
 
 TRAINING = Training(protocol="linear")

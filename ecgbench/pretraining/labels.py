@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from ecgbench.cells import key
+from ecgbench.core.cells import key
 from ecgbench.errors import BadSetting
 from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretraining.codebook import NOTHING, Codebook, fit

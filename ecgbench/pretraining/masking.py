@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ecgbench.core.seeds import rng
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting
-from ecgbench.seeds import rng
 
 NODES = 20
 """Nodes of a lead of 5 s, unless the network makes others: as many as the descriptors have

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ecgbench.seeds import rng
+from ecgbench.core.seeds import rng
 
 Words = tuple[str | int, ...]
 

@@ -6,10 +6,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from ecgbench import files
+from ecgbench.core import files
+from ecgbench.core.files import as_json, put, sweep
+from ecgbench.core.sealed import facts_of
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.files import as_json, put, sweep
-from ecgbench.sealed import facts_of
 
 RECIPE = "recipe.json"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ecgbench.text import aligned, duration
+from ecgbench.core.text import aligned, duration
 
 ECGS = 9_200_000
 """The paper's corpora; it clusters and describes each once."""

@@ -30,12 +30,14 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from ecgbench import provenance
-from ecgbench.benchmark.progress import Display
-from ecgbench.cells import key
+from ecgbench.core import provenance
+from ecgbench.core.cells import key
+from ecgbench.core.files import as_json, put
+from ecgbench.core.sealed import proved
+from ecgbench.core.seeds import seed_of
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.files import as_json, put
+from ecgbench.evaluate import ranks
 from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretraining import codebook, descriptors, output, phase_times
 from ecgbench.pretraining.alarm import Collapse
@@ -57,9 +59,7 @@ from ecgbench.pretraining.selection import Checkpoint
 from ecgbench.pretraining.stage import Execution, Stopped
 from ecgbench.pretraining.stage import run as train
 from ecgbench.results.pretraining import entropy_of
-from ecgbench.sealed import proved
-from ecgbench.seeds import seed_of
-from ecgbench.training import ranks
+from ecgbench.study.progress import Display
 
 REPORT, ENCODER = "pretraining.json", "encoder.safetensors"
 BOOKS, DEVICES = "codebook.json", "devices.json"

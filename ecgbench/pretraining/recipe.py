@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from ecgbench import models
-from ecgbench.cells import key
+from ecgbench.core.cells import key
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.pretraining import descriptors
 from ecgbench.pretraining.alarm import EVERY

@@ -25,19 +25,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ecgbench.aside import set_aside
-from ecgbench.cells import key
+from ecgbench.core.aside import set_aside
+from ecgbench.core.cells import key
+from ecgbench.core.files import as_npy, put, sha256_of, sweep
+from ecgbench.core.sealed import seal, unsealed
+from ecgbench.core.seeds import rng
+from ecgbench.core.text import size
+from ecgbench.data.disk import alone_in, free_bytes
+from ecgbench.data.prepare import Progress
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import WriteError
-from ecgbench.files import as_npy, put, sha256_of, sweep
 from ecgbench.forks import on_all_cores
-from ecgbench.prepared.disk import alone_in, free_bytes
-from ecgbench.prepared.prepare import Progress
 from ecgbench.pretraining.corpus import sound
 from ecgbench.pretraining.guard import Guard, Name
-from ecgbench.sealed import seal, unsealed
-from ecgbench.seeds import rng
-from ecgbench.text import size
 
 FORMAT = 2
 """Raised by hand whenever the files, or what they mean, change."""

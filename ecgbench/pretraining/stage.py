@@ -22,20 +22,20 @@ import torch
 from torch import Tensor
 
 from ecgbench import heap
-from ecgbench.cells import Precision
+from ecgbench.core.cells import Precision
+from ecgbench.core.files import sweep
+from ecgbench.core.prefetch import threads_for
+from ecgbench.core.seeds import seed_of
 from ecgbench.errors import BadSetting
-from ecgbench.files import sweep
-from ecgbench.gates import GateError
-from ecgbench.prefetch import threads_for
+from ecgbench.evaluate import ranks
+from ecgbench.evaluate.fabric import open_fabric, repeatable
+from ecgbench.evaluate.gates import GateError
+from ecgbench.evaluate.step import of_all_processes, out_of_memory
 from ecgbench.pretraining import alarm, checkpoint, curve, masking
 from ecgbench.pretraining.batches import Batches, Piece
 from ecgbench.pretraining.corpus import Recordings
 from ecgbench.pretraining.curve import Listener, Point
 from ecgbench.pretraining.objective import MaskedNodes, nodes_of
-from ecgbench.seeds import seed_of
-from ecgbench.training import ranks
-from ecgbench.training.device import open_fabric, repeatable
-from ecgbench.training.step import of_all_processes, out_of_memory
 from ecgbench.weights.load import fingerprint
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ecgbench.cells import key
+from ecgbench.core.cells import key
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting
 from ecgbench.pretraining.blocks import Blocks

@@ -11,24 +11,24 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from ecgbench.cards import InputContract
-from ecgbench.cells import Folders, key
-from ecgbench.doctor import machine
+from ecgbench.check import machine
+from ecgbench.core.cards import InputContract
+from ecgbench.core.cells import Folders, key
+from ecgbench.core.text import counted, size
+from ecgbench.data import views
+from ecgbench.data.disk import SHARDS
+from ecgbench.data.prepare import Prepared
+from ecgbench.data.source import where
+from ecgbench.data.views import View
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.preprocess import normalise
 from ecgbench.errors import BadSetting
-from ecgbench.prepared import views
-from ecgbench.prepared.disk import SHARDS
-from ecgbench.prepared.prepare import Prepared
-from ecgbench.prepared.source import where
-from ecgbench.prepared.views import View
+from ecgbench.evaluate import ranks
 from ecgbench.pretraining import output
 from ecgbench.pretraining.corpus import demand_some, trainable
 from ecgbench.pretraining.guard import Name
 from ecgbench.pretraining.shards import Layout, Shards, Source, opened
 from ecgbench.pretraining.streamed import BUFFER, Streamed, demand_buffer
-from ecgbench.text import counted, size
-from ecgbench.training import ranks
 
 SHARE = 0.5
 """Of the machine's memory: `auto` streams where the copies of all its processes would take more."""

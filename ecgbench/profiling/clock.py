@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from ecgbench.doctor.machine import cpu
+from ecgbench.check.machine import cpu
+from ecgbench.core.text import counted
 from ecgbench.errors import BadSetting
-from ecgbench.text import counted
 
 MB = 1e6
 WARM, FEWEST, MOST, SECONDS = 3, 5, 200, 3.0

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ecgbench import errors, models, processes, published
-from ecgbench.benchmark.progress import Display
-from ecgbench.cards import InputContract, ModelCard
+from ecgbench.core.cards import InputContract, ModelCard
+from ecgbench.core.text import counted
 from ecgbench.ecg.leads import LEADS
 from ecgbench.results.profile import CLASSES, PAPER, Costs, Row
-from ecgbench.text import counted
+from ecgbench.study.progress import Display
 
 CPU_BATCH, GPU_BATCH = 4, 64
 PATIENCE = 3600

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from ecgbench import models
-from ecgbench.inference.network import Network, build
+from ecgbench.core.seeds import rng
+from ecgbench.evaluate.network import Network, build
 from ecgbench.processes import answer
 from ecgbench.profiling import clock
 from ecgbench.profiling.cost import Job, contract_of
 from ecgbench.profiling.flop import FlopCounter, plain_kernels
 from ecgbench.profiling.layers import count, count_modules
 from ecgbench.results.profile import CLASSES
-from ecgbench.seeds import rng
 
 TIMED = ("batch", "peak_mb", "throughput_samples_s", "latency_ms_sample")
 

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from ecgbench.core.registry import plain
 from ecgbench.errors import UnknownName
-from ecgbench.room import plain
 
 FOLDER = Path(__file__).parent
 Trained = Literal["finetune", "linear", "attention", "supervised"]

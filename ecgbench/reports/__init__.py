@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ecgbench.core.registry import Room
 from ecgbench.reports._drawn import drawn
 from ecgbench.reports._figure import LONGEST, drawing, handle, lead_axis, look
 from ecgbench.reports._section import (
@@ -34,7 +35,6 @@ from ecgbench.reports._section import (
 from ecgbench.reports._svg import Drawings
 from ecgbench.reports._table import csv_text, terminal_lines
 from ecgbench.reports._text import bracket, p_value, points, signed, signed_bracket
-from ecgbench.room import Room
 
 __all__ = [
     "LONGEST",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ecgbench.core.text import quoted, shortened
 from ecgbench.errors import BadSetting
 from ecgbench.published import EVALUATED_ONLY, METRIC, PAPER, Source, claims, source
 from ecgbench.reports._beside import Pair, mean_differences, pairs
@@ -24,7 +25,6 @@ from ecgbench.reports._section import (
 )
 from ecgbench.reports._text import bracket, points, signed
 from ecgbench.results.study import Study
-from ecgbench.text import quoted, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ecgbench.cells import RANDOM
+from ecgbench.core.cells import RANDOM
+from ecgbench.core.text import counted
 from ecgbench.ecg.leads import LEADS
 from ecgbench.published import FMB, METRIC, Printed, Source, printed
 from ecgbench.reports._facts import Head, Task, columns, leads_of, main_rows, tasks
 from ecgbench.results.facts import DatasetFacts, ModelFacts, TaskFacts
 from ecgbench.results.study import Study
-from ecgbench.text import counted
 
 OTHER_PROTOCOL = "another protocol"
 UNDEFINED = "undefined label"

@@ -11,10 +11,10 @@ from typing import Literal
 
 from markupsafe import Markup, escape
 
+from ecgbench.core.text import shortened, visible
 from ecgbench.reports._figure import COLOURS, MARKERS
 from ecgbench.reports._filters import of_series, of_words
 from ecgbench.reports._shown import Filters
-from ecgbench.text import shortened, visible
 
 WIDTH, HEIGHT = 420, 270
 _LEFT, _RIGHT, _TOP, _BOTTOM = 42, 14, 14, 40

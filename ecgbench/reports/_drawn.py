@@ -18,8 +18,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from ecgbench.core.files import put
 from ecgbench.errors import WriteError
-from ecgbench.files import put
 from ecgbench.reports._figure import pictures
 from ecgbench.reports._section import Figure
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from ecgbench.reports._section import Notes, ReportCard, Section
-from ecgbench.results import frozen
 from ecgbench.results.study import Study
+from ecgbench.study import frozen
 
 WORD = "exploratory"
 NOTE = "Exploratory: what stands here was not asked by the frozen plan."

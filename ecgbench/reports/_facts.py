@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from ecgbench.cells import RANDOM
+from ecgbench.core.cells import RANDOM
+from ecgbench.core.text import counted
 from ecgbench.ecg.leads import LEADS, LeadSubset
 from ecgbench.reports._section import Cell, Numbers
 from ecgbench.results.notes import GRAVE, PENDING
 from ecgbench.results.study import Study
-from ecgbench.text import counted
 
 T = TypeVar("T")
 _WHOLE = (

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ecgbench.core.text import shortened
 from ecgbench.reports._section import Figure
-from ecgbench.text import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ecgbench.cards import MetricCard
+from ecgbench.core.cards import MetricCard
 from ecgbench.reports._facts import FULL, Head, Task, columns, gaps, main_rows, once, tasks
 from ecgbench.reports._section import Score
 from ecgbench.reports._trace import line_of, names_of

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ecgbench.core.text import counted, enumerated, quoted
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.forks import Piece
 from ecgbench.reports._facts import columns, grave, tasks
@@ -14,7 +15,6 @@ from ecgbench.reports._trace import traces
 from ecgbench.results import ablation, ahead, pretraining, profile, study
 from ecgbench.results.ahead import Stage
 from ecgbench.results.origin import PUBLISHED
-from ecgbench.text import counted, enumerated, quoted
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 import re
 from functools import cache
 
-from ecgbench.vocabulary import table
+from ecgbench.datasets._labels import table
 
 _MEMBERS = "members:"
 _MOST = 5

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecgbench.core.text import shortened
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.places import LIMB_ANGLES, ROUND, places
 from ecgbench.reports._section import Figure, Numbers
 from ecgbench.reports._text import MINUS
-from ecgbench.text import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

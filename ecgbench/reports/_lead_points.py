@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ecgbench.cards import MetricCard
+from ecgbench.core.cards import MetricCard
+from ecgbench.core.text import enumerated
 from ecgbench.reports._chart import Axis, Dot, Panel, Series, ticks
 from ecgbench.reports._facts import (
     FULL,
@@ -19,7 +20,6 @@ from ecgbench.reports._facts import (
 )
 from ecgbench.reports._text import sure
 from ecgbench.results.study import Study
-from ecgbench.text import enumerated
 
 _GAP = 0.045
 """Distance between neighbouring lines at one number of leads, in doublings of the number of

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ecgbench.core.text import counted
 from ecgbench.ecg.leads import LEADS
 from ecgbench.reports._facts import Head, untrained_marks
 from ecgbench.reports._section import Cell, Column, Group, Numbers, Row, Table
@@ -13,7 +14,6 @@ from ecgbench.reports._text import bracket, points, signed, signed_bracket
 from ecgbench.results.lead_importance import FEWEST_POSITIVES
 from ecgbench.results.lead_profiles import Condition, Importance, Pair, Profile
 from ecgbench.results.lead_profiles import Group as Average
-from ecgbench.text import counted
 
 GREY = 0.5
 """Reliability below which a profile is shown grey."""

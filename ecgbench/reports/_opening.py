@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ecgbench.core.text import counted, enumerated
 from ecgbench.reports import bracket, points
 from ecgbench.reports._facts import FULL, Gap, Head, leads_of, setting_words
 from ecgbench.reports._grid import Block, Grid
@@ -19,7 +20,6 @@ from ecgbench.reports._skill import Kept, kept, skilled
 from ecgbench.reports._text import sure
 from ecgbench.results.notes import PENDING
 from ecgbench.results.study import Study
-from ecgbench.text import counted, enumerated
 
 COLUMNS = ("what", "task", "model", "policy", "leads", "value", "low", "high")
 

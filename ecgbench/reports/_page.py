@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ecgbench.core.text import visible
 from ecgbench.reports import _chart, _filters, _heat
 from ecgbench.reports._section import Figure, Group, Heading, Part, Section
 from ecgbench.reports._shown import Opening
@@ -16,7 +17,6 @@ from ecgbench.reports._svg import Drawings
 from ecgbench.reports._table import groups, plain, ranked, scores, spelled, spread
 from ecgbench.reports._text import bracket, points
 from ecgbench.reports._trace import embedded
-from ecgbench.text import visible
 
 TEMPLATES = Path(__file__).parent / "templates"
 DRAWN = 1_200_000

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ecgbench.core.text import enumerated, shortened
 from ecgbench.reports._facts import FULL, Head, columns, leads_of, titles_of
 from ecgbench.reports._figure import LONGEST
 from ecgbench.reports._grid import reasons
@@ -25,7 +26,6 @@ from ecgbench.results.calibration import Calibration
 from ecgbench.results.net_benefit import NetBenefit
 from ecgbench.results.operating import Operating
 from ecgbench.results.study import Study
-from ecgbench.text import enumerated, shortened
 
 MEAN = "mean of labels"
 """What stands in the column of labels of a CSV file where a row is a mean over them."""

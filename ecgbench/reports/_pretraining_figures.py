@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecgbench.core.text import enumerated
 from ecgbench.reports import Figure, Numbers, handle, look
 from ecgbench.reports._figure import COLOURS
 from ecgbench.results.pretraining import Pretraining, Stage, entropy_of
-from ecgbench.text import enumerated
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet

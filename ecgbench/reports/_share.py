@@ -15,13 +15,13 @@ from typing import Any
 import pandas as pd
 
 from ecgbench import datasets
+from ecgbench.core.files import making, move, put
+from ecgbench.core.registry import Room
 from ecgbench.errors import BadSetting
-from ecgbench.files import making, move, put
 from ecgbench.reports import _predictions, _write
 from ecgbench.results.notes import PENDING
 from ecgbench.results.result import Result
 from ecgbench.results.study import Study
-from ecgbench.room import Room
 
 REPORTS = (
     *("findings", "main_table", "lead_curve", "one_lead", "survival", "leads_i_ii", "ranks"),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import isfinite
 
-from ecgbench.cards import MetricCard
+from ecgbench.core.cards import MetricCard
 from ecgbench.errors import MissingData
 from ecgbench.reports._facts import FULL, Head
 from ecgbench.reports._section import Score

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ecgbench.core.text import enumerated
 from ecgbench.reports import Row
 from ecgbench.reports._facts import Head, columns, leads_of, main_rows, setting_words, tasks
 from ecgbench.results import ahead
@@ -22,7 +23,6 @@ from ecgbench.results.study import Study
 from ecgbench.stats.best import upper_bounds
 from ecgbench.stats.components import ROUNDING, Estimate, Interval
 from ecgbench.stats.paired import holm
-from ecgbench.text import enumerated
 
 READ = 1000
 """Rows that a page shows of a table; of a longer one the lead settings that come first, ..."""

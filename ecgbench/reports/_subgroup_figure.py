@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ecgbench.core.text import shortened
 from ecgbench.reports import LONGEST, Figure, Numbers, handle, look
 from ecgbench.reports._facts import FULL, Head, heads_of, leads_of, setting_words, titles_of
 from ecgbench.results.study import Study
-from ecgbench.text import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

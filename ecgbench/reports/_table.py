@@ -11,9 +11,9 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
+from ecgbench.core.text import aligned, enumerated, visible
 from ecgbench.reports._section import Cell, Code, Column, Link, Numbers, Row, Score, Section, Table
 from ecgbench.reports._text import bracket, latex, markdown, points
-from ecgbench.text import aligned, enumerated, visible
 
 SPREAD = "Random leads: mean (standard deviation over lead draws)."
 NONE = "--"

@@ -5,7 +5,7 @@ LaTeX.
 import re
 from datetime import UTC, datetime
 
-from ecgbench.text import line
+from ecgbench.core.text import line
 
 MINUS = "−"
 

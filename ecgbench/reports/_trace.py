@@ -6,10 +6,10 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
+from ecgbench.core.text import visible
 from ecgbench.reports._facts import heads_of, main_rows, records, setting_words, titles_of
 from ecgbench.reports._text import p_value, points, sure
 from ecgbench.results.study import Study
-from ecgbench.text import visible
 
 _HEADER = 2
 """The first row of a CSV stands in its second line."""

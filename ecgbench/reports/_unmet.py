@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ecgbench import corpora
-from ecgbench.cells import NONE
+from ecgbench.core.cells import NONE
+from ecgbench.data import contamination as corpora
 from ecgbench.reports._facts import Head, columns, main_rows, tasks
 from ecgbench.reports._standing import settings, standing
 from ecgbench.reports._text import points, signed, signed_bracket

@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ecgbench.core.files import put, sweep
+from ecgbench.core.registry import Room
 from ecgbench.errors import BadSetting
-from ecgbench.files import put, sweep
 from ecgbench.reports import _kinds, _predictions
 from ecgbench.reports._drawn import draw, drawn
 from ecgbench.reports._exploratory import said
@@ -17,7 +18,6 @@ from ecgbench.reports._page import html
 from ecgbench.reports._section import Figure, Group, Part, Reads, Section, Table
 from ecgbench.reports._table import csv_text, latex_text, markdown_text, numbers
 from ecgbench.results.study import Study
-from ecgbench.room import Room
 
 Content = str | bytes | Callable[[BinaryIO], object]
 

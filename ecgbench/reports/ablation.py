@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ecgbench import published
+from ecgbench.core.text import counted, enumerated
 from ecgbench.reports import (
     Column,
     Facts,
@@ -24,7 +25,6 @@ from ecgbench.reports import (
 from ecgbench.reports._ablation_figure import READING, scores
 from ecgbench.results.ablation import ENOUGH_SEEDS, NO_EVIDENCE, Ablation, Compared
 from ecgbench.results.lead_sampling import LOSS, Contrast
-from ecgbench.text import counted, enumerated
 
 CARD = ReportCard(
     title="Ablation",

@@ -9,6 +9,7 @@ at large.
 from collections.abc import Sequence
 from typing import Any
 
+from ecgbench.core.text import counted, enumerated
 from ecgbench.reports import (
     Cell,
     Column,
@@ -30,7 +31,6 @@ from ecgbench.reports._standing import Pair, Standing, same_tasks, settings, sta
 from ecgbench.results.study import Study
 from ecgbench.stats.detectable import detectable
 from ecgbench.stats.places import ranks
-from ecgbench.text import counted, enumerated
 
 CARD = ReportCard(
     title="Across tasks",

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cells import OFFICIAL
+from ecgbench.core.cells import OFFICIAL
+from ecgbench.core.seeds import rng
+from ecgbench.core.text import enumerated, shortened
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import MissingData
 from ecgbench.reports import Column, Figure, Notes, Numbers, ReportCard, Row, Section, Table
@@ -27,9 +29,7 @@ from ecgbench.results import ahead
 from ecgbench.results.result import Result
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.study import Study
-from ecgbench.seeds import rng
 from ecgbench.stats.cka import DRAWS, MOST, Drawn, Products, cka, drawn, standardised
-from ecgbench.text import enumerated, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ecgbench.core.text import counted, enumerated
 from ecgbench.reports import (
     Cell,
     Code,
@@ -33,14 +34,13 @@ from ecgbench.reports import (
 )
 from ecgbench.reports._facts import Head, heads_of, setting_words, titles_of, untrained_marks
 from ecgbench.reports.non_inferiority import lost_label, no_verdict
-from ecgbench.results import frozen
 from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
-from ecgbench.results.frozen import NON_INFERIORITY, Hypothesis, Kept
 from ecgbench.results.joint import Entry, Joint, joint, lacking
 from ecgbench.results.study import Study
 from ecgbench.stats.components import Estimate
 from ecgbench.stats.paired import holm
-from ecgbench.text import counted, enumerated
+from ecgbench.study import frozen
+from ecgbench.study.frozen import NON_INFERIORITY, Hypothesis, Kept
 
 CARD = ReportCard(
     title="Planned hypotheses",

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ecgbench.core.text import counted, enumerated
 from ecgbench.reports import (
     Cell,
     Column,
@@ -30,7 +31,6 @@ from ecgbench.reports._facts import heads_of, setting_words, tasks, titles_of, u
 from ecgbench.reports._unmet import Again, again, words
 from ecgbench.results.controls import CHANCE, VERDICTS, Checked, Named, checked, controlled
 from ecgbench.results.study import Study
-from ecgbench.text import counted, enumerated
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet

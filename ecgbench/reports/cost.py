@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ecgbench.core.text import counted, enumerated
 from ecgbench.reports import (
     Cell,
     Column,
@@ -22,7 +23,6 @@ from ecgbench.reports import (
     look,
 )
 from ecgbench.results.profile import CLASSES, COSTS, PAPER, Costs, Profile
-from ecgbench.text import counted, enumerated
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet

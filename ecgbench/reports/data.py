@@ -3,6 +3,7 @@
 import re
 from urllib.parse import quote
 
+from ecgbench.core.text import counted
 from ecgbench.reports import (
     Code,
     Column,
@@ -19,7 +20,6 @@ from ecgbench.reports._facts import marked
 from ecgbench.results.facts import DatasetFacts
 from ecgbench.results.notes import kinds
 from ecgbench.results.study import Study
-from ecgbench.text import counted
 
 CARD = ReportCard(
     title="Data",

@@ -14,6 +14,7 @@ from math import fsum
 from typing import Any
 
 from ecgbench import datasets
+from ecgbench.core.text import counted
 from ecgbench.reports import Cell, Column, Notes, Numbers, ReportCard, Row, Section, Table
 from ecgbench.reports._facts import (
     DAGGER,
@@ -26,7 +27,6 @@ from ecgbench.reports._facts import (
     untrained_marks,
 )
 from ecgbench.results.study import Study
-from ecgbench.text import counted
 
 CARD = ReportCard(
     title="Evaluated only",

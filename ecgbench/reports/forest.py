@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ecgbench.core.registry import plain
+from ecgbench.core.text import counted, enumerated, shortened
 from ecgbench.errors import BadSetting
 from ecgbench.reports import (
     LONGEST,
@@ -23,9 +25,7 @@ from ecgbench.reports._facts import Head, setting_words
 from ecgbench.reports._standing import Standing, foremost, settings, shown_alone, standing
 from ecgbench.results import ahead
 from ecgbench.results.study import Study
-from ecgbench.room import plain
 from ecgbench.stats.components import Estimate
-from ecgbench.text import counted, enumerated, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

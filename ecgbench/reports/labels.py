@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecgbench.core.text import counted, enumerated, shortened
 from ecgbench.reports import LONGEST, Figure, Group, Numbers, Part, ReportCard, Section, Table, Text
 from ecgbench.reports._facts import numbers, records, setting_words, untrained_marks
 from ecgbench.reports._grid import Block, Grid, grids
 from ecgbench.reports._label_names import full_names
 from ecgbench.reports._shown import Heat, Spot, View
 from ecgbench.results.study import Study
-from ecgbench.text import counted, enumerated, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ecgbench.cards import MetricCard
+from ecgbench.core.cards import MetricCard
+from ecgbench.core.text import enumerated, shortened
 from ecgbench.reports import LONGEST, Figure, Numbers, ReportCard, Section, handle, lead_axis, look
 from ecgbench.reports._facts import Task, gaps, heads_of, titles_of
 from ecgbench.reports._lead_points import (
@@ -28,7 +29,6 @@ from ecgbench.reports._lead_points import (
     spots,
 )
 from ecgbench.results.study import Study
-from ecgbench.text import enumerated, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,6 +11,8 @@ from functools import partial
 
 import numpy as np
 
+from ecgbench.core.text import counted, enumerated
+from ecgbench.datasets._labels import categories
 from ecgbench.ecg.leads import LEADS
 from ecgbench.published import LEAD_RANGE
 from ecgbench.reports import Figure, Group, Notes, Part, ReportCard, Section, points
@@ -23,8 +25,6 @@ from ecgbench.results.lead_profiles import Condition, Profile, Trained
 from ecgbench.results.lead_profiles import Group as Average
 from ecgbench.results.study import Study
 from ecgbench.stats.lead_importance import EXCHANGES, HALVINGS
-from ecgbench.text import counted, enumerated
-from ecgbench.vocabulary import categories
 
 CARD = ReportCard(
     title="Lead importance",

@@ -8,12 +8,12 @@ for what is not significantly worse than the best, a dagger for tasks that are e
 
 from collections.abc import Sequence
 
+from ecgbench.core.text import enumerated
 from ecgbench.reports import Cell, Column, Numbers, ReportCard, Row, Section, Table, Text
 from ecgbench.reports._facts import DAGGER, numbers, setting_words, untrained_marks
 from ecgbench.reports._grid import Grid, grids
 from ecgbench.reports._text import millions
 from ecgbench.results.study import Study
-from ecgbench.text import enumerated
 
 CARD = ReportCard(
     title="Main table",

@@ -5,6 +5,7 @@ are from.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ecgbench.core.text import counted, enumerated
 from ecgbench.reports import (
     Code,
     Column,
@@ -20,7 +21,6 @@ from ecgbench.reports._facts import columns
 from ecgbench.reports._text import millions
 from ecgbench.results.facts import ModelFacts
 from ecgbench.results.study import Study
-from ecgbench.text import counted, enumerated
 
 CARD = ReportCard(
     title="Models",

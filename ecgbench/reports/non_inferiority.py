@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ecgbench.core.text import counted, enumerated
 from ecgbench.reports import (
     Cell,
     Column,
@@ -47,7 +48,6 @@ from ecgbench.results.score import ranks_records
 from ecgbench.results.study import Study
 from ecgbench.stats.components import Estimate, independent_mean
 from ecgbench.stats.detectable import detectable
-from ecgbench.text import counted, enumerated
 
 CARD = ReportCard(
     title="Non-inferiority",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ecgbench.core.text import duration, enumerated
 from ecgbench.reports import (
     Code,
     Column,
@@ -21,7 +22,6 @@ from ecgbench.reports import (
 from ecgbench.reports import _pretraining_figures as figures
 from ecgbench.reports._pretraining_opening import opening
 from ecgbench.results.pretraining import Pretraining, Stage
-from ecgbench.text import duration, enumerated
 
 CARD = ReportCard(
     title="Pre-training",

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ecgbench import provenance
-from ecgbench.cells import OFFICIAL
+from ecgbench.core import provenance
+from ecgbench.core.cells import OFFICIAL
+from ecgbench.core.text import counted, duration
 from ecgbench.reports import (
     Code,
     Column,
@@ -22,10 +23,9 @@ from ecgbench.reports import (
     Table,
 )
 from ecgbench.reports._text import moment
-from ecgbench.results import ledger
 from ecgbench.results.facts import Provenance
 from ecgbench.results.study import Study
-from ecgbench.text import counted, duration
+from ecgbench.study import ledger
 
 CARD = ReportCard(
     title="Provenance",

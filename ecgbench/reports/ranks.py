@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecgbench.core.text import counted, enumerated, shortened
 from ecgbench.errors import BadSetting
 from ecgbench.reports import (
     LONGEST,
@@ -31,7 +32,6 @@ from ecgbench.reports._facts import Head, columns, main_rows, setting_words, tit
 from ecgbench.reports._standing import real_tasks, settings, uneven
 from ecgbench.results.study import Study
 from ecgbench.stats.ranks import Ranked, ranked, smallest_p
-from ecgbench.text import counted, enumerated, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet

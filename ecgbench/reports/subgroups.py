@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecgbench.core.text import counted, enumerated
 from ecgbench.reports import (
     Cell,
     Column,
@@ -46,7 +47,6 @@ from ecgbench.results.study import Study
 from ecgbench.results.subgroups import LEAST, VARIABLES, Compared, Left, compared
 from ecgbench.stats.components import Estimate
 from ecgbench.stats.paired import holm
-from ecgbench.text import counted, enumerated
 
 if TYPE_CHECKING:
     pass

@@ -6,12 +6,12 @@ table for the text of a paper, where the full one does not fit.
 
 from dataclasses import replace
 
+from ecgbench.core.text import enumerated
 from ecgbench.reports import ReportCard, Section
 from ecgbench.reports import main_table as full
 from ecgbench.reports._facts import leads_of
 from ecgbench.reports._grid import Grid, grid, part
 from ecgbench.results.study import Study
-from ecgbench.text import enumerated
 
 CARD = ReportCard(
     title="Table 1",

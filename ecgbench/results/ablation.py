@@ -20,15 +20,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cells import key
+from ecgbench.core.cells import key
+from ecgbench.core.files import array_of, sha256_of
+from ecgbench.core.sealed import facts_of, unsealed
+from ecgbench.core.text import counted
 from ecgbench.errors import BadWeights, MissingData
-from ecgbench.files import array_of, sha256_of
 from ecgbench.results.lead_sampling import Contrast, Key, Score, contrasts, scores
 from ecgbench.results.pretraining import SYNTHETIC, compared_on
-from ecgbench.sealed import facts_of, unsealed
 from ecgbench.stats.auroc import placements, wins
 from ecgbench.stats.components import LEVEL, Components, Interval, reach
-from ecgbench.text import counted
 
 STUDY, CELLS, RATES, TRAINING = "ablation.json", "cells.json", "rates.json", "training.json"
 RECORDS = "records.parquet"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
-from ecgbench.cells import Cell
+from ecgbench.core.cells import Cell
 from ecgbench.forks import Piece, on_all_cores, one_thread
 from ecgbench.results.by_label import ByLabel, Repeats, Shared
 from ecgbench.results.compare import compare

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
 
-from ecgbench.files import append, writing
-from ecgbench.results.index import Index
+from ecgbench.core.files import append, writing
+from ecgbench.study.index import Index
 
 FOLDER = "set_aside"
 _WHY = "why.jsonl"

@@ -18,12 +18,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ecgbench.cells import grouped
+from ecgbench.core.cells import grouped
+from ecgbench.core.seeds import rng
 from ecgbench.results.held import Held
 from ecgbench.results.predicted import Predicted
 from ecgbench.results.result import Result
 from ecgbench.results.scorer import Scorer
-from ecgbench.seeds import rng
 from ecgbench.stats.clustered import Ends, Estimate, Patients, mean_of_labels, together
 from ecgbench.stats.known import UNKNOWN
 from ecgbench.stats.operating import halves

@@ -10,14 +10,14 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from ecgbench import controls
-from ecgbench.controls import Control
 from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
 from ecgbench.results.result import Result
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.study import Study, read
 from ecgbench.stats.paired import holm
 from ecgbench.stats.uniform import mean_interval, off, uniform_p
+from ecgbench.study import controls
+from ecgbench.study.controls import Control
 
 METRIC = "auroc"
 CHANCE = 0.5

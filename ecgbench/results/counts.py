@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from ecgbench.cells import Cell
-from ecgbench.results.folders import below
-from ecgbench.results.store import Status, Store
-from ecgbench.room import folder_name
+from ecgbench.core.cells import Cell
+from ecgbench.core.registry import folder_name
+from ecgbench.study.folders import below
+from ecgbench.study.store import Status, Store
 
 WINDOW = 6 * 3600.0
 """Seconds back from now in which cells that were finished tell the rate."""

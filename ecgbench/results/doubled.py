@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecgbench.cells import Absent
+from ecgbench.core.cells import Absent
 from ecgbench.stats.known import positives_of, two_valued
 
 FEW = 5

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ecgbench.cells import Absent
+from ecgbench.core.cells import Absent
 from ecgbench.results.held import Held
 from ecgbench.results.score import ROUNDING, Scored, counted, label_weights, ranks_records, wins_of
 from ecgbench.results.shelf import Shelf

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from ecgbench.cells import Absent
-from ecgbench.corpora import RELATIONS
+from ecgbench.core.cells import Absent
+from ecgbench.core.seeds import rng
+from ecgbench.data.contamination import RELATIONS
 from ecgbench.errors import MissingData
 from ecgbench.results.compare import on_common_records
 from ecgbench.results.evidence import Fold, between, by_fold, fits_of
@@ -29,7 +30,6 @@ from ecgbench.results.held import Held
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.study import Study
-from ecgbench.seeds import rng
 from ecgbench.stats.components import Components, Estimate
 
 Floats = NDArray[np.float64]

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
+from ecgbench.core.text import counted
 from ecgbench.results.compare import Row
 from ecgbench.results.doubled import FEW
 from ecgbench.results.score import Scored, firsts, over_folds
-from ecgbench.text import counted
 
 NAMED = 3
 """Pairs of labels that a note names."""

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ecgbench.core.seeds import rng
 from ecgbench.ecg.leads import LEADS
 from ecgbench.results.evidence import Fold, between, by_fold
 from ecgbench.results.joint import Entry, joint, lacking
 from ecgbench.results.lead_profiles import Condition, Group, Importance, Pair
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.study import Study
-from ecgbench.seeds import rng
 from ecgbench.stats import lead_importance as stats
 from ecgbench.stats.components import Components, Estimate, independent_mean
 

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ecgbench import corpora, metrics
-from ecgbench.cells import NONE, Plan
+from ecgbench import metrics
+from ecgbench.core.cells import NONE, Plan
+from ecgbench.core.text import counted, enumerated
+from ecgbench.data import contamination as corpora
 from ecgbench.ecg.draw import Count
 from ecgbench.ecg.leads import LEADS
-from ecgbench.results import frozen, label_notes, origin, people
+from ecgbench.results import label_notes, origin, people
 from ecgbench.results.compare import Row
 from ecgbench.results.doubled import FEW
 from ecgbench.results.facts import DatasetFacts, ModelFacts, TaskFacts
-from ecgbench.results.folders import finished
 from ecgbench.results.score import firsts, over_folds
-from ecgbench.text import counted, enumerated
+from ecgbench.study import frozen
+from ecgbench.study.folders import finished
 
 if TYPE_CHECKING:
     from ecgbench.results.study import Study

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from ecgbench.core.registry import plain
 from ecgbench.errors import BadSetting
-from ecgbench.room import plain
 
 MARGINS = (0.01, 0.02, 0.05)
 """Of macro AUROC. No clinical basis: a margin is the reader's."""

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ecgbench import provenance
+from ecgbench.core import provenance
+from ecgbench.core.text import counted, quoted
 from ecgbench.errors import BadSetting
 from ecgbench.results.facts import Code, Origin
 from ecgbench.results.result import Result
-from ecgbench.text import counted, quoted
 
 if TYPE_CHECKING:
     from ecgbench.results.study import Study

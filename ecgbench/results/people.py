@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from ecgbench.files import as_parquet, put, sha256_of
+from ecgbench.core.files import as_parquet, put, sha256_of
+from ecgbench.core.registry import folder_name
 from ecgbench.results.aside import set_aside
-from ecgbench.room import folder_name
 
 COLUMNS = ("record", "patient", "age", "sex", "device", "site", "paced")
 """record, patient, age (years, float64; NaN: unknown), sex ("female", "male"), device, site, paced

@@ -12,8 +12,8 @@ import numpy as np
 from safetensors import safe_open
 from safetensors.numpy import save
 
+from ecgbench.core.files import put, sha256_of
 from ecgbench.errors import MissingData
-from ecgbench.files import put, sha256_of
 from ecgbench.results.aside import set_aside
 
 

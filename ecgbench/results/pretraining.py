@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ecgbench.core.text import quoted
 from ecgbench.errors import BadWeights, MissingData
-from ecgbench.text import quoted
 
 RECIPE, REPORT = "recipe.json", "pretraining.json"
 FILES = (RECIPE, REPORT)

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ecgbench.core.files import put
+from ecgbench.core.sealed import facts_of, proved
+from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting
-from ecgbench.files import put
-from ecgbench.sealed import facts_of, proved
-from ecgbench.text import quoted
 
 COSTS = (
     "model",

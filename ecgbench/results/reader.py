@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ecgbench import metrics as room
-from ecgbench.cards import MetricCard
-from ecgbench.cells import RANDOM, Cell, Plan
+from ecgbench.core.cards import MetricCard
+from ecgbench.core.cells import RANDOM, Cell, Plan
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.forks import on_all_cores
 from ecgbench.results.compare import FEWER, Row
@@ -17,9 +17,9 @@ from ecgbench.results.origin import UNCOMMITTED
 from ecgbench.results.result import Result
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.scorer import Scorer
-from ecgbench.results.store import Status, Store
 from ecgbench.results.tables import Outcome
 from ecgbench.results.verify import Verifier
+from ecgbench.study.store import Status, Store
 
 Facts = dict[str, Any]
 _AT_ONCE = 64

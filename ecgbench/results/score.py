@@ -12,11 +12,12 @@ import pandas as pd
 
 from ecgbench import metrics
 from ecgbench.apart import Apart
-from ecgbench.cells import OFFICIAL, Absent, Bootstrap, Cell
+from ecgbench.core.cells import OFFICIAL, Absent, Bootstrap, Cell
+from ecgbench.core.seeds import rng
+from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting, LeakError
 from ecgbench.results.doubled import distinct_mean, nested, same_as
 from ecgbench.results.predicted import Predicted
-from ecgbench.seeds import rng
 from ecgbench.stats.auroc import placements
 from ecgbench.stats.bootstrap import (
     macro_replicates,
@@ -26,7 +27,6 @@ from ecgbench.stats.bootstrap import (
 )
 from ecgbench.stats.components import Components
 from ecgbench.stats.known import known_of, parts, positives_of
-from ecgbench.text import quoted
 
 MACRO = "macro"
 """What the mean over the labels is called where labels are named."""

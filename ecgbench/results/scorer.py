@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ecgbench import metrics
-from ecgbench.cells import Scoring, key
+from ecgbench.core.cells import Scoring, key
+from ecgbench.core.files import put
 from ecgbench.errors import WriteError
-from ecgbench.files import put
 from ecgbench.results.evidence import Computed, Sure, evidence
 from ecgbench.results.predicted import Predicted
 from ecgbench.results.result import Result

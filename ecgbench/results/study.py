@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards import MetricCard
+from ecgbench.core.cards import MetricCard
+from ecgbench.core.registry import plain
+from ecgbench.core.text import enumerated
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting, MissingData
-from ecgbench.results import ahead, frozen, invocation, notes, tables
+from ecgbench.results import ahead, notes, tables
 from ecgbench.results.ahead import Stage
 from ecgbench.results.compare import Row, compare, correct
 from ecgbench.results.facts import Command, DatasetFacts, ModelFacts, Provenance, TaskFacts
@@ -23,8 +25,7 @@ from ecgbench.results.origin import origins
 from ecgbench.results.reader import Reader
 from ecgbench.results.result import Result
 from ecgbench.results.scorer import Scorer
-from ecgbench.room import plain
-from ecgbench.text import enumerated
+from ecgbench.study import frozen, invocation
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cells import Cell
+from ecgbench.core.cells import Cell
 from ecgbench.results.compare import Group, Row
 from ecgbench.results.result import Result
 from ecgbench.results.score import COLUMNS, Scored, firsts

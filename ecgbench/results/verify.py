@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ecgbench.cells import Cell
+from ecgbench.core.cells import Cell
+from ecgbench.core.files import sha256_of
 from ecgbench.errors import BadSetting, Damaged
-from ecgbench.files import sha256_of
-from ecgbench.results import frozen, invocation, people
-from ecgbench.results.folders import damaged, demand_intact, finished
+from ecgbench.results import people
 from ecgbench.results.pooled import is_damaged
 from ecgbench.results.result import Result
-from ecgbench.results.store import Store
 from ecgbench.results.whole import CELL, fit_document
+from ecgbench.study import frozen, invocation
+from ecgbench.study.folders import damaged, demand_intact, finished
+from ecgbench.study.store import Store
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

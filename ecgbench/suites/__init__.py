@@ -1,6 +1,6 @@
 """The room of suites: each file is a named study with its command, duration and expectation."""
 
-from ecgbench.room import Room
+from ecgbench.core.registry import Room
 
 ROOM = Room("ecgbench.suites", "suite", ("PLAN",))
 names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve

@@ -7,7 +7,7 @@ Expect:   a table and a curve whose numbers mean nothing about patients: the rec
           authors' are on the machine
 """
 
-from ecgbench.cells import Request
+from ecgbench.core.cells import Request
 from ecgbench.ecg.draw import parse_leads
 
 PLAN = Request(

@@ -11,7 +11,7 @@ Expect:   one fit per model and task, 100 epochs each; at 12 leads the models li
           row starts from random ones and says so
 """
 
-from ecgbench.cells import Request, Training
+from ecgbench.core.cells import Request, Training
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.ecg.leads import LEADS
 

@@ -8,7 +8,7 @@ Expect:   with random weights macro AUROC well above chance at twelve leads and 
           weights
 """
 
-from ecgbench.cells import Request
+from ecgbench.core.cells import Request
 from ecgbench.ecg.draw import parse_leads
 
 PLAN = Request(

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from ecgbench import errors, processes
+from ecgbench.core.text import shortened
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.text import shortened
 from ecgbench.weights import read as within
 
 SECONDS, SPEED = 120, 10**7

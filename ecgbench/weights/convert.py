@@ -11,12 +11,12 @@ import torch
 from safetensors.torch import save
 
 import ecgbench
-from ecgbench.aside import set_aside
-from ecgbench.cards import ModelCard, Weights
+from ecgbench.core.aside import set_aside
+from ecgbench.core.cards import ModelCard, Weights
+from ecgbench.core.files import as_json, locked, put, writing
+from ecgbench.data.fetch.fetch import DownloadError, download
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.files import as_json, locked, put, writing
 from ecgbench.models import ROOM
-from ecgbench.transport.fetch import DownloadError, download
 from ecgbench.weights import load, read, released, shipped
 
 

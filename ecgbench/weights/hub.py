@@ -17,10 +17,10 @@ from safetensors.torch import load, save
 from torch import nn
 
 import ecgbench
-from ecgbench.cards import ModelCard, Weights, facts
+from ecgbench.core.cards import ModelCard, Weights, facts
+from ecgbench.core.files import as_json, put
+from ecgbench.data.fetch import fetch
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.files import as_json, put
-from ecgbench.transport import fetch
 from ecgbench.weights import shipped
 
 TENSORS, CONFIG, PAGE = "model.safetensors", "config.json", "README.md"

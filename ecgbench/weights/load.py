@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load as load_bytes
 from torch import Tensor, nn
 
-from ecgbench.cards import ModelCard, Weights
+from ecgbench.core.cards import ModelCard, Weights
 from ecgbench.errors import BadSetting, BadWeights, UnknownName
 from ecgbench.weights import apart, read, released, shipped
 from ecgbench.weights.read import SAFE, TORCH

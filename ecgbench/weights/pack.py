@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from safetensors.torch import save
 
+from ecgbench.core.files import as_json, put
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.files import as_json, put
 from ecgbench.models import laef
 from ecgbench.weights import load
 

@@ -20,8 +20,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from ecgbench.core.text import shortened
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.text import shortened
 
 SAFE = (".safetensors",)
 TORCH = (".pth", ".pt", ".ckpt")

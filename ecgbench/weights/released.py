@@ -20,13 +20,13 @@ from typing import Any
 
 import platformdirs
 
-from ecgbench import files
-from ecgbench.cards import ModelCard, Weights
+from ecgbench.core import files
+from ecgbench.core.cards import ModelCard, Weights
+from ecgbench.core.files import as_json, put
+from ecgbench.core.registry import folder_name, plain
+from ecgbench.core.text import shortened
 from ecgbench.errors import BadSetting, BadWeights, UnknownName, WriteError
-from ecgbench.files import as_json, put
 from ecgbench.models import ROOM
-from ecgbench.room import folder_name, plain
-from ecgbench.text import shortened
 from ecgbench.weights import shipped
 
 CACHE, LOCK = "ECGBENCH_WEIGHTS", "ECGBENCH_LOCK"

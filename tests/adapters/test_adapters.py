@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ecgbench import adapters
-from ecgbench.adapt import Policy, TrainingSplit
 from ecgbench.adapters.copy import nearest
+from ecgbench.adapters.hide import Policy, TrainingSplit
 from ecgbench.ecg.leads import CHEST, LEADS, LIMB, LIMB_FROM_I_II, LeadSubset, rows_of
 
 NAMES = adapters.names()

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ecgbench import models
-from ecgbench.adapt import NATIVE, Policy, adapt, cut
-from ecgbench.cards import Filter, InputContract
+from ecgbench.adapters.hide import NATIVE, Policy, adapt, cut
+from ecgbench.core.cards import Filter, InputContract
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
 from ecgbench.ecg.preprocess import decimate, view
 from ecgbench.errors import LeakError

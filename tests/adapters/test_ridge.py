@@ -14,14 +14,14 @@ import pytest
 from safetensors.numpy import load, save
 from sklearn.linear_model import Ridge
 
-from ecgbench.adapt import Policy, TrainingSplit
 from ecgbench.adapters import mean, ridge, zero
-from ecgbench.benchmark.evaluation import Evaluation, Record
-from ecgbench.cells import OFFICIAL
+from ecgbench.adapters.hide import Policy, TrainingSplit
+from ecgbench.core.cells import OFFICIAL
+from ecgbench.data.source import rows
 from ecgbench.datasets import ptbxl
 from ecgbench.ecg.leads import ALL, LEADS, LIMB, LIMB_FROM_I_II, LeadSubset, bits_to_mask, rows_of
 from ecgbench.errors import BadSetting, LeakError
-from ecgbench.prepared.source import rows
+from ecgbench.evaluate.evaluation import Evaluation, Record
 
 SUBSETS = [
     LeadSubset.parse(t)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from ecgbench.cli import main
-from ecgbench.estimate import ablation
-from ecgbench.estimate.pretraining import Rates
+from ecgbench.study.estimate import ablation
+from ecgbench.study.estimate.pretraining import Rates
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
 Typed = Callable[..., tuple[int, str, str]]

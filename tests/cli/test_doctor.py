@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from ecgbench import datasets, models
+from ecgbench.check import examine, machine
 from ecgbench.cli.doctor import page
-from ecgbench.doctor import examine, machine
-from ecgbench.prepared.prepare import prepare
+from ecgbench.data.prepare import prepare
 from ecgbench.weights import released
 
 pytestmark = pytest.mark.long

@@ -12,11 +12,11 @@ import pytest
 from ecgbench.cli import main
 from ecgbench.errors import BadSetting
 from ecgbench.reports import Notes, confirmatory
-from ecgbench.results import frozen, ledger
 from ecgbench.results.people import people
-from ecgbench.results.store import Store
 from ecgbench.results.study import read
 from ecgbench.stats.paired import holm
+from ecgbench.study import frozen, ledger
+from ecgbench.study.store import Store
 from tests.results.made_run import Data, Made, write
 
 PLAN = """

@@ -18,15 +18,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecgbench.cards import InputContract, Task
-from ecgbench.cells import Cell, Fit
+from ecgbench.core.cards import InputContract, Task
+from ecgbench.core.cells import Cell, Fit
+from ecgbench.core.registry import Room, folder_name
+from ecgbench.data import prepare
+from ecgbench.data.views import View
 from ecgbench.ecg.draw import Count
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, BadWeights, EcgbenchError
-from ecgbench.prepared import prepare
-from ecgbench.prepared.views import View
-from ecgbench.results.store import Store
-from ecgbench.room import Room, folder_name
+from ecgbench.study.store import Store
 
 pytestmark = pytest.mark.rendered
 

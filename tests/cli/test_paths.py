@@ -14,8 +14,8 @@ import typer
 
 from ecgbench import cli, datasets
 from ecgbench.cli import freeze, frozen, options
+from ecgbench.data.source import data_folder, root_of, where
 from ecgbench.errors import MissingData
-from ecgbench.prepared.source import data_folder, root_of, where
 
 HOME = os.path.expanduser("~")
 

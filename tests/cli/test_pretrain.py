@@ -17,8 +17,8 @@ import pytest
 from ecgbench import models
 from ecgbench.cli import main
 from ecgbench.errors import BadSetting
-from ecgbench.estimate import pretraining
 from ecgbench.pretraining import assemble, recipe, streaming
+from ecgbench.study.estimate import pretraining
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
 NARROW = Path(__file__).parents[1] / "narrow.py"

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ecgbench.cli import main
-from ecgbench.results import disk
-from ecgbench.results.folders import intact
-from ecgbench.results.store import Store, cells_of
 from ecgbench.results.study import read
+from ecgbench.study import disk
+from ecgbench.study.folders import intact
+from ecgbench.study.store import Store, cells_of
 
 Typed = Callable[..., int]
 Told = Callable[..., tuple[int, str, str]]

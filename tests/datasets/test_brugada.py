@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ecgbench.data.prepare import prepare
 from ecgbench.datasets import brugada
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadRecord
-from ecgbench.prepared.prepare import prepare
 
 REAL = os.environ.get("ECGBENCH_REAL_DATA")
 

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 from ecgbench import datasets
+from ecgbench.data.prepare import prepare
+from ecgbench.datasets._labels import table
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadRecord, MissingData
-from ecgbench.prepared.prepare import prepare
-from ecgbench.vocabulary import table
 
 REAL = os.environ.get("ECGBENCH_REAL_DATA")
 SAMPLES = Path(REAL or ".") / "samples" / "challenge-2021"

@@ -8,11 +8,11 @@ from xml.sax.saxutils import escape
 import numpy as np
 import pytest
 
+from ecgbench.data.prepare import prepare, state
 from ecgbench.datasets import chapman
+from ecgbench.datasets._labels import table
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadRecord, MissingData
-from ecgbench.prepared.prepare import prepare, state
-from ecgbench.vocabulary import table
 
 REAL = os.environ.get("ECGBENCH_REAL_DATA")
 SAMPLES = Path(REAL or ".") / "samples"

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import wfdb
 
-from ecgbench.conformance import datasets as conformance
+from ecgbench.check import datasets as conformance
+from ecgbench.data.prepare import Prepared, prepare
 from ecgbench.datasets import code, ikem, mimic_iv_ecg
+from ecgbench.datasets.indexing import tables
 from ecgbench.ecg.leads import LEADS, MIMIC_LEADS
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, MissingData
-from ecgbench.indexing import tables
-from ecgbench.prepared.prepare import Prepared, prepare
 
 FILE_ORDER = ("V1", "V2", "V3", "V4", "V5", "V6", "II", "I")
 SHORT = 2500

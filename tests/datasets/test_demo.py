@@ -8,11 +8,11 @@ generator's parameters.
 import numpy as np
 import pytest
 
+from ecgbench.data.source import rows
 from ecgbench.datasets import demo
 from ecgbench.ecg.leads import LEADS, LIMB_FROM_I_II
 from ecgbench.ecg.synthetic.dipole import FIELD, FROM_ELECTRODES
 from ecgbench.errors import BadRecord
-from ecgbench.prepared.source import rows
 
 FS = 500
 BEFORE, AFTER = 180, 230  # samples of a median beat around the centre of QRS

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ecgbench.data.prepare import prepare, state
 from ecgbench.datasets import echonext
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import MissingData
-from ecgbench.prepared.prepare import prepare, state
 
 FLAGS = [
     "lvef_lte_45_flag",

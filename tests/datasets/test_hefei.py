@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ecgbench.data.prepare import prepare
 from ecgbench.datasets import hefei
+from ecgbench.datasets._labels import table
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadRecord, MissingData
-from ecgbench.prepared.prepare import prepare
-from ecgbench.vocabulary import table
 
 LABELS = [*hefei.TASK.labels, *hefei.RARE]
 

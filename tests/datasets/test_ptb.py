@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ecgbench.data.prepare import prepare
 from ecgbench.datasets import ptb
+from ecgbench.datasets._labels import table
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import MissingData
-from ecgbench.prepared.prepare import prepare
-from ecgbench.vocabulary import table
 
 REAL = os.environ.get("ECGBENCH_REAL_DATA")
 SIGNALS = (*(lead.lower() for lead in LEADS), "vx", "vy", "vz")

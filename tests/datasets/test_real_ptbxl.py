@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ecgbench.data.prepare import Prepared, prepare
 from ecgbench.datasets import ptbxl
 from ecgbench.ecg.readers import wfdb as reader
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
-from ecgbench.prepared.prepare import Prepared, prepare
 
 pytestmark = pytest.mark.real
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecgbench.cells import Folders
-from ecgbench.conformance import datasets as conformance
+from ecgbench.check import datasets as conformance
+from ecgbench.core.cells import Folders
+from ecgbench.data.prepare import prepare
 from ecgbench.datasets import code, ribeiro_dev
 from ecgbench.errors import MissingData
-from ecgbench.estimate import pretraining
-from ecgbench.prepared.prepare import prepare
 from ecgbench.pretraining import recipe
 from ecgbench.pretraining.assemble import development
+from ecgbench.study.estimate import pretraining
 from tests.datasets.test_corpora import wfdb_record
 
 LEADS = ("DI", "DII", "DIII", "AVR", "AVL", "AVF", "V1", "V2", "V3", "V4", "V5", "V6")

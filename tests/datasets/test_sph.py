@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ecgbench.data.prepare import prepare
 from ecgbench.datasets import sph
+from ecgbench.datasets._labels import table
 from ecgbench.errors import BadRecord, MissingData
-from ecgbench.prepared.prepare import prepare
-from ecgbench.vocabulary import table
 
 CODES = ("1", "22", "60+310;147", "1;1", "83", "145+362;30+307+308;1", "50")
 

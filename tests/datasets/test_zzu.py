@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ecgbench.data.prepare import prepare
 from ecgbench.datasets import zzu
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import MissingData
-from ecgbench.prepared.prepare import prepare
 
 NINE = [n for n in LEADS if n not in ("V2", "V4", "V6")]
 COLUMNS = (

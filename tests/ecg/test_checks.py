@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ecgbench.data.source import rows
 from ecgbench.datasets import demo, ptbxl
 from ecgbench.ecg.checks import findings
 from ecgbench.ecg.checks.finding import Change
 from ecgbench.ecg.leads import LEADS, LIMB
 from ecgbench.ecg.recording import Recording
-from ecgbench.prepared.source import rows
 
 WITHIN = 0.01
 BROKEN = {"00162": "identities", "00551": "identities", "00477": "rate"}

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.signal import butter, resample_poly, sosfilt
 
+from ecgbench.data.duplicates import TOGETHER, VOTES
 from ecgbench.datasets import demo
 from ecgbench.ecg.fingerprint import HASHED, OVERLAP, Fingerprint, agreement, fingerprint
 from ecgbench.ecg.leads import LEADS
-from ecgbench.prepared.duplicates import TOGETHER, VOTES
 
 ROWS = demo.index(None).to_dict("records")
 FS = demo.CARD.fs

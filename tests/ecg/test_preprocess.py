@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ecgbench.cards import Filter
+from ecgbench.core.cards import Filter
 from ecgbench.ecg.preprocess import Preparation, Resampler, decimate, normalise, view
 from ecgbench.errors import BadSetting
 

@@ -10,8 +10,8 @@ import pytest
 import resampy
 
 from ecgbench import models
+from ecgbench.data.prepare import prepare
 from ecgbench.ecg.preprocess import view
-from ecgbench.prepared.prepare import prepare
 
 NATIVE = 500
 

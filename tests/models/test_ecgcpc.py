@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from ecgbench.conformance import parity, rule
+from ecgbench.check import parity, rule
 from ecgbench.layers.features import Features
 from ecgbench.models import ecgcpc
 

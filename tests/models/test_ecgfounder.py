@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from ecgbench.conformance import parity, rule
+from ecgbench.check import parity, rule
 from ecgbench.layers.features import Features
 from ecgbench.models import ecgfounder
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from ecgbench.conformance import rule
+from ecgbench.check import rule
 from ecgbench.errors import BadWeights
 from ecgbench.models import ecgfounder, ecgfounder1lead
 

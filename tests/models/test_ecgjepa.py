@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from ecgbench.conformance import parity, rule
+from ecgbench.check import parity, rule
 from ecgbench.layers.features import Features
 from ecgbench.models import ecgjepa
 

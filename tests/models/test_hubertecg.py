@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from ecgbench.conformance import parity
-from ecgbench.conformance import rule as parity_rule
+from ecgbench.check import parity
+from ecgbench.check import rule as parity_rule
 from ecgbench.layers.features import Features
 from ecgbench.models import hubertecg
 

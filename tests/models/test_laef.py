@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from ecgbench.adapt import NATIVE, Policy
+from ecgbench.adapters.hide import NATIVE, Policy
 from ecgbench.errors import BadSetting
-from ecgbench.inference.encode import Encoder
+from ecgbench.evaluate.encode import Encoder
 from ecgbench.layers.features import Features
 from ecgbench.layers.lead_embedder import PlainLeadEmbedder
 from ecgbench.models import laef

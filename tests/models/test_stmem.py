@@ -9,7 +9,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from ecgbench.conformance import rule
+from ecgbench.check import rule
 from ecgbench.ecg.leads import LEADS, LeadSubset
 from ecgbench.layers.features import Features
 from ecgbench.models import stmem

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ecgbench import models
-from ecgbench.conformance.models import check
+from ecgbench.check.models import check
 from ecgbench.errors import BadSetting
 from ecgbench.layers.gatv2 import EdgeListGATv2
 from ecgbench.layers.grid import TOPOLOGIES, Topology, on_graph

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Task
+from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.core.seeds import rng
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
-from ecgbench.seeds import rng
 
 FS, SECONDS = 100.0, 3.0
 SPLITS = {"train": 60, "val": 20, "test": 40}

@@ -5,10 +5,10 @@ tests/plugins/pairwise.py`.
 import select
 from collections.abc import Iterator
 
-from ecgbench.benchmark.engine import EngineCard, Setup
-from ecgbench.benchmark.events import Event
-from ecgbench.benchmark.job import Job
-from ecgbench.benchmark.worker_process import WorkerProcess, log_file
+from ecgbench.study.engine import EngineCard, Setup
+from ecgbench.study.events import Event
+from ecgbench.study.job import Job
+from ecgbench.study.worker_process import WorkerProcess, log_file
 
 CARD = EngineCard(title="Pairwise", summary="two processes at once on this machine")
 

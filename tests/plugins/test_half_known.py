@@ -14,9 +14,9 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from ecgbench import datasets
-from ecgbench.conformance.datasets import check
+from ecgbench.check.datasets import check
+from ecgbench.data.prepare import prepare
 from ecgbench.errors import BadRecord
-from ecgbench.prepared.prepare import prepare
 
 HALF = Path(__file__).with_name("half_known.py")
 TINY = Path(__file__).parents[1] / "tiny.py"

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from ecgbench import models
+from ecgbench.check.models import check
 from ecgbench.cli import main
-from ecgbench.conformance.models import check
 from ecgbench.weights import read
 
 VARIANT = Path(__file__).with_name("one_block.py")

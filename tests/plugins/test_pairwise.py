@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ecgbench import models
-from ecgbench.benchmark import engines
 from ecgbench.cli import main
 from ecgbench.results.study import read
+from ecgbench.study import engines
 
 pytestmark = pytest.mark.long
 HERE = Path(__file__).parent

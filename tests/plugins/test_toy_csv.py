@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from ecgbench import datasets
-from ecgbench.benchmark.plan import resolve_tasks
-from ecgbench.conformance.datasets import check
+from ecgbench.check.datasets import check
+from ecgbench.data.prepare import prepare
 from ecgbench.errors import BadSetting
-from ecgbench.prepared.prepare import prepare
+from ecgbench.study.plan import resolve_tasks
 
 TOY = Path(__file__).with_name("toy_csv.py")
 TINY = Path(__file__).parents[1] / "tiny.py"

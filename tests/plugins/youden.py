@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ecgbench.cards import MetricCard
+from ecgbench.core.cards import MetricCard
 
 CARD = MetricCard(
     title="Youden index",

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from ecgbench.benchmark.reporter import Reporter
-from ecgbench.cells import Folders
+from ecgbench.core.cells import Folders
+from ecgbench.data.prepare import Prepared, prepare
 from ecgbench.errors import BadSetting
-from ecgbench.prepared.prepare import Prepared, prepare
 from ecgbench.pretraining import assemble as assembling
 from ecgbench.pretraining.apart import APART, set_apart
 from ecgbench.pretraining.assemble import assemble
@@ -17,6 +16,7 @@ from ecgbench.pretraining.exclusion import Exclusion
 from ecgbench.pretraining.guard import Name
 from ecgbench.pretraining.recipe import get
 from ecgbench.pretraining.streaming import Holding
+from ecgbench.study.reporter import Reporter
 
 
 def test_one_in_so_many_training_patients_whole_and_the_same_in_a_part(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import torch
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.preprocessing import normalize
 
+from ecgbench.core.seeds import seed_of
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.pretraining.codebook import (
     NOTHING,
@@ -22,7 +23,6 @@ from ecgbench.pretraining.codebook import (
     normalised,
     usage,
 )
-from ecgbench.seeds import seed_of
 
 FACTS = {"name": "mfcc-ecg"}
 

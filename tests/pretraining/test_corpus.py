@@ -4,11 +4,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ecgbench.data.prepare import Prepared, prepare
+from ecgbench.data.views import View
 from ecgbench.ecg.preprocess import normalise
 from ecgbench.errors import BadSetting, LeakError
 from ecgbench.models import laef
-from ecgbench.prepared.prepare import Prepared, prepare
-from ecgbench.prepared.views import View
 from ecgbench.pretraining.batches import Batches
 from ecgbench.pretraining.corpus import Corpus, gather
 from ecgbench.pretraining.guard import Guard, Name

@@ -13,7 +13,7 @@ import torch
 from scipy.signal import decimate
 from scipy.stats import kurtosis, skew
 
-from ecgbench.cards import Filter
+from ecgbench.core.cards import Filter
 from ecgbench.ecg.preprocess import Preparation, normalise, view
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.models import laef

@@ -12,10 +12,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from ecgbench.data.prepare import prepare
 from ecgbench.datasets import get
 from ecgbench.errors import BadSetting, BadWeights
+from ecgbench.evaluate import linear
 from ecgbench.models import laef
-from ecgbench.prepared.prepare import prepare
 from ecgbench.pretraining.apart import APART, set_apart
 from ecgbench.pretraining.kept_encoders import (
     LAST,
@@ -34,7 +35,6 @@ from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.selection import Checkpoint, chosen
 from ecgbench.results.pretraining import margin
 from ecgbench.stats.auroc import macro_auroc
-from ecgbench.training import linear
 from ecgbench.weights.load import digest
 
 pytestmark = pytest.mark.usefixtures("one_thread")

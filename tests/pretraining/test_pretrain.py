@@ -17,8 +17,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from ecgbench import models, provenance
+from ecgbench import models
+from ecgbench.core import provenance
 from ecgbench.errors import BadSetting, BadWeights
+from ecgbench.evaluate import ranks
 from ecgbench.pretraining import kept_encoders, output, pretrain
 from ecgbench.pretraining.guard import Guard, Name
 from ecgbench.pretraining.objective import MaskedNodes
@@ -26,7 +28,6 @@ from ecgbench.pretraining.pretrain import Data, Session, run
 from ecgbench.pretraining.recipe import Recipe, get
 from ecgbench.pretraining.shards import Layout, Source, pack
 from ecgbench.pretraining.streamed import Streamed
-from ecgbench.training import ranks
 from ecgbench.weights.load import digest
 from tests.waves import Follower, Stop, data, waves
 

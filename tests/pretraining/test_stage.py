@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ecgbench.errors import BadSetting, BadWeights, LeakError
-from ecgbench.gates import GateError
+from ecgbench.evaluate.gates import GateError
 from ecgbench.models import laef
 from ecgbench.pretraining import alarm, batches, checkpoint, masking
 from ecgbench.pretraining.alarm import Collapse, nodes_alike, nothing_learnt

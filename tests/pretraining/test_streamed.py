@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from ecgbench.core.files import as_json, put, sha256_of
+from ecgbench.data.disk import alone_in
+from ecgbench.data.prepare import Prepared, prepare
 from ecgbench.errors import BadSetting, DamagedCopy, LeakError, WriteError
-from ecgbench.files import as_json, put, sha256_of
 from ecgbench.models import laef
-from ecgbench.prepared.disk import alone_in
-from ecgbench.prepared.prepare import Prepared, prepare
 from ecgbench.pretraining import blocks as reading
 from ecgbench.pretraining import shards as on_disk
 from ecgbench.pretraining import streaming
@@ -224,7 +224,7 @@ def test_a_damaged_shard_that_stays_where_it_is_asks_for_another_folder(
         raise OSError(errno.EROFS, "Read-only file system")
 
     damage(packed)
-    monkeypatch.setattr("ecgbench.aside.os.replace", refused)
+    monkeypatch.setattr("ecgbench.core.aside.os.replace", refused)
     with pytest.raises(DamagedCopy, match=r"cannot be set aside; pack .* --shards DIR") as told:
         Streamed(packed, guard(), 4).cut(np.array([7]), np.array([0]))
     assert "same command" not in str(told.value)

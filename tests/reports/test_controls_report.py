@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from ecgbench.controls import CONTROLS
 from ecgbench.reports import Section
 from ecgbench.reports import controls as report
 from ecgbench.results.controls import Checked, Named, Place
 from ecgbench.results.study import Study
+from ecgbench.study.controls import CONTROLS
 
 make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
 PLACE = Place("ptbxl_super", "1", "laef", "native")

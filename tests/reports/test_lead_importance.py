@@ -11,12 +11,12 @@ import pytest
 import scipy.stats
 from sklearn.metrics import roc_auc_score
 
+from ecgbench.datasets._labels import categories, table
 from ecgbench.ecg.leads import LEADS
 from ecgbench.reports import lead_importance as report
 from ecgbench.reports import write
 from ecgbench.results.lead_importance import columns, importance
 from ecgbench.results.study import Study, read
-from ecgbench.vocabulary import categories, table
 from tests.results import made_run
 
 HEART = {"A0": "infarction", "A1": "infarction", "A2": "block", "A3": "rhythm", "A4": "rhythm"}

@@ -204,7 +204,7 @@ def test_numbers_may_come_as_pandas_likes_them(texts):
     assert (first["best"], first["n_records"], first["std"]) == ("false", "198", "0.006")
 
 
-OTHER = """from ecgbench.cards import MetricCard
+OTHER = """from ecgbench.core.cards import MetricCard
 CARD = MetricCard(title="Other", direction="higher", range=(0, 1), chance=None, summary="a test's", source="none")
 def value(target, score): ...
 def influence(target, score): ...

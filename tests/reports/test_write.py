@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from ecgbench import reports
-from ecgbench.cells import Scoring
+from ecgbench.core.cells import Scoring
 from ecgbench.errors import BadSetting, MissingData, UnknownName
 from ecgbench.results import profile
 from ecgbench.results.scorer import Scorer

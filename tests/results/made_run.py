@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ecgbench.cells import OFFICIAL, Cell, Fit, Plan, Scoring, key
+from ecgbench.core.cells import OFFICIAL, Cell, Fit, Plan, Scoring, key
+from ecgbench.core.files import as_json, as_parquet
+from ecgbench.core.seeds import rng
 from ecgbench.ecg.draw import parse_leads, settings
-from ecgbench.files import as_json, as_parquet
-from ecgbench.results.folders import publish
 from ecgbench.results.score import prediction_table, score_table, with_wins
-from ecgbench.results.store import Store
-from ecgbench.seeds import rng
+from ecgbench.study.folders import publish
+from ecgbench.study.store import Store
 
 CONTRACT = {
     "name": "paper",

@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from ecgbench.core.files import as_json, as_parquet
 from ecgbench.errors import BadSetting
-from ecgbench.files import as_json, as_parquet
-from ecgbench.results.folders import DONE, publish
 from ecgbench.results.joint import Entry, joint
 from ecgbench.results.score import score_table, with_wins
-from ecgbench.results.store import Store
 from ecgbench.results.study import Study, read
+from ecgbench.study.folders import DONE, publish
+from ecgbench.study.store import Store
 from tests.results.made_run import Data, Made, write
 
 LEFT = {"weak": set(range(5, 13)), "third": set(range(10, 22))}

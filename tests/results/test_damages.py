@@ -18,13 +18,13 @@ from ecgbench.errors import Damaged
 from ecgbench.forks import on_all_cores
 from ecgbench.reports import write
 from ecgbench.results import reader
-from ecgbench.results.explain import explained
-from ecgbench.results.merge import merge
 from ecgbench.results.people import COLUMNS, keep
 from ecgbench.results.reader import Reader
-from ecgbench.results.store import Store
 from ecgbench.results.study import read
 from ecgbench.results.verify import faults
+from ecgbench.study.explain import explained
+from ecgbench.study.merge import merge
+from ecgbench.study.store import Store
 from tests.results import made_run
 from tests.results.made_run import Data, Made
 

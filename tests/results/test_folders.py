@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ecgbench import files
+from ecgbench.core import files
+from ecgbench.core.files import as_json, as_npy, as_parquet, sweep
 from ecgbench.errors import Damaged, WriteError
-from ecgbench.files import as_json, as_npy, as_parquet, sweep
-from ecgbench.results import folders
 from ecgbench.results.aside import listed
+from ecgbench.study import folders
 
 pytestmark = pytest.mark.durable
 

@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from ecgbench.results import ledger
-from ecgbench.results.ledger import Counts, Scoring
+from ecgbench.study import ledger
+from ecgbench.study.ledger import Counts, Scoring
 
 LINE = Scoring(
     test="t" * 64,

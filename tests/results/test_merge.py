@@ -9,15 +9,15 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from ecgbench.cells import Cell, Fit, Plan, key
+from ecgbench.core.cells import Cell, Fit, Plan, key
+from ecgbench.core.files import as_json
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting
-from ecgbench.files import as_json
-from ecgbench.results.folders import publish
-from ecgbench.results.merge import merge
 from ecgbench.results.people import COLUMNS, keep
-from ecgbench.results.store import Store
 from ecgbench.results.whole import CELL, READ
+from ecgbench.study.folders import publish
+from ecgbench.study.merge import merge
+from ecgbench.study.store import Store
 
 FIT = Fit(task="demo", model="a", contract="paper", weights="random", seed=0)
 ONE, TWO = (Cell(fit=FIT, task="demo", setting=Count(k, 0), policy="zero") for k in (1, 2))

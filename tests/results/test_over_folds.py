@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from ecgbench.cells import Bootstrap, Cell, Fit
+from ecgbench.core.cells import Bootstrap, Cell, Fit
 from ecgbench.ecg.draw import Count
 from ecgbench.results.compare import Row, compare
 from ecgbench.results.evidence import evidence

@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from ecgbench import metrics
-from ecgbench.cells import Bootstrap, Cell, Fit, Scoring
+from ecgbench.core.cells import Bootstrap, Cell, Fit, Scoring
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting, LeakError
 from ecgbench.results.compare import LEAST_PATIENTS, Row, compare, correct
@@ -47,7 +47,7 @@ def plugin(tmp_path: Path) -> Iterator[Plugin]:
         )
         none = "" if "def influence" in body else "def influence(target, score):\n    return None\n"
         (tmp_path / f"{name}.py").write_text(
-            f"import numpy as np\nfrom ecgbench.cards import MetricCard\n{card}{none}{body}"
+            f"import numpy as np\nfrom ecgbench.core.cards import MetricCard\n{card}{none}{body}"
         )
         return metrics.resolve(str(tmp_path / f"{name}.py"))
 

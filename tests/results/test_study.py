@@ -22,20 +22,21 @@ import pytest
 from sklearn.metrics import roc_curve
 
 import ecgbench
-from ecgbench import metrics, provenance
-from ecgbench.cells import Cell, Fit, Plan, Scoring, Training, key
+from ecgbench import metrics
+from ecgbench.core import provenance
+from ecgbench.core.cells import Cell, Fit, Plan, Scoring, Training, key
+from ecgbench.core.files import as_json, as_parquet
+from ecgbench.core.seeds import rng
 from ecgbench.ecg.draw import parse_leads, settings
 from ecgbench.errors import BadSetting, Damaged, EcgbenchError, MissingData, WriteError
-from ecgbench.files import as_json, as_parquet
 from ecgbench.reports import write
-from ecgbench.results import invocation
-from ecgbench.results.folders import publish, read_table
 from ecgbench.results.origin import PUBLISHED, UNCOMMITTED
 from ecgbench.results.score import score_table, with_wins
-from ecgbench.results.store import Store, cells_of
 from ecgbench.results.study import Study, read
 from ecgbench.results.tables import MAIN_COLUMNS
-from ecgbench.seeds import rng
+from ecgbench.study import invocation
+from ecgbench.study.folders import publish, read_table
+from ecgbench.study.store import Store, cells_of
 from tests.results.made_run import CONTRACT, fit_facts, fit_folder, key_facts
 
 pytestmark = pytest.mark.long
@@ -600,7 +601,7 @@ def test_any_metric_can_be_read_from_stored_predictions(tmp_path: Path) -> None:
         study.of("nothing")
 
 
-HALF = """from ecgbench.cards import MetricCard
+HALF = """from ecgbench.core.cards import MetricCard
 CARD = MetricCard(title="Half", summary="", range=(0, 9), direction="lower", chance=None, source="")
 def value(target, score): return {}
 def influence(target, score): return score - score.mean(0)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before numpy: a process of one thread can be copied
 
-from ecgbench.seeds import rng
+from ecgbench.core.seeds import rng
 from tests.soak import page
 from tests.soak.bases import MADE
 from tests.soak.row import BAD, Verdict

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from ecgbench import __main__ as program
 from ecgbench import adapters, datasets, metrics, models, reports, suites
-from ecgbench.benchmark import engines
 from ecgbench.errors import EcgbenchError
+from ecgbench.study import engines
 
 TESTS = Path(__file__).parents[1]
 TINY = TESTS / "tiny.py"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from ecgbench.seeds import rng
+from ecgbench.core.seeds import rng
 from ecgbench.stats.auroc import auroc, per_label
 from ecgbench.stats.bootstrap import (
     auroc_replicates,

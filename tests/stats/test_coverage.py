@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from ecgbench.seeds import rng
+from ecgbench.core.seeds import rng
 from ecgbench.stats.auroc import per_label
 
 STUDIES = 100

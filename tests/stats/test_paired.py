@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecgbench.seeds import rng
+from ecgbench.core.seeds import rng
 from ecgbench.stats.auroc import macro_auroc
 from ecgbench.stats.bootstrap import label_replicates, macro_replicates, patient_weights
 from ecgbench.stats.paired import Difference, holm, p_value, paired_difference

@@ -17,9 +17,9 @@ import pytest
 import torch
 from torch import nn
 
+from ecgbench.core.files import locked
 from ecgbench.errors import BadSetting, BadWeights, UnknownName
-from ecgbench.files import locked
-from ecgbench.inference import network
+from ecgbench.evaluate import network
 from ecgbench.models import ROOM
 from ecgbench.weights import convert, load, released
 
@@ -371,7 +371,7 @@ def test_tensors_that_are_none_of_the_network(author: Author) -> None:
 def test_pins_of_several_commands_are_all_kept(tmp_path: Path) -> None:
     """As several `ecgbench models fetch` at once write them."""
     code = (
-        "import sys; from pathlib import Path; from ecgbench.cards import Weights; from "
+        "import sys; from pathlib import Path; from ecgbench.core.cards import Weights; from "
         "ecgbench.weights import released\n"
     )
     code += (

@@ -17,10 +17,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from ecgbench.cards import Weights
-from ecgbench.corpora import NOT_STATED
+from ecgbench.core.cards import Weights
+from ecgbench.data.contamination import NOT_STATED
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.inference import network
+from ecgbench.evaluate import network
 from ecgbench.models import ROOM, laef
 from ecgbench.weights import convert, load, released, shipped
 
@@ -154,7 +154,8 @@ def test_found_where_the_package_lies(kind: str, tmp_path: Path) -> None:
     shutil.copy(copy / URL, first)
     with (copy / "ecgbench" / "models" / "laef.py").open("a") as source:
         source.write(
-            f"\n\nfrom ecgbench.cards import Weights\nCARD = replace(CARD, weights=({layout!r},))\n"
+            "\n\nfrom ecgbench.core.cards import Weights\n"
+            f"CARD = replace(CARD, weights=({layout!r},))\n"
         )
     if kind == "wheel":
         pytest.importorskip("setuptools", minversion="77")  # as pyproject.toml asks

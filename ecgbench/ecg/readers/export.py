@@ -23,13 +23,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ecgbench.core.files import decoded
 from ecgbench.ecg.readers import cleaned, head, times
 from ecgbench.ecg.readers.cleaned import Notes
 from ecgbench.ecg.readers.layout import refused, there
 from ecgbench.ecg.readers.said import AGREE, Said, generated, per_mv, signed
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting
-from ecgbench.files import decoded
 
 _NUMBER = re.compile(
     r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?inf|nan|na|n/a|null", re.IGNORECASE

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ecgbench.core.text import shortened
 from ecgbench.ecg.readers.said import AGREE, LOWEST, Said, hertz, numbers, per_mv, signed
 from ecgbench.errors import BadRecord, BadSetting
-from ecgbench.text import shortened
 
 _PAIR = re.compile(r"[#%/\s\"']*([^,;:=\t]+?)[\s\"']*[,;:=\t]\s*(.*?)[\s,;]*")
 _SPOKEN = re.compile(r"[#%/\s]*(\D+?)\s+(\d\S*(\s*[a-zµμ/]+)?)\s*", re.IGNORECASE)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ecgbench.core.text import shortened
 from ecgbench.ecg.leads import canonical
 from ecgbench.ecg.recording import Recording
 from ecgbench.ecg.repair import Repair
 from ecgbench.errors import BadRecord, UnknownName
-from ecgbench.text import shortened
 
 MISSING = -(2**15)
 """The value that stands for "no sample" where samples are 16-bit integers, as in WFDB."""

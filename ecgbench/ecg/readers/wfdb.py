@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ecgbench.core.files import decoded
 from ecgbench.ecg.readers import cleaned
 from ecgbench.ecg.readers.cleaned import Notes
 from ecgbench.ecg.readers.layout import MISSING, demand_samples, one_line, standard, there
@@ -25,7 +26,6 @@ from ecgbench.ecg.readers.said import per_mv
 from ecgbench.ecg.recording import Recording
 from ecgbench.ecg.repair import Repair
 from ecgbench.errors import BadRecord
-from ecgbench.files import decoded
 
 THROUGH_WFDB = {"310": -(2**9), "311": -(2**9), "508": -(2**7), "516": -(2**15)}
 THROUGH_WFDB |= {"524": -(2**23)}

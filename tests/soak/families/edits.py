@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.files import as_json
-from ecgbench.results.folders import DONE
-from ecgbench.seeds import rng
+from ecgbench.core.files import as_json
+from ecgbench.core.seeds import rng
+from ecgbench.study.folders import DONE
 from tests.soak.families.results import AFTER, follow, kinds
 from tests.soak.place import Place
 from tests.soak.row import Row

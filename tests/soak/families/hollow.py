@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from ecgbench import reports
-from ecgbench.results.store import Store
+from ecgbench.study.store import Store
 from tests.soak.place import Place, removed
 from tests.soak.row import Row
 

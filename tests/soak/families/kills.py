@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from ecgbench import __main__ as program
-from ecgbench.seeds import rng
+from ecgbench.core.seeds import rng
 from tests.faults import Faults, failing
 from tests.soak.families.results import follow
 from tests.soak.place import Place

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from ecgbench.seeds import rng
+from ecgbench.core.seeds import rng
 from tests.pretraining.test_pretrain import lasting, made, results
 from tests.soak.bases import PRETRAINED, SECONDS
 from tests.soak.damage import EMPTY, harm

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from ecgbench.results import ledger
-from ecgbench.seeds import rng
+from ecgbench.core.seeds import rng
+from ecgbench.study import ledger
 from tests.soak.damage import ALONE, EMPTY, PAIRED, harm
 from tests.soak.place import Place
 from tests.soak.row import Row

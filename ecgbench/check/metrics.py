@@ -1,0 +1,160 @@
+"""What every metric keeps: its range, its direction, and numbers that depend on records and not on
+their order.
+"""
+
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ecgbench import metrics
+from ecgbench.check._properties import demand, tried
+from ecgbench.core.cards import MetricCard
+from ecgbench.core.seeds import rng
+
+RECORDS, LABELS = 200, 4
+CLOSE = 1e-9
+"""What the order of a sum may change."""
+
+
+def check(name: str) -> list[dict[str, Any]]:
+    """Try every property on the metric called `name`: rows of name, ok, detail."""
+    return tried(properties(), metrics.get(name))
+
+
+def properties() -> Iterator[tuple[str, Callable[[ModuleType], str]]]:
+    """The properties of a metric, by name."""
+    yield "its card is a MetricCard", has_card
+    yield "one float64 per label, within its range", in_range
+    yield "NaN where a label is in all records or in none, and only there", undefined
+    yield "the order of the records does not matter", unordered
+    yield "labels do not depend on one another", apart
+    yield "better predictions have the better value", directed
+    yield "influence values sum to 0 and say where a weight moves the value", influences
+    yield "replicates at equal weights are the value", replicated
+
+
+def has_card(metric: ModuleType) -> str:
+    """Its CARD says direction and range."""
+    demand(isinstance(metric.CARD, MetricCard), f"its CARD is a {type(metric.CARD).__name__}")
+    low, high = metric.CARD.range
+    return f"{metric.CARD.title}, {low:g} to {high:g}, {metric.CARD.direction} is better"
+
+
+def in_range(metric: ModuleType) -> str:
+    """Also of predictions that are all alike, and of perfect and of worst ones."""
+    target, score = _predictions(1.0)
+    low, high = metric.CARD.range
+    for shown in (score, np.full_like(score, 0.5), target.astype(float), 1.0 - target):
+        values = metric.value(target, shown)
+        demand(
+            values.dtype == np.float64 and values.shape == (LABELS,),
+            f"it gives {values.dtype} {values.shape}",
+        )
+        every = np.isfinite(values).all()
+        demand(every, f"it gives {values} where every label has both values")
+        within = ((values >= low) & (values <= high)).all()
+        demand(within, f"{values} is not within {low:g} to {high:g}")
+    return f"of {RECORDS} records and {LABELS} labels"
+
+
+def undefined(metric: ModuleType) -> str:
+    """A label that has one class only gets no number."""
+    target, score = _predictions(1.0)
+    target[:, 1], target[:, 2] = 0, 1
+    values = metric.value(target, score)
+    demand(
+        np.isnan(values).tolist() == [False, True, True, False],
+        f"it gives {values} for labels: both values, none, all, both",
+    )
+    return "nan"
+
+
+def unordered(metric: ModuleType) -> str:
+    """Records in another order give the same values and, each, the same influence."""
+    target, score = _predictions(1.0)
+    order = rng("conformance", "order").permutation(RECORDS)
+    shuffled, other = (target[order], score[order]), "another order of the records gives other"
+    influence = metric.influence(target, score)
+    if influence is not None:
+        _same(influence[order], metric.influence(*shuffled), f"{other} influence values")
+    return _same(metric.value(target, score), metric.value(*shuffled), f"{other} values")
+
+
+def apart(metric: ModuleType) -> str:
+    """A label has the value that it would have alone."""
+    target, score = _predictions(1.0)
+    alone = np.concatenate([metric.value(target[:, [k]], score[:, [k]]) for k in range(LABELS)])
+    return _same(metric.value(target, score), alone, "a label alone has another value")
+
+
+def directed(metric: ModuleType) -> str:
+    """Skill helps, on average over the labels, in the direction of the card; more of it than enough
+    may change nothing.
+    """
+    poor, good, perfect = (
+        float(np.mean(metric.value(*_predictions(skill)))) for skill in (0.5, 2.0, 8.0)
+    )
+    ordered = metric.CARD.sign * np.diff([poor, good, perfect])
+    demand(
+        (ordered >= 0).all() and ordered.any(),
+        f"of little, more and much skill: {poor:.3f}, {good:.3f}, {perfect:.3f}; "
+        f"{metric.CARD.direction} is better",
+    )
+    return f"{poor:.3f}, {good:.3f}, {perfect:.3f}"
+
+
+def influences(metric: ModuleType) -> str:
+    """They are the slope of the value in each record's weight; a record that is there twice weighs
+    2.
+    """
+    target, score = _predictions(1.0)
+    influence = metric.influence(target, score)
+    if influence is None:
+        return "it has none: intervals draw patients with replacement"
+    demand(
+        influence.shape == target.shape,
+        f"influence {influence.shape} for predictions {target.shape}",
+    )
+    total, scale = np.abs(influence.sum(axis=0)), np.abs(influence).sum(axis=0)
+    demand((total <= 1e-6 * scale).all(), f"they sum to {influence.sum(axis=0)}")
+    twice = rng("conformance", "twice").integers(RECORDS, size=RECORDS // 10)
+    more = np.concatenate([np.arange(RECORDS), twice])
+    moved = metric.value(target[more], score[more]) - metric.value(target, score)
+    expected = influence[twice].sum(axis=0) / len(more)
+    near = (np.abs(moved - expected) <= 0.25 * np.abs(expected) + 2e-3).all()
+    demand(near, f"{len(twice)} records twice move it by {moved}, not by {expected}")
+    return (
+        f"{len(twice)} records twice move it by {moved.round(4).tolist()}, expected "
+        f"{expected.round(4).tolist()}"
+    )
+
+
+def replicated(metric: ModuleType) -> str:
+    """Where it computes replicates itself: whole weights are repeated records."""
+    if not hasattr(metric, "replicates"):
+        return "it has none of its own"
+    target, score = _predictions(1.0)
+    counts = rng("conformance", "counts").integers(0, 3, (3, RECORDS))
+    counts[0] = 1
+    given = metric.replicates(target, score, counts)
+    repeated = [(target.repeat(n, axis=0), score.repeat(n, axis=0)) for n in counts]
+    values = np.stack([metric.value(*records) for records in repeated])
+    return _same(values, given, "weights are not repeated records")
+
+
+def _same(one: np.ndarray, other: np.ndarray, complaint: str) -> str:
+    near = np.allclose(one, other, rtol=0, atol=CLOSE, equal_nan=True)
+    demand(near, f"{complaint}, by up to {np.nanmax(np.abs(one - other)):.1e}")
+    return f"to {CLOSE:g}"
+
+
+def _predictions(skill: float) -> tuple[np.ndarray, np.ndarray]:
+    """Targets (record, label) int8 and probabilities with a few ties; the noise is the same at
+    every skill.
+    """
+    drawn = rng("conformance", "metrics")
+    target = (drawn.random((RECORDS, LABELS)) < [0.1, 0.3, 0.5, 0.7]).astype(np.int8)
+    logit = skill * (2 * target - 1) + drawn.standard_normal(target.shape)
+    return target, (1 / (1 + np.exp(-logit))).round(3)

@@ -1,0 +1,260 @@
+"""What every model keeps, tried through the whole path: recording in mV, view, hiding, policy,
+normalisation, network.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ecgbench import adapters, models
+from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit
+from ecgbench.check._properties import Broken, demand, identical, tried
+from ecgbench.core.cards import InputContract, ModelCard
+from ecgbench.core.seeds import rng
+from ecgbench.datasets import demo
+from ecgbench.ecg import preprocess
+from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import LeakError
+from ecgbench.evaluate import batched
+from ecgbench.evaluate.encode import Encoder
+from ecgbench.evaluate.network import Network, build
+
+WINDOWS = 3
+"""Of a recording whose leads are embedded once for all lead settings: an embedding that mixes
+windows and leads is right where there is one window.
+"""
+SUBSETS = (LeadSubset.of("II"), LeadSubset.of("I", "V2"), LeadSubset.of("III", "aVF", "V1", "V5"))
+Disturbed = dict[LeadSubset, dict[str, np.ndarray]]
+
+
+def check(name: str) -> list[dict[str, Any]]:
+    """Try every property on the model called `name` with random weights: rows of name, ok,
+    detail.
+    """
+    return tried(properties(build(models.resolve(name), "random")))
+
+
+def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
+    """The properties of one model, by name."""
+    card, once = network.card, Once(network.module)
+    yield "card", partial(card_is_true, network, once)
+    for contract in card.contracts:
+        views = cache(partial(_disturbed, contract))
+        for policy in [*adapters.names(), *([NATIVE] if card.native else [])]:
+            encoder = _encoder(network, contract, policy)
+            if not encoder.shares_embeddings:
+                asked = contract == card.contracts[0] or policy in (NATIVE, contract.policy)
+                encoder = replace(encoder, network=once if asked else Given())
+            where = f"contract {contract.name}, policy {policy}"
+            what = "hidden leads do not matter"
+            yield f"{what} ({where})", partial(hidden_leads, encoder, views)
+            yield f"file order of leads does not matter ({where})", partial(file_order, encoder)
+            if encoder.shares_embeddings:
+                what = "embed_leads and encode give what forward gives"
+                yield f"{what} ({where})", partial(shared_and_alone, encoder)
+        itself, where = _encoder(network, contract), f"contract {contract.name}"
+        encoder = replace(itself, network=once)
+        before = itself if itself.shares_embeddings else encoder
+        yield f"the same twice ({where})", partial(deterministic, before, itself)
+        yield f"a batch of one equals a batch of n ({where})", partial(batch_of_one, encoder)
+        if card.native:
+            yield f"rows not measured are not read ({where})", partial(hidden_rows, encoder)
+
+
+class Given(nn.Module):
+    """Answers with its input: where that stays as it was, bit for bit, so does what the network
+    gives (see `deterministic`), and no pass is needed.
+    """
+
+    def forward(self, signal: torch.Tensor, measured: torch.Tensor) -> torch.Tensor:
+        """signal (batch, lead, time), measured (batch, lead) -> (batch, lead * (time + 1)), finite:
+        NaN stands in rows that are not measured.
+        """
+        shown = torch.where(signal.isnan(), torch.finfo(torch.float32).max, signal)
+        return torch.cat([shown.flatten(1), measured.float()], 1)
+
+
+class Once(nn.Module):
+    """A network that computes each input once and answers an equal one from memory.
+
+    Hidden leads that do not matter leave the network's input as it was, bit for bit, and contracts
+    share some inputs, so most passes would be repetitions. That a repetition gives the same is
+    tried by `deterministic`, which then asks the network itself.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+        self.given: dict[tuple[bytes, bytes], Any] = {}
+
+    def forward(self, signal: torch.Tensor, measured: torch.Tensor) -> Any:
+        """signal (batch, lead, time), measured (batch, lead) -> what the network gives."""
+        key = signal.numpy().tobytes(), measured.numpy().tobytes()
+        if key not in self.given:
+            self.given[key] = self.network(signal, measured)
+        return self.given[key]
+
+
+def card_is_true(network: Network, once: Once) -> str:
+    """The card's counts are the network's, and every parameter is in exactly one group."""
+    card: ModelCard = network.card
+    count = sum(p.numel() for p in network.module.parameters())
+    told = f"the card says {card.parameters:,} parameters, the network has {count:,}"
+    demand(count == card.parameters, told)
+    for name, _ in network.module.named_parameters():
+        groups = [g for g, prefixes in card.groups.items() if name.startswith(tuple(prefixes))]
+        told = f"parameter {name} is in {len(groups)} of the groups {', '.join(card.groups)}"
+        demand(len(groups) == 1, told)
+    contract = card.contracts[0]
+    encoder = replace(_encoder(network, contract, "zero"), network=once)
+    width = _encoded(encoder, _seen(1, contract), ALL).shape[1]
+    demand(width == card.dim, f"the card says {card.dim} features, the network gives {width}")
+    return f"{count:,} parameters, {width} features"
+
+
+def hidden_leads(encoder: Encoder, views: Callable[[int], Disturbed]) -> str:
+    """Other millivolts in the leads that are not measured leave the features bit-identical.
+
+    Under a policy that is not the model's own the network is asked at one set of leads of the first
+    contract; elsewhere its input must stay as it was. views: number of windows -> `_disturbed`.
+    """
+    own = encoder.policy.name in (NATIVE, encoder.contract.policy)
+    given = replace(encoder, network=Given())
+    for subset, signals in views(WINDOWS if encoder.shares_embeddings else 1).items():
+        tried = encoder if own or subset == SUBSETS[1] else given
+        what = "the network's input" if isinstance(tried.network, Given) else "a feature"
+        before = _encoded(tried, signals[""], subset)
+        for kind, signal in [*signals.items()][1:]:
+            after = _encoded(tried, signal, subset)
+            moved = f"moves {what} by {np.abs(before - after).max():.2g}"
+            identical(before, after, f"{kind} in the leads hidden from {subset} {moved}")
+    return f"bit-identical at {', '.join(map(str, SUBSETS))}"
+
+
+def shared_and_alone(encoder: Encoder) -> str:
+    """Embeddings that lead settings share give the features of a forward pass that sees the
+    measured leads alone, in every window.
+    """
+    signal = _seen(1, encoder.contract, WINDOWS)
+    every = np.arange(WINDOWS)
+    try:
+        worst = encoder.check_shared(signal, {s.bits: every for s in (*SUBSETS, ALL)})
+    except LeakError as error:
+        raise Broken(str(error)) from error
+    return f"largest difference {worst:.1e}, of {WINDOWS} windows"
+
+
+def file_order(encoder: Encoder) -> str:
+    """Leads stored in another order give the same features."""
+    recording = _recording(1, encoder.contract)
+    order = rng("conformance", "order").permutation(len(LEADS))
+    leads = tuple(LEADS[i] for i in order)
+    shuffled = replace(recording, signal=recording.signal[order], leads=leads)
+    signals = _seen(1, encoder.contract), view(shuffled, encoder.contract)
+    one, other = (_encoded(encoder, signal, SUBSETS[1]) for signal in signals)
+    return identical(one, other, "they differ")
+
+
+def deterministic(before: Encoder, encoder: Encoder) -> str:
+    """Two forward passes agree bit for bit, with all leads and with one; `before` may answer from
+    memory, `encoder` asks the network.
+    """
+    for subset in (ALL, SUBSETS[0]):
+        one, other = (_encoded(e, _seen(1, e.contract), subset) for e in (before, encoder))
+        identical(one, other, f"two passes at {subset} differ")
+    return "bit-identical"
+
+
+def batch_of_one(encoder: Encoder) -> str:
+    """A window's features do not depend on its neighbours in the batch, mixed sets of leads
+    included.
+    """
+    worst, limit = batched.alone_and_together(encoder)
+    demand(worst <= limit, f"they differ by {worst:.2g}, more than {limit:.2g}")
+    return f"largest difference {worst:.1e}"
+
+
+@torch.inference_mode()
+def hidden_rows(encoder: Encoder) -> str:
+    """NaN, zeros and noise in rows that are not measured give the same features, bit for bit."""
+    x = _input(encoder.contract, "door", 2)
+    measured = torch.zeros(x.shape[:2], dtype=torch.bool)
+    measured[0, :3], measured[1, -1] = True, True
+    noise = 7.0 * torch.randn(x.shape, generator=torch.Generator().manual_seed(1))
+    first, *others = (
+        encoder.network(torch.where(measured[:, :, None], x, filler), measured)
+        for filler in (torch.nan, 0.0, noise)
+    )
+    same = all(
+        torch.equal(first.pooled, o.pooled) and torch.equal(first.sequence, o.sequence)
+        for o in others
+    )
+    demand(same and first.pooled.isfinite().all(), "a row that was not measured was read")
+    return "bit-identical with NaN, zeros and noise"
+
+
+def view(recording: Recording, contract: InputContract) -> np.ndarray:
+    """(12, time) mV at the contract's rate, as inference sees a recording."""
+    return preprocess.view(recording.rows, recording.fs, contract.preparation)
+
+
+def _encoder(network: Network, contract: InputContract, policy: str = "") -> Encoder:
+    """Of the network under one policy, or under the contract's own."""
+
+    def training() -> TrainingSplit:
+        signals = {f"D{n:03d}": _seen(n, contract) for n in (2, 3)}
+        return TrainingSplit(frozenset(signals), signals.items)
+
+    return Encoder(network.module, contract, Policy.of(policy or contract.policy, training))
+
+
+def _input(contract: InputContract, word: str, windows: int) -> torch.Tensor:
+    """(windows, lead, received) float32, standard normal."""
+    shape = windows, len(contract.leads), contract.received
+    return torch.from_numpy(rng("conformance", word).standard_normal(shape).astype(np.float32))
+
+
+def _seen(number: int, contract: InputContract, windows: int = 1) -> np.ndarray:
+    """The view of `_recording`; the caller's own, for a network may write into its input."""
+    return _filtered(number, contract, windows).copy()
+
+
+@cache
+def _filtered(number: int, contract: InputContract, windows: int) -> np.ndarray:
+    return view(_recording(number, contract, windows), contract)
+
+
+def _encoded(encoder: Encoder, signal: np.ndarray, subset: LeadSubset) -> np.ndarray:
+    """(window, dim) of all windows of a view."""
+    windows = np.arange(encoder.contract.windows(signal.shape[1]))
+    return encoder(signal, {subset.bits: windows})[subset.bits]
+
+
+@cache
+def _recording(number: int, contract: InputContract, windows: int = 1) -> Recording:
+    """A demo recording, as long as some windows; longer ones go on with the next recordings."""
+    whole = demo.recording(number)
+    samples = round(contract.seconds * windows * whole.fs)
+    parts = -(-samples // whole.signal.shape[1])
+    signal = np.concatenate([demo.recording(number + i).signal for i in range(parts)], axis=1)
+    return replace(whole, signal=signal[:, :samples])
+
+
+def _disturbed(contract: InputContract, windows: int) -> Disturbed:
+    """Of each set of leads, the view of a recording and, by what stands in its hidden leads, those
+    of others that agree in the measured ones; the first is called "".
+    """
+    recording, found = _recording(1, contract, windows), {}
+    for subset in SUBSETS:
+        noise = rng("conformance", str(subset)).normal(0, 5, recording.signal.shape)
+        found[subset] = {"": _seen(1, contract, windows)}
+        for kind, other in (("noise", noise), ("a flat line", np.zeros_like(noise))):
+            signal = np.where(~subset.mask[:, None], other, recording.signal).astype(np.float32)
+            found[subset][kind] = view(replace(recording, signal=signal), contract)
+    return found

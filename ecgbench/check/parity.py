@@ -1,0 +1,295 @@
+"""Parity: a network of ours against arrays that its authors' code produced from the same
+pseudo-weights and input.
+
+A *pack* is an npz of arrays, its *keys* a JSON of the authors' state-dict entries. Every array
+whose name begins with `feat` is computed again: `feat_T600_subset_I_II` is the pooled feature of
+600 samples when the network reads only leads I and II.
+
+A model's module may say how its names differ from the file's, in functions of its own that are all
+optional:
+
+    parity_key(key: str) -> str | None             the file's key in our state dict; None: not a
+    part of our network parity_value(key: str, shape, seed) -> array   values of an entry that has a
+    rule of its own; None: the common rule parity_network(keys: dict) -> torch.nn.Module  the
+    variant that the keys describe; without it, build()
+"""
+
+import json
+import re
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from ecgbench import models
+from ecgbench.check import rule
+from ecgbench.ecg.leads import LEADS, LIMB, canonical
+from ecgbench.errors import BadSetting, UnknownName
+
+BY_INTENT = {
+    (
+        "stmem",
+        "feat_T600_upstream_onelead_II",
+    ): "upstream copies one lead into all twelve slots by broadcasting",
+    (
+        "hubertecg",
+        "feat_attention_mask",
+    ): "upstream reduces the mask to its number of ones, which cuts off the last leads",
+}
+"""(model, array): arrays that document a fault of upstream code, which our network does not
+have.
+"""
+
+TOLERANCE = 1e-5
+"""Largest difference allowed, times max(1, largest value of the array)."""
+
+_FILLS = {"subset": np.nan, "zerofill": 0.0, "absentminus1": -1.0}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One array of the pack."""
+
+    array: str
+    status: Literal["ok", "differs", "cannot compute", "not reproduced, by intent"]
+    difference: float | None = None
+    """Largest absolute difference; None where nothing was compared or it is not finite."""
+    limit: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class ParityReport:
+    """What a check found."""
+
+    model: str
+    seed: str
+    rows: tuple[Row, ...]
+    problem: str = ""
+    """Why nothing could be compared; "" where the network took the file's entries."""
+
+    @property
+    def ok(self) -> bool:
+        """Every array was compared and is within its limit, those left out by intent excepted."""
+        known = {row.status for row in self.rows}
+        return not self.problem and "ok" in known and known <= {"ok", "not reproduced, by intent"}
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """One object per array: array, status, difference, limit, reason."""
+        return [asdict(row) for row in self.rows]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the name of an array asks for."""
+
+    time: int | None
+    """Samples; None where the name has no `_T<n>`."""
+    steps: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """("subset" | "zerofill" | "absentminus1", leads that stay), in the order of the name."""
+
+
+def check(name: str, pack: Path, keys: Path, seed: str) -> ParityReport:
+    """Compare the model called `name` with every `feat` array of the npz `pack`, with
+    pseudo-weights from `keys` and `seed`.
+
+    A file that is missing or not what it should be, or a model that does not exist, is an
+    EcgbenchError; entries that are not those of the network are a failed check.
+    """
+    name = models.resolve(name)
+    module = models.get(name)
+    layout = _layout(keys)
+    arrays = _arrays(pack)
+    network: nn.Module = (
+        module.parity_network(layout) if hasattr(module, "parity_network") else module.build()
+    )
+    problem = rule.fill(network, layout, seed, module)
+    if problem:
+        return ParityReport(
+            name, seed, tuple(Row(a, "cannot compute", reason=problem) for a in arrays), problem
+        )
+    # frozen: the path that a run takes
+    computed = _Computer(network.eval().requires_grad_(False), module, layout, seed)
+    return ParityReport(
+        name, seed, tuple(_row(name, a, values, computed) for a, values in arrays.items())
+    )
+
+
+def parse(array: str) -> Request:
+    """What an array's name asks for; BadSetting for a name that is not understood.
+
+    >>> parse("feat_T600_subset_I_II")
+    Request(time=600, steps=(('subset', ('I', 'II')),))
+    >>> parse("features_zerofill_limb6_T500").steps[0][1]
+    ('I', 'II', 'III', 'aVR', 'aVL', 'aVF')
+    """
+    head, *modifiers = array.replace("+", "_").split("_")
+    if head not in ("feat", "features"):
+        raise BadSetting(f"array {array!r} is neither feat nor features")
+    times: set[int] = set()
+    steps: list[tuple[str, tuple[str, ...]]] = []
+    for modifier in modifiers:
+        if re.fullmatch(r"T\d+", modifier):
+            times.add(int(modifier[1:]))
+        elif modifier in _FILLS:
+            steps.append((modifier, ()))
+        elif steps and (more := _leads(modifier)):
+            kind, leads = steps.pop()
+            steps.append((kind, leads + more))
+        else:
+            raise BadSetting(f"array {array!r}: {modifier!r} is not a suffix of the rule")
+    if len(times) > 1 or not all(leads for _, leads in steps):
+        raise BadSetting(f"array {array!r} gives two lengths, or a suffix without leads")
+    return Request(times.pop() if times else None, tuple(steps))
+
+
+def _leads(word: str) -> tuple[str, ...]:
+    if word == "limb6":
+        return LIMB
+    try:
+        return (canonical(word),)
+    except UnknownName:
+        return ()
+
+
+def _layout(path: Path) -> dict[str, Any]:
+    def refused(why: str) -> BadSetting:
+        return BadSetting(f"{path} (given with --keys) {why}; give the keys.json of the pack")
+
+    try:
+        layout = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError:
+        raise BadSetting(
+            f"cannot read {path} (given with --keys); give the keys.json of the pack"
+        ) from None
+    except ValueError:
+        raise refused("is not JSON") from None
+    try:
+        entries = rule.entries(layout)
+    except (StopIteration, TypeError, AttributeError):
+        raise refused(f"has none of the layouts {', '.join(rule.LAYOUTS)}") from None
+    if not all(_is_entry(entry) for entry in entries) or not _input_name(layout):
+        raise refused("has entries without key and shape, or no input name")
+    return dict(layout)
+
+
+def _is_entry(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and isinstance(entry.get("key"), str)
+        and isinstance(entry.get("shape"), list)
+    )
+
+
+def _described(layout: Mapping[str, Any]) -> Mapping[str, Any]:
+    described = layout.get("input")
+    return described if isinstance(described, dict) else {}
+
+
+def _input_name(layout: Mapping[str, Any]) -> str:
+    return str(layout.get("input_name") or _described(layout).get("name") or "")
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    problem = "has no array whose name begins with feat"
+    arrays: dict[str, np.ndarray] = {}
+    try:
+        with np.load(path, allow_pickle=False) as pack:
+            arrays = {a: pack[a] for a in pack.files if a.startswith("feat")}
+    except FileNotFoundError:
+        raise BadSetting(
+            f"no file {path} (given with --pack); give the npz of the parity pack"
+        ) from None
+    except (OSError, ValueError, EOFError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error):
+        problem = "is not an npz of plain arrays"
+    if not arrays:
+        raise BadSetting(f"{path} (given with --pack) {problem}; give the npz of the parity pack")
+    return arrays
+
+
+class _Computer:
+    """Computes the arrays of one filled network; equal lengths share one draw of the input."""
+
+    def __init__(
+        self, network: nn.Module, module: ModuleType, layout: Mapping[str, Any], seed: str
+    ) -> None:
+        self.network, self.seed = network, seed
+        self.card = module.CARD
+        self.leads = list(module.CARD.contracts[0].leads)
+        self.length = _described(layout).get("T")
+        # of which a network of fewer leads reads some
+        whole = len(LEADS) if "(x[:," in _input_name(layout) else len(self.leads)
+        self.rows = _described(layout).get("n_leads", whole)
+        if not isinstance(self.rows, int):
+            raise BadSetting(
+                f"input.n_leads of the keys is {self.rows!r}, not a number of leads; give the "
+                f"keys.json of the pack"
+            )
+        self.input = _input_name(layout)
+        self.windows = cache(self._windows)
+
+    def __call__(self, array: str) -> np.ndarray:
+        """The array called `array`; BadSetting or ValueError where the network cannot give it."""
+        request = parse(array)
+        time = self.length if request.time is None else request.time
+        if not isinstance(time, int):
+            raise BadSetting("neither the array's name nor the keys give one length of the input")
+        x = self.windows(time)
+        measured = np.ones(x.shape[:2], bool)
+        for kind, leads in request.steps:
+            x, measured = self._keep(kind, leads, x, measured)
+        with torch.inference_mode():
+            pooled: np.ndarray = self.network(
+                torch.from_numpy(x), torch.from_numpy(measured)
+            ).pooled.numpy()
+        return pooled
+
+    def _windows(self, time: int) -> np.ndarray:
+        # a name like "ecgfounder (x[:,0:1,:])": a network of fewer leads reads rows of the input of
+        # the full one
+        name, rows = re.fullmatch(
+            r"(.+?)\s*(?:\(x\[:,(\d+:\d+),:\]\))?", self.input, re.DOTALL
+        ).groups()  # type: ignore[union-attr]
+        x = rule.windows(name, self.seed, self.rows, time)
+        return np.ascontiguousarray(x[:, slice(*map(int, rows.split(":")))]) if rows else x
+
+    def _keep(
+        self, kind: str, leads: tuple[str, ...], x: np.ndarray, measured: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        rows = self.leads[: x.shape[1]]
+        foreign = [n for n in leads if n not in rows]
+        if foreign:
+            raise BadSetting(f"the network has no input {', '.join(foreign)}")
+        if kind == "subset" and not self.card.native:
+            raise BadSetting("the network reads all its leads or none; it has no subsets")
+        absent = [n not in leads for n in rows]
+        x, measured = x.copy(), measured.copy()
+        x[:, absent] = _FILLS[kind]
+        measured[:, absent] &= kind != "subset"
+        return x, measured
+
+
+def _row(model: str, array: str, pack: np.ndarray, computed: _Computer) -> Row:
+    if (model, array) in BY_INTENT:
+        return Row(array, "not reproduced, by intent", reason=BY_INTENT[model, array])
+    try:
+        if pack.dtype.kind not in "fiu" or not pack.size or not np.isfinite(pack).all():
+            raise BadSetting("the pack's values are not finite numbers")
+        ours = computed(array)
+        if ours.shape != pack.shape:
+            raise BadSetting(f"the network gives shape {ours.shape}, the pack has {pack.shape}")
+    except (BadSetting, ValueError, RuntimeError) as error:
+        return Row(array, "cannot compute", reason=str(error).split("\n")[0])
+    limit = TOLERANCE * max(1.0, float(np.abs(pack).max()))
+    difference = float(np.abs(ours.astype(np.float64) - pack).max())
+    if not np.isfinite(difference):
+        return Row(array, "differs", limit=limit, reason="not finite")
+    return Row(array, "ok" if difference <= limit else "differs", difference, limit)

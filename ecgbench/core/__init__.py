@@ -1,0 +1,1 @@
+"""The lowest floor: what every room above it uses."""

@@ -1,0 +1,519 @@
+"""What is declared: frozen cards of datasets, tasks, models and metrics. No default for a physical
+quantity.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from numbers import Integral, Real
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from ecgbench.core.text import shortened
+from ecgbench.ecg.filters import Filter as Filter
+from ecgbench.ecg.leads import LEADS, LeadSubset
+from ecgbench.ecg.preprocess import Preparation, Resampler
+from ecgbench.ecg.repair import Repair as Repair
+from ecgbench.errors import BadSetting
+
+Normalisation = Literal["none", "minmax-per-lead", "minmax-record", "standardise-record"]
+"""`none`: the network receives `unit`. `minmax-per-lead`: each lead to [-1, 1] by its own extremes,
+a constant lead to -1. `minmax-record`: all rows that are there to [0, 1] by their common extremes.
+`standardise-record`: one mean and one standard deviation over the rows that are there. Over the
+whole record or each window: see `InputContract.scope`.
+"""
+
+
+class Declared:
+    """What is declared: BadSetting where a field is not of the type that stands beside it."""
+
+    def __post_init__(self) -> None:
+        for name, kind in get_type_hints(type(self)).items():
+            value = getattr(self, name)
+            if not _is(value, kind):
+                wanted = getattr(kind, "__name__", "") if isinstance(kind, type) else str(kind)
+                raise BadSetting(
+                    f"{type(self).__name__}: {name} is {shortened(repr(value), 60)}, which is no "
+                    f"{re.sub(r'[a-z_]+[.]', '', wanted)}"
+                )
+
+
+def _is(value: Any, kind: Any) -> bool:
+    """Whether a value is of the type of a field. A list may stand for a tuple."""
+    of, within = get_origin(kind), get_args(kind)
+    if of is Literal:
+        return value in within
+    if of in (Union, UnionType):
+        return any(_is(value, one) for one in within)
+    if of is tuple:
+        if not isinstance(value, tuple | list):
+            return False
+        each = within[:1] * len(value) if within[-1] is ... else within
+        return len(each) == len(value) and all(map(_is, value, each))
+    if of is not None:
+        return isinstance(value, of)
+    if kind in (int, float):
+        number = Real if kind is float else Integral
+        return isinstance(value, number) and not isinstance(value, bool)
+    return isinstance(value, kind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputContract(Declared):
+    """How a model is fed. Everything that differs between models stands here, as data."""
+
+    name: Literal["paper", "upstream"]
+    """`paper` follows the reference benchmark's feeding, `upstream` the model's authors."""
+    fs: float
+    """Rate of the windows, Hz; the network's own where `decimate` is 1."""
+    seconds: float
+    """Length of one window, s."""
+    leads: tuple[str, ...]
+    """Leads the network reads, in its order."""
+    unit: Literal["mV"]
+    """Unit before normalisation."""
+    filter: Filter | None
+    normalisation: Normalisation
+    fill: Literal["before", "after"]
+    """Whether a policy's blank (0) stands for an absent lead before the normalisation (0 mV) or
+    after it (0).
+    """
+    policy: str
+    """Policy of `--policy paper`: "zero", or "native" for a network that reads any subset."""
+    absent: str
+    """In words: what the network receives for an absent lead under `policy`."""
+    resampler: Resampler = "polyphase"
+    clip: float | None = None
+    """Largest magnitude after resampling, mV; larger values become it. None: no limit."""
+    scope: Literal["record", "window"] = "record"
+    """What the normalisation extends over."""
+    stride: float | None = None
+    """Seconds between the starts of evaluation windows; None: they follow one another without
+    overlap.
+    """
+    decimate: int = 1
+    """The leads of a window, one behind the other as one signal, are decimated by this factor
+    (HuBERT-ECG); 1: not at all.
+    """
+    short: Literal["excluded", "edge"] = "excluded"
+    """A record shorter than a window: left out and counted, or continued by its last samples."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (
+            not self.leads
+            or len(set(self.leads)) != len(self.leads)
+            or not set(self.leads) <= set(LEADS)
+        ):
+            raise BadSetting(
+                f"contract {self.name}: leads {self.leads} are not leads of {', '.join(LEADS)}, "
+                f"each once"
+            )
+
+    @property
+    def samples(self) -> int:
+        """Samples of one window."""
+        return round(self.fs * self.seconds)
+
+    @property
+    def received(self) -> int:
+        """Samples of one lead of a window as the network receives it."""
+        return self.samples // self.decimate
+
+    @property
+    def step(self) -> int:
+        """Samples between the starts of evaluation windows."""
+        return self.samples if self.stride is None else round(self.fs * self.stride)
+
+    @property
+    def preparation(self) -> Preparation:
+        """What is done to each lead by itself, before any is hidden."""
+        own = self.filter if self.filter is not None and self.filter.where != "window" else None
+        return Preparation(fs=self.fs, filter=own, resampler=self.resampler, clip=self.clip)
+
+    def windows(self, samples: int) -> int:
+        """Evaluation windows of a record of `samples` at `fs`; an incomplete rest is dropped."""
+        if samples < self.samples:
+            return int(self.short == "edge" and samples > 0)
+        return (samples - self.samples) // self.step + 1
+
+    def refuses(self, subset: LeadSubset) -> str | None:
+        """A sentence when the network would see nothing of `subset`, else None."""
+        if any(n in self.leads for n in subset):
+            return None
+        return f"none of {subset} is among the inputs {'+'.join(self.leads)}"
+
+
+def reference_feeding(*, fs: float, seconds: float, leads: tuple[str, ...]) -> InputContract:
+    """The contract `paper` of a model that the reference benchmark feeds with millivolts as they
+    are, an absent lead being 0 mV.
+
+    It filters and scales nothing for such models (arXiv:2509.25095 and its code at 6367295: no
+    normalisation is passed).
+    """
+    return InputContract(
+        name="paper",
+        fs=fs,
+        seconds=seconds,
+        leads=leads,
+        unit="mV",
+        filter=None,
+        normalisation="none",
+        fill="before",
+        policy="zero",
+        absent="0 mV",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights(Declared):
+    """One published file of weights and how its tensors become the network's."""
+
+    name: str
+    """What `--weights` calls it: "released"."""
+    url: str
+    """Where the authors publish it."""
+    file: str
+    """File name as published."""
+    sha256: str | None
+    """Pinned hash of the file of weights itself (of the member, where `file` is an archive); None
+    where it has not been seen.
+    """
+    licence: str
+    container: tuple[str, ...] = ()
+    """Keys that lead to the state dict inside the file: ("model",)."""
+    prefix: str = ""
+    """Prefix that backbone entries carry in the file."""
+    drop: tuple[str, ...] = ()
+    """Entries (exact names or prefixes ending in ".") that are not part of the backbone and are
+    dropped by name.
+    """
+    aliases: tuple[tuple[str, str], ...] = ()
+    """(as in the file, as in the network): parts of names that are spelled in two ways. Where a
+    file has both, they must agree.
+    """
+    member: str = ""
+    """Where `file` is a zip archive: the file of weights in it."""
+    terms: str = ""
+    """What the licence forbids, in one sentence, shown before the file is used; "" where nothing of
+    note.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCard(Declared):
+    """Facts of one model; the name of its file is its identity."""
+
+    name: str = ""
+    """What it is called on the command line: its file's name, or its entry point's; filled in by
+    the room.
+    """
+
+    title: str
+    """As printed in tables: "ST-MEM"."""
+    summary: str
+    """One line: what kind of network."""
+    paper: str
+    """Citation with DOI or arXiv number."""
+    origin: str
+    """Code the network follows, with its commit; "this project" where it is ours."""
+    licence: str
+    """Licence of the authors' code and weights, as they state it."""
+    parameters: int
+    """Of the encoder, without heads."""
+    dim: int
+    """Width of the pooled feature."""
+    contracts: tuple[InputContract, ...]
+    native: bool
+    """Whether the network reads any subset of its contract's leads without filling (policy
+    `native`).
+    """
+    groups: Mapping[str, tuple[str, ...]]
+    """Parameter-name prefixes of "early" and "late" (learning-rate groups of fine-tuning); all
+    parameters, once.
+    """
+    weights: tuple[Weights, ...] = ()
+    fixed: tuple[str, ...] = ()
+    """Prefixes of parameters that its authors never train (position tables); fine-tuning leaves
+    them alone.
+    """
+    objective: str = ""
+    """What it was pre-trained to do, in a few words."""
+    corpora: tuple[str, ...] = ()
+    """Collections it was pre-trained on, by the title of their dataset card where there is one:
+    "PTB-XL"; "PTB-XL (folds 1-8)" where it has met none of the rest.
+    """
+    choices: Mapping[str, str] = field(default_factory=dict)
+    """What the paper leaves open and we decided: name -> sentence."""
+
+    def contract(self, name: str) -> InputContract:
+        """The contract called `name`; BadSetting when the card has none of that name."""
+        for c in self.contracts:
+            if c.name == name:
+                return c
+        raise BadSetting(
+            f"{self.title} has no contract {name!r}; it has "
+            f"{', '.join(c.name for c in self.contracts)}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task(Declared):
+    """A classification task: label columns of a dataset's index."""
+
+    name: str
+    title: str
+    """As printed in tables: "PTB-XL Super"."""
+    labels: tuple[str, ...]
+    """Label names in the order of the head's outputs; the index holds them as columns `name:label`
+    (see `columns`).
+    """
+    parent: str | None = None
+    """Evaluation only: the task of the same dataset whose predictions hold these labels as
+    columns.
+    """
+    rule: Literal["published", "reference code", "ours"] = "ours"
+    """Who decided which labels it has: those who published the data, the code of the reference
+    benchmark, or this project.
+    """
+    paper: int | None = None
+    """Number of its labels in the paper; None where the paper has no such task."""
+    absent: str = ""
+    """What 0 means of a record, in words: "not among its statements"."""
+    least: int | None = None
+    """Labels that fewer records have are dropped, and others of the index that have as many are
+    added, on the complete release; on a part of it `labels` stand, not counted. None: `labels`
+    are fixed.
+    """
+    complete: int | None = None
+    """Rows that the index of the complete release has; beside `least`."""
+    masked: bool = False
+    """Labels of a record may be unknown (-1 in the index); such a record counts for the other
+    labels only.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in (self.name, *self.labels):
+            if not name or not name.isprintable():
+                raise BadSetting(
+                    f"task {self.name!r}: {name!r} is no name for a task or label: it is empty or "
+                    f"holds a control character"
+                )
+        if len(set(self.labels)) != len(self.labels):
+            raise BadSetting(f"task {self.name!r}: a label is there twice")
+        if (self.least is None) != (self.complete is None):
+            raise BadSetting(
+                f"task {self.name!r}: least and complete belong together; give both or neither"
+            )
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns of the index: `ptbxl_super:NORM`; an evaluation-only task reads its parent's."""
+        return [f"{self.parent or self.name}:{label}" for label in self.labels]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limb(Declared):
+    """How well the limb leads of a dataset keep the identities of Einthoven and Goldberger, which
+    tell whether they are what they are called.
+    """
+
+    within: float | None = 0.05
+    """mV by which an identity may be missed, at any sample. None: not asked. Sources that store
+    what was recorded keep 0.016 (2,023 of 2,024 genuine recordings of PTB-XL, the Challenge,
+    Chapman and PTB: rounding to the steps of the recorder, up to 5 uV); those that filter each lead
+    by itself need more.
+    """
+    beyond: Literal["flagged", "quarantined"] = "flagged"
+    """What becomes of a record that misses one by more."""
+    why: str = ""
+    """Why this dataset is not asked, or asked for less."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.within is not None and not self.within > 0:
+            raise BadSetting(f"Limb: within is {self.within} mV; it is above 0, or None")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetCard(Declared):
+    """Facts of one dataset as published."""
+
+    title: str
+    version: str
+    doi: str
+    licence: str
+    url: str
+    """Where a person gets it; "" for the embedded demo."""
+    folder: str
+    """Name of its folder under --data; "" for data that are generated."""
+    synthetic: bool
+    """True where no patient was ever recorded; every report says so."""
+    records: int
+    """Records of the release, before any limit or loss."""
+    patients: int
+    fs: float
+    """Native rate, Hz."""
+    seconds: float
+    """Usual duration of a record, s."""
+    leads: tuple[str, ...]
+    """In the order of the files; a record without one of them is damaged, unless `any_leads`."""
+    index_files: tuple[str, ...]
+    """Files that must be there, relative to the folder; `A|B`: either of them."""
+    tasks: tuple[Task, ...]
+    splits: str
+    """In words: how records are split."""
+    any_leads: bool = False
+    """Whether a record may hold any of `leads`: one, two, all."""
+    unit: Literal["mV", "standardised"] = "mV"
+    """Of the signals; standardised where what is published cannot be turned back into mV."""
+    verified: Literal["generated", "genuine release", "genuine sample", "specification only"] = (
+        "specification only"
+    )
+    """What its reader was tried on: all of the published files, some of them, or none."""
+    min_seconds: float = 0.0
+    """Shorter records are left out, as the reference benchmark leaves them out; they are counted
+    apart from those that cannot be read.
+    """
+    crossing: Literal["listed", "refused"] = "listed"
+    """What becomes of a dataset that holds the same samples in two splits: preparing names the
+    records, or stops.
+    """
+    losses: float = 0.005
+    """Share of the records that may be unreadable; preparing stops beyond it."""
+    limb: Limb = Limb()
+    """How its limb leads follow from one another."""
+    repair: Repair | None = None
+    """What its reader mends in samples that are missing or too large; counted by record."""
+    folds: int = 10
+    """Of the split: the last is the test split, the one before it the validation split."""
+    pretraining: bool = False
+    """Whether the paper pre-trains on it."""
+    country: str = ""
+    access: str = "open"
+    """"open", or what a person must do before the files can be had."""
+    cautions: tuple[str, ...] = ()
+    """What a reader of its numbers must know, one sentence each."""
+    patients_known: bool = True
+    """False where the files name no patients: each record then counts as a patient, and every row
+    says that its interval may be too narrow.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for task in self.tasks:
+            parents = [t for t in self.tasks if t.name == task.parent]
+            if any(parent.masked and not task.masked for parent in parents):
+                raise BadSetting(
+                    f"task {task.name!r} reads labels of {task.parent!r}, which may be unknown; "
+                    f"declare it masked=True too"
+                )
+
+    def task(self, name: str) -> Task:
+        """The task called `name` of this dataset."""
+        return next(t for t in self.tasks if t.name == name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Download(Declared):
+    """One published file of a dataset; `FILES` of its plug-in is a tuple of them."""
+
+    url: str
+    path: str
+    """Where it belongs, from the dataset's folder; an archive is unpacked beside it."""
+    sha256: str | None = None
+    md5: str | None = None
+    size: int | None = None
+    """Bytes, as published."""
+    unpack: bool = False
+    """A zip or tar archive, of which the contents stay and not the archive."""
+    unpacked: int | None = None
+    """Bytes of what an archive holds at most; None: 20 times its own."""
+    before: tuple["Download", ...] = ()
+    """Of a zip in several files: those before the last, in their order (NAME.z01, NAME.z02)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed(Declared):
+    """One file, or several, that a repository lists."""
+
+    name: str
+    """As listed; `*` stands for any letters."""
+    path: str = ""
+    """As `Download.path`; "": its name."""
+    unpack: bool = False
+    unpacked: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing(Declared):
+    """A deposit whose repository lists its files with address, size and checksum, `LISTING` of a
+    plug-in.
+    """
+
+    url: str
+    """Its list: https://zenodo.org/api/records/ID, https://api.figshare.com/v2/articles/ID/files
+    or https://api.figshare.com/v2/collections/ID/articles, with all articles of the collection.
+    """
+    files: tuple[Listed, ...]
+    """Those that are wanted; each must be there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest(Declared):
+    """A release of PhysioNet, `MANIFEST` of a plug-in: its list SHA256SUMS.txt names the files, or,
+    where there is none, the lists RECORDS of its folders do.
+    """
+
+    base: str
+    """Address of the release, with a slash at its end."""
+    below: str = ""
+    """Its folder that is the dataset's, "training/georgia/"; "" where that is the whole release."""
+    folders: tuple[str, ...] = ("",)
+    """Those below that which hold its records: "records500/"."""
+    suffixes: tuple[str, ...]
+    """Of the files of a record."""
+    tables: tuple[str, ...] = ()
+    """Files that are fetched besides."""
+    size: int
+    """Bytes of all that is fetched, about."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricCard(Declared):
+    """Facts of one metric; the room's file name is its identity."""
+
+    title: str
+    """As printed in tables: "AUROC"."""
+    direction: Literal["higher", "lower"]
+    """Which values are better."""
+    range: tuple[float, float]
+    """The lowest and the highest value that it can take."""
+    chance: float | None
+    """What guessing gets whatever the data, None where that depends on them."""
+    summary: str
+    """One line: what it is."""
+    source: str
+    """Citation with DOI or arXiv number."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        low, high = self.range
+        if not low < high or not (self.chance is None or low <= self.chance <= high):
+            raise BadSetting(
+                f"metric {self.title}: range {self.range} is empty or leaves out chance "
+                f"{self.chance}"
+            )
+
+    @property
+    def sign(self) -> int:
+        """1 where higher values are better, -1 where lower ones are."""
+        return 1 if self.direction == "higher" else -1
+
+
+def facts(card: object) -> dict[str, Any]:
+    """A card as plain JSON types, for keys, provenance and lists."""
+    plain: dict[str, Any] = json.loads(json.dumps(asdict(card)))  # type: ignore[call-overload]
+    return plain

@@ -1,0 +1,398 @@
+"""The unit of the study: a fit, a lead setting and a policy make a cell; cells make a plan. Pure
+data, and keys.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from ecgbench.data.division import Division
+from ecgbench.ecg.draw import Count, Draw, Fixed, LeadSetting
+from ecgbench.ecg.leads import LeadSubset
+from ecgbench.errors import UnknownName
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
+FEATURES = 1
+"""Raised by hand when the same recordings and weights begin to give other features. In every
+key.
+"""
+FITS = 1
+"""Raised by hand when training on the same features gives other weights. In keys of fits and
+cells.
+"""
+SCORES = 1
+"""Raised by hand when the same fit gives other predictions or scores. In keys of cells."""
+
+OFFICIAL = "official"
+"""The fold of a fit that is trained, validated and tested on the dataset's own splits."""
+
+PAPER = "paper"
+"""`--policy paper`: what each model's contract says (zero for the baselines, native for LAEF)."""
+
+RANDOM, RELEASED, EITHER = "random", "released", "released_or_random"
+"""Words of `--weights` that are not a path or a name on the card."""
+NONE = "none"
+"""What results call the weights of a model that has no parameter."""
+
+Protocol = Literal["probe", "linear", "finetune"]
+TrainLeads = Literal["all", "random", "same"]
+Precision = Literal["float32", "bf16"]
+Bootstrap = Literal["none", "bayesian", "multinomial", "records"]
+Absent = Literal["undefined", "half"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How a fit is trained. `probe`: penalised logistic regression on features of the frozen
+    encoder, as `training.probe` says. `linear` and `finetune`: the reference benchmark's loop
+    (AdamW, constant rate, best validation macro AUROC), to which epochs, rate, weight decay and
+    batch belong.
+    """
+
+    protocol: Protocol = "probe"
+    epochs: int = 100
+    lr: float = 1e-3
+    """Of the head. `finetune`: a tenth of it for late layers and a hundredth for early ones (groups
+    of the card).
+    """
+    weight_decay: float = 1e-3
+    batch: int = 64
+    """Records per step; a smaller training split is one batch."""
+    leads: TrainLeads = "all"
+    """`random`: L uniform on 1..12 and then L leads at random, drawn per record and epoch;
+    validation leads are drawn once. `probe`: drawn 20 times per record. `same`: of `probe` alone,
+    a fit for each set of leads that is tested, on those leads (`Fit.shown`).
+    """
+    lr_groups: bool = True
+    """`finetune`: False gives every parameter the rate of the head."""
+    precision: Precision = "float32"
+    """`finetune`: bf16 autocasts the training step; evaluation stays in float32. Else bf16
+    autocasts the frozen encoder, where that moves its features by no more than 1 %; the precision
+    that was used is in the key.
+    """
+    micro_batch: int | None = None
+    """`finetune`: records per forward pass, gradients accumulated over a step; None: the whole
+    batch.
+    """
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the encoder stays as it is, so that all fits share its features."""
+        return self.protocol != "finetune"
+
+    @property
+    def of_the_encoder(self) -> Precision:
+        """In which a frozen encoder is asked to compute features."""
+        return self.precision if self.frozen else "float32"
+
+    def facts(self) -> dict[str, Any]:
+        """What of this can change a fit under its protocol, for keys. A frozen encoder's precision
+        is among the facts of its features; the settings of `probe` stand in its module.
+        """
+        values = asdict(self)
+        if self.protocol == "probe":
+            return {k: values[k] for k in ("protocol", "leads")}
+        if self.protocol == "linear":
+            for name in ("lr_groups", "precision", "micro_batch"):
+                del values[name]
+        return values
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scoring:
+    """How records become scores and intervals."""
+
+    draw: Draw = "record"
+    rows: Literal["all", "labelled"] = "all"
+    """Of an evaluation-only task: all records of its parent, or those with one of its labels."""
+    bootstrap: Bootstrap = "none"
+    """How intervals are made: from placements, without draws ("none"; metrics that have no
+    placements take the Bayesian one); or by drawing patients, or records (the reference
+    benchmark's way).
+    """
+    draws: int = 1000
+    absent: Absent = "undefined"
+    """A label without both values is left out of the macro, or counts 0.5 in it (the reference
+    benchmark's way).
+    """
+    metrics: tuple[str, ...] = ("auroc",)
+    """Names in the room of metrics; tables lead with the first. Any other can be computed from what
+    is stored.
+    """
+
+    @property
+    def of_predictions(self) -> dict[str, Any]:
+        """What of this can change a prediction or which records are scored."""
+        return {"draw": self.draw, "rows": self.rows}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """One training of one model on one task."""
+
+    task: str
+    model: str
+    contract: str
+    weights: str
+    """random, a name on the card, or a path."""
+    seed: int
+    """Of the training (`--fit-seeds`); head initialisation, window and lead draws."""
+    policy: str = ""
+    """What met the absent leads of training; "" where all twelve were there, and the fit serves
+    every policy.
+    """
+    fold: str = OFFICIAL
+    """Which division of the records. A score over folds is the mean of the scores within each."""
+    shown: str = ""
+    """Leads that it is trained and tested on, as `LeadSubset` prints them (`--train-leads same`);
+    "" where the training says which.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One number of the study before seeds are averaged."""
+
+    fit: Fit
+    task: str
+    """The fit's task, or an evaluation-only task of the same dataset."""
+    setting: LeadSetting
+    policy: str
+
+    @property
+    def label(self) -> str:
+        """For people: `ptbxl_super · stmem · 1@seed3 · zero`."""
+        fold = "" if self.fit.fold == OFFICIAL else f" · fold {self.fit.fold}"
+        return f"{self.task} · {self.fit.model} · {self.setting} · {self.policy}{fold}"
+
+    @property
+    def identity(self) -> str:
+        """What a cell is called, whatever its key."""
+        fit = self.fit
+        parts = [self.task, fit.model, fit.contract, fit.weights, f"fit{fit.seed}"]
+        parts += [str(self.setting), self.policy]
+        return "|".join(parts if fit.fold == OFFICIAL else [*parts, f"fold {fit.fold}"])
+
+
+FLAT_LEADS = "flat_leads"
+SUSPECT_LEADS = "suspect_leads"
+EXCLUDABLE = {
+    FLAT_LEADS: "a lead without variation",
+    SUSPECT_LEADS: "leads, a unit or a rate that are perhaps not as stated",
+}
+"""Kinds of records that a study may leave out, and what they have."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What was asked for."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    training: Training = field(default_factory=Training)
+    scoring: Scoring = field(default_factory=Scoring)
+    limit: int | None = None
+    """Records per dataset in all, or None for every record."""
+    exclude: tuple[str, ...] = ()
+    """Of EXCLUDABLE: kinds of records that are left out."""
+    fix: bool = False
+    """Whether records are prepared with what is wrong beyond doubt put right."""
+    division: Division = field(default_factory=Division)
+    """How records are split, if not as datasets publish it or their cards say."""
+    suite: str | None = None
+    control: str = ""
+    """Which control of a study it is (`controls`); "" of a study itself."""
+
+    @property
+    def fits(self) -> tuple[Fit, ...]:
+        """The fits its cells need, each once, in order."""
+        return tuple(dict.fromkeys(c.fit for c in self.cells))
+
+    @property
+    def folds(self) -> tuple[str, ...]:
+        """Folds of its fits, each once, in order."""
+        return tuple(dict.fromkeys(f.fold for f in self.fits))
+
+    def shared(self) -> dict[str, Any]:
+        """What must agree for two plans to live in one run folder."""
+        return {
+            "training": asdict(self.training),
+            "scoring": self.scoring.of_predictions,
+            "limit": self.limit,
+            "exclude": list(self.exclude),
+            "fix": self.fix,
+            "folds": str(self.division) or None,
+            "contract": self.cells[0].fit.contract if self.cells else None,
+            # a study that is no control keeps the keys that it had before there were any
+            **({"control": self.control} if self.control else {}),
+        }
+
+    def joined(self, other: "Plan") -> "Plan":
+        """This plan with the other's cells added behind its own."""
+        return replace(self, cells=tuple(dict.fromkeys([*self.cells, *other.cells])))
+
+    def of_tasks(self, tasks: Sequence[str]) -> "Plan":
+        """What was asked for of some tasks; all where none is named. UnknownName of one of which
+        nothing was asked.
+        """
+        known = list(dict.fromkeys(cell.task for cell in self.cells))
+        for task in tasks:
+            if task not in known:
+                raise UnknownName("task", task, known)
+        return replace(self, cells=tuple(c for c in self.cells if not tasks or c.task in tasks))
+
+    def powered(self, least: int = 0) -> "Plan":
+        """This plan with draws enough for the smallest p of its largest Holm family: 100 per pair
+        of rows, and at least `least`.
+        """
+        families = grouped(self.cells, lambda c: (c.task, c.setting.typed)).values()
+        rows = (len({(c.fit.model, c.policy) for c in family}) for family in families)
+        pairs = max((n * (n - 1) // 2 for n in rows), default=0)
+        draws = max(self.scoring.draws, least, 100 * pairs)
+        return replace(self, scoring=replace(self.scoring, draws=draws))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, read back by `from_json`."""
+        cells = [
+            {
+                **asdict(c.fit),
+                "fit_task": c.fit.task,
+                "fit_policy": c.fit.policy,
+                "task": c.task,
+                "policy": c.policy,
+                **(
+                    {"count": c.setting.k, "lead_seed": c.setting.seed}
+                    if isinstance(c.setting, Count)
+                    else {"leads": list(c.setting.subset)}
+                ),
+            }
+            for c in self.cells
+        ]
+        scoring = {**asdict(self.scoring), "metrics": list(self.scoring.metrics)}
+        return {
+            "name": self.name,
+            "suite": self.suite,
+            **self.shared(),
+            "scoring": scoring,
+            "cells": cells,
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "Plan":
+        """The plan that `to_json` wrote."""
+        cells = []
+        fit_of, count_of = cache(Fit), cache(Count)  # a plan of 100,000 cells has few of them
+        for c in data["cells"]:
+            same = {name: c[name] for name in ("model", "contract", "weights", "seed", "fold")}
+            # plans before there was a choice have one fit for all lead settings
+            shown = c.get("shown", "")
+            fit = fit_of(task=c["fit_task"], policy=c["fit_policy"], shown=shown, **same)
+            setting = (
+                count_of(c["count"], c["lead_seed"])
+                if "count" in c
+                else Fixed(LeadSubset(tuple(c["leads"])))
+            )
+            cells.append(Cell(fit=fit, task=c["task"], setting=setting, policy=c["policy"]))
+        return cls(
+            name=data["name"],
+            suite=data["suite"],
+            control=data.get("control", ""),
+            limit=data["limit"],
+            # plans before there was a choice left nothing out
+            exclude=tuple(data.get("exclude", ())),
+            fix=data.get("fix", False),
+            division=Division.parse(folds) if (folds := data.get("folds")) else Division(),
+            cells=tuple(cells),
+            training=Training(**data["training"]),
+            scoring=Scoring(**{**data["scoring"], "metrics": tuple(data["scoring"]["metrics"])}),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A study as typed; suites are values of it."""
+
+    models: tuple[str, ...]
+    tasks: tuple[str, ...]
+    leads: tuple[int | LeadSubset, ...]
+    """Counts and named sets, as `ecg.draw.parse_leads` reads them."""
+    seeds: int = 5
+    fit_seeds: tuple[int, ...] = (0,)
+    weights: str = "released"
+    """One word for all models, or `laef=random,stmem=PATH`."""
+    policies: tuple[str, ...] = (PAPER,)
+    contract: str = "paper"
+    limit: int | None = None
+    exclude: tuple[str, ...] = ()
+    fix: bool = False
+    division: Division = field(default_factory=Division)
+    training: Training = field(default_factory=Training)
+    scoring: Scoring = field(default_factory=Scoring)
+    name: str = ""
+    suite: str | None = None
+
+
+Asked = Request
+"""Its name before 0.2, for suites from outside; to be removed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folders:
+    """Where data are read and results written."""
+
+    data: Path | None
+    prepared: Path | None
+    out: Path
+    shared: Path | None = None
+    """Of a control: the run whose features of the same recordings it uses and adds to."""
+
+    def absolute(self) -> "Folders":
+        """The same places, whichever directory a process is in."""
+        places = {name: place and place.absolute() for name, place in vars(self).items()}
+        return replace(self, **places)
+
+
+def grouped(items: Iterable[T], by: Callable[[T], K]) -> dict[K, list[T]]:
+    """Items by what `by` says of them, groups and items in the order in which they come.
+
+    >>> grouped(["a1", "b1", "a2"], lambda name: name[0])
+    {'a': ['a1', 'a2'], 'b': ['b1']}
+    """
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(by(item), []).append(item)
+    return groups
+
+
+def grid(
+    fits: Sequence[Fit],
+    settings: Sequence[LeadSetting],
+    policies: Sequence[str],
+    tasks: dict[str, list[str]],
+) -> tuple[Cell, ...]:
+    """Every fit x setting x policy; `tasks` maps a fit's task to the tasks scored from it (itself,
+    its columns).
+    """
+    return tuple(
+        Cell(fit=fit, task=task, setting=setting, policy=policy)
+        for fit in fits
+        for task in tasks[fit.task]
+        for policy in policies
+        for setting in settings
+    )
+
+
+def key(facts: dict[str, Any]) -> str:
+    """sha256 of the canonical JSON of everything that can change the number.
+
+    >>> key({"a": 1, "b": [2]}) == key({"b": [2], "a": 1})
+    True
+    """
+    text = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,408 @@
+"""A room is a folder in which every file is a plug-in named by its file; a file that begins with
+`_` is none. Plug-ins in its folder `variants` are asked for by name and not listed.
+
+Plug-ins of other packages are found by an entry-point group of the room's name, files of one's own
+by path (`./foo.py`), with the same checks. Listing a room and resolving a name import nothing;
+asking for a plug-in imports that one module.
+"""
+
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, is_dataclass, replace
+from functools import cached_property, lru_cache
+from importlib.metadata import Distribution, EntryPoint, distributions, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from ecgbench.core.source_hash import PluginFiles
+from ecgbench.core.text import shortened
+from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
+
+if TYPE_CHECKING:
+    from ecgbench.apart import Apart
+
+
+def plain(name: str) -> str:
+    """The form in which names are compared: case, `-` and `_` do not count.
+
+    >>> plain("ST-MEM") == plain("st_mem") == plain("stmem")
+    True
+    """
+    return name.lower().replace("-", "").replace("_", "").replace(" ", "")
+
+
+@lru_cache(maxsize=2**12)  # a run of thousands of cells asks for the same few again and again
+def folder_name(name: str) -> str:
+    """A name as that of one folder: no separator, no `..`, not hidden, at most 120 characters;
+    different names stay so.
+
+    >>> folder_name("ptbxl_super"), folder_name("1@seed3"), folder_name("../../x")
+    ('ptbxl_super', '1@seed3', '%2E.%2F..%2Fx')
+    """
+    spelled = quote(name.encode("utf-8", "surrogatepass"), safe="@+") or "%"
+    spelled = "%2E" + spelled[1:] if spelled.startswith(".") else spelled
+    if len(spelled) <= 120:
+        return spelled
+    return f"{spelled[:80]}~{hashlib.sha256(spelled.encode()).hexdigest()[:32]}"
+
+
+def unknown(kind: str, name: str, known: Iterable[str], hint: str) -> EcgbenchError:
+    """UnknownName of a plug-in, or what says that the file of that name is meant."""
+    file = f"{name}.py" if os.path.dirname(name) else f"./{name}.py"
+    if os.path.isfile(file):
+        return BadSetting(f"unknown {kind} {name!r}; did you mean {file}?")
+    return UnknownName(kind, name, known, hint)
+
+
+@contextmanager
+def same_directory() -> Iterator[None]:
+    """Code from outside that runs inside leaves this process in the directory where it was, for
+    what a person typed is found from there.
+    """
+    try:
+        before = os.getcwd()
+    except OSError:  # it was removed
+        before = ""
+    try:
+        yield
+    finally:
+        if before:
+            with suppress(OSError):
+                os.chdir(before)
+
+
+def _entry_points(group: str) -> list[EntryPoint]:
+    """Of installed packages; those of a package whose list cannot be read are left out, each told
+    once in a process.
+    """
+    try:
+        return list(entry_points(group=group))
+    except (ValueError, KeyError, AttributeError):  # one bad list is enough
+        readable = list(filter(_lists, distributions()))
+        first = {p.name: p for p in reversed(readable)}  # of two of one name, as Python takes it
+        return [e for p in first.values() for e in p.entry_points if e.group == group]
+
+
+@lru_cache
+def _complain(package: str, error: str) -> None:
+    print(
+        f"ecgbench: left out: the plug-ins of the installed package {package}, whose list of entry "
+        f"points cannot be read ({shortened(error, 100)}); install it again, or remove it",
+        file=sys.stderr,
+    )
+
+
+def _lists(package: Distribution) -> bool:
+    """Whether a package's entry points can be read."""
+    try:
+        return bool(package.entry_points)
+    except (ValueError, KeyError, AttributeError) as error:
+        _complain(str(package.name), str(error))
+        return False
+
+
+_PACKAGE = str(Path(__file__).parents[1])
+_VARIANTS = "variants"
+"""Folder of a room with plug-ins that are no part of what is listed or compared by default."""
+_RULE = "begins with no dot and holds no slash, bar or control character"
+
+
+def _is_name(name: str) -> bool:
+    return (
+        bool(plain(name))
+        and name.isprintable()
+        and not name.startswith(".")
+        and not set(name) & set("/\\|")
+    )
+
+
+def _place(error: BaseException, file: str | None = None) -> str:
+    """ " at FILE:LINE": where an error was raised, the last place in `file` if it came through
+    there, else the last outside this package.
+    """
+    trace = traceback.extract_tb(error.__traceback__)
+    # the innermost frame of an import is the interpreter's
+    frames = [f for f in trace if not f.filename.startswith("<") and f.filename != __file__]
+    outside = [f for f in frames if not f.filename.startswith(_PACKAGE)]
+    frames = [f for f in frames if f.filename == file] or outside or frames
+    return f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+
+
+@dataclass(frozen=True)
+class Room:
+    """The plug-ins of one package, e.g. `Room("ecgbench.models", "model", ("CARD", "build"))`."""
+
+    package: str
+    kind: str
+    """The word for one plug-in, used in errors."""
+    needs: tuple[str, ...]
+    """What every plug-in's module must define."""
+    declares: type | None = None
+    """Of what type its CARD is."""
+    besides: frozenset[str] = frozenset()
+    """Public files of the folder that are no plug-ins."""
+    apart: bool = False
+    """Whether those that are not built in run in processes of their own (`apart.Apart`): what their
+    functions take and give is numbers.
+    """
+    _paths: dict[str, Path] = field(default_factory=dict, compare=False)
+    """Files of one's own, given by path; absolute, for the directory may be another later."""
+    _typed: dict[str, str] = field(default_factory=dict, compare=False)
+    """Those paths as they were given."""
+    _loaded: dict[str, ModuleType] = field(default_factory=dict, compare=False)
+    """Those of them that have been imported."""
+    _processes: dict[str, "Apart"] = field(default_factory=dict, compare=False)
+    """Those that run apart."""
+    _sources: dict[str, PluginFiles] = field(default_factory=dict, compare=False)
+    """Files of the plug-ins that are not built in."""
+
+    @cached_property
+    def _files(self) -> dict[str, str]:
+        spec = importlib.util.find_spec(self.package)
+        assert spec is not None
+        assert spec.submodule_search_locations
+        folder = Path(next(iter(spec.submodule_search_locations)))
+        files: dict[str, str] = {}
+        for path in sorted(folder.glob("[!_]*.py")) + sorted(folder.glob(f"{_VARIANTS}/[!_]*.py")):
+            if path.stem in self.besides:
+                continue
+            if plain(path.stem) in map(plain, files):
+                raise BadSetting(
+                    f"two plug-ins of {self.package} are called {path.stem!r}; rename {path.name}"
+                )
+            inside = path.relative_to(folder).with_suffix("").parts
+            files[path.stem] = ".".join([self.package, *inside])
+        return files
+
+    @cached_property
+    def _installed(self) -> dict[str, EntryPoint]:
+        installed: dict[str, EntryPoint] = {}
+        for point in _entry_points(self.package):
+            remedy = f"rename the entry point in {point.value}"
+            if not _is_name(point.name):
+                # of some installed package, which nobody may have asked for
+                print(
+                    f"ecgbench: left out: {point.name!r} is no name for a {self.kind}, which "
+                    f"{_RULE}; {remedy}",
+                    file=sys.stderr,
+                )
+                continue
+            if plain(point.name) in map(plain, [*self._files, *installed]):
+                raise BadSetting(
+                    f"two plug-ins of {self.package} are called {point.name!r}; {remedy}"
+                )
+            installed[point.name] = point
+        return installed
+
+    def names(self) -> list[str]:
+        """All names but those of variants, without importing any plug-in."""
+        variants = set(self.variants())
+        own = [name for name in self._files if name not in variants]
+        return [*own, *self._installed, *self._paths]
+
+    def variants(self) -> list[str]:
+        """Names of the plug-ins in the room's folder of variants: found by name as the others, and
+        in no list of all plug-ins.
+        """
+        prefix = f"{self.package}.{_VARIANTS}."
+        return [name for name, module in self._files.items() if module.startswith(prefix)]
+
+    def resolve(self, name: str) -> str:
+        """The proper spelling of a name, or the name of the file at a path (which is in the room
+        from then on).
+        """
+        if name.endswith(".py"):
+            return self._enter(Path(name).expanduser())
+        names = [*self.names(), *self.variants()]
+        if name in names:  # as it is asked for each record that is read
+            return name
+        for known in names:
+            if plain(known) == plain(name):
+                return known
+        hint = f"Or give the path of a .py file that defines {self._needs}"
+        # a variant is meant only by who nearly spells it
+        meant = difflib.get_close_matches(name.lower(), self.variants(), cutoff=0.8)
+        raise unknown(self.kind, name, [*self.names(), *meant], hint)
+
+    def paths(self) -> list[Path]:
+        """The files that were given by path, absolute, in the order in which they came."""
+        return list(self._paths.values())
+
+    def argument(self, name: str) -> str:
+        """What another command calls a plug-in: its path where it was given by path, else its
+        name.
+        """
+        return self._typed.get(name, name)
+
+    def built_in(self, name: str) -> bool:
+        """Whether a plug-in is one of this package's own files."""
+        return name in self._files
+
+    def installed(self, name: str) -> EntryPoint | None:
+        """The entry point of a plug-in of an installed package; None for any other."""
+        return self._installed.get(name)
+
+    def source_hash(self, name: str) -> str | None:
+        """sha256 of the files of a plug-in that is not built in (`plugin_files`): its author may
+        change it without a new version.
+        """
+        if self.built_in(name):
+            return None
+        plug_in: Any = self.get(name)  # what it reads when it is imported counts
+        if self.apart:
+            return str(plug_in.source_hash())
+        return self._files_of(name).sha256
+
+    def reading(self, name: str) -> AbstractContextManager[None]:
+        """What a plug-in reads inside counts among its files."""
+        return nullcontext() if self.built_in(name) else self._files_of(name).reading()
+
+    def _files_of(self, name: str) -> PluginFiles:
+        if name not in self._sources:
+            point = self._installed.get(name)
+            spec = point and importlib.util.find_spec(point.module)
+            file = spec.origin if spec else self._paths.get(name)
+            self._sources[name] = PluginFiles(Path(file or ""), package=point is not None)
+        return self._sources[name]
+
+    def forget(self) -> None:
+        """Forget every file that was given by path, as in a new process."""
+        for name in self._loaded:
+            self._sources.pop(name).forget()
+        for process in self._processes.values():
+            process.end()
+        self._processes.clear()
+        self._loaded.clear()
+        self._paths.clear()
+        self._typed.clear()
+
+    def get(self, name: str) -> Any:
+        """The module of one plug-in, or what stands for it where it runs apart; an unknown name
+        raises UnknownName with the nearest ones.
+
+        Fills the field `name` of a CARD that has one.
+        """
+        name = self.resolve(name)
+        if self.apart and not self.built_in(name):
+            from ecgbench.apart import Apart  # numpy, which names alone do not need
+
+            if name not in self._processes:
+                assert self.declares is not None
+                self._processes[name] = Apart(self.package, self.argument(name), self.declares)
+            return self._processes[name]
+        if name in self._paths:
+            return self._loaded.get(name) or self._load(name, self._paths[name])
+        if name in self._files:
+            return self._checked(importlib.import_module(self._files[name]), name)
+        point = self._installed[name]
+        with self._importing(f"{name!r} ({point.value})"), self.reading(name):
+            module = point.load()
+        return self._checked(module, name)
+
+    @contextmanager
+    def calling(self, name: str, *expected: type[Exception]) -> Iterator[None]:
+        """Around a call of a plug-in: BadSetting in one line, with file and line, for whatever its
+        code raises.
+
+        Errors of this package and those `expected` pass; so does all that a built-in one raises,
+        which is a bug.
+        """
+        try:
+            with nullcontext() if self.built_in(name) else same_directory():
+                yield
+        except (Exception, SystemExit) as error:
+            if self.built_in(name) or isinstance(error, (EcgbenchError, *expected)):
+                raise
+            place = _place(error, str(self.get(name).__file__))
+            said = f"failed{place}: {type(error).__name__}: {shortened(str(error), 200)}"
+            raise BadSetting(f"{self.kind} {name!r} {said}") from error
+
+    def card(self, name: str) -> Any:
+        """A plug-in's CARD; its module is imported."""
+        return self.get(name).CARD
+
+    @property
+    def _needs(self) -> str:
+        return " and ".join(self.needs)
+
+    def _enter(self, path: Path) -> str:
+        if not path.is_file():
+            raise BadSetting(
+                f"no file {path} (given as a {self.kind}); give the path of a module that defines "
+                f"{self._needs}"
+            )
+        name = path.stem
+        if not _is_name(name):
+            raise BadSetting(
+                f"{str(path)!r} gives no name for a {self.kind}, which {_RULE}; rename the file"
+            )
+        if name in self._paths and self._paths[name].resolve() == path.resolve():
+            return name
+        if plain(name) in map(plain, [*self.names(), *self.variants()]):
+            raise BadSetting(
+                f"{path} would be a second {self.kind} called {name!r}; rename the file"
+            )
+        self._paths[name], self._typed[name] = path.absolute(), str(path)
+        return name
+
+    def _module(self, name: str) -> str:
+        return f"ecgbench_plugin_{self.kind}_{name}"
+
+    def _load(self, name: str, path: Path) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(self._module(name), path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module  # dataclasses and pickling look their module up by name
+        try:
+            with self._importing(self.argument(name), spec.origin), self.reading(name):
+                spec.loader.exec_module(module)
+            self._loaded[name] = self._checked(module, name)
+        except BaseException:
+            sys.modules.pop(spec.name, None)
+            raise
+        return module
+
+    @contextmanager
+    def _importing(self, source: str, file: str | None = None) -> Iterator[None]:
+        """Around an import: whatever a plug-in's code raises becomes one line that names it and
+        where it happened.
+        """
+        try:
+            with same_directory():
+                yield
+        except (Exception, SystemExit) as error:
+            # a SyntaxError tells its own place
+            place = "" if isinstance(error, SyntaxError) else _place(error, file)
+            said = f"{type(error).__name__}{place}: {shortened(str(error), 200)}"
+            raise BadSetting(f"the {self.kind} {source} cannot be imported: {said}") from error
+
+    def _checked(self, module: Any, name: str) -> ModuleType:
+        if not isinstance(module, ModuleType):
+            raise BadSetting(
+                f"{self.kind} {name!r}: its entry point gives {module!r}, not a module; let it "
+                f"name the module alone"
+            )
+        lacking = [n for n in self.needs if not hasattr(module, n)]
+        if lacking:
+            raise BadSetting(
+                f"{self.kind} {name!r} ({module.__file__}) does not define {' and '.join(lacking)}"
+            )
+        card = getattr(module, "CARD", None)
+        if self.declares is not None and not isinstance(card, self.declares):
+            raise BadSetting(
+                f"{self.kind} {name!r} ({module.__file__}): its CARD is a {type(card).__name__}, "
+                f"not a {self.declares.__name__}"
+            )
+        if is_dataclass(card) and getattr(card, "name", name) != name:
+            module.CARD = replace(card, name=name)  # type: ignore[attr-defined, type-var]
+        return module

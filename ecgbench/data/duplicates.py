@@ -1,0 +1,173 @@
+"""The same recording in two places: within a dataset, or in two of them under other names.
+
+Fingerprints are joined by their hashes, so the work grows with the records and not with their
+pairs: two records of which VOTES hashes agree at one shift in time are candidates. Those are
+compared sample by sample, and are one recording from CONFIRMED on.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ecgbench.data.store import Prepared
+from ecgbench.ecg.fingerprint import Fingerprint, agreement, fingerprint
+
+VOTES = 4
+TOGETHER = 20
+"""Milliseconds within which the shifts of agreeing hashes lie."""
+CONFIRMED = 0.99
+"""Correlation from which on two records are one recording."""
+CROWD = 64
+"""A hash of more beats than these, of whatever records, tells nothing and is left out."""
+BYTES = 16
+"""Of a hash in the table: itself, its time and its record."""
+FAR = 10_000_000
+"""More than any shift in ms, so that a pair and its shift make one number."""
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A record of a prepared copy."""
+
+    dataset: str
+    record: str
+    patient: str
+    split: str
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One recording in two places."""
+
+    first: Place
+    second: Place
+    shift: float
+    """Seconds by which the second begins later in the recording than the first."""
+    correlation: float
+    """Of what the two share, from 4 to 30 Hz."""
+
+    @property
+    def leak(self) -> int:
+        """0 where one place is for training and the other for testing, 1 where the splits differ
+        otherwise, 2 where they do not.
+        """
+        splits = {self.first.split, self.second.split}
+        return 0 if splits == {"train", "test"} else 3 - len(splits)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The hashes of all records of some prepared copies, in the order of hashes."""
+
+    copies: Sequence[Prepared]
+    ends: np.ndarray
+    """(copy,) one more than the place of its last record among all."""
+    hashes: np.ndarray
+    """(hash,) uint64."""
+    times: np.ndarray
+    """(hash,) int32, ms from the start of the record."""
+    owners: np.ndarray
+    """(hash,) int32: place of the record among all."""
+
+    @classmethod
+    def of(cls, copies: Sequence[Prepared], progress: Progress) -> "Table":
+        """Reads every recording once."""
+        total, found = sum(len(copy.index) for copy in copies), []
+        for copy in copies:
+            for record in copy.index["record"]:
+                recording = copy.recording(record)
+                found.append(fingerprint(recording.rows, recording.fs))
+                progress(len(found), total)
+        return cls.made(found, np.cumsum([len(copy.index) for copy in copies]), copies)
+
+    @classmethod
+    def made(
+        cls, found: Sequence[Fingerprint], ends: np.ndarray, copies: Sequence[Prepared] = ()
+    ) -> "Table":
+        """Of fingerprints that are there, those of one dataset after those of another."""
+        hashes = np.concatenate([np.zeros(0, np.uint64), *(f.hashes for f in found)])
+        times = np.concatenate([np.zeros(0, np.int32), *(f.times for f in found)])
+        counts = [len(f.hashes) for f in found]
+        owners = np.repeat(np.arange(len(found), dtype=np.int32), counts)
+        order = np.argsort(hashes, kind="stable")
+        return cls(copies, ends, hashes[order], times[order], owners[order])
+
+    def place(self, number: int) -> tuple[Prepared, Place]:
+        """The copy and the place of a record by its number among all."""
+        which = int(np.searchsorted(self.ends, number, side="right"))
+        copy = self.copies[which]
+        row = copy.index.iloc[number - int(self.ends[which]) + len(copy.index)]
+        facts = (str(row[c]) for c in ("record", "patient", "split"))
+        return copy, Place(copy.name, *facts)
+
+
+def candidates(table: Table, within: bool) -> list[tuple[int, int, float]]:
+    """(first, second, shift in s) of the records that share VOTES hashes at one shift.
+
+    within: also records of one dataset; records of two datasets always.
+    """
+    keys = np.concatenate([np.zeros(0, np.int64), *_agreeing(table, within)])
+    keys.sort()
+    votes = np.searchsorted(keys, keys + TOGETHER, side="right") - np.arange(len(keys))
+    keys, votes = keys[votes >= VOTES], votes[votes >= VOTES]
+    pairs = keys // FAR
+    order = np.lexsort((-votes, pairs))  # of each pair the shift with most votes comes first
+    best = order[np.unique(pairs[order], return_index=True)[1]]
+    records = max(int(table.ends[-1]), 1)
+    return [
+        (int(pair // records), int(pair % records), (int(key % FAR) - FAR // 2) / 1000)
+        for key, pair in zip(keys[best], pairs[best])
+    ]
+
+
+def _agreeing(table: Table, within: bool) -> Iterator[np.ndarray]:
+    """Two equal hashes of two records as one number each: the pair, and the shift in ms."""
+    bounds = np.flatnonzero(table.hashes[1:] != table.hashes[:-1]) + 1
+    bounds = np.array([0, *bounds, len(table.hashes)])
+    few = np.repeat(np.diff(bounds) <= CROWD, np.diff(bounds))
+    hashes, owners = table.hashes[few], table.owners[few].astype(np.int64)
+    times, dataset = table.times[few].astype(np.int64), np.searchsorted(table.ends, owners, "right")
+    for apart in range(1, CROWD):
+        at = np.flatnonzero(hashes[:-apart] == hashes[apart:])
+        if not len(at):
+            return
+        one, two = owners[at], owners[at + apart]
+        shift = times[at] - times[at + apart]
+        allowed = one != two
+        if not within:
+            allowed &= dataset[at] != dataset[at + apart]
+        low, high = np.minimum(one, two), np.maximum(one, two)
+        turned = np.where(one > two, -shift, shift)
+        keys = (low * max(int(table.ends[-1]), 1) + high) * FAR + FAR // 2 + turned
+        yield keys[allowed]
+
+
+def confirmed(
+    table: Table, found: Sequence[tuple[int, int, float]], progress: Progress
+) -> list[Pair]:
+    """The candidates that are one recording; those between training and test first."""
+    pairs = []
+    for done, (one, two, shift) in enumerate(found, 1):
+        (first, here), (second, there) = table.place(one), table.place(two)
+        a, b = first.recording(here.record), second.recording(there.record)
+        correlation, at = agreement(a.rows, a.fs, b.rows, b.fs, shift)
+        if correlation > CONFIRMED:
+            pairs.append(Pair(here, there, at, correlation))
+        progress(done, len(found))
+    return sorted(pairs, key=lambda p: (p.leak, -p.correlation))
+
+
+def identical(copy: Prepared) -> list[list[Place]]:
+    """Records of a prepared copy whose stored samples are the same bit for bit, in groups; those
+    that stand in several splits first.
+    """
+    index = copy.index
+    several = index[index["sha256"].duplicated(keep=False)]
+    groups = [
+        [Place(copy.name, *map(str, row)) for row in own.itertuples(index=False, name=None)]
+        for _, own in several.groupby("sha256", sort=False)[["record", "patient", "split"]]
+    ]
+    return sorted(groups, key=lambda group: len({place.split for place in group}) == 1)

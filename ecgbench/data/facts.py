@@ -1,0 +1,247 @@
+"""What a prepared copy holds, for people: counts by split, labels without both values, what was
+left out and why, flat leads, identical signals, and how well the limb leads agree with one another.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ecgbench.core.cards import Task
+from ecgbench.core.seeds import rng
+from ecgbench.core.text import counted
+from ecgbench.data.checked import FIXED, REPAIRED, by_kind
+from ecgbench.data.divided import split_digest
+from ecgbench.data.duplicates import identical
+from ecgbench.data.labels import is_counted
+from ecgbench.data.store import Prepared
+from ecgbench.data.subset import SPLITS
+from ecgbench.ecg.checks import KINDS, beats, limb
+from ecgbench.ecg.leads import LEADS, LIMB, LeadSubset, bits_to_mask
+from ecgbench.ecg.recording import Recording
+from ecgbench.stats.known import known_of, positives_of, two_valued, unknown_of
+
+RECORDS = 200
+"""Of which the limb leads are compared; drawn by name."""
+FEW = 12
+"""Labels, or groups of records, that a line names."""
+RHYTHMS = 50
+"""Of which the heart rate is taken."""
+
+
+def facts(copy: Prepared) -> dict[str, Any]:
+    """Plain JSON; see `lines` for what a person reads."""
+    index = copy.index
+    by_split = index.groupby("split")
+    flat = Counter(lead for text in index["flat"] for lead in str(text).split("+") if lead)
+    seconds = index["samples"] / index["fs"]
+    return {
+        "dataset": copy.name,
+        "title": copy.card.title,
+        "verified": copy.card.verified,
+        "release": copy.card.records,
+        "prepared": len(index),
+        "published": len(copy.published),
+        "splits": {s: len(by_split.get_group(s)) for s in SPLITS if s in by_split.groups},
+        "patients": {str(s): int(n) for s, n in by_split["patient"].nunique().items()},
+        "split": copy.card.splits,
+        "split_digest": split_digest(index),
+        "patients_known": copy.card.patients_known,
+        "seconds": [float(f(seconds)) for f in (np.min, np.median, np.max)] if len(index) else [],
+        "rates": sorted(map(float, index["fs"].unique())),
+        "unit": copy.unit,
+        "excluded": _counted(copy, "excluded"),
+        "quarantined": dict(copy.quarantined.itertuples(index=False, name=None)),
+        "leads": held(index["available"]),
+        "flat_records": int((index["flat"] != "").sum()),
+        "flat_leads": {lead: flat[lead] for lead in LEADS if flat[lead]},
+        "identical": [[f"{p.record} ({p.split})" for p in group] for group in identical(copy)],
+        "limb_leads": limb_leads(copy),
+        "rhythm": rhythm(copy),
+        "fix": copy.fix,
+        "found": by_kind(index["found"]),
+        "fixed": by_kind(index["fixed"]),
+        "findings": copy.findings.to_dict("records"),
+        "told": list(findings_told(copy)),
+        "tasks": {task.name: _labels(copy, task) for task in copy.tasks},
+    }
+
+
+def limb_leads(copy: Prepared) -> dict[str, Any]:
+    """How far the identities of the limb leads are missed, in mV: for each the median, the 99th
+    percentile and the largest of the records' worst samples; {} where the card does not ask it.
+    """
+    if copy.card.limb.within is None or copy.unit != "mV":
+        return {}
+    six = LeadSubset(LIMB).bits
+    records = copy.index.loc[copy.index["available"] & six == six, "record"]
+    drawn = _drawn(copy, "limb leads", records, RECORDS)
+    missed = np.array([limb.missed(r.signal[: len(LIMB)]) for r in drawn])
+    if not len(missed):
+        return {}
+    return {
+        "records": len(missed),
+        "within": copy.card.limb.within,
+        "identities": {
+            name: {
+                "median": float(np.median(worst)),
+                "99%": float(np.quantile(worst, 0.99)),
+                "largest": float(worst.max()),
+            }
+            for name, worst in zip(limb.IDENTITIES, missed.T)
+        },
+    }
+
+
+def held(available: pd.Series) -> dict[str, int]:
+    """Lead -> records that have it, where not every record has all twelve; else nothing."""
+    there = bits_to_mask(available.to_numpy())
+    return {} if there.all() else dict(zip(LEADS, map(int, there.sum(axis=0))))
+
+
+def rhythm(copy: Prepared) -> dict[str, Any]:
+    """The median heart rate, a minute, and the median width of QRS energy, s, of some records: a
+    rate that is stated wrongly for all of them shows here first.
+    """
+    seen = [beats.rhythm(r) for r in _drawn(copy, "rhythm", copy.index["record"], RHYTHMS)]
+    clear = [r for r in seen if r.regular >= beats.REGULAR]
+    if not clear:
+        return {}
+    return {
+        "records": len(clear),
+        "heart_rate": float(np.median([r.heart_rate for r in clear])),
+        "width": float(np.median([r.width for r in clear])),
+    }
+
+
+def _drawn(copy: Prepared, what: str, records: pd.Series, count: int) -> Iterator[Recording]:
+    """So many of some recordings, drawn by name, in the order of the index."""
+    order = rng(what, copy.name).permutation(len(records))[:count]
+    return (copy.recording(record) for record in records.iloc[np.sort(order)])
+
+
+def findings_told(copy: Prepared) -> Iterator[str]:
+    """What does not fit and what was repaired, a line a kind, with the first record as example."""
+    table = copy.findings
+    done = table["sentence"].str.startswith(REPAIRED)
+    for part, words, before in ((table[~done], KINDS, "found"), (table[done], FIXED, "repaired")):
+        for kind, what in words.items():
+            own = part[part["kind"] == kind]
+            if len(own):
+                record, sentence = own[["record", "sentence"]].iloc[0]
+                count, said = counted(len(own), "record"), sentence.removeprefix(REPAIRED)
+                yield f"{before}: {what}, in {count}; {record}: {said}"
+
+
+def lines(told: dict[str, Any]) -> Iterator[str]:
+    """The facts as a person reads them."""
+    whole = told["prepared"] == told["release"]
+    part = "" if whole else f" of {told['release']:,} in the release"
+    tried = told["verified"]
+    yield f"{told['title']}: {told['prepared']:,} records{part} (reader tried on: {tried})"
+    patients = "" if told["patients_known"] else " (not published: each record counts as one)"
+    for split, count in told["splits"].items():
+        yield f"  {split}: {count:,} records, {told['patients'][split]:,} patients{patients}"
+    yield f"  split: {told['split']}; digest {told['split_digest'][:16]}"
+    if told["seconds"]:
+        low, middle, high = told["seconds"]
+        rates = ", ".join(f"{rate:g}" for rate in told["rates"])
+        span = f"{low:g} s" if low == high else f"{low:g} to {high:g} s, median {middle:g} s"
+        yield f"  length: {span} at {rates} Hz, in {told['unit']}"
+    if told["leads"]:
+        named = ", ".join(f"{lead} {count:,}" for lead, count in told["leads"].items() if count)
+        yield f"  records that have a lead: {named}"
+    for reason, count in told["excluded"].items():
+        yield f"  left out by rule: {count:,} {reason}"
+    for record, reason in told["quarantined"].items():
+        yield f"  quarantined {record}: {reason}"
+    if told["flat_records"]:
+        named = ", ".join(f"{lead} {count:,}" for lead, count in told["flat_leads"].items())
+        yield f"  leads without variation: in {told['flat_records']:,} records ({named})"
+    if groups := told["identical"]:
+        named = "; ".join(" = ".join(group) for group in groups[:FEW])
+        rest = "; ..." if groups[FEW:] else ""
+        yield f"  identical signals under several records: {len(groups):,} ({named}{rest})"
+    if limb_leads := told["limb_leads"]:
+        yield f"  limb leads of {limb_leads['records']} records (median, 99 %, largest; uV):"
+        for name, miss in limb_leads["identities"].items():
+            yield f"    {name}: " + ", ".join(f"{1000 * value:.1f}" for value in miss.values())
+        yield f"    a record is told of beyond {1000 * limb_leads['within']:g}"
+    if seen := told["rhythm"]:
+        yield (
+            f"  heart rate of {seen['records']} records: {seen['heart_rate']:.0f} a minute, QRS "
+            f"energy {1000 * seen['width']:.0f} ms wide (medians)"
+        )
+    if told["fix"]:
+        yield "  prepared with --fix"
+    yield from (f"  {text}" for text in told["told"])
+    for name, task in told["tasks"].items():
+        paper = (
+            "" if task["paper"] in (None, task["labels"]) else f", the paper has {task['paper']}"
+        )
+        how = {None: "", True: ", counted", False: ", vocabulary, not counted"}[task["counted"]]
+        yield (
+            f"  {name}: {task['labels']} labels ({task['rule']}{how}{paper}); 0 means "
+            f"{task['absent']}"
+        )
+        for split, labels in task["one_valued"].items():
+            yield f"    without both values in {split}: {', '.join(labels)}"
+        for split, labels in task.get("known", {}).items():
+            for label, known in labels.items():
+                positive, unknown = task["positives"][split][label], task["unknown"][split][label]
+                yield (
+                    f"    {split} {label}: {known:,} known, {positive:,} of them positive; "
+                    f"{unknown:,} unknown"
+                )
+
+
+def _counted(copy: Prepared, kind: str) -> dict[str, int]:
+    counts = getattr(copy, kind)["reason"].value_counts().sort_index()
+    return {str(reason): int(count) for reason, count in counts.items()}
+
+
+def _labels(copy: Prepared, task: Task) -> dict[str, Any]:
+    index = copy.index
+    splits = {str(split): rows[task.columns].to_numpy() for split, rows in index.groupby("split")}
+    positives, known, unknown = (
+        {split: dict(zip(task.labels, map(int, count(held)))) for split, held in splits.items()}
+        for count in (positives_of, known_of, unknown_of)
+    )
+    return {
+        "labels": len(task.labels),
+        "paper": task.paper,
+        "rule": task.rule,
+        "absent": task.absent or "not stated",
+        "counted": is_counted(task, copy.published),
+        "positives": positives,
+        **({"known": known, "unknown": unknown} if task.masked else {}),
+        **({"folds": _folds(copy, task)} if task.masked and "fold" in index else {}),
+        "one_valued": one_valued(copy, task),
+    }
+
+
+def one_valued(copy: Prepared, task: Task) -> dict[str, list[str]]:
+    """Validation or test split -> labels without both values among its records, where there are
+    some.
+    """
+    found: dict[str, list[str]] = {}
+    for split in ("val", "test"):
+        own = copy.index.loc[copy.index["split"] == split, task.columns].to_numpy()
+        lost = [n for n, two in zip(task.labels, two_valued(own)) if not two]
+        found |= {split: lost} if len(own) and lost else {}
+    return found
+
+
+def _folds(copy: Prepared, task: Task) -> dict[str, dict[str, dict[str, int]]]:
+    """Fold -> label -> how many of its records are known, positive and unknown."""
+    told = {}
+    for fold, rows in copy.index.groupby("fold"):
+        held = rows[task.columns].to_numpy()
+        counts = zip(task.labels, known_of(held), positives_of(held), unknown_of(held))
+        told[str(fold)] = {
+            label: {"known": int(known), "positive": int(positive), "unknown": int(unknown)}
+            for label, known, positive, unknown in counts
+        }
+    return told

@@ -1,0 +1,109 @@
+"""The files of an import: each is read once, and one that cannot be trusted costs itself."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ecgbench.core.text import counted
+from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.readers import own
+from ecgbench.ecg.readers.layout import one_line
+from ecgbench.ecg.readers.said import Said
+from ecgbench.errors import BadRecord, BadSetting
+
+Progress = Callable[[int, int], None]
+"""Called with (files read, files to read)."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What reading a file has shown."""
+
+    leads: tuple[str, ...] = ()
+    fs: float = 0.0
+    seconds: float = 0.0
+    swing: float = 0.0
+    """mV between the lowest and the highest sample of the lead that swings most."""
+    reason: str = ""
+    """Why it cannot be used; "" where it can."""
+    notes: tuple[tuple[str, str], ...] = ()
+    """Of the recording: (kind, what)."""
+
+
+def read(
+    folder: Path, table: pd.DataFrame, said: Said, progress: Progress | None
+) -> dict[str, Seen]:
+    """What each file of a table with record and path shows; BadSetting for a question about all."""
+    seen = {}
+    for done, (record, path) in enumerate(zip(table["record"], table["path"]), 1):
+        seen[path] = _seen(folder / path, record, said)
+        if progress is not None:
+            progress(done, len(table))
+    return seen
+
+
+def _seen(path: Path, record: str, said: Said) -> Seen:
+    try:
+        recording = own.read(path, record, "", said)
+    except BadRecord as error:
+        return Seen(reason=str(error).removeprefix(f"{record}: "))
+    except BadSetting:  # a question about all files
+        raise
+    except Exception as error:  # one file never stops the others, whatever a library makes of it
+        return Seen(reason=f"cannot be read ({one_line(error)})")
+    swing = float(np.ptp(recording.signal, axis=1).max())
+    leads = tuple(n for n in LEADS if n in recording.leads)
+    return Seen(leads, recording.fs, recording.seconds, swing, notes=recording.notes)
+
+
+@contextmanager
+def reasons_first(table: pd.DataFrame) -> Iterator[None]:
+    """Where most recordings were left out, a refusal begins with why."""
+    try:
+        yield
+    except BadSetting as error:
+        lost = int((table["left_out"] != "").sum())
+        if 2 * lost <= len(table):
+            raise
+        raise BadSetting(
+            f"{lost:,} of {counted(len(table), 'recording')} cannot be used: "
+            f"{'; '.join(left_out(table))}. So {error}"
+        ) from None
+
+
+def demand_usable(table: pd.DataFrame) -> None:
+    """BadSetting, with the reasons, where no recording can be used."""
+    if (table["left_out"] == "").any():
+        return
+    reasons = "; ".join(left_out(table))
+    hint = "standard lead" in reasons
+    raise BadSetting(
+        f"none of the {counted(len(table), 'recording')} can be used: {reasons}"
+        + (" (names that mean leads can be given: --signals ch1=I,ch2=II)" if hint else "")
+    )
+
+
+def left_out(table: pd.DataFrame) -> list[str]:
+    """Records that cannot be used, those of one kind of reason together, most first."""
+    lost = table[table["left_out"] != ""]
+    kinds: dict[str, list[str]] = {}
+    for record, path, why in lost[["record", "path", "left_out"]].to_numpy():
+        kind = re.sub(r"[\d.,]+", "#", why.replace(Path(path).name, "").replace(record, ""))
+        kinds.setdefault(kind, []).append(f"{record}: {why}")
+    most = sorted(kinds.values(), key=len, reverse=True)
+    return [each[0] + (f" (and {len(each) - 1:,} like it)" if each[1:] else "") for each in most]
+
+
+def demand_names_used(said: Said, seen: Mapping[str, Seen]) -> None:
+    """BadSetting where `--signals` is given and no file takes a name from it."""
+    used = {what for one in seen.values() for kind, what in one.notes if kind == "names"}
+    if said.signals and used == {"the file"}:
+        raise BadSetting(
+            f"--signals {','.join(said.signals)}: every file names its leads itself, so that none "
+            f"takes a name from it; leave it out"
+        )

@@ -1,0 +1,115 @@
+"""records.csv of an imported dataset, as its card file uses it: the table, the index that it gives,
+and the recording of a row.
+
+    record,path,patient,fold,af,age,left_out
+    A1,a/A1.hea,P1,3,1,63,
+    A2,a/A2.hea,P1,3,0,63,A2.dat is truncated: ...
+
+`path` is from the folder of the recordings. `fold` (the last is the test split, the one before it
+the validation split) may be `split` instead. A label is 0, 1, or empty where it is unknown. A
+reason in `left_out` keeps a record out of everything but the list of what was left out.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ecgbench.core.cards import DatasetCard
+from ecgbench.data.divided import IMPORTED
+from ecgbench.data.own.cells import Sheet, hot
+from ecgbench.data.own.cells import read as sheet
+from ecgbench.data.own.labels import OF_AN_INDEX
+from ecgbench.data.own.patients import one_spelling
+from ecgbench.data.own.splitting import split_of
+from ecgbench.datasets.indexing.tables import within
+from ecgbench.ecg.readers import own
+from ecgbench.ecg.readers.said import Said
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import BadRecord, BadSetting, MissingData
+
+FILE = "records.csv"
+LOSSES = 0.005
+"""Share of the records that may be lost besides those that the import left out."""
+
+
+def read(card_file: str) -> pd.DataFrame:
+    """The table beside a card file, every value a str; MissingData in one line where it is none."""
+    found = sheet(Path(card_file).with_name(FILE))
+    table = found.rows
+    lacking = [name for name in ("record", "path") if name not in table]
+    if lacking or not {"fold", "split"} & {*table}:
+        raise MissingData(f"{found.file} lacks the column {(lacking or ['fold (or split)'])[0]!r}")
+    _demand_folds(found)
+    if (twice := table["path"].duplicated()).any():
+        raise MissingData(
+            f"{found.place(int(twice.to_numpy().argmax()))}: the file "
+            f"{table.loc[twice, 'path'].iloc[0]} is there twice; remove one of the lines"
+        )
+    table["patient"] = one_spelling(table["patient"]) if "patient" in table else table["record"]
+    table["left_out"] = table.get("left_out", "")
+    return table
+
+
+def losses(table: pd.DataFrame) -> float:
+    """The share of records that preparing may lose: that which the import left out, twice, since a
+    part that a run with --limit takes may have more of them; and LOSSES.
+    """
+    return min(1.0, 2 * float((table["left_out"] != "").mean()) + LOSSES)
+
+
+def index(table: pd.DataFrame, card: DatasetCard) -> pd.DataFrame:
+    """One row per record, as every dataset has it: record, patient, split, fold where there are
+    folds, path, a column per label, and what else the table holds.
+    """
+    frame = table[["record", "patient"]].copy()
+    frame["path"] = [_named(path) for path in table["path"]]
+    frame["split"] = split_of(table)
+    if "fold" in table:
+        frame["fold"] = frame[IMPORTED] = table["fold"].astype(int)
+    frame["damaged"] = table["left_out"]
+    labels = {label for task in card.tasks for label in task.labels}
+    for task in card.tasks:
+        for label, column in zip(task.labels, task.columns):
+            frame[column] = pd.Series(values(table, label), index=frame.index, dtype="int8")
+    return frame.join(table[[c for c in table if c not in labels and c not in OF_AN_INDEX]])
+
+
+def recording(root: Path, row: Mapping[str, Any], said: Said) -> Recording:
+    """The recording of a row of the index, in mV; BadRecord where it cannot be trusted."""
+    path = within(root, row["path"], row["record"])
+    if path.suffix.lower() not in own.READERS:
+        path = path.with_name(f"{path.name}.hea")
+    try:
+        return own.read(path, row["record"], row["patient"], said)
+    except BadSetting as error:  # a file that says less than it did when it was imported
+        raise BadRecord(f"{row['record']}: {error}") from None
+
+
+def _named(path: str) -> str:
+    """A record of WFDB without the suffix of its header, as its other files lie beside it; but
+    `a.edf.hea`, which would then be an EDF.
+    """
+    plain = path.removesuffix(".hea")
+    return path if Path(plain).suffix.lower() in own.READERS else plain
+
+
+def _demand_folds(found: Sheet) -> None:
+    for row, fold in enumerate(found.rows.get("fold", ())):
+        if not str(fold).isdecimal():
+            raise MissingData(f"{found.place(row)}: the fold {fold!r} is no whole number")
+
+
+def values(table: pd.DataFrame, label: str) -> list[int]:
+    """1, 0 or UNKNOWN of each record; MissingData where a cell says something else."""
+    if label not in table:
+        raise MissingData(f"{FILE} has no column {label!r}, which is a label of the card")
+    found = hot(table[label])
+    if None in found:
+        row = found.index(None)
+        raise MissingData(
+            f"{FILE}: record {table['record'].iloc[row]!r} has {table[label].iloc[row]!r} in the "
+            f"column {label!r}, where 0 or 1 belongs"
+        )
+    return [value for value in found if value is not None]

@@ -1,0 +1,186 @@
+"""Splits of imported records: those that the table gives, or folds by patient, stratified on the
+labels.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from ecgbench.core.text import counted
+from ecgbench.data.own.patients import person
+from ecgbench.data.subset import SPLITS
+from ecgbench.datasets.indexing.folds import splits, stratified
+from ecgbench.errors import BadSetting
+
+MANY, FEW = 10, 5
+"""Folds, and folds where patients are few; PARTS where they are fewer than two a fold."""
+SHOWN = 50
+"""Patients of a part who are tried in an exchange."""
+LARGE = 50
+"""Patients with a label, and without it, from which there are MANY folds."""
+PARTS = len(SPLITS)
+
+
+def count(table: pd.DataFrame, labels: Sequence[str]) -> int:
+    """How many folds the patients of a table are enough for; BadSetting, which says by label what
+    is missing, where no split has a label with both values in training, validation and test.
+
+    A patient who has records with the label and records without it counts for both, so a split
+    exists exactly where PARTS patients have the label and PARTS lack it.
+    """
+    patients = {label: _patients(table, label) for label in labels}
+    most = max(min(both) for both in patients.values())
+    if most >= LARGE:
+        return MANY
+    if most >= PARTS:
+        many = most >= FEW and table["patient"].map(person).nunique() >= 2 * FEW
+        return FEW if many else PARTS
+    missing = "; ".join(
+        f"{label!r} has {counted(having, 'patient')} with it and {lacking} without"
+        for label, (having, lacking) in list(patients.items())[:5]
+    )
+    raise BadSetting(
+        f"too few patients for training, validation and test: {missing}; {PARTS} of each are "
+        f"needed for at least one label (or give the splits: a column split with "
+        f"{', '.join(SPLITS)})"
+    )
+
+
+def _patients(table: pd.DataFrame, label: str) -> tuple[int, int]:
+    """Patients who have a record with a label, and one without."""
+    names = table["patient"].map(person)
+    return tuple(names[table[label] == value].nunique() for value in (1, 0))  # type: ignore[return-value]
+
+
+def dealt(
+    name: str, table: pd.DataFrame, labels: Sequence[str], folds: int, known: Mapping[str, int]
+) -> np.ndarray:
+    """(record,) fold of each record, stratified on the labels; patients in `known` stay where they
+    are. Where that leaves a label without one of its values in a part, patients are exchanged
+    until as many labels as can be have both everywhere.
+    """
+    present = [[label for label in labels if row[label] == 1] for row in table.to_dict("records")]
+    patients = [person(p) for p in table["patient"]]
+    fold = stratified(name, patients, present, folds, known)
+    names, rows = np.unique(patients, return_inverse=True)
+    home = np.zeros(len(names), np.int64)
+    home[rows] = fold
+    values = table[list(labels)].to_numpy(int)
+    has = np.zeros((len(names), 2, len(labels)), bool)
+    for value in (0, 1):
+        np.logical_or.at(has[:, value], rows, values == value)
+    free = np.array([name not in known for name in names])
+    if folds <= FEW:  # for a cross-validation, in which each fold is tested
+        _exchange(home, has, free, folds, folds)
+    _exchange(home, has, free, folds, PARTS)
+    if not _met(home, has, folds).all(axis=(0, 1)).any():
+        for label in np.argsort(-has.sum(axis=0).min(axis=0), kind="stable"):
+            if _place(home, has[:, :, label], free, folds):
+                _exchange(home, has, free, folds, PARTS)
+                break
+    return home[rows]
+
+
+def _met(home: np.ndarray, has: np.ndarray, folds: int, parts: int = PARTS) -> np.ndarray:
+    """(part, value, label) bool: whether a part has a patient with each value of each label. The
+    last parts are a fold each, the first the others.
+    """
+    part = _part(home, folds, parts)
+    return np.stack([has[part == i].any(axis=0) for i in range(parts)])
+
+
+def _part(home: np.ndarray, folds: int, parts: int) -> np.ndarray:
+    return np.clip(home - (folds - parts + 1), 0, parts - 1)
+
+
+def _exchange(home: np.ndarray, has: np.ndarray, free: np.ndarray, folds: int, parts: int) -> None:
+    """Exchange two patients of different parts as long as that gives a label both values in every
+    part, or comes nearer to it, and takes no such label away.
+    """
+
+    def score() -> tuple[int, int]:
+        met = _met(home, has, folds, parts)
+        return int(met.all(axis=(0, 1)).sum()), int(met[:, :, possible].sum())
+
+    possible = has.sum(axis=0).min(axis=0) >= parts
+    best = score()
+    improved = True
+    while improved and best[1] < 2 * parts * int(possible.sum()):
+        improved = False
+        part = _part(home, folds, parts)
+        for where, value, label in np.argwhere(~_met(home, has, folds, parts) & possible):
+            givers = np.flatnonzero(free & has[:, value, label] & (part != where))[:SHOWN]
+            takers = np.flatnonzero(free & (part == where))[:SHOWN]
+            for one, other in ((a, b) for a in givers for b in takers):
+                home[[one, other]] = home[[other, one]]
+                if (now := score()) > best:
+                    best, improved = now, True
+                    break
+                home[[one, other]] = home[[other, one]]
+            if improved:
+                break
+
+
+def _place(home: np.ndarray, has: np.ndarray, free: np.ndarray, folds: int) -> bool:
+    """Deal the free patients so that one label has both values in every part, where that can be:
+    those with both values first, as each serves a part alone. Nothing is changed where it cannot.
+
+    has: (patient, value) of that label.
+    """
+    placed = np.where(free, 0, home)
+    met = _met(placed, np.where(free[:, None], False, has), folds)
+    kinds = {
+        (a, b): [*np.flatnonzero(free & (has == (a, b)).all(axis=1))]
+        for a in (0, 1)
+        for b in (0, 1)
+    }
+    first = folds - PARTS + 1
+    lacking = sorted(range(PARTS), key=lambda part: (met[part].sum(), -part))
+    for part in lacking:
+        for need in ((1, 1),) if not met[part].any() and kinds[1, 1] else ((1, 0), (0, 1)):
+            if need != (1, 1) and met[part][need.index(1)]:
+                continue
+            pool = kinds[need] or kinds[1, 1]
+            if not pool:
+                return False
+            placed[pool.pop()] = first + part
+    rest = [i for pool in kinds.values() for i in pool]
+    sizes = np.bincount(placed, minlength=folds + 1)[1:]
+    for i in sorted(rest):
+        placed[i] = 1 + int(sizes.argmin())
+        sizes[placed[i] - 1] += 1
+    home[:] = placed
+    return True
+
+
+def split_of(table: pd.DataFrame) -> np.ndarray:
+    """(record,) the split of each record, from its fold where there are folds."""
+    if "fold" in table:
+        return splits(table["fold"].astype(int).to_numpy())
+    return table["split"].to_numpy(object)
+
+
+def demand(table: pd.DataFrame, labels: Sequence[str], source: str) -> None:
+    """BadSetting where a patient is in two splits, a split is empty, or no label has both values in
+    every split. source: of the splits, in words.
+    """
+    split = pd.Series(split_of(table), index=table.index)
+    spread = split.groupby(table["patient"].map(person)).nunique()
+    if (table["patient"] != table["record"]).any() and (spread > 1).any():
+        raise BadSetting(
+            f"{source}: patient {spread.index[spread > 1][0]!r} is in more than one split; a "
+            f"model would be tested on patients whom it was trained on"
+        )
+    if empty := [name for name in SPLITS if not (split == name).any()]:
+        raise BadSetting(f"{source}: no record is in the split {empty[0]}; it must have some")
+    both = [label for label in labels if _everywhere(table[label], split)]
+    if not both:
+        raise BadSetting(
+            f"{source}: no label has records with it and without it in each of "
+            f"{', '.join(SPLITS)}, so nothing could be scored; add records, or give other splits"
+        )
+
+
+def _everywhere(values: pd.Series, split: pd.Series) -> bool:
+    return all({0, 1} <= {*values[split == name]} for name in SPLITS)

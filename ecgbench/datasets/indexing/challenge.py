@@ -1,0 +1,137 @@
+"""The collections of the PhysioNet/CinC Challenge 2021: a header and a MATLAB file of integers a
+record, diagnoses as SNOMED CT codes in a comment of the header.
+
+    training/georgia/g1/E00001.hea     #Age: 68, #Sex: Female, #Dx: 426783006,164889003
+    training/georgia/g1/E00001.mat     WFDB signal of format 16 behind the 24 bytes of a MATLAB head
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ecgbench.core.cards import DatasetCard, Manifest, Task
+from ecgbench.datasets._labels import codes, multi_hot, table
+from ecgbench.datasets.indexing.folds import dealt
+from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.readers import wfdb
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import MissingData
+
+GAIN = 1000.0
+"""Digital steps per mV of the release 1.0.3; older archives had headers with wrong ones."""
+RATE = 500.0
+"""Hz, of the four collections with loaders of their own."""
+UNNAMED = "no patients are named, so records of one patient may stand in two splits"
+Dx = Mapping[str, str]
+"""SNOMED CT code -> the label it stands for in a task; a code without one counts for none."""
+
+
+def card(name: str, title: str, *, folder: str, paper: int, **own: Any) -> DatasetCard:
+    """The card of a collection, which has one task of its own name.
+
+    paper: labels of the task in the paper. own: the other fields of `DatasetCard`: records,
+    seconds, country; cautions beside that no patients are named.
+    """
+    task = Task(
+        name=name,
+        title=title,
+        labels=codes(name),
+        rule="reference code",
+        paper=paper,
+        absent="not among the codes of the header",
+    )
+    return DatasetCard(
+        title=title,
+        version="1.0.3",
+        doi="10.13026/34va-7q14",
+        licence="CC BY 4.0",
+        url="https://physionet.org/content/challenge-2021/1.0.3/",
+        folder=folder,
+        synthetic=False,
+        patients=own["records"],
+        fs=RATE,
+        leads=LEADS,
+        index_files=(),
+        tasks=(task,),
+        splits="ours: 10 folds by record, stratified on all mapped codes (8 train, 1 val, 1 test)",
+        verified="genuine sample",
+        pretraining=True,
+        patients_known=False,
+        **{**own, "cautions": (UNNAMED, *own.get("cautions", ()))},
+    )
+
+
+def manifest(folder: str, size: int) -> Manifest:
+    """Where the files of a collection are published; size: about how many bytes."""
+    return Manifest(
+        base="https://physionet.org/files/challenge-2021/1.0.3/",
+        below=f"training/{folder}/",
+        suffixes=(".hea", ".mat"),
+        size=size,
+    )
+
+
+def read(root: Path, row: Mapping[str, Any]) -> Recording:
+    """One record in mV; BadRecord where its header or samples cannot be trusted."""
+    return wfdb.read(root / row["path"], row["record"], row["patient"], RATE, GAIN)
+
+
+def index(
+    root: Path,
+    card: DatasetCard,
+    words: Mapping[str, Dx],
+    wanted: Callable[[str], bool] = lambda record: True,
+) -> pd.DataFrame:
+    """record, patient, split, fold, path, age, sex and the labels of the tasks, for every header
+    below `root`.
+
+    words: task -> its codes. wanted: which records belong to the dataset. No patients are
+    published: each record counts as one. Folds are stratified on every code that any task maps.
+    MissingData: no header.
+    """
+    listed = [f for f in sorted(root.rglob("*.hea")) if f.is_file() and wanted(f.stem)]
+    files = {f.stem: f for f in listed}
+    if len(files) < len(listed):
+        seen = Counter(f.stem for f in listed)
+        twice = next(name for name, count in seen.items() if count > 1)
+        raise MissingData(f"{twice}.hea lies {seen[twice]} times below {root}; remove all but one")
+    if not files:
+        raise MissingData(
+            f"no header (.hea) of {card.title} below {root}; download it from {card.url}"
+        )
+    notes = {record: wfdb.comments(file) for record, file in files.items()}
+    notes = {r: {word.casefold(): text for word, text in note.items()} for r, note in notes.items()}
+    present = {r: tuple(re.findall(r"\d+", note.get("dx", ""))) for r, note in notes.items()}
+    mapped = {code for task in words.values() for code in task}
+    held = [[c for c in present[record] if c in mapped] for record in files]
+    frame = pd.DataFrame(
+        {
+            "record": list(files),
+            "patient": list(files),
+            **dealt(card.folder, list(files), held, card.folds),
+            "path": [f.relative_to(root).with_suffix("").as_posix() for f in files.values()],
+            "age": [note.get("age", "") for note in notes.values()],
+            # what lists no diagnosis is no record without one
+            "damaged": ["" if "dx" in note else "its header has no Dx" for note in notes.values()],
+            "sex": [note.get("sex", "") for note in notes.values()],
+        }
+    )
+    hot = [
+        multi_hot([{task[c] for c in present[r] if c in task} for r in files], name)
+        for name, task in words.items()
+    ]
+    return pd.concat([frame, *hot], axis=1)
+
+
+def labelled(task: Task) -> dict[str, Dx]:
+    """The task with its codes, as `index` takes them, from the task's label table; a label may have
+    several codes, separated by `|`.
+    """
+    rows = table(task.name)
+    own = {code: row["code"] for row in rows for code in row["snomed_code"].split("|")}
+    assert set(own.values()) == set(task.labels)
+    return {task.name: own}

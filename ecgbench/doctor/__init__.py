@@ -1,1 +1,0 @@
-"""`ecgbench doctor`: what this machine offers, and whether every model runs on it."""

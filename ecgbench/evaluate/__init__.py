@@ -1,0 +1,1 @@
+"""Acts on one model and one data set: features, protocols, predictions."""

@@ -1,0 +1,98 @@
+"""The network that is fine-tuned: encoder and head, what of it is trained, and at which rates."""
+
+import torch
+from torch import Tensor, nn
+
+from ecgbench.core.cards import ModelCard
+from ecgbench.core.cells import Training
+from ecgbench.evaluate import gates, heads
+from ecgbench.evaluate.feed import Batch
+
+SLOWER = {"early": 0.01, "late": 0.1, "head": 1.0}
+"""Rate of each group as a share of the head's (reference benchmark: discriminative factor 0.1, once
+and twice).
+"""
+
+
+class Tuning(nn.Module):
+    """An encoder under its head; what its card calls fixed is not trained."""
+
+    def __init__(self, encoder: nn.Module, card: ModelCard, labels: int, seed: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        for name, parameter in encoder.named_parameters():
+            parameter.requires_grad_(not name.startswith(card.fixed))
+        self.head = heads.linear(card.dim, labels, seed)
+
+    def forward(self, signal: Tensor, measured: Tensor) -> Tensor:
+        """signal (batch, lead, time), measured (batch, lead) -> logits (batch, label)."""
+        logits: Tensor = self.head(self.encoder(signal, measured).pooled)
+        return logits
+
+
+def freeze_unused(module: Tuning, probe: Batch) -> list[str]:
+    """Freeze what a forward pass with all leads does not use; the names in the encoder of all that
+    is frozen.
+
+    In evaluation mode: what chance leaves out of a pass of training (LayerDrop) is used all the
+    same.
+    """
+    device = next(module.parameters()).device
+    module.eval()
+    module(probe.signal.to(device), probe.measured.to(device)).sum().backward()
+    unused = [n for n, p in module.named_parameters() if p.grad is None]
+    for name, parameter in module.named_parameters():
+        parameter.requires_grad_(name not in unused)
+    module.zero_grad(set_to_none=True)
+    return [n.removeprefix("encoder.") for n in unused]
+
+
+def groups(module: Tuning, card: ModelCard) -> dict[str, dict[str, nn.Parameter]]:
+    """early, late and head -> name -> trainable parameter, by the prefixes of the card; a group
+    without parameters is left out.
+
+    GateError where a trainable parameter is in none or in two of them, or nothing of a group is
+    trainable.
+    """
+    prefixes = {
+        g: tuple(f"encoder.{p}" for p in card.groups.get(g, ())) for g in ("early", "late")
+    } | {"head": ("head.",)}
+    every = {
+        g: {n: p for n, p in module.named_parameters() if n.startswith(start)}
+        for g, start in prefixes.items()
+    }
+    groups = {g: {n: p for n, p in named.items() if p.requires_grad} for g, named in every.items()}
+    gates.each_in_one_group(module, [named.values() for named in groups.values()])
+    for group, named in every.items():
+        gates.trainable(card.title, group, len(named) - len(groups[group]), len(groups[group]))
+    return {g: named for g, named in groups.items() if named}
+
+
+def optimiser(
+    module: Tuning, groups: dict[str, dict[str, nn.Parameter]], training: Training
+) -> torch.optim.AdamW:
+    """AdamW with one group per entry of `found`, weight decay on all of them; GateError where it
+    misses a parameter.
+    """
+    optimiser = torch.optim.AdamW(
+        [
+            {
+                "params": list(p.values()),
+                "lr": training.lr * (SLOWER[g] if training.lr_groups else 1),
+                "name": g,
+            }
+            for g, p in groups.items()
+        ],
+        weight_decay=training.weight_decay,
+    )
+    gates.each_in_one_group(module, [group["params"] for group in optimiser.param_groups])
+    return optimiser
+
+
+def moved(module: Tuning, optimiser: torch.optim.Optimizer) -> list[str]:
+    """Names of the parameters that a gradient other than zero has reached."""
+    return [
+        n
+        for n, p in module.named_parameters()
+        if p in optimiser.state and bool(optimiser.state[p]["exp_avg"].any())
+    ]

@@ -1,0 +1,157 @@
+"""Features of the windows of many records together, for a GPU, which one record leaves idle.
+
+Every batch has PLACES windows of equally many leads, and a window has a place of its own in it,
+which follows from the record alone. The shape of a batch, and with it the order of every sum, is
+then always the same: what comes out for a window depends on itself and its place, and not on which
+windows are computed beside it. So a resumed, extended or repeated run gives the same numbers, as it
+does record by record. `steady` tries whether a network on its device keeps to that.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ecgbench.adapters.hide import NATIVE
+from ecgbench.core.prefetch import GPU_THREADS, prefetched
+from ecgbench.core.seeds import rng
+from ecgbench.ecg.leads import LeadSubset
+from ecgbench.evaluate.encode import Encoder, demand_finite
+from ecgbench.evaluate.rows import decode
+
+PLACES = 256
+"""Windows of a batch. In every key of what is computed this way."""
+TOLERANCE = 1e-5
+"""Of max(1, max|features|), where the order of sums may differ: batches, permutations."""
+
+
+def serves(device: str) -> bool:
+    """Whether features are computed this way on a device. A CPU gains nothing by it."""
+    return device != "cpu"
+
+
+def first_places(windows: Sequence[int]) -> np.ndarray:
+    """(record,) the place of each record's first window, by the windows of the records in their
+    fixed order.
+
+    >>> first_places([2, 2, 255, 1]).tolist()
+    [0, 2, 4, 3]
+    """
+    counts = np.asarray(windows, np.int64)
+    return (counts.cumsum() - counts) % PLACES
+
+
+def batches(rows: np.ndarray, places: np.ndarray, leads: np.ndarray) -> list[np.ndarray]:
+    """Rows of work (`inference.rows`) -> for each batch its rows, no two of them at one place.
+
+    leads (row,): number of leads that the network reads of each.
+    """
+    position, window, _ = decode(rows)
+    place = (places[position] + window) % PLACES
+    found = []
+    for count in np.unique(leads):
+        these = np.flatnonzero(leads == count)
+        by_place = these[np.lexsort((rows[these], place[these]))]
+        # the first row of each place is in the first batch, the second in the second, ...
+        starts = np.flatnonzero(np.diff(place[by_place], prepend=-1))
+        turn = np.arange(len(by_place)) - np.repeat(starts, np.diff([*starts, len(by_place)]))
+        order = by_place[np.lexsort((rows[by_place], turn))]
+        ends = np.bincount(turn).cumsum()[:-1]
+        found += [rows[part] for part in np.split(order, ends)]
+    return found
+
+
+def encoded(
+    encoder: Encoder, view: Callable[[int], np.ndarray], rows: np.ndarray, places: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Rows of work and their features (row, dim) float32, batch by batch, each row once.
+
+    view: position of a record -> (12, time) mV at the contract's rate; called from several threads.
+    places (position,): see `first_places`. LeakError and EcgbenchError as of `Encoder`.
+    """
+    if encoder.policy.name == NATIVE:
+        every = LeadSubset.of(*encoder.contract.leads).bits
+        leads = np.bitwise_count(decode(rows)[2] & every).astype(int)
+    else:
+        leads = np.full(len(rows), len(encoder.contract.leads))
+
+    def ready(part: np.ndarray) -> tuple[np.ndarray, np.ndarray, Tensor, Tensor]:
+        position, window, _ = decode(part)
+        place = (places[position] + window) % PLACES
+        return part, place, *_batch(encoder, view, part, place)
+
+    ordered = batches(rows, places, leads)
+    for part, place, signal, measured in prefetched(ready, ordered, GPU_THREADS):
+        with torch.inference_mode():
+            features = encoder.pooled(encoder.network(signal, measured), PLACES).numpy()[place]
+        for broken in np.flatnonzero(~np.isfinite(features).all(axis=1)):
+            demand_finite(features[broken], int(decode(part)[2][broken]))
+        yield part, features
+
+
+def _batch(
+    encoder: Encoder, view: Callable[[int], np.ndarray], part: np.ndarray, place: np.ndarray
+) -> tuple[Tensor, Tensor]:
+    """The rows of a batch at their places: signal (PLACES, lead, sample), measured (PLACES, lead).
+
+    A place without a row holds 0 in as many leads as the others have.
+    """
+    contract = encoder.contract
+    signal = np.zeros((PLACES, len(contract.leads), contract.received), np.float32)
+    measured = np.zeros((PLACES, len(contract.leads)), bool)
+    position, window, masks = decode(part)
+    # rows of one record stand together, and of one set of leads among them
+    ends = np.flatnonzero(np.diff(position) | np.diff(masks)) + 1
+    for these in np.split(np.arange(len(part)), ends):
+        seen = view(int(position[these[0]]))
+        windows, there = encoder.inputs(seen, int(masks[these[0]]), window[these])
+        signal[place[these]], measured[place[these]] = windows, there
+    empty = np.setdiff1d(np.arange(PLACES), place)
+    measured[empty, : int(measured[place[0]].sum())] = True
+    return torch.from_numpy(signal), torch.from_numpy(measured)
+
+
+@torch.inference_mode()
+def steady(encoder: Encoder) -> bool:
+    """Whether a window's features are the same to the bit beside other windows: of as many leads as
+    the network reads, and of one where it reads any subset.
+    """
+    contract = encoder.contract
+    shape = PLACES, len(contract.leads), contract.received
+    signal = torch.from_numpy(rng("places of a batch").normal(size=shape).astype(np.float32))
+    even = torch.arange(PLACES) % 2 == 0
+    native = encoder.policy.name == NATIVE
+    for leads in sorted({1, 2, shape[1] // 2, shape[1]}) if native else [shape[1]]:
+        measured = torch.zeros(shape[:2], dtype=torch.bool)
+        measured[:, :leads] = True
+        full = encoder.pooled(encoder.network(signal, measured), PLACES)
+        for kept in (even, ~even):
+            alone = torch.where(kept[:, None, None], signal, torch.zeros(()))
+            half = encoder.pooled(encoder.network(alone, measured), PLACES)
+            if not torch.equal(full[kept], half[kept]):
+                return False
+    return True
+
+
+@torch.inference_mode()
+def alone_and_together(encoder: Encoder, tolerance: float = TOLERANCE) -> tuple[float, float]:
+    """How far the features of three windows differ where each is a batch of its own and where they
+    are one, mixed sets of leads included, and how far they may.
+    """
+    contract = encoder.contract
+    shape = 3, len(contract.leads), contract.received
+    x = 0.3 * torch.from_numpy(
+        rng("conformance", "batch").standard_normal(shape).astype(np.float32)
+    )
+    measured = torch.ones(shape[:2], dtype=torch.bool)
+    if encoder.policy.name == NATIVE:
+        measured[1, 1:], measured[2, ::2] = False, False
+
+    def features(part: slice) -> Tensor:
+        given = x[part].clone(), measured[part].clone()  # a network may write into its input
+        return encoder.pooled(encoder.network(*given), len(given[0]))
+
+    together, alone = features(slice(3)), torch.cat([features(slice(i, i + 1)) for i in range(3)])
+    limit = tolerance * max(1.0, float(alone.abs().max()))
+    return float((together - alone).abs().max()), limit

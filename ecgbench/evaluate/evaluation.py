@@ -1,0 +1,367 @@
+"""One model on one dataset: its view of the recordings, its features, its policies."""
+
+import copy
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ecgbench import adapters, datasets, models
+from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit, sees
+from ecgbench.core.cards import InputContract, Task, facts
+from ecgbench.core.cells import FEATURES, OFFICIAL, Cell, Fit, Scoring, key
+from ecgbench.core.files import as_parquet
+from ecgbench.core.text import quoted
+from ecgbench.data.subset import SPLITS, Selection
+from ecgbench.data.views import BATCH, View
+from ecgbench.ecg import preprocess
+from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, given
+from ecgbench.ecg.leads import ALL, LeadSubset, bits_to_mask
+from ecgbench.ecg.surrogates import CHANGES
+from ecgbench.errors import BadSetting
+from ecgbench.evaluate import batched, rows
+from ecgbench.evaluate.encode import Encoder
+from ecgbench.evaluate.features import FeatureCache
+from ecgbench.evaluate.network import Network, choose_path
+from ecgbench.results.score import prediction_table
+from ecgbench.study.progress import Display
+from ecgbench.study.store import Store
+
+SHARED_CHECKED = 3
+"""Records, and sets of leads of each, of which features are computed in two ways."""
+
+
+class Record(NamedTuple):
+    """A record that is used."""
+
+    position: int
+    """Among the used records."""
+    name: str
+    windows: int
+    """Evaluation windows."""
+    available: int
+    """Bit mask of the leads that it has."""
+
+
+@dataclass(eq=False)
+class Evaluation:
+    """A network, its contract and a selection of records."""
+
+    network: Network
+    contract: InputContract
+    selection: Selection
+    store: Store
+    progress: Display
+    keep_views: bool = True
+    change: str = ""
+    """Of a control: what is done to the recordings before they are read, of CHANGES."""
+    told: np.ndarray | str | None = None
+    """Of a control: (record, dim) features of the used records that come from no recording, or why
+    there are none.
+    """
+    _shared: dict[Path, FeatureCache] = field(default_factory=dict)
+    """By folder: where nothing was learned from a training split, all folds have the same one."""
+    _caches: dict[str, FeatureCache] = field(default_factory=dict)
+    _policies: dict[str, Policy] = field(default_factory=dict)
+    _rows: dict[tuple[LeadSetting, Draw], np.ndarray] = field(default_factory=dict)
+    _path: str = ""
+
+    @cached_property
+    def view(self) -> View:
+        """The recordings as the contract's filter and rate make them; made when first asked for,
+        with progress.
+        """
+        # what is told of a record needs its length alone
+        keep = self.keep_views and self.told is None
+        change = CHANGES[self.change] if self.change else None
+        view = View(self.selection.prepared, self.contract, keep, change)
+        missing = view.missing(list(self.selection.index["record"]))
+        what = f"{self.name}: filter and resample"
+        with self.progress.stage(what, len(missing), "records") as advance:
+            for start in range(0, len(missing), BATCH):
+                view.fill(missing[start : start + BATCH])
+                advance(len(missing[start : start + BATCH]))
+        return view
+
+    def by_fold(self, folds: Sequence[str]) -> "dict[str, Evaluation]":
+        """The same network and records under each of these folds. Recordings and features are
+        shared; policies that learn do so on the training split of their own fold.
+        """
+        if set(folds) == {self.selection.fold}:
+            return {self.selection.fold: self}
+        view, found = self.view, {}
+        for fold, selection in self.selection.crossed(folds).items():
+            found[fold] = replace(self, selection=selection, _caches={}, _policies={}, _rows={})
+            found[fold].__dict__["view"] = view
+        return found
+
+    def changed(self, change: str) -> "Evaluation":
+        """The same with recordings of which something was taken away; what policies have learned
+        stays.
+        """
+        return replace(self, change=change, _shared={}, _caches={})
+
+    @property
+    def name(self) -> str:
+        """For people: `stmem on ptbxl`."""
+        return f"{self.network.name} on {self.selection.prepared.name}"
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """The used records. Rows of work name a record by its position here."""
+        return self.selection.index.reset_index(drop=True)
+
+    @cached_property
+    def records(self) -> dict[str, list[Record]]:
+        """Per split, the records that hold a window, and a lead that the network reads."""
+        by_split: dict[str, list[Record]] = {}
+        seen = LeadSubset.of(*self.contract.leads).bits
+        for split in SPLITS:
+            own = self.table[self.table["split"] == split]
+            counted = (
+                Record(int(p), str(r), self.contract.windows(self.view.length(str(r))), int(has))
+                for p, r, has in zip(own.index, own["record"], own["available"])
+            )
+            by_split[split] = [r for r in counted if r.windows > 0 and r.available & seen]
+            if own.empty:
+                named = quoted(datasets.ROOM.argument(self.selection.prepared.name))
+                raise BadSetting(
+                    f"{self.name}: its {split} split is empty; ecgbench data facts {named} counts "
+                    f"the records of each"
+                )
+            if not by_split[split]:
+                raise BadSetting(
+                    f"{self.name}: no {split} record is as long as one window of "
+                    f"{self.contract.seconds} s, with a lead of {'+'.join(self.contract.leads)}"
+                )
+        return by_split
+
+    def tested(self, setting: LeadSetting) -> list[Record]:
+        """The test records that have the leads of a setting."""
+        return [r for r in self.records["test"] if given(setting, r.available)]
+
+    @property
+    def excluded(self) -> int:
+        """Records shorter than one window, or without a lead that the network reads, counted and
+        left out.
+        """
+        return len(self.selection.index) - sum(len(r) for r in self.records.values())
+
+    @property
+    def windows(self) -> float:
+        """Evaluation windows per record, on average."""
+        return float(np.mean([w for records in self.records.values() for w in windows_of(records)]))
+
+    def policy(self, name: str) -> Policy:
+        """A policy, fitted on the training split where it learns."""
+        if name not in self._policies:
+            self._policies[name] = Policy.of(name, self._training)
+        return self._policies[name]
+
+    def _training(self) -> TrainingSplit:
+        own = self.selection
+        index = own.prepared.index if own.fold == OFFICIAL else own.index
+        allowed = frozenset(index.loc[index["split"] == "train", "record"])
+        # what fills absent leads is learned where none is absent
+        whole = [r.name for r in self.records["train"] if r.available == ALL.bits]
+        if not whole:
+            raise BadSetting(
+                f"{self.name}: no training record has all twelve leads, and what fills absent ones "
+                f"learns from those; choose --policy paper, zero, copy or einthoven"
+            )
+        return TrainingSplit(allowed, lambda: ((name, self.view.get(name)) for name in whole))
+
+    def refusal(self, cell: Cell, scoring: Scoring) -> str | None:
+        """A sentence when a cell cannot run, else None."""
+        if not self.tested(cell.setting):
+            return f"no test record of {self.selection.prepared.name} has leads for {cell.setting}"
+        if isinstance(self.told, str):
+            return f"{self.selection.prepared.name}: {self.told}"
+        if cell.policy != NATIVE:
+            return None
+        if not self.network.card.native:
+            return (
+                f"{self.network.card.title} reads all of its leads at once; policy native is "
+                f"not for it"
+            )
+        if isinstance(cell.setting, Fixed):
+            return self.contract.refuses(cell.setting.subset)
+        blind = self.blind(cell, scoring)
+        if not blind:
+            return None
+        return (
+            f"{self.network.card.title} sees nothing of {cell.setting} in {blind:.0%} of the "
+            f"records"
+        )
+
+    def blind(self, cell: Cell, scoring: Scoring) -> float:
+        """Share of test windows in which no measured sample reaches the network, directly or
+        through the policy.
+        """
+        _, _, masks = rows.decode(self.rows(cell, scoring))
+        kinds, counts = np.unique(masks, return_counts=True)
+        seen = [sees(self.contract, bits_to_mask(m), self.policy(cell.policy)) for m in kinds]
+        return float(counts[~np.array(seen)].sum() / counts.sum())
+
+    def rows(self, cell: Cell, scoring: Scoring) -> np.ndarray:
+        """Rows of work of a cell: the windows of its test records under its leads."""
+        drawn = (cell.setting, scoring.draw)
+        if drawn not in self._rows:
+            self._rows[drawn] = rows.measured(cell.setting, self.tested(cell.setting), scoring.draw)
+        return self._rows[drawn]
+
+    def choose_path(self) -> str:
+        """Choose once how the network computes, and return it: "eager" or "compiled".
+
+        The choice depends on the records alone, never on the work that is left: the results of the
+        two differ in the last bits.
+        """
+        if not self._path:
+            windows = sum(sum(windows_of(records)) for records in self.records.values())
+            self._path = choose_path(self.network.name, self.network.module, windows)
+        return self._path
+
+    @cached_property
+    def places(self) -> np.ndarray | None:
+        """The place in its batch of each record's first window, by position; None where batches
+        hold windows of one record.
+        """
+        if not batched.serves(self.network.device):
+            return None
+        policy = self.policy(self.contract.policy)
+        if not batched.steady(Encoder(self.network.encoder, self.contract, policy)):
+            self.progress.note(
+                f"{self.name}: here the last bits of a feature depend on the windows beside it, so "
+                f"each record is computed by itself (slower)"
+            )
+            return None
+        places = np.zeros(len(self.table), np.int64)
+        groups = list(self.records.values())
+        if self.selection.fold != OFFICIAL:  # a record has one place in all folds
+            groups = [sorted(record for records in groups for record in records)]
+        for records in groups:
+            places[positions(records)] = batched.first_places(windows_of(records))
+        return places
+
+    def facts(self, policy: str) -> dict[str, Any]:
+        """Everything that can change a feature, for keys."""
+        state = self.policy(policy).state or {}
+        contract = {k: v for k, v in facts(self.contract).items() if k != "absent"}
+        own = {} if policy == NATIVE else {"policy_source": adapters.ROOM.source_hash(policy)}
+        return {
+            "source": models.ROOM.source_hash(self.network.name),
+            **own,
+            "features": FEATURES,
+            "preprocess": preprocess.VERSION,
+            "dataset": self.selection.prepared.name,
+            "data": self.selection.signals,
+            "model": self.network.name,
+            "weights": self.network.sha256,
+            "contract": contract,
+            "precision": self.network.precision,
+            "path": self.choose_path(),
+            **({} if self.places is None else {"batch": batched.PLACES}),
+            **({"change": self.change} if self.change else {}),
+            **(
+                {"told": hashlib.sha256(self.told.tobytes()).hexdigest()}
+                if isinstance(self.told, np.ndarray)
+                else {}
+            ),
+            "policy": policy,
+            "policy_state": {
+                k: hashlib.sha256(np.ascontiguousarray(v).tobytes()).hexdigest()
+                for k, v in sorted(state.items())
+            },
+        }
+
+    @property
+    def features_folder(self) -> Path:
+        """Where features of this network on this dataset lie."""
+        own = self.change or self.told is not None
+        folder = self.store.features_folder if own else self.store.shared_features
+        return folder(self.network.name, self.selection.prepared.name)
+
+    def cache(self, policy: str) -> FeatureCache:
+        """The features computed so far under a policy."""
+        if policy not in self._caches:
+            folder = self.features_folder / "windows" / key(self.facts(policy))
+            if folder not in self._shared:
+                records = list(self.table["record"])
+                self._shared[folder] = FeatureCache(folder, records, self.network.environment)
+            self._caches[policy] = self._shared[folder]
+        return self._caches[policy]
+
+    def compute(self, policy: str, wanted: np.ndarray, what: str, singly: bool = False) -> None:
+        """Compute what is missing of `wanted`, with progress; `singly`: see Encoder."""
+        cache = self.cache(policy)
+        if isinstance(self.told, np.ndarray):
+            cache.add(wanted, self.told[rows.decode(wanted)[0]])
+            return
+        encoder = Encoder(
+            self.network.encoder, self.contract, self.policy(policy), singly, self.network.card.dim
+        )
+        missing = cache.missing(wanted)
+        if encoder.shares_embeddings:
+            self._check_shared(encoder, missing)
+        with self.progress.stage(f"{self.name}: {what}", len(missing), "windows") as advance:
+            cache.compute(encoder, self.view, missing, advance, self.places)
+
+    def _check_shared(self, encoder: Encoder, missing: np.ndarray) -> None:
+        """Try a few records of the study before the others are computed."""
+        position, window, bits = rows.decode(missing)
+        # the sets of leads with most to hide first
+        for record in list(dict.fromkeys(position.tolist()))[:SHARED_CHECKED]:
+            own = position == record
+            fewest = sorted(np.unique(bits[own]).tolist(), key=int.bit_count)[:SHARED_CHECKED]
+            part = {mask: window[own & (bits == mask)] for mask in fewest}
+            encoder.check_shared(self.view.get(str(self.table["record"][record])), part)
+
+    def trained(self, fit: Fit) -> str:
+        """The policy of what a fit is trained on: what fills its absent leads."""
+        return fit.policy or self.contract.policy
+
+    def predicted(self, records: list[Record], task: Task, probability: np.ndarray) -> bytes:
+        """A parquet table of (record, label) probabilities for some records, with their targets."""
+        table = self.table.loc[positions(records)]
+        named = {c: table[c].to_numpy() for c in ("record", "patient")}
+        target = table[task.columns].to_numpy(np.int8)
+        return as_parquet(prediction_table(named, task.labels, probability, target))
+
+    def target(self, split: str, columns: list[str]) -> np.ndarray:
+        """(record, label) int8 of the records of a split."""
+        return self.table.loc[positions(self.records[split]), columns].to_numpy(np.int8)
+
+    def tuned(self, network: Network) -> "Evaluation":
+        """The same model, contract, records and policies with fine-tuned weights."""
+        other = copy.copy(self)
+        other.network, other._caches, other._path = network, {}, ""
+        return other
+
+    def forget(self) -> None:
+        """Remove the features that were computed: those of a fine-tuned network serve no other
+        fit.
+        """
+        for cache in self._caches.values():
+            cache.remove()
+            self._shared.pop(cache.folder, None)
+        self._caches.clear()
+
+
+def owners(records: list[Record]) -> np.ndarray:
+    """(window,) which record each window belongs to."""
+    return np.repeat(np.arange(len(records)), windows_of(records))
+
+
+def positions(records: list[Record]) -> list[int]:
+    """Of records, among the used ones."""
+    return [r.position for r in records]
+
+
+def windows_of(records: list[Record]) -> list[int]:
+    """Evaluation windows of each record."""
+    return [r.windows for r in records]

@@ -1,0 +1,128 @@
+"""The training loop: epochs, loss, best checkpoint by validation macro AUROC. One page, for every
+protocol.
+
+Source: the reference benchmark's optimisation (AdamW, constant rate, BCE with logits averaged over
+records and known labels, best epoch by record-level validation macro AUROC).
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ecgbench.core.seeds import rng
+from ecgbench.evaluate.loss import mean
+
+Batches = Callable[[int], Iterable[tuple[Tensor, Tensor]]]
+"""Epoch -> batches of (input, target (record, label) float, -1 where a label is not known)."""
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One line of the training log."""
+
+    epoch: int
+    loss: float
+    validation: float
+    """Record-level macro AUROC of the validation split; NaN where no label is defined."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The state that serves and how it was found."""
+
+    state: dict[str, Tensor]
+    best: int
+    """Epoch of the best validation score; the last one where none is defined, or none chosen."""
+    log: list[Epoch]
+
+
+def train(
+    module: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    batches: Batches,
+    validate: Callable[[], float],
+    epochs: int,
+    last: int | None = None,
+) -> Trained:
+    """Train `module` for `epochs`; its parameters end at the best epoch (the first of equals), or
+    at their mean over the `last` epochs, whatever was validated.
+    """
+    state: dict[str, Tensor] = {}
+    log: list[Epoch] = []
+
+    def learn(epoch: int) -> float:
+        module.train()
+        losses = []
+        for x, y in batches(epoch):
+            optimiser.zero_grad(set_to_none=True)
+            loss = mean(module(x), y)
+            if loss is None:  # of these records no label is known
+                continue
+            loss.backward()
+            optimiser.step()
+            losses.append(loss.item())
+        module.eval()
+        return sum(losses) / len(losses) if losses else math.nan
+
+    averaged = 0
+    for improved in rounds(log, epochs, learn, validate):
+        now = {k: v.detach() for k, v in module.state_dict().items()}
+        if last is None and improved:
+            state = {k: v.clone() for k, v in now.items()}
+        elif last is not None and len(log) > epochs - last:
+            averaged += 1
+            before = state or now
+            state = {k: v + (now[k] - v) / averaged for k, v in before.items()}
+    module.load_state_dict(state)
+    return Trained(state, len(log) - 1 if last else best_of(log), log)
+
+
+def rounds(
+    log: list[Epoch], epochs: int, learn: Callable[[int], float], validate: Callable[[], float]
+) -> Iterator[bool]:
+    """Train and validate the epochs that `log` lacks and enter them; says after each whether it is
+    the best so far.
+
+    `learn` trains one epoch and returns its mean loss.
+    """
+    for epoch in range(len(log), epochs):
+        loss = learn(epoch)
+        log.append(Epoch(epoch, loss, validate()))
+        yield best_of(log) == epoch
+
+
+def best_of(log: list[Epoch]) -> int:
+    """The first epoch with the highest validation score, the last one where none is defined.
+
+    >>> best_of([Epoch(0, 1.0, 0.5), Epoch(1, 1.0, 0.7), Epoch(2, 1.0, 0.7)])
+    1
+    """
+    defined = [e for e in log if not math.isnan(e.validation)]
+    return max(defined, key=lambda e: e.validation).epoch if defined else len(log) - 1
+
+
+def marks_of(log: list[Epoch], best: int) -> list[str]:
+    """What must be said beside the numbers of a fit: whether its best epoch is among the last 5 %.
+
+    >>> marks_of([Epoch(i, 1.0, 0.5) for i in range(100)], 94)
+    []
+    >>> marks_of([Epoch(i, 1.0, 0.5) for i in range(100)], 95)
+    ['may not have converged: its best epoch is number 96 of 100']
+    """
+    if 20 * (best + 1) <= 19 * len(log):
+        return []
+    return [f"may not have converged: its best epoch is number {best + 1} of {len(log)}"]
+
+
+def steps(records: int, batch: int, seed: int, epoch: int) -> Iterator[np.ndarray]:
+    """Rows of the shuffled batches; the last incomplete one is dropped unless it is the only
+    one.
+    """
+    order = rng("order", seed, epoch).permutation(records)
+    batch = min(batch, records)
+    for start in range(0, records - batch + 1, batch):
+        yield order[start : start + batch]

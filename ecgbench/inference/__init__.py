@@ -1,1 +1,0 @@
-"""Acts on one model: features and predictions."""

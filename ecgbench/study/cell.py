@@ -1,0 +1,173 @@
+"""One cell: from features and a head to predictions, scores and files."""
+
+import hashlib
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save
+
+from ecgbench import metrics
+from ecgbench.core import provenance
+from ecgbench.core.cards import Task
+from ecgbench.core.cells import Cell, Scoring, key
+from ecgbench.core.files import as_json, as_parquet, put
+from ecgbench.core.registry import folder_name
+from ecgbench.errors import BadSetting
+from ecgbench.evaluate import rows
+from ecgbench.evaluate.evaluation import Evaluation, owners, positions
+from ecgbench.evaluate.fit import Fitting
+from ecgbench.evaluate.predict import averaged, probabilities
+from ecgbench.results.aside import set_aside
+from ecgbench.results.pooled import store_pooled
+from ecgbench.results.score import Predictions, score_table, with_wins
+from ecgbench.study.batch import TASK
+from ecgbench.study.folders import publish, read_json
+from ecgbench.study.store import FORMAT
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CellRequest:
+    """A cell to be computed."""
+
+    cell: Cell
+    task: Task
+    """The cell's; its labels are among those of the fit's."""
+    fitting: Fitting
+    scoring: Scoring
+    key_facts: dict[str, Any]
+    references: dict[str, str]
+    """`fit`: its folder inside the run; `model`, `dataset`: which facts."""
+    keep_features: bool = True
+    pinned: bool = False
+    """Whether all of it must come from this environment (`inference.network.environment`)."""
+    recomputed: bool | None = None
+    """Whether some of its features were computed again in a process of their own; None where
+    nothing of a plug-in is in it.
+    """
+
+    @property
+    def key(self) -> str:
+        """The hash of the facts."""
+        return key(self.key_facts)
+
+
+def compute(evaluation: Evaluation, request: CellRequest) -> float:
+    """Predict, score and store a cell whose features are there. Returns the macro value of the
+    first metric.
+    """
+    head, started = request.fitting.head(), time.time()
+    cell, store, network = request.cell, evaluation.store, evaluation.network
+    environments = _environments(evaluation, request)
+    needed, records = evaluation.rows(cell, request.scoring), evaluation.tested(cell.setting)
+    features, owner = evaluation.cache(cell.policy).take(needed), owners(records)
+    predictions = predict(evaluation, request, needed, probabilities(features, owner, *head))
+    # an earlier run may have named a plug-in
+    known = [m for m in request.scoring.metrics if m in metrics.names()]
+    table = with_wins(known, predictions.table())
+    scores = score_table(known, table)
+    pooled = None
+    if request.keep_features:
+        averages = averaged(features, owner).astype(np.float32)
+        folder = evaluation.features_folder / folder_name(str(cell.setting))
+        pooled = store_pooled(store.path, folder, [r.name for r in records], averages)
+    note = {
+        "format": FORMAT,
+        "identity": cell.identity,
+        "key": request.key,
+        "key_facts": request.key_facts,
+        **request.references,
+        "features": pooled,
+        "policy_state": _learned(evaluation, cell.policy),
+        "task": cell.task,
+        "setting": str(cell.setting),
+        "policy": cell.policy,
+        "weights_name": network.weights,
+        "weights_sha256": network.sha256,
+        "device": network.device,
+        "batch": os.environ.get(TASK, ""),
+        "environments": environments,
+        "recomputed": request.recomputed,
+        "dataset_name": evaluation.selection.prepared.name,
+        "n_records": len(predictions.records),
+        "n_patients": len(set(predictions.patients)),
+        "excluded": evaluation.excluded,
+        "lacking_leads": len(evaluation.records["test"]) - len(records),
+        "blind": evaluation.blind(cell, request.scoring),
+        "windows": evaluation.windows,
+        "seconds": round(time.time() - started, 3),
+        "finished": round(time.time(), 3),
+        "code": provenance.code(),
+        "features_code": evaluation.cache(cell.policy).code,
+    }
+    publish(
+        store.cell_folder(cell, request.key),
+        {
+            "predictions.parquet": as_parquet(table),
+            "scores.parquet": as_parquet(scores),
+            "cell.json": as_json(note),
+        },
+        store.path,
+    )
+    store.reason_file(cell).unlink(missing_ok=True)
+    store.add_finished([request.key])
+    return float(scores["value"].iloc[0])
+
+
+def _environments(evaluation: Evaluation, request: CellRequest) -> list[str]:
+    """In which the features of a cell and its fit were computed, and it is now; BadSetting where
+    they must be one and are several.
+    """
+    here = evaluation.network.environment
+    fit = read_json(request.fitting.folder, "fit.json").get("environments", [])
+    others = {here, *fit, *evaluation.cache(request.cell.policy).environments} - {here}
+    if request.pinned and others:
+        raise BadSetting(
+            f"--pin-environment: features or the fit were computed with {'; '.join(others)}, and "
+            f"this is {here}; leave --pin-environment out, or choose another --out"
+        )
+    return [here, *sorted(others)]
+
+
+def _learned(evaluation: Evaluation, policy: str) -> str | None:
+    """The file with what a policy learned, stored once; None where it learns nothing."""
+    state = evaluation.policy(policy).state
+    if not state:
+        return None
+    content = save(dict(state))
+    name = f"policies/{hashlib.sha256(content).hexdigest()}.safetensors"
+    file = evaluation.store.path / name
+    if file.exists() and file.read_bytes() != content:
+        set_aside(evaluation.store.path, file, "it does not hold what it is named by")
+    if not file.exists():
+        put(file, content)
+    return name
+
+
+def predict(
+    evaluation: Evaluation, request: CellRequest, wanted: np.ndarray, probability: np.ndarray
+) -> Predictions:
+    """Predictions of a task from (record, label) probabilities of its fit.
+
+    The records come from the rows that were computed; they are compared with those of the test
+    split that have the leads of the setting.
+    """
+    task, (found, leads) = request.task, rows.described(wanted)
+    table = evaluation.table.loc[found].assign(leads=leads)
+    expected = evaluation.table.loc[positions(evaluation.tested(request.cell.setting))]
+    if task.parent is not None and request.scoring.rows == "labelled":
+        labelled = table[task.columns].eq(1).any(axis=1).to_numpy()
+        table, probability = table[labelled], probability[labelled]
+        expected = expected[expected[task.columns].eq(1).any(axis=1)]
+    ours = [request.fitting.task.columns.index(c) for c in task.columns]
+    return Predictions(
+        records=list(table["record"]),
+        patients=list(table["patient"]),
+        labels=task.labels,
+        leads=list(table["leads"]),
+        target=table[task.columns].to_numpy(np.int8),
+        probability=probability[:, ours],
+        expected=frozenset(expected["record"]),
+    )

@@ -1,0 +1,162 @@
+"""Controls of a study: the same study with one thing taken away, or with something in place of its
+models, each in a folder of its own below the run.
+
+What is expected of each is known before it is computed. A control that comes out otherwise says
+that a score of the run does not mean what it seems to mean.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from ecgbench.core.cells import OFFICIAL, RELEASED, Cell, Fit, Plan, Training
+from ecgbench.ecg.draw import Count
+from ecgbench.errors import UnknownName
+
+FOLDER = "controls"
+"""Below a run."""
+ALL = "all"
+"""Of `--controls`: every control."""
+REPEATS = 20
+"""Permutations of the labels, where training is on features that are there."""
+LABELS, LEADS, PHASES = "labels", "leads", "phases"
+Kind = Literal["chance", "less", "shortcut"]
+"""What is expected: chance; less than the model; a baseline that the model is above."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Control:
+    """What is changed, and what is expected."""
+
+    name: str
+    """On the command line."""
+    title: str
+    summary: str
+    """What is done."""
+    kind: Kind
+    told: bool = False
+    """Whether it knows nothing of a recording but what the dataset's tables say of it."""
+
+
+CONTROLS = {
+    c.name: c
+    for c in (
+        Control(
+            name=LABELS,
+            title="Labels permuted",
+            summary="labels are permuted among the patients of each split, then everything is "
+            "trained and tested as in the run",
+            kind="chance",
+        ),
+        Control(
+            name=LEADS,
+            title="Lead names scrambled",
+            summary="in each test record every lead stands under the name of another one; training "
+            "saw the right names",
+            kind="less",
+        ),
+        Control(
+            name=PHASES,
+            title="Phases randomised",
+            summary="all recordings keep their spectra and lose the shapes of their waves, in "
+            "training and test",
+            kind="less",
+        ),
+        Control(
+            name="age_sex",
+            title="Age and sex",
+            summary="age and sex in place of the recording",
+            kind="shortcut",
+            told=True,
+        ),
+        Control(
+            name="rate_qrs",
+            title="Heart rate and QRS duration",
+            summary="heart rate and QRS duration, measured in the leads that are there, in place "
+            "of the recording",
+            kind="shortcut",
+        ),
+        Control(
+            name="recorder",
+            title="Site and device",
+            summary="where and with which device it was recorded, in place of the recording",
+            kind="shortcut",
+            told=True,
+        ),
+    )
+}
+"""In the order in which they run and are shown."""
+
+
+def resolve(names: Sequence[str]) -> tuple[str, ...]:
+    """The controls that are named, in their own order; UnknownName."""
+    wanted = list(CONTROLS) if ALL in names else list(names)
+    for name in wanted:
+        if name not in CONTROLS:
+            raise UnknownName("control", name, [ALL, *CONTROLS])
+    return tuple(name for name in CONTROLS if name in wanted)
+
+
+def of(control: str) -> Control:
+    """The control of a plan: `labels@3` is the fourth permutation.
+
+    >>> of("labels@3").title
+    'Labels permuted'
+    """
+    return CONTROLS[control.partition("@")[0]]
+
+
+def permutation(control: str) -> int | None:
+    """Which permutation of the labels it is; None of what permutes none.
+
+    >>> permutation("labels@3"), permutation("phases"), permutation("")
+    (3, None, None)
+    """
+    name, _, number = control.partition("@")
+    return int(number) if name == LABELS else None
+
+
+def names(control: str, training: Training) -> list[str]:
+    """What the plans of a control are called: one, or one for each permutation."""
+    if control != LABELS:
+        return [control]
+    return [f"{control}@{number}" for number in range(REPEATS if training.frozen else 1)]
+
+
+def folder(run: Path, control: str) -> Path:
+    """Where a control of a run lies."""
+    return run / FOLDER / control
+
+
+def derived(plan: Plan, control: str) -> Plan:
+    """The plan of a control of a study: its first draw of leads and first fit, everything else
+    alike. A shortcut takes the place of all models, and is always a probe.
+    """
+    kept = [c for c in plan.cells if _first(plan, c)]
+    same = replace(plan, name=f"{plan.name} {control}".strip(), suite=None, control=control)
+    if of(control).kind != "shortcut":
+        return replace(same, cells=tuple(kept))
+    return replace(
+        same,
+        cells=tuple(dict.fromkeys(_shortcut(c, control) for c in kept)),
+        training=Training(),
+    )
+
+
+def _first(plan: Plan, cell: Cell) -> bool:
+    seeds = (c.setting.seed for c in plan.cells if isinstance(c.setting, Count))
+    drawn = not isinstance(cell.setting, Count) or cell.setting.seed == min(seeds)
+    return drawn and cell.fit.seed == min(fit.seed for fit in plan.fits)
+
+
+def _shortcut(cell: Cell, control: str) -> Cell:
+    fit = Fit(
+        task=cell.fit.task,
+        model=control,
+        contract="paper",
+        weights=RELEASED,
+        seed=0,
+        fold=cell.fit.fold or OFFICIAL,
+    )
+    return replace(cell, fit=fit, policy="native")

@@ -1,0 +1,120 @@
+"""Facts of a network and of the records it was given, as the store keeps them."""
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from ecgbench.core.cards import DatasetCard, facts
+from ecgbench.core.cells import EXCLUDABLE, OFFICIAL, RELEASED
+from ecgbench.data.checked import by_kind
+from ecgbench.data.contamination import NOT_STATED
+from ecgbench.data.divided import as_imported
+from ecgbench.data.division import place
+from ecgbench.data.labels import is_counted
+from ecgbench.data.subset import Selection
+from ecgbench.ecg.leads import ALL
+
+if TYPE_CHECKING:  # it needs torch, a second that a run itself need not spend
+    from ecgbench.evaluate.evaluation import Evaluation
+
+_CARD = (
+    "title",
+    "summary",
+    "paper",
+    "licence",
+    "parameters",
+    "origin",
+    "objective",
+    "corpora",
+    "choices",
+)
+"""Facts of a card that reports read."""
+
+
+def network_facts(evaluation: "Evaluation") -> dict[str, Any]:
+    """Facts of a network, its weights and its contract."""
+    network = evaluation.network
+    card = facts(network.card)
+    if network.source.get("name") not in {RELEASED, *(w.name for w in network.card.weights)}:
+        card["corpora"] = [NOT_STATED]  # a file of the user
+    return {
+        "name": network.name,
+        **{k: card[k] for k in _CARD},
+        "weights": network.weights,
+        "weights_sha256": network.sha256,
+        "weights_source": dict(network.source),
+        "contract": facts(evaluation.contract),
+        "precision": network.precision,
+    }
+
+
+def dataset_facts(selection: Selection) -> dict[str, Any]:
+    """Facts of the used records of a dataset and of its tasks."""
+    prepared, index, test = selection.prepared, selection.index, selection.of("test")
+    card = facts(prepared.card)
+    divided: dict[str, Any] = {"division": prepared.division} if prepared.division else {}
+    tested = test
+    if selection.fold != OFFICIAL:
+        _, folds = place(selection.fold)
+        divided = {"folds": folds, "division": _crossed(folds, prepared.card, index)}
+        tested = index
+    tasks = {
+        task.name: {
+            "title": task.title,
+            "dataset": prepared.name,
+            "evaluation_only": task.parent is not None,
+            "n_labels": len(task.labels),
+            "rule": task.rule,
+            "paper": task.paper,
+            "absent": task.absent,
+            "counted": is_counted(task, prepared.published),
+        }
+        for task in prepared.tasks
+    }
+    patients = sorted(set(test["patient"]))
+    return {
+        "name": prepared.name,
+        **{
+            k: card[k]
+            for k in (
+                "title",
+                "version",
+                "doi",
+                "licence",
+                "synthetic",
+                "patients_known",
+                "verified",
+            )
+        },
+        "records": len(index),
+        "records_prepared": len(prepared.published) - len(prepared.left_out),
+        "records_release": prepared.card.records,
+        "limit": selection.limit,
+        "digest": selection.digest,
+        "flat": int((index["flat"] != "").sum()),
+        "fewer_leads": int((index["available"] != ALL.bits).sum()),
+        "suspect": int((index["found"] != "").sum()),
+        "found": by_kind(index["found"]),
+        "repaired": int((index["fixed"] != "").sum()),
+        "fixed": by_kind(index["fixed"]),
+        "fix": prepared.fix,
+        "test_records": len(tested),
+        "test_patients": len(set(tested["patient"])),
+        **divided,
+        "tasks": tasks,
+        "excluded": prepared.excluded["reason"].value_counts().sort_index().to_dict(),
+        "left_out": {EXCLUDABLE[kind]: n for kind, n in selection.left_out.items()},
+        "cautions": list(prepared.card.cautions),
+        "unit": prepared.unit,
+        "quarantined": prepared.quarantined[["record", "reason"]].to_dict("records"),
+        "patients": patients,
+    }
+
+
+def _crossed(folds: int, card: DatasetCard, index: pd.DataFrame) -> str:
+    if as_imported(index, folds) is not None:
+        return f"cross-validation in the {folds} folds of the import, by patient"
+    return (
+        f"cross-validation in {folds} folds of whole patients, stratified on the labels of its "
+        f"tasks; its own split ({card.splits}) is set aside"
+    )

@@ -1,0 +1,159 @@
+"""Complete folders: a finished cell or fit appears by one rename, with `DONE`, which holds the hash
+of each of its files.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ecgbench.core.files import Content, as_json, making, move, put_into, sha256_of
+from ecgbench.errors import Damaged
+from ecgbench.results.aside import set_aside
+
+if TYPE_CHECKING:
+    import pyarrow
+
+DONE = "DONE"
+
+
+def finished(folder: Path) -> bool:
+    """Whether a folder of the store is there: only complete ones get their name."""
+    return os.path.exists(f"{folder}/{DONE}")  # of ten thousand cells; pathlib takes three times
+
+
+def below(run: Path, part: str, levels: int) -> list[str]:
+    """What lies so many levels below a part of a run, each as PART/NAME/NAME...; names alone are
+    read, and what is hidden or being written is left out.
+    """
+    places = [part]
+    for _ in range(levels):
+        places = [f"{place}/{name}" for place in places for name in _names(f"{run}/{place}")]
+    return places
+
+
+def _names(folder: str) -> list[str]:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return [name for name in os.listdir(folder) if not name.startswith(".")]
+    return []
+
+
+def intact(folder: Path) -> bool:
+    """Whether the files of a folder are what its DONE says."""
+    with suppress(Damaged):
+        demand_intact(folder)
+        return True
+    return False
+
+
+def demand_intact(
+    folder: Path,
+    but: Callable[[str], bool] = lambda name: False,
+    hashes: Mapping[str, str] | None = None,
+) -> None:
+    """Compare every file of a finished folder with its hash; Damaged names the first that is
+    another or is gone. What was added is in no hash, and nothing reads it.
+
+    but: whether a file is left out. hashes: what DONE says, where it was read already.
+    """
+    for name, sha256 in (hashes or recorded(folder)).items():
+        if not but(name) and sha256_of(f"{folder}/{name}") != sha256:
+            raise damaged(folder / name, folder)
+
+
+def publish(folder: Path, content: Mapping[str, Content], run: Path | None = None) -> bool:
+    """Write a complete folder and give it its name. False where an intact one has it: then ours is
+    discarded. A damaged one is set aside in the folder `run`, by default the one around it.
+    """
+    with making(folder) as unfinished:
+        hashes = {
+            name: sha256_of(put_into(unfinished, name, data)) for name, data in content.items()
+        }
+        put_into(unfinished, DONE, as_json(hashes))
+        while not move(unfinished, folder):
+            if intact(folder):
+                return False
+            set_aside(run or folder.parent, folder, "its files were not what the run wrote")
+    return True
+
+
+def document(file: Path) -> dict[str, Any]:
+    """What a JSON file of a run says; Damaged where it is gone or is not what a run wrote."""
+    says = _said(_content(str(file)))
+    if says is None:
+        raise damaged(file)
+    return says
+
+
+def _said(content: bytes) -> dict[str, Any] | None:
+    """What a JSON file says; None where it is none of a run."""
+    with suppress(ValueError, RecursionError):
+        says = json.loads(content)
+        if isinstance(says, dict):
+            return says
+    return None
+
+
+def _content(file: str) -> bytes:
+    """Of a file, which is empty where there is none. Tens of thousands are read when a run is
+    opened: a Path for each would take as long as reading it.
+    """
+    with suppress(FileNotFoundError, IsADirectoryError), open(file, "rb", buffering=0) as opened:
+        return opened.read()
+    return b""
+
+
+def damaged(file: Path, folder: Path | None = None, what: str = "") -> Damaged:
+    """That a file is not what the run wrote. folder: the finished folder that it belongs to, which
+    a run computes again. what: is wrong with it, where its hash fits.
+    """
+    again = f"sets {folder} aside and computes it again" if folder else "does without it"
+    remedy = "the same `ecgbench run` command" if folder else f"remove {file} and the same command"
+    return Damaged(f"{file} {what or 'is not what the run wrote'}; {remedy} {again}")
+
+
+def read_json(folder: Path, name: str, hashes: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """A JSON file of a finished folder, checked against DONE; `hashes`: what that says, where it
+    was read already.
+    """
+    says = _said(read_bytes(folder, name, hashes))
+    if says is None:
+        raise damaged(folder / name, folder)
+    return says
+
+
+def read_table(folder: Path, name: str) -> "pyarrow.Table":
+    """A parquet file of a finished folder, checked against DONE."""
+    import pyarrow  # a listing reads no table
+    from pyarrow import parquet
+
+    content = read_bytes(folder, name)
+    try:
+        # one thread, as processes are copied
+        file = parquet.ParquetFile(pyarrow.BufferReader(content))
+        return file.read(use_threads=False)
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+    ) as error:  # of pyarrow: its hash fits, and it is no table
+        raise damaged(folder / name, folder) from error
+
+
+def read_bytes(folder: Path, name: str, hashes: Mapping[str, str] | None = None) -> bytes:
+    """A file of a finished folder; Damaged where it is gone or is not what DONE says."""
+    data = _content(f"{folder}/{name}")
+    if hashlib.sha256(data).hexdigest() != (hashes or recorded(folder)).get(name):
+        raise damaged(folder / name, folder)
+    return data
+
+
+def recorded(folder: Path) -> dict[str, str]:
+    """File -> the hash that DONE tells of it; Damaged where that is not what a run writes."""
+    told = _said(_content(f"{folder}/{DONE}"))
+    if not told or not all(isinstance(sha256, str) and sha256 for sha256 in told.values()):
+        raise damaged(folder / DONE, folder)
+    return told

@@ -1,0 +1,171 @@
+"""A plan that was frozen before the test records were scored: what is run, which hypotheses are
+tested, and its hash.
+
+    <run>/frozen.json   {"format": 1, "frozen": {...}, "sha256": of canonical JSON of "frozen"}
+
+The date comes from the clock of the machine that wrote it, so it proves little by itself. The hash
+can be registered elsewhere (OSF, a commit, an e-mail); every line of the ledger (`results.ledger`)
+carries it too, so that a plan that was exchanged after scoring no longer fits.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ecgbench.core.cells import key
+from ecgbench.core.files import as_json, locked, put
+from ecgbench.core.text import counted
+from ecgbench.errors import BadSetting
+from ecgbench.study import ledger
+
+FILE = "frozen.json"
+FORMAT = 1
+SUPERIORITY, NON_INFERIORITY = "superiority", "non-inferiority"
+NONE = "No plan was frozen before the test records were scored: everything here is exploratory."
+"""The note of a run without one."""
+Kind = Literal["superiority", "non-inferiority"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hypothesis:
+    """A model at a lead setting against a model at a lead setting, over the same patients."""
+
+    name: str
+    kind: Kind
+    family: str
+    """Hypotheses of one family are corrected together (Holm)."""
+    metric: str
+    tasks: tuple[str, ...]
+    """Several: the mean over datasets, each the mean of its tasks."""
+    model: str
+    policy: str = ""
+    """"": the only one under which the model runs."""
+    leads: str
+    """As typed: a number, or named leads."""
+    against_model: str
+    against_policy: str = ""
+    against_leads: str
+    margin: float | None = None
+    """Of non-inferiority, a fraction."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frozen:
+    """A frozen plan."""
+
+    title: str
+    alpha: float
+    words: Mapping[str, str]
+    """Options of `ecgbench run` -> their values as typed, of the study alone."""
+    hypotheses: tuple[Hypothesis, ...]
+    date: str
+    """By the clock of the machine; see `provenance.date`."""
+    version: str
+    commit: str | None
+    dirty: bool | None
+    tested: Mapping[str, int]
+    """Dataset -> how often its test records had been scored on this machine by then."""
+
+    @property
+    def hash(self) -> str:
+        """sha256 of its canonical JSON."""
+        return key(asdict(self))
+
+    @property
+    def study(self) -> dict[str, Any]:
+        """What of it is the plan, and not when and by what it was frozen."""
+        whole = json.loads(json.dumps(asdict(self)))
+        return {k: whole[k] for k in ("title", "alpha", "words", "hypotheses")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What a run keeps of a frozen plan."""
+
+    plan: Frozen
+    stated: str
+    """The hash that the file states."""
+
+    @property
+    def intact(self) -> bool:
+        """Whether the file holds what was hashed."""
+        return self.stated == self.plan.hash
+
+
+def read(run: Path) -> Kept | None:
+    """The frozen plan of a run folder, None where there is none; BadSetting where it cannot be
+    read.
+    """
+    file = run / FILE
+    if not file.is_file():
+        return None
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        if document["format"] != FORMAT:
+            raise ValueError
+        told = document["frozen"]
+        made = [Hypothesis(**{**h, "tasks": tuple(h["tasks"])}) for h in told["hypotheses"]]
+        plan = Frozen(**{**told, "hypotheses": tuple(made)})
+        return Kept(plan=plan, stated=str(document["sha256"]))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise BadSetting(
+            f"{file} is no frozen plan that this version can read; restore the file, or use "
+            f"another folder"
+        ) from None
+
+
+def hash_of(run: Path) -> str:
+    """The hash that the frozen plan of a run folder states; "" where there is none."""
+    kept = read(run)
+    return kept.stated if kept else ""
+
+
+def write(run: Path, plan: Frozen, scored: bool) -> tuple[Kept, bool]:
+    """Freeze a plan in a run folder; what is frozen there, and whether it was new.
+
+    scored: whether the folder has a scored cell. BadSetting where test records were scored in it
+    already, or where another plan is frozen there; WriteError.
+    """
+    with locked(run, ".freeze"):
+        if kept := read(run):
+            if kept.plan.study == plan.study and kept.intact:
+                return kept, False
+            raise BadSetting(
+                f"{run} holds another frozen plan, of {kept.plan.date} (hash {kept.stated[:16]}); "
+                f"a plan is frozen once: choose a new folder with --out"
+            )
+        if scored or ledger.scorings(run):
+            raise BadSetting(
+                f"{run}: test records were scored in this folder already, and a plan is frozen "
+                f"before that; choose a new folder with --out, and say in your paper what was "
+                f"seen before"
+            )
+        body = {"format": FORMAT, "frozen": asdict(plan), "sha256": plan.hash}
+        put(run / FILE, as_json(body))
+        return Kept(plan=plan, stated=plan.hash), True
+
+
+def copied(run: Path, to: Path) -> None:
+    """Bring the frozen plan of a run into another folder, where it has none."""
+    if (run / FILE).is_file() and not (to / FILE).exists():
+        put(to / FILE, (run / FILE).read_bytes())
+
+
+def warnings(run: Path) -> Iterator[str]:
+    """Why the frozen plan of a run cannot be trusted: none, or one sentence for each reason."""
+    kept = read(run)
+    if kept is None:
+        return
+    if not kept.intact:
+        yield (
+            f"FROZEN PLAN CHANGED: {FILE} does not hold what its hash was made of, so nothing here "
+            f"is confirmatory; restore the file."
+        )
+    strays = [s for s in ledger.scorings(run) if s.frozen != kept.stated]
+    if strays:
+        yield (
+            f"OTHER PLAN: {counted(len(strays), 'scoring')} of this run's test records took place "
+            f"under another frozen plan, or under none, so what rests on them is not confirmatory."
+        )

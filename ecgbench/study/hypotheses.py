@@ -1,0 +1,141 @@
+"""The hypotheses of a plan file, checked word for word against the study that it asks for."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ecgbench.core.cells import Request
+from ecgbench.core.registry import plain
+from ecgbench.ecg.draw import parse_leads, settings
+from ecgbench.ecg.leads import LEADS
+from ecgbench.errors import BadSetting, UnknownName
+from ecgbench.study.frozen import NON_INFERIORITY, SUPERIORITY, Hypothesis
+from ecgbench.study.plan import all_tasks
+
+OWN = "own 12 leads"
+"""What a model is compared with, if not with another: itself, with all leads."""
+FULL = str(len(LEADS))
+PRIMARY = "primary"
+"""The family of a hypothesis that names none."""
+WIDEST = 0.5
+_NEEDED = ("name", "kind", "model", "leads", "against")
+_MORE = ("family", "tasks", "metric", "margin", "policy", "against_policy")
+
+
+def hypotheses(tables: Sequence[Mapping[str, Any]], study: Request) -> tuple[Hypothesis, ...]:
+    """Of the tables `[[hypothesis]]` of a plan file, for a checked study. BadSetting, UnknownName
+    name the hypothesis and the word.
+    """
+    if not tables:
+        raise BadSetting(
+            "the plan has no [[hypothesis]]; an example: ecgbench freeze --example > PLAN.toml"
+        )
+    found = tuple(_hypothesis(f"hypothesis {n}", t, study) for n, t in enumerate(tables, 1))
+    names = [h.name for h in found]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise BadSetting(f"two hypotheses are called {twice[0]!r}; give one another name")
+    return found
+
+
+def _hypothesis(where: str, table: Mapping[str, Any], study: Request) -> Hypothesis:
+    for word in table:
+        if word not in (*_NEEDED, *_MORE):
+            raise UnknownName(f"word of {where}", word, [*_NEEDED, *_MORE])
+    if lacking := [word for word in _NEEDED if not table.get(word)]:
+        raise BadSetting(f"{where} has no {' and no '.join(lacking)}; give it one")
+    where = f"hypothesis {table['name']!r}"
+    kind = _kind(where, str(table["kind"]))
+    model = _among(where, "model", str(table["model"]), study.models)
+    leads = _leads(where, str(table["leads"]), study)
+    itself = plain(str(table["against"])) == plain(OWN)
+    other = model if itself else _among(where, "model", str(table["against"]), study.models)
+    against = FULL if itself else leads
+    if itself:
+        _leads(where, FULL, study)
+    if (other, against) == (model, leads):
+        raise BadSetting(f"{where}: {model} at {leads} is compared with itself; name another")
+    return Hypothesis(
+        name=str(table["name"]),
+        kind=kind,
+        family=str(table.get("family", PRIMARY)),
+        metric=_among(
+            where,
+            "metric",
+            str(table.get("metric", study.scoring.metrics[0])),
+            study.scoring.metrics,
+        ),
+        tasks=_tasks(where, table.get("tasks"), study),
+        model=model,
+        policy=_policy(where, "policy", table, study),
+        leads=leads,
+        against_model=other,
+        against_policy=_policy(where, "policy" if itself else "against_policy", table, study),
+        against_leads=against,
+        margin=_margin(where, kind, table.get("margin")),
+    )
+
+
+def _kind(where: str, text: str) -> Any:
+    for kind in (SUPERIORITY, NON_INFERIORITY):
+        if plain(text) == plain(kind):
+            return kind
+    raise UnknownName(f"kind of {where}", text, [SUPERIORITY, NON_INFERIORITY])
+
+
+def _among(where: str, what: str, name: str, known: Sequence[str]) -> str:
+    for one in known:
+        if plain(one) == plain(name):
+            return one
+    raise UnknownName(f"{what} of {where}", name, known, "It must be in the plan's [run].")
+
+
+def _leads(where: str, text: str, study: Request) -> str:
+    asked = settings(parse_leads(text), 1)
+    known = list(dict.fromkeys(s.typed for s in settings(study.leads, 1)))
+    if len(asked) != 1 or asked[0].typed not in known:
+        raise BadSetting(
+            f"{where}: leads {text} is not one of the lead settings of [run]: {', '.join(known)}"
+        )
+    return asked[0].typed
+
+
+def _tasks(where: str, named: Any, study: Request) -> tuple[str, ...]:
+    if named is None:
+        chosen = study.tasks
+    else:
+        names = [named] if isinstance(named, str) else list(named)
+        chosen = tuple(_among(where, "task", str(name), study.tasks) for name in names)
+    if not chosen:
+        raise BadSetting(f"{where}: tasks names nothing; leave it out for all of [run]")
+    every = all_tasks()
+    if generated := [t for t in chosen if every[t][1].synthetic and len(chosen) > 1]:
+        raise BadSetting(
+            f"{where}: {generated[0]} is synthetic, and a mean over it and others says nothing; "
+            f"name its tasks"
+        )
+    return chosen
+
+
+def _policy(where: str, word: str, table: Mapping[str, Any], study: Request) -> str:
+    named = str(table.get(word, ""))
+    if named:
+        return _among(where, word, named, study.policies)
+    if len(study.policies) > 1:
+        raise BadSetting(
+            f"{where}: the study has the policies {', '.join(study.policies)}; say which with "
+            f'{word} = "{study.policies[0]}"'
+        )
+    return ""
+
+
+def _margin(where: str, kind: str, margin: Any) -> float | None:
+    if kind == SUPERIORITY:
+        if margin is not None:
+            raise BadSetting(f"{where}: a margin is for {NON_INFERIORITY}; leave it out")
+        return None
+    number = isinstance(margin, int | float) and not isinstance(margin, bool)
+    if not number or not 0 < margin < WIDEST:
+        raise BadSetting(
+            f"{where}: {NON_INFERIORITY} needs a margin as a fraction between 0 and {WIDEST:g}, "
+            f"such as margin = 0.05, and has {margin!r}"
+        )
+    return float(margin)

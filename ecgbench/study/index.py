@@ -1,0 +1,109 @@
+"""The index of a run, index.jsonl: what is known of its cells without looking at their folders.
+
+    {"<identity>": "<key>"}                        the cell has this key from now on
+    {"finished": ["<folder>", ...], "at": <time>}  cells that were finished, by the names of their
+                                                   folders, which are their keys
+    {"gone": ["<folder>", ...]}                    those that were set aside or removed
+
+Lines are only added, and the last one counts. It may be deleted or damaged, and lines of it may be
+lost: what it does not name is asked of the cells' own folders.
+"""
+
+import json
+import os
+import time
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ecgbench.core.files import append
+
+FILE = "index.jsonl"
+
+
+class Index:
+    """What the index of one run says; `read` takes in what is new."""
+
+    def __init__(self, run: Path) -> None:
+        self.file = run / FILE
+        self.keys: dict[str, str] = {}
+        """Identity of a cell -> its key."""
+        self.finished: dict[str, float] = {}
+        """Folder of a cell -> when it was finished, in seconds since 1970; oldest first."""
+        self.begun = 0
+        """How often it was read from its beginning: the first time, and when it is another file."""
+        self._read = -1
+        """Bytes of the file that were read; -1: nothing was looked at yet."""
+
+    def read(self) -> tuple[int, int]:
+        """Take in what is new. Returns another pair than the last time where something was."""
+        try:
+            size = os.stat(self.file).st_size
+        except FileNotFoundError:
+            size = 0
+        if not 0 <= self._read <= size:
+            self.begun += 1
+            self.keys, self.finished, self._read = {}, {}, 0
+        if size > self._read:
+            with self.file.open("rb") as file:
+                file.seek(self._read)
+                whole, end, _ = file.read().rpartition(b"\n")
+            self._read += len(whole + end)
+            for said in _read_lines(whole.splitlines()):
+                self._take(said)
+        return self.begun, self._read
+
+    def _take(self, said: dict[str, Any]) -> None:
+        for name, value in said.items():
+            if isinstance(value, str):
+                self.keys[name] = value
+            elif isinstance(value, list):
+                self._told(name, [each for each in value if isinstance(each, str)], said)
+
+    def _told(self, what: str, names: list[str], said: dict[str, Any]) -> None:
+        if what == "finished":
+            at = said.get("at")
+            when = float(at) if isinstance(at, int | float) else 0.0
+            for name in names:
+                self.finished.pop(name, None)
+                self.finished[name] = when
+        elif what == "gone":
+            for name in names:
+                self.finished.pop(name, None)
+
+    def add_keys(self, keys: Mapping[str, str]) -> None:
+        """These cells have these keys from now on."""
+        append(self.file, [json.dumps({identity: key}) for identity, key in keys.items()])
+
+    def add_finished(self, folders: Collection[str], at: float | None = None) -> None:
+        """The cells of these folders are finished since `at` (now)."""
+        if folders:
+            at = round(time.time() if at is None else at, 1)
+            self._add({"finished": list(folders), "at": at})
+
+    def add_gone(self, folders: Collection[str]) -> None:
+        """The cells of these folders are finished no longer."""
+        if folders:
+            self._add({"gone": list(folders)})
+
+    def _add(self, line: dict[str, Any]) -> None:
+        append(self.file, [json.dumps(line)], lasting=False)
+
+
+def _read_lines(lines: list[bytes]) -> Iterator[dict[str, Any]]:
+    """What lines say; an empty one, and one whose writer died, say nothing."""
+    whole = [line for line in lines if line]
+    try:  # all at once takes a third of the time
+        said = json.loads(b"[%b]" % b",".join(whole))
+    except (ValueError, RecursionError):
+        said = []
+    if len(said) != len(whole):
+        said = [_read_line(line) for line in whole]
+    return (each for each in said if isinstance(each, dict))
+
+
+def _read_line(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,89 @@
+"""The commands that worked on a run: one small file each, written when a command begins, from time
+to time, and when it ends.
+"""
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ecgbench.core import provenance
+from ecgbench.core.cells import key
+from ecgbench.core.files import as_json, put
+from ecgbench.study.folders import damaged, document
+from ecgbench.study.store import FORMAT, Store
+
+_KINDS: Mapping[str, Any] = {
+    "command": str,
+    "started": int | float,
+    "computed": int,
+    "device": str,
+    "version": str,
+    "packages": dict,
+}
+"""What a file must hold."""
+_HASH = "sha256"
+"""Of all the other facts in a file."""
+EVERY = 10.0
+"""Seconds between two notes: what a command did after its last one is not counted if it is killed.
+"""
+
+
+class Invocation:
+    """One `ecgbench run`."""
+
+    def __init__(self, store: Store, device: str) -> None:
+        """Note that it begins."""
+        started = time.time()
+        moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(started))
+        self.file = store.path / "invocations" / f"{moment}-{secrets.token_hex(4)}.json"
+        self.facts: dict[str, Any] = {
+            "format": FORMAT,
+            "command": provenance.command(),
+            "started": round(started, 1),
+            "seconds": 0.0,
+            "computed": 0,
+            "reused": 0,
+            "ended": False,
+            "device": device,
+            **provenance.here(),
+        }
+        self._put()
+
+    def note(self, computed: int, reused: int, ended: bool = False) -> None:
+        """Note how many cells it computed and how many were there already, if it ended or the last
+        note is old.
+        """
+        seconds = round(time.time() - self.facts["started"], 1)
+        if ended or seconds - self.facts["seconds"] >= EVERY:
+            now = {"seconds": seconds, "computed": computed, "reused": reused, "ended": ended}
+            self.facts |= now
+            self._put()
+
+    def _put(self) -> None:
+        put(self.file, as_json({**self.facts, _HASH: key(self.facts)}))
+
+
+def stored(store: Store) -> list[dict[str, Any]]:
+    """Facts of all commands, the first first; Damaged where a file is not what a command wrote."""
+    facts = sorted(map(_read, store.files_of("invocations")), key=lambda one: one["started"])
+    # of an earlier version: only the end was noted
+    return [{"ended": one["seconds"] is not None, **one} for one in facts]
+
+
+def _read(file: Path) -> dict[str, Any]:
+    facts = document(file)
+    stated = facts.pop(_HASH, None)  # an earlier version wrote none
+    if stated is not None and stated != key(facts):
+        raise damaged(file)
+    fits = [isinstance(facts.get(name), kind) for name, kind in _KINDS.items()]
+    if not all(fits) or not isinstance(facts.get("seconds"), int | float | None):
+        raise damaged(file)
+    return facts
+
+
+def latest(commands: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The last command that computed a cell, else the first; None where there was none."""
+    computed = [facts for facts in commands if facts["computed"]]
+    return computed[-1] if computed else next(iter(commands), None)

@@ -1,0 +1,143 @@
+"""Files of recordings that belong to no run, each treated as a run treats its own.
+
+So a test recording of a run gives the features that the run had: 16 bits a sample, filter and rate
+of the contract, hidden leads, policy, all windows in one batch. Files are read one after the other;
+one that cannot be used costs itself.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ecgbench import models
+from ecgbench.adapters.hide import sees
+from ecgbench.core.text import counted, line, visible
+from ecgbench.data.checked import checked
+from ecgbench.data.encoded import encode
+from ecgbench.data.own import found
+from ecgbench.datasets import demo
+from ecgbench.ecg import preprocess
+from ecgbench.ecg.draw import parse_leads
+from ecgbench.ecg.leads import ALL, LeadSubset
+from ecgbench.ecg.readers import own
+from ecgbench.ecg.readers.said import Said
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import BadRecord, BadSetting, EcgbenchError
+from ecgbench.evaluate import rows
+from ecgbench.study.progress import Display
+
+if TYPE_CHECKING:  # with torch, which names are checked without
+    from ecgbench.evaluate.encode import Encoder
+
+Values = tuple[dict[str, Any], list[str], np.ndarray]
+"""Of a recording: columns of the table, what must be said of it, and its values (column,)."""
+RESEARCH = "research use only"
+SILENT = ("rate", "unit", "names", "ignored signal", "head line")
+"""Kinds of a reader's notes that change no number of a single recording."""
+FIRST = ("record", "file", "patient", "leads")
+"""Columns before the values."""
+SHOWN = 3
+"""Reasons that a message tells."""
+
+
+def features(recording: Recording, leads: LeadSubset, encoder: "Encoder", model: str) -> np.ndarray:
+    """(window, dim) float32; BadRecord where there is no window, or the network sees nothing."""
+    contract = encoder.contract
+    if not sees(contract, leads.mask, encoder.policy):
+        raise BadRecord(f"the model sees nothing of {leads}")
+    shown = preprocess.view(recording.signal, recording.fs, contract.preparation)
+    seen = replace(recording, signal=shown).rows
+    seen[~leads.mask] = np.nan
+    windows = np.arange(contract.windows(seen.shape[1]))
+    if not len(windows):
+        raise BadRecord(
+            f"{recording.seconds:.3g} s: shorter than a window of {contract.seconds:g} s"
+        )
+    rows.encode(0, windows, windows)  # no more than a run reads
+    with models.ROOM.calling(model):
+        return encoder(seen, {leads.bits: windows})[leads.bits]
+
+
+def _read(path: Path, record: str, said: Said, fix: bool) -> tuple[Recording, list[str]]:
+    """A recording as a run prepares it, and what must be said of it."""
+    recording = own.read(path, record, "", said)
+    notes = [f"{kind}: {what}" for kind, what in recording.notes if kind not in SILENT]
+    # the demo's card asks what that of every imported dataset asks
+    sound = checked(recording.completed().clinical(), demo.CARD, fix)
+    steps, gain = encode(sound.recording)
+    stored = replace(sound.recording, signal=steps / gain[gain > 0][:, None])
+    return stored, [*notes, *(sentence for _, sentence in sound.told)]
+
+
+def table(  # noqa: PLR0913  (each is a setting)
+    compute: Callable[[Recording, LeadSubset], Values],
+    columns: Sequence[str],
+    records: Path,
+    leads: str | None = None,
+    fix: bool = False,
+    progress: Display | None = None,
+    without: Sequence[Path] = (),
+    **said: Any,
+) -> pd.DataFrame:
+    """A row per recording: what `compute` gives of it, or the reason why it gives nothing; and in
+    `attrs["notes"]` what must be said. leads, said: as typed. BadSetting where nothing is given.
+    """
+    if not records.exists():
+        raise BadSetting(f"--records {records}: there is no such file or folder")
+    folder = records if records.is_dir() else records.parent
+    files = found.files(records, without) if records.is_dir() else [records.name]
+    wanted, stated = _leads(leads), Said(**said)
+    told, values, notes = [], [], Counter[str]()
+    shown = progress.stage("recordings", len(files), "records") if progress else None
+    with shown or nullcontext(lambda done: None) as advance:
+        for record, file in zip(found.identities(files, ()), files):
+            row = {"record": visible(record), "file": visible(file), "patient": "", "leads": ""}
+            reason = ""
+            own_values = np.full(len(columns), np.nan)
+            try:
+                recording, said_of_it = _read(folder / file, record, stated, fix)
+                used = wanted or LeadSubset(recording.leads)
+                if lacking := [lead for lead in used if lead not in recording.leads]:
+                    there = "+".join(recording.leads)
+                    raise BadRecord(f"lead {', '.join(lacking)} is missing; it has {there}")
+                more, also, own_values = compute(recording, used)
+                row |= {"leads": str(used), **more}
+                said_of_it += also
+            except (EcgbenchError, OSError) as error:
+                why = str(getattr(error, "strerror", None) or error).removeprefix(f"{record}: ")
+                reason, said_of_it = line(why), []
+                notes[f"left out: {line(why.replace(Path(file).name, 'the file'))}"] += 1
+            note = visible("; ".join(said_of_it))
+            told.append({**row, "use": RESEARCH, "note": note, "reason": reason})
+            values.append(own_values)
+            notes.update(dict.fromkeys(said_of_it, 1))
+            advance(1)
+    lines = [f"{counted(count, 'recording')}: {text}" for text, count in notes.most_common()]
+    if all(row["reason"] for row in told):
+        known = f"files are read that end in {', '.join(own.READERS)}"
+        raise BadSetting(
+            f"{records}: no recording can be used: {'; '.join(lines[:SHOWN]) or known}"
+        )
+    made = pd.DataFrame(told).join(pd.DataFrame(np.stack(values), columns=pd.Index(columns)))
+    last = ["use", "note", "reason"]
+    made = made[[*(c for c in dict.fromkeys([*FIRST, *columns, *made]) if c not in last), *last]]
+    made.attrs["notes"] = [RESEARCH, *lines]
+    return made
+
+
+def _leads(text: str | None) -> LeadSubset | None:
+    """Leads by name, or all twelve; BadSetting for leads that are drawn, and for several sets."""
+    settings = [] if text is None else parse_leads(text)
+    named = [ALL if setting == len(ALL) else setting for setting in settings]
+    if len(named) > 1 or any(isinstance(setting, int) for setting in named):
+        raise BadSetting(
+            f"--leads {text}: one set of leads by their names, such as I or I+II, or 12; without "
+            f"--leads all that a recording has"
+        )
+    return next((leads for leads in named if isinstance(leads, LeadSubset)), None)

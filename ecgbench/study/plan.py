@@ -1,0 +1,296 @@
+"""From a request to a plan. Names are checked here, before anything heavy is loaded; no model is
+imported.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ecgbench import adapters, datasets, declared, metrics, models
+from ecgbench.adapters.hide import NATIVE
+from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.core.cells import (
+    EITHER,
+    EXCLUDABLE,
+    OFFICIAL,
+    PAPER,
+    RANDOM,
+    Cell,
+    Fit,
+    Plan,
+    Request,
+    Training,
+    grid,
+    grouped,
+)
+from ecgbench.core.registry import plain, unknown
+from ecgbench.data.source import root_of
+from ecgbench.ecg.draw import Fixed, settings
+from ecgbench.ecg.leads import LEADS
+from ecgbench.errors import BadSetting, MissingData
+from ecgbench.study.dividing import resolved
+
+ALL = "all"
+"""Of `--models`: every registered one; of `--tasks`: every task of the datasets that hold
+patients.
+"""
+
+
+class Tasks(Mapping[str, tuple[str, DatasetCard, Task]]):
+    """Task -> (dataset, its card, task). A dataset of an installed package is imported when one of
+    its tasks is asked for, not before.
+    """
+
+    def __init__(self, owners: Mapping[str, str]) -> None:
+        self.owners = owners
+        """Task -> dataset, in the order of the cards; nothing is imported for it."""
+
+    def __getitem__(self, task: str) -> tuple[str, DatasetCard, Task]:
+        dataset = self.owners[task]
+        card = datasets.get(dataset).CARD
+        if all(known.name != task for known in card.tasks):
+            raise BadSetting(
+                f"the dataset {dataset} has no task {task!r} any more, which it had when it was "
+                f"installed; install its package again, with a new version"
+            )
+        return dataset, card, card.task(task)
+
+    def __contains__(self, task: object) -> bool:
+        return task in self.owners
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.owners)
+
+    def __len__(self) -> int:
+        return len(self.owners)
+
+
+def all_tasks() -> Tasks:
+    """Every task of the room of datasets.
+
+    BadSetting where two datasets have a task of one name; case, `-` and `_` do not count.
+    """
+    owners: dict[str, str] = {}
+    loose: dict[str, str] = {}
+    for dataset in datasets.names():
+        try:
+            declares = declared.of(datasets.ROOM, dataset)
+        # a plug-in that cannot be imported; `ecgbench tasks` and `ecgbench doctor` name it
+        except BadSetting:
+            continue
+        for task in declares.tasks:
+            if (other := loose.get(plain(task))) is not None:
+                raise BadSetting(
+                    f"the datasets {owners[other]} and {dataset} both have a task {task!r}; rename "
+                    f"one in its CARD"
+                )
+            owners[task], loose[plain(task)] = dataset, task
+    return Tasks(owners)
+
+
+def covered(suite: Request) -> tuple[Request, list[str]]:
+    """A suite with the tasks that a dataset here has, and the names of its other tasks."""
+    known = all_tasks()
+    missing = [name for name in suite.tasks if name not in known and plain(name) != ALL]
+    return replace(suite, tasks=tuple(n for n in suite.tasks if n not in missing)), missing
+
+
+def with_data(tasks: Sequence[str], data: Path | None) -> tuple[list[str], list[str]]:
+    """Of checked tasks those whose dataset is under `data`, and the others."""
+    owners = all_tasks()
+
+    def here(task: str) -> bool:
+        dataset, card, _ = owners[task]
+        try:
+            root_of(dataset, card, data)
+        except MissingData:
+            return False
+        return True
+
+    present = [task for task in tasks if here(task)]
+    return present, [task for task in tasks if task not in present]
+
+
+def resolve_tasks(names: Sequence[str]) -> list[str]:
+    """Proper spellings of task names, and all tasks of a dataset given by path; UnknownName with
+    the nearest ones.
+    """
+    given = {
+        n: [task.name for task in datasets.get(n).CARD.tasks] for n in names if n.endswith(".py")
+    }
+    known = list(all_tasks())
+    loose = {plain(n): [n] for n in known}
+    found: list[str] = []
+    for name in names:
+        tasks = given.get(name) or loose.get(plain(name))
+        if tasks is None:
+            hint = "List them: ecgbench tasks; or give the path of a dataset's .py file"
+            raise unknown("task", name, known, hint)
+        found += tasks
+    return list(dict.fromkeys(found))
+
+
+def check(request: Request) -> Request:
+    """Resolve every name and refuse impossible numbers; imports no network."""
+    least_of = {
+        "--seeds": (request.seeds, 1),
+        "--limit": (request.limit, 3),
+        "--epochs": (request.training.epochs, 1),
+        "--batch": (request.training.batch, 1),
+        "--draws": (request.scoring.draws, 100),
+        "--micro-batch": (request.training.micro_batch, 1),
+    }
+    for flag, (value, least) in least_of.items():
+        if value is not None and value < least:
+            raise BadSetting(f"{flag} {value}: at least {least}")
+    if not 0 < request.training.lr < float("inf"):
+        raise BadSetting(
+            f"--lr {request.training.lr}: a learning rate is above 0; the default is --lr 0.001"
+        )
+    _of_the_protocol(request.training)
+    _of_the_leads(request)
+    if other := [word for word in request.exclude if word not in EXCLUDABLE]:
+        raise BadSetting(
+            f"--exclude {','.join(other)}: there is {', '.join(EXCLUDABLE)} to leave out"
+        )
+    lists = {
+        "--models": request.models,
+        "--tasks": request.tasks,
+        "--policy": request.policies,
+        "--fit-seeds": request.fit_seeds,
+    }
+    for flag, values in lists.items():
+        if not values:
+            raise BadSetting(f"{flag} names nothing; leave it out for the default")
+    known = [*adapters.names(), NATIVE, PAPER]
+    for policy in request.policies:
+        if plain(policy) not in map(plain, known) and not policy.endswith(".py"):
+            raise unknown("policy", policy, known, "List them: ecgbench adapters")
+    named = [m for m in request.models if plain(m) != ALL]
+    names = tuple(dict.fromkeys(map(models.resolve, named)))
+    if named != list(request.models):
+        names = tuple(models.names())
+    weights_of(request.weights, names)
+    whole = any(plain(name) == ALL for name in request.tasks)
+    real = [t for t, (_, card, _) in all_tasks().items() if not card.synthetic] if whole else []
+    named = [t for name in request.tasks for t in (real if plain(name) == ALL else [name])]
+    chosen = tuple(dict.fromkeys(map(metrics.resolve, request.scoring.metrics)))
+    found = tuple(resolve_tasks(named))
+    every = all_tasks()
+    return replace(
+        request,
+        tasks=found,
+        models=names,
+        division=resolved(request.division, {every[t][0]: every[t][1] for t in found}),
+        scoring=replace(request.scoring, metrics=chosen),
+    )
+
+
+def _of_the_protocol(training: Training) -> None:
+    """BadSetting for an option of another protocol that is not as usual."""
+    usual, tuned = Training(), training.protocol == "finetune"
+    loops = {
+        f"--epochs {training.epochs}": training.epochs != usual.epochs,
+        f"--lr {training.lr}": training.lr != usual.lr,
+        f"--batch {training.batch}": training.batch != usual.batch,
+    }
+    finetune = {
+        f"--micro-batch {training.micro_batch}": training.micro_batch is not None,
+        "--lr-groups off": not training.lr_groups,
+    }
+    for flag in (f for f, given in finetune.items() if given and not tuned):
+        raise BadSetting(f"{flag} is for --protocol finetune; add that, or leave it out")
+    for flag in (f for f, given in loops.items() if given and training.protocol == "probe"):
+        raise BadSetting(
+            f"{flag}: the probe is fitted until it has converged and has no such setting; add "
+            f"--protocol linear or finetune, or leave it out"
+        )
+
+
+def _of_the_leads(request: Request) -> None:
+    """BadSetting where `--train-leads same` cannot be: of other protocols, and of random leads,
+    which are not the same in two records.
+    """
+    if request.training.leads != "same":
+        return
+    if request.training.protocol != "probe":
+        raise BadSetting(
+            f"--train-leads same with --protocol {request.training.protocol}: a fit for each set "
+            f"of leads is for --protocol probe; choose that, or --train-leads random"
+        )
+    for count in (n for n in request.leads if isinstance(n, int) and n < len(LEADS)):
+        raise BadSetting(
+            f"--train-leads same with --leads {count}: leads drawn at random are not the same in "
+            f"two records; name them, for example --leads I,II,V1, or choose --train-leads random"
+        )
+
+
+def weights_of(text: str, names: Sequence[str]) -> dict[str, str]:
+    """What `--weights` means for each model: one word for all, or name=value pairs."""
+    if "=" not in text:
+        return dict.fromkeys(names, text)
+    pairs = [part.partition("=") for part in text.split(",")]
+    chosen = {models.resolve(name): value for name, _, value in pairs}
+    stray = [k for k in chosen if k not in names]
+    lacking = [n for n in names if not chosen.get(n)]
+    if stray or lacking or len(pairs) != len(chosen):
+        raise BadSetting(
+            f"--weights {text}: name each of {', '.join(names)} once, for example --weights "
+            f"{names[0]}=random"
+        )
+    return chosen
+
+
+Look = Callable[[Mapping[str, str | None]], Mapping[str, str | None]]
+"""Model -> weights to load or None; gives model -> the policy of the study's contract, None where
+the model cannot be imported.
+"""
+
+
+def plan(request: Request, look: Look) -> Plan:
+    """The cells of a checked study. `look` reads the models' cards; weights that are not random are
+    loaded once, to find mistakes.
+    """
+    tasks = all_tasks()
+    scored = grouped(request.tasks, lambda task: tasks[task][2].parent or task)
+    weights = weights_of(request.weights, request.models)
+    # a model that cannot be imported fails later; until then the plan lists it with policy zero
+    loaded = {m: None if weights[m] in (RANDOM, EITHER) else weights[m] for m in request.models}
+    usual = {m: policy or "zero" for m, policy in look(loaded).items()}
+    cells: list[Cell] = []
+    for fit_task in scored:
+        for model in request.models:
+            policies = [_policy(p, usual[model]) for p in request.policies]
+            # where training leaves leads out, each policy has fits of its own; else all share one
+            # fit
+            apart = request.training.leads != "all"
+            for trained, served in [(p, [p]) for p in policies] if apart else [("", policies)]:
+                one = Fit(
+                    task=fit_task,
+                    model=model,
+                    contract=request.contract,
+                    weights=weights[model],
+                    policy=trained,
+                    seed=0,
+                )
+                fits = [
+                    replace(one, seed=seed, fold=fold)
+                    for seed in request.fit_seeds
+                    for fold in request.division.fits or (OFFICIAL,)
+                ]
+                tested = settings(request.leads, request.seeds)
+                if request.training.leads != "same":
+                    cells += grid(fits, tested, served, scored)
+                    continue
+                for setting in tested:
+                    # all twelve are no set: a record shows those that it has
+                    shown = str(setting.subset) if isinstance(setting, Fixed) else ""
+                    own = [replace(fit, shown=shown) for fit in fits]
+                    cells += grid(own, [setting], served, scored)
+    kept = ("name", "training", "scoring", "limit", "exclude", "fix", "division", "suite")
+    same = {n: getattr(request, n) for n in kept}
+    return Plan(cells=tuple(dict.fromkeys(cells)), **same).powered()
+
+
+def _policy(name: str, default: str) -> str:
+    return {PAPER: default, NATIVE: NATIVE}.get(plain(name)) or adapters.resolve(name)

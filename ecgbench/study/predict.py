@@ -1,0 +1,370 @@
+"""What the fits of a run predict for new recordings, and which features a model gives of them."""
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from safetensors.numpy import load
+
+from ecgbench import adapters, models
+from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit
+from ecgbench.core.cards import facts
+from ecgbench.core.cells import FEATURES, FITS, PAPER, RANDOM, RELEASED, Cell, Fit
+from ecgbench.core.files import sha256_of
+from ecgbench.core.registry import plain
+from ecgbench.core.text import counted, enumerated
+from ecgbench.ecg import preprocess
+from ecgbench.ecg.draw import Count, Fixed
+from ecgbench.ecg.leads import ALL, LeadSubset
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import BadRecord, BadSetting, Damaged, MissingData, UnknownName
+from ecgbench.evaluate.device import choose, demand
+from ecgbench.evaluate.predict import probabilities
+from ecgbench.results.compare import compare
+from ecgbench.results.reader import Reader
+from ecgbench.results.result import Result
+from ecgbench.study import invocation
+from ecgbench.study.folders import damaged, read_bytes
+from ecgbench.study.new_records import Values, features, table
+from ecgbench.study.store import Store
+
+if TYPE_CHECKING:  # with torch, which names are checked without
+    from ecgbench.evaluate.encode import Encoder
+    from ecgbench.evaluate.network import Network
+
+AtLeads = tuple[list[float], dict[str, dict[Fit, tuple[np.ndarray, str]]]]
+"""AUROC of fits and its interval (three NaN where there is none); and test record -> of each fit
+that was tested on it: probabilities (label,), and the patient.
+"""
+MET = "has the name of a record that the fit was trained or chosen on: too good if it is that one"
+SAME = 1e-5
+"""A recording with the name and the probabilities of a test record of the run is that record."""
+_OF: dict[str, Callable[[Cell], str]] = {
+    "task": lambda c: c.task,
+    "model": lambda c: c.fit.model,
+    "policy": lambda c: c.policy,
+    "fold": lambda c: c.fit.fold,
+}
+"""Option -> what it chooses among the cells of a run."""
+
+
+def predict(run: str | Path, records: str | Path, **how: Any) -> pd.DataFrame:
+    """What the fits of a run predict for the recordings in a file or below a folder: a row each.
+
+    how: leads ("I", "I+II", "12"; the others are hidden; without: all that a recording has); task,
+    model and policy (may be left out where the run has one); fold ("2/5": the fit of one fold in
+    place of the mean of all fits); fs (Hz), unit and signals of files that do not say them; device;
+    progress (a `Display`); without (files that are no recordings).
+
+    Columns: record, file, patient (of test records of the run), leads, windows, `probability:LABEL`
+    (of several fits their mean, beside it `lowest:LABEL` and `highest:LABEL`), auroc, auroc_low and
+    auroc_high (macro, of these fits in the run at these leads, 95 % interval), fit (keys), task,
+    model, weights, policy, trained_on, use, note, and reason (why there is no probability). What
+    must be said of the table is in `attrs["notes"]`. EcgbenchError in one line where no recording
+    has a probability.
+
+    >>> import ecgbench
+    >>> table = ecgbench.predict("runs/ptbxl", "ecgs", model="laef", leads="I")  # doctest: +SKIP
+    """
+    chosen = {option: how.pop(option, None) for option in _OF}
+    fits = Fits.of(Path(run), chosen, how.pop("device", "cpu"))
+    return table(fits, fits.columns, Path(records), fix=fits.reader.plan.fix, **how)
+
+
+def embed(
+    model: str, records: str | Path, *, weights: str = RELEASED, policy: str = PAPER, **how: Any
+) -> pd.DataFrame:
+    """The features that a model gives of the recordings in a file or below a folder: a row each.
+
+    weights: released, random, a name on the model's card, or a path. policy: how hidden leads are
+    filled; "paper": as the model's contract says. how: as of `predict`, but what chooses fits.
+
+    Columns: record, file, leads, windows, `f0000`, `f0001`, ... (float32, the mean over windows),
+    model, weights, policy, use, note, and reason (why there are none).
+
+    >>> import ecgbench
+    >>> table = ecgbench.embed("laef", "ecgs", leads="I")  # doctest: +SKIP
+    >>> features = table.filter(regex="^f[0-9]{4}").to_numpy()  # doctest: +SKIP
+    """
+    name = models.resolve(model)
+    network = _built(name, weights.removeprefix(f"{name}="), how.pop("device", "cpu"))
+    usual = network.card.contract(PAPER).policy
+    filled = Policy.of(usual if plain(policy) == PAPER else policy, _untaught)
+    encoder = _encoder(network, PAPER, filled, False)
+
+    def compute(recording: Recording, leads: LeadSubset) -> Values:
+        of = features(recording, leads, encoder, name)
+        told = {"windows": len(of), "model": name, "weights": network.weights}
+        return {**told, "policy": filled.name}, _of_weights(network), of.mean(axis=0, dtype=float)
+
+    columns = [f"f{number:04d}" for number in range(network.card.dim)]
+    return table(compute, columns, Path(records), **how).astype(dict.fromkeys(columns, "float32"))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fits:
+    """The fits (seeds, folds) of one model on one task in a run, under one policy."""
+
+    reader: Reader
+    """Of their cells."""
+    results: dict[Fit, Result]
+    """A finished cell of each."""
+    network: "Network"
+    """That with which they began."""
+    heads: dict[Fit, tuple["Encoder", dict[str, np.ndarray]]]
+    """Of each: what gives features, and `weight` (label, dim) and `bias` (label,)."""
+    met: dict[Fit, frozenset[str]]
+    """Records that each was trained or chosen on; of `linear` and `finetune` the latter alone."""
+    _known: dict[LeadSubset, "AtLeads"] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, run: Path, chosen: dict[str, str | None], device: str) -> "Fits":
+        """Those that are `chosen`, by the names in _OF. BadSetting or UnknownName lists what there
+        is; MissingData where nothing is finished; Damaged where a file is not as it was written.
+        """
+        store = Store(run)
+        plan = store.existing_plan()
+        if plan.control:
+            raise BadSetting(f"{run} is a control of a study, whose fits predict nothing")
+        cells: Sequence[Cell] = plan.cells
+        done = {cell for cell in cells if store.folder(cell)}
+        for option, name in chosen.items():
+            cells = _narrowed(run, cells, option, name, done)
+        reader = Reader(store, replace(plan, cells=tuple(cells)), ("auroc",), plan)
+        for why in reader.damaged.values():
+            raise Damaged(why)
+        results = {result.cell.fit: result for result in reader.results.values()}
+        if not results:
+            raise MissingData(f"{run}: {cells[0].label} is not there: {store.state(cells[0])[1]}")
+        first, tuned = next(iter(results.values())), plan.training.protocol == "finetune"
+        untrained = tuned or first.document["weights_name"] == RANDOM
+        weights = RANDOM if untrained else first.cell.fit.weights
+        network = _built(first.cell.fit.model, weights, device)
+        encoders: dict[tuple[str, str], Encoder] = {}
+        heads = {}
+        met = {fit: frozenset(result.validation()["record"]) for fit, result in results.items()}
+        for fit, result in results.items():
+            which = str(result.fit_folder) if tuned else "", str(result.document["policy_state"])
+            if which not in encoders:
+                mine, singly = _of_fit(network, result, tuned), plan.scoring.draw == "window"
+                encoders[which] = _encoder(mine, fit.contract, _policy(result), singly)
+            heads[fit] = encoders[which], load(read_bytes(result.fit_folder, "head.safetensors"))
+        return cls(reader=reader, results=results, network=network, heads=heads, met=met)
+
+    @property
+    def first(self) -> Result:
+        """The finished cell of the first of them."""
+        return next(iter(self.results.values()))
+
+    @property
+    def labels(self) -> list[str]:
+        """Of the task."""
+        return list(self.first.document["key_facts"]["labels"])
+
+    @property
+    def columns(self) -> list[str]:
+        """Of the values of a recording."""
+        alike = {(fit.seed, fit.fold) for fit in self.heads}
+        kinds = ("probability", "lowest", "highest")[: 3 if len(alike) > 1 else 1]
+        return [f"{kind}:{label}" for kind in kinds for label in self.labels]
+
+    def __call__(self, recording: Recording, leads: LeadSubset) -> Values:
+        """Facts, notes and values of a recording."""
+        given, windows = self._given(recording, leads)
+        score, tested = self.at(leads)
+        stored = {f: s for f, s in tested.get(recording.record, {}).items() if f in given}
+        known = bool(stored) and all(
+            np.allclose(given[f], values, rtol=0, atol=SAME) for f, (values, _) in stored.items()
+        )
+        # in a cross-validation the other fits were trained on it
+        used = {f: given[f] for f in stored} if known else given
+        values = np.stack(list(used.values()))
+        parts = [values.mean(axis=0), values.min(axis=0), values.max(axis=0)]
+        notes = self._notes(leads, [*used], score)
+        if known or any(recording.record in self.met[fit] for fit in used):
+            notes.append("a test record of the run" if known else MET)
+        first, fitted = self.first, [self.results[fit].fitted for fit in used]
+        told: dict[str, Any] = dict(zip(("auroc", "auroc_low", "auroc_high"), score))
+        told |= {
+            "windows": windows,
+            "patient": next((patient for _, patient in stored.values()), "") if known else "",
+            "task": first.cell.task,
+            "model": self.network.name,
+            "weights": first.document["weights_name"],
+            "policy": first.cell.policy,
+            "fit": " ".join(fit["key"] for fit in fitted),
+            "trained_on": f"{fitted[0]['records']} records of {first.dataset} at "
+            f"{self._trained_at(next(iter(used)))}",
+        }
+        return told, notes, np.concatenate(parts)[: len(self.columns)]
+
+    def _given(self, recording: Recording, leads: LeadSubset) -> tuple[dict[Fit, np.ndarray], int]:
+        """Probabilities (label,) of each fit that is for these leads, and how many windows."""
+        shown = {fit.shown for fit in self.heads}
+        mine = str(leads) if str(leads) in shown else ""
+        if mine not in shown:
+            raise BadRecord(f"no fit of the run is for {leads}: {enumerated(sorted(shown))}")
+        outputs = self.first.fitted["key_facts"]["labels"]
+        chosen = [outputs.index(label) for label in self.labels]
+        made: dict[int, np.ndarray] = {}
+        given = {}
+        for fit, (encoder, head) in self.heads.items():
+            if fit.shown == mine:
+                if id(encoder) not in made:
+                    made[id(encoder)] = features(recording, leads, encoder, self.network.name)
+                own = made[id(encoder)]
+                given[fit] = probabilities(own, np.zeros(len(own), int), **head)[0, chosen]
+        return given, len(own)
+
+    def at(self, leads: LeadSubset) -> "AtLeads":
+        """What the run says of these fits at these leads."""
+        if leads not in self._known:
+            setting = Count(len(ALL), 0) if leads == ALL else Fixed(leads)
+            cells = [c for c in self.reader.plan.cells if c.setting == setting]
+            score = [np.nan] * 3
+            tested: dict[str, dict[Fit, tuple[np.ndarray, str]]] = {}
+            for result in (self.reader.results.get(c.identity) for c in cells):
+                if result:
+                    own = result.predicted()
+                    for record, *known in zip(own.records, own.probability, own.patients.tolist()):
+                        tested.setdefault(record, {})[result.cell.fit] = known[0], known[1]
+            for row in self.reader.rows(self.reader.outcomes(cells)):
+                if row.status == "ok":
+                    compare([row], self.reader.rescored, self.reader.score.evidence)
+                    score = [row.score, row.sure.low, row.sure.high]
+            self._known[leads] = score, tested
+        return self._known[leads]
+
+    def _trained_at(self, fit: Fit) -> str:
+        """The leads of a training, in words."""
+        if fit.shown or self.reader.plan.training.leads == "random":
+            return fit.shown or "1 to 12 leads at random"
+        data = self.reader.datasets[self.first.dataset]
+        fewer, every = data["fewer_leads"], data["records"]
+        return (
+            f"their own leads (fewer than twelve: {fewer} of {every})" if fewer else "twelve leads"
+        )
+
+    def _notes(self, leads: LeadSubset, used: list[Fit], score: list[float]) -> list[str]:
+        """What must be said of probabilities at these leads."""
+        plan, here = self.reader.plan, "twelve leads" if leads == ALL else str(leads)
+        said = [] if plan.training.protocol == "finetune" else _of_weights(self.network)
+        if lost := len({c.fit for c in plan.cells} - {*self.heads}):
+            said.append(f"{counted(lost, 'fit')} of the run not finished, and left out")
+        if (at := self._trained_at(used[0])) != here:
+            known = "not calibrated" if at == "twelve leads" else "perhaps not calibrated"
+            said.append(f"trained at {at}: {known} at {here}")
+        value, low, high = (f"{100 * number:.1f}" for number in score)
+        if np.isnan(score[0]):
+            last = invocation.latest(invocation.stored(self.reader.run)) or {}
+            typed = re.sub(r" (--leads|-l)[ =]\S+", "", last.get("command", "ecgbench run"))
+            command = f"{typed} --leads {leads}"
+            return [*said, f"the run has no AUROC at {here}; this adds it: {command}"]
+        sure = "no interval" if np.isnan(score[1]) else f"95 % interval {low} to {high}"
+        return [*said, f"macro AUROC in the run at {here}: {value} ({sure})"]
+
+
+def _narrowed(
+    run: Path, cells: Sequence[Cell], option: str, wanted: str | None, done: set[Cell]
+) -> Sequence[Cell]:
+    """The cells that an option chooses; None: those of the only name with cells that are `done`;
+    of folds all.
+    """
+    of = _OF[option]
+    known = list(dict.fromkeys(map(of, cells)))
+    if wanted is None:
+        able = list(dict.fromkeys(of(cell) for cell in cells if cell in done)) or known
+        if option == "fold":
+            return cells
+        if len(able) > 1:
+            raise BadSetting(
+                f"{run} has more than one {option}: {enumerated(able)}; choose one, such as "
+                f"--{option} {able[0]}"
+            )
+        wanted = able[0]
+    room = {"model": models, "policy": adapters}.get(option)
+    name = room.resolve(wanted) if room and wanted.endswith(".py") else wanted
+    if not (mine := [cell for cell in cells if plain(of(cell)) == plain(name)]):
+        raise UnknownName(option, name, known, f"({run} has no other.)")
+    if option == "model" and plain(name) not in map(plain, models.names()):
+        raise BadSetting(
+            f"the model {name} of {run} is a file of your own; give it: --model PATH/{name}.py"
+        )
+    return mine
+
+
+def _built(name: str, weights: str, device: str) -> "Network":
+    from ecgbench.evaluate import network
+
+    demand(chosen := choose(device))
+    return network.build(name, weights, chosen)
+
+
+def _of_fit(network: "Network", result: Result, tuned: bool) -> "Network":
+    """The network of a fit; BadSetting where it, or code that it rests on, is not what it was."""
+    from ecgbench.evaluate.network import choose_path
+    from ecgbench.weights.load import assign, digest
+
+    fit, known, folder = result.fitted, result.document["key_facts"], result.fit_folder
+    if tuned:
+        module, file = deepcopy(network.module), "encoder.safetensors"
+        assign(module, read_bytes(folder, file), f"{folder}/{file}")
+        network = replace(network, module=module, sha256=digest(module))
+    contract = facts(network.card.contract(result.cell.fit.contract))
+    policy = result.cell.policy
+    now = {
+        "fits": FITS,
+        "features": FEATURES,
+        "preprocess": preprocess.VERSION,
+        "contract": {k: v for k, v in contract.items() if k != "absent"},
+        "source": models.ROOM.source_hash(network.name),
+        "policy_source": None if policy == NATIVE else adapters.ROOM.source_hash(policy),
+        "weights": network.sha256,
+    }
+    then = {**known, "fits": fit["key_facts"].get("fits"), "weights": fit["encoder_sha256"]}
+    if changed := [name for name, value in now.items() if then.get(name) != value]:
+        raise BadSetting(
+            f"{folder} was made by another version of ecgbench, the model or its weights "
+            f"({', '.join(changed)} changed); the same `ecgbench run` command makes it anew"
+        )
+    if known["path"] != "eager":
+        choose_path(network.name, network.module, sys.maxsize)
+    return replace(network, precision=known["precision"])
+
+
+def _policy(result: Result) -> Policy:
+    """The policy of a cell with what it has learned."""
+    state, stored = None, result.document["policy_state"]
+    if stored:
+        if sha256_of(result.run / stored) != Path(stored).stem:
+            raise damaged(result.run / stored, result.folder)
+        state = load((result.run / stored).read_bytes())
+    return Policy.of(result.cell.policy, _untaught, state)
+
+
+def _untaught() -> TrainingSplit:
+    raise BadSetting("a policy that learns needs the training split of a run; choose another")
+
+
+def _encoder(network: "Network", contract: str, policy: Policy, singly: bool) -> "Encoder":
+    from ecgbench.evaluate.encode import Encoder
+
+    card = network.card
+    if policy.fill is None and not card.native:
+        raise BadSetting(f"{card.title} reads all of its leads at once; choose --policy zero")
+    return Encoder(network.encoder, card.contract(contract), policy, singly, card.dim)
+
+
+def _of_weights(network: "Network") -> list[str]:
+    """What must be said of the weights of a network."""
+    if network.weights == RANDOM:
+        return [f"{network.card.title} has random weights: it was never trained"]
+    ours = [f"weights {network.weights} of {network.card.title} were trained by this project"]
+    terms = [f"{w.file} ({w.licence}): {w.terms}" for w in network.licensed if w.terms]
+    return [*(ours if network.source.get("own") else []), *terms]

@@ -1,1 +1,0 @@
-"""Acts on one model: the loop, heads, gates."""

@@ -1,0 +1,332 @@
+"""The way from a record to a network's input: hidden leads influence nothing, and a policy that
+leaks is stopped.
+
+Every case runs over `adapters.names()` and native, so a policy dropped into the room is covered
+without a line here.
+"""
+
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ecgbench import adapters
+from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit, adapt
+from ecgbench.core.cards import InputContract
+from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
+from ecgbench.errors import BadSetting, LeakError, UnknownName
+
+EIGHT = ("I", "II", "V1", "V2", "V3", "V4", "V5", "V6")
+POLICIES = [*adapters.names(), NATIVE]
+NORMALISATIONS = ("none", "minmax-per-lead", "standardise-record")
+FEEDINGS = list(product(NORMALISATIONS, ("before", "after")))
+SUBSETS = [
+    LeadSubset.parse(t) for t in ("I", "III", "V3", "I+II", "II+aVF", "I+V2", "aVR+aVL+V1+V6")
+]
+VIEW = (np.random.default_rng(0).normal(0, 1, (12, 80)) + np.linspace(-1, 1, 12)[:, None]).astype(
+    np.float32
+)
+
+
+def contract(
+    normalisation: str = "none", fill: str = "before", leads: tuple[str, ...] = LEADS
+) -> InputContract:
+    facts: dict[str, Any] = {"normalisation": normalisation, "fill": fill, "leads": leads}
+    return InputContract(
+        name="paper",
+        fs=100,
+        seconds=0.8,
+        unit="mV",
+        filter=None,
+        policy="zero",
+        absent="0 mV",
+        **facts,
+    )
+
+
+def training() -> TrainingSplit:
+    signals = (
+        (f"r{s}", np.random.default_rng(s).normal(s, 1, (12, 30)).astype(np.float32))
+        for s in range(1, 4)
+    )
+    return TrainingSplit(frozenset({"r1", "r2", "r3"}), lambda: signals)
+
+
+@pytest.fixture(scope="module")
+def policies() -> dict[str, Policy]:
+    return {name: Policy.of(name, training) for name in POLICIES}
+
+
+@pytest.mark.parametrize("leads", [LEADS, EIGHT], ids=["twelve", "eight"])
+@pytest.mark.parametrize(("normalisation", "fill"), FEEDINGS)
+@pytest.mark.parametrize("name", POLICIES)
+def test_hidden_leads_change_no_bit(
+    name: str, normalisation: str, fill: str, leads: tuple[str, ...], policies: dict[str, Policy]
+) -> None:
+    """The promise the study rests on: whatever stands in a lead that was not measured, the network
+    receives the same bytes.
+    """
+    noise = np.random.default_rng(1).normal(0, 1e3, VIEW.shape).astype(np.float32)
+    for subset in SUBSETS:
+        there = subset.mask[:, None]
+        others = [
+            np.where(there, VIEW, hidden).astype(np.float32)
+            for hidden in (noise, 0, np.nan, np.inf)
+        ]
+        results = [
+            adapt(v, subset.mask, contract(normalisation, fill, leads), policies[name])
+            for v in (VIEW, *others)
+        ]
+        assert len({(signal.tobytes(), measured.tobytes()) for signal, measured in results}) == 1, (
+            str(subset)
+        )
+
+
+@pytest.mark.parametrize("leads", [LEADS, EIGHT], ids=["twelve", "eight"])
+@pytest.mark.parametrize(("normalisation", "fill"), FEEDINGS)
+@pytest.mark.parametrize("name", POLICIES)
+def test_shapes_and_what_counts_as_measured(
+    name: str, normalisation: str, fill: str, leads: tuple[str, ...], policies: dict[str, Policy]
+) -> None:
+    for subset in SUBSETS:
+        view = VIEW.copy()
+        signal, measured = adapt(
+            view, subset.mask, contract(normalisation, fill, leads), policies[name]
+        )
+        assert signal.shape == (len(leads), 80)
+        assert signal.dtype == np.float32
+        assert measured.dtype == bool
+        assert np.array_equal(view, VIEW)
+        if name == NATIVE:
+            assert measured.tolist() == [n in subset for n in leads]
+            assert np.array_equal(np.isnan(signal), np.repeat(~measured[:, None], 80, 1))
+        else:
+            assert measured.all()
+            assert np.isfinite(signal).all()
+
+
+@pytest.mark.parametrize("normalisation", NORMALISATIONS)
+def test_with_all_leads_every_policy_gives_what_native_gives(
+    normalisation: str, policies: dict[str, Policy]
+) -> None:
+    """Training sees twelve leads, so one head serves all policies."""
+    expected = adapt(VIEW, ALL.mask, contract(normalisation), policies[NATIVE])[0]
+    for name, fill in product(POLICIES, ("before", "after")):
+        assert np.array_equal(
+            adapt(VIEW, ALL.mask, contract(normalisation, fill), policies[name])[0], expected
+        )
+
+
+def scaled(x: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """x standardised by the mean and standard deviation of `like`, in float64."""
+    like = like.astype(np.float64)
+    return (x - like.mean()) / like.std()
+
+
+@pytest.mark.parametrize("subset", SUBSETS, ids=str)
+def test_what_zero_means(subset: LeadSubset, policies: dict[str, Policy]) -> None:
+    """Before the normalisation 0 mV is a value like any other; after it an absent lead is 0 and the
+    others do not know of it.
+    """
+    mask, zero = subset.mask, policies["zero"]
+    padded = np.where(mask[:, None], VIEW, 0)
+
+    def given(normalisation: str, fill: str) -> np.ndarray:
+        return adapt(VIEW, mask, contract(normalisation, fill), zero)[0]
+
+    assert np.array_equal(given("none", "before"), padded)
+    assert np.array_equal(given("none", "after"), padded)
+    assert (given("minmax-per-lead", "before")[~mask] == -1).all()
+    assert (given("minmax-per-lead", "after")[~mask] == 0).all()
+    assert np.array_equal(
+        given("minmax-per-lead", "before")[mask], given("minmax-per-lead", "after")[mask]
+    )
+    np.testing.assert_allclose(
+        given("standardise-record", "before"), scaled(padded, padded), atol=1e-5
+    )
+    after = given("standardise-record", "after")
+    assert (after[~mask] == 0).all()
+    np.testing.assert_allclose(after[mask], scaled(VIEW[mask], VIEW[mask]), atol=1e-5)
+
+
+def test_under_fill_after_what_a_policy_knows_is_normalised_and_only_the_rest_is_zero(
+    policies: dict[str, Policy],
+) -> None:
+    subset = LeadSubset.of("I", "II", "V1")
+    signal = adapt(
+        VIEW, subset.mask, contract("standardise-record", "after"), policies["einthoven"]
+    )[0]
+    known = np.vstack(
+        [
+            (np.array([[1, 0], [0, 1], [-1, 1], [-0.5, -0.5], [1, -0.5], [-0.5, 1]]) @ VIEW[:2]),
+            VIEW[6:7],
+        ]
+    )
+    np.testing.assert_allclose(signal[:7], scaled(known, known), atol=1e-5)
+    assert not signal[7:].any()
+
+
+@pytest.mark.parametrize("subset", SUBSETS, ids=str)
+def test_native_standardises_by_the_measured_rows_alone(
+    subset: LeadSubset, policies: dict[str, Policy]
+) -> None:
+    signal, _ = adapt(VIEW, subset.mask, contract("standardise-record"), policies[NATIVE])
+    np.testing.assert_allclose(
+        signal[subset.mask], scaled(VIEW[subset.mask], VIEW[subset.mask]), atol=1e-5
+    )
+
+
+def test_a_network_of_eight_leads_gets_its_rows_in_its_order_and_the_policy_sees_twelve() -> None:
+    seen = []
+
+    def fill(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarray:
+        seen.append((signal.shape, measured.tolist()))
+        # every missing lead copies III, which the network does not read
+        return np.where(measured[:, None], signal, signal[2])
+
+    subset = LeadSubset.of("III", "V2")
+    signal, measured = adapt(VIEW, subset.mask, contract(leads=EIGHT), Policy("own", fill))
+    assert seen == [((12, 80), subset.mask.tolist())]
+    assert np.array_equal(signal, VIEW[[2, 2, 2, 7, 2, 2, 2, 2]])
+    assert measured.tolist() == [True] * 8
+    _, measured = adapt(VIEW, subset.mask, contract(leads=EIGHT), Policy(NATIVE, None))
+    assert measured.tolist() == [n == "V2" for n in EIGHT]
+
+
+@pytest.mark.parametrize(("normalisation", "fill"), FEEDINGS)
+def test_a_lead_that_a_network_does_not_read_does_not_reach_it_through_the_normalisation(
+    normalisation: str, fill: str, policies: dict[str, Policy]
+) -> None:
+    """III alone is an all-zero input of a network of eight leads, and III beside I changes nothing
+    under zero and native.
+    """
+    alone, _ = adapt(
+        VIEW, LeadSubset.of("III").mask, contract(normalisation, fill, EIGHT), policies["zero"]
+    )
+    blank = -1 if (normalisation, fill) == ("minmax-per-lead", "before") else 0
+    assert (alone == blank).all()
+    for name in ("zero", NATIVE):
+        one, both = (
+            adapt(
+                VIEW, LeadSubset.parse(t).mask, contract(normalisation, fill, EIGHT), policies[name]
+            )[0]
+            for t in ("I", "I+III+aVF")
+        )
+        assert one.tobytes() == both.tobytes()
+
+
+def _forgets(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarray:
+    return signal
+
+
+def _forgets_one(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarray:
+    out = np.where(measured[:, None], signal, 0)
+    out[np.flatnonzero(~measured)[-1], -1] = np.nan
+    return out
+
+
+def _peeks(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarray:
+    return np.where(measured[:, None], signal, signal.mean(0))
+
+
+def _masks_by_multiplying(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarray:
+    return signal * measured[:, None]
+
+
+def _fills_with_infinity(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarray:
+    return np.where(measured[:, None], signal, np.inf)
+
+
+def _rescales(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarray:
+    return np.where(measured[:, None], signal * 2, 0)
+
+
+def _moves_one_sample(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarray:
+    out = np.where(measured[:, None], signal, 0)
+    row = np.flatnonzero(measured)[0]
+    out[row, 5] = np.nextafter(out[row, 5], np.inf)
+    return out
+
+
+def _swaps(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarray:
+    return np.where(measured[:, None], signal, 0)[::-1]
+
+
+def _drops_rows(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarray:
+    return np.where(measured[:, None], signal, 0)[:8]
+
+
+def _drops_a_sample(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarray:
+    return np.where(measured[:, None], signal, 0)[:, 1:]
+
+
+def _returns_nothing(signal: np.ndarray, measured: np.ndarray, state: object) -> None:
+    signal[~measured] = 0
+
+
+BAD = [
+    _forgets,
+    _forgets_one,
+    _peeks,
+    _masks_by_multiplying,
+    _fills_with_infinity,
+    _rescales,
+    _moves_one_sample,
+    _swaps,
+    _drops_rows,
+    _drops_a_sample,
+    _returns_nothing,
+]
+
+
+@pytest.mark.parametrize("leads", [LEADS, EIGHT], ids=["twelve", "eight"])
+@pytest.mark.parametrize("bad", BAD, ids=lambda f: f.__name__.strip("_"))
+@pytest.mark.parametrize("fill", ["before", "after"])
+def test_a_policy_that_peeks_forgets_or_alters_is_stopped(
+    bad: Any, fill: str, leads: tuple[str, ...]
+) -> None:
+    for subset in SUBSETS:
+        with pytest.raises(LeakError, match="policy 'bad'"):
+            adapt(VIEW, subset.mask, contract("minmax-per-lead", fill, leads), Policy("bad", bad))
+
+
+def test_names_of_policies_are_loose_and_unknown_ones_suggest() -> None:
+    assert Policy.of("Native", training) == Policy(NATIVE, None)
+    assert Policy.of(" ZERO", training).name == "zero"
+    with pytest.raises(UnknownName, match="'einhoven'; did you mean einthoven"):
+        Policy.of("einhoven", training)
+
+
+def test_an_unknown_normalisation_is_refused(policies: dict[str, Policy]) -> None:
+    with pytest.raises(BadSetting, match="'zscore'"):
+        adapt(VIEW, ALL.mask, contract("zscore"), policies["zero"])
+
+
+def test_recordings_that_a_policy_learns_from_are_no_files_of_it(tmp_path: Path) -> None:
+    """They lie beside it, and so does a table that it reads itself."""
+    (tmp_path / "mine.py").write_text(
+        "from pathlib import Path\n"
+        "def fit(signals, leads):\n"
+        "    table = Path(__file__).with_name('table.csv').read_text()\n"
+        "    return {'mean': sum(s.mean(1) for s in signals)}\n"
+        "def fill(view, measured, state):\n"
+        "    return view\n"
+    )
+    for name in ("recording.npy", "table.csv"):
+        (tmp_path / name).write_text("1")
+
+    def signals() -> Iterator[tuple[str, np.ndarray]]:
+        (tmp_path / "recording.npy").read_text()
+        yield "a", np.zeros((12, 10), np.float32)
+
+    name = adapters.resolve(str(tmp_path / "mine.py"))
+    Policy.of(name, lambda: TrainingSplit(frozenset("a"), signals))
+    before = adapters.ROOM.source_hash(name)
+    (tmp_path / "recording.npy").write_text("2")
+    assert adapters.ROOM.source_hash(name) == before
+    (tmp_path / "table.csv").write_text("2")
+    assert adapters.ROOM.source_hash(name) != before
+    adapters.ROOM.forget()

@@ -1,0 +1,131 @@
+"""Every model keeps the promises, the plug-in tiny included; and a model that does not is
+caught.
+"""
+
+import types
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from ecgbench import models
+from ecgbench.check.models import check, properties
+from ecgbench.evaluate.network import Network
+from ecgbench.layers.features import Features
+
+TINY = str(Path(__file__).parents[1] / "tiny.py")
+pytestmark = pytest.mark.long
+
+
+@pytest.mark.parametrize("name", [*models.names(), TINY])
+def test_keeps_every_promise(name):
+    broken = [f"{row['name']}: {row['detail']}" for row in check(name) if not row["ok"]]
+    assert not broken
+
+
+class Leaky(nn.Module):
+    """Reads what it is given, fault by fault."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__()
+        self.weight, self.fault, self.calls = nn.Parameter(torch.ones(4)), fault, 0
+
+    def forward(self, signal: torch.Tensor, measured: torch.Tensor) -> Features:
+        self.calls += 1
+        kept = torch.where(measured[:, :, None], signal, 0.0)
+        if self.fault == "reads hidden rows":
+            kept = torch.nan_to_num(signal)
+        pooled = torch.stack(
+            [kept.mean((1, 2)), kept.std((1, 2)), kept.amax((1, 2)), kept.amin((1, 2))], 1
+        )
+        if self.fault == "looks at its neighbours":
+            pooled = pooled - pooled.mean(0)
+        if self.fault == "remembers":
+            pooled = pooled + self.calls
+        if self.fault == "guesses what was not measured" and not measured.all():
+            pooled = pooled + torch.rand(())
+        return Features(pooled[:, None], pooled)
+
+
+@pytest.mark.parametrize(
+    ("fault", "caught_by"),
+    [
+        ("reads hidden rows", "rows not measured are not read"),
+        ("looks at its neighbours", "a batch of one equals a batch of n"),
+        ("remembers", "the same twice"),
+        ("guesses what was not measured", "the same twice"),
+    ],
+)
+def test_a_fault_is_caught_by_its_property(fault, caught_by):
+    card = models.get("laef").CARD
+    network = Network("leaky", card, Leaky(fault).eval().requires_grad_(False), "random", "0" * 64)
+    outcome = []
+    for name, attempt in properties(network):
+        if name.startswith(caught_by):
+            try:
+                attempt()
+                outcome.append(True)
+            except AssertionError:
+                outcome.append(False)
+    assert not all(outcome)
+
+
+def test_a_view_that_mixes_leads_is_caught(monkeypatch):
+    """The property goes through the whole path: a filter that looks at two leads must fail it."""
+    from ecgbench.check import models as conformance
+    from ecgbench.ecg import preprocess
+
+    true = preprocess.view
+    mixing = types.SimpleNamespace(
+        **{**vars(preprocess), "view": lambda x, *rest: true(x - x.mean(axis=0), *rest)}
+    )
+    monkeypatch.setattr(conformance, "preprocess", mixing)
+    broken = [row["name"] for row in check(TINY) if not row["ok"]]
+    assert any(name.startswith("hidden leads do not matter") for name in broken)
+
+
+class Mixing(nn.Module):
+    """A native network whose embedding takes windows for leads by an honest slip: with one window
+    it is right.
+    """
+
+    def __init__(self, slip: bool) -> None:
+        super().__init__()
+        self.weight, self.slip = nn.Parameter(torch.ones(4)), slip
+
+    def embed_leads(self, signal: torch.Tensor) -> torch.Tensor:
+        windows, leads, time = signal.shape
+        if self.slip:
+            signal = signal.transpose(0, 1).reshape(windows, leads, time)
+        return signal.unfold(-1, 50, 50).mean(-1)
+
+    def encode(self, tokens: torch.Tensor, measured: torch.Tensor) -> Features:
+        kept = torch.where(measured[:, :, None], tokens, 0.0)
+        pooled = torch.stack([kept.mean((1, 2)), kept.amax((1, 2))], 1)
+        return Features(pooled[:, None], pooled)
+
+    def forward(self, signal: torch.Tensor, measured: torch.Tensor) -> Features:
+        return self.encode(self.embed_leads(signal), measured)
+
+
+@pytest.mark.parametrize("slip", [False, True])
+def test_an_embedding_that_mixes_windows_and_leads_is_caught(slip: bool) -> None:
+    """It passed every property while recordings had one window, and moved every feature of a run
+    on lead I.
+    """
+    card = models.get("laef").CARD
+    network = Network("mixing", card, Mixing(slip).eval().requires_grad_(False), "random", "0" * 64)
+    outcome = {}
+    for name, attempt in properties(network):
+        if "policy native" in name:
+            try:
+                attempt()
+                outcome[name] = True
+            except AssertionError:
+                outcome[name] = False
+    assert len(outcome) == 6  # three properties under two contracts
+    assert all(outcome.values()) != slip
+    caught = [n for n, ok in outcome.items() if not ok]
+    assert any(n.startswith("embed_leads and encode") for n in caught) == slip
+    assert any(n.startswith("hidden leads") for n in caught) == slip

@@ -1,0 +1,290 @@
+"""`check parity`: ST-MEM's real pack, and a tiny network with packs made here by a second, plain
+implementation of the rule.
+"""
+
+import json
+import math
+import types
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ecgbench import models
+from ecgbench.check import parity
+from ecgbench.errors import BadSetting, UnknownName
+from ecgbench.layers.features import Features
+from ecgbench.models import stmem
+
+REAL = Path(__file__).parents[1] / "data" / "parity" / "stmem"
+
+
+class Tiny(nn.Module):
+    """Reads any subset: the sum over measured leads of a normed embedding of each lead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lead = nn.Parameter(torch.zeros(12, 5))
+        self.norm = nn.BatchNorm1d(5)
+        self.table = nn.Parameter(torch.arange(5.0))
+
+    def forward(self, signal: Tensor, measured: Tensor) -> Features:
+        if signal.shape[2] > 100:
+            raise ValueError("at most 100 samples")
+        level = torch.where(measured[..., None], signal, 0).square().sum(2)
+        x = level @ self.lead[: signal.shape[1]] + measured.sum(1, keepdim=True) * self.table
+        return Features(x[:, None], self.norm(x))
+
+
+def plain_rule(key: str, shape: list[int], seed: str) -> np.ndarray:
+    z = (
+        np.random.RandomState(zlib.crc32(f"{key}|{seed}".encode()))
+        .standard_normal(shape)
+        .astype(np.float32)
+    )
+    if key.endswith("running_mean"):
+        return 0.1 * z
+    if key.endswith("running_var"):
+        return 1 + 0.1 * abs(z)
+    if len(shape) == 1:
+        return 1 + 0.1 * z if key.endswith("weight") else 0.05 * z
+    return z / np.float32(math.sqrt(np.prod(shape[1:])))
+
+
+def entries() -> list[dict[str, Any]]:
+    state = Tiny().state_dict()
+    return [
+        {
+            "key": k,
+            "shape": list(t.shape),
+            "dtype": "?",
+            "left": k in ("table", "norm.num_batches_tracked"),
+        }
+        for k, t in state.items()
+    ]
+
+
+def truth(
+    seed: str,
+    time: int,
+    keep: slice | list[int] = slice(None),
+    blank: float | None = 0.0,
+    rows: int = 12,
+) -> np.ndarray:
+    """Tiny's features in numpy. blank None: the leads outside `keep` are absent."""
+    v = {e["key"]: plain_rule(e["key"], e["shape"], seed) for e in entries()}
+    x = np.float32(0.3) * np.random.RandomState(
+        zlib.crc32(f"input|ti-ny|{seed}".encode())
+    ).standard_normal((2, 12, time)).astype(np.float32)
+    x = x[:, :rows]
+    there = np.zeros(rows, bool)
+    there[keep] = True
+    x[:, ~there] = blank or 0
+    y = np.square(x).sum(2) @ v["lead"][:rows] + (
+        there.sum() if blank is None else rows
+    ) * np.arange(5)
+    return (y - v["norm.running_mean"]) / np.sqrt(v["norm.running_var"] + 1e-5) * v[
+        "norm.weight"
+    ] + v["norm.bias"]
+
+
+def golden(seed: str) -> dict[str, np.ndarray]:
+    return {
+        "feat": truth(seed, 30),
+        "features_T40": truth(seed, 40),
+        "feat_T40_zerofill_I_II": truth(seed, 40, [0, 1]),
+        "feat_T40_subset_I_II": truth(seed, 40, [0, 1], None),
+        "feat_subset_limb6_T40": truth(seed, 40, list(range(6)), None),
+        "feat_absentminus1_V1": truth(seed, 30, [6], -1.0),
+        "block0_T40": np.zeros(3),
+    }
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    module = types.ModuleType("tinyparity")
+    module.CARD, module.build = stmem.CARD, Tiny  # type: ignore[attr-defined]
+    monkeypatch.setitem(models.ROOM._paths, "tinyparity", Path("tinyparity.py"))
+    monkeypatch.setitem(models.ROOM._loaded, "tinyparity", module)
+    return module
+
+
+def verdict(
+    tmp_path: Path, pack: dict[str, np.ndarray], seed: str, keys: dict[str, Any] | None = None
+) -> parity.ParityReport:
+    np.savez(tmp_path / "pack.npz", **pack)
+    (tmp_path / "keys.json").write_text(
+        json.dumps(keys or {"entries": entries(), "input": {"name": "ti-ny", "T": 30}})
+    )
+    return parity.check("tinyparity", tmp_path / "pack.npz", tmp_path / "keys.json", seed)
+
+
+def test_stmem_matches_its_authors_pack() -> None:
+    report = parity.check("ST-MEM", REAL / "golden_seed0.npz", REAL / "keys.json", "public-0")
+    status = {row.array: row.status for row in report.rows}
+    assert report.ok, report.rows
+    assert len(status) == 9
+    assert [a for a, s in status.items() if s != "ok"] == ["feat_T600_upstream_onelead_II"]
+    assert all(row.difference < 5e-6 for row in report.rows if row.difference is not None)
+
+
+def test_stmem_with_another_seed_does_not(tmp_path: Path) -> None:
+    name = "feat_T600_subset_II"
+    np.savez(tmp_path / "pack.npz", **{name: np.load(REAL / "golden_seed0.npz")[name]})
+    report = parity.check("stmem", tmp_path / "pack.npz", REAL / "keys.json", "other")
+    assert not report.ok
+    assert [row.status for row in report.rows] == ["differs"]
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("seed", ["public-0", "other-1", "zürich|9", ""])
+def test_any_seed_passes_with_its_own_pack_only(seed: str, tmp_path: Path) -> None:
+    report = verdict(tmp_path, golden(seed), seed)
+    assert report.ok, report.rows
+    assert [row.array for row in report.rows] == list(golden(seed))[:-1]
+    assert json.dumps(report.to_json())
+    wrong = verdict(tmp_path, golden(seed), seed + "x")
+    assert not wrong.ok
+    assert {row.status for row in wrong.rows} == {"differs"}
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("layout", ["entries", "encoder_checkpoint", "checkpoint"])
+def test_three_layouts_and_both_names_of_the_input(layout: str, tmp_path: Path) -> None:
+    beside = (
+        {"full_checkpoint": [{"key": "decoder", "shape": [2]}]}
+        if layout == "encoder_checkpoint"
+        else {}
+    )
+    assert verdict(
+        tmp_path,
+        golden("s"),
+        "s",
+        {layout: entries(), "input": {"name": "ti-ny", "n_leads": 12, "T": 30}} | beside,
+    ).ok
+    pack = {k: v for k, v in golden("s").items() if "T40" in k}
+    assert verdict(tmp_path, pack, "s", {layout: entries(), "input_name": "ti-ny"}).ok
+    rows = {"feat_T40": truth("s", 40, rows=1)}
+    assert verdict(tmp_path, rows, "s", {layout: entries(), "input_name": "ti-ny (x[:,0:1,:])"}).ok
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize(
+    ("array", "status"),
+    [
+        ("feat_T40_squared", "cannot compute"),
+        ("feature_T40", "cannot compute"),
+        ("feat_T40_subset", "cannot compute"),
+        ("feat_T40_subset_V7", "cannot compute"),
+        ("feat_T40_T50", "cannot compute"),
+        ("feat_T101", "cannot compute"),
+    ],
+)
+def test_an_array_that_cannot_be_computed_fails_the_check(
+    array: str, status: str, tmp_path: Path
+) -> None:
+    report = verdict(tmp_path, {"feat": truth("s", 30), array: truth("s", 30)}, "s")
+    assert [row.status for row in report.rows] == ["ok", status]
+    assert report.rows[1].reason
+    assert not report.ok
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("spoil", [2e-3, np.nan, np.inf, "shape"])
+def test_one_value_astray_fails_the_check(spoil: float | str, tmp_path: Path) -> None:
+    values = truth("s", 30)
+    limit = 1e-5 * max(1, np.abs(values).max())
+    if spoil == "shape":
+        values = values[:1]
+    else:
+        values[1, 2] += spoil
+    report = verdict(tmp_path, {"feat": values}, "s")
+    assert 1e-5 <= limit < 1e-3
+    assert not report.ok
+    assert json.dumps(report.to_json(), allow_nan=False)
+
+
+@pytest.mark.usefixtures("tiny")
+def test_keys_of_another_network_fail_the_check(tmp_path: Path) -> None:
+    for change, told in [
+        (entries()[1:], "1 only in the network (lead)"),
+        ([*entries(), {"key": "head.weight", "shape": [2, 5]}], "1 only in the file (head.weight)"),
+        ([{**entries()[0], "shape": [12, 4]}, *entries()[1:]], "1 of another shape (lead)"),
+    ]:
+        report = verdict(tmp_path, golden("s"), "s", {"entries": change, "input_name": "ti-ny"})
+        assert told in report.problem
+        assert not report.ok
+        assert len(report.rows) == 6
+    spare = {
+        "checkpoint": [*entries(), {"key": "head", "shape": [2]}],
+        "not_needed_for_features": ["head"],
+    }
+    assert verdict(tmp_path, golden("s"), "s", spare | {"input": {"name": "ti-ny", "T": 30}}).ok
+
+
+def test_a_module_may_translate_names_and_values(tiny: types.ModuleType, tmp_path: Path) -> None:
+    renamed = [{**e, "key": f"module.{e['key']}"} for e in entries()]
+    twin = {"key": "alias", "shape": [5], "same_tensor_as": "norm.bias"}
+    keys = {
+        "entries": [*renamed, {"key": "dense.weight", "shape": [3]}, twin],
+        "input": {"name": "ti-ny", "T": 30},
+    }
+    tiny.parity_key = lambda key: None if key.startswith("dense.") else key.removeprefix("module.")  # type: ignore[attr-defined]
+    asked = []
+
+    def value(key: str, shape: tuple[int, ...], seed: str) -> np.ndarray | None:
+        asked.append(key)
+        # an alias that comes last decides; what the module says goes before the common rule
+        return plain_rule(
+            "norm.bias" if key == "alias" else key.removeprefix("module."), list(shape), seed
+        )
+
+    tiny.parity_value = value  # type: ignore[attr-defined]
+    assert verdict(tmp_path, golden("s"), "s", keys).ok
+    assert "alias" in asked
+    assert "module.norm.bias" not in asked
+    tiny.parity_network = lambda keys: nn.Identity()  # type: ignore[attr-defined]
+    assert "only in the file" in verdict(tmp_path, golden("s"), "s", keys).problem
+
+
+@pytest.mark.usefixtures("tiny")
+def test_bad_arguments_are_told_apart_from_a_failed_check(tmp_path: Path) -> None:
+    good = tmp_path / "good.npz", tmp_path / "good.json"
+    np.savez(good[0], **golden("s"))
+    good[1].write_text(json.dumps({"entries": entries(), "input_name": "ti-ny"}))
+    np.savez(tmp_path / "objects.npz", feat=np.array([{}], dtype=object))
+    np.savez(tmp_path / "nothing.npz", other=np.zeros(2))
+    (tmp_path / "text.npz").write_text("<html>")
+    (tmp_path / "cut.npz").write_bytes(good[0].read_bytes()[:300])
+    np.save(tmp_path / "single.npy", np.zeros(2))
+    for pack in (
+        "absent.npz",
+        "objects.npz",
+        "nothing.npz",
+        "text.npz",
+        "cut.npz",
+        "single.npy",
+        ".",
+    ):
+        with pytest.raises(BadSetting, match="--pack"):
+            parity.check("tinyparity", tmp_path / pack, good[1], "s")
+    for i, text in enumerate(
+        [
+            "",
+            "[]",
+            '{"layers": []}',
+            '{"entries": [{"key": 1}], "input_name": "x"}',
+            '{"entries": []}',
+        ]
+    ):
+        (tmp_path / f"{i}.json").write_text(text)
+        with pytest.raises(BadSetting, match="--keys"):
+            parity.check("tinyparity", good[0], tmp_path / f"{i}.json", "s")
+    with pytest.raises(BadSetting, match="--keys"):
+        parity.check("tinyparity", good[0], tmp_path / "absent.json", "s")
+    with pytest.raises(UnknownName, match="stmem"):
+        parity.check("stmme", *good, "s")

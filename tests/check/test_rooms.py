@@ -1,0 +1,49 @@
+"""Every policy and every dataset keeps its promises; and one that does not is found out."""
+
+from pathlib import Path
+
+import pytest
+
+from ecgbench import adapters
+from ecgbench.check import adapters as policies
+from ecgbench.check import datasets as sets
+
+
+@pytest.mark.parametrize("name", adapters.names())
+def test_policies(name):
+    assert [row for row in policies.check(name) if not row["ok"]] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "caught_by"),
+    [
+        ("return signal", "fills every hidden lead"),
+        (
+            (
+                "return np.where(np.isnan(signal), "
+                "np.random.default_rng().normal(size=signal.shape), "
+                "signal)"
+            ),
+            "the same twice",
+        ),
+        ("return np.where(measured[:, None], 2 * signal, 0)", "fills every hidden lead"),
+    ],
+)
+def test_a_bad_policy_is_caught(tmp_path: Path, body, caught_by):
+    file = tmp_path / "bad.py"
+    file.write_text(
+        f'"""Bad."""\nimport numpy as np\n\ndef fill(signal, measured, state=None):\n    {body}\n'
+    )
+    try:
+        broken = [row["name"] for row in policies.check(str(file)) if not row["ok"]]
+    finally:
+        adapters.ROOM.forget()  # the room outlives the test
+    assert any(name.startswith(caught_by) for name in broken)
+
+
+def test_demo_dataset(tmp_path: Path):
+    assert [row for row in sets.check("demo", prepared=tmp_path) if not row["ok"]] == []
+
+
+def test_ptbxl(fake_ptbxl: Path):
+    assert [row for row in sets.check("ptbxl", data=fake_ptbxl) if not row["ok"]] == []

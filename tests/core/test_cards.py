@@ -1,0 +1,201 @@
+"""Cards: no physical quantity by default, nothing out of order, and plain facts for keys. All
+plug-ins' cards are read.
+"""
+
+import json
+import re
+from dataclasses import FrozenInstanceError, asdict, fields, replace
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from ecgbench import adapters, datasets, models
+from ecgbench.core.cards import (
+    DatasetCard,
+    Filter,
+    InputContract,
+    ModelCard,
+    Normalisation,
+    Task,
+    Weights,
+    facts,
+)
+from ecgbench.core.registry import plain
+from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
+from ecgbench.errors import BadSetting
+
+CONTRACT: dict[str, Any] = {
+    "name": "paper",
+    "fs": 250,
+    "seconds": 2.4,
+    "leads": LEADS,
+    "unit": "mV",
+    "filter": None,
+    "normalisation": "none",
+    "fill": "before",
+    "policy": "zero",
+    "absent": "0 mV",
+}
+
+
+@pytest.mark.parametrize("lacking", sorted(CONTRACT))
+def test_a_contract_without_one_of_its_facts_is_refused(lacking: str) -> None:
+    with pytest.raises(TypeError, match=lacking):
+        InputContract(**{k: v for k, v in CONTRACT.items() if k != lacking})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"fs": "100"}, "fs is '100', which is no float"),
+        ({"fs": True}, "fs is True, which is no float"),
+        ({"leads": "II"}, "leads is 'II', which is no tuple[str, ...]"),
+        ({"leads": (2, 3)}, "leads is (2, 3), which is no tuple[str, ...]"),
+        ({"fill": "later"}, "fill is 'later', which is no Literal['before', 'after']"),
+        ({"filter": "none"}, "filter is 'none', which is no Filter | None"),
+        ({"decimate": 1.5}, "decimate is 1.5, which is no int"),
+    ],
+)
+def test_a_fact_of_another_type_is_refused(wrong: dict[str, object], told: str) -> None:
+    with pytest.raises(BadSetting, match=re.escape(f"InputContract: {told}")):
+        InputContract(**{**CONTRACT, **wrong})  # type: ignore[arg-type]
+    InputContract(**{**CONTRACT, "fs": np.float32(100), "leads": [*LEADS]})  # type: ignore[arg-type]
+
+
+def test_no_card_has_a_default_for_a_physical_quantity() -> None:
+    """What may be left out of a card is a list of things (weights, choices), a way to read a file,
+    or a step that is not taken.
+    """
+    free = {
+        "weights",
+        "choices",
+        "container",
+        "prefix",
+        "drop",
+        "aliases",
+        "member",
+        "terms",
+        "parent",
+        "fixed",
+        "objective",
+        "corpora",
+    }
+    free |= {"resampler", "clip", "scope", "stride", "decimate", "short", "where"}
+    free |= {"patients_known", "rule", "paper", "absent", "verified", "min_seconds", "losses"}
+    free |= {"folds", "country", "access", "cautions", "unit", "pretraining", "masked"}
+    free |= {"limb", "repair", "any_leads", "least", "complete", "crossing"}
+    for card in (InputContract, Filter, Weights, ModelCard, Task, DatasetCard):
+        # the room fills it in
+        required = (
+            {f.name for f in fields(card)} - free - ({"name"} if card is ModelCard else set())
+        )
+        with pytest.raises(TypeError) as caught:
+            card()
+        assert all(f"'{name}'" in str(caught.value) for name in required)
+
+
+@pytest.mark.parametrize("leads", [(), ("I", "I"), ("I", "V7"), ("avr",)])
+def test_a_contract_reads_known_leads_once(leads: tuple[str, ...]) -> None:
+    with pytest.raises(BadSetting, match="each once"):
+        InputContract(**{**CONTRACT, "leads": leads})
+
+
+def test_windows_are_whole_samples() -> None:
+    assert InputContract(**CONTRACT).samples == 600
+    assert InputContract(**{**CONTRACT, "fs": 100, "seconds": 2.55}).samples == 255
+    assert isinstance(InputContract(**{**CONTRACT, "fs": 240.0, "seconds": 2.5}).samples, int)
+
+
+def test_a_network_refuses_a_set_of_leads_of_which_it_sees_nothing() -> None:
+    eight = InputContract(**{**CONTRACT, "leads": ("I", "II", "V1", "V2", "V3", "V4", "V5", "V6")})
+    assert eight.refuses(ALL) is eight.refuses(LeadSubset.of("III", "V6")) is None
+    assert (
+        eight.refuses(LeadSubset.of("III", "aVF"))
+        == "none of III+aVF is among the inputs I+II+V1+V2+V3+V4+V5+V6"
+    )
+
+
+def test_facts_are_plain_json_and_hold_every_field() -> None:
+    contract = InputContract(
+        **{**CONTRACT, "filter": Filter(kind="firwin-filtfilt", low=0.05, high=47.0)}
+    )
+    plainly = facts(contract)
+    assert json.loads(json.dumps(plainly, allow_nan=False)) == plainly
+    assert set(plainly) == {f.name for f in fields(InputContract)} > set(CONTRACT)
+    assert plainly["leads"] == list(LEADS)
+    assert plainly["filter"] == {
+        "kind": "firwin-filtfilt",
+        "low": 0.05,
+        "high": 47.0,
+        "where": "native",
+    }
+    assert facts(replace(contract, fs=251)) != plainly
+    with pytest.raises(FrozenInstanceError):
+        contract.fs = 1  # type: ignore[misc]
+
+
+def test_label_columns_are_those_of_the_task_whose_predictions_hold_them() -> None:
+    whole = Task(name="all", title="All", labels=("A", "B"))
+    part = Task(name="form", title="Form", labels=("B",), parent="all")
+    assert whole.columns == ["all:A", "all:B"]
+    assert part.columns == ["all:B"]
+
+
+@pytest.mark.parametrize("name", models.names())
+def test_cards_of_models(name: str) -> None:
+    card = models.get(name).CARD
+    assert isinstance(card, ModelCard)
+    assert models.get(name).__doc__
+    assert json.loads(json.dumps(facts(card), allow_nan=False)) == facts(card)
+    assert "paper" in [c.name for c in card.contracts]
+    assert len({c.name for c in card.contracts}) == len(card.contracts)
+    with pytest.raises(BadSetting, match=f"{card.title} has no contract 'mine'; it has paper"):
+        card.contract("mine")
+    assert set(card.groups) == {"early", "late"}
+    assert all(
+        value
+        for key, value in asdict(card).items()
+        if key not in ("weights", "choices", "native", "contracts", "fixed", "corpora")
+    )
+    assert len({w.name for w in card.weights}) == len(card.weights)
+    for c in card.contracts:
+        assert c.samples == pytest.approx(c.fs * c.seconds)
+        assert c.policy in [*adapters.names(), *(["native"] if card.native else [])]
+        assert c.normalisation in get_args(Normalisation)
+        assert c.samples % c.decimate == 0
+        assert c.fill in ("before", "after")
+        assert c.filter is None or 0 <= c.filter.low < c.filter.high
+
+
+@pytest.mark.parametrize("name", datasets.names())
+def test_cards_of_datasets(name: str) -> None:
+    card = datasets.get(name).CARD
+    assert isinstance(card, DatasetCard)
+    assert datasets.get(name).__doc__
+    assert json.loads(json.dumps(facts(card), allow_nan=False)) == facts(card)
+    assert set(card.leads) == set(LEADS)
+    assert card.synthetic or card.folder
+    names = [t.name for t in card.tasks]
+    assert len(names) == len(set(names))
+    for task in card.tasks:
+        assert card.task(task.name) is task
+        assert len(set(task.labels)) == len(task.labels) >= 1
+        if task.parent is not None:
+            parent = card.task(task.parent)
+            assert parent.parent is None
+            assert set(task.labels) <= set(parent.labels)
+
+
+def test_tasks_of_all_datasets_have_names_of_their_own() -> None:
+    names = [plain(t.name) for d in datasets.names() for t in datasets.get(d).CARD.tasks]
+    assert len(names) == len(set(names))
+
+
+def test_labels_of_a_masked_task_are_masked_in_its_parts() -> None:
+    card = datasets.get("demo").CARD
+    whole = replace(card.tasks[0], masked=True)
+    part = replace(whole, name="part", parent="demo", labels=("AFIB",))
+    replace(card, tasks=(whole, part))
+    with pytest.raises(BadSetting, match="'part' reads labels of 'demo', which may be unknown"):
+        replace(card, tasks=(whole, replace(part, masked=False)))

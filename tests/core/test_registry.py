@@ -1,0 +1,357 @@
+"""Every room: loose names, plug-ins by path and by entry point, and what is said of those that
+cannot be had.
+"""
+
+import importlib.metadata
+import sys
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+from itertools import chain, count
+from pathlib import Path
+
+import pytest
+import torch
+
+from ecgbench import models
+from ecgbench.core.cards import ModelCard
+from ecgbench.core.cells import Request
+from ecgbench.core.registry import Room, plain
+from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
+from ecgbench.layers.features import Features
+from ecgbench.study.plan import check
+
+TINY = Path(__file__).parents[1] / "tiny.py"
+_number = count()
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a new package on the path: plug-ins st_mem and laef, and _blocks, which is
+    none.
+    """
+    folder = tmp_path / f"house{next(_number)}"
+    folder.mkdir()
+    for name in ("__init__", "_blocks", "st_mem", "laef"):
+        (folder / f"{name}.py").write_text(
+            "CARD = __name__\n\ndef build() -> str:\n    return CARD\n"
+        )
+    monkeypatch.syspath_prepend(tmp_path)
+    return folder
+
+
+def room(house: Path) -> Room:
+    return Room(house.name, "model", ("CARD", "build"))
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, **points: str) -> None:
+    """Entry points, name to value, that some installed package announces for every group asked
+    for.
+    """
+
+    def announced(group: str) -> list[EntryPoint]:
+        return [EntryPoint(name, value, group) for name, value in points.items()]
+
+    monkeypatch.setattr("ecgbench.core.registry.entry_points", announced)
+    assert importlib.metadata.entry_points is not announced
+
+
+def written(folder: Path, name: str, text: str = "CARD = 1\nbuild = dict\n") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_listing_a_room_imports_nothing_and_leaves_out_private_files(house: Path) -> None:
+    found = room(house)
+    assert found.names() == ["laef", "st_mem"]
+    assert not [m for m in sys.modules if m.startswith(f"{house.name}.")]
+    assert found.get("laef").build() == f"{house.name}.laef"
+    assert f"{house.name}.st_mem" not in sys.modules
+
+
+@pytest.mark.parametrize("spelling", ["st_mem", "stmem", "ST-MEM", "St Mem", "s-t_mem"])
+def test_names_are_loose(house: Path, spelling: str) -> None:
+    assert room(house).resolve(spelling) == "st_mem"
+    assert room(house).get(spelling).build() == f"{house.name}.st_mem"
+    assert plain(spelling) == "stmem"
+
+
+def test_an_unknown_name_suggests_the_nearest_in_one_line(house: Path) -> None:
+    with pytest.raises(UnknownName) as caught:
+        room(house).get("leaf")
+    told = str(caught.value)
+    assert told.startswith("unknown model 'leaf'; did you mean laef? Known: laef, st_mem. ")
+    assert "\n" not in told
+    assert ".." not in told
+    for name in ("", "_blocks", "__init__", "zzzz"):
+        with pytest.raises(UnknownName, match="Known: laef, st_mem"):
+            room(house).resolve(name)
+
+
+def test_two_files_whose_names_compare_equal_are_an_error(house: Path) -> None:
+    written(house, "stmem.py")
+    with pytest.raises(BadSetting, match=r"two plug-ins.*stmem"):
+        room(house).names()
+
+
+def test_a_plug_in_without_its_functions_is_refused(house: Path) -> None:
+    written(house, "bare.py", "x = 1\n")
+    with pytest.raises(
+        BadSetting, match=r"model 'bare' .*bare\.py.* does not define CARD and build"
+    ):
+        room(house).get("bare")
+
+
+def test_a_file_given_by_path_is_in_the_room(
+    house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, found = written(tmp_path, "My-Net.py"), room(house)
+    module = found.get(str(path))
+    assert found.names() == ["laef", "st_mem", "My-Net"]
+    assert found.get("mynet") is module
+    monkeypatch.chdir(tmp_path)
+    assert found.get("./My-Net.py") is found.get("My-Net.py") is module
+    assert room(house).names() == ["laef", "st_mem"]
+
+
+def test_a_name_without_the_ending_of_its_file_is_told_the_file(
+    house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, "mine.py")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadSetting, match=r"^unknown model 'mine'; did you mean \./mine\.py\?$"):
+        room(house).resolve("mine")
+    asked = Request(models=("laef",), tasks=("mine",), leads=(1,))
+    with pytest.raises(BadSetting, match=r"unknown task 'mine'; did you mean \./mine\.py\?"):
+        check(asked)
+    with pytest.raises(BadSetting, match=r"unknown policy 'mine'; did you mean \./mine\.py\?"):
+        check(replace(asked, tasks=("demo",), policies=("mine",)))
+
+
+def test_a_file_may_hold_dataclasses_and_live_in_the_home_folder(
+    house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        "from __future__ import annotations\nimport dataclasses\n@dataclasses.dataclass\nclass "
+        "C:\n    x: int = 3\nCARD = C()\nbuild = C\n"
+    )
+    written(tmp_path, "cased.py", text)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert room(house).get("~/cased.py").CARD.x == 3
+
+
+def test_a_file_may_not_take_a_name_that_is_taken(house: Path, tmp_path: Path) -> None:
+    found = room(house)
+    with pytest.raises(BadSetting, match=r"second model called 'STMEM'; rename"):
+        found.get(str(written(tmp_path, "STMEM.py")))
+    found.get(str(written(tmp_path, "foo.py")))
+    (tmp_path / "other").mkdir()
+    with pytest.raises(BadSetting, match=r"other/foo\.py would be a second model"):
+        found.get(str(written(tmp_path / "other", "foo.py")))
+
+
+def test_a_path_without_a_file_is_told_as_such(house: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        BadSetting, match=r"no file .*gone\.py \(given as a model\).*CARD and build"
+    ):
+        room(house).get(str(tmp_path / "gone.py"))
+    (tmp_path / "folder.py").mkdir()
+    with pytest.raises(BadSetting, match=r"no file .*folder\.py"):
+        room(house).get(str(tmp_path / "folder.py"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1\ny = 1 / 0\n", r"ZeroDivisionError at bad\.py:2: division by zero"),
+        (
+            "import no_such_package\n",
+            r"ModuleNotFoundError at bad\.py:1: No module named 'no_such_package'",
+        ),
+        ("def f(:\n", r"SyntaxError: invalid syntax.*line 1"),
+        ("import sys\nsys.exit(3)\n", r"SystemExit at bad\.py:2: 3"),
+        ("raise ValueError('one\\ntwo')\n", r"ValueError at bad\.py:1: one two"),
+        ("CARD = 1\n", r"does not define build"),
+    ],
+)
+def test_a_file_is_resolved_unread_and_refused_in_one_line_until_it_is_mended(
+    house: Path, tmp_path: Path, text: str, said: str
+) -> None:
+    path, found = written(tmp_path, "bad.py", text), room(house)
+    assert found.resolve(str(path)) == "bad"
+    for name in (str(path), "bad", "BAD"):
+        with pytest.raises(BadSetting, match=said) as caught:
+            found.get(name)
+        assert str(path) in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert found.names() == ["laef", "st_mem", "bad"]
+        assert not [m for m in sys.modules if m.endswith("_bad")]
+    path.write_text(
+        "CARD = 'mended'\nbuild = dict\n# longer than before, so that no cached bytecode fits\n"
+        + "#" * 100
+    )
+    assert found.get(str(path)).CARD == "mended"
+
+
+def test_files_are_known_by_their_paths_and_may_be_forgotten(house: Path, tmp_path: Path) -> None:
+    found, path = room(house), written(tmp_path, "foo.py")
+    assert found.paths() == []
+    assert found.resolve(str(path)) == "foo"
+    assert found.paths() == [path]
+    assert (found.argument("foo"), found.argument("laef")) == (str(path), "laef")
+    assert (found.built_in("laef"), found.built_in("foo")) == (True, False)
+    module = found.get("foo")
+    assert sys.modules[module.__name__] is module
+    found.forget()
+    assert (found.paths(), found.names()) == ([], ["laef", "st_mem"])
+    assert module.__name__ not in sys.modules
+    with pytest.raises(UnknownName):
+        found.get("foo")
+    path.write_text(
+        "CARD = 'another'\nbuild = dict\n# longer than before, so that no cached bytecode fits\n"
+    )
+    assert found.get(str(path)).CARD == "another"
+
+
+def test_a_card_that_asks_for_a_name_is_told_what_the_plug_in_is_called(
+    house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By file, by path and by entry point; `build` sees it too."""
+    text = (
+        "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass Card:\n    title: str\n   "
+        " name: str = ''\n"
+        "CARD = Card('Mine')\ndef build():\n    return CARD.name\n"
+    )
+    written(house, "own.py", text)
+    written(house, "_far.py", text)
+    installed(monkeypatch, **{"Far-Net": f"{house.name}._far"})
+    plug_ins, path = room(house), str(written(tmp_path, "My-Net.py", text))
+    for asked, name in (
+        ("OWN", "own"),
+        ("farnet", "Far-Net"),
+        (path, "My-Net"),
+        ("mynet", "My-Net"),
+    ):
+        assert (plug_ins.card(asked).name, plug_ins.card(asked).title) == (name, "Mine")
+        assert plug_ins.get(asked).build() == name
+    assert plug_ins.card("laef") == f"{house.name}.laef"
+
+
+def test_every_model_knows_its_name() -> None:
+    for name in filter(models.ROOM.built_in, models.names()):
+        assert models.get(name).CARD.name == name
+    assert models.get("ecgfounder").CARD.name == "ecgfounder", (
+        "another model's card may be made from it"
+    )
+
+
+def test_plug_ins_of_other_packages_are_found_by_entry_point(
+    house: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(monkeypatch, **{"Far-Net": f"{house.name}._blocks"})
+    found = room(house)
+    assert found.names() == ["laef", "st_mem", "Far-Net"]
+    assert f"{house.name}._blocks" not in sys.modules
+    assert found.resolve("farnet") == "Far-Net"
+    assert found.get("far_net").build() == f"{house.name}._blocks"
+
+
+def test_an_entry_point_may_not_take_a_name_that_is_taken(
+    house: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(monkeypatch, StMem="elsewhere.net")
+    with pytest.raises(BadSetting, match=r"two plug-ins.*'StMem'.*elsewhere\.net"):
+        room(house).names()
+    installed(monkeypatch, foo="elsewhere.net", Foo="nowhere.net")
+    with pytest.raises(BadSetting, match=r"two plug-ins.*'Foo'.*nowhere\.net"):
+        room(house).names()
+
+
+@pytest.mark.parametrize("name", ["", ".", "a/b", "x\ty"])
+def test_a_badly_named_entry_point_is_left_out_with_a_line(
+    name: str, house: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of some package that came with another: every command would end with it."""
+    installed(monkeypatch, **{name: "elsewhere.net", "far": f"{house.name}._blocks"})
+    found = room(house)
+    assert found.names() == found.names() == ["laef", "st_mem", "far"]
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 1
+    assert told[0].startswith(f"ecgbench: left out: {name!r} is no name for a model")
+    assert told[0].endswith("rename the entry point in elsewhere.net")
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (
+            "no_such_package.net",
+            "'far' .no_such_package.net. cannot be imported: ModuleNotFoundError",
+        ),
+        ("json:dumps", "'far'.*not a module"),
+        ("json", "'far'.*does not define CARD and build"),
+    ],
+)
+def test_an_entry_point_that_cannot_be_imported_is_one_line(
+    house: Path, monkeypatch: pytest.MonkeyPatch, value: str, said: str
+) -> None:
+    installed(monkeypatch, far=value)
+    with pytest.raises(EcgbenchError, match=said) as caught:
+        room(house).get("far")
+    assert "\n" not in str(caught.value)
+    assert room(house).get("laef").CARD
+
+
+def test_the_tiny_network_is_a_model_and_keeps_its_card() -> None:
+    """The room is a copy: other tests see the models without it."""
+    found = Room("ecgbench.models", "model", ("CARD", "build"))
+    module = found.get(str(TINY))
+    card, network = module.CARD, module.build().eval()
+    assert isinstance(card, ModelCard)
+    assert "tiny" in found.names()
+    names = [name for name, _ in network.named_parameters()]
+    grouped = [[n for n in names if n.startswith(prefixes)] for prefixes in card.groups.values()]
+    assert sorted(chain(*grouped)) == sorted(names)
+    assert sum(p.numel() for p in network.parameters()) == card.parameters
+    signal, measured = (
+        torch.randn(5, 12, card.contract("paper").samples),
+        torch.ones(5, 12, dtype=torch.bool),
+    )
+    with torch.inference_mode():
+        features, again = network(signal, measured), network(signal, measured)
+        alone = [network(signal[i : i + 1], measured[i : i + 1]).pooled for i in range(5)]
+    assert isinstance(features, Features)
+    assert features.pooled.shape == (5, card.dim)
+    assert features.sequence.shape[::2] == (5, card.dim)
+    assert torch.equal(features.pooled, again.pooled)
+    torch.testing.assert_close(torch.cat(alone), features.pooled, rtol=0, atol=1e-5)
+
+
+def test_the_tiny_network_loads_its_own_weights(tmp_path: Path) -> None:
+    module = Room("ecgbench.models", "model", ("CARD", "build")).get(str(TINY))
+    source = module.build()
+    torch.save(source.state_dict(), tmp_path / "tiny.pt")
+    loaded = module.build(weights=tmp_path / "tiny.pt").state_dict()
+    assert all(torch.equal(t, loaded[name]) for name, t in source.state_dict().items())
+    assert not torch.equal(module.build().state_dict()["first.weight"], loaded["first.weight"])
+    with pytest.raises(EcgbenchError, match="no weights of Tiny are released"):
+        module.build(weights="released")
+
+
+def test_a_package_whose_list_cannot_be_read_is_left_out(
+    house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of other packages stay; it is told once, however many rooms there are."""
+    lists = {
+        "torn": b"\x80\x81\xff",
+        "sound": f"[{house.name}]\nfar = {house.name}._blocks\n".encode(),
+    }
+    for name, content in lists.items():
+        about = tmp_path / f"{name}-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_bytes(content)
+    for _ in range(2):
+        assert Room(house.name, "toy", ("CARD",)).names() == ["laef", "st_mem", "far"]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("ecgbench: left out: the plug-ins of the installed package torn")

@@ -1,0 +1,698 @@
+"""The prepared store: exact, tied to its source, safe to kill, and strict about lost records."""
+
+import json
+import multiprocessing
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ecgbench import datasets
+from ecgbench.data import prepare as preparing
+from ecgbench.data.encoded import encode
+from ecgbench.data.located import demand_readable
+from ecgbench.data.prepare import Prepared, find, held, prepare, prepare_and_check, state, where
+from ecgbench.data.source import Source, rows
+from ecgbench.data.subset import Selection
+from ecgbench.data.verify import verify
+from ecgbench.datasets import ptbxl
+from ecgbench.ecg.checks.scale import demand_possible
+from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.readers import wfdb
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import BadRecord, BadSetting, DamagedCopy, EcgbenchError, MissingData
+
+
+def _file(data: Path, record: int, suffix: str = ".dat") -> Path:
+    return data / "ptbxl" / "records500" / "00000" / f"{record:05d}_hr{suffix}"
+
+
+def _in_header(record: int, old: str, new: str) -> Callable[[Path], None]:
+    def change(data: Path) -> None:
+        file = _file(data, record, ".hea")
+        text = file.read_text()
+        assert old in text
+        file.write_text(text.replace(old, new, 1))
+
+    return change
+
+
+# ---- what is stored
+
+
+def test_the_store_gives_back_exactly_what_the_files_hold(fake_ptbxl: Path) -> None:
+    copy = prepare("PTB-XL", fake_ptbxl, None)
+    assert copy.folder.parent == fake_ptbxl / "prepared" / "ptbxl"
+    assert len(copy.index) == 30
+    assert copy.quarantined.empty
+    assert set(copy.index["samples"]) == {5000}
+    for row in rows(copy.index[copy.index["record"].isin(["00001", "00017", "00030"])]):
+        record = row["record"]
+        native, stored = ptbxl.read(fake_ptbxl / "ptbxl", row), copy.recording(record)
+        np.testing.assert_array_equal(stored.signal, native.signal)
+        assert (stored.record, stored.patient, stored.fs, stored.unit) == (
+            record,
+            native.patient,
+            500,
+            "mV",
+        )
+    pd.testing.assert_frame_equal(
+        copy.index[ptbxl.index(fake_ptbxl / "ptbxl").columns], ptbxl.index(fake_ptbxl / "ptbxl")
+    )
+    with pytest.raises(BadSetting, match="'00031'"):
+        copy.recording("00031")
+
+
+def test_windows_are_cut_out_of_recordings(fake_ptbxl: Path) -> None:
+    copy = prepare("ptbxl", fake_ptbxl, None)
+    rows, starts = np.array([29, 0, 7, 7]), np.array([4500, 0, 1, 4499])
+    windows = copy.windows(rows, starts, 500)
+    for window, row, start in zip(windows, rows, starts):
+        whole = copy.recording(copy.index["record"][row]).signal
+        np.testing.assert_array_equal(window, whole[:, start : start + 500])
+    assert windows.dtype == np.float32
+    with pytest.raises(BadSetting, match="a window of 500 samples lies outside its record"):
+        copy.windows(np.array([3]), np.array([4501]), 500)
+
+
+# ---- what is not as it was written
+
+
+def _spoil(file: Path, at: int, content: bytes) -> None:
+    with file.open("r+b") as out:
+        out.seek(at)
+        out.write(content)
+
+
+def _cut(copy: Prepared) -> None:
+    """The last record ends early, with a file of the right size."""
+    file = copy.folder / "signal.i16"
+    size = file.stat().st_size
+    os.truncate(file, size - 1000)
+    os.truncate(file, size)
+
+
+SIGNALS: dict[str, tuple[int, Callable[[Prepared], object]]] = {
+    "one bit": (1, lambda copy: _spoil(copy.folder / "signal.i16", 120_000 + 77, b"\x55")),
+    "a block of zeros": (2, lambda copy: _spoil(copy.folder / "signal.i16", 240_000, bytes(4096))),
+    "its end": (29, _cut),
+}
+
+
+@pytest.mark.parametrize(("row", "spoil"), SIGNALS.values(), ids=SIGNALS)
+def test_a_recording_that_is_not_as_it_was_written_is_named_and_read_again(
+    row: int,
+    spoil: Callable[[Prepared], object],
+    fake_ptbxl: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    copy = prepare("ptbxl", fake_ptbxl, None)
+    record, file = copy.index["record"][row], copy.folder / "signal.i16"
+    written, signal = file.read_bytes(), copy.recording(record).signal
+    rows, starts = np.array([row]), np.array([4500])
+    window = copy.windows(rows, starts, 500)
+    spoil(copy)
+    assert file.read_bytes() != written
+    again = find("ptbxl", fake_ptbxl, None)
+    np.testing.assert_array_equal(again.windows(rows, starts, 500), window)
+    np.testing.assert_array_equal(again.recording(record).signal, signal)
+    assert file.read_bytes() == written, "in its place"
+    (said,) = caplog.messages
+    assert said.startswith(f"{file}: record {record} was not as it was written")
+
+    spoil(copy)
+    _file(fake_ptbxl, row + 1).unlink()
+    with pytest.raises(MissingData, match=rf"record {record} not as .* does not give it again \("):
+        again.recording(record)
+
+
+def _table(name: str) -> Callable[[Path], object]:
+    """A table that can be read and says something else."""
+
+    def change(folder: Path) -> None:
+        own = pd.read_parquet(folder / name)
+        if name == "index.parquet":
+            own["patient"] = own["patient"].to_numpy()[::-1]
+        own.to_parquet(folder / name)
+
+    return change
+
+
+def _said(old: str, new: str) -> Callable[[Path], object]:
+    def change(folder: Path) -> None:
+        text = (folder / "meta.json").read_text()
+        assert old in text
+        (folder / "meta.json").write_text(text.replace(old, new, 1))
+
+    return change
+
+
+COPIES: dict[str, Callable[[Path], object]] = {
+    **{name: _table(f"{name}.parquet") for name in ("index", "left_out", "findings")},
+    "a table that is gone": lambda folder: (folder / "findings.parquet").unlink(),
+    "signals that are gone": lambda folder: (folder / "signal.i16").unlink(),
+    "signals that end early": lambda folder: os.truncate(folder / "signal.i16", 100),
+    "a bit of a gain": lambda folder: _spoil(folder / "gain.npy", 500, b"\x01"),
+    "gains of other records": lambda folder: np.save(folder / "gain.npy", np.ones((7, 12), "<f4")),
+    "meta.json: the digest": _said('"digest": "', '"digest": "0'),
+    "meta.json: the unit": _said('"unit": "mV"', '"unit": "uV"'),
+    "meta.json: no JSON": _said("{", ""),
+    "meta.json: brackets": lambda folder: (folder / "meta.json").write_text("[" * 100_000),
+    "meta.json: no object": lambda folder: (folder / "meta.json").write_text("[]"),
+}
+
+
+@pytest.mark.parametrize("spoil", COPIES.values(), ids=COPIES)
+def test_a_copy_of_which_anything_else_changed_is_refused_and_made_anew(
+    spoil: Callable[[Path], object], fake_ptbxl: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = prepare("ptbxl", fake_ptbxl, None, limit=6)
+    names = sorted(file.name for file in first.folder.iterdir())
+    written = [(first.folder / name).read_bytes() for name in names]
+    spoil(first.folder)
+    with pytest.raises(DamagedCopy, match=r"is damaged; to set it aside .*: ecgbench data prepare"):
+        find("ptbxl", fake_ptbxl, None, limit=6).demand_tables()
+    assert not caplog.messages
+    copy = prepare("ptbxl", fake_ptbxl, None, limit=6)
+    assert [(copy.folder / name).read_bytes() for name in names] == written
+    (said,) = caplog.messages
+    aside = copy.folder.with_name(f"{copy.folder.name}.damaged")
+    assert said == (
+        f"{copy.folder} is not as it was written; set aside as {aside.name}, and another copy is "
+        f"made"
+    )
+    assert aside.is_dir()
+
+
+def test_a_copy_of_an_earlier_version_is_compared_and_gets_its_hashes(fake_ptbxl: Path) -> None:
+    copy = prepare("ptbxl", fake_ptbxl, None)
+    file = copy.folder / "meta.json"
+    written = file.read_text()
+    about = json.loads(written)
+    del about["proof"], about["tables"]["gain.npy"]
+    older = json.dumps(about)
+    file.write_text(older)
+    assert find("ptbxl", fake_ptbxl, None).recording("00003").record == "00003"
+    assert file.read_text() == written
+    for name, value in (("digest", "0" * 64), ("unit", "uV")):
+        file.write_text(json.dumps({**about, name: value}))
+        with pytest.raises(DamagedCopy, match="is damaged"):
+            find("ptbxl", fake_ptbxl, None)
+    file.write_text(older)
+    _spoil(copy.folder / "gain.npy", 500, b"\x01")  # nothing says so but the recording
+    with pytest.raises(DamagedCopy, match="is damaged"):
+        list(map(find("ptbxl", fake_ptbxl, None).recording, copy.index["record"]))
+    assert prepare_and_check("ptbxl", fake_ptbxl, None).digest == copy.digest
+    assert file.read_text() == written
+
+
+def test_signals_that_are_no_whole_microvolts_or_too_large_keep_16_bits_per_lead() -> None:
+    x = np.random.default_rng(0).normal(0, 1, (12, 500)).astype(np.float32)
+    x[0] *= 1e-3
+    x[1] *= 60
+    x[2] = 0
+    x[3] = np.float32(1 / 3)
+    steps, gain = encode(
+        Recording(signal=x, unit="mV", leads=LEADS, fs=500, record="a", patient="a")
+    )
+    restored = steps / gain[:, None]
+    assert (np.abs(restored - x).max(axis=1) <= np.abs(x).max(axis=1) / 65_000).all()
+    assert (np.ptp(restored[[2, 3]], axis=1) == 0).all()
+
+
+def test_a_second_call_reads_nothing_and_a_changed_file_prepares_anew(
+    fake_ptbxl: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert state("ptbxl", fake_ptbxl, None) == "downloaded"
+    first = prepare("ptbxl", fake_ptbxl, None)
+    assert state("ptbxl", fake_ptbxl, None) == "ready"
+    with monkeypatch.context() as patched:
+        patched.setattr(ptbxl, "read", lambda *_: pytest.fail("a signal was read"))
+        assert prepare("ptbxl", fake_ptbxl, None).folder == first.folder
+    os.utime(_file(fake_ptbxl, 3))
+    assert state("ptbxl", fake_ptbxl, None) == "downloaded"
+    again = prepare("ptbxl", fake_ptbxl, None)
+    assert again.folder != first.folder
+    assert again.digest == first.digest, "same content, same digest"
+
+
+def test_the_digest_depends_on_content_and_not_on_the_place(
+    fake_ptbxl: Path, tmp_path: Path, ptbxl_copy: ModuleType
+) -> None:
+    first = prepare("ptbxl", fake_ptbxl, None)
+    moved = tmp_path / "elsewhere"
+    shutil.copytree(fake_ptbxl / "ptbxl", moved / "ptbxl")
+    second = prepare("ptbxl", moved, tmp_path / "p")
+    assert second.folder.parent == tmp_path / "p" / "ptbxl"
+    assert (second.folder.name, second.digest) == (first.folder.name, first.digest)
+    steps = np.fromfile(_file(moved, 3), "<i2").reshape(-1, 12).T.copy()
+    steps[5, 100] += 1
+    ptbxl_copy.write_record(_file(moved, 3).with_suffix(""), steps)
+    assert prepare("ptbxl", moved, None).digest != first.digest
+    table = moved / "ptbxl" / "ptbxl_database.csv"
+    digests = {first.digest, prepare("ptbxl", moved, None).digest}
+    table.write_text(table.read_text().replace("'IRBBB': 100.0", "'ILBBB': 100.0", 1))
+    assert prepare("ptbxl", moved, None).digest not in digests
+
+
+# ---- a part, for a limit
+
+
+def test_a_limit_reads_what_it_takes_and_a_larger_one_what_is_missing(
+    fake_ptbxl: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, read = ptbxl.read, []
+
+    def counted(root: Path | None, row: dict[str, Any]) -> Recording:
+        read.append(row["record"])
+        return plain(root, row)
+
+    monkeypatch.setattr(ptbxl, "read", counted)
+    part = prepare("ptbxl", fake_ptbxl, None, limit=6)
+    assert len(read) == len(part.index) == 6
+    assert (part.whole, state("ptbxl", fake_ptbxl, None)) == (False, "partial")
+    assert verify(part) == []
+    with pytest.raises(MissingData, match=r"only 6 of 30 records .* data prepare ptbxl --data"):
+        find("ptbxl", fake_ptbxl, None)
+    read.clear()
+    assert find("ptbxl", fake_ptbxl, None, limit=6).folder == part.folder
+    larger = prepare("ptbxl", fake_ptbxl, None, limit=12)
+    assert {*read}.isdisjoint(part.index["record"])
+    assert {*read} == {*larger.index["record"]} - {*part.index["record"]}
+    whole = prepare("ptbxl", fake_ptbxl, None)
+    assert sorted(read) == sorted({*whole.index["record"]} - {*part.index["record"]})
+    assert (whole.whole, whole.folder.name) == (True, part.folder.name.partition("-")[0])
+    np.testing.assert_array_equal(  # the smaller copy stays for those who use it
+        part.recording(part.index["record"][0]).signal,
+        whole.recording(part.index["record"][0]).signal,
+    )
+    files = [(whole.folder / n).read_bytes() for n in ("signal.i16", "index.parquet", "meta.json")]
+    shutil.rmtree(fake_ptbxl / "prepared")
+    prepare("ptbxl", fake_ptbxl, None)
+    assert files == [
+        (whole.folder / n).read_bytes() for n in ("signal.i16", "index.parquet", "meta.json")
+    ]
+
+
+@pytest.mark.parametrize("limit", [3, 6, 11, 20])
+def test_a_limit_selects_the_same_records_whatever_was_read_before(
+    fake_ptbxl: Path, tmp_path: Path, limit: int
+) -> None:
+    """Records that cannot be read stand among those that it would take."""
+    sound = prepare("ptbxl", fake_ptbxl, tmp_path / "sound", limit=limit)
+    for record in sound.index["record"][::5]:
+        _file(fake_ptbxl, int(record)).write_bytes(b"")
+    whole = Selection(prepare("ptbxl", fake_ptbxl, tmp_path / "whole"), limit)
+    part = Selection(prepare("ptbxl", fake_ptbxl, tmp_path / "part", limit=limit), limit)
+    assert part.prepared.count < whole.prepared.count == 30
+    assert part.digest == whole.digest
+    assert len(part.index) == limit
+    assert not part.prepared.quarantined.empty
+    prepare("ptbxl", fake_ptbxl, tmp_path / "grown", limit=4)
+    grown = Selection(prepare("ptbxl", fake_ptbxl, tmp_path / "grown", limit=limit), limit)
+    assert grown.digest == whole.digest
+
+
+# ---- what is not trusted
+
+FAULTS: dict[str, tuple[int, Callable[[Path], None], str]] = {
+    "truncated": (
+        1,
+        lambda d: os.truncate(_file(d, 1), 60_000),
+        "truncated: 60000 bytes of the 120000",
+    ),
+    "html": (
+        2,
+        lambda d: _file(d, 2).write_bytes((b"<html>Not Found</html>\n" * 6000)[:120_000]),
+        "checksum of lead I",
+    ),
+    "length": (3, _in_header(3, "500 5000", "500 4000"), "the header states 4000 samples"),
+    "checksum": (4, _in_header(4, " 0 AVL", "1 0 AVL"), "checksum of lead AVL"),
+    "rate": (5, _in_header(5, "12 500 5000", "12 250 5000"), "sampling rate 250 Hz"),
+}
+
+
+def test_bad_records_are_quarantined_each_with_its_reason(fake_ptbxl: Path) -> None:
+    for _, spoil, _ in FAULTS.values():
+        spoil(fake_ptbxl)
+    copy = prepare("ptbxl", fake_ptbxl, None)
+    reasons = dict(zip(copy.quarantined["record"], copy.quarantined["reason"]))
+    assert list(reasons) == [f"{r:05d}" for r, _, _ in FAULTS.values()]
+    for number, _, reason in FAULTS.values():
+        assert reason in reasons[f"{number:05d}"]
+        assert f"{number:05d}: " not in reasons[f"{number:05d}"]
+    assert len(copy.index) == 25
+    sixth = copy.index.iloc[copy.row("00006")]
+    np.testing.assert_array_equal(
+        copy.recording("00006").signal, ptbxl.read(fake_ptbxl / "ptbxl", sixth).signal
+    )
+    assert verify(held("ptbxl", fake_ptbxl, None)) == []
+
+
+def test_missing_samples_and_files_are_quarantined_and_flat_leads_kept(
+    fake_ptbxl: Path, ptbxl_copy: ModuleType
+) -> None:
+    steps = np.fromfile(_file(fake_ptbxl, 6), "<i2").reshape(-1, 12).T.copy()
+    steps[3, 100] = -32768
+    ptbxl_copy.write_record(_file(fake_ptbxl, 6).with_suffix(""), steps)
+    _file(fake_ptbxl, 7).write_bytes(b"")
+    _file(fake_ptbxl, 8, ".hea").unlink()
+    flat = np.fromfile(_file(fake_ptbxl, 9), "<i2").reshape(-1, 12).T.copy()
+    flat[[7, 9]] = [[0], [17]]
+    ptbxl_copy.write_record(_file(fake_ptbxl, 9).with_suffix(""), flat)
+    copy = prepare("ptbxl", fake_ptbxl, None)
+    assert copy.quarantined["reason"].tolist() == [
+        "1 samples are NaN (marked as missing in the file)",
+        "00007_hr.dat is empty",
+        "00008_hr.hea is missing",
+    ]
+    assert copy.index.set_index("record")["flat"].loc[["00009", "00010"]].tolist() == ["V2+V4", ""]
+
+
+def test_a_voltage_that_no_heart_makes_is_set_aside_with_lead_and_unit(
+    fake_ptbxl: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the edge: 49.99 mV stays, 50 mV does not; standardised values have no such edge."""
+    plain, reached = ptbxl.read, {"00004": 49.99, "00005": -50.0, "00006": 3e5}
+
+    def read(root: Path, row: dict[str, Any]) -> Recording:
+        recording = plain(root, row)
+        if row["record"] in reached:
+            recording.signal[7, 1234] = reached[row["record"]]
+        return recording
+
+    monkeypatch.setattr(ptbxl, "read", read)
+    copy = prepare("ptbxl", fake_ptbxl, None)
+    reasons = dict(zip(copy.quarantined["record"], copy.quarantined["reason"]))
+    assert list(reasons) == ["00005", "00006"]
+    assert "lead V2 reaches 50 mV, where an ECG stays below 50 mV" in reasons["00005"]
+    assert "lead V2 reaches 3e+05 mV" in reasons["00006"]
+    demand_possible(
+        Recording(
+            signal=np.full((1, 9), 99.0, np.float32),
+            unit="standardised",
+            leads=("II",),
+            fs=500,
+            record="a",
+            patient="a",
+        )
+    )
+
+
+def test_too_many_lost_stops_names_reasons_and_leaves_nothing(fake_ptbxl: Path) -> None:
+    for record in range(1, 7):
+        _file(fake_ptbxl, record).write_bytes(b"")
+    with pytest.raises(
+        MissingData,
+        match=(
+            r"6 of 30 records .* 00001: 00001_hr.dat is empty; 00002: .*ecgbench data prepare "
+            r"ptbxl"
+        ),
+    ):
+        prepare("ptbxl", fake_ptbxl, None)
+    assert [p.name for p in (fake_ptbxl / "prepared" / "ptbxl").iterdir()] == [".lock"]
+
+
+def test_the_limit_is_half_a_percent_of_the_dataset() -> None:
+    source = SimpleNamespace(name="ptbxl", root="x", module=ptbxl, fix=False)
+    lost = [(str(i), "empty") for i in range(10)]
+    preparing._stop_if_too_many(source, lost, 2000)  # type: ignore[arg-type]
+    with pytest.raises(MissingData, match="11 of 2000"):
+        preparing._stop_if_too_many(source, [*lost, ("x", "empty")], 2000)  # type: ignore[arg-type]
+
+
+DATASET = """from pathlib import Path
+from dataclasses import replace
+from ecgbench.datasets import demo
+CARD = {card}
+def index(root): {index}
+def read(root, row): {read}
+"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "complaint"),
+    [
+        (
+            {"index": "raise ValueError('boom')"},
+            r"dataset 'mine' failed at mine.py:5: ValueError: boom",
+        ),
+        (
+            {"index": "return None"},
+            r"dataset 'mine': its index\(\) gives a NoneType where a pandas.DataFrame belongs",
+        ),
+        ({"read": "raise KeyError(5)"}, r"dataset 'mine' failed at mine.py:6: KeyError: 5"),
+        (
+            {"read": "return None"},
+            r"dataset 'mine': its read\(\) gives a NoneType where a Recording belongs",
+        ),
+        (
+            {"read": "return Path('gone').read_bytes()"},
+            r"mine: 6 of 180 records cannot be used",
+        ),
+        (
+            {"index": "return demo.index(root).assign(record=range(180))"},
+            r"mine: the column record of its index holds 0, where a str belongs",
+        ),
+        (
+            {"index": "return demo.index(root).assign(**{'x': 1}).rename(columns={'x': 5})"},
+            r"mine: the row of column names of its index holds 5, where a str belongs",
+        ),
+        ({"card": "{}"}, r"dataset 'mine' \(.*mine.py\): its CARD is a dict, not a DatasetCard"),
+        (
+            {"card": "replace(demo.CARD, tasks=demo.CARD.tasks[0])"},
+            r"mine.py cannot be imported: BadSetting at mine.py:4: DatasetCard: tasks is Task\(.*, "
+            r"which is no tuple\[Task, ...\]",
+        ),
+    ],
+)
+def test_a_dataset_plug_in_that_fails_is_one_line(
+    tmp_path: Path, fault: dict[str, str], complaint: str
+) -> None:
+    own = {"index": "return demo.index(root)", "read": "return demo.read(root, row)"}
+    own["card"] = "demo.CARD"
+    (tmp_path / "mine.py").write_text(DATASET.format(**{**own, **fault}))
+    try:
+        with pytest.raises(EcgbenchError, match=complaint):
+            prepare(str(tmp_path / "mine.py"), None, tmp_path / "prepared")
+    finally:
+        datasets.ROOM.forget()
+
+
+def test_a_module_that_a_plug_in_imports_late_makes_its_copy_new(tmp_path: Path) -> None:
+    read = "from own_reader import read as own; return own(root, row)"
+    (tmp_path / "mine.py").write_text(
+        DATASET.format(card="demo.CARD", index="return demo.index(root)", read=read)
+    )
+    places = []
+    for text in ("read = 1", "read = 2"):
+        (tmp_path / "own_reader.py").write_text(text)
+        places.append(Source.of(str(tmp_path / "mine.py"), None).folder(tmp_path))
+        datasets.ROOM.forget()
+    assert places[0] != places[1]
+
+
+def test_a_patient_on_both_sides_of_a_split_stops(fake_ptbxl: Path) -> None:
+    file = fake_ptbxl / "ptbxl" / "ptbxl_database.csv"
+    table = pd.read_csv(file, dtype=str, keep_default_na=False)
+    table.loc[29, "patient_id"] = "1000.0"
+    table.to_csv(file, index=False)
+    with pytest.raises(BadRecord, match="patient 1000 is in more than one split"):
+        prepare("ptbxl", fake_ptbxl, None)
+
+
+def test_missing_data_says_where_how_and_which_command(tmp_path: Path) -> None:
+    assert state("ptbxl", tmp_path, None) == "absent"
+    with pytest.raises(
+        MissingData,
+        match=(
+            f"{tmp_path}/ptbxl .*ECGBENCH_DATA.*physionet.*ecgbench data prepare ptbxl --data "
+            f"{tmp_path}"
+        ),
+    ):
+        prepare("ptbxl", tmp_path, None)
+    with pytest.raises(
+        MissingData, match=r"no data folder is set.*--data DIR or ECGBENCH_DATA=DIR"
+    ):
+        prepare("ptbxl", None, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ("data/ptbxl", "is that folder itself"),
+        ("data/ptbxl/records500", "lies inside it"),
+        ("data/beside", "lies beside it"),
+        ("", "is the folder above"),
+    ],
+)
+def test_a_data_folder_too_deep_or_too_high_is_told_the_right_one(
+    given: str, what: str, fake_ptbxl: Path
+) -> None:
+    here = fake_ptbxl.parent / given
+    with pytest.raises(MissingData, match=f"{here} {what}; give --data {fake_ptbxl}$"):
+        prepare("ptbxl", here, None)
+
+
+def test_a_dataset_in_a_folder_of_another_name_is_told_how_to_rename_it(fake_ptbxl: Path) -> None:
+    (fake_ptbxl / "ptbxl").rename(fake_ptbxl / "ptb-xl-1.0.3")
+    for here in (fake_ptbxl, fake_ptbxl / "ptb-xl-1.0.3"):
+        renamed = f"mv {fake_ptbxl}/ptb-xl-1.0.3 {fake_ptbxl}/ptbxl, and give --data {fake_ptbxl}$"
+        with pytest.raises(MissingData, match=renamed):
+            prepare("ptbxl", here, None)
+
+
+def test_where_prepared_copies_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert where(tmp_path / "p", tmp_path) == tmp_path / "p"
+    assert where(None, tmp_path) == tmp_path / "prepared"
+    monkeypatch.setenv("ECGBENCH_DATA", str(tmp_path / "d"))
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert where(None, None) == tmp_path / "cache" / "ecgbench" / "prepared"
+    monkeypatch.setenv("ECGBENCH_PREPARED", str(tmp_path / "q"))
+    assert where(None, tmp_path) == tmp_path / "q"
+
+
+# ---- killed, twice at once, damaged
+
+
+def _prepare_slowly(data: Path, started: Path) -> None:
+    prepare(
+        "ptbxl",
+        data,
+        None,
+        lambda done, total: (started.touch() if done == 10 else None, time.sleep(0.01))[1],
+    )
+
+
+def test_killed_while_preparing_nothing_counts_and_the_next_attempt_cleans_up(
+    fake_ptbxl: Path, tmp_path: Path, kill_when: Callable[..., None]
+) -> None:
+    kill_when(_prepare_slowly, fake_ptbxl, tmp_path / "started")
+    home = fake_ptbxl / "prepared" / "ptbxl"
+    assert [p.suffix for p in home.iterdir() if p.is_dir()] == [".tmp"]
+    assert state("ptbxl", fake_ptbxl, None) == "downloaded"
+    copy = prepare("ptbxl", fake_ptbxl, None)
+    assert [p.name for p in home.iterdir() if p.is_dir()] == [copy.folder.name]
+    assert len(copy.index) == 30
+
+
+def _prepare_and_note(data: Path, out: Path) -> None:
+    out.write_text(prepare("ptbxl", data, None).digest)
+
+
+def test_two_processes_at_once_agree(fake_ptbxl: Path, tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    both = [
+        context.Process(target=_prepare_and_note, args=(fake_ptbxl, tmp_path / f"{i}.txt"))
+        for i in range(2)
+    ]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join()
+    assert (
+        (tmp_path / "0.txt").read_text()
+        == (tmp_path / "1.txt").read_text()
+        == prepare("ptbxl", fake_ptbxl, None).digest
+    )
+
+
+def test_damage_is_found(fake_ptbxl: Path) -> None:
+    with pytest.raises(MissingData, match="no prepared copy"):
+        verify(held("ptbxl", fake_ptbxl, None))
+    copy = prepare("ptbxl", fake_ptbxl, None)
+    assert verify(held("ptbxl", fake_ptbxl, None)) == []
+    file = _file(fake_ptbxl, 12)
+    times = file.stat()
+    raw = bytearray(file.read_bytes())
+    raw[500] ^= 1
+    file.write_bytes(raw)
+    # bit rot changes neither size nor time
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with (copy.folder / "signal.i16").open("r+b") as out:
+        out.seek(4 * 120_000 + 60)
+        out.write(b"\x01\x7f")
+    problems = dict(verify(held("ptbxl", fake_ptbxl, None)))
+    assert list(problems) == ["00005", "00012"]
+    assert "differs from what was written; it is read again" in problems["00005"]
+    assert "checksum" in problems["00012"]
+
+
+def test_the_order_of_lines_in_the_index_file_does_not_matter(fake_ptbxl: Path) -> None:
+    """Features are addressed by position: two copies of one content must have one order, not only
+    one digest.
+    """
+    one = prepare("ptbxl", fake_ptbxl, None)
+    table = fake_ptbxl / "ptbxl" / "ptbxl_database.csv"
+    head, *lines = table.read_text().splitlines()
+    table.write_text("\n".join([head, *reversed(lines)]) + "\n")
+    two = prepare("ptbxl", fake_ptbxl, None)
+    assert two.folder != one.folder
+    assert two.digest == one.digest
+    pd.testing.assert_frame_equal(one.index, two.index)
+
+
+@pytest.mark.parametrize("path", ["../../secret_hr", "{absolute}", "records500/../../../secret_hr"])
+def test_a_file_outside_the_data_folder_is_neither_looked_at_nor_read(
+    fake_ptbxl: Path, tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = tmp_path / "elsewhere" / "secret_hr"
+    outside.parent.mkdir()
+    for suffix in (".hea", ".dat"):
+        for place in (outside, fake_ptbxl.parent / "secret_hr", fake_ptbxl / "secret_hr"):
+            shutil.copy(_file(fake_ptbxl, 5, suffix), place.with_suffix(suffix))
+    table = fake_ptbxl / "ptbxl" / "ptbxl_database.csv"
+    named = path.format(absolute=outside)
+    table.write_text(table.read_text().replace("records500/00000/00005_hr", named))
+    scanned: list[Path] = []
+    plain = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda at: (scanned.append(Path(at)), plain(at))[1])
+    copy = prepare("ptbxl", fake_ptbxl, tmp_path / "p", workers=1)
+    reasons = dict(zip(copy.quarantined["record"], copy.quarantined["reason"]))
+    assert list(reasons) == ["00005"]
+    assert f"names the file {named!r}, which is not below" in reasons["00005"]
+    assert outside.parent not in scanned
+    assert not [at for at in scanned if ".." in at.parts]
+
+
+def test_a_record_far_longer_than_its_card_says_is_set_aside_before_it_is_decoded(
+    fake_ptbxl: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Header and file agree on 120 MB of zeros: only the card tells that this is no ECG of 10 s."""
+    samples = 5_000_000
+    _in_header(5, "12 500 5000", f"12 500 {samples}")(fake_ptbxl)
+    os.truncate(_file(fake_ptbxl, 5), 24 * samples)
+    decoded: list[str] = []
+    plain = wfdb._decoded
+    monkeypatch.setattr(
+        wfdb, "_decoded", lambda file, *more: (decoded.append(file.name), plain(file, *more))[1]
+    )
+    copy = prepare("ptbxl", fake_ptbxl, None, workers=1)
+    assert copy.quarantined["reason"].tolist() == [
+        "00005_hr.hea states 5,000,000 samples, more than 60 times the 5,000 that are usual; "
+        "nothing was read"
+    ]
+    assert len(decoded) == 29
+    assert "00005_hr.dat" not in decoded
+
+
+def test_a_table_far_longer_than_its_card_says_is_not_opened(tmp_path: Path) -> None:
+    row = {"record": "a", "path": "a.csv"}
+    (tmp_path / "a.csv").touch()
+    most = 60 * 10 * 500 * 12 * 16
+    os.truncate(tmp_path / "a.csv", most)
+    demand_readable(tmp_path, row, ptbxl.CARD)
+    os.truncate(tmp_path / "a.csv", most + 1)
+    with pytest.raises(BadRecord, match=r"^a: a\.csv has 57,600,001 bytes, and 60 times the usual"):
+        demand_readable(tmp_path, row, ptbxl.CARD)
+    demand_readable(tmp_path, row | {"position": 3}, ptbxl.CARD)
+    demand_readable(tmp_path, row, replace(ptbxl.CARD, any_leads=True))  # of one's own: any length

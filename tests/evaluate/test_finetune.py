@@ -1,0 +1,601 @@
+import json
+import math
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load
+from sklearn.metrics import roc_auc_score
+from torch import Tensor, nn
+
+from ecgbench.adapters.hide import Policy
+from ecgbench.adapters.zero import fill
+from ecgbench.core.cards import InputContract, ModelCard
+from ecgbench.core.cells import Training
+from ecgbench.core.seeds import rng
+from ecgbench.ecg.draw import training_leads
+from ecgbench.ecg.leads import LEADS
+from ecgbench.errors import BadSetting
+from ecgbench.evaluate import gates, heads
+from ecgbench.evaluate.feed import Feed
+from ecgbench.evaluate.finetune import Examples, Feeding, Place, Tuned, fit
+from ecgbench.models import Features
+
+pytestmark = pytest.mark.long
+
+SAMPLES = 40
+ZERO, NATIVE = Policy("zero", fill), Policy("native", None)
+CONTRACT = InputContract(
+    name="paper",
+    fs=10,
+    seconds=4,
+    leads=LEADS,
+    unit="mV",
+    filter=None,
+    normalisation="none",
+    fill="before",
+    policy="zero",
+    absent="0 mV",
+)
+CARD = ModelCard(
+    title="Small",
+    summary="",
+    paper="",
+    origin="",
+    licence="",
+    parameters=0,
+    dim=8,
+    contracts=(CONTRACT,),
+    native=True,
+    groups={"early": ("first.", "spare."), "late": ("second.", "norm.")},
+)
+
+
+class Small(nn.Module):
+    """A convolution over the measured leads and a linear map; `spare` is never used. It remembers
+    what it was fed.
+    """
+
+    def __init__(self, dropout: float = 0.0, norm: bool = False) -> None:
+        super().__init__()
+        self.first = nn.Conv1d(len(LEADS), 6, 5, stride=5)
+        self.spare = nn.Linear(2, 3)
+        self.second = nn.Linear(6, 8)
+        self.norm = nn.BatchNorm1d(8) if norm else nn.Identity()
+        self.dropout = dropout
+        self.seen: list[tuple[bool, Tensor, Tensor]] = []
+
+    def forward(self, signal: Tensor, measured: Tensor) -> Features:
+        self.seen.append((self.training, signal.detach().clone(), measured.clone()))
+        x = F.gelu(self.first(signal.where(measured[..., None], 0))).transpose(1, 2)
+        tokens = F.dropout(self.second(x), self.dropout, self.training)
+        return Features(tokens, self.norm(tokens.mean(1)))
+
+
+class Skipping(Small):
+    """In training each pass leaves its last map out with probability one half, as LayerDrop does;
+    the processes do not agree on it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.Linear(8, 8)
+
+    def forward(self, signal: Tensor, measured: Tensor) -> Features:
+        found = super().forward(signal, measured)
+        left_out = self.training and float(torch.rand(())) < 0.5
+        return found._replace(pooled=found.sequence.mean(1)) if left_out else found
+
+
+def small(**options: Any) -> Small:
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        return Small(**options)
+
+
+def split(n: int, seed: int) -> Examples:
+    """Records of 40 to 119 samples; label k is whether lead k lies above zero."""
+    draw = np.random.default_rng(seed)
+    hearts, lengths = draw.normal(size=(n, 2)), draw.integers(SAMPLES, 3 * SAMPLES, n)
+    views = {}
+    for i in range(n):
+        views[f"r{seed}.{i}"] = draw.normal(0, 0.3, (12, lengths[i])).astype(np.float32)
+        views[f"r{seed}.{i}"][:2] += hearts[i, :, None]
+    target = (hearts > 0).astype(np.int8)
+    return Examples(
+        records=list(views),
+        windows=[int(v) // SAMPLES for v in lengths],
+        target=target,
+        view=views.__getitem__,
+    )
+
+
+def nowhere(n: int, seed: int) -> Examples:
+    """A split of which no label is defined: the last epoch is kept."""
+    data = split(n, seed)
+    return replace(data, target=np.zeros_like(data.target))
+
+
+def tune(
+    folder: Path,
+    training: Training,
+    network: nn.Module | None = None,
+    data: tuple[Examples, Examples] | None = None,
+    **how: Any,
+) -> Tuned:
+    """`fit` with small defaults; how: seed, policy, card, advance."""
+    fed = Feeding(card=how.get("card", CARD), contract=CONTRACT, policy=how.get("policy", ZERO))
+    place = Place(
+        checkpoint=folder / "checkpoint.safetensors",
+        device="cpu",
+        advance=how.get("advance", lambda n: None),
+    )
+    return fit(
+        network or small(),
+        fed,
+        training,
+        how.get("seed", 0),
+        data or (split(20, 1), split(12, 2)),
+        place,
+    )
+
+
+def same(a: Tuned, b: Tuned) -> bool:
+    """Weights and log, bit for bit."""
+    states = all(
+        torch.equal(x[k], y[k]) for x, y in ((a.encoder, b.encoder), (a.head, b.head)) for k in x
+    )
+    return states and repr(a.log) == repr(b.log)
+
+
+def short(**settings: Any) -> Training:
+    return Training(**{"protocol": "finetune", "epochs": 3, "batch": 8, "lr": 0.02, **settings})
+
+
+def test_it_learns_and_every_group_moves_at_its_rate(tmp_path: Path) -> None:
+    start, check = small(), split(30, 2)
+    tuned = tune(tmp_path, short(epochs=25), data=(split(60, 1), check))
+    assert tuned.log[-1].loss < 0.6 * tuned.log[0].loss
+    assert tuned.log[tuned.best].validation > 0.95
+    assert {g: v["lr"] for g, v in tuned.groups.items()} == pytest.approx(
+        {"early": 0.0002, "late": 0.002, "head": 0.02}
+    )
+    assert {g: v["parameters"] for g, v in tuned.groups.items()} == {
+        "early": 12 * 6 * 5 + 6,
+        "late": 6 * 8 + 8,
+        "head": 8 * 2 + 2,
+    }
+    assert all(v["before"] != v["after"] for v in tuned.groups.values())
+    assert tuned.frozen == ["spare.weight", "spare.bias"]
+    assert torch.equal(tuned.encoder["spare.weight"], start.spare.weight)
+    assert not torch.equal(tuned.encoder["first.weight"], start.first.weight)
+    json.dumps(tuned.groups)
+    one = tune(tmp_path / "one", short(lr_groups=False))
+    assert {v["lr"] for v in one.groups.values()} == {0.02}
+
+    start.load_state_dict(tuned.encoder)
+    found = []
+    for record, windows in zip(check.records, check.windows):
+        cut = [
+            torch.from_numpy(check.view(record)[:, w * SAMPLES : (w + 1) * SAMPLES])
+            for w in range(windows)
+        ]
+        with torch.no_grad():
+            pooled = start.eval()(
+                torch.stack(cut), torch.ones(windows, 12, dtype=torch.bool)
+            ).pooled
+        found.append(
+            torch.sigmoid(F.linear(pooled, tuned.head["weight"], tuned.head["bias"]))
+            .mean(0)
+            .numpy()
+        )
+    by_hand = np.mean([roc_auc_score(t, p) for t, p in zip(check.target.T, np.array(found).T)])
+    assert tuned.log[tuned.best].validation == pytest.approx(by_hand)
+
+
+@pytest.mark.parametrize(("micro", "unknown"), [(None, 0), (3, 0), (1, 0), (3, 0.4), (1, 0.7)])
+def test_equals_a_plain_torch_loop(micro: int | None, unknown: float, tmp_path: Path) -> None:
+    """21 records in batches of 8: two steps an epoch, the last 5 records are dropped. The loss is
+    the mean over the labels that are known.
+    """
+    data, training = split(21, 1), short(micro_batch=micro, weight_decay=0.1)
+    hidden = np.random.default_rng(8).random(data.target.shape) < unknown
+    data = replace(data, target=np.where(hidden, -1, data.target).astype(np.int8))
+    tuned = tune(tmp_path, training, data=(data, nowhere(4, 2)), seed=5)
+    network, head = small(), heads.linear(8, 2, 5)
+    groups = [(network.first, 0.0002), (network.second, 0.002), (head, 0.02)]
+    optimiser = torch.optim.AdamW(
+        [{"params": m.parameters(), "lr": lr} for m, lr in groups], weight_decay=0.1
+    )
+    losses = []
+    for epoch in range(3):
+        order, lost = rng("order", 5, epoch).permutation(21), []
+        for rows in (order[:8], order[8:16]):
+            cut = []
+            for record in (data.records[i] for i in rows):
+                view = data.view(record)
+                start = rng("crop", 5, epoch, record).integers(view.shape[1] - SAMPLES + 1)
+                cut.append(torch.from_numpy(view[:, start : start + SAMPLES]))
+            logits = head(network(torch.stack(cut), torch.ones(8, 12, dtype=torch.bool)).pooled)
+            target = torch.from_numpy(data.target[rows]).float()
+            loss = F.binary_cross_entropy_with_logits(logits[target >= 0], target[target >= 0])
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            lost.append(loss.item())
+        losses.append(np.mean(lost))
+    assert tuned.best == 2
+    np.testing.assert_allclose([e.loss for e in tuned.log], losses, atol=1e-6)
+    for name, value in (
+        network.state_dict() | {f"head.{k}": v for k, v in head.state_dict().items()}
+    ).items():
+        found = tuned.head[name[5:]] if name.startswith("head.") else tuned.encoder[name]
+        np.testing.assert_allclose(found.numpy(), value.numpy(), atol=1e-6)
+
+
+def test_a_batch_that_knows_no_label_takes_no_step(tmp_path: Path) -> None:
+    """Nor does it make a loss of 0 that nobody computed."""
+    data = split(16, 1)
+    whole = tune(tmp_path / "one", short(epochs=1), data=(data, nowhere(4, 2)))
+    target = data.target.copy()
+    target[rng("order", 0, 0).permutation(16)[8:]] = -1
+    half = tune(
+        tmp_path / "two", short(epochs=1), data=(replace(data, target=target), nowhere(4, 2))
+    )
+    assert half.log[0].loss > 0
+    assert half.log[0].loss != whole.log[0].loss
+    first = rng("order", 0, 0).permutation(16)[:8]
+    alone = tune(
+        tmp_path / "three",
+        short(epochs=1, batch=16),
+        data=(
+            replace(
+                data,
+                target=np.where(np.isin(np.arange(16), first)[:, None], target, -1).astype(np.int8),
+            ),
+            nowhere(4, 2),
+        ),
+    )
+    for name in half.head:
+        torch.testing.assert_close(half.head[name], alone.head[name], rtol=0, atol=1e-6)
+    unknown = replace(data, target=np.full_like(target, -1))
+    with pytest.raises(gates.GateError):
+        tune(tmp_path / "four", short(epochs=1), data=(unknown, nowhere(4, 2)))
+
+
+def test_a_window_starts_anywhere_and_records_draw_alone() -> None:
+    def view(record: str) -> np.ndarray:
+        return np.tile(
+            np.arange(SAMPLES + 10 if record == "a" else SAMPLES, dtype=np.float32), (12, 1)
+        )
+
+    data = Examples(records=["a", "b"], windows=[1, 1], target=np.zeros((2, 1), np.int8), view=view)
+    feed = Feed(
+        fed=Feeding(card=CARD, contract=CONTRACT, policy=ZERO),
+        training=short(batch=1),
+        seed=0,
+        learn=data,
+    )
+    starts: dict[bool, list[int]] = {True: [], False: []}
+    for epoch in range(330):
+        batches = list(feed(epoch))
+        assert all(float(b.signal[0, 3, -1] - b.signal[0, 3, 0]) == SAMPLES - 1 for b in batches)
+        (first,) = rng("order", 0, epoch).permutation(2)[:1]
+        for place, batch in zip((first, 1 - first), batches):
+            starts[place == 0].append(int(batch.signal[0, 0, 0]))
+    counts = np.bincount(starts[True], minlength=11)
+    assert len(counts) == 11
+    assert counts.min() > 12
+    assert counts.max() < 55
+    assert set(starts[False]) == {0}
+
+
+def test_random_leads(tmp_path: Path) -> None:
+    """Drawn per record and epoch, the number of leads uniform; of validation the same in every
+    epoch and seed; padding fills them.
+    """
+    data, validated = (split(24, 1), split(6, 2)), []
+    for seed, policy in ((0, NATIVE), (1, ZERO)):
+        network = small()
+        tune(
+            tmp_path / str(seed),
+            short(leads="random", epochs=30),
+            network,
+            data,
+            policy=policy,
+            seed=seed,
+        )
+        trained = [(s, m) for training, s, m in network.seen if training]
+        hidden = torch.cat([s for s, _ in trained])[:, :, 0]
+        absent = hidden.isnan() if policy is NATIVE else hidden == 0
+        if policy is NATIVE:
+            assert all(torch.equal(m, ~s[:, :, 0].isnan()) for s, m in trained)
+            assert any(len(m.sum(1).unique()) > 3 for _, m in trained)
+            validated.append([m for training, _, m in network.seen if not training][1:])
+        else:
+            assert all(m.all() for _, m in trained)
+        counts = torch.bincount(12 - absent.sum(1), minlength=13)
+        assert counts[0] == 0
+        assert counts[1:].min() > 30
+        assert counts[1:].max() < 95
+        assert len({tuple(row) for row in absent.tolist()}) > 400
+    masks = [sum(1 << i for i in np.flatnonzero(m[0])) for m in validated[0]]
+    assert masks == [training_leads(LEADS, "validation leads", r) for r in data[1].records] * 30
+
+
+class Detached(Small):
+    def forward(self, signal: Tensor, measured: Tensor) -> Features:
+        with torch.no_grad():
+            return super().forward(signal, measured)
+
+
+class Dead(Small):
+    """Its late part is reached by a gradient that is zero; weight decay moves it all the same."""
+
+    def forward(self, signal: Tensor, measured: Tensor) -> Features:
+        x = F.gelu(self.first(signal)).mean(2)
+        pooled = F.pad(x, (0, 2)) + 0 * self.second(x)
+        return Features(pooled[:, None], pooled)
+
+
+@pytest.mark.parametrize(
+    ("groups", "network", "settings", "told"),
+    [
+        (
+            {"early": ("encoder.first.",), "late": ("encoder.second.",)},
+            Small,
+            {},
+            r"Small|4 trainable parameters are not in exactly one",
+        ),
+        (
+            {"early": ("first.",), "late": ("first.", "second.")},
+            Small,
+            {},
+            r"2 trainable parameters .* encoder\.first\.weight",
+        ),
+        (CARD.groups, Detached, {}, "no gradient reaches any of the 4 parameters of group 'early'"),
+        (CARD.groups, Small, {"lr": 0.0}, "left group 'early' as it was"),
+        (CARD.groups, Dead, {"weight_decay": 0.5}, "left group 'late' as it was"),
+        (
+            CARD.groups,
+            Small,
+            {"lr": 1e30},
+            "the training loss is (nan|inf)|parameters are not finite",
+        ),
+    ],
+)
+def test_what_is_no_finetuning_is_refused(
+    groups: Any, network: type[Small], settings: Any, told: str, tmp_path: Path
+) -> None:
+    with pytest.raises(gates.GateError, match=told):
+        tune(tmp_path, short(**settings), network(), card=replace(CARD, groups=groups))
+
+
+class Stop(Exception):
+    pass
+
+
+def stopping(at: int) -> Callable[[int], None]:
+    told = iter(range(at))
+
+    def advance(records: int) -> None:
+        if next(told, None) is None:
+            raise Stop
+
+    return advance
+
+
+def test_an_interrupted_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
+    """Dropout, batch normalisation, random leads; stopped in training and in validation of every
+    epoch, more than once.
+    """
+    training, data, options = (
+        short(leads="random", epochs=4, micro_batch=3),
+        (split(20, 1), split(5, 2)),
+        {"dropout": 0.3, "norm": True},
+    )
+    counted: list[int] = []
+    whole = tune(
+        tmp_path / "whole", training, small(**options), data, policy=NATIVE, advance=counted.append
+    )
+    assert sum(counted) == 4 * (16 + 5)
+    calls = len(counted) // 4
+    for at in (
+        [0],
+        [3],
+        [calls - 1],
+        [calls, calls // 2],
+        [2 * calls + 2],
+        [calls + 7, calls + 7, calls + 7],
+    ):
+        folder = tmp_path / "-".join(map(str, at))
+        for stop in at:
+            with pytest.raises(Stop):
+                tune(
+                    folder, training, small(**options), data, policy=NATIVE, advance=stopping(stop)
+                )
+        again = tune(folder, training, small(**options), data, policy=NATIVE)
+        assert same(again, whole)
+        assert again.groups == whole.groups
+        assert again.notes == []
+    told: list[int] = []
+    done = tune(folder, training, small(**options), data, policy=NATIVE, advance=told.append)
+    assert told == [4 * (16 + 5)]
+    assert same(done, whole)
+
+
+def _other_digit(found: re.Match[bytes]) -> bytes:
+    """Another second decimal place of a loss."""
+    return found[1] + str((int(found[2]) + 5) % 10).encode()
+
+
+def test_a_checkpoint_is_trusted_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    training, data = short(), (split(20, 1), nowhere(5, 2))
+    whole = tune(tmp_path, training, data=data)
+    path = tmp_path / "checkpoint.safetensors"
+    content = path.read_bytes()
+    assert b"NaN" not in content
+    assert set(load(content)) >= {
+        "now/encoder.first.weight",
+        "best/head.bias",
+        "exp_avg_sq/encoder.second.weight",
+        "step/head.weight",
+    }
+    header = 8 + int.from_bytes(content[:8], "little")
+    flipped = bytearray(content)
+    flipped[header + 200] ^= 1
+    for bad in (
+        bytes(flipped),
+        content[:-9],
+        b"",
+        b"\xff" * 64,
+        content.replace(b'\\"log\\"', b'\\"lag\\"'),
+        re.sub(rb'(\\"loss\\": \d+\.\d)(\d)', _other_digit, content, count=1),
+    ):
+        path.write_bytes(bad)
+        again = tune(tmp_path, training, data=data)
+        assert again.notes == ["a damaged checkpoint was there; started anew"]
+        assert same(again, whole)
+    for other in ({"seed": 1}, {"policy": NATIVE}):
+        assert tune(tmp_path, training, data=data, **other).notes == [
+            "a checkpoint of another training was there; started anew"
+        ]
+    assert tune(tmp_path, short(epochs=4), data=data).notes
+
+
+def test_the_seed_decides_and_nothing_else(tmp_path: Path) -> None:
+    tuned = []
+    for i, (global_seed, seed) in enumerate(((0, 5), (99, 5), (0, 6))):
+        torch.manual_seed(global_seed)
+        before = torch.get_rng_state()
+        tuned.append(tune(tmp_path / str(i), short(), small(dropout=0.5), seed=seed))
+        assert torch.equal(before, torch.get_rng_state())
+    assert same(tuned[0], tuned[1])
+    assert not torch.equal(tuned[0].encoder["second.weight"], tuned[2].encoder["second.weight"])
+
+
+class Hungry(Small):
+    """Has memory for `most` records with gradients; says so as a GPU or as the CPU's allocator
+    does.
+    """
+
+    most, error = 2, torch.OutOfMemoryError("CUDA out of memory")
+
+    def forward(self, signal: Tensor, measured: Tensor) -> Features:
+        found = super().forward(signal, measured)
+        if self.training and len(signal) > self.most:
+            raise self.error
+        return found
+
+
+def test_passes_are_halved_where_memory_does_not_suffice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, counted = tune(tmp_path / "whole", short()), list[int]()
+    network = Hungry()
+    network.load_state_dict(small().state_dict())
+    halved = tune(tmp_path / "halved", short(), network, advance=counted.append)
+    assert halved.micro_batch == 2
+    assert halved.notes == [
+        f"out of memory with {n} records per pass; goes on with {n // 2}" for n in (8, 4)
+    ]
+    assert sum(counted) == 3 * (16 + 12)
+    for name, value in whole.encoder.items():
+        np.testing.assert_allclose(halved.encoder[name].numpy(), value.numpy(), atol=1e-6)
+    monkeypatch.setattr(Hungry, "most", 0)
+    monkeypatch.setattr(
+        Hungry,
+        "error",
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried ..."),
+    )
+    with pytest.raises(RuntimeError, match="DefaultCPUAllocator"):
+        tune(tmp_path / "none", short(), Hungry())
+    monkeypatch.setattr(Hungry, "error", RuntimeError("shapes differ"))
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        tune(tmp_path / "none", short(), Hungry())
+
+
+def test_a_device_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match=r"--device cuda:99: torch sees [0-9]+ such devices"):
+        fit(
+            small(),
+            Feeding(card=CARD, contract=CONTRACT, policy=ZERO),
+            short(),
+            0,
+            (split(5, 1), split(5, 2)),
+            Place(checkpoint=tmp_path / "c", device="cuda:99", advance=print),
+        )
+
+
+def test_bf16_stays_near_float32(tmp_path: Path) -> None:
+    """The step is computed in bf16, the weights are kept in float32."""
+    exact, rough = (tune(tmp_path / p, short(precision=p)) for p in ("float32", "bf16"))
+    assert not same(exact, rough)
+    assert all(v.dtype == torch.float32 for v in rough.encoder.values())
+    np.testing.assert_allclose([e.loss for e in rough.log], [e.loss for e in exact.log], atol=0.01)
+
+
+def test_a_split_of_nothing_defined_keeps_the_last_epoch(tmp_path: Path) -> None:
+    tuned = tune(tmp_path, short(), data=(split(5, 1), nowhere(5, 2)))
+    assert tuned.best == 2
+    assert math.isnan(tuned.log[0].validation)
+    assert len(tuned.seconds) == 3
+
+
+def several(folder: Path) -> None:
+    """What each process of the next test runs: 7 records per step over two processes, random leads,
+    resumed after two epochs.
+
+    All stop at the first thing they tell of the third epoch, or one would wait for the other.
+    """
+    rank = os.environ.get("RANK", "alone")
+    told_per_epoch = {"alone": 2 * 4 + 5, "0": 2 * (2 + 1) + 3 + 1, "1": 2 * (2 + 1) + 2 + 1}[rank]
+    made = folder / f"rank{rank}.json"
+    counted: list[int] = []
+    how: dict[str, Any] = {"data": (split(15, 1), split(5, 2)), "policy": NATIVE, "seed": 4}
+    training = short(batch=7, leads="random", micro_batch=2)
+    place = folder / "shared" if rank != "alone" else folder / "alone"
+    with pytest.raises(Stop):
+        tune(place, training, advance=stopping(2 * told_per_epoch), **how)
+    tuned = tune(place, training, advance=counted.append, **how)
+    words = {
+        "log": [[e.loss, e.validation] for e in tuned.log],
+        "devices": tuned.devices,
+        "advanced": sum(counted),
+        "groups": tuned.groups,
+    }
+    normed = tune(
+        place / "normed", short(epochs=1), small(norm=True), (split(15, 1), nowhere(5, 2))
+    ).encoder
+    words["normed"] = [
+        normed[f"norm.{k}"].tolist()
+        for k in ("weight", "running_mean", "running_var", "num_batches_tracked")
+    ]
+    skipped = tune(place / "skipped", short(), Skipping(), (split(15, 1), nowhere(5, 2))).encoder
+    words["skipped"] = skipped["norm.weight"].tolist()
+    states = {
+        k: v.tolist()
+        for k, v in (tuned.encoder | {f"head.{k}": v for k, v in tuned.head.items()}).items()
+    }
+    made.write_text(json.dumps(words | {"state": states}))
+
+
+def test_two_processes_train_as_one(tmp_path: Path, two_processes: Callable[[str], None]) -> None:
+    several(tmp_path)
+    two_processes(__file__)
+    alone, first, second = (
+        json.loads((tmp_path / f"rank{r}.json").read_text()) for r in ("alone", "0", "1")
+    )
+    assert (alone["devices"], first["devices"]) == (1, 2)
+    assert first == second
+    assert alone["advanced"] == first["advanced"] == 3 * (14 + 5)
+    np.testing.assert_allclose(first["log"], alone["log"], atol=1e-5)
+    for name, value in alone["state"].items():
+        np.testing.assert_allclose(first["state"][name], value, atol=1e-5)

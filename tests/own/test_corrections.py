@@ -1,0 +1,314 @@
+"""Corrections of a table after an import: what is said, who stays where, and kills in between."""
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ecgbench import datasets
+from ecgbench.data.own import writing
+from ecgbench.data.own.earlier import COPY
+from ecgbench.data.own.importing import bring, same
+from ecgbench.data.prepare import prepare
+from ecgbench.data.source import Source
+from ecgbench.errors import BadSetting
+from tests.own.test_import import PATIENTS, change, folder, order, row, table, write
+
+__all__ = ["folder"]
+
+
+@pytest.fixture(autouse=True)
+def _rooms() -> Iterator[None]:
+    yield
+    datasets.ROOM.forget()
+
+
+def labels(*pairs: tuple[str, str]) -> Callable[[Path], None]:
+    return lambda home: change(home / "labels.csv", *pairs)
+
+
+def by_hand(*pairs: tuple[str, str]) -> Callable[[Path], None]:
+    return lambda home: change(home / "mine" / "records.csv", *pairs)
+
+
+def remove(*names: str) -> Callable[[Path], None]:
+    return lambda home: [(home / "mine" / name).unlink() for name in names]  # type: ignore[func-returns-value]
+
+
+def new_record(home: Path) -> None:
+    write(home / "rec" / "new.csv", 99)
+    change(home / "labels.csv", ("lbbb,age\n", "lbbb,age\nnew,P1,1,0,50\n"))
+
+
+def person_replaced(home: Path) -> None:
+    new_record(home)
+    change(home / "labels.csv", (row(2) + "\n", ""), (row(3) + "\n", ""), ("new,P1", "new,P01"))
+
+
+def moved_file(home: Path) -> None:
+    shutil.move(home / "rec" / "a" / "A3.csv", home / "rec" / "C3.csv")
+    change(home / "labels.csv", ("A3,", "C3,"))
+
+
+def all_moved(home: Path) -> None:
+    shutil.move(home / "rec", home / "was")
+    shutil.move(home / "was", home / "rec" / "sub")
+
+
+def all_renamed(home: Path) -> None:
+    for file in [*(home / "rec").rglob("*.csv")]:
+        file.rename(file.with_name(f"B{file.name}"))
+    file = home / "labels.csv"
+    file.write_text(re.sub(r"\nA", r"\nBA", file.read_text()))
+
+
+def no_patients(home: Path) -> None:
+    lines = [",".join(line.split(",")[::2]) for line in (home / "labels.csv").read_text().split()]
+    (home / "labels.csv").write_text("\n".join(lines) + "\n")
+
+
+def new_label(home: Path) -> None:
+    lines = (home / "labels.csv").read_text().split()
+    more = ["pvc", *(str(i // 2 % 2) for i in range(30))]
+    (home / "labels.csv").write_text("\n".join(map(",".join, zip(lines, more))) + "\n")
+
+
+CASES = {
+    "nothing": (lambda home: None, ""),
+    "label": (labels(("A3,P1,0", "A3,P1,1")), r"af: 1 record changed \(A3: af was 0, is 1 now\)"),
+    "unknown": (labels(("A3,P1,0", "A3,P1,")), "A3: af was 0, is blank now"),
+    "age": (labels((",43\n", ",34\n")), "A3: age was 43, is 34 now"),
+    "row dropped": (labels((row(3) + "\n", "")), "1 record dropped: A3"),
+    "row added": (new_record, "1 record added: new"),
+    "spelled anew": (
+        lambda home: [
+            (f := home / "labels.csv").write_text(re.sub(r",P(\d)", r",P-00\1", f.read_text()))
+        ],
+        "A0: patient was P0, is P-000 now",
+    ),
+    "person replaced": (person_replaced, "1 record added: new.*2 records dropped: A2; A3"),
+    "file replaced": (
+        lambda home: write(home / "rec" / "a" / "A3.csv", 77),
+        "1 recording replaced by other contents: a/A3.csv",
+    ),
+    "file renamed": (moved_file, "1 recording moved: C3.csv was a/A3.csv"),
+    "all moved": (all_moved, "30 recordings moved: sub/a/A0.csv was a/A0.csv; .* 27 more"),
+    "all renamed": (all_renamed, "30 recordings moved: a/BA0.csv was a/A0.csv"),
+    "patient renamed": (labels(("A2,P1", "A2,X"), ("A3,P1", "A3,X")), "A2: patient was P1, is X"),
+    "names shifted": (
+        labels(("A2,P1", "A2,P2"), ("A3,P1", "A3,P2"), ("A4,P2", "A4,Y"), ("A5,P2", "A5,Y")),
+        "patient: 4 records changed",
+    ),
+    "patients gone": (no_patients, "patient: 30 records changed"),
+    "label added": (new_label, "new in labels.csv: the label pvc"),
+    "card gone": (remove("mine.py"), ""),
+    "table gone": (remove("records.csv"), ""),
+    "both gone": (remove("records.csv", "mine.py"), ""),
+    "copy gone": (remove(COPY), ""),
+    "copy gone, label": (
+        lambda home: [remove(COPY)(home), labels(("A3,P1,0", "A3,P1,1"))(home)],
+        "A3: af was 0, is 1 now",
+    ),
+    "hand": (by_hand((",43,", ",34,")), "by hand, and kept: A3: age is 34, labels.csv says 43"),
+    "hand and table": (
+        lambda home: [by_hand((",43,", ",34,"))(home), labels((",43\n", ",50\n"))(home)],
+        "by hand, and kept: A3: age is 34, labels.csv says 50",
+    ),
+    "hand and moved": (
+        lambda home: [by_hand((",43,", ",34,"))(home), moved_file(home)],
+        "recording moved.*by hand, and kept: .3: age is 34, labels.csv says 43",
+    ),
+    "row removed in records.csv": (
+        lambda home: [
+            (f := home / "mine" / "records.csv").write_text(
+                re.sub(r"A3,.*\n", "", f.read_text(), count=1)
+            )
+        ],
+        "removed by hand, and left out: A3",
+    ),
+    "reason in records.csv": (by_hand((",43,\n", ",43,a trial\n")), ""),
+    "fold in records.csv": (
+        lambda home: [
+            (f := home / "mine" / "records.csv").write_text(
+                re.sub(r",P1,\d,", ",P1,2,", f.read_text())
+            )
+        ],
+        "by hand, and kept: A2: fold is 2, it was .; A3: fold is 2, it was",
+    ),
+    "card by hand": (
+        lambda home: [
+            change(home / "mine" / "mine.py", ('licence="own', 'licence="of us')),
+            labels((",af,", ",AFib,"))(home),
+        ],
+        "new in labels.csv: the label AFib.*gone in labels.csv: the label af",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_correction_is_taken_and_said_and_nobody_moves(folder: Path, name: str) -> None:
+    correct, said = CASES[name]
+    bring(order(folder))
+    was = table(folder).set_index("path")["fold"]
+    assert same(order(folder))
+    correct(folder)
+    if "in records" in name:
+        rows = table(folder)
+    assert same(order(folder)) == (name == "nothing")
+    made = bring(order(folder))
+    notes = "\n".join(made.notes)
+    assert re.search(said, notes, re.DOTALL) if said else not made.notes, notes
+    assert "moved from" not in notes
+    if "in records" in name:
+        assert table(folder).equals(rows)
+        return
+    now = table(folder).set_index("path")["fold"]
+    once = {"C3": "a/A3", "sub/": "", "BA": "A"}
+    now.index = now.index.to_series().replace(once, regex=True)
+    both = was.index.intersection(now.index)
+    assert now[both].tolist() == was[both].tolist()
+    assert len(both) == 30 - {"row dropped": 1, "person replaced": 2}.get(name, 0)
+    assert same(order(folder))
+    datasets.resolve(str(folder / "mine" / "mine.py"))
+    index = Source.of("mine", None).index.set_index("path")
+    for label in made.labels:
+        assert index[f"mine:{label}"].to_dict() == made.table.set_index("path")[label].to_dict()
+    if name == "card by hand":
+        assert datasets.get("mine").CARD.licence == "of us recordings"
+    if "hand" in name and "card" not in name:
+        assert index.at["C3.csv" if "moved" in name else "a/A3.csv", "age"] == "34"
+    if name in ("row added", "person replaced"):
+        assert now["new.csv"] == was["b/A2.csv"]
+    if name == "row added":
+        labels(("new,P1,1,0,50\n", ""))(folder)
+        assert "1 record dropped: new" in bring(order(folder)).notes
+
+
+@pytest.mark.parametrize("where", ["labels.csv", "mine/records.csv"])
+def test_a_record_of_another_patient_goes_to_the_others_of_him(folder: Path, where: str) -> None:
+    bring(order(folder))
+    was = table(folder).set_index("record")
+    other = was.index[(was["fold"] != was.at["A3", "fold"])][0]
+    patient, fold = was.loc[other, ["patient", "fold"]]
+    patient = patient if where == "labels.csv" else patient.replace("P", "P0")
+    text = (folder / where).read_text()
+    (folder / where).write_text(re.sub("(A3,.*)P1,", rf"\1{patient},", text))
+    notes = "\n".join(bring(order(folder)).notes)
+    now = table(folder).set_index("record")
+    assert now.at["A3", "fold"] == fold
+    assert now["patient"].nunique() == PATIENTS
+    assert now.drop("A3")["fold"].equals(was.drop("A3")["fold"])
+    assert "1 patient moved from " in notes
+    assert f"with the other records of the patient ({patient}; 1 record)" in notes
+
+
+def test_splits_that_the_table_gives_now_are_taken_and_said(folder: Path) -> None:
+    bring(order(folder))
+    was = table(folder)
+    folds = was["fold"].astype(int)
+    split = folds.map(lambda f: {5: "test", 4: "val"}.get(f, "train"))
+    moved = was["patient"][split == "train"].iloc[0]
+    split[was["patient"] == moved] = "test"
+    lines = (folder / "labels.csv").read_text().split()
+    text = [lines[0] + ",split", *(f"{a},{b}" for a, b in zip(lines[1:], split))]
+    (folder / "labels.csv").write_text("\n".join(text) + "\n")
+    notes = bring(order(folder)).notes
+    said = f"1 patient moved from train to test, as labels.csv says ({moved}; 2 records)"
+    assert said in notes
+    assert table(folder)["split"].tolist() == split.tolist()
+    (folder / "labels.csv").write_text("\n".join(lines) + "\n")
+    assert bring(order(folder)).splits == "as they were in records.csv"
+    assert table(folder)["split"].tolist() == split.tolist()
+
+
+def killed(write: Callable[..., object], left: list[int]) -> Callable[..., object]:
+    """The same, until there are no writes left."""
+
+    def inner(*words: object) -> object:
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        return write(*words)
+
+    return inner
+
+
+def test_a_card_without_its_table_and_copy_is_kept_beside_the_new_one(folder: Path) -> None:
+    bring(order(folder))
+    card = folder / "mine" / "mine.py"
+    change(card, ('licence="own', 'licence="of us'))
+    was = card.read_text()
+    remove("records.csv", COPY)(folder)
+    notes = bring(order(folder)).notes
+    assert "records.csv was gone, and patients are dealt as at first" in notes
+    assert (folder / "mine" / "mine.py.old").read_text() == was
+
+
+def test_a_kill_between_two_writes_loses_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bring(order(folder))
+    by_hand((",40,", ",39,"))(folder)
+    was = table(folder)
+    for number in range(4):
+        change(
+            folder / "labels.csv",
+            (",af,", f",a{number}f,") if not number else (f",a{number - 1}f,", f",a{number}f,"),
+        )
+        with monkeypatch.context() as patch:
+            patch.setattr(writing, "put", killed(writing.put, left := [number]))
+            patch.setattr(writing, "seal", killed(writing.seal, left))
+            with pytest.raises(KeyboardInterrupt):
+                bring(order(folder))
+        assert not same(order(folder))
+        made = bring(order(folder))
+        assert made.labels == (f"a{number}f", "lbbb")
+        now = table(folder)
+        assert now["fold"].tolist() == was["fold"].tolist()
+        assert now[f"a{number}f"].tolist() == was["af"].tolist()
+        assert now["age"][0] == "39"
+        assert any("A0: age is 39, labels.csv says 40" in note for note in made.notes)
+        assert same(order(folder))
+        datasets.ROOM.forget()
+        datasets.resolve(str(folder / "mine" / "mine.py"))
+        assert f"mine:a{number}f" in Source.of("mine", None).index
+
+
+def test_a_copy_that_was_prepared_is_made_again_where_recordings_or_labels_changed(
+    folder: Path,
+) -> None:
+    bring(order(folder))
+    places, card = [], str(folder / "mine" / "mine.py")
+    for correct in (None, labels(("A3,P1,0", "A3,P1,1")), labels((row(4) + "\n", ""))):
+        if correct:
+            correct(folder)
+            bring(order(folder))
+        datasets.ROOM.forget()
+        datasets.resolve(card)
+        copy = prepare("mine", None, folder / "prepared")
+        index = copy.index.set_index("record")
+        assert index["mine:af"].to_dict() == {
+            r: int(v) for r, v in table(folder).set_index("record")["af"].items()
+        }
+        places.append(Source.of("mine", None).folder(folder / "prepared"))
+    assert len({*places}) == 3
+
+
+def test_a_label_that_can_no_longer_be_scored_is_named_with_the_way_out(folder: Path) -> None:
+    bring(order(folder))
+    test = table(folder).query("fold == '5' and af == '1'")
+    for i in test["record"].str[1:].astype(int):
+        change(folder / "labels.csv", (row(i), row(i).replace(",1,", ",0,", 1)))
+    said = "af: no record with it in test, and patients stay in their splits; to deal them anew"
+    assert said in "\n".join(bring(order(folder)).notes)
+    lbbb = table(folder).query("fold == '5' and lbbb == '1'")
+    lines = (folder / "labels.csv").read_text()
+    for record in lbbb["record"]:
+        lines = re.sub(rf"({record},P\d+,\d),1", r"\1,0", lines)
+    (folder / "labels.csv").write_text(lines)
+    was = table(folder)
+    with pytest.raises(BadSetting, match=r"no label has records .*lbbb: no record with it in test"):
+        bring(order(folder))
+    assert table(folder).equals(was)

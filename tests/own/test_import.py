@@ -1,0 +1,419 @@
+"""From a folder and a table to a dataset: what is found, what is left out and why, and what stays
+when more comes.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from wfdb import wrsamp
+
+from ecgbench import datasets
+from ecgbench.data.own import records, told
+from ecgbench.data.own.earlier import Order
+from ecgbench.data.own.importing import Imported, bring, same
+from ecgbench.data.prepare import prepare
+from ecgbench.data.source import Source
+from ecgbench.ecg.readers.said import Said
+from ecgbench.errors import BadSetting, EcgbenchError, MissingData
+from ecgbench.study.plan import resolve_tasks
+
+PATIENTS = 15
+
+
+@pytest.fixture(autouse=True)
+def _rooms() -> Iterator[None]:
+    yield
+    datasets.ROOM.forget()
+
+
+def write(file: Path, seed: int = 0, names: str = "I,II") -> None:
+    """A table of two limb leads, 2 s at 100 Hz, that says everything itself."""
+    steps = np.random.default_rng(seed).integers(-900, 900, (200, names.count(",") + 1))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    head = f"Sample Rate,100\nUnit,uV\n{names}"
+    np.savetxt(file, steps, "%d", ",", header=head, comments="")
+
+
+def row(i: int) -> str:
+    return f"A{i},P{i // 2},{int(i % 4 < 2)},{int(i % 6 < 2)},{40 + i}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """30 recordings of 15 patients in two folders, and labels.csv beside them."""
+    for i in range(2 * PATIENTS):
+        write(tmp_path / "rec" / ("b" if i % 3 else "a") / f"A{i}.csv", i)
+    rows = ["record,patient,af,lbbb,age", *(row(i) for i in range(2 * PATIENTS))]
+    (tmp_path / "labels.csv").write_text("\n".join(rows) + "\n")
+    return tmp_path
+
+
+def order(home: Path, **more: object) -> Order:
+    usual = {"folder": home / "rec", "labels": home / "labels.csv", "name": "mine"}
+    return Order(**{**usual, "to": home / "mine", **more})  # type: ignore[arg-type]
+
+
+def table(folder: Path) -> pd.DataFrame:
+    return pd.read_csv(folder / "mine" / "records.csv", dtype=str, keep_default_na=False)
+
+
+def change(file: Path, *pairs: tuple[str, str]) -> None:
+    text = file.read_text(encoding="utf-8")
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new, 1)
+    file.write_text(text, encoding="utf-8")
+
+
+def test_what_is_written_is_a_dataset_by_path(folder: Path) -> None:
+    made = bring(order(folder))
+    assert resolve_tasks([str(folder / "mine" / "mine.py")]) == ["mine"]
+    source = Source.of("mine", None)
+    index = source.index.set_index("record")
+    assert source.root == folder / "rec"
+    assert index.loc["A3", ["patient", "path", "mine:af", "mine:lbbb", "age"]].tolist() == [
+        "P1",
+        "a/A3.csv",
+        0,
+        0,
+        "43",
+    ]
+    assert index.groupby("patient")["split"].nunique().max() == 1
+    assert {*index["split"]} == {"train", "val", "test"}
+    assert source.module.CARD.leads == ("I", "II")
+    assert (source.module.CARD.records, source.module.CARD.patients) == (30, PATIENTS)
+    read = source.module.read(source.root, {**index.loc["A3"], "record": "A3"})
+    assert (read.leads, read.fs, read.unit) == (("I", "II"), 100, "mV")
+    text = "\n".join(told.lines(made))
+    for said in ("30 records of 15 patients", "I+II: 30 records", "100 Hz; length: 2 s"):
+        assert said in text
+    assert len((folder / "mine" / "mine.py").read_text().splitlines()) <= 75
+
+
+def test_what_cannot_be_trusted_or_has_no_row_costs_itself(folder: Path) -> None:
+    (folder / "rec" / "b" / "A5.csv").write_text("<html>")
+    write(folder / "rec" / "b" / "stray.csv")
+    (folder / "rec" / "notes.pdf").write_text("not looked at")
+    made = bring(order(folder))
+    rows = table(folder).set_index("record")
+    assert rows.index[rows["left_out"] != ""].tolist() == ["A5"]
+    text = "\n".join(told.lines(made))
+    for said in ("29 records of", "quarantined A5: A5.csv holds no line of numbers", "b/stray.csv"):
+        assert said in text
+    resolve_tasks([str(folder / "mine" / "mine.py")])
+    index = Source.of("mine", None).index.set_index("record")
+    assert index["damaged"].map(bool).sum() == 1
+    assert index.loc["A4", "split"] == index.loc["A5", "split"]  # of one patient
+
+
+def test_importing_again_adds_records_and_keeps_card_splits_and_edits(folder: Path) -> None:
+    bring(order(folder))
+    before = table(folder).set_index("record")
+    card = folder / "mine" / "mine.py"
+    change(card, ('licence="own recordings"', 'licence="of the clinic"'))
+    change(folder / "mine" / "records.csv", (",40,", ",39,"))
+    assert not same(order(folder))  # what was edited is told once more, and stays
+    edited = card.read_text()
+    for i, name in ((2, "again"), (40, "other")):
+        write(folder / "rec" / f"{name}.csv", 100 + i)
+    with (folder / "labels.csv").open("a") as out:
+        out.write("again,P1,0,0,41\nother,P40,1,0,80\n")
+    made = bring(order(folder))
+    after = table(folder).set_index("record")
+    assert (made.added, card.read_text()) == (2, edited)
+    assert after.loc[before.index, "fold"].tolist() == before["fold"].tolist()
+    assert after.at["again", "fold"] == before.at["A2", "fold"]  # of a patient who was there
+    assert after.at["A0", "age"] == "39"
+    assert "A0: age is 39, labels.csv says 40" in "\n".join(told.lines(made))
+    anew = bring(order(folder, overwrite=True))
+    assert table(folder).set_index("record")["fold"].to_dict() == after["fold"].to_dict()
+    assert table(folder).set_index("record").at["A0", "age"] == "40"
+    assert card.read_text() != edited
+    assert anew.card is None
+    assert same(order(folder))
+
+
+def test_a_file_that_was_mended_is_taken_in(folder: Path) -> None:
+    file = folder / "rec" / "a" / "A0.csv"
+    good = file.read_text()
+    file.write_text("Sample Rate,100\n")
+    bring(order(folder))
+    assert same(order(folder))
+    written = (folder / "mine" / "records.csv").stat().st_mtime
+    file.write_text(good)
+    os.utime(file, (written + 2, written + 2))
+    assert not same(order(folder))
+    bring(order(folder))
+    assert (table(folder)["left_out"] == "").all()
+
+
+def test_a_table_that_was_edited_is_another_copy_and_a_folder_that_was_moved_is_found(
+    folder: Path,
+) -> None:
+    bring(order(folder))
+    card = folder / "mine" / "mine.py"
+
+    def place() -> Path:
+        datasets.ROOM.forget()
+        datasets.resolve(str(card))
+        return Source.of("mine", None).folder(folder / "prepared")
+
+    first = place()
+    assert place() == first
+    moved = folder / "elsewhere"
+    moved.mkdir()
+    for name in ("rec", "mine"):
+        shutil.move(folder / name, moved / name)
+    card = moved / "mine" / "mine.py"
+    assert place() == first  # both together: nothing has changed
+    change(moved / "mine" / "records.csv", ("A0,a/A0.csv,P0", "A0,a/A0.csv,P00"))
+    assert place() != first
+    shutil.move(moved / "rec", folder / "rec")
+    datasets.ROOM.forget()
+    datasets.resolve(str(card))
+    with pytest.raises(MissingData, match=r"not in .*elsewhere/rec; correct RECORDINGS"):
+        Source.of("mine", None)
+    assert Source.of("mine", folder).root == folder / "rec"
+
+
+def _say(folder: Path, **more: object) -> str:
+    with pytest.raises(EcgbenchError) as caught:
+        bring(order(folder, **more))
+    assert "\n" not in str(caught.value)
+    assert not (folder / "mine").exists(), "nothing is written"
+    return str(caught.value)
+
+
+TABLES = {
+    "gone": ([("A7,", "A77,")], "1 of 30 records .* no file .*'A77' .*line 9.*there is 'A7'"),
+    "twice": ([("A7,", "A8,")], r"line 10: b/A8.csv is there already \(labels.csv, line 9\)"),
+    "odd": ([("A7,P3,0", "A7,P3,2")], "line 9: the column 'af' says '2', where 0 or 1 belongs"),
+    "no record": ([("record,", "recording,")], "has no column 'record'"),
+    "no name": ([("A7,", ",")], "line 9: no record is named"),
+    "no patient": ([("A7,P3", "A7,")], "line 9: no patient; fill in"),
+    "short": ([("A7,P3,", "A7,")], "line 9: 4 values for 5 columns"),
+    "column twice": ([("lbbb,age", "lbbb,af")], "two columns called 'af'"),
+    "column composed": ([("af,lbbb", "é,e\u0301")], r"has the columns '\\xe9' and 'e\\u0301'"),
+    "column in capitals": ([("lbbb", "AF")], "has the columns 'af' and 'AF'; rename one"),
+    "no label": ([("af,lbbb", "sex,male")], "has no label"),
+    "named so": ([("af,", "fs,")], "no label can be called 'fs'"),
+    "split": ([("age", "split"), (",47\n", ",train\n")], "the split '40' is none of train"),
+    "fold": ([("age", "fold"), (",41\n", ",x\n")], "the fold 'x' is no whole number"),
+    "quotes": ([("A7,", '"A7"x,')], "is not a table of text|line 9"),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_that_is_odd_is_refused_with_its_line(folder: Path, name: str) -> None:
+    pairs, said = TABLES[name]
+    change(folder / "labels.csv", *pairs)
+    message = _say(folder)
+    assert re.search(said, message), message
+
+
+def test_what_is_unknown_is_masked(folder: Path) -> None:
+    change(folder / "labels.csv", ("A7,P3,0", "A7,P3,"))
+    bring(order(folder))
+    resolve_tasks([str(folder / "mine" / "mine.py")])
+    index = Source.of("mine", None).index.set_index("record")
+    assert index.at["A7", "mine:af"] == -1
+    assert datasets.get("mine").CARD.tasks[0].masked
+
+
+def test_records_without_a_file_are_left_out_where_that_is_said(folder: Path) -> None:
+    change(folder / "labels.csv", ("A7,", "A77,"))
+    made = bring(order(folder, partial=True))
+    assert made.without_file == 1
+    assert made.without_row == ["b/A7.csv"]
+    assert len(table(folder)) == 29
+
+
+EXCEL = "\ufeffsep=;\nRecord;Patient;af;lbbb;age\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
+def test_tables_of_excel_read_alike(folder: Path, encoding: str) -> None:
+    bring(order(folder, to=folder / "one"))
+    lines = [row(i).split(",") for i in range(2 * PATIENTS)]
+    body = [f'"{r}.csv";{p};{a},0;{lb};"{age},5 år"' for r, p, a, lb, age in lines]
+    head = EXCEL if encoding != "cp1252" else EXCEL[1:]
+    text = head + "\n".join(body) + "\n\n;;;;\n"
+    (folder / "labels.csv").write_bytes(text.encode(encoding))
+    bring(order(folder))
+    first, second = records.read(str(folder / "one" / "x")), table(folder)
+    for column in ("record", "path", "patient", "fold", "af", "lbbb"):
+        assert first[column].tolist() == second[column].tolist()
+    assert second["age"][0] == "40,5 år"
+
+
+def test_words_are_labels(folder: Path) -> None:
+    words = ["AF; left block", "none", "left block|AF", "AF"]
+    rows = [f"b\\A{i}.csv,{words[i % 4]}" for i in range(2 * PATIENTS) if i % 3]
+    rows += [f"A{i},{words[i % 4]}" for i in range(0, 2 * PATIENTS, 3)]
+    (folder / "labels.csv").write_text("record,label\n" + "\n".join(rows))
+    made = bring(order(folder))
+    assert made.labels == ("AF", "left block")
+    assert not made.patients_known
+    assert "each record counts as a patient" in "\n".join(told.lines(made))
+    found = table(folder).set_index("record")
+    assert found.loc["A1", ["AF", "left block"]].tolist() == ["0", "0"]
+    assert found.loc["A2", ["AF", "left block"]].tolist() == ["1", "1"]
+    resolve_tasks([str(folder / "mine" / "mine.py")])
+    assert not datasets.get("mine").CARD.patients_known
+
+
+def test_too_few_patients_are_refused_with_the_number_that_would_do(folder: Path) -> None:
+    text = (folder / "labels.csv").read_text().splitlines()
+    (folder / "labels.csv").write_text("\n".join(text[:9]))
+    assert "too few patients" in (said := _say(folder))
+    assert "'af' has 2 patients with it and 2 without" in said
+    assert "3 of each are needed" in said
+
+
+def test_splits_that_are_given_are_kept_and_no_patient_is_in_two(folder: Path) -> None:
+    split = ["Training"] * 18 + ["validation"] * 6 + ["test"] * 6
+    rows = [f"{row(i)},{split[i]}" for i in range(2 * PATIENTS)]
+    (folder / "labels.csv").write_text("record,patient,af,lbbb,age,split\n" + "\n".join(rows))
+    bring(order(folder))
+    assert table(folder)["split"].value_counts().to_dict() == {"train": 18, "val": 6, "test": 6}
+    shutil.rmtree(folder / "mine")
+    change(folder / "labels.csv", ("A16,P8", "A16,'p9.0'"), ("A18,P9", "A18,P9.0"))
+    assert "in more than one split" in _say(folder)
+    change(folder / "labels.csv", ("'p9.0'", "Jose\u0301  B"), ("P9.0", "José B"))
+    assert "in more than one split" in _say(folder)
+
+
+def test_a_patient_spelled_in_two_ways_is_one(folder: Path) -> None:
+    change(folder / "labels.csv", ("A1,P0", "A1,'p0'"), ("A3,P1", "A3, P1"))
+    made = bring(order(folder))
+    assert made.table["patient"].nunique() == PATIENTS
+    change(folder / "mine" / "records.csv", ("A5,b/A5.csv,P2", "A5,b/A5.csv,p2"))
+    datasets.resolve(str(folder / "mine" / "mine.py"))
+    assert Source.of("mine", None).index["patient"].nunique() == PATIENTS
+
+
+def test_a_header_with_two_suffixes_is_prepared(folder: Path) -> None:
+    samples = np.random.default_rng(0).normal(size=(200, 1))
+    wrsamp("A0", 100, ["mV"], ["I"], samples, fmt=["16"], write_dir=str(folder / "rec" / "a"))
+    (folder / "rec" / "a" / "A0.csv").unlink()
+    (folder / "rec" / "a" / "A0.hea").rename(folder / "rec" / "a" / "A0.edf.hea")
+    change(folder / "labels.csv", ("A0,", "A0.edf,"))
+    bring(order(folder))
+    datasets.resolve(str(folder / "mine" / "mine.py"))
+    copy = prepare("mine", None, folder / "prepared")
+    assert copy.quarantined.empty
+    assert "A0.edf" in copy.rows
+
+
+def test_a_link_to_a_folder_above_is_not_followed(folder: Path) -> None:
+    (folder / "rec" / "a" / "loop").symlink_to(folder / "rec")
+    bring(order(folder))
+    assert len(table(folder)) == 2 * PATIENTS
+
+
+def test_a_link_to_itself_costs_itself(folder: Path) -> None:
+    file = next((folder / "rec").rglob("A0.*"))
+    file.unlink()
+    file.symlink_to(file.name)
+    bring(order(folder))
+    rows = table(folder).set_index("record")
+    assert rows.index[rows["left_out"] != ""].tolist() == ["A0"]
+
+
+@pytest.mark.parametrize(
+    ("patients", "folds"), [(100, 10), (99, 5), (10, 5)], ids=lambda value: str(value)
+)
+def test_ten_folds_where_patients_are_enough(tmp_path: Path, patients: int, folds: int) -> None:
+    (tmp_path / "rec").mkdir()
+    for i in range(patients):
+        (tmp_path / "rec" / f"r{i}.csv").write_text("Sample Rate,100\nUnit,mV\nI\n1\n2\n")
+    rows = [f"r{i},{int(i % 2)}" for i in range(patients)]
+    (tmp_path / "labels.csv").write_text("record,af\n" + "\n".join(rows))
+    bring(order(tmp_path))
+    found = table(tmp_path)
+    assert found["fold"].nunique() == folds
+    assert found.groupby("fold")["af"].nunique().eq(2).all()
+
+
+def test_a_folder_of_other_recordings_is_refused_and_other_settings_are_taken(folder: Path) -> None:
+    bring(order(folder))
+    before = table(folder)
+    shutil.copytree(folder / "rec" / "b", folder / "other" / "c")
+    (folder / "other.csv").write_text("record,af\nA1,1\n")
+    with pytest.raises(BadSetting, match=r"other recordings .*another folder with --to"):
+        bring(order(folder, folder=folder / "other", labels=folder / "other.csv"))
+    shutil.copytree(folder / "rec", folder / "copied")
+    for more, said in (
+        ({"folder": folder / "copied"}, ""),
+        ({"name": "yours"}, "mine.py is yours.py now"),
+        ({"name": "yours", "said": Said(unit="uV")}, "settings of files were Said"),
+        ({"name": "yours", "columns": ("af",)}, "gone in labels.csv: the label lbbb"),
+    ):
+        made = bring(order(folder, **more))
+        assert said in "\n".join(made.notes)
+        assert table(folder)["fold"].tolist() == before["fold"].tolist()
+        assert [p.name for p in (folder / "mine").glob("*.py")] == [made.order.card.name]
+        datasets.resolve(str(made.order.card))
+        assert Source.of(made.order.name, None).index["path"].nunique() == 30
+        datasets.ROOM.forget()
+
+
+def test_names_that_may_be_two_files_need_their_path(folder: Path) -> None:
+    write(folder / "rec" / "c" / "A7.csv", 7)
+    assert "'A7' may be b/A7.csv and c/A7.csv; write its path" in _say(folder)
+    change(folder / "labels.csv", ("A7,", "b/A7,"))
+    with (folder / "labels.csv").open("a") as out:
+        out.write("c/A7.csv,P3,0,0,47\n")
+    bring(order(folder))
+    assert {"b/A7", "c/A7"} <= {*table(folder)["record"]}
+
+
+@pytest.mark.real
+def test_genuine_wfdb_files(real_data: Path, tmp_path: Path) -> None:
+    """24 files of the Challenge's sources become a dataset that is prepared."""
+    (tmp_path / "rec").mkdir()
+    source = real_data / "samples" / "challenge-2021"
+    for file in [*source.rglob("*.hea"), *source.rglob("*.mat")]:
+        shutil.copy(file, tmp_path / "rec" / file.name)
+    names = sorted(p.stem for p in (tmp_path / "rec").glob("*.hea"))
+    rows = [f"{name},{i % 2}" for i, name in enumerate(names)]
+    (tmp_path / "labels.csv").write_text("record,even\n" + "\n".join(rows))
+    made: Imported = bring(order(tmp_path))
+    assert (made.table["left_out"] == "").all()
+    datasets.resolve(str(tmp_path / "mine" / "mine.py"))
+    copy = prepare("mine", None, tmp_path / "prepared")
+    assert len(copy.index) == len(names) == len(copy.published)
+
+
+def test_the_command_says_what_was_found_and_refuses_names_that_are_taken(
+    here: Callable[..., "subprocess.CompletedProcess[str]"], folder: Path
+) -> None:
+    words = ("data", "import", "rec", "--labels", "labels.csv")
+    done = here(*words, "--name", "mine", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "next: ecgbench data prepare ./mine/mine.py" in done.stdout
+    assert (folder / "mine" / "mine.py").is_file()
+    for name, said in (
+        ("ptbxl", "the dataset ptbxl is called so already"),
+        ("PTBXL-Super", "the task ptbxl_super is called so already"),
+        ("../x", "a name has letters"),
+    ):
+        done = here(*words, "--name", name, cwd=folder)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert said in done.stderr
+
+
+def test_a_file_that_is_there_twice_in_the_edited_table_is_refused(folder: Path) -> None:
+    bring(order(folder))
+    file = folder / "mine" / "records.csv"
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([*lines, lines[3].replace("A", "B", 1)]) + "\n")
+    with pytest.raises(MissingData, match="is there twice; remove one of the lines"):
+        records.read(str(folder / "mine" / "mine.py"))

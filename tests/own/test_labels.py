@@ -1,0 +1,276 @@
+"""What a table of labels says, by value: labels, patients, age and sex, and what is asked for."""
+
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from ecgbench.data.own import found
+from ecgbench.data.own.labels import Labels, checked
+from ecgbench.errors import BadSetting
+
+U = -1
+
+
+def given(home: Path, head: str, rows: list[str], **options: object) -> Labels:
+    """A table of records r0, r1, ... with other columns, separated by |; tabs in the file."""
+    file = home / "labels.csv"
+    lines = [f"record|{head}", *(f"r{i}|{row}" for i, row in enumerate(rows))]
+    text = "\n".join(
+        "\t".join('"' + c.replace('"', '""') + '"' for c in line.split("|")) for line in lines
+    )
+    file.write_text(text + "\n", encoding="utf-8", newline="")
+    return checked(file, **options)  # type: ignore[arg-type]
+
+
+def values(made: Labels) -> dict[str, list[int]]:
+    return {label: made.table[label].tolist() for label in made.labels}
+
+
+NFD = unicodedata.normalize("NFD", "Flimmern é")
+BOTH = {"AF": [1, 1, 0], "PVC": [1, 0, 1]}
+LISTED = {"AF": [1, 0, 0], "PVC": [1, 0, 0], "SR": [0, 1, 0]}
+MI = {"AVB 2:1": [0, 0, 1], "MI": [0, 1, 0], "old MI": [1, 0, 0]}
+PHRASE = {"AF": [0, 1, 0], "AF or PVC": [1, 0, 0], "PVC": [0, 0, 1]}
+CODES = {"164889003": [1, 1], "426783006": [1, 0]}
+UNKNOWN = ["nan", "NaN", "NA", "N/A", "n/a", "null", "unknown", "UNK", "?", "-", ".", "missing"]
+UNKNOWN += ["nd", "blank", "TBD", "pending", "unclear", "not reported", "unbekannt", "k.A.", "N.A"]
+WORDS = {  # cells, labels, part of a note
+    "comma": (["AF, PVC", "AF", "PVC"], BOTH, "'AF, PVC' (AF; PVC)"),
+    "slash": (["AF/PVC", "AF", "PVC"], BOTH, "'AF/PVC' (AF; PVC)"),
+    "plus": (["AF+PVC", "AF", "PVC"], BOTH, "AF; PVC"),
+    "and": (["AF & PVC", "AF", "pvc"], {"AF": [1, 1, 0], "PVC": [1, 0, 1]}, "'PVC' and 'pvc'"),
+    "in a list": (["AF;PVC", "AF, PVC"], {"AF": [1, 1], "PVC": [1, 1]}, "AF; PVC"),
+    "list": (["['AF', 'PVC']", "['SR']", "[]"], LISTED, "are lists of labels (AF; PVC)"),
+    "numpy": (["['AF' 'PVC']", "['SR']", "none"], LISTED, "lists"),
+    "json": (['["AF", "PVC"]', '["SR"]', "{}"], LISTED, "lists"),
+    "PTB-XL": (
+        ["{'AF': 100.0, 'SR': 0.0}", "{'SR': 100.0}", "{'PVC': 50.0}"],
+        {"AF": [1, 0, 0], "PVC": [0, 0, 1], "SR": [1, 1, 0]},
+        "a likelihood of 0 counts as there",
+    ),
+    "flags": (["{'AF': 1, 'SR': 0}", "{'AF': 0, 'SR': 1}"], {"AF": [1, 0], "SR": [0, 1]}, "AF"),
+    "Dx": (["Dx: 1,2", "#Dx: 2", "1"], {"1": [1, 0, 1], "2": [1, 1, 0]}, "(1; 2)"),
+    "codes": (["164889003,426783006", "164889003"], CODES, "a list of labels"),
+    "codes and blanks": (["164889003 426783006", "164889003"], CODES, "a list of labels"),
+    "one": (["ST/T;", "ST/T", "SR"], {"SR": [0, 0, 1], "ST/T": [1, 1, 0]}, ""),
+    "case": (
+        ["AF", "af", " ＡＦ ", "AF"],
+        {"AF": [1, 1, 1, 1]},
+        "'AF' and 'af' and 'ＡＦ'",
+    ),
+    "gaps": (["sinus rhythm", "Sinus_Rhythm"], {"sinus rhythm": [1, 1]}, "are one label"),
+    "frequent": (["af", "AF", "AF"], {"AF": [1, 1, 1]}, "'af' and 'AF'"),
+    "composed": (["Flimmern é", NFD], {"Flimmern é": [1, 1]}, r"'Flimmern \xe9' and 'Flimmern e\u"),
+    "dot": (["AF.", "AF", "AF", "A. b"], {"A. b": [0, 0, 0, 1], "AF": [1, 1, 1, 0]}, "'AF.' and"),
+    "accent": (["Extrasístole", "extrasistole"], {"Extrasístole": [1, 1]}, "are one label"),
+    "inside": (["old MI", "MI", "AVB 2:1"], MI, "labels of their own: 'old MI' beside 'MI'"),
+    "mark": (["AF*", "AF"], {"AF": [0, 1], "AF*": [1, 0]}, "of their own: 'AF*' beside 'AF'"),
+    "numbers": (["8", "9", "3"], {"3": [0, 0, 1], "8": [1, 0, 0], "9": [0, 1, 0]}, ""),
+    "9 as a label": (["AF", "9;", "9"], {"9": [0, 1, 1], "AF": [1, 0, 0]}, ""),
+    "one phrase": (["AF or PVC;", "AF", "PVC"], PHRASE, "'AF or PVC' beside 'AF'"),
+    "unknown": (
+        ["AF", *UNKNOWN, "", "SR"],
+        {"AF": [1, *[U] * 22, 0], "SR": [0, *[U] * 22, 1]},
+        "label: unknown of 22 records",
+    ),
+    "none": (["AF", "none", "NONE", "not available"], {"AF": [1, 0, 0, U]}, "1 record"),
+    "denied": (["AF", "no AF", "non-AF", "not AF", "nan"], {"AF": [1, 0, 0, 0, U]}, "'AF' is 1"),
+    "noAF": (["noAF", "AF", "AF negative"], {"AF": [0, 1, 0]}, "'AF' is 1"),
+    "NORM": (["NORM", "RM", "NO AF"], {"NORM": [1, 0, 0], "NO AF": [0, 0, 1], "RM": [0, 1, 0]}, ""),
+    "affirmed": (["AF negative", "AF positive"], {"AF positive": [0, 1]}, "'AF positive' is 1"),
+    "signs": (["AF+", "AF-"], {"AF+": [1, 0]}, "'AF+' is 1, 'AF-' is 0"),
+    "yes": (["yes", "No", "unk"], {"label": [1, 0, U]}, "'yes' is 1, 'no' is 0"),
+    "y": (["Y", "n"], {"label": [1, 0]}, "'y' is 1"),
+    "present": (["present", "absent"], {"label": [1, 0]}, "'present' is 1"),
+    "pos": (["NEG", "pos"], {"label": [0, 1]}, "'pos' is 1"),
+    "true": (["True", "FALSE"], {"label": [1, 0]}, ""),
+    "two": (["AF", "SR"], {"AF": [1, 0], "SR": [0, 1]}, "two labels (--positive AF"),
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_words_of_a_column_are_labels(tmp_path: Path, name: str) -> None:
+    cells, right, note = WORDS[name]
+    made = given(tmp_path, "label", cells)
+    assert values(made) == right
+    assert note in "\n".join(made.notes)
+
+
+ASKED = {  # cells, part of the message
+    "comma": (["AF", "AF, PVC"], "line 3: .*write 'AF; PVC' where .*'AF, PVC;'"),
+    "slash": (["AF/PVC", "SR"], "line 2: .*write 'AF; PVC'"),
+    "blank": (["AF PVC", "AF", "PVC"], "write 'AF; PVC'"),
+    "dash": (["AF-PVC", "AF", "PVC"], "write 'AF; PVC'"),
+    "or": (["AF", "PVC", "AF or PVC"], "line 4: .*write 'AF; PVC' .*'AF or PVC;'"),
+    "long dash": (["AF – PVC", "AF", "PVC"], "write 'AF; PVC'"),
+    "brackets": (["AF (PVC)", "AF", "pvc"], "write 'AF; PVC'"),
+    "greater": (["AF>PVC", "AF", "PVC"], "write 'AF; PVC'"),
+    "plus in words": (["AF plus PVC", "AF", "PVC"], "write 'AF; PVC'"),
+    "three": (["AF PVC LBBB", "AF", "PVC; SR"], "write 'AF; PVC'"),
+    "longest": (["AV block et AF", "AV_Block", "AF", "AV"], "write 'AV block; AF'"),
+    "values": (["AF=1;PVC=0", "AF=0;PVC=1"], "'AF=1' is no name of a label; write those"),
+    "likelihoods": (["AF: 0.9; PVC: 0.1", "SR: 1"], "'AF: 0.9' is no name of a label"),
+    "equal yes": (["AF=yes", "AF=no"], "'AF=yes' is no name of a label"),
+    "signs only": (["AF", "---"], "line 3: .*'---' is no name of a label; leave the cell blank"),
+    "two dots": (["AF", ".."], "'..' is no name of a label"),
+    "-1 in words": (["AF", "-1"], "line 3: .*leave the cell blank .*; write '-1;' in one row"),
+    "9 in words": (["AF", "9"], "leave the cell blank where it is unknown"),
+    "99 of classes": (["1", "2", "99"], "line 4: .*leave the cell blank"),
+    "mixed": (["AF, PVC; SR", "SR"], "write 'AF; PVC'"),
+    "numbers": (["1,2", "3"], "write '1; 2'"),
+    "unknown beside": (["AF; nan", "AF"], "'nan' stands beside another label"),
+    "none beside": (["AF, none", "AF"], "'none' stands beside another label"),
+    "perhaps": (["AF?", "AF"], "leave the cell blank"),
+    "chances": (["{'AF': 0.9, 'SR': 0.1}", "{'AF': 0.2, 'SR': 0.8}"], "with ; between"),
+    "scores": (["{'AF': 90, 'SR': 0}", "{'AF': 20, 'SR': 80}"], "with ; between"),
+    "maybe": (["yes", "no", "maybe"], "all others 0: --positive yes"),
+    "both": (["AF", "no AF", "AF; no AF"], "line 4: .*leave out one"),
+    "-1": (["0", "1", "-1"], "line 4: .*'-1', where 0 or 1 belongs .leave it blank"),
+    "9": (["0", "1", "9", "9"], "'9', where 0 or 1"),
+    "99": (["0", "1", "99"], "leave it blank"),
+    "0 and none": (["0", "1", "none"], "'none', where 0 or 1"),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_words_that_may_mean_two_things_are_asked_for(tmp_path: Path, name: str) -> None:
+    cells, message = ASKED[name]
+    with pytest.raises(BadSetting, match=message):
+        given(tmp_path, "label", cells)
+
+
+COLUMNS = {  # head, rows, options, labels, part of a note
+    "0 and 1": ("af", ["1", "0,0", "n/a", ""], {}, {"af": [1, 0, U, U]}, "unknown of 2 records"),
+    "yes": ("af", ["yes", "no", "?"], {}, {"af": [1, 0, U]}, "'yes' is 1"),
+    "only yes": ("af|mi", ["yes|1", "|0"], {}, {"mi": [1, 0]}, "'yes' is not taken for a label"),
+    "positive": ("af", ["case", "control", ""], {"positive": "Case"}, {"af": [1, 0, U]}, "is 1"),
+    "of three": ("label", ["AF", "SR", "VT"], {"positive": "AF"}, {"AF": [1, 0, 0]}, "are 0"),
+    "named": (
+        "Diagnosis|x",
+        ["AF|1", "SR|0", "AF;SR|0"],
+        {"columns": ("diagnosis",)},
+        {"AF": [1, 0, 1], "SR": [0, 1, 1]},
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_of_labels(tmp_path: Path, name: str) -> None:
+    head, rows, options, right, note = COLUMNS[name]
+    made = given(tmp_path, head, rows, **options)
+    assert values(made) == right
+    assert note in "\n".join(made.notes)
+
+
+def test_a_positive_that_no_column_says_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match="--positive VT: no column"):
+        given(tmp_path, "label", ["AF", "SR"], positive="VT")
+
+
+ONE = "012 and 12|12.0 and 12|12,0 and 12|1,234 and 1234|1,234.0 and 1234|1.000 and 1000|P7 and p7"
+ONE += "|P-007 and P7|José and JOSE\u0301|1.2E+05 and 120000|12\u200b and 12|１２ and 12"
+ONE += '|="00012" and 12|12,00 and 12.00'
+TWO = "1.05 and 105|a1 and b1|12 and 120|1.23457E+11 and 5|P10 and P1"
+TWO += "|1-12 and 11-2|1-234 and 1234|1.5 and 1.05|1E5 and 5"
+DOUBTFUL = "José and Jose|Müller and Muller|12 and 012 and 0012|1.000 and 1|1.234 and 1234 and 1.2"
+DOUBTFUL += "|1.23457E+11 and 1.23457E+11|1.23457E+11 and 123457000123|1E+05 and 99999"
+DOUBTFUL += "|Müller and Mueller|Doe,John and Doe, John|Doe, John and John Doe and doe john"
+DOUBTFUL += "|A–12 and A-12|A12. and A12|A/12 and A12|O’Brien and O'Brien|1E5 and 100000"
+DOUBTFUL += "|1-2 and 1_2|12a and 12-A|P.007 and P7|#12 and 12"
+DOUBTFUL += "|1.2E+05 and 120000 and 121000|1.23E11 and 1.23E11| and 1|NA and 1|none and 1"
+
+
+@pytest.mark.parametrize("cells", ONE.split("|"))
+def test_spellings_of_one_patient_are_joined_and_named(tmp_path: Path, cells: str) -> None:
+    made = given(tmp_path, "Subject-ID|af", [f"{cell}|1" for cell in cells.split(" and ")])
+    assert made.table["patient"].nunique() == 1
+    assert "1 patient spelled in several ways" in "\n".join(made.notes)
+
+
+@pytest.mark.parametrize("cells", TWO.split("|"))
+def test_patients_that_differ_stay_two(tmp_path: Path, cells: str) -> None:
+    made = given(tmp_path, "MRN|af", [f"{cell}|1" for cell in cells.split(" and ")])
+    assert made.table["patient"].nunique() == 2
+    assert made.notes == ("patients are those of the column 'MRN'",)  # and none is joined
+
+
+@pytest.mark.parametrize("cells", DOUBTFUL.split("|"))
+def test_spellings_that_may_be_two_patients_are_asked_for(tmp_path: Path, cells: str) -> None:
+    with pytest.raises(BadSetting, match=r"line \d: .*(may be|no patient)"):
+        given(tmp_path, "patient|af", [f"{cell}|1" for cell in cells.split(" and ")])
+
+
+def test_columns_of_patients(tmp_path: Path) -> None:
+    rows = ["a|1", "a|0", "b|1", "b|0", "c|1", "c|0"]
+    heads = "subject_id,PatientID,participant_id,MRN,pat_id,Patient ID,subject-no,Patient_Nr."
+    heads += ",Patientennummer,Patient Identifier,paciente,ID paciente,Proband,Teilnehmer-Nr"
+    for head in heads.split(","):
+        assert given(tmp_path, f"{head}|af", rows).table["patient"].tolist() == [*"aabbcc"]
+    for head in ("case", "user"):
+        made = given(tmp_path, f"{head}|af", rows)
+        assert not made.patients_known
+        assert f"of the column {head!r}" in made.notes[0]
+    with pytest.raises(BadSetting, match="'patient' and 'MRN' name other patients"):
+        given(tmp_path, "patient|MRN|af", ["1|7|0", "1|8|1"])
+    with pytest.raises(BadSetting, match="'012' and '12' may be one"):
+        given(tmp_path, "patient|sex|af", ["012|M|0", "12|F|1"])
+
+
+PEOPLE = {  # head, cells, column, what is kept, part of a note
+    "age": ("Age", ["63,5", "063Y", "018M", "45 y"], "age", ["63.5", "63", "1.5", "45"], ""),
+    "odd": ("AGE", ["63", "300", ">89", ""], "age", ["63", "300", ">89", ""], "2 records ('300'"),
+    "months": ("age_months", ["18", "24"], "age", ["1.5", "2"], ""),
+    "sex": ("Gender", ["M", "w", "Female", "?"], "sex", ["male", "female", "female", "?"], ""),
+    "coded": ("Sex", ["0", "1"], "sex", ["0", "1"], "call the column male, or sex (1=male)"),
+    "male": ("Male", ["0", "1"], "sex", ["female", "male"], ""),
+    "sex_female": ("sex_female", ["0", "1"], "sex", ["male", "female"], ""),
+    "head": ("sex (1=male)", ["0", "1", "2"], "sex", ["female", "male", "2"], "('2')"),
+    "both": ("Sex [1: M; 2: F]", ["1", "2", "0"], "sex", ["male", "female", "0"], "('0')"),
+}
+
+
+@pytest.mark.parametrize("name", PEOPLE)
+def test_age_and_sex(tmp_path: Path, name: str) -> None:
+    head, cells, column, right, note = PEOPLE[name]
+    made = given(tmp_path, f"{head}|af", [f"{cell}|{i % 2}" for i, cell in enumerate(cells)])
+    assert made.labels == ("af",)
+    assert made.table[column].tolist() == right
+    assert note in "\n".join(made.notes)
+    assert bool(note) == bool(made.notes)
+
+
+FILES = {  # names, files, --match-zeros, what is matched or the message
+    "zeros": (["1"], ["00001.csv"], False, "'1' may be '00001.csv': zeros were .*--match-zeros"),
+    "matched": (["1", "2.csv"], ["00001.csv", "a/02.csv"], True, ["00001.csv", "a/02.csv"]),
+    "in names": (["rec7"], ["rec007.csv"], True, ["rec007.csv"]),
+    "two files": (["1"], ["01.csv", "001.csv"], True, "may be 001.csv and 01.csv"),
+    "two names": (["1", "01"], ["001.csv"], True, "001.csv is there already"),
+    "exact first": (["1", "01"], ["01.csv", "1.csv"], True, ["1.csv", "01.csv"]),
+    "capitals": (["a01"], ["A01.CSV"], False, ["A01.CSV"]),
+    "capitals twice": (["a01"], ["A01.CSV", "A01.csv"], False, "may be A01.CSV and A01.csv"),
+    "composed": (["Jose\u0301"], ["José.csv"], False, ["José.csv"]),
+    "looks alike": (["A\u200b12"], ["A12.csv"], False, r"'A\\u200b12' .*there is 'A12'"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_that_names_mean(name: str) -> None:
+    names, files, zeros, right = FILES[name]
+    places = [f"line {i}" for i, _ in enumerate(names)]
+    if isinstance(right, list):
+        assert found.matched(names, places, files, False, zeros) == right
+        return
+    with pytest.raises(BadSetting, match=right):
+        found.matched(names, places, files, False, zeros)
+
+
+def test_only_line_ends_end_lines(tmp_path: Path) -> None:
+    note = "a\u2028b\x85c\vd\fe"
+    made = given(tmp_path, "af|note", [f"1|{note}", "0|x"])
+    assert made.table["note"].tolist() == [note, "x"]
+    file = tmp_path / "labels.csv"
+    file.write_bytes(b"record,af\rr0,1\r\nr1,0\nr2,x\n")
+    with pytest.raises(BadSetting, match="line 4: the column 'af' says 'x'"):
+        checked(file)

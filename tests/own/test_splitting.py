@@ -1,0 +1,110 @@
+"""Splits of imported records: a split in which a label can be scored in every part is found exactly
+where there is one.
+"""
+
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ecgbench.data.own import splitting
+from ecgbench.data.own.patients import person
+from ecgbench.errors import BadSetting
+
+KINDS = {"with": (1,), "without": (0,), "both": (0, 1), "unknown": (-1,)}
+PARTS = ("train", "val", "test")
+
+
+def table_of(patients: list[tuple[tuple[int, ...], ...]]) -> pd.DataFrame:
+    """A record per patient and value; of each patient its values of each label."""
+    rows = [
+        (f"P{i:02d}", *values)
+        for i, labels in enumerate(patients)
+        for values in zip(*(np.resize(one, 2) for one in labels))
+    ]
+    names = ["patient", *(f"l{k}" for k in range(len(patients[0])))]
+    return pd.DataFrame(rows, columns=names)
+
+
+def scored(table: pd.DataFrame, split: np.ndarray) -> bool:
+    """By the words of the rule: a label with both values in every part."""
+    return any(
+        all({0, 1} <= {*table.loc[split == part, label]} for part in PARTS)
+        for label in table.columns[1:]
+    )
+
+
+def found(table: pd.DataFrame, known: dict[str, int] | None = None) -> bool:
+    labels = list(table.columns[1:])
+    try:
+        folds = splitting.count(table, labels)
+    except BadSetting:
+        return False
+    table["fold"] = splitting.dealt("mine", table, labels, folds, known or {})
+    split = splitting.split_of(table)
+    assert table.groupby("patient")["fold"].nunique().eq(1).all()
+    assert {*table["fold"]} == {*range(1, folds + 1)}
+    return scored(table.drop(columns="fold"), split)
+
+
+def exists(patients: list[tuple[tuple[int, ...], ...]]) -> bool:
+    """By trying every split of the patients into three parts."""
+    return any(
+        all(
+            {0, 1} <= {v for values, part in zip(patients, parts) if part == k for v in values[n]}
+            for k in range(3)
+        )
+        for parts in product(range(3), repeat=len(patients))
+        for n in range(len(patients[0]))
+    )
+
+
+@pytest.mark.parametrize("count", range(1, 7))
+def test_a_split_is_found_exactly_where_one_exists(count: int) -> None:
+    for kinds in combinations_with_replacement(KINDS.values(), count):
+        patients = [(kind,) for kind in kinds]
+        assert found(table_of(patients)) == exists(patients), kinds
+
+
+def test_of_two_labels_one_that_can_be_scored_is_found() -> None:
+    draw, kinds = np.random.default_rng(0), list(KINDS.values())
+    for _ in range(120):
+        patients = [tuple(kinds[k] for k in draw.integers(0, 4, 2)) for _ in range(6)]
+        assert found(table_of(patients)) == exists(patients)
+
+
+@pytest.mark.parametrize(("patients", "having"), [(12, 7), (12, 6), (24, 18), (10, 3), (60, 3)])
+def test_none_of_many_tables_is_refused(patients: int, having: int) -> None:
+    for seed in range(40):
+        draw = np.random.default_rng(seed)
+        hot = draw.permutation(np.arange(patients) < having).astype(int)
+        assert found(table_of([((int(one),),) for one in hot]))
+
+
+def test_as_many_labels_as_can_be_have_both_values_in_every_part() -> None:
+    draw = np.random.default_rng(1)
+    for _ in range(30):
+        rare = draw.random((60, 4)) < [0.1, 0.5, 0.9, 0.08]
+        table = table_of([tuple((int(v),) for v in row) for row in rare])
+        labels = list(table.columns[1:])
+        table["fold"] = splitting.dealt("mine", table, labels, 5, {})
+        split = splitting.split_of(table)
+        for label in labels:
+            few = min(int((table[label] == value).sum()) / 2 for value in (0, 1))
+            every = all({0, 1} <= {*table.loc[split == part, label]} for part in PARTS)
+            assert every == (few >= 3)
+
+
+def test_known_patients_stay_and_new_ones_fill_what_is_missing() -> None:
+    known = {f"p{i}": fold for i, fold in enumerate((1, 1, 2, 3, 4, 5))}
+    table = table_of([((0,),)] * 6 + [((1,),)] * 6)
+    assert found(table, known)
+    first = dict(zip(table["patient"].map(person), table["fold"]))
+    assert {p: first[p] for p in known} == known
+
+
+def test_what_is_missing_is_said_by_label() -> None:
+    table = table_of([((1,), (0,))] * 2 + [((0,), (0,))] * 9)
+    with pytest.raises(BadSetting, match="'l0' has 2 patients with it and 9 without; 'l1' has 0"):
+        splitting.count(table, ["l0", "l1"])

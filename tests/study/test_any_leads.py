@@ -1,0 +1,180 @@
+"""Records that hold only some leads: draws among those, settings that leave records out, and a
+study of them from end to end.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ecgbench import datasets
+from ecgbench.data.prepare import prepare
+from ecgbench.data.source import read as read_record
+from ecgbench.data.views import View
+from ecgbench.datasets import demo
+from ecgbench.ecg.draw import Count, draw
+from ecgbench.ecg.leads import ALL, LEADS, LIMB, LeadSubset
+from ecgbench.errors import BadRecord
+from ecgbench.models import laef
+from ecgbench.results.study import read
+
+PLUG_IN = '''"""The demo's records as four kinds of devices would have recorded them."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from ecgbench.datasets import demo
+from ecgbench.ecg.leads import LEADS
+
+DEVICES = [LEADS, ("I",), ("V5", "II", "I"), ("V2", "II")]
+CARD = replace(
+    demo.CARD, title="Devices", any_leads=True, tasks=(replace(demo.CARD.tasks[0], name="devices"),)
+)
+
+
+def index(root):
+    table = demo.index(root)
+    return table.rename(columns=lambda c: c.replace("demo:", "devices:"))
+
+
+def read(root, row):
+    own = {name.replace("devices:", "demo:"): value for name, value in row.items()}
+    whole = demo.read(root, own)
+    leads = DEVICES[int(row["record"][1:]) % 4]
+    rows = [LEADS.index(lead) for lead in leads]
+    return replace(whole, signal=whole.signal[rows], leads=leads)
+'''
+HELD = [LEADS, ("I",), (*LIMB, "V5"), ("II", "V2")]
+LIMIT = "150"
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+
+
+def held(record: str) -> set[str]:
+    return set(HELD[int(record[1:]) % 4])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("devices")
+    (folder / "devices.py").write_text(PLUG_IN)
+    datasets.resolve(str(folder / "devices.py"))
+    return folder
+
+
+def test_what_is_stored_is_what_the_device_recorded(folder: Path) -> None:
+    copy = prepare("devices", None, folder / "prepared", limit=int(LIMIT))
+    views = View(copy, laef.CARD.contracts[0])
+    assert len({int(bits) for bits in copy.available}) == 4
+    for record in copy.index["record"][:12]:
+        number = int(record[1:])
+        got, whole = copy.recording(record), demo.recording(number)
+        assert set(got.leads) == held(record)
+        there = np.isin(LEADS, got.leads)
+        measured = (
+            np.isin(LEADS, HELD[number % 4])
+            if number % 4 != 2
+            else np.isin(LEADS, ("I", "II", "V5"))
+        )
+        assert np.array_equal(got.rows[measured], whole.signal[measured])
+        # limb leads that follow from two are as exact as 16 bits
+        np.testing.assert_allclose(got.rows[there], whole.signal[there], atol=2e-3)
+        assert np.isnan(got.rows[~there]).all()
+        seen = views.get(record)
+        assert np.array_equal(np.isfinite(seen).all(axis=1), there)
+        assert np.array_equal(np.isnan(seen).all(axis=1), ~there)
+    every = sum(len(held(r)) for r in copy.index["record"]) * int(copy.samples[0])
+    assert (copy.folder / "signal.i16").stat().st_size == 2 * every
+
+
+def test_a_lead_that_the_card_promises_must_be_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = datasets.get("devices")
+    row = module.index(None).iloc[1].to_dict()
+    assert set(read_record("devices", None, row).leads) == held(row["record"]) < set(LEADS)
+    monkeypatch.setattr(module, "CARD", replace(module.CARD, any_leads=False))
+    with pytest.raises(BadRecord, match=r"lead .* is missing"):
+        read_record("devices", None, row)
+
+
+@pytest.mark.parametrize("model", ["tiny", "laef"])
+def test_a_study_of_them(
+    model: str, typed: Callable[..., int], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = folder / model
+    limit = "60" if model == "laef" else LIMIT
+    words = ["--tasks", str(folder / "devices.py"), "--limit", limit, "--prepared"]
+    words += [str(folder / "prepared"), "--leads", "1,2,12,I,V5+I", "--seeds", "2"]
+    if model == "laef":
+        words += ["--models", "laef"]
+    assert typed(out, *words) == 0, capsys.readouterr().err
+    study = read(out)
+    settings = {r.document["setting"]: r.predictions() for r in study.results}
+    test = settings["1@seed0"]["record"]
+    assert len({int(r[1:]) % 4 for r in test}) == 4, "the test split holds all kinds"
+    able = {
+        "1@seed0": lambda has: True,
+        "2@seed1": lambda has: len(has) >= 2,
+        "12": lambda has: len(has) == 12,
+        "I": lambda has: "I" in has,
+        "I+V5": lambda has: {"I", "V5"} <= has,
+    }
+    for result in study.results:
+        setting, table = result.document["setting"], result.predictions()
+        if setting in able:
+            assert set(table["record"]) == {r for r in test if able[setting](held(r))}
+            assert result.document["lacking_leads"] == len(test) - len(table)
+        if setting.startswith(("1@", "2@")):
+            count, seed = int(setting[0]), int(setting[-1])
+            for record, leads in zip(table["record"], table["leads"]):
+                bits = LeadSubset.of(*held(record)).bits
+                assert leads == str(draw(count, seed, record, available=bits))
+                assert set(leads.split("+")) <= held(record)
+    # told, with the number
+    left = sum(len(held(r)) < 2 for r in test)
+    rows = study.main.set_index("leads")["note"]
+    assert f"{left} test records without these leads are left out" in str(rows["2"])
+    assert "without these leads" not in str(rows["1"])
+    assert any("records have fewer than twelve leads" in note for note in study.notes)
+
+
+def test_records_left_out_of_folds_are_told_in_one_number(
+    typed: Callable[..., int], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--tasks", str(folder / "devices.py"), "--limit", LIMIT, "--folds", "3"]
+    words += ["--prepared", str(folder / "prepared"), "--leads", "12,1", "--seeds", "2"]
+    assert typed(folder / "folds", *words) == 0, capsys.readouterr().err
+    study = read(folder / "folds")
+    (whole,) = study.main.set_index("leads").loc[["12"], "note"]
+    twelve = [r for r in study.results if r.cell.setting == Count(12, 0)]
+    lost = {r.cell.fit.fold: r.document["lacking_leads"] for r in twelve}
+    assert len(lost) == 3
+    assert re.findall(r"(\d+) test records without these leads", whole) == [str(sum(lost.values()))]
+
+
+def test_leads_that_nobody_has_are_skipped_with_the_reason(
+    typed: Callable[..., int], tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "watch.py"
+    source.write_text(
+        PLUG_IN.replace("devices", "watch").replace("Devices", "Watch").replace("% 4", "% 1 + 1")
+    )
+    words = ["--tasks", str(source), "--leads", "I,V1,2", "--seeds", "1"]
+    assert typed(tmp_path / "out", *words) in (0, 1), capsys.readouterr().err
+    status = read(tmp_path / "out").main.set_index("leads")["status"]
+    assert dict(status) == {"I": "ok", "V1": "skipped", "2": "skipped"}
+    reasons = "".join(p.read_text() for p in (tmp_path / "out").rglob("*.json"))
+    assert "no test record of watch has leads for V1" in reasons
+    # what learns to fill absent leads has nothing to learn from
+    capsys.readouterr()
+    typed(tmp_path / "ridge", *words[:2], "--leads", "I", "--policy", "ridge")
+    told = capsys.readouterr()
+    assert "no training record has all twelve leads" in told.err + told.out
+
+
+def test_a_mask_of_all_leads_changes_nothing() -> None:
+    assert draw(3, 1, "r") == draw(3, 1, "r", available=ALL.bits)

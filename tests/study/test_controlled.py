@@ -1,0 +1,140 @@
+"""Controls along the whole path, on data whose truth is planted: "old" is in the table of ages
+alone, "loud" in lead V1 alone (tests/plugins/aged.py).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from ecgbench import datasets, reports
+from ecgbench.data import subset
+from ecgbench.reports import controls as report
+from ecgbench.results.controls import Checked, checked, controlled
+from ecgbench.results.study import Study, read
+from ecgbench.study import controls
+
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+AGED = Path(__file__).parents[1] / "plugins" / "aged.py"
+REPEATS = 5
+
+
+@pytest.fixture(scope="module")
+def study(
+    typed: Callable[..., int], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str, str], Path]]:
+    """study(name, controls): the run with these controls; a few permutations of the labels."""
+    home = tmp_path_factory.mktemp("controls")
+    words = ("--tasks", str(AGED), "--leads", "12,V1", "--limit", "140", "--protocol", "probe")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(controls, "REPEATS", REPEATS)
+
+        def run(name: str, wanted: str) -> Path:
+            datasets.ROOM.forget()
+            assert typed(home / name, *words, "--controls", wanted) == 0
+            return home / name
+
+        yield run
+    datasets.ROOM.forget()
+
+
+@pytest.fixture(scope="module")
+def whole(study: Callable[[str, str], Path]) -> Study:
+    return read(study("whole", "labels,leads,age_sex,recorder"))
+
+
+def found(study: Study) -> dict[tuple[str, str, str], Checked]:
+    rows = checked(study, controlled(study))
+    return {(r.control.name, r.place.task, r.place.leads): r for r in rows}
+
+
+def test_each_control_comes_out_as_the_planted_truth_says(whole: Study) -> None:
+    rows = found(whole)
+    for task in ("aged_old", "aged_loud"):
+        chance = rows["labels", task, "12"]
+        assert chance.repeats == REPEATS
+        assert chance.verdict == "as expected"
+        assert chance.low < 0.5 < chance.high
+    # the model reads loudness, and needs the lead that it is in
+    loud = rows["leads", "aged_loud", "V1"]
+    assert loud.model > 0.9
+    assert loud.verdict == "as expected"
+    assert loud.value < loud.model - 0.2
+    # age tells who is old, and no recording does
+    shortcut = rows["age_sex", "aged_old", "12"]
+    assert shortcut.value > 0.95
+    assert shortcut.model < 0.7
+    assert shortcut.verdict == "NOT as expected"
+    assert rows["age_sex", "aged_loud", "12"].verdict == "as expected"
+    refused = rows["recorder", "aged_old", "12"]
+    assert refused.verdict == "no number"
+    assert "neither site nor device is known" in refused.note
+
+
+def test_the_model_stands_beside_its_control_at_the_same_number_as_in_the_run(
+    whole: Study,
+) -> None:
+    rows, main = found(whole), whole.main.set_index(["task", "leads"])
+    for (name, task, leads), row in rows.items():
+        if name in ("leads", "age_sex"):
+            assert row.model == pytest.approx(main.loc[(task, leads), "value"], abs=1e-12)
+
+
+def test_the_page_names_what_age_and_sex_reach_and_the_csv_holds_all(
+    whole: Study, tmp_path: Path
+) -> None:
+    reports.write(whole, tmp_path)
+    page = (tmp_path / "index.html").read_text()
+    assert "age and sex alone reach" in page
+    assert "is no result about ECGs" in page
+    table = pd.read_csv(tmp_path / "controls.csv")
+    assert len(table) == 4 * 2 * 2
+    assert table["synthetic"].all()
+    assert table["untrained"].all()
+    assert set(table.loc[table["control"] == "recorder", "verdict"]) == {"no number"}
+
+
+def test_features_and_fits_of_the_run_are_used_again(whole: Study) -> None:
+    """Permuted labels need no network, scrambled leads no training; nothing of it stays."""
+    home = whole.path / controls.FOLDER
+    assert not list((home / "labels@0").glob("features/*/*/windows"))
+    assert not list((home / "leads").glob("features/*/*/windows"))
+    for fit in (home / "leads").glob("fits/*/*/*/fit.json"):
+        own = whole.path / fit.relative_to(home / "leads")
+        assert fit.read_bytes() == own.read_bytes()
+
+
+def test_the_same_command_again_computes_nothing(
+    study: Callable[[str, str], Path], whole: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    study("whole", "labels,leads,age_sex,recorder")
+    said = capsys.readouterr().out
+    assert f"0 cells computed, {REPEATS * 4} were there already" in said
+    assert "control age_sex" in said
+
+
+def test_a_permutation_that_keeps_the_test_labels_shows(
+    study: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mean stays near chance; p of the permutations tells it."""
+    honest = subset.permuted
+
+    def kept(index: pd.DataFrame, *words: str | int) -> pd.DataFrame:
+        made, test = honest(index, *words), (index["split"] == "test").to_numpy()
+        columns = [c for c in index.columns if ":" in c]
+        made.loc[test, columns] = index.loc[test, columns].to_numpy()
+        return made
+
+    monkeypatch.setattr(subset, "permuted", kept)
+    broken = read(study("kept", "labels"))
+    row = found(broken)["labels", "aged_loud", "12"]
+    assert row.verdict == "NOT as expected", row
+    (section, _) = report.sections(broken)
+    assert "something in this run knows the labels" in section.parts[0].texts[0]  # type: ignore[union-attr]
+
+
+def test_a_run_without_controls_has_no_such_section(whole: Study, tmp_path: Path) -> None:
+    assert report.sections(replace(whole, path=tmp_path)) == []

@@ -1,0 +1,264 @@
+"""`ecgbench run --folds`, as it is typed: cross-validation, and a dataset's own split with another
+number of folds.
+"""
+
+import csv
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import load_file
+
+from ecgbench.core.cards import InputContract
+from ecgbench.data.prepare import prepare
+from ecgbench.data.views import View
+from ecgbench.results.study import Study, read
+
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+Typed = Callable[..., int]
+FOLDS = ("1/3", "2/3", "3/3")
+
+LEARNER = '''"""Learns which recordings it was shown, and fills with zeros."""
+
+import numpy as np
+
+
+def fit(signals, leads):
+    return {"seen": np.sort([np.abs(s).sum(dtype=np.float64) for s in signals])}
+
+
+def fill(signal, measured, state=None):
+    filled = signal.copy()
+    filled[~measured] = 0
+    return filled
+'''
+OURS = '''"""The demo's recordings in four folds of ours."""
+
+from dataclasses import replace
+
+from ecgbench.datasets import demo
+from ecgbench.indexing.folds import dealt
+
+CARD = replace(
+    demo.CARD,
+    title="Ours",
+    tasks=(replace(demo.CARD.tasks[0], name="ours"),),
+    splits="ours: 4 folds by patient",
+    folds=4,
+)
+COLUMNS = CARD.tasks[0].columns
+
+
+def index(root):
+    table = demo.index(root).rename(columns=lambda c: c.replace("demo:", "ours:"))
+    held = [[c for c in COLUMNS[:2] if row[c]] for _, row in table.iterrows()]
+    return table.assign(**dealt("ours", table["patient"].tolist(), held, CARD.folds))
+
+
+def read(root, row):
+    return demo.read(root, {name.replace("ours:", "demo:"): v for name, v in row.items()})
+'''
+
+
+def predictions(study: Study, **of: object) -> dict[str, pd.DataFrame]:
+    """Fold -> what its first cell of these predicts."""
+    found: dict[str, pd.DataFrame] = {}
+    for r in study.results:
+        if all(getattr(r.cell, name) == value for name, value in of.items()):
+            found.setdefault(r.cell.fit.fold, r.predictions())
+    return found
+
+
+@pytest.fixture(scope="module")
+def crossed(typed: Typed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run over three folds of two policies, of which one learns, at two lead settings."""
+    folder = tmp_path_factory.mktemp("crossed")
+    (folder / "learner.py").write_text(LEARNER)
+    words = ("--folds", "3", "--leads", "12,2", "--protocol", "probe")
+    assert typed(folder / "run", *words, "--policy", f"zero,{folder}/learner.py") == 0
+    return folder / "run"
+
+
+def test_every_record_is_tested_once_with_its_patient(crossed: Path) -> None:
+    found = predictions(read(crossed))
+    assert tuple(found) == FOLDS
+    tested = pd.concat(found.values())
+    assert len(tested) == 60
+    assert tested["record"].is_unique
+    patients = [set(table["patient"]) for table in found.values()]
+    assert len(set.union(*patients)) == sum(map(len, patients))
+
+
+def test_what_learns_sees_the_training_records_of_its_fold_and_no_other(
+    crossed: Path, copies: Path
+) -> None:
+    study = read(crossed)
+    tested = {f: set(t["record"]) for f, t in predictions(study).items()}
+    by_fold = {r.cell.fit.fold: r.document for r in study.results if r.cell.policy == "learner"}
+    contract = study.models[0].contract
+    plain = {k: v for k, v in contract.items() if k in InputContract.__dataclass_fields__}
+    view = View(prepare("demo", None, copies), InputContract(**plain))
+    whole = set.union(*tested.values())
+    sums = {r: float(np.abs(view.get(r)).sum(dtype=np.float64)) for r in whole}
+    for place, fold in enumerate(FOLDS):
+        validating = FOLDS[(place + 1) % 3]
+        seen = load_file(crossed / by_fold[fold]["policy_state"])["seen"]
+        training = whole - tested[fold] - tested[validating]
+        np.testing.assert_allclose(seen, sorted(sums[r] for r in training), rtol=1e-12)
+    # a probe is fitted to training and validation records, and says nothing of those it tests
+    for r in study.results:
+        fitted_to = set(r.validation()["record"])
+        assert fitted_to == whole - tested[r.cell.fit.fold]
+
+
+def test_features_are_shared_by_folds_unless_something_was_learned_in_each(crossed: Path) -> None:
+    by_policy: dict[str, set[str]] = {}
+    for r in read(crossed).results:
+        facts = r.document["key_facts"]
+        by_policy.setdefault(r.cell.policy, set()).add(json.dumps(facts["policy_state"]))
+    assert {p: len(states) for p, states in by_policy.items()} == {"zero": 1, "learner": 3}
+    windows = list((crossed / "features" / "tiny" / "demo" / "windows").iterdir())
+    assert len(windows) == 1 + 3
+    counts = [sum(len(load_file(s)["rows"]) for s in w.glob("*.safetensors")) for w in windows]
+    # twelve leads of every record, which all folds share, and each record's own two leads once
+    assert max(counts) == 2 * 4 * 60
+
+
+def test_numbers_are_means_over_folds_and_hold_by_an_independent_computation(
+    crossed: Path,
+    here: Callable[..., "subprocess.CompletedProcess[str]"],
+    recompute: ModuleType,
+    tmp_path: Path,
+) -> None:
+    run = Path(shutil.copytree(crossed, tmp_path / "r"))
+    assert here("report", run, cwd=tmp_path).returncode == 0
+    found = recompute.recompute(run, run / "report")
+    assert found["main_table.value"][0] > 0
+    assert {column: apart for column, (_, apart) in found.items() if apart > 1e-9} == {}
+    study = read(run)
+    for row in study.main.itertuples():
+        mine = study.cells[
+            (study.cells["leads"] == row.leads) & (study.cells["policy"] == row.policy)
+        ]
+        assert set(mine["fold"]) == set(FOLDS)
+        assert row.value == pytest.approx(mine["value"].mean())
+        assert row.n_records == 60
+        assert "mean of 3 folds, each trained by itself" in row.note
+    page = (run / "report" / "index.html").read_text()
+    for said in (
+        "cross-validation in 3 folds of whole patients",
+        "records of different folds are never ranked together",
+        "How much other training records would change a score is not in its interval",
+    ):
+        assert said in page
+    with (run / "report" / "labels.csv").open() as table:
+        assert {row["fold"] for row in csv.DictReader(table)} == set(FOLDS)
+    why = here("why", run, study.results[0].cell.identity, cwd=tmp_path).stdout
+    assert "fold 1/3" in why
+    assert "fit: fold: 1/3" in why
+
+
+def test_what_is_missing_of_a_fold_is_computed_again_and_nothing_else(
+    crossed: Path, typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Path(shutil.copytree(crossed, tmp_path / "run"))
+    before = read(run)
+    lost = before.result("demo", "tiny", "12", "zero", fold="2/3")
+    shutil.rmtree(lost.folder)
+    words = ("--folds", "3", "--leads", "12,2", "--protocol", "probe")
+    words += ("--policy", f"zero,{crossed.parent}/learner.py")
+    assert typed(run, *words) == 0
+    assert "1 cells computed, 11 were there already" in capsys.readouterr().out
+    pd.testing.assert_frame_equal(
+        read(run).main.drop(columns="note"), before.main.drop(columns="note")
+    )
+    assert typed(run, *words, "--folds", "4") == 2
+    said = capsys.readouterr().err
+    assert "holds a run with --folds 3, and asked for is --folds 4" in said
+
+
+@pytest.mark.parametrize("protocol", ["linear", "finetune"])
+def test_other_protocols_and_repeats(typed: Typed, tmp_path: Path, protocol: str) -> None:
+    words = ("--folds", "3", "--protocol", protocol, "--epochs", "1", "--fit-seeds", "0,1")
+    assert typed(tmp_path / "run", *words) == 0
+    study = read(tmp_path / "run")
+    assert len(study.cells) == 6
+    assert (study.cells["status"] == "ok").all()
+    fits = {r.document["fit"] for r in study.results}
+    assert len(fits) == 6
+    for r in study.results:
+        tested, validating = (
+            set(r.predictions()["record"]),
+            set(r.validation()["record"]),
+        )
+        assert not tested & validating
+
+
+def test_a_dry_run_counts_the_folds(
+    here: Callable[..., "subprocess.CompletedProcess[str]"], tmp_path: Path
+) -> None:
+    tiny = Path(__file__).parents[1] / "tiny.py"
+    words = ("--models", tiny, "--tasks", "demo", "--weights", "random", "--in-process")
+    words += ("--leads", "12", "--limit", "60", "--folds", "5", "--dry-run")
+    done = here("run", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "5 cells of 5 fits (probe)" in done.stdout
+    assert "60 records (train 36, val 12, test 12 in each of 5 folds)" in done.stdout
+
+
+def test_what_cannot_be_divided_is_refused_before_anything_is_computed(
+    here: Callable[..., "subprocess.CompletedProcess[str]"], tmp_path: Path
+) -> None:
+    tiny = Path(__file__).parents[1] / "tiny.py"
+    words = ("--models", tiny, "--tasks", "demo", "--weights", "random", "--in-process")
+    for folds, said in {
+        "demo=5": "--folds demo=5: the split of ECG demo (synthetic) is published and stays as it",
+        "ptbxl=5": "--folds ptbxl=5: no task of dataset ptbxl is in this run, only of demo",
+        "nosuch=3": "unknown dataset 'nosuch'",
+        "reference": "--folds reference: the split of every dataset here is published",
+        "1": "--folds 1: a cross-validation has 3 to 20 folds",
+        "5,5": "--folds 5,5: a cross-validation has one number of folds; name it once",
+        "20": "--folds 20: no label of demo has a positive and a negative in training",
+    }.items():
+        done = here("run", *words, "--limit", "20", "--folds", folds, cwd=tmp_path)
+        assert done.returncode == 2, folds
+        assert said in done.stderr
+        assert not (tmp_path / "runs").exists()
+
+
+def test_another_number_of_folds_of_a_split_of_ours(
+    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "ours.py").write_text(OURS)
+    usual = ("--tasks", str(tmp_path / "ours.py"), "--limit", "90")
+    usual += ("--prepared", str(tmp_path / "prepared"))
+    studies = {}
+    for name, words in {
+        "usual": (),
+        "same": ("--folds", "ours=4"),
+        "more": ("--folds", "ours=9"),
+        "reference": ("--folds", "reference"),
+    }.items():
+        assert typed(tmp_path / name, *usual, *words) == 0, capsys.readouterr().err
+        studies[name] = read(tmp_path / name)
+    tested = {n: set(s.results[0].predictions()["record"]) for n, s in studies.items()}
+    keys = {n: s.cells["key"].iloc[0] for n, s in studies.items()}
+    assert keys["usual"] == keys["same"]
+    assert len(set(keys.values())) == 3
+    assert 1.6 < len(tested["usual"]) / len(tested["more"]) < 3
+    notes = {n: "\n".join(s.notes) for n, s in studies.items()}
+    assert "Ours: its split has 9 folds instead of 4 (--folds ours=9)" in notes["more"]
+    assert "patients without a label are in training, as in the reference" in notes["reference"]
+    assert "--folds" not in notes["usual"] + notes["same"]
+    labelled = [c for c in studies["reference"].results[0].predictions() if c.startswith("target:")]
+    own = studies["reference"].results[0].predictions().set_index("patient")[labelled[:2]]
+    assert (own.groupby(level=0).max().max(axis=1) == 1).all()
+    assert typed(tmp_path / "more", *usual) == 2
+    said = "holds a run with --folds ours=9, and asked for is no --folds"
+    assert said in capsys.readouterr().err

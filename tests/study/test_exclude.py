@@ -1,0 +1,103 @@
+"""`--exclude` and `--fix`: records of a kind take no part, or are put right, and that is told."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ecgbench.data.prepare import prepare
+from ecgbench.data.subset import Selection
+from ecgbench.results.study import read
+from ecgbench.study.store import Store
+
+PLUG_IN = '''"""The demo's first records; every third has a lead that does not vary."""
+
+from dataclasses import replace
+
+from ecgbench.datasets import demo
+
+CARD = replace(
+    demo.CARD,
+    title="Flat",
+    tasks=(replace(demo.CARD.tasks[0], name="flat"),),
+)
+
+
+def index(root):
+    table = demo.index(root)
+    return table.rename(columns=lambda c: c.replace("demo:", "flat:"))
+
+
+def read(root, row):
+    own = {name.replace("flat:", "demo:"): value for name, value in row.items()}
+    recording = demo.read(root, own)
+    if int(row["record"][1:]) % 3 == 0:
+        recording.signal[7] = 0.25
+    return recording
+'''
+SWAPPED = (
+    PLUG_IN.replace(
+        "recording.signal[7] = 0.25", "recording.signal[[3, 5]] = recording.signal[[5, 3]]"
+    )
+    .replace("Flat", "Turned")
+    .replace("flat", "turned")
+)
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+
+
+def test_they_take_no_part_and_have_keys_of_their_own(
+    typed: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "flat.py"
+    source.write_text(PLUG_IN)
+    usual = ("--tasks", str(source), "--limit", "150", "--prepared", str(tmp_path / "prepared"))
+    assert typed(tmp_path / "all", *usual) == 0
+    assert typed(tmp_path / "some", *usual, "--exclude", "flat_leads") == 0
+    whole, part = (read(tmp_path / name) for name in ("all", "some"))
+    copy = prepare("flat", None, tmp_path / "prepared", limit=150)
+    used = Selection(copy, 150, ("flat_leads",)).index
+    assert not np.isin([r for r in used["record"] if int(r[1:]) % 3 == 0], used["record"]).any()
+    assert part.datasets[0].records == len(used) < whole.datasets[0].records == 150
+    assert part.datasets[0].flat == 0 < whole.datasets[0].flat
+    left_out = 150 - len(used)
+    line = f"Flat: {left_out} records with a lead without variation are left out (--exclude)."
+    assert any(line in note for note in part.notes), part.notes
+    keys = [set(Store(tmp_path / name).keys().values()) for name in ("all", "some")]
+    assert not keys[0] & keys[1]
+
+    # one folder holds one choice, and a word that is none is told
+    capsys.readouterr()
+    assert typed(tmp_path / "all", *usual, "--exclude", "flat_leads") == 2
+    assert "exclude" in capsys.readouterr().err
+    assert typed(tmp_path / "c", *usual, "--exclude", "loud") == 2
+    assert "--exclude loud: there is flat_leads, suspect_leads" in capsys.readouterr().err
+
+
+def test_what_is_put_right_is_another_study(
+    typed: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "turned.py"
+    source.write_text(SWAPPED)
+    usual = ("--tasks", str(source), "--limit", "60", "--prepared", str(tmp_path / "prepared"))
+    assert typed(tmp_path / "plain", *usual) == 0
+    assert typed(tmp_path / "fixed", *usual, "--fix") == 0
+    plain, fixed = (read(tmp_path / name) for name in ("plain", "fixed"))
+    suspect = plain.datasets[0].suspect
+    assert 10 < suspect == fixed.datasets[0].repaired < 30
+    assert plain.datasets[0].repaired == fixed.datasets[0].suspect == 0
+    found = (
+        f"Turned: {suspect} of 60 records ({suspect / 60:.2%}) are perhaps not what they are called"
+    )
+    assert any(note.startswith(found) for note in plain.notes), plain.notes
+    done = (
+        f"Turned: prepared with --fix; {suspect} of 60 records are repaired "
+        f"(limb leads put right {suspect})."
+    )
+    assert done in fixed.notes
+    keys = [set(Store(tmp_path / name).keys().values()) for name in ("plain", "fixed")]
+    assert not keys[0] & keys[1]
+    capsys.readouterr()
+    assert typed(tmp_path / "fixed", *usual) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "holds a run with --fix, and asked for is no --fix" in said

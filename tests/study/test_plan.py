@@ -1,0 +1,132 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ecgbench.core.cells import Plan, Request, Scoring, Training
+from ecgbench.ecg.draw import parse_leads
+from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
+from ecgbench.study import plan as planning
+from ecgbench.study.carry_out import look
+
+ASKED = Request(
+    models=("laef", "stmem"),
+    tasks=("ptbxl_super",),
+    leads=parse_leads("1,12,II"),
+    seeds=2,
+    weights="random",
+)
+
+
+def planned(**words: Any) -> Plan:
+    if "leads" in words:
+        words["leads"] = parse_leads(words["leads"])
+    asked = planning.check(replace(ASKED, **words))
+    return planning.plan(
+        asked,
+        lambda loaded: {m: str(look(m, w, asked.contract)["policy"]) for m, w in loaded.items()},
+    )
+
+
+def test_a_grid_in_the_order_typed() -> None:
+    found = planned(models=("ST-MEM", "LAEF"), leads="II,12,1")
+    assert [f"{c.fit.model} {c.setting} {c.policy}" for c in found.cells] == [
+        *(f"stmem {s} zero" for s in ("II", "12", "1@seed0", "1@seed1")),
+        *(f"laef {s} native" for s in ("II", "12", "1@seed0", "1@seed1")),
+    ]
+    assert len(found.fits) == 2
+    assert Plan.from_json(found.to_json()) == found
+
+
+def test_policies_are_those_of_each_model_and_named_once() -> None:
+    found = planned(leads="II", policies=("paper", "Zero", "native", "paper"))
+    assert [(c.fit.model, c.policy) for c in found.cells] == [
+        ("laef", "native"),
+        ("laef", "zero"),
+        ("stmem", "zero"),
+        ("stmem", "native"),
+    ]
+
+
+def test_columns_of_a_task_share_its_fit() -> None:
+    found = planned(
+        tasks=("ptbxl-diag", "ptbxl_super", "PTBXL_ALL", "ptbxl_form"), models=("laef",), leads="12"
+    )
+    assert [(c.task, c.fit.task) for c in found.cells] == [
+        ("ptbxl_diag", "ptbxl_all"),
+        ("ptbxl_all", "ptbxl_all"),
+        ("ptbxl_form", "ptbxl_all"),
+        ("ptbxl_super", "ptbxl_super"),
+    ]
+    assert len(found.fits) == 2
+
+
+def test_fits_repeat_training_and_seeds_the_draw() -> None:
+    found = planned(models=("laef",), fit_seeds=(0, 3), seeds=3)
+    assert [f.seed for f in found.fits] == [0, 3]
+    assert len(found.cells) == 2 * (3 + 1 + 1)
+
+
+def test_draws_grow_with_the_family() -> None:
+    assert planned().scoring.draws == 1000
+    assert planned(scoring=Scoring(draws=3000)).scoring.draws == 3000
+    policies = ("paper", "zero", "einthoven", "mean", "copy", "native")
+    # paper is native for one and zero for the other: ten rows of a setting, 45 pairs
+    assert planned(policies=policies, scoring=Scoring(draws=100)).scoring.draws == 100 * 45
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("random", {"laef": "random", "stmem": "random"}),
+        ("LAEF=random,st-mem=/a/b.pth", {"laef": "random", "stmem": "/a/b.pth"}),
+        ("stmem=x=1.pth,laef=released", {"laef": "released", "stmem": "x=1.pth"}),
+    ],
+)
+def test_weights_text(text: str, expected: dict[str, str]) -> None:
+    assert planning.weights_of(text, ["laef", "stmem"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "told"),
+    [
+        ({"models": ("leaf",)}, UnknownName, "unknown model 'leaf'; did you mean laef?"),
+        ({"models": ("./nowhere.py",)}, BadSetting, "no file nowhere.py"),
+        (
+            {"tasks": ("ptbxl_sup",)},
+            UnknownName,
+            "unknown task 'ptbxl_sup'; did you mean .*ptbxl_sup",
+        ),
+        ({"policies": ("zeros",)}, UnknownName, "unknown policy 'zeros'; did you mean zero?"),
+        ({"leads": "13"}, BadSetting, "--leads 13: a count of leads is 1 to 12"),
+        ({"leads": "I+V7"}, UnknownName, "unknown lead 'V7'"),
+        ({"seeds": 0}, BadSetting, "--seeds 0: at least 1"),
+        ({"limit": 0}, BadSetting, "--limit 0: at least 3"),
+        ({"limit": -5}, BadSetting, "--limit -5"),
+        ({"training": Training(epochs=0)}, BadSetting, "--epochs 0"),
+        ({"training": Training(batch=0)}, BadSetting, "--batch 0"),
+        ({"training": Training(lr=0.0)}, BadSetting, r"--lr 0\.0"),
+        ({"training": Training(lr=float("nan"))}, BadSetting, "--lr nan"),
+        ({"models": ()}, BadSetting, "--models names nothing"),
+        ({"tasks": ()}, BadSetting, "--tasks names nothing"),
+        ({"policies": ()}, BadSetting, "--policy names nothing"),
+        ({"weights": "laef=random"}, BadSetting, "name each of laef, stmem once"),
+        (
+            {"weights": "laef=random,stmem=random,laef=a.pth"},
+            BadSetting,
+            "name each of laef, stmem once",
+        ),
+        ({"weights": "laef=random,stmem="}, BadSetting, "name each of laef, stmem once"),
+        (
+            {"models": ("laef",), "weights": "laef=random,stmem=random"},
+            BadSetting,
+            "name each of laef once",
+        ),
+        ({"weights": "leaf=random"}, UnknownName, "did you mean laef"),
+    ],
+)
+def test_what_cannot_be_met_is_said(
+    words: dict[str, Any], error: type[EcgbenchError], told: str
+) -> None:
+    with pytest.raises(error, match=told):
+        planned(**words)

@@ -1,0 +1,203 @@
+"""Protocols and training leads, as typed, in this process, on the tiny plug-in and 60 records of
+the demo.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from safetensors.numpy import load_file
+
+from ecgbench.core import provenance
+from ecgbench.evaluate import probing
+from ecgbench.evaluate.fit import Fitting
+from ecgbench.results.study import read
+
+Typed = Callable[..., int]
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def fits(run: Path) -> list[Path]:
+    return sorted(p.parent for p in (run / "fits").rglob("DONE"))
+
+
+def numbers(run: Path) -> dict[str, str]:
+    """Hash of every array and table of the cells, by its place without the key."""
+    cells = [p for p in (run / "cells").rglob("*") if p.suffix in (".npy", ".parquet")]
+    return {
+        "/".join([*p.parts[-5:-2], p.name]): hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in cells
+    }
+
+
+def test_a_fine_tuned_grid_that_grew_trains_nothing_again(typed: Typed, tmp_path: Path) -> None:
+    whole, grown = tmp_path / "whole", tmp_path / "grown"
+    assert (
+        typed(whole, "--protocol", "finetune", "--leads", "12,I,2", "--policy", "zero,ridge") == 0
+    )
+    assert typed(grown, "--protocol", "finetune", "--leads", "12") == 0
+    (fit,) = fits(grown)
+    written = (fit / "encoder.safetensors").stat().st_mtime_ns
+    assert (
+        typed(grown, "--protocol", "finetune", "--leads", "12,I,2", "--policy", "zero,ridge") == 0
+    )
+    assert (fit / "encoder.safetensors").stat().st_mtime_ns == written
+    assert [p.name for p in fits(grown)] == [p.name for p in fits(whole)]
+    assert numbers(grown) == numbers(whole)
+    note = json.loads((fit / "fit.json").read_text())
+    assert {g: a["lr"] for g, a in note["groups"].items()} == {
+        "early": 1e-5,
+        "late": 1e-4,
+        "head": 1e-3,
+    }
+    assert not list((grown / "features").glob("*/*/windows/*")), (
+        "features of windows serve no other fit"
+    )
+    assert list(read(grown).main["status"]) == ["ok"] * 6
+    cell = json.loads(next((grown / "cells").rglob("cell.json")).read_text())
+    assert cell["weights_sha256"] == note["encoder_sha256"] != note["from_sha256"]
+
+
+def test_a_fine_tuned_encoder_that_was_altered_is_not_used(
+    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    assert typed(run, "--protocol", "finetune") == 0
+    weights = fits(run)[0] / "encoder.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-4] + b"\0\0\0\0")
+    assert typed(run, "--protocol", "finetune", "--leads", "I") == 0
+    assert "encoder.safetensors is not what the run wrote; moved to" in capsys.readouterr().err
+    assert weights.read_bytes() == content
+
+
+@pytest.mark.parametrize("protocol", ["probe", "finetune"])
+def test_what_one_commit_began_and_another_finished_names_both(
+    protocol: str, typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Features and folds, or epochs, that were there are not computed again."""
+    run, words = tmp_path / "run", ("--protocol", protocol)
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("it stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(provenance, "code", lambda: {"version": "0", "commit": "b", "dirty": True})
+        patch.setattr(probing, "fitted", broken)
+        patch.setattr(Fitting, "train", broken)
+        assert typed(run, *words) == 1
+    assert typed(run, *words) == 0
+    (result,) = read(run).results
+    commits = {part: [code.commit for code in codes] for part, codes in result.code.items()}
+    now = provenance.code()["commit"]
+    assert commits["cells"] == [now]
+    assert sorted(commits["fits"]) == sorted(["b", now])
+    assert ("b" in commits["features"]) == (protocol == "probe")
+    assert result.uncommitted
+
+
+def test_one_rate_for_all_is_another_fit(typed: Typed, tmp_path: Path) -> None:
+    assert (
+        typed(
+            tmp_path / "run",
+            "--protocol",
+            "finetune",
+            "--lr-groups",
+            "off",
+            "--lr",
+            "0.002",
+            "--batch",
+            "8",
+        )
+        == 0
+    )
+    (fit,) = fits(tmp_path / "run")
+    assert {a["lr"] for a in json.loads((fit / "fit.json").read_text())["groups"].values()} == {
+        0.002
+    }
+
+
+@pytest.mark.parametrize("protocol", ["linear", "finetune"])
+def test_random_training_leads_give_each_policy_its_own_fit(
+    protocol: str, typed: Typed, tmp_path: Path
+) -> None:
+    """Where leads are missing in training, what fills them is part of the training; where none is,
+    one fit serves all.
+    """
+    words = ("--protocol", protocol, "--policy", "zero,einthoven", "--leads", "12,I")
+    runs = {leads: tmp_path / leads for leads in ("all", "random", "again")}
+    for leads, run in runs.items():
+        assert typed(run, *words, "--train-leads", "all" if leads == "all" else "random") == 0
+    assert [len(fits(run)) for run in runs.values()] == [1, 2, 2]
+    assert numbers(runs["again"]) == numbers(runs["random"]) != numbers(runs["all"])
+    logs = {(p / "log.csv").read_text() for run in ("all", "random") for p in fits(runs[run])}
+    assert len(logs) == 3
+    table = pd.DataFrame(read(runs["random"]).main)
+    at_twelve = table[table["leads"] == "12"]["value"]
+    # nothing is missing there in the evaluation, yet the fits differ
+    assert at_twelve.nunique() == 2
+
+
+def test_a_probe_for_each_set_of_leads_that_is_tested(typed: Typed, tmp_path: Path) -> None:
+    """A run that grew is the run that had all of them from the start."""
+    whole, grown = tmp_path / "whole", tmp_path / "grown"
+    words = ("--protocol", "probe", "--train-leads", "same", "--leads")
+    assert typed(whole, *words, "V1,II,12") == 0
+    assert typed(grown, *words, "II") == 0
+    (fit,) = fits(grown)
+    note = json.loads((fit / "fit.json").read_text())
+    assert (note["fit"]["shown"], note["key_facts"]["shown"]) == ("II", "II")
+    assert typed(grown, *words, "V1,II,12") == 0
+    assert len(fits(whole)) == 3
+    assert numbers(grown) == numbers(whole)
+    assert {p.name for p in fits(grown)} == {p.name for p in fits(whole)}
+    heads = {
+        json.loads((p / "fit.json").read_text())["fit"]["shown"]: load_file(p / "head.safetensors")
+        for p in fits(whole)
+    }
+    assert set(heads) == {"", "II", "V1"}
+    assert len({head["weight"].tobytes() for head in heads.values()}) == 3
+    study = read(whole)
+    assert list(study.main["status"]) == ["ok"] * 3
+    own = {r.cell.setting.typed: r.cell.fit.shown for r in study.results}
+    assert own == {"V1": "V1", "II": "II", "12": ""}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("--protocol", "probe", "--train-leads", "same", "--leads", "1"),
+            "name them, for example --leads I,II,V1",
+        ),
+        (("--train-leads", "same", "--protocol", "linear"), "choose that, or --train-leads random"),
+        (
+            ("--protocol", "prob"),
+            "'--protocol': 'prob' is not one of 'probe', 'linear', 'finetune'",
+        ),
+        (("--device", "gpu"), "--device gpu: auto, cpu, cuda or cuda:N"),
+        (("--protocol", "finetune", "--micro-batch", "0"), "--micro-batch 0: at least 1"),
+        (("--cell-timeout", "0"), "--cell-timeout 0: seconds, more than 0"),
+        (("--micro-batch", "4"), "--micro-batch 4 is for --protocol finetune"),
+        (("--protocol", "probe", "--epochs", "4"), "--epochs 4: the probe is fitted until it has"),
+        (("--protocol", "probe", "--lr-groups", "off"), "--lr-groups off is for --protocol"),
+        (("--precision", "fp16"), "'--precision': 'fp16' is not one of 'float32', 'bf16'"),
+    ],
+)
+def test_bad_words_are_told_in_one_line(
+    words: tuple[str, ...],
+    said: str,
+    typed: Typed,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert typed(tmp_path / "run", *words) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+    assert not (tmp_path / "run").exists()

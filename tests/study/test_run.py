@@ -1,0 +1,719 @@
+"""Runs as a person types them, in this process; the tiny plug-in on 60 records of the demo unless
+said otherwise.
+"""
+
+import hashlib
+import json
+import os
+import random
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from ecgbench import models
+from ecgbench.data.prepare import prepare
+from ecgbench.errors import BadSetting
+from ecgbench.evaluate.device import choose, demand
+from ecgbench.results.pooled import read_pooled
+from ecgbench.results.study import Study, read
+from ecgbench.study.store import Store
+
+TINY = Path(__file__).parents[1] / "tiny.py"
+USUAL = (
+    "--models",
+    str(TINY),
+    "--tasks",
+    "demo",
+    "--weights",
+    "random",
+    "--limit",
+    "60",
+    "--protocol",
+    "linear",
+    "--epochs",
+    "3",
+    "--leads",
+    "12",
+    "--seeds",
+    "1",
+)
+TWIST = """'{name}: tiny with a twist'
+
+import importlib.util
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+spec = importlib.util.spec_from_file_location("tiny_itself", {tiny!r})
+tiny = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tiny)
+CARD = replace(tiny.CARD, contracts=(replace(tiny.CARD.contracts[0], seconds={seconds}),))
+
+
+class Twisted(tiny.Tiny):
+    def __init__(self):
+        super().__init__()
+        {made}
+
+    def forward(self, signal, measured):
+        {before}
+        found = super().forward(signal, measured)
+        {after}
+        return found
+
+
+def build(weights=None):
+    return Twisted()
+"""
+
+Typed = Callable[..., int]
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+
+
+@pytest.fixture(scope="module")
+def grid(typed: Typed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run at random leads, named leads and twelve, of two models."""
+    folder = tmp_path_factory.mktemp("grid")
+    assert typed(folder / "run", *both(folder), "--leads", "1,2,12,I,II", "--seeds", "2") == 0
+    return folder / "run"
+
+
+def both(folder: Path) -> tuple[str, str]:
+    """Two models: tiny, and another whose windows are half as long."""
+    return "--models", f"{TINY},{plug_in(folder, 'brief', seconds='1.25')}"
+
+
+def plug_in(folder: Path, name: str, **twists: str) -> Path:
+    """Writes `folder`/name.py: tests/tiny.py with other `seconds`, or lines `made` at its
+    construction, `before` and `after` its pass.
+    """
+    path = folder / f"{name}.py"
+    path.write_text(
+        TWIST.format(
+            **{
+                "seconds": "2.5",
+                "made": "",
+                "before": "",
+                "after": "",
+                "name": name,
+                "tiny": str(TINY),
+                **twists,
+            }
+        )
+    )
+    return path
+
+
+def table(run: Path) -> bytes:
+    return read(run).main.to_csv(index=False).encode()
+
+
+def hashes(run: Path) -> dict[str, str]:
+    places = [
+        p
+        for part in ("cells", "fits", "features", "models", "datasets")
+        for p in (run / part).rglob("*")
+        if p.is_file()
+    ]
+    return {str(p.relative_to(run)): hashlib.sha256(p.read_bytes()).hexdigest() for p in places}
+
+
+def keys(run: Path) -> dict[str, str]:
+    return dict(Store(run).keys())
+
+
+def states(study: Study) -> dict[str, str]:
+    return {f"{c.model} {c.setting} {c.policy}": c.status for c in study.cells.itertuples()}
+
+
+def test_a_second_time_nothing_is_computed(
+    grid: Path, typed: Typed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, was = hashes(grid), table(grid)
+    assert typed(grid, *both(grid.parent), "--leads", "1,2,12,I,II", "--seeds", "2") == 0
+    assert "0 cells computed, 14 were there already, 0 skipped, 0 failed" in capsys.readouterr().out
+    assert hashes(grid) == before
+    assert table(grid) == was
+    commands = read(grid).provenance.commands
+    assert [(c.computed, c.reused, c.ended) for c in commands] == [(14, 0, True), (0, 14, True)]
+
+
+@pytest.mark.parametrize("draw", ["record", "window"])
+def test_a_grid_that_grew_is_the_grid_asked_for_at_once(
+    draw: str, grid: Path, typed: Typed, tmp_path: Path
+) -> None:
+    """More leads, more seeds, more models: cells that were there stay, and every number is the same
+    to the last bit.
+    """
+    words = ("--draw", draw)
+    whole = grid if draw == "record" else tmp_path / "whole"
+    if draw == "window":
+        assert (
+            typed(whole, *both(grid.parent), "--leads", "1,2,12,I,II", "--seeds", "2", *words) == 0
+        )
+    grown = tmp_path / "grown"
+    assert typed(grown, "--leads", "12,2", *words) == 0
+    first = hashes(grown)
+    assert typed(grown, "--leads", "II,1", "--seeds", "2", *words) == 0
+    assert typed(grown, *both(grid.parent), "--leads", "1,2,12,I,II", "--seeds", "2", *words) == 0
+    assert first.items() <= hashes(grown).items()
+    assert keys(grown) == keys(whole)
+    assert table(grown) == table(whole)
+    cells = [p.relative_to(whole) for p in (whole / "cells").rglob("*.parquet")]
+    assert len(cells) == 14 * 2
+    assert all((whole / p).read_bytes() == (grown / p).read_bytes() for p in cells)
+
+
+def test_a_model_that_this_command_does_not_name_stays_as_it_is(
+    grid: Path, typed: Typed, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    assert typed(run) == 0
+    before = hashes(run)
+    assert typed(run, "--models", both(grid.parent)[1].split(",")[1]) == 0
+    assert states(read(run)) == {"tiny 12 zero": "ok", "brief 12 zero": "ok"}
+    assert before.items() <= hashes(run).items()
+
+
+def test_the_key_changes_with_what_changes_the_number_and_with_nothing_else(
+    copies: Path, typed: Typed, grid: Path, tmp_path: Path
+) -> None:
+    def key_of(name: str, *words: str) -> str:
+        run = tmp_path / name
+        assert typed(run, *words) == 0
+        return next(k for i, k in keys(run).items() if "|tiny|" in i and "|12|" in i)
+
+    usual = key_of("usual")
+    file = tmp_path / "one.safetensors"
+    save_file(models.get(str(TINY)).build().state_dict(), file)
+    other = {
+        "epochs": ("--epochs", "4"),
+        "lr": ("--lr", "0.01"),
+        "batch": ("--batch", "8"),
+        "fit seed": ("--fit-seeds", "1"),
+        "policy": ("--policy", "mean"),
+        "weights": ("--weights", str(file)),
+        "draw": ("--draw", "window"),
+        "limit": ("--limit", "61"),
+    }
+    found = {name: key_of(name, *words) for name, words in other.items()}
+    assert len({usual, *found.values()}) == 1 + len(found)
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    file.rename(moved / "two.safetensors")
+    assert key_of("moved", "--weights", str(moved / "two.safetensors")) == found["weights"]
+    assert key_of("bootstrap", "--bootstrap", "multinomial") == usual
+    pair = both(grid.parent)
+    assert key_of("grid", *pair, "--leads", "12,II", "--seeds", "3") == usual
+    prepare("demo", None, tmp_path / "prepared")  # all of it, where `copies` holds 60 or 61 records
+    turned = ",".join(reversed(pair[1].split(",")))
+    assert key_of("turned", "--models", turned, "--prepared", str(tmp_path / "prepared")) == usual
+    edited = plug_in(tmp_path, "tiny", before="signal = 2 * signal")
+    assert key_of("edited", "--models", str(edited)) != usual
+
+
+def test_other_settings_or_a_second_writer_need_another_folder(
+    grid: Path, typed: Typed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    was = (grid / "plan.json").read_bytes()
+    assert typed(grid, "--epochs", "9") == 2
+    said = capsys.readouterr().err
+    assert "holds a run with --epochs 2, and asked for is --epochs 9; choose another" in said
+    assert said.endswith(f"--epochs 9 --out {grid}-2\n")
+    assert said.count("--out") == 1
+    assert (grid / "plan.json").read_bytes() == was
+
+
+def test_a_model_that_fails_does_not_cost_the_others(
+    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One fails always, one at lead I alone (where II is blank), one cannot be built, one is longer
+    than any record, one looks at the other windows of its batch.
+    """
+    (tmp_path / "it's (b)").mkdir()
+    ill = [
+        plug_in(tmp_path, "ill", before="raise RuntimeError('no such kernel')"),
+        plug_in(tmp_path, "picky", before="assert signal[:, 1].any(), 'lead II please'"),
+        plug_in(tmp_path, "unborn", made="raise MemoryError('too large')"),
+        plug_in(tmp_path, "endless", seconds="60"),
+        plug_in(tmp_path / "it's (b)", "crowd", before="signal = signal - signal.mean(0)"),
+    ]
+    run = tmp_path / "run"
+    assert typed(run, "--models", ",".join(map(str, [*ill, TINY])), "--leads", "I,II") == 1
+    told = capsys.readouterr()
+    assert "3 cells computed, 0 were there already, 0 skipped, 9 failed" in told.out
+    assert "Traceback" not in told.err
+    study = read(run)
+    assert {k for k, v in states(study).items() if v == "ok"} == {
+        "picky II zero",
+        "tiny I zero",
+        "tiny II zero",
+    }
+    reasons = dict(zip(study.cells["model"] + " " + study.cells["setting"], study.cells["reason"]))
+    assert reasons["ill I"] == "RuntimeError: no such kernel"
+    assert reasons["picky I"] == "AssertionError: lead II please"
+    assert reasons["unborn II"] == "MemoryError: too large"
+    assert "no train record is as long as one window of 60 s" in reasons["endless I"]
+    alone = r"crowd: features of three windows in one batch and of each by itself differ by [\d.]+"
+    assert re.match(alone, reasons["crowd I"])
+    command = reasons["crowd I"].partition("ecgbench ")[2]
+    assert shlex.split(command) == ["check", "model", str(tmp_path / "it's (b)" / "crowd.py")]
+    failed = json.loads(next((run / "reasons" / "demo" / "ill" / "I").glob("*.json")).read_text())
+    assert "Traceback" in failed["trace"]
+    picky = plug_in(tmp_path, "picky")  # its author mends it
+    assert typed(run, "--models", str(picky), "--leads", "I,II") == 0
+    assert states(read(run))["picky I zero"] == "ok"
+
+
+def test_a_plug_in_that_goes_to_another_folder_takes_nothing_with_it(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that changes the directory when it is imported, built and run, and a policy that
+    does; paths as typed mean what they meant.
+    """
+    for name in ("home", "elsewhere"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(home := tmp_path / "home")
+    moves = f"__import__('os').chdir({str(tmp_path / 'elsewhere')!r})"
+    roaming = plug_in(home, "roaming", made=moves, before=moves)
+    roaming.write_text(f"{roaming.read_text()}\n\n{moves}\n")
+    (home / "nomad.py").write_text(
+        f"{moves}\n\n\ndef fill(signal, measured, state=None):\n    {moves}\n"
+        "    signal[~measured] = 0\n    return signal\n"
+    )
+    words = ("--models", "roaming.py", "--policy", "nomad.py", "--leads", "12,I")
+    assert typed(Path("run"), *words) == 0
+    assert Path.cwd() == home
+    assert states(read(home / "run")) == {"roaming 12 nomad": "ok", "roaming I nomad": "ok"}
+    assert not [*(tmp_path / "elsewhere").iterdir()]
+
+
+PATCHING = """import numpy as np
+
+from ecgbench.results import score
+from ecgbench.training import linear
+
+honest = linear.fit
+def turned(*words):
+    trained = honest(*words)
+    trained.state["weight"].mul_(-1)
+    return trained
+linear.fit = turned
+score.score_table = lambda metrics, table, old=score.score_table: old(metrics, table).head(0)
+
+
+def fill(signal, measured, state=None):
+    signal[~measured] = 0
+    return signal
+"""
+
+
+def test_a_policy_from_outside_is_not_in_the_process_when_a_fit_for_all_is_made(
+    typed: Typed, grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ecgbench.evaluate import linear
+    from ecgbench.results import score
+
+    for module, name in ((linear, "fit"), (score, "score_table")):
+        monkeypatch.setattr(module, name, getattr(module, name))  # put back afterwards
+    policy, run = tmp_path / "patching.py", tmp_path / "run"
+    policy.write_text(PATCHING)
+    typed(run, "--policy", str(policy), "--leads", "I")
+    assert linear.fit.__name__ == "turned"
+    heads = [next((p / "fits/demo/tiny").rglob("head.safetensors")) for p in (run, grid)]
+    assert heads[0].parent.name == heads[1].parent.name
+    assert heads[0].read_bytes() == heads[1].read_bytes()
+
+
+def test_what_a_plug_in_sets_for_its_process_ends_with_its_job(
+    typed: Typed, grid: Path, tmp_path: Path
+) -> None:
+    """In one process, where the next model would compute with it."""
+    careless = plug_in(
+        tmp_path,
+        "careless",
+        made="torch.set_default_dtype(torch.float64)",
+        before="torch.set_num_threads(2); torch.set_grad_enabled(True)",
+    )
+    careless.write_text(f"{careless.read_text()}\n\nnn.Linear(2, 2)\n")
+    assert typed(tmp_path / "run", "--models", f"{careless},{TINY}") in (0, 1)
+    assert (torch.get_default_dtype(), torch.get_num_threads()) == (torch.float32, 1)
+    assert keys(tmp_path / "run").items() >= {
+        (i, k) for i, k in keys(grid).items() if "|tiny|" in i and "|12|" in i
+    }
+
+
+def test_a_policy_that_fails_does_not_cost_the_others(typed: Typed, tmp_path: Path) -> None:
+    policy = tmp_path / "clumsy.py"
+    fit = "def fit(signals, leads):\n    raise ValueError('singular')\n"
+    policy.write_text(f"{fit}\n\ndef fill(signal, measured, state=None):\n    return signal\n")
+    assert typed(tmp_path / "run", "--policy", f"{policy},zero") == 1
+    study = read(tmp_path / "run")
+    assert states(study) == {"tiny 12 clumsy": "failed", "tiny 12 zero": "ok"}
+    assert "adapter 'clumsy' failed at clumsy.py:2: ValueError: singular" in set(
+        study.cells["reason"]
+    )
+
+
+def test_what_a_model_cannot_do_is_skipped_and_said(
+    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    assert typed(run, "--policy", "native,zero") == 0
+    assert "1 cells computed, 0 were there already, 1 skipped, 0 failed" in capsys.readouterr().out
+    study = read(run)
+    assert list(study.main["status"]) == ["skipped", "ok"]
+    assert (
+        study.cells["reason"][0]
+        == "Tiny reads all of its leads at once; policy native is not for it"
+    )
+    assert any("1 skipped" in note for note in study.notes)
+
+
+@pytest.mark.parametrize(
+    "twist",
+    [
+        {"before": "self.norm.weight.data.mul_(1.001)"},
+        {"made": "self.register_buffer('passes', torch.zeros(()))", "after": "self.passes += 1"},
+        {"made": "self.norm = nn.BatchNorm1d(CARD.dim)", "before": "self.norm.train()"},
+    ],
+)
+def test_an_encoder_that_moves_is_disqualified_every_time(
+    twist: dict[str, str], typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    restless = plug_in(tmp_path, "restless", **twist)
+    for _ in range(2):  # the second time nothing of the first may be found
+        assert typed(tmp_path / "run", "--models", f"{restless},{TINY}") == 1
+        assert "failed: demo · restless · 12 · zero: " in (told := capsys.readouterr().err)
+        assert "the frozen encoder changed" in told
+    assert [p.parts[-4] for p in (tmp_path / "run" / "cells").rglob("DONE")] == ["tiny"]
+    assert states(read(tmp_path / "run")) == {"restless 12 zero": "failed", "tiny 12 zero": "ok"}
+
+
+def test_a_disqualified_model_is_a_file_until_it_is_mended(
+    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Seen by every later job, of other cells too; the same model is tried again once the file is
+    removed, another at once.
+    """
+    run, moves = tmp_path / "run", {"before": "self.norm.weight.data.mul_(1.001)"}
+    restless = plug_in(tmp_path, "restless", **moves)
+    assert typed(run, "--models", str(restless)) == 1
+    file = run / "disqualified" / "restless.json"
+    assert "the frozen encoder changed" in json.loads(file.read_text())["reason"]
+    capsys.readouterr()
+    assert typed(run, "--models", str(restless), "--leads", "12,I") == 1
+    told = capsys.readouterr().err
+    assert f"(found before; remove {file} to try the same model again)" in told
+    assert "training windows" not in told
+    file.write_text("{")
+    assert typed(run, "--models", str(restless)) == 1
+    assert "training windows" in capsys.readouterr().err
+    assert typed(run, "--models", str(plug_in(tmp_path, "restless")), "--leads", "12,I") == 0
+    assert not file.exists()
+    assert set(states(read(run)).values()) == {"ok"}
+
+
+def test_batch_norm_at_rest_is_frozen(typed: Typed, tmp_path: Path) -> None:
+    assert (
+        typed(
+            tmp_path / "run",
+            "--models",
+            str(plug_in(tmp_path, "quiet", made="self.norm = nn.BatchNorm1d(CARD.dim)")),
+        )
+        == 0
+    )
+
+
+@pytest.mark.parametrize("draw", ["record", "window"])
+def test_all_models_see_the_same_leads(draw: str, typed: Typed, tmp_path: Path) -> None:
+    """Networks whose feature is which rows are not blank, stored as the mean over the windows of a
+    record.
+    """
+    masks = (
+        "found = found._replace(pooled=torch.nn.functional.pad(signal.any(-1).float(), (0, "
+        "CARD.dim - 12)))"
+    )
+    pair = [plug_in(tmp_path, name, after=masks) for name in ("one", "two")]
+    run = tmp_path / "run"
+    assert typed(run, "--models", ",".join(map(str, pair)), "--leads", "3", "--draw", draw) == 0
+    cells = [next((run / "cells" / "demo" / name).rglob("cell.json")) for name in ("one", "two")]
+    (records, one), (others, two) = (
+        read_pooled(run, json.loads(cell.read_text())["features"], cell.parent) for cell in cells
+    )
+    assert records == others
+    one, two = one[:, :12], two[:, :12]
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_allclose(one.sum(1), 3, atol=1e-6)
+    whole = np.isin(one, (0, 1)).all(1)
+    assert whole.all() if draw == "record" else whole.sum() < 2
+    assert len(np.unique(one, axis=0)) > 5
+
+
+def test_records_that_are_too_short_are_left_out_and_counted(
+    typed: Typed, copies: Path, tmp_path: Path, ptbxl_copy: object
+) -> None:
+    root = ptbxl_copy.make(tmp_path / "data")  # type: ignore[attr-defined]
+    short = ptbxl_copy.signal({"NORM": 100.0}, np.random.default_rng(0))[:, :1000]  # type: ignore[attr-defined]
+    for record in (1, 30):  # of train and test; 2 s are no window of 2.5 s
+        ptbxl_copy.write_record(root / "records500" / "00000" / f"{record:05d}_hr", short)  # type: ignore[attr-defined]
+    run = tmp_path / "run"
+    words = (
+        "--data",
+        str(tmp_path / "data"),
+        "--prepared",
+        str(tmp_path / "prepared"),
+        "--limit",
+        "30",
+    )
+    brief = plug_in(tmp_path, "brief", seconds="1")
+    tasks = "ptbxl_super,ptbxl_all,ptbxl_rhythm,ptbxl_form"
+    assert (
+        typed(run, *words, "--tasks", tasks, "--models", f"{TINY},{brief}", "--leads", "12,I") == 0
+    )
+    study = read(run)
+    by_model = study.cells.groupby("model")
+    assert by_model["n_records"].unique().map(list).to_dict() == {"brief": [7], "tiny": [6]}
+    assert by_model["excluded"].unique().map(list).to_dict() == {"brief": [0], "tiny": [2]}
+    assert any("2 records shorter than its window are left out" in n for n in study.notes)
+    assert set(study.comparisons["n_patients"]) <= {4, 5, 6}
+    fits = [p.parent.relative_to(run / "fits") for p in (run / "fits").rglob("DONE")]
+    assert sorted(str(p.parent) for p in fits) == [
+        f"{t}/{m}" for t in ("ptbxl_all", "ptbxl_super") for m in ("brief", "tiny")
+    ]
+    whole, part = (
+        pd.read_parquet(next((run / "cells" / t / "tiny" / "I").rglob("predictions.parquet")))
+        for t in ("ptbxl_all", "ptbxl_rhythm")
+    )
+    assert part.shape[1] == 3 + 3 * 12  # probability, target and wins of each label
+    pd.testing.assert_frame_equal(part, whole[part.columns])
+
+
+def test_a_head_that_was_altered_is_not_used(
+    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    assert typed(run) == 0
+    head = next((run / "fits").rglob("head.safetensors"))
+    content = head.read_bytes()
+    head.write_bytes(content[:-4] + b"\0\0\0\0")
+    assert typed(run, "--leads", "I") == 0
+    assert "head.safetensors is not what the run wrote; moved to" in capsys.readouterr().err
+    assert head.read_bytes() == content
+
+
+def test_global_seeds_do_not_matter(grid: Path, typed: Typed, tmp_path: Path) -> None:
+    torch.manual_seed(1234)
+    np.random.seed(5)
+    assert (
+        typed(tmp_path / "run", *both(grid.parent), "--leads", "1,2,12,I,II", "--seeds", "2") == 0
+    )
+    assert table(tmp_path / "run") == table(grid)
+
+
+def test_killed_at_any_moment_it_goes_on_to_the_same_table(
+    grid: Path, typed: Typed, copies: Path, tmp_path: Path
+) -> None:
+    """A process of the command line is killed three times, each time after some more of its lines;
+    then it is left to finish. All in one process; tests/test_kills.py kills a run and its worker.
+    """
+    code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
+    run, lines_of = tmp_path / "run", random.Random(time.time_ns())
+    words = [
+        *USUAL,
+        *both(grid.parent),
+        "--leads",
+        "1,2,12,I,II",
+        "--seeds",
+        "2",
+        "--in-process",
+        "--prepared",
+        str(copies),
+        "--out",
+        str(run),
+    ]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    moments = [
+        (lines_of.randint(low, low + 3), round(lines_of.uniform(0, 0.1), 3)) for low in (1, 3, 4)
+    ]
+    for count, pause in moments:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, "run", *words],
+            env=env,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert process.stderr is not None
+        for _ in range(count):
+            process.stderr.readline()
+        time.sleep(pause)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.stderr.close()
+        process.wait()
+    assert typed(run, *words) == 0, moments
+    assert table(run) == table(grid), moments
+    assert read(run).provenance.commands[-1].ended
+    assert not list(run.rglob("*.tmp"))
+    assert len(list((run / "cells").rglob("DONE"))) == 14
+
+
+def test_rows_of_unequal_seeds_are_in_no_comparison(typed: Typed, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert typed(run, "--leads", "2", "--seeds", "3") == 0
+    assert typed(run, *both(tmp_path), "--leads", "2", "--seeds", "2") == 0
+    study = read(run)
+    assert not study.main["best"].any()  # frozen encoders with random weights
+    assert study.main["p_holm"].isna().all()
+    assert study.comparisons.empty
+    assert any(
+        (note.startswith("UNEQUAL SEEDS: ") and "brief" in note.lower()) or "Tiny" in note
+        for note in study.notes
+    )
+
+
+def test_a_bad_policy_or_a_diverging_fit_costs_itself_only(typed: Typed, tmp_path: Path) -> None:
+    policy = tmp_path / "lazy.py"
+    policy.write_text(
+        '"""Lazy: leaves hidden leads hidden."""\n\n\ndef fill(signal, measured, state=None):\n   '
+        " return signal\n"
+    )
+    assert typed(tmp_path / "run", "--policy", f"{policy},zero", "--leads", "I") == 1
+    assert states(read(tmp_path / "run")) == {"tiny I lazy": "failed", "tiny I zero": "ok"}
+
+
+def test_a_second_run_says_nothing_of_cells_it_does_not_compute(
+    typed: Typed, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    assert typed(run, *both(tmp_path)) == 0
+    other = {identity: "0" * 64 for identity in keys(run) if "|tiny|" in identity}
+    Store(run).add_keys(other)  # another process, which knows an edited tiny
+    assert typed(run, "--models", str(tmp_path / "brief.py")) == 0
+    assert {i for i, k in keys(run).items() if k == "0" * 64} == set(other)
+
+
+def test_random_training_leads_extend_to_the_same_bits(typed: Typed, tmp_path: Path) -> None:
+    words = ("--train-leads", "random", "--leads", "I")
+    assert typed(tmp_path / "whole", *words, "--fit-seeds", "0,1") == 0
+    assert typed(tmp_path / "grown", *words, "--fit-seeds", "1") == 0
+    assert typed(tmp_path / "grown", *words, "--fit-seeds", "0,1") == 0
+    heads = [
+        sorted(p.read_bytes() for p in (tmp_path / r / "fits").rglob("head.safetensors"))
+        for r in ("whole", "grown")
+    ]
+    assert heads[0] == heads[1]
+    assert len(heads[0]) == 2
+
+
+MIXED = '''"""Mixed: a native network that takes one lead, or one window, for another."""
+
+import torch
+from torch import nn
+
+from ecgbench.cards import InputContract, ModelCard
+from ecgbench.ecg.leads import LEADS
+from ecgbench.models import Features
+
+CARD = ModelCard(
+    title="Mixed", summary="", paper="none", origin="a test", licence="MIT", parameters=4, dim=2,
+    contracts=(
+        InputContract(name="paper", fs=100, seconds=2.5, leads=LEADS, unit="mV", filter=None,
+                      normalisation="none", fill="before", policy="native", absent="not given"),
+    ),
+    native=True, groups={"early": (), "late": ("weight",)},
+)
+
+
+class Mixed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+    def embed_leads(self, signal):
+        windows, leads, time = signal.shape
+        signal = SLIP
+        return signal.unfold(-1, 50, 50).mean(-1)
+
+    def encode(self, tokens, measured):
+        kept = torch.where(measured[:, :, None], tokens, 0.0)
+        pooled = torch.stack([kept.mean((1, 2)), kept.amax((1, 2))], 1)
+        return Features(pooled[:, None], pooled)
+
+    def forward(self, signal, measured):
+        return self.encode(self.embed_leads(signal), measured)
+
+
+def build(weights=None):
+    return Mixed()
+'''
+
+
+@pytest.mark.parametrize(
+    ("slip", "said"),
+    [
+        ("signal", ""),
+        ("signal.roll(1, 1)", "embed_leads and encode give other features than forward at lead I "),
+        (
+            "signal.transpose(0, 1).reshape(windows, leads, time)",
+            "mixed: features of three windows in one batch and of each by itself differ by ",
+        ),
+    ],
+)
+def test_an_embedding_that_mixes_windows_or_leads_fails_the_run(
+    typed: Typed, tmp_path: Path, slip: str, said: str
+) -> None:
+    plugin = tmp_path / "mixed.py"
+    plugin.write_text(MIXED.replace("SLIP", slip))
+    words = ("--models", str(plugin), "--weights", "random", "--leads", "I")
+    assert typed(tmp_path / "run", *words) == bool(said)
+    (row,) = read(tmp_path / "run").cells.itertuples()
+    assert row.status == ("failed" if said else "ok")
+    assert said in row.reason
+
+
+def test_a_gpu_that_is_not_there_is_one_line_before_anything_is_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(Path, "exists", lambda self: False)
+    with pytest.raises(BadSetting, match="--device cuda:1: no NVIDIA GPU answers on this machine"):
+        demand(choose("cuda:1"))
+    demand(choose("auto"))
+
+
+def test_cells_of_another_version_of_torch_are_told_and_may_be_refused(
+    typed: Callable[..., int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Features of the one serve cells of the other, so that a cell may come from two."""
+    from ecgbench.evaluate import network
+
+    out = tmp_path / "run"
+    assert typed(out, "--leads", "12") == 0
+    ours = network.environment("cpu")
+    monkeypatch.setattr(network, "environment", lambda device: "torch 9, cpu")
+    assert typed(out, "--leads", "12,I", "--pin-environment") == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert f"computed with {ours}, and this is torch 9, cpu; leave --pin-environment out" in told
+    assert typed(out, "--leads", "12,I") == 0
+    study = read(out)
+    assert list(study.cells["environment"]) == [ours, f"torch 9, cpu + {ours}"]
+    (note,) = (n for n in study.notes if "several environments" in n)
+    assert f"({ours}, torch 9, cpu + {ours})" in note
+    other = tmp_path / "other"
+    assert typed(other, "--leads", "12", "--pin-environment") == 0
+    assert "several environments" not in " ".join(read(other).notes)

@@ -1,0 +1,157 @@
+"""A worker alone, without a run that started it, leaves results that a report finds."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ecgbench import models
+from ecgbench.core.cells import Folders, Plan, Request, Training
+from ecgbench.ecg.draw import parse_leads
+from ecgbench.errors import MissingData
+from ecgbench.results.pooled import read_pooled
+from ecgbench.results.study import read
+from ecgbench.stats.auroc import macro_auroc
+from ecgbench.study import plan as planning
+from ecgbench.study.job import Compute
+from ecgbench.study.reporter import Reporter
+from ecgbench.study.store import Store, cells_of
+from ecgbench.study.work import work
+
+TINY = Path(__file__).parents[1] / "tiny.py"
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+LINEAR: dict[str, object] = {"protocol": "linear", "epochs": 2}
+TUNED: dict[str, object] = {"protocol": "finetune", "epochs": 2}
+
+
+def planned(leads: str, **training: object) -> Plan:
+    models.ROOM.forget()
+    asked = Request(
+        models=(str(TINY),),
+        tasks=("demo",),
+        leads=parse_leads(leads),
+        seeds=1,
+        weights="random",
+        limit=60,
+    )
+    asked = Request(**{**asked.__dict__, "training": Training(**(training or LINEAR))})  # type: ignore[arg-type]
+    return planning.plan(planning.check(asked), lambda loaded: dict.fromkeys(loaded, "zero"))
+
+
+@pytest.fixture
+def alone(copies: Path, tmp_path: Path) -> Callable[..., Path]:
+    """alone(plan, **job): writes plan.json, computes the plan as one job in this process, and
+    returns the run folder.
+    """
+
+    def compute(plan: Plan, **job: object) -> Path:
+        folders = Folders(data=None, prepared=copies, out=tmp_path / "run")
+        Store(folders.out).write_plan(plan)
+        one = Compute(
+            model="tiny", plan=plan, dataset="demo", folders=folders, recompute=False, **job
+        )  # type: ignore[arg-type]
+        work(one, Reporter("", lambda event: None))
+        return folders.out
+
+    return compute
+
+
+def test_a_worker_alone_leaves_what_a_report_finds(
+    alone: Callable[..., Path], typed: Callable[..., int], tmp_path: Path
+) -> None:
+    run, whole = alone(planned("12,I")), tmp_path / "whole"
+    assert typed(whole, "--leads", "12,I") == 0
+    study = read(run)
+    assert study.main.to_csv() == read(whole).main.to_csv()
+    assert list(study.main["status"]) == ["ok", "ok"]
+    assert [len(part) for part in (study.models, study.datasets, study.tasks)] == [1, 1, 1]
+
+
+def test_an_index_that_is_deleted_costs_nothing(alone: Callable[..., Path]) -> None:
+    run = alone(planned("12,I"))
+    before = read(run).main.to_csv()
+    Store(run).index.file.unlink()
+    assert read(run).main.to_csv() == before
+
+
+def test_a_cell_says_what_it_is(alone: Callable[..., Path]) -> None:
+    run = alone(planned("I"))
+    (folder,) = cells_of(run)
+    note = json.loads((folder / "cell.json").read_text())
+    plan = Store(run).plan()
+    assert plan is not None
+    assert (note["format"], note["identity"], note["key"]) == (
+        2,
+        plan.cells[0].identity,
+        folder.name,
+    )
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "DONE",
+        "cell.json",
+        "predictions.parquet",
+        "scores.parquet",
+    ]
+    assert (run / note["fit"] / "fit.json").is_file()
+    assert note["model"] in Store(run).facts("models")
+    assert note["dataset"] in Store(run).facts("datasets")
+    records, features = read_pooled(run, note["features"], folder)
+    predictions = pd.read_parquet(folder / "predictions.parquet")
+    assert records == list(predictions["record"])
+    assert features.shape == (len(records), models.get("tiny").CARD.dim)
+    assert features.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "training", [{"protocol": "probe"}, LINEAR, TUNED], ids=["probe", "linear", "finetune"]
+)
+def test_a_fit_keeps_what_it_predicts_for_the_validation_records(
+    training: dict[str, object], alone: Callable[..., Path]
+) -> None:
+    """With all leads; the score of the best epoch is the one of the log. A probe: for the training
+    records too, each by heads that were fitted without its patient.
+    """
+    run = alone(planned("I", **training))
+    (done,) = (run / "fits").rglob("DONE")
+    table, note = (
+        pd.read_parquet(done.with_name("validation.parquet")),
+        json.loads(done.with_name("fit.json").read_text()),
+    )
+    probability, target = (
+        table[[c for c in table if c.startswith(f"{kind}:")]].to_numpy()
+        for kind in ("probability", "target")
+    )
+    assert note["format"] == 2
+    assert macro_auroc(target, probability) == pytest.approx(note["validation"], abs=1e-6)
+    assert set(table["record"]).isdisjoint(
+        pd.read_parquet(next((run / "cells").rglob("predictions.parquet")))["record"]
+    )
+    assert not list(run.rglob("checkpoint.safetensors"))
+
+
+def test_features_that_are_not_wanted_are_not_kept(
+    typed: Callable[..., int], tmp_path: Path
+) -> None:
+    run, kept = tmp_path / "run", tmp_path / "kept"
+    assert typed(run, "--keep-features", "no") == 0
+    assert typed(kept) == 0
+    assert not [p for p in run.rglob("*.safetensors") if "features" in p.parts]
+    (folder,) = cells_of(run)
+    note = json.loads((folder / "cell.json").read_text())
+    assert note["features"] is None
+    with pytest.raises(MissingData, match="were not kept"):
+        read_pooled(run, note["features"], folder)
+    assert read(run).main.to_csv() == read(kept).main.to_csv()
+    shutil.rmtree(kept / "features")
+    (whole,) = cells_of(kept)
+    with pytest.raises(MissingData, match="were not kept"):
+        read_pooled(kept, json.loads((whole / "cell.json").read_text())["features"], whole)
+    shutil.rmtree(folder)  # as the message says
+    assert typed(run) == 0
+    records, _ = read(run).results[0].features()
+    assert len(records) == note["n_records"]
