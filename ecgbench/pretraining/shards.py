@@ -27,13 +27,13 @@ import pyarrow.compute as pc
 
 from ecgbench.core.cells import key
 from ecgbench.core.files import as_npy, put, put_proved, quarantine, read_proved, sha256_of, sweep
+from ecgbench.core.parallel import on_all_cores
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import size
 from ecgbench.data.disk import alone_in, free_bytes
 from ecgbench.data.prepare import Progress
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import WriteError
-from ecgbench.forks import on_all_cores
 from ecgbench.pretraining.corpus import sound
 from ecgbench.pretraining.guard import Guard, Name
 
