@@ -303,7 +303,7 @@ def test_a_plug_in_that_goes_to_another_folder_takes_nothing_with_it(
 PATCHING = """import numpy as np
 
 from ecgbench.results import score
-from ecgbench.training import linear
+from ecgbench.evaluate import linear
 
 honest = linear.fit
 def turned(*words):
