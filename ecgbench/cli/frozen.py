@@ -11,6 +11,7 @@ from ecgbench.cli.options import words
 from ecgbench.core.cells import Request
 from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting, UnknownName
+from ecgbench.evaluate import protocols
 from ecgbench.study import frozen
 
 PANELS = ("What", "Leads", "Training")
@@ -92,7 +93,7 @@ def _terms(study: Request) -> dict[str, str]:
         "--folds": str(study.division) or "the datasets' splits",
         "--protocol": training.protocol,
         "--train-leads": training.leads,
-        "the training": str(sorted(training.facts().items())),
+        "the training": str(sorted(protocols.facts(training).items())),
         "--draw": scoring.draw,
         "--rows": scoring.rows,
         "--absent": scoring.absent,

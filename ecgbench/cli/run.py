@@ -19,11 +19,11 @@ from ecgbench.cli.options import (
     option,
     words,
 )
-from ecgbench.core.cells import Absent, Bootstrap, Folders, Precision, Protocol, Request, TrainLeads
+from ecgbench.core.cells import Absent, Bootstrap, Folders, Precision, Request, TrainLeads
 from ecgbench.core.registry import folder_name
 from ecgbench.ecg.draw import Draw
 from ecgbench.errors import BadSetting
-from ecgbench.evaluate import ranks
+from ecgbench.evaluate import torchrun
 from ecgbench.study import controls as declared
 
 DEFAULT, SLURM = "isolated", "slurm"
@@ -115,7 +115,7 @@ def run(
         "How missing leads are filled: paper (each model's own way), native, or names of "
         "`ecgbench adapters`."
     ),
-    protocol: Protocol | None = _training(
+    protocol: str | None = _training(
         "probe: logistic regression on the frozen encoder's features, converged. linear: the "
         "paper's linear probe, 100 epochs. finetune: the whole network is trained.  (default: "
         "probe)"
@@ -248,7 +248,7 @@ def run(
     )
     folders = Folders(data=data, prepared=prepared, out=out or _usual(checked))
     frozen.demand_same(context, checked, folders.out)
-    with own.reported(folders.out, records is not None and not dry_run and ranks.rank() == 0):
+    with own.reported(folders.out, records is not None and not dry_run and torchrun.rank() == 0):
         compute(checked, folders, execution)
 
 
@@ -294,7 +294,7 @@ def _engine_name(named: str | None, in_process: bool) -> str:
     """
     from ecgbench.study import engines
 
-    inline = in_process or ranks.world() > 1
+    inline = in_process or torchrun.world() > 1
     if named and inline:
         why = "--in-process" if in_process else "torchrun"
         raise BadSetting(

@@ -5,8 +5,9 @@ from torch import Tensor, nn
 
 from ecgbench.core.cards import ModelCard
 from ecgbench.core.cells import Training
-from ecgbench.evaluate import gates, heads
-from ecgbench.evaluate.feed import Batch
+from ecgbench.evaluate import gates
+from ecgbench.evaluate._feed import Batch
+from ecgbench.evaluate.loop import head
 
 SLOWER = {"early": 0.01, "late": 0.1, "head": 1.0}
 """Rate of each group as a share of the head's (reference benchmark: discriminative factor 0.1, once
@@ -22,7 +23,7 @@ class Tuning(nn.Module):
         self.encoder = encoder
         for name, parameter in encoder.named_parameters():
             parameter.requires_grad_(not name.startswith(card.fixed))
-        self.head = heads.linear(card.dim, labels, seed)
+        self.head = head(card.dim, labels, seed)
 
     def forward(self, signal: Tensor, measured: Tensor) -> Tensor:
         """signal (batch, lead, time), measured (batch, lead) -> logits (batch, label)."""

@@ -22,7 +22,7 @@ from ecgbench.core import provenance
 from ecgbench.core.aside import CHANGED, UNPROVED, set_aside
 from ecgbench.core.files import metadata, put
 from ecgbench.data.views import View
-from ecgbench.evaluate import batched, gates
+from ecgbench.evaluate import batches, gates
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.rows import decode
 from ecgbench.weights.load import digest
@@ -70,7 +70,7 @@ class FeatureCache:
     ) -> None:
         """Compute what is missing of `rows`; `advance` is called with the number of rows done.
 
-        places: see `batched.first_places`; None: a batch holds windows of one record.
+        places: see `batches.first_places`; None: a batch holds windows of one record.
         GateError when encoding changed the network: what it computed since the last shard is
         dropped, or the next run would find it and see nothing wrong.
         """
@@ -127,7 +127,7 @@ class FeatureCache:
         """Rows and their features, part by part."""
         if places is None:
             return (self._encode(encoder, view, part) for part in _by_record(rows))
-        return batched.encoded(encoder, lambda p: view.get(self.records[p]), rows, places)
+        return batches.encoded(encoder, lambda p: view.get(self.records[p]), rows, places)
 
     def _encode(
         self, encoder: Encoder, view: View, rows: np.ndarray

@@ -5,6 +5,7 @@ drawn for it, a batch ahead.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -43,12 +44,35 @@ class Examples:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Feeding:
-    """How records become inputs, and how absent leads are met in training."""
+class Task:
+    """One fine-tuning: of what, on what, and where."""
 
     card: ModelCard
     contract: InputContract
     policy: Policy
+    """What meets absent leads."""
+    training: Training
+    seed: int
+    learn: Examples
+    check: Examples
+    checkpoint: Path
+    """File that is read at the start and written after every epoch; the caller removes it once the
+    fit is stored.
+    """
+    device: str
+    """"cpu", "cuda" or "cuda:1"; under torchrun each process has the device of its local rank."""
+    advance: Callable[[int], None]
+    """Called with the number of records that were trained on or validated; a resumed fit tells of
+    those before it at once.
+    """
+
+    def leads(self, available: int, *words: str | int) -> int:
+        """Bit mask of the leads that training shows of the record that `words` name, of those that
+        it has.
+        """
+        if self.training.leads == "all":
+            return available
+        return training_leads(self.contract.leads, *words, available=available)
 
 
 class Batch(NamedTuple):
@@ -71,14 +95,11 @@ class Batch(NamedTuple):
         return self.known < self.whole * self.target.shape[1]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Feed:
     """The training split of one fit; `rank` of `world` processes feeds its share of every batch."""
 
-    fed: Feeding
-    training: Training
-    seed: int
-    learn: Examples
+    task: Task
     rank: int = 0
     world: int = 1
     threads: int = 1
@@ -86,65 +107,51 @@ class Feed:
 
     def __call__(self, epoch: int) -> Iterator[Batch]:
         """The batches of an epoch, each made while the one before it is computed."""
-        rows = steps(len(self.learn.records), self.training.batch, self.seed, epoch)
+        task = self.task
+        rows = steps(len(task.learn.records), task.training.batch, task.seed, epoch)
         return prefetched(partial(self._batch, epoch=epoch), rows, self.threads)
 
     @property
     def per_epoch(self) -> int:
         """Records that an epoch trains on."""
-        records = len(self.learn.records)
-        batch = min(self.training.batch, records)
+        records = len(self.task.learn.records)
+        batch = min(self.task.training.batch, records)
         return records // batch * batch
 
     def probe(self) -> Batch:
         """The first window of the first record with all its leads, to see which parameters a
         forward pass uses.
         """
-        contract = self.fed.contract
-        signal, measured = adapt(
-            self.learn.view(self.learn.records[0]),
-            bits_to_mask(np.array(self.learn.has(0))),
-            contract,
-            self.fed.policy,
-        )
-        target = torch.from_numpy(self.learn.target[:1].astype(np.float32))
-        window = cut(signal, measured, contract, np.zeros(1, int))
-        known = int((target >= 0).sum())
-        return Batch(torch.from_numpy(window), torch.from_numpy(measured[None]), target, 1, known)
+        learn, none = self.task.learn, torch.zeros(1, self.task.learn.target.shape[1])
+        signal, measured = self._input(learn.records[0], learn.has(0))
+        window = cut(signal, measured, self.task.contract, np.zeros(1, int))
+        return Batch(torch.from_numpy(window), torch.from_numpy(measured[None]), none, 1, 0)
 
     def _batch(self, rows: np.ndarray, epoch: int) -> Batch:
-        mine, contract = rows[self.rank :: self.world], self.fed.contract
+        mine, contract, learn = rows[self.rank :: self.world], self.task.contract, self.task.learn
         signal = np.empty((len(mine), len(contract.leads), contract.received), np.float32)
         measured = np.empty((len(mine), len(contract.leads)), bool)
         for i, row in enumerate(mine):
             signal[i], measured[i] = self._example(int(row), epoch)
-        target = torch.from_numpy(self.learn.target[mine].astype(np.float32))
-        known = int((self.learn.target[rows] != UNKNOWN).sum())
-        seen = torch.from_numpy(signal), torch.from_numpy(measured)
-        return Batch(*seen, target, len(rows), known)
+        target = torch.from_numpy(learn.target[mine].astype(np.float32))
+        known = int((learn.target[rows] != UNKNOWN).sum())
+        return Batch(torch.from_numpy(signal), torch.from_numpy(measured), target, len(rows), known)
 
     def _example(self, row: int, epoch: int) -> tuple[np.ndarray, np.ndarray]:
         """A window anywhere in the record, each start equally likely."""
-        contract, record, has = self.fed.contract, self.learn.records[row], self.learn.has(row)
-        leads = shown(contract, self.training, has, "train leads", self.seed, epoch, record)
-        signal, measured = adapt(
-            self.learn.view(record), bits_to_mask(np.array(leads)), contract, self.fed.policy
-        )
+        task, contract, record = self.task, self.task.contract, self.task.learn.records[row]
+        leads = task.leads(task.learn.has(row), "train leads", task.seed, epoch, record)
+        signal, measured = self._input(record, leads)
         if not contract.windows(signal.shape[1]):
             raise BadSetting(
                 f"record {record} has {signal.shape[1]} samples, a window {contract.samples}; "
                 f"leave it out of training"
             )
-        start = rng("crop", self.seed, epoch, record).integers(
+        start = rng("crop", task.seed, epoch, record).integers(
             max(1, signal.shape[1] - contract.samples + 1), size=1
         )
         return cut(signal, measured, contract, start)[0], measured
 
-
-def shown(contract: InputContract, training: Training, available: int, *words: str | int) -> int:
-    """Bit mask of the leads that training shows of the record that `words` name, of those that it
-    has.
-    """
-    if training.leads == "all":
-        return available
-    return training_leads(contract.leads, *words, available=available)
+    def _input(self, record: str, leads: int) -> tuple[np.ndarray, np.ndarray]:
+        view, seen = self.task.learn.view(record), bits_to_mask(np.array(leads))
+        return adapt(view, seen, self.task.contract, self.task.policy)
