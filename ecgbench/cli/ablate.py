@@ -8,6 +8,7 @@ import typer
 from ecgbench.cli.options import (
     DATA,
     DEVICE,
+    MORE,
     PREPARED,
     add_commands,
     argument,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    add_commands(app, ablate)
+    add_commands(app, ablate, panel=MORE)
 
 
 def ablate(
@@ -65,10 +66,9 @@ def ablate(
         "Only say which cells there are and how long they take on this machine.", "--dry-run"
     ),
 ) -> None:
-    """Train and probe the cells of one of the paper's ablations, all with the same recordings,
-    codebooks, masks and order at a seed.
+    """Train and probe the cells of one of the paper's ablations.
 
-    Each network is probed before its first step, after half of its steps and after all of them: a
+    All have the same recordings, codebooks, masks and order at a seed. Each network is probed before its first step, after half of its steps and after all of them: a
     linear head on frozen features, macro AUROC on patients of the development task who are set
     apart. The report puts the scores beside those that the paper prints, and says of each
     difference whether the order is evidence at this budget.

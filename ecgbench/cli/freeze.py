@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from ecgbench.cli.options import DATA, PREPARED, add_commands, argument, flag, option
+from ecgbench.cli.options import DATA, MORE, PREPARED, add_commands, argument, flag, option
 from ecgbench.core import provenance
 from ecgbench.core.text import counted, quoted
 from ecgbench.errors import BadSetting
@@ -53,7 +53,7 @@ family = "primary"
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    add_commands(app, freeze)
+    add_commands(app, freeze, panel=MORE)
 
 
 def freeze(
@@ -68,7 +68,7 @@ def freeze(
     prepared: Path | None = PREPARED,
     example: bool = flag("Print a plan file to start from, and do nothing else.", "--example"),
 ) -> None:
-    """Write down what is run and tested before any test record is scored.
+    """Write down hypotheses before any test record is scored.
 
     The plan is checked word for word and written to OUT/frozen.json with its date, its hash, and
     how often the test records had been scored on this machine by then. `ecgbench run --out OUT`

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ecgbench.cli.options import DATA, DEVICE, PREPARED, add_commands, flag, integers, option, words
+from ecgbench.cli.options import (
+    DATA,
+    DEVICE,
+    MORE,
+    PREPARED,
+    add_commands,
+    flag,
+    integers,
+    option,
+    words,
+)
 from ecgbench.cli.steps import shown
 from ecgbench.core.cells import Folders, key
 from ecgbench.core.registry import folder_name
@@ -26,7 +36,7 @@ LATER = 75
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    add_commands(app, pretrain)
+    add_commands(app, pretrain, panel=MORE)
 
 
 def pretrain(
@@ -102,8 +112,10 @@ def pretrain(
         "Only say what the recipe is, what it takes, and all that is missing for it.", "--dry-run"
     ),
 ) -> None:
-    """Pre-train LAEF: codebook of signal descriptors, masked node modelling, codebook of its own
-    nodes, masked node modelling again.
+    """Pre-train LAEF.
+
+    Codebook of signal descriptors, masked node modelling, codebook of its own nodes, masked node
+    modelling again.
 
     Recordings of validation and test splits never enter training: PTB-XL's folds 9 and 10 raise an
     error, under their own or their Challenge names. In each stage encoders are kept every so many

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from ecgbench.cli.options import add_commands, argument, flag, option, words
+from ecgbench.cli.options import RESULTS, add_commands, argument, flag, option, words
 from ecgbench.core.registry import folder_name
 from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting, MissingData
@@ -27,7 +27,7 @@ SHOWN = ("cells", "provenance")
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    add_commands(app, report)
+    add_commands(app, report, panel=RESULTS)
 
 
 def report(
@@ -84,9 +84,9 @@ def report(
     ),
     show: bool = flag("Open the page in the browser when it is written.", "--open"),
 ) -> None:
-    """Write index.html and the tables and figures on it, as CSV, Markdown, LaTeX, PNG, SVG, PDF.
+    """Write the report of a run: a page with its tables and figures.
 
-    Reads the folder only: no model, no dataset, no network. Every number stands in a row of a CSV
+    Every table is there as CSV, Markdown and LaTeX, every figure as PNG, SVG and PDF. Reads the folder only: no model, no dataset, no network. Every number stands in a row of a CSV
     beside the page. Of a run: main_table.{csv,md,tex}, lead_curve.{png,svg,pdf,csv},
     verdicts.{csv,md}, comparisons.csv, cells.csv, labels.csv, provenance.{csv,md} and commits.csv.
     """

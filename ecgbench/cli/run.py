@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ecgbench.cli import own
-from ecgbench.cli.options import DATA, DEVICE, MACHINE, add_commands, argument, flag, option
+from ecgbench.cli.options import (
+    DATA,
+    DEVICE,
+    MACHINE,
+    RESULTS,
+    add_commands,
+    argument,
+    flag,
+    option,
+)
 from ecgbench.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -20,7 +29,7 @@ _study, _machine = (partial(option, rich_help_panel=panel) for panel in ("Study"
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    add_commands(app, run)
+    add_commands(app, run, panel=RESULTS)
 
 
 def run(
@@ -57,8 +66,9 @@ def run(
     yes: bool = _machine("Start a fine-tuning of hours without a GPU.", "--yes", "-y"),
     settings: bool = flag("Print every KEY of --set with its default.", "--settings"),
 ) -> None:
-    """Compute what is missing of a study: cells of a model, a task and a set of leads.
+    """Compute what is missing of a study.
 
+    A study has a cell for each model, task and set of leads.
     What is finished stays: give the command again after it was stopped, or ask for more.
 
       ecgbench run -m laef,stmem -t ptbxl_super -l 1,2,12,I+II --data DIR

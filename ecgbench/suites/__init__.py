@@ -1,5 +1,5 @@
-"""Named studies: each file is a plan (`study.plan_file`) whose first comment tells what it takes and
-what to expect.
+"""Named studies: each file is a plan (`study.plan_file`) whose first comment tells what it takes
+and what to expect.
 """
 
 from pathlib import Path
