@@ -15,6 +15,7 @@ from ecgbench.cli import (
     data,
     doctor,
     freeze,
+    lists,
     models,
     predict,
     pretrain,
@@ -24,7 +25,6 @@ from ecgbench.cli import (
     runs,
     settings,
 )
-from ecgbench.cli import list as lists
 from ecgbench.core.text import line
 from ecgbench.errors import INTERRUPTED, EcgbenchError, Lacking
 

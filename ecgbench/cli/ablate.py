@@ -68,10 +68,11 @@ def ablate(
 ) -> None:
     """Train and probe the cells of one of the paper's ablations.
 
-    All have the same recordings, codebooks, masks and order at a seed. Each network is probed before its first step, after half of its steps and after all of them: a
-    linear head on frozen features, macro AUROC on patients of the development task who are set
-    apart. The report puts the scores beside those that the paper prints, and says of each
-    difference whether the order is evidence at this budget.
+    All have the same recordings, codebooks, masks and order at a seed. Each network is probed
+    before its first step, after half of its steps and after all of them: a linear head on frozen
+    features, macro AUROC on patients of the development task who are set apart. The report puts the
+    scores beside those that the paper prints, and says of each difference whether the order is
+    evidence at this budget.
 
     The same command goes on where it was interrupted. More --seeds add to what is there.
 

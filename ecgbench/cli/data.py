@@ -279,7 +279,7 @@ def ls(data: Path = DATA, prepared: Path = PREPARED, as_json: bool = JSON) -> No
     missed. A copy that is not current was made by another version, or is damaged and was set aside
     (NAME.damaged), and is not read.
     """
-    from ecgbench.cli.list import show
+    from ecgbench.cli.lists import show
     from ecgbench.data import disk
     from ecgbench.data.source import where
 
@@ -408,7 +408,7 @@ def _leaks(pairs: Sequence["Pair"]) -> str:
 
 
 def _tell(pairs: Sequence["Pair"], as_json: bool) -> None:
-    from ecgbench.cli.list import show
+    from ecgbench.cli.lists import show
 
     rows = [dict(zip(COLUMNS, row)) for row in map(_row, pairs)]
     if as_json:

@@ -86,12 +86,11 @@ def report(
 ) -> None:
     """Write the report of a run: a page with its tables and figures.
 
-    Every table is there as CSV, Markdown and LaTeX, every figure as PNG, SVG and PDF. Reads the folder only: no model, no dataset, no network. Every number stands in a row of a CSV
-    beside the page. Of a run: main_table.{csv,md,tex}, lead_curve.{png,svg,pdf,csv},
-    verdicts.{csv,md}, comparisons.csv, cells.csv, labels.csv, provenance.{csv,md} and commits.csv.
-    """
-    from ecgbench import reports
-    from ecgbench.study.progress import display
+    Every table is there as CSV, Markdown and LaTeX, every figure as PNG, SVG and PDF. Reads the
+    folder only: no model, no dataset, no network. Every number stands in a row of a CSV beside the
+    page. Of a run: main_table.{csv,md,tex}, lead_curve.{png,svg,pdf,csv}, verdicts.{csv,md},
+    comparisons.csv, cells.csv, labels.csv, provenance.{csv,md} and commits.csv. """ from ecgbench
+    import reports from ecgbench.study.progress import display
 
     if "checklists" in f"{only},{also}".lower().split(","):
         raise BadSetting(

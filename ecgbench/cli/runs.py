@@ -223,7 +223,7 @@ def ls(
     The list believes the index of a run, in which its cells are noted when they are finished. A run
     and a report compare each file that they use with its hash; --verify does so with all of them.
     """
-    from ecgbench.cli.list import show
+    from ecgbench.cli.lists import show
     from ecgbench.study.disk import MOST, runs
 
     if not folder.is_dir():
