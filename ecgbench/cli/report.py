@@ -57,7 +57,7 @@ def report(
         "Scores beside printed ones: paper (that introduced LAEF), fmb (the reference benchmark)."
     ),
     sets: list[str] = option(
-        "KEY=VALUE, any other setting: " + ", ".join(f"report.{name}" for name in SETTINGS) + ".",
+        "KEY=VALUE, any other setting: " + ", ".join(map("report.{}".format, SETTINGS)) + ".",
         "--set",
         default=[],
         metavar="KEY=VALUE",
