@@ -3,7 +3,7 @@ all three. What an option or a command is called now that once had another name.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from ecgbench.core.text import aligned, quoted
-from ecgbench.errors import BadSetting
+from ecgbench.errors import BadSetting, UnknownName
 
 MOVED = {
     "run": {
@@ -43,6 +43,46 @@ MOVED = {
         "--detach": "--engine slurm:wait=no",
         "--emit-sbatch": "--engine slurm:wait=no (its script lies in OUT/jobs)",
         "--in-process": "--engine inline",
+    },
+    "pretrain": {
+        "--recipe": "the name alone: ecgbench pretrain {}",
+        "--corpus": "--set corpus={}",
+        "--shards": "--set shards={}",
+        "--buffer": "--set buffer={}",
+        "--descriptor": "--set descriptor={}",
+        "--codes": "--set codes={}",
+        "--refined": "--set refined={}",
+        "--init": "--set init={}",
+        "--steps": "--set steps={}",
+        "--batch": "--set batch={}",
+        "--micro-batch": "--set micro_batch={}",
+        "--show": "--set leads={}",
+        "--masked": "--set masked={}",
+        "--edge-drop": "--set edge_drop={}",
+        "--lr": "--set lr={}",
+        "--warmup": "--set warmup={}",
+        "--decay": "--set decay={}",
+        "--clip": "--set clip={}",
+        "--weight-decay": "--set weight_decay={}",
+        "--adamw": "--set adamw=on",
+        "--precision": "--set precision={}",
+        "--checkpoint-every": "--set checkpoint_every={}",
+        "--probe-every": "--set probe_every={}",
+        "--apart": "--set held_out={}",
+        "--seed": "--set seed={}",
+        "--no-alarm": "--set alarm=off",
+    },
+    "ablate": {
+        "--recipe": "--set recipe={}",
+        "--steps": "--set steps={}",
+        "--batch": "--set batch={}",
+        "--micro-batch": "--set micro_batch={}",
+        "--precision": "--set precision={}",
+        "--lr": "--set lr={}",
+        "--records": "--set records={}",
+        "--probe-records": "--set probe_records={}",
+        "--probe-epochs": "--set probe_epochs={}",
+        "--only-seeds": "--set only_seeds={}",
     },
     "report": {
         "--blocks": "--set report.blocks={}",
@@ -108,6 +148,32 @@ def values(options: Mapping[str, Any], sets: Sequence[str]) -> dict[str, Any]:
             )
         found[key.strip()] = value_of(key.strip(), value.strip())[1]
     return found
+
+
+def assigned(sets: Sequence[str], known: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
+    """Key -> value of `--set KEY=VALUE` of other commands; known: key -> what reads its value.
+    UnknownName, BadSetting.
+    """
+    found = {}
+    for word in sets:
+        key, equals, value = (part.strip() for part in word.partition("="))
+        if key not in known:
+            raise UnknownName("setting", key, known, f"There are: {', '.join(known)}.")
+        try:
+            found[key] = known[key](value) if equals else [][0]
+        except (ValueError, KeyError, IndexError):
+            raise BadSetting(f"--set {word}: KEY=VALUE; {key} takes another value") from None
+    return found
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Whole numbers with commas between."""
+    return tuple(int(word) for word in text.split(","))
+
+
+def switch(text: str) -> bool:
+    """on or off."""
+    return {"on": True, "yes": True, "off": False, "no": False}[text.lower()]
 
 
 def plan_of(name: str) -> Path:
