@@ -206,10 +206,10 @@ def here() -> Callable[..., "subprocess.CompletedProcess[str]"]:
     """here(*words, cwd=folder, **env): an `ecgbench` command in this process, for what a start of
     its own would not change; plug-ins are found anew. Prepared copies and weights lie in `cwd`.
     """
-    from ecgbench import adapters, cli, datasets, metrics, models, reports, suites
+    from ecgbench import adapters, cli, datasets, metrics, models, reports
     from ecgbench.study import engines
 
-    rooms = (adapters, datasets, engines, metrics, models, reports, suites)
+    rooms = (adapters, datasets, engines, metrics, models, reports)
 
     def run(*words: object, cwd: Path, **env: str) -> "subprocess.CompletedProcess[str]":
         out, err = io.StringIO(), io.StringIO()

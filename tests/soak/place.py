@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ecgbench import __main__ as program
-from ecgbench import adapters, datasets, metrics, models, reports, suites
+from ecgbench import adapters, datasets, metrics, models, reports
 from ecgbench.errors import EcgbenchError
 from ecgbench.study import engines
 
 TESTS = Path(__file__).parents[1]
 TINY = TESTS / "tiny.py"
-ROOMS = (adapters, datasets, engines, metrics, models, reports, suites)
+ROOMS = (adapters, datasets, engines, metrics, models, reports)
 TASK = ("--tasks", "demo", "--limit", 24, "--seeds", 1, "--weights", "random")
 LINEAR = (*TASK, "--protocol", "linear", "--epochs", 3, "--leads", "12,I")
 STUDY = (*LINEAR, "--policy", "zero,ridge")
