@@ -267,7 +267,10 @@ class Place:
         )
 
 
-IN_PROCESS = ("--in-process",)
+IN_PROCESS = (
+    "--engine",
+    "inline",
+)
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         "linear",
         "--epochs",
         2,
-        "--in-process",
+        "--engine",
+        "inline",
         "--out",
         place / "run",
     )
