@@ -1,4 +1,4 @@
-"""What preparation tells of records that are not what they are called, and what `--set data.fix=on` puts
+"""What preparation tells of records that are not what they are called, and what `--fix` puts
 right.
 """
 
@@ -125,11 +125,11 @@ def test_as_a_person_types_it(faulty: Path, tmp_path: Path, here: Callable[..., 
 
     text = said("prepare", "ptbxl")
     assert "found: limb leads that do not follow from one another, in 2 records; 00003: " in text
-    missing = said("facts", "ptbxl", "--set", "data.fix=on", code=2)
+    missing = said("facts", "ptbxl", "--fix", code=2)
     assert f"ecgbench data prepare ptbxl --data {faulty} --fix" in missing
-    text = said("prepare", "ptbxl", "--set", "data.fix=on")
+    text = said("prepare", "ptbxl", "--fix")
     assert "repaired: limb leads put right, in 2 records; 00003: |2 aVR" in text
     assert "found: a lead that is a copy of another, in 2 records" in text
-    assert "prepared with --set data.fix=on" in said("facts", "ptbxl", "--set", "data.fix=on")
-    assert "prepared with --set data.fix=on" not in said("facts", "ptbxl")
-    assert "0 differences in 30 prepared records" in said("verify", "ptbxl", "--set", "data.fix=on")
+    assert "prepared with --fix" in said("facts", "ptbxl", "--fix")
+    assert "prepared with --fix" not in said("facts", "ptbxl")
+    assert "0 differences in 30 prepared records" in said("verify", "ptbxl", "--fix")

@@ -187,7 +187,7 @@ def test_a_run_in_batches_gives_the_scores_of_a_run_record_by_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     how = ["--protocol", protocol, "--leads", "1,12", "--seeds", "1"]
-    how += ["--set", "training.epochs=2"] if protocol == "finetune" else []
+    how += ["--epochs", "2"] if protocol == "finetune" else []
     assert typed(tmp_path / "apart", *how) == 0
     monkeypatch.setattr(batched, "serves", lambda device: True)
     assert typed(tmp_path / "together", *how) == 0

@@ -85,7 +85,7 @@ WORDS = {  # cells, labels, part of a note
     "present": (["present", "absent"], {"label": [1, 0]}, "'present' is 1"),
     "pos": (["NEG", "pos"], {"label": [0, 1]}, "'pos' is 1"),
     "true": (["True", "FALSE"], {"label": [1, 0]}, ""),
-    "two": (["AF", "SR"], {"AF": [1, 0], "SR": [0, 1]}, "two labels (--set records.positive=AF"),
+    "two": (["AF", "SR"], {"AF": [1, 0], "SR": [0, 1]}, "two labels (--positive AF"),
 }
 
 
@@ -124,7 +124,7 @@ ASKED = {  # cells, part of the message
     "perhaps": (["AF?", "AF"], "leave the cell blank"),
     "chances": (["{'AF': 0.9, 'SR': 0.1}", "{'AF': 0.2, 'SR': 0.8}"], "with ; between"),
     "scores": (["{'AF': 90, 'SR': 0}", "{'AF': 20, 'SR': 80}"], "with ; between"),
-    "maybe": (["yes", "no", "maybe"], "all others 0: --set records.positive=yes"),
+    "maybe": (["yes", "no", "maybe"], "all others 0: --positive yes"),
     "both": (["AF", "no AF", "AF; no AF"], "line 4: .*leave out one"),
     "-1": (["0", "1", "-1"], "line 4: .*'-1', where 0 or 1 belongs .leave it blank"),
     "9": (["0", "1", "9", "9"], "'9', where 0 or 1"),
@@ -165,7 +165,7 @@ def test_columns_of_labels(tmp_path: Path, name: str) -> None:
 
 
 def test_a_positive_that_no_column_says_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadSetting, match="--set records.positive VT: no column"):
+    with pytest.raises(BadSetting, match="--positive VT: no column"):
         given(tmp_path, "label", ["AF", "SR"], positive="VT")
 
 
@@ -241,13 +241,8 @@ def test_age_and_sex(tmp_path: Path, name: str) -> None:
     assert bool(note) == bool(made.notes)
 
 
-FILES = {  # names, files, --set records.match_zeros=on, what is matched or the message
-    "zeros": (
-        ["1"],
-        ["00001.csv"],
-        False,
-        "'1' may be '00001.csv': zeros were .*--set records.match_zeros=on",
-    ),
+FILES = {  # names, files, --match-zeros, what is matched or the message
+    "zeros": (["1"], ["00001.csv"], False, "'1' may be '00001.csv': zeros were .*--match-zeros"),
     "matched": (["1", "2.csv"], ["00001.csv", "a/02.csv"], True, ["00001.csv", "a/02.csv"]),
     "in names": (["rec7"], ["rec007.csv"], True, ["rec007.csv"]),
     "two files": (["1"], ["01.csv", "001.csv"], True, "may be 001.csv and 01.csv"),

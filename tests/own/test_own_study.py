@@ -22,7 +22,7 @@ Here = Callable[..., "subprocess.CompletedProcess[str]"]
 PAGE = (Path(__file__).parents[2] / "docs" / "importing.md").read_text(encoding="utf-8")
 TINY = Path(__file__).parents[1] / "tiny.py"
 WATCH = 'Name,"Doe, Jane"\nSample Rate,512 hertz\n\nLead,Lead I\nUnit,µV\n\n'
-USUAL = ("--weights", "random", "--seeds", 1, "--engine", "inline")
+USUAL = ("--weights", "random", "--seeds", 1, "--in-process")
 FAST = ("merl", "ecgfounder")
 """Padded baselines of which a test can wait for the features of 12 recordings."""
 

@@ -138,7 +138,7 @@ def test_positive_partial_and_lost_zeros_reach_the_table(tmp_path: Path) -> None
     rows = [f"{i},P{i},{('ill', 'well')[i % 2]}" for i in range(17)]
     (tmp_path / "labels.csv").write_text("\n".join(["record,patient,status", *rows]) + "\n")
     more = {"columns": ("status",), "positive": "ill", "partial": True}
-    with pytest.raises(BadSetting, match="--set", "records.match_zeros=on"):
+    with pytest.raises(BadSetting, match="--match-zeros"):
         said(tmp_path, **more)
     text = said(tmp_path, match_zeros=True, **more)
     assert "left out: 1 record of the table without a file" in text

@@ -1,4 +1,4 @@
-"""`--set data.exclude` and `--set data.fix=on`: records of a kind take no part, or are put right, and that is told."""
+"""`--exclude` and `--fix`: records of a kind take no part, or are put right, and that is told."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_they_take_no_part_and_have_keys_of_their_own(
     source.write_text(PLUG_IN)
     usual = ("--tasks", str(source), "--limit", "150", "--prepared", str(tmp_path / "prepared"))
     assert typed(tmp_path / "all", *usual) == 0
-    assert typed(tmp_path / "some", *usual, "--set", "data.exclude=flat_leads") == 0
+    assert typed(tmp_path / "some", *usual, "--exclude", "flat_leads") == 0
     whole, part = (read(tmp_path / name) for name in ("all", "some"))
     copy = prepare("flat", None, tmp_path / "prepared", limit=150)
     used = Selection(copy, 150, ("flat_leads",)).index
@@ -61,19 +61,17 @@ def test_they_take_no_part_and_have_keys_of_their_own(
     assert part.datasets[0].records == len(used) < whole.datasets[0].records == 150
     assert part.datasets[0].flat == 0 < whole.datasets[0].flat
     left_out = 150 - len(used)
-    line = (
-        f"Flat: {left_out} records with a lead without variation are left out (--set data.exclude)."
-    )
+    line = f"Flat: {left_out} records with a lead without variation are left out (--exclude)."
     assert any(line in note for note in part.notes), part.notes
     keys = [set(Store(tmp_path / name).keys().values()) for name in ("all", "some")]
     assert not keys[0] & keys[1]
 
     # one folder holds one choice, and a word that is none is told
     capsys.readouterr()
-    assert typed(tmp_path / "all", *usual, "--set", "data.exclude=flat_leads") == 2
+    assert typed(tmp_path / "all", *usual, "--exclude", "flat_leads") == 2
     assert "exclude" in capsys.readouterr().err
-    assert typed(tmp_path / "c", *usual, "--set", "data.exclude=loud") == 2
-    assert "--set data.exclude loud: there is flat_leads, suspect_leads" in capsys.readouterr().err
+    assert typed(tmp_path / "c", *usual, "--exclude", "loud") == 2
+    assert "--exclude loud: there is flat_leads, suspect_leads" in capsys.readouterr().err
 
 
 def test_what_is_put_right_is_another_study(
@@ -83,7 +81,7 @@ def test_what_is_put_right_is_another_study(
     source.write_text(SWAPPED)
     usual = ("--tasks", str(source), "--limit", "60", "--prepared", str(tmp_path / "prepared"))
     assert typed(tmp_path / "plain", *usual) == 0
-    assert typed(tmp_path / "fixed", *usual, "--set", "data.fix=on") == 0
+    assert typed(tmp_path / "fixed", *usual, "--fix") == 0
     plain, fixed = (read(tmp_path / name) for name in ("plain", "fixed"))
     suspect = plain.datasets[0].suspect
     assert 10 < suspect == fixed.datasets[0].repaired < 30
@@ -93,7 +91,7 @@ def test_what_is_put_right_is_another_study(
     )
     assert any(note.startswith(found) for note in plain.notes), plain.notes
     done = (
-        f"Turned: prepared with --set data.fix=on; {suspect} of 60 records are repaired "
+        f"Turned: prepared with --fix; {suspect} of 60 records are repaired "
         f"(limb leads put right {suspect})."
     )
     assert done in fixed.notes
@@ -102,4 +100,4 @@ def test_what_is_put_right_is_another_study(
     capsys.readouterr()
     assert typed(tmp_path / "fixed", *usual) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert "holds a run with --set data.fix=on, and asked for is no --set data.fix=on" in said
+    assert "holds a run with --fix, and asked for is no --fix" in said

@@ -147,7 +147,7 @@ def test_a_job_that_stands_still_names_what_it_was_doing(
     outcome = run(tmp_path, copies, Lines(), patience=0.5)
     ((_, reason, _),) = outcome.failed
     doing = "testU+001B[2JU+009BU+202EU+D800"
-    assert reason == f"no progress for 0.5 s ({doing}), so it was ended (--set run.timeout)"
+    assert reason == f"no progress for 0.5 s ({doing}), so it was ended (--cell-timeout)"
 
 
 def test_an_error_of_no_kind_that_we_know_stops_the_run_in_one_line(

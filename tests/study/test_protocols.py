@@ -181,27 +181,12 @@ def test_a_probe_for_each_set_of_leads_that_is_tested(typed: Typed, tmp_path: Pa
             "'--protocol': 'prob' is not one of 'probe', 'linear', 'finetune'",
         ),
         (("--device", "gpu"), "--device gpu: auto, cpu, cuda or cuda:N"),
-        (
-            ("--protocol", "finetune", "--set", "training.micro_batch=0"),
-            "--set training.micro_batch 0: at least 1",
-        ),
-        (("--set", "run.timeout=0"), "--set run.timeout 0: seconds, more than 0"),
-        (
-            ("--set", "training.micro_batch=4"),
-            "--set training.micro_batch 4 is for --protocol finetune",
-        ),
-        (
-            ("--protocol", "probe", "--set", "training.epochs=4"),
-            "--set training.epochs 4: the probe is fitted until it has",
-        ),
-        (
-            ("--protocol", "probe", "--set", "training.lr_groups=off"),
-            "--set training.lr_groups off is for --protocol",
-        ),
-        (
-            ("--set", "training.precision=fp16"),
-            "'--set training.precision': 'fp16' is not one of 'float32', 'bf16'",
-        ),
+        (("--protocol", "finetune", "--micro-batch", "0"), "--micro-batch 0: at least 1"),
+        (("--cell-timeout", "0"), "--cell-timeout 0: seconds, more than 0"),
+        (("--micro-batch", "4"), "--micro-batch 4 is for --protocol finetune"),
+        (("--protocol", "probe", "--epochs", "4"), "--epochs 4: the probe is fitted until it has"),
+        (("--protocol", "probe", "--lr-groups", "off"), "--lr-groups off is for --protocol"),
+        (("--precision", "fp16"), "'--precision': 'fp16' is not one of 'float32', 'bf16'"),
     ],
 )
 def test_bad_words_are_told_in_one_line(

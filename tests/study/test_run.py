@@ -157,7 +157,7 @@ def test_a_grid_that_grew_is_the_grid_asked_for_at_once(
     """More leads, more seeds, more models: cells that were there stay, and every number is the same
     to the last bit.
     """
-    words = ("--set", f"scoring.draw={draw}")
+    words = ("--draw", draw)
     whole = grid if draw == "record" else tmp_path / "whole"
     if draw == "window":
         assert (
@@ -199,13 +199,13 @@ def test_the_key_changes_with_what_changes_the_number_and_with_nothing_else(
     file = tmp_path / "one.safetensors"
     save_file(models.get(str(TINY)).build().state_dict(), file)
     other = {
-        "epochs": ("--set", "training.epochs=4"),
-        "lr": ("--set", "training.lr=0.01"),
-        "batch": ("--set", "training.batch=8"),
-        "fit seed": ("--set", "training.seeds=1"),
+        "epochs": ("--epochs", "4"),
+        "lr": ("--lr", "0.01"),
+        "batch": ("--batch", "8"),
+        "fit seed": ("--fit-seeds", "1"),
         "policy": ("--policy", "mean"),
         "weights": ("--weights", str(file)),
-        "draw": ("--set", "scoring.draw=window"),
+        "draw": ("--draw", "window"),
         "limit": ("--limit", "61"),
     }
     found = {name: key_of(name, *words) for name, words in other.items()}
@@ -214,7 +214,7 @@ def test_the_key_changes_with_what_changes_the_number_and_with_nothing_else(
     moved.mkdir()
     file.rename(moved / "two.safetensors")
     assert key_of("moved", "--weights", str(moved / "two.safetensors")) == found["weights"]
-    assert key_of("bootstrap", "--set", "scoring.bootstrap=multinomial") == usual
+    assert key_of("bootstrap", "--bootstrap", "multinomial") == usual
     pair = both(grid.parent)
     assert key_of("grid", *pair, "--leads", "12,II", "--seeds", "3") == usual
     prepare("demo", None, tmp_path / "prepared")  # all of it, where `copies` holds 60 or 61 records
@@ -228,13 +228,10 @@ def test_other_settings_or_a_second_writer_need_another_folder(
     grid: Path, typed: Typed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     was = (grid / "plan.json").read_bytes()
-    assert typed(grid, "--set", "training.epochs=9") == 2
+    assert typed(grid, "--epochs", "9") == 2
     said = capsys.readouterr().err
-    assert (
-        "holds a run with --set training.epochs=2, and asked for is --set training.epochs=9; choose another"
-        in said
-    )
-    assert said.endswith(f"--set training.epochs 9 --out {grid}-2\n")
+    assert "holds a run with --epochs 2, and asked for is --epochs 9; choose another" in said
+    assert said.endswith(f"--epochs 9 --out {grid}-2\n")
     assert said.count("--out") == 1
     assert (grid / "plan.json").read_bytes() == was
 
@@ -451,18 +448,7 @@ def test_all_models_see_the_same_leads(draw: str, typed: Typed, tmp_path: Path) 
     )
     pair = [plug_in(tmp_path, name, after=masks) for name in ("one", "two")]
     run = tmp_path / "run"
-    assert (
-        typed(
-            run,
-            "--models",
-            ",".join(map(str, pair)),
-            "--leads",
-            "3",
-            "--set",
-            f"scoring.draw={draw}",
-        )
-        == 0
-    )
+    assert typed(run, "--models", ",".join(map(str, pair)), "--leads", "3", "--draw", draw) == 0
     cells = [next((run / "cells" / "demo" / name).rglob("cell.json")) for name in ("one", "two")]
     (records, one), (others, two) = (
         read_pooled(run, json.loads(cell.read_text())["features"], cell.parent) for cell in cells
@@ -552,8 +538,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_table(
         "1,2,12,I,II",
         "--seeds",
         "2",
-        "--engine",
-        "inline",
+        "--in-process",
         "--prepared",
         str(copies),
         "--out",
@@ -621,9 +606,9 @@ def test_a_second_run_says_nothing_of_cells_it_does_not_compute(
 
 def test_random_training_leads_extend_to_the_same_bits(typed: Typed, tmp_path: Path) -> None:
     words = ("--train-leads", "random", "--leads", "I")
-    assert typed(tmp_path / "whole", *words, "--set", "training.seeds=0,1") == 0
-    assert typed(tmp_path / "grown", *words, "--set", "training.seeds=1") == 0
-    assert typed(tmp_path / "grown", *words, "--set", "training.seeds=0,1") == 0
+    assert typed(tmp_path / "whole", *words, "--fit-seeds", "0,1") == 0
+    assert typed(tmp_path / "grown", *words, "--fit-seeds", "1") == 0
+    assert typed(tmp_path / "grown", *words, "--fit-seeds", "0,1") == 0
     heads = [
         sorted(p.read_bytes() for p in (tmp_path / r / "fits").rglob("head.safetensors"))
         for r in ("whole", "grown")
@@ -721,17 +706,14 @@ def test_cells_of_another_version_of_torch_are_told_and_may_be_refused(
     assert typed(out, "--leads", "12") == 0
     ours = network.environment("cpu")
     monkeypatch.setattr(network, "environment", lambda device: "torch 9, cpu")
-    assert typed(out, "--leads", "12,I", "--set", "run.same_environment=on") == 2
+    assert typed(out, "--leads", "12,I", "--pin-environment") == 2
     told = capsys.readouterr().err.splitlines()[-1]
-    assert (
-        f"computed with {ours}, and this is torch 9, cpu; leave --set run.same_environment=on out"
-        in told
-    )
+    assert f"computed with {ours}, and this is torch 9, cpu; leave --pin-environment out" in told
     assert typed(out, "--leads", "12,I") == 0
     study = read(out)
     assert list(study.cells["environment"]) == [ours, f"torch 9, cpu + {ours}"]
     (note,) = (n for n in study.notes if "several environments" in n)
     assert f"({ours}, torch 9, cpu + {ours})" in note
     other = tmp_path / "other"
-    assert typed(other, "--leads", "12", "--set", "run.same_environment=on") == 0
+    assert typed(other, "--leads", "12", "--pin-environment") == 0
     assert "several environments" not in " ".join(read(other).notes)

@@ -1,4 +1,4 @@
-"""`--set run.views=stream`: the same features and scores to the bit, and no view on the disk."""
+"""`--views stream`: the same features and scores to the bit, and no view on the disk."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ def test_what_is_computed_while_reading_gives_the_same_files(
     files = {}
     for views in ("stream", "keep"):
         run, home = tmp_path / views, tmp_path / f"prepared {views}"
-        words = ("--leads", "1,12", "--prepared", str(home), "--set", f"run.views={views}")
+        words = ("--leads", "1,12", "--prepared", str(home), "--views", views)
         assert typed(run, *words) == 0
         kept = find("demo", None, home, 60).folder / "views"
         assert kept.exists() == (views == "keep")

@@ -138,7 +138,7 @@ def test_features_that_are_not_wanted_are_not_kept(
     typed: Callable[..., int], tmp_path: Path
 ) -> None:
     run, kept = tmp_path / "run", tmp_path / "kept"
-    assert typed(run, "--set", "run.keep_features=no") == 0
+    assert typed(run, "--keep-features", "no") == 0
     assert typed(kept) == 0
     assert not [p for p in run.rglob("*.safetensors") if "features" in p.parts]
     (folder,) = cells_of(run)

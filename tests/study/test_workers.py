@@ -368,18 +368,15 @@ def test_the_script_says_what_was_asked(options: dict[str, str], line: str, tmp_
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--engine", "slurm:gpu"), "--engine slurm:gpu: NAME=VALUE"),
-        (("--engine", "slurm:cpus=0.5"), "--engine slurm:cpus=0.5: a whole number from 1"),
-        (
-            ("--engine", "slurm:at_once=1e400"),
-            "--engine slurm:at_once=1e400: a whole number from 1",
-        ),
-        (("--engine", "slurm:minutes=1e400"), "--engine slurm:minutes=1e400: a number above 0"),
-        (("--engine", "slurm:partition=gpu evil --wrap=x"), "no option of sbatch"),
-        (("--engine", "slurm:prepare=later"), "--engine slurm:prepare=later: job, or leave it out"),
-        (("--engine", "slurm:minutes=soon"), "--engine slurm:minutes=soon: a number above 0"),
-        (("--engine", "slurm:time=1h;rm"), "no option of sbatch"),
-        (("--engine", "slurm:time=1h", "--engine", "isolated"), "is of --engine slurm"),
+        (("--slurm", "gpu"), "--slurm gpu: NAME=VALUE"),
+        (("--slurm", "cpus=0.5"), "--slurm cpus=0.5: a whole number from 1"),
+        (("--slurm", "at_once=1e400"), "--slurm at_once=1e400: a whole number from 1"),
+        (("--slurm", "minutes=1e400"), "--slurm minutes=1e400: a number above 0"),
+        (("--slurm", "partition=gpu evil --wrap=x"), "no option of sbatch"),
+        (("--slurm", "prepare=later"), "--slurm prepare=later: job, or leave it out"),
+        (("--slurm", "minutes=soon"), "--slurm minutes=soon: a number above 0"),
+        (("--slurm", "time=1h;rm"), "no option of sbatch"),
+        (("--slurm", "time=1h", "--engine", "isolated"), "is of --engine slurm"),
         (("--detach", "--engine", "inline"), "--detach is of --engine slurm"),
         (("--detach", "--emit-sbatch", "x.sh"), "leave one of the two out"),
         (("--detach", "--controls", "labels"), "--controls follow the study"),
@@ -404,14 +401,14 @@ def test_several_processes_give_the_numbers_of_one(here: Here, tmp_path: Path) -
     """A model that ends its process costs its own cells, also those of the same task."""
     killer = plug_in(tmp_path, "killer", before="os.kill(os.getpid(), 9)")
     usual = ("--tasks", "demo", "--weights", "random", "--limit", 24, "--leads", "12,I")
-    usual += ("--protocol", "linear", "--set", "training.epochs=2")
+    usual += ("--protocol", "linear", "--epochs", 2)
     two = ("--models", f"{TINY},{killer}", *usual)
     several = here("run", *two, "--engine", "local:2", "--out", "several", cwd=tmp_path)
     assert several.returncode == 1, several.stderr
     assert "2 cells computed, 0 were there already, 0 skipped, 2 failed" in several.stdout
     assert "failed: 2 cells of killer" in several.stderr
     assert "SIGKILL" in several.stderr
-    one = here("run", "--models", TINY, *usual, "--engine", "inline", "--out", "one", cwd=tmp_path)
+    one = here("run", "--models", TINY, *usual, "--in-process", "--out", "one", cwd=tmp_path)
     assert one.returncode == 0
 
     def predictions(run: str) -> dict[str, bytes]:
@@ -424,7 +421,7 @@ def test_several_processes_give_the_numbers_of_one(here: Here, tmp_path: Path) -
     assert set(predictions("one")) == {"12", "I"}
     again = here("run", *two, "--engine", "local:2", "--out", "several", cwd=tmp_path)
     assert "0 cells computed, 2 were there already" in again.stdout
-    told = json.loads(here("runs", "status", "several", "--json", cwd=tmp_path).stdout)
+    told = json.loads(here("status", "several", "--json", cwd=tmp_path).stdout)
     assert (told["cells"], told["ok"], told["failed"]) == (4, 2, 2)
     assert told["models"]["killer"] == {"failed": 2}
 
@@ -441,8 +438,8 @@ def test_two_commands_in_one_folder_share_the_cells_whatever_its_locks_do(
         f"import errno, fcntl, os\n\ndef flock(handle, how):\n    {flock}\n\nfcntl.flock = flock\n"
     )
     usual = ("--models", TINY, "--tasks", "demo", "--weights", "random", "--limit", 24)
-    usual += ("--leads", "12,I,II,V1", "--protocol", "linear", "--set", "training.epochs=2")
-    one = here("run", *usual, "--engine", "inline", "--out", "one", cwd=tmp_path)
+    usual += ("--leads", "12,I,II,V1", "--protocol", "linear", "--epochs", 2)
+    one = here("run", *usual, "--in-process", "--out", "one", cwd=tmp_path)
     assert one.returncode == 0
     places = {"ECGBENCH_PREPARED": tmp_path / "prepared", "PYTHONPATH": tmp_path / "disk"}
     words = map(str, (*usual, "--engine", "local:2", "--out", "two"))
