@@ -159,7 +159,7 @@ BAD = [
     (("run", "--leads", "1,V7"), "unknown lead 'V7'; did you mean V"),
     (("run", "--leads", "13"), "--leads 13: a count of leads is 1 to 12"),
     (("run", "--policy", "zeroo"), "unknown policy 'zeroo'; did you mean zero?"),
-    (("run", "dmo"), "unknown suite 'dmo'; did you mean demo?"),
+    (("run", "dmo"), "unknown plan 'dmo'; did you mean demo?"),
     (("run", "--seeds", "x"), "'--seeds'"),
     (
         ("run", "--set", "scoring.bootstrap=x"),
@@ -250,7 +250,7 @@ def test_lists_load_no_torch(tmp_path, room):
     code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench import cli\n"
     code += "try: cli.main()\nfinally: print('torch' in sys.modules, file=sys.stderr)"
     done = subprocess.run(
-        [sys.executable, "-c", code, room], cwd=tmp_path, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, "list", room], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stderr.strip() == "False"
 
@@ -260,7 +260,7 @@ def test_the_list_of_models_takes_little_longer_than_torch(tmp_path):
     code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
     for once_more in (True, False):
         import_torch = _processor_seconds([sys.executable, "-c", "import torch"], tmp_path)
-        taken = _processor_seconds([sys.executable, "-c", code, "models"], tmp_path)
+        taken = _processor_seconds([sys.executable, "-c", code, "list", "models"], tmp_path)
         if taken <= max(2.5, 1.6 * import_torch):
             break
         assert once_more, (taken, import_torch)
@@ -358,7 +358,7 @@ def test_all_that_a_run_lacks_is_told_at_once_with_one_command(here, tmp_path):
 
 @pytest.mark.parametrize("room", ["models", "tasks", "adapters", "reports"])
 def test_lists_as_json(here, tmp_path, room):
-    done = here(room, "--json", cwd=tmp_path)
+    done = here("list", room, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)
     assert all(isinstance(r["name"], str) for r in rows)
@@ -428,8 +428,8 @@ def test_a_test_split_without_any_defined_label_is_reported(here, tmp_path):
         "inline",
         "--protocol",
         "linear",
-        "--epochs",
-        "2",
+        "--set",
+        "training.epochs=2",
         "--out",
         "r",
         cwd=tmp_path,
@@ -489,8 +489,8 @@ def test_a_failure_on_a_rerun_does_not_hide_finished_cells(here, tmp_path):
         "I",
         "--protocol",
         "linear",
-        "--epochs",
-        "2",
+        "--set",
+        "training.epochs=2",
         "--limit",
         "40",
         "--engine",

@@ -44,12 +44,11 @@ def test_smoke_ends_with_weights_a_table_and_a_report(
 ) -> None:
     out = tmp_path / "laef"
     words = (
-        "--recipe",
         "smoke",
-        "--steps",
-        "2,2",
-        "--batch",
-        "2",
+        "--set",
+        "steps=2,2",
+        "--set",
+        "batch=2",
         "--model",
         NARROW,
         "--device",
@@ -220,10 +219,9 @@ def test_weights_and_biases_follows_each_step(
 
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
     words = (
-        "--recipe",
         "smoke",
-        "--steps",
-        "2,1",
+        "--set",
+        "steps=2,1",
         "--model",
         NARROW,
         "--device",

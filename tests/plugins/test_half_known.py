@@ -232,8 +232,8 @@ def test_labelled_rows_are_those_that_have_the_label(here: Here, place: Path) ->
         *WORDS,
         "--leads",
         12,
-        "--rows",
-        "labelled",
+        "--set",
+        "scoring.rows=labelled",
         "--out",
         "labelled",
     )
