@@ -105,8 +105,11 @@ def import_(
 
 
 def within(
-    own: OwnRecords, values: dict[str, Any], out: Path | None, studied: bool
-) -> tuple[Path | None, str | None]:
+    own: OwnRecords,
+    values: dict[str, Any],
+    places: tuple[Path | None, Path | None],
+    studied: bool,
+) -> tuple[Path | None, Path | None]:
     """Run folder and folder of prepared copies of a run: as they are given, or with the records
     that are imported into the run folder, now or by an earlier run on the same files.
 
@@ -119,7 +122,7 @@ def within(
 
     typed = {k: values.pop(k) for k in [*values] if k.startswith("records.")}
     tasks: tuple[str, ...] = values.get("tasks") or ()
-    prepared = values.get("run.prepared")
+    out, prepared = places
     if own.folder is None:
         given = {"--labels": own.labels, "--fs": own.fs, "--unit": own.unit}
         given |= {"--signals": own.signals, **{f"--set {key}": True for key in typed}}
@@ -149,7 +152,7 @@ def within(
         _cross_validate(values, order.card)
     values["tasks"] = (*tasks, str(order.card))
     # of these recordings alone: everything lies in the run's folder
-    return out, prepared or (None if tasks else str(order.to / "prepared"))
+    return out, prepared or (None if tasks else order.to / "prepared")
 
 
 def _order(own: OwnRecords, how: "RecordSettings", name: str, to: Path, **more: bool) -> "Order":

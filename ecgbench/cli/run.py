@@ -11,6 +11,7 @@ from ecgbench.cli.options import (
     DATA,
     DEVICE,
     MACHINE,
+    PREPARED,
     RESULTS,
     add_commands,
     argument,
@@ -59,6 +60,7 @@ def run(
     unit: str = own.UNIT,
     signals: str = own.SIGNALS,
     data: Path = DATA,
+    prepared: Path = PREPARED,
     out: Path = _machine("Run folder, resumed or extended.  (default: runs/NAME)", "--out", "-o"),
     device: str = DEVICE,
     engine: str = _machine("local:4, inline, slurm:partition=gpu,time=4h, PATH.", "--engine"),
@@ -95,14 +97,16 @@ def run(
     }
     brought = own.OwnRecords(folder=records, labels=labels, fs=fs, unit=unit, signals=signals)
     machine = {"device": device, "engine": engine, "dry_run": dry_run, "yes": yes}
-    _run(plan, values(typed, sets), brought, (data, out), {**machine, "controls": controls})
+    _run(
+        plan, values(typed, sets), brought, (data, prepared, out), {**machine, "controls": controls}
+    )
 
 
 def _run(
     plan: str | None,
     values: dict[str, Any],
     brought: own.OwnRecords,
-    places: tuple[Path | None, Path | None],
+    places: tuple[Path | None, Path | None, Path | None],
     machine: dict[str, Any],
 ) -> None:
     from ecgbench.cli import frozen, settings
@@ -112,9 +116,9 @@ def _run(
     from ecgbench.evaluate import torchrun
     from ecgbench.study import plan as planning
 
-    data, out = places
+    data, prepared, out = places
     whole = planning.ALL in values.get("tasks", (planning.ALL,))
-    out, prepared = own.within(brought, values, out, studied=plan is not None)
+    out, prepared = own.within(brought, values, (out, prepared), studied=plan is not None)
     file = _plan_file(plan, values, out)
     request = _covered(file.request(), plan)
     checked = settings.only_present(planning.check(request), whole, data)
@@ -123,7 +127,7 @@ def _run(
     running = file.section("run")
     folders = Folders(
         data=data,
-        prepared=Path(prepared or running.prepared) if prepared or running.prepared else None,
+        prepared=prepared,
         out=out,
     )
     import_report = brought.folder is not None and not machine["dry_run"] and torchrun.rank() == 0

@@ -30,7 +30,6 @@ MOVED = {
         "--batch": "--set training.batch={}",
         "--micro-batch": "--set training.micro_batch={}",
         "--precision": "--set training.precision={}",
-        "--prepared": "--set run.prepared={}",
         "--cell-timeout": "--set run.timeout={}",
         "--keep-features": "--set run.keep_features={}",
         "--views": "--set run.views={}",

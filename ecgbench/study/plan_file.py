@@ -39,8 +39,6 @@ class RunSettings:
     """Refuse cells that another version of torch or another kind of device computed."""
     views: Literal["keep", "stream"] = "keep"
     """Filtered and resampled recordings: keep them on disk, or compute them while reading."""
-    prepared: str | None = None
-    """Folder of the prepared copies (variable ECGBENCH_PREPARED)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from ecgbench import datasets, models, published, suites
-from ecgbench.study import plan_file
 from ecgbench.errors import UnknownName
 from ecgbench.published.tables import FOLDER
 from ecgbench.stats.places import ranks
+from ecgbench.study import plan_file
 
 
 def table(name: str) -> pd.DataFrame:
