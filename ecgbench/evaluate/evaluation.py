@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -353,6 +354,6 @@ class Evaluation:
         fit.
         """
         for cache in self._caches.values():
-            cache.remove()
+            shutil.rmtree(cache.folder, ignore_errors=True)
             self._shared.pop(cache.folder, None)
         self._caches.clear()
