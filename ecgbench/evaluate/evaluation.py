@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from ecgbench.core.text import quoted
 from ecgbench.data.subset import SPLITS, Selection
 from ecgbench.data.views import BATCH, View
 from ecgbench.ecg import preprocess
-from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, given
+from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, given, training_leads
 from ecgbench.ecg.leads import ALL, LeadSubset, bits_to_mask
 from ecgbench.ecg.surrogates import CHANGES
 from ecgbench.errors import BadSetting
@@ -331,6 +332,14 @@ class Evaluation:
         """The policy of what a fit is trained on: what fills its absent leads."""
         return fit.policy or self.contract.policy
 
+    def training_leads(self, record: Record, *words: str | int) -> int:
+        """Bit mask of the leads of a record that training shows: drawn from `words`, or all that it
+        has.
+        """
+        if self.training.leads != "random":
+            return record.available
+        return training_leads(self.contract.leads, *words, available=record.available)
+
     def predicted(self, records: list[Record], task: Task, probability: np.ndarray) -> bytes:
         """A parquet table of (record, label) probabilities for some records, with their targets."""
         table = self.table.loc[positions(records)]
@@ -353,6 +362,6 @@ class Evaluation:
         fit.
         """
         for cache in self._caches.values():
-            cache.remove()
+            shutil.rmtree(cache.folder, ignore_errors=True)
             self._shared.pop(cache.folder, None)
         self._caches.clear()

@@ -112,8 +112,8 @@ def test_the_last_head_is_of_all_records() -> None:
     target = data.target[data.shown.owner]
     penalty = PENALTIES[found.chosen]
     (head,) = logistic.path(data.shown.features, target, weight, [penalty])
-    np.testing.assert_array_equal(found.weight, head.weight)
-    np.testing.assert_array_equal(found.bias, head.bias)
+    np.testing.assert_array_equal(found.last.weight, head.weight)
+    np.testing.assert_array_equal(found.last.bias, head.bias)
     assert found.log[-1][:2] == ("", penalty)
 
 
@@ -203,7 +203,7 @@ def test_a_killed_fit_goes_on_behind_its_last_fold(
     done: list[int] = []
     again = probe.probe(0, data, done.append, tmp_path)
     assert len(fitted) == 1 + 2 + 1, "the damaged fold, two that were missing, and the last head"
-    np.testing.assert_array_equal(again.weight, whole.weight)
+    np.testing.assert_array_equal(again.last.weight, whole.last.weight)
     np.testing.assert_array_equal(again.held_out, whole.held_out)
     assert again.log == whole.log
     assert sum(done) == probe.total(0, data)
@@ -234,8 +234,10 @@ def test_a_repeat_with_another_seed_draws_patients_and_shows_a_spread() -> None:
         theirs = LogisticRegression(
             C=1 / (PENALTIES[found.chosen] * weight.sum()), tol=1e-10, max_iter=10_000
         ).fit(scaled, data.target[data.shown.owner][kept, label], sample_weight=weight[kept])
-        np.testing.assert_allclose(found.weight[label] * scaler.scale_, theirs.coef_[0], atol=1e-4)
-    apart = np.abs(probe.probe(2, data, nothing).weight - found.weight).max()
+        np.testing.assert_allclose(
+            found.last.weight[label] * scaler.scale_, theirs.coef_[0], atol=1e-4
+        )
+    apart = np.abs(probe.probe(2, data, nothing).last.weight - found.last.weight).max()
     assert apart > 0.01
 
 
@@ -291,7 +293,7 @@ def test_records_that_know_no_label_change_no_head() -> None:
         found = probe.probe(0, other, nothing)
         assert found.chosen == expected.chosen
         np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-9)
-        np.testing.assert_allclose(found.weight, expected.weight, atol=1e-9)
+        np.testing.assert_allclose(found.last.weight, expected.last.weight, atol=1e-9)
         np.testing.assert_array_equal(found.held_out.shape, there.target.shape)
 
 
@@ -303,7 +305,7 @@ def test_a_label_that_a_fold_or_nobody_knows() -> None:
     found = probe.probe(0, replace(data, target=target), nothing)
     assert np.isfinite(found.held_out).all()
     # of no record known: a rate of one half, and no coefficient
-    assert not found.weight[0].any()
-    assert found.bias[0] == 0
+    assert not found.last.weight[0].any()
+    assert found.last.bias[0] == 0
     with pytest.raises(BadSetting, match="no label is known of any of the"):
         probe.probe(0, replace(data, target=np.full_like(target, -1)), nothing)

@@ -10,7 +10,6 @@ Batch normalisation, where a network has it, sees the records of one forward pas
 passes or several processes its statistics are of fewer records, everything else is the same.
 """
 
-import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,39 +34,15 @@ def needs(evaluation: "Evaluation", fit: Fit) -> Needed:
 def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) -> Trained:
     """Fine-tune a copy of the network; under torchrun every process calls this alike."""
     from ecgbench.evaluate import loop
-    from ecgbench.evaluate._feed import Examples, Task
     from ecgbench.evaluate._tuning import tune
 
     training, network = evaluation.training, evaluation.network
-
-    def examples(split: str) -> Examples:
-        records = evaluation.records[split]
-        return Examples(
-            records=[r.name for r in records],
-            windows=rows.windows_of(records),
-            available=[r.available for r in records],
-            target=evaluation.target(split, evaluation.task(fit).columns),
-            view=evaluation.view.get,
-        )
-
-    learn, check = examples("train"), examples("val")
-    records, batch = len(learn.records), min(training.batch, len(learn.records))
-    total = training.epochs * (records // batch * batch + len(check.records))
+    learn, check = (len(evaluation.records[split]) for split in ("train", "val"))
+    batch = min(training.batch, learn)
+    total = training.epochs * (learn // batch * batch + check)
     what = f"{evaluation.name}: fine-tune {fit.task}, seed {fit.seed}"
     with evaluation.progress.stage(what, total, "records") as advance:
-        task = Task(
-            card=network.card,
-            contract=evaluation.contract,
-            policy=evaluation.policy(evaluation.trained(fit)),
-            training=training,
-            seed=fit.seed,
-            learn=learn,
-            check=check,
-            checkpoint=checkpoint / CHECKPOINT,
-            device=network.device,
-            advance=advance,
-        )
-        tuned = tune(copy.deepcopy(network.module), task)
+        tuned = tune(evaluation, fit, checkpoint / CHECKPOINT, advance)
     progress = tuned.progress
     note = {
         "micro_batch": progress.micro,

@@ -11,7 +11,6 @@ import numpy as np
 
 from ecgbench.core.cells import Fit, Training
 from ecgbench.core.seeds import rng
-from ecgbench.ecg.draw import training_leads
 from ecgbench.evaluate import rows
 from ecgbench.evaluate.predict import probabilities
 from ecgbench.evaluate.protocols import Trained
@@ -49,29 +48,25 @@ def needs(evaluation: "Evaluation", fit: Fit) -> Needed:
     """What is trained on, one array per epoch or one of everything, and last what is validated
     on.
     """
-    training, seed = evaluation.training, fit.seed
     learn, check = (evaluation.records[split] for split in ("train", "val"))
     complete = rows.complete(check)
-    if training.leads == "all":
+    if evaluation.training.leads == "all":
         return Needed([rows.complete(learn), complete], complete)
 
-    def drawn(record: Record, *words: str | int) -> int:
-        seen = evaluation.contract.leads
-        return training_leads(seen, *words, record.name, available=record.available)
-
     def shown(record: Record, epoch: int) -> np.ndarray:
-        window = rng("window", seed, epoch, record.name).integers(record.windows, size=1)
-        leads = drawn(record, "train leads", seed, epoch)
+        words = fit.seed, epoch, record.name
+        window = rng("window", *words).integers(record.windows, size=1)
+        leads = evaluation.training_leads(record, "train leads", *words)
         return rows.encode(record.position, window, np.array([leads]))
 
-    epochs = [np.concatenate([shown(r, epoch) for r in learn]) for epoch in range(training.epochs)]
-    fixed = [
-        rows.encode(
-            r.position, np.arange(r.windows), np.full(r.windows, drawn(r, "validation leads"))
-        )
-        for r in check
-    ]
-    return Needed([*epochs, np.concatenate(fixed)], complete)
+    def validated(record: Record) -> np.ndarray:
+        leads = evaluation.training_leads(record, "validation leads", record.name)
+        every = np.arange(record.windows)
+        return rows.encode(record.position, every, np.full(record.windows, leads))
+
+    epochs = range(evaluation.training.epochs)
+    drawn = [np.concatenate([shown(record, epoch) for record in learn]) for epoch in epochs]
+    return Needed([*drawn, np.concatenate(list(map(validated, check)))], complete)
 
 
 def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) -> Trained:

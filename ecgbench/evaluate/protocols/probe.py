@@ -12,7 +12,7 @@ records it was not fitted on are the predictions of the cross-validation.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from ecgbench.core.cells import Fit
 from ecgbench.core.files import lines
 from ecgbench.core.sealed import seal_bytes, unsealed_bytes
 from ecgbench.core.seeds import rng
-from ecgbench.ecg.draw import Fixed, given, training_leads
+from ecgbench.ecg.draw import Fixed, given
 from ecgbench.ecg.leads import LeadSubset
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate import rows
@@ -116,10 +116,6 @@ class Heads:
 class Probed:
     """The heads of a task and how they came about."""
 
-    weight: np.ndarray
-    """(label, dim) float64, for features as they come."""
-    bias: np.ndarray
-    """(label,) float64."""
     chosen: int
     """Which of PENALTIES."""
     loss: np.ndarray
@@ -129,22 +125,36 @@ class Probed:
     folds: dict[int, Heads]
     """By number; without those that hold no patient."""
     last: logistic.Fitted
-    """To all records."""
-    warnings: list[str] = field(default_factory=list)
-    """What must be said beside its numbers."""
+    """To all records: the heads that serve."""
 
     @property
     def log(self) -> list[tuple[Any, ...]]:
         """A row for each head that was fitted: fold ("" for all records), penalty, log-loss of the
         records held out (summed), steps, gradient, labels that did not converge.
         """
-        rows: list[tuple[Any, ...]] = [
+        tried: list[tuple[Any, ...]] = [
             (fold, penalty, *(float(v[i]) for v in (h.loss, h.steps, h.gradient, h.missed)))
             for fold, h in self.folds.items()
             for i, penalty in enumerate(PENALTIES)
         ]
         last = self.last
-        return [*rows, ("", last.penalty, "", last.steps, last.gradient, len(last.missed))]
+        return [*tried, ("", last.penalty, "", last.steps, last.gradient, len(last.missed))]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What must be said beside its numbers."""
+        found, ends = [], {0: "strongest", len(PENALTIES) - 1: "weakest"}
+        if which := ends.get(self.chosen):
+            found.append(
+                f"the {which} penalty that was tried was chosen: a better one may lie beyond"
+            )
+        missed = sum(int((h.missed > 0).sum()) for h in self.folds.values())
+        if missed := missed + bool(self.last.missed):
+            found.append(
+                f"{missed} of {len(self.folds) * len(PENALTIES) + 1} fits stopped before their "
+                f"gradient was below {logistic.TOLERANCE:g}"
+            )
+        return found
 
 
 def needs(evaluation: "Evaluation", fit: Fit) -> Needed:
@@ -169,7 +179,7 @@ def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) ->
     heading = ("fold", "penalty", "log_loss", "steps", "gradient", "not_converged")
     score, penalty = macro_auroc(data.target, found.held_out), PENALTIES[found.chosen]
     return Trained(
-        head=(found.weight, found.bias),
+        head=(found.last.weight, found.last.bias),
         files={
             "log.csv": lines([heading, *found.log]),
             "validation.parquet": evaluation.predicted(records, task, found.held_out),
@@ -225,10 +235,9 @@ def _shown(evaluation: "Evaluation", fit: Fit) -> tuple[np.ndarray, np.ndarray]:
         return _complete(fit, records), rows.owners(records)
     counts = [max(LEAD_DRAWS, windows) for windows in rows.windows_of(records)]
 
-    def drawn(record: Record) -> np.ndarray:
-        seen, own = evaluation.contract.leads, record.available
-        each = (("train leads", fit.seed, i, record.name) for i in range(LEAD_DRAWS))
-        return np.array([training_leads(seen, *words, available=own) for words in each])
+    def drawn(r: Record) -> np.ndarray:
+        each = (("train leads", fit.seed, i, r.name) for i in range(LEAD_DRAWS))
+        return np.array([evaluation.training_leads(r, *words) for words in each])
 
     shown = [
         rows.encode(r.position, np.arange(count) % r.windows, np.resize(drawn(r), count))
@@ -277,9 +286,10 @@ def probe(
             f"no label is known of any of the {len(data.target)} training and validation records; "
             f"give more records (--limit), or another task: ecgbench tasks"
         )
-    done = {}
-    for fold in np.unique(where).tolist():
-        done[fold] = _kept_or_fitted(data, where == fold, advance, kept and kept / f"fold{fold}")
+    done = {
+        fold: _fold(data, where == fold, advance, kept and kept / f"fold{fold}")
+        for fold in np.unique(where).tolist()
+    }
     # where all labels are known: by the number of records
     loss = np.sum([h.loss for h in done.values()], axis=0) / (known / data.target.shape[1])
     chosen = int(np.argmin(loss))
@@ -289,16 +299,8 @@ def probe(
         features, data.target[owner], weight * times[owner], [PENALTIES[chosen]]
     )
     advance(1)
-    return Probed(
-        weight=last.weight,
-        bias=last.bias,
-        chosen=chosen,
-        loss=loss,
-        held_out=_held_out(data, where, done, chosen),
-        folds=done,
-        last=last,
-        warnings=_warnings(chosen, list(done.values()), last),
-    )
+    held_out = _held_out(data, where, done, chosen)
+    return Probed(chosen=chosen, loss=loss, held_out=held_out, folds=done, last=last)
 
 
 def total(seed: int, data: Examples) -> int:
@@ -317,8 +319,15 @@ def _folds(seed: int, data: Examples) -> np.ndarray:
     return where
 
 
-def _fold(data: Examples, held: np.ndarray, advance: Callable[[int], None]) -> Heads:
-    """The heads fitted without the records that are `held` (record,), and their log-loss there."""
+def _fold(
+    data: Examples, held: np.ndarray, advance: Callable[[int], None], file: Path | None
+) -> Heads:
+    """The heads fitted without the records that are `held` (record,), and their log-loss there; as
+    they lie in `file`, where an earlier process has finished the fold.
+    """
+    if file and (content := unsealed_bytes(file)) is not None:
+        advance(len(PENALTIES))
+        return Heads(**load(content))
     features, owner, weight = data.shown.of(~held)
     theirs, whose, share = data.shown.of(held)
     found, loss = [], []
@@ -327,14 +336,12 @@ def _fold(data: Examples, held: np.ndarray, advance: Callable[[int], None]) -> H
         loss.append(share @ logistic.losses(data.target[whose], logits).mean(axis=1))
         found.append(fitted)
         advance(1)
-    return Heads(
-        weight=np.stack([f.weight for f in found]),
-        bias=np.stack([f.bias for f in found]),
-        loss=np.array(loss),
-        gradient=np.array([f.gradient for f in found]),
-        steps=np.array([f.steps for f in found]),
-        missed=np.array([len(f.missed) for f in found]),
-    )
+    columns = {n: [getattr(f, n) for f in found] for n in ("weight", "bias", "gradient", "steps")}
+    columns |= {"loss": loss, "missed": [len(f.missed) for f in found]}
+    arrays = {name: np.array(values) for name, values in columns.items()}
+    if file:
+        seal_bytes(file, save(arrays))
+    return Heads(**arrays)
 
 
 def _held_out(
@@ -349,39 +356,3 @@ def _held_out(
             features, place, of_fold.weight[chosen], of_fold.bias[chosen]
         )
     return predicted
-
-
-def _warnings(chosen: int, folds: list[Heads], last: logistic.Fitted) -> list[str]:
-    warnings = []
-    if chosen in (0, len(PENALTIES) - 1):
-        which = "strongest" if chosen == 0 else "weakest"
-        warnings.append(
-            f"the {which} penalty that was tried was chosen: a better one may lie beyond"
-        )
-    missed = sum(int((h.missed > 0).sum()) for h in folds) + bool(last.missed)
-    if missed:
-        warnings.append(
-            f"{missed} of {len(folds) * len(PENALTIES) + 1} fits stopped before their gradient was "
-            f"below {logistic.TOLERANCE:g}"
-        )
-    return warnings
-
-
-def _kept_or_fitted(
-    data: Examples, held: np.ndarray, advance: Callable[[int], None], file: Path | None
-) -> Heads:
-    if file is None or (heads := _read(file)) is None:
-        heads = _fold(data, held, advance)
-        if file is not None:
-            seal_bytes(file, save(dict(vars(heads))))
-    else:
-        advance(len(PENALTIES))
-    return heads
-
-
-def _read(file: Path) -> Heads | None:
-    """Heads of a fold that an earlier process has finished; None where there are none, or others
-    than it wrote.
-    """
-    tensors = unsealed_bytes(file)
-    return None if tensors is None else Heads(**load(tensors))
