@@ -23,8 +23,8 @@ from ecgbench.cli import main
 from ecgbench.core.cards import Filter, InputContract
 from ecgbench.core.files import put
 from ecgbench.core.seeds import rng
+from ecgbench.data.disk import verify
 from ecgbench.data.prepare import find, held, prepare
-from ecgbench.data.verify import verify
 from ecgbench.data.views import View
 from ecgbench.datasets import ptbxl
 from ecgbench.ecg import preprocess

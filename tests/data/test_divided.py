@@ -14,7 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecgbench.core.cards import DatasetCard, Task
-from ecgbench.data.divided import (
+from ecgbench.data.copy import Copy, empty
+from ecgbench.data.division import Division
+from ecgbench.data.source import Source
+from ecgbench.data.splits import (
     crossed,
     demand_enough,
     redivided,
@@ -22,9 +25,6 @@ from ecgbench.data.divided import (
     splits_of,
     trainable,
 )
-from ecgbench.data.division import Division
-from ecgbench.data.source import Source
-from ecgbench.data.store import Prepared, empty
 from ecgbench.datasets import brugada, ptbxl
 from ecgbench.datasets.indexing.folds import TURN, dealt, dealt_again
 from ecgbench.errors import BadSetting
@@ -46,7 +46,7 @@ def index(patients: int = 60, size: int | None = None) -> pd.DataFrame:
     return pd.DataFrame({**records, **own, **columns})
 
 
-def copy(table: pd.DataFrame, card: DatasetCard = CARD, folder: Path = Path("none")) -> Prepared:
+def copy(table: pd.DataFrame, card: DatasetCard = CARD, folder: Path = Path("none")) -> Copy:
     source = Source(
         "toy",
         SimpleNamespace(CARD=card),

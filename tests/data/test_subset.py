@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from ecgbench.core.cards import Task
-from ecgbench.data.subset import Selection
+from ecgbench.data.select import Selection
 from ecgbench.datasets import demo
 
 TASKS = (

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from ecgbench.core.cards import Filter, InputContract
-from ecgbench.data.prepare import Prepared, prepare
-from ecgbench.data.verify import verify
-from ecgbench.data.views import View, key, lacking_bytes
+from ecgbench.data.copy import Copy
+from ecgbench.data.disk import verify
+from ecgbench.data.prepare import prepare
+from ecgbench.data.views import View, key, missing_bytes
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import LEADS
 
@@ -35,7 +36,7 @@ def view(prepared, contract, records, progress=None) -> View:
     return found
 
 
-def _expected(copy: Prepared, record: str) -> np.ndarray:
+def _expected(copy: Copy, record: str) -> np.ndarray:
     return preprocess.view(copy.recording(record).signal, 500, CONTRACT.preparation)
 
 
@@ -179,11 +180,11 @@ def test_a_view_that_is_not_kept_is_the_same_to_the_bit_and_writes_nothing(
 def test_the_bytes_that_a_view_lacks_are_those_it_takes(fake_ptbxl: Path) -> None:
     copy, preparation = prepare("ptbxl", fake_ptbxl, None), CONTRACT.preparation
     each = 12 * 1000 * 4
-    assert lacking_bytes(copy, preparation, key(preparation)) == 30 * each
+    assert missing_bytes(copy, preparation, key(preparation)) == 30 * each
     folder = view(copy, CONTRACT, ["00003", "00030"]).folder
     assert folder.name == key(preparation)
-    assert lacking_bytes(copy, preparation, key(preparation)) == 28 * each
-    assert lacking_bytes(copy, preparation, key(preparation), np.array([0, 2])) == each
+    assert missing_bytes(copy, preparation, key(preparation)) == 28 * each
+    assert missing_bytes(copy, preparation, key(preparation), np.array([0, 2])) == each
     view(copy, CONTRACT, copy.index["record"].tolist())
     assert (folder / "signal.f32").stat().st_size == 30 * each
-    assert lacking_bytes(copy, preparation, key(preparation)) == 0
+    assert missing_bytes(copy, preparation, key(preparation)) == 0
