@@ -176,8 +176,8 @@ def permuted(index: pd.DataFrame, *words: str | int) -> pd.DataFrame:
 
     Patients with equally many records exchange the labels of all of them together. Where fewer than
     LEAST_PERMUTED have a number of records, they exchange with those who have fewer records: their
-    rows of labels are laid end to end, so that some patient's rows fall to two others. Every split keeps
-    its rows of labels, and so the number of positives of each label.
+    rows of labels are laid end to end, so that some patient's rows fall to two others. Every split
+    keeps its rows of labels, and so the number of positives of each label.
     """
     columns = [c for c in index.columns if ":" in c]
     labels = index[columns].to_numpy()

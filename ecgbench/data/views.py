@@ -15,6 +15,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
@@ -56,8 +57,7 @@ class View:
         self.prepared, self.preparation, self.change = prepared, contract.preparation, change
         self._lengths = lengths(prepared, self.preparation)
         self.folder = prepared.folder / "views" / key(self.preparation)
-        there = next(f for f in (self.folder, *self.folder.parents) if f.is_dir())
-        self.keep = keep and os.access(there, os.W_OK)
+        self.keep = keep and _can_write(self.folder)
 
     @cached_property
     def parts(self) -> Parts:
@@ -119,6 +119,14 @@ class View:
     def _compute(self, record: str) -> np.ndarray:
         recording = self.prepared.recording(record)
         return preprocess.view(recording.signal, recording.fs, self.preparation).astype("<f4")
+
+
+def _can_write(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK)
 
 
 def key(preparation: Preparation) -> str:
