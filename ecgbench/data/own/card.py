@@ -22,7 +22,7 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Task
+from ecgbench.core.cards import DatasetCard, Task
 {more}from ecgbench.ecg.readers.said import Said
 from ecgbench.ecg.recording import Recording
 from ecgbench.imported import records
