@@ -169,7 +169,8 @@ class Source:
     def folder(self, home: Path) -> Path:
         """Where the prepared copy lies, or would, below the folder of prepared copies."""
         of = [self.fingerprint, self.fix]
-        if self.root is not None and not _tables(self.module, self.root):
+        told = _tables(self.module, self.root) or hasattr(self.module, "RECORDINGS")
+        if self.root is not None and not told:
             # two folders of headers are told apart by their place
             of.append(os.path.relpath(self.root, home))
         return home / self.name / _short(repr(of))
