@@ -329,4 +329,5 @@ def _begin() -> None:
 
 
 def _look_at(dataset: str, root: Path | None, fix: bool, batch: list[dict[str, Any]]) -> list[Row]:
-    return [look(datasets.resolve(dataset), root, row, fix) for row in batch]
+    name = datasets.resolve(dataset)
+    return [look(name, root, row, fix) for row in batch]

@@ -29,7 +29,7 @@ from ecgbench.errors import BadRecord
 
 LONGEST = 100
 """Characters of a reason that a reader's library gives."""
-STEPS = 1000.0
+STEPS = np.float32(1000)
 """Steps per mV in which most sources are stored; used whenever it restores the signal exactly."""
 REPAIRED = "repaired: "
 """How the sentence begins of what is no longer so."""
@@ -140,14 +140,14 @@ def encode(recording: Recording) -> tuple[np.ndarray, np.ndarray]:
     of 1 uV). A lead for which this does not hold is spread over the 16 bits, which is within
     1/65534 of its largest value.
     """
-    exact = recording.signal.astype(np.float64)
-    steps = np.rint(exact * STEPS)
-    fits = (np.abs(steps) < 2**15).all(axis=1) & (
-        (steps / STEPS).astype(np.float32) == recording.signal
-    ).all(axis=1)
-    gain = np.full(len(exact), STEPS, np.float32)
-    gain[~fits] = (2**15 - 1) / np.abs(exact[~fits]).max(axis=1)
-    steps[~fits] = np.clip(np.rint(exact[~fits] * gain[~fits, None]), 1 - 2**15, 2**15 - 1)
+    signal = recording.signal
+    # single precision is enough to find, and to prove, a whole number of so few bits
+    steps = np.rint(signal * STEPS)
+    fits = (np.abs(steps) < 2**15).all(axis=1) & (steps / STEPS == signal).all(axis=1)
+    gain = np.full(len(signal), STEPS, np.float32)
+    exact = signal[~fits].astype(np.float64)
+    gain[~fits] = (2**15 - 1) / np.abs(exact).max(axis=1)
+    steps[~fits] = np.clip(np.rint(exact * gain[~fits, None]), 1 - 2**15, 2**15 - 1)
     every = np.zeros(len(LEADS), np.float32)
     every[rows_of(recording.leads)] = gain
     return steps.astype("<i2"), every
