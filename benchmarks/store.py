@@ -90,10 +90,9 @@ def build(data: Path, count: int, files: bool) -> None:
     """The list, perhaps its files, and a finished copy as `prepare` leaves it."""
     from ecgbench.core.files import as_npy, as_parquet
     from ecgbench.data import meta
-    from ecgbench.data.checked import FOUND
-    from ecgbench.data.encoded import digest, sha256
+    from ecgbench.data.copy import LEFT_OUT
+    from ecgbench.data.reading import FOUND, digest, sha256
     from ecgbench.data.source import LAYOUT, Source, where
-    from ecgbench.data.store import LEFT_OUT
     from ecgbench.ecg.leads import ALL
 
     root = data / "mimic-iv-ecg"

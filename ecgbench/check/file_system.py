@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 from filelock import FileLock, Timeout
 
-from ecgbench.processes import DiedError, answer, ask
+from ecgbench.core.process import DiedError, answer, ask
 
 SECONDS = 60.0
 """That the second process may take."""

@@ -1,3 +1,0 @@
-"""Name of before; to go with its last user."""
-
-from ecgbench.core.parallel import cores as cores
