@@ -193,7 +193,7 @@ def reported(out: Path, wanted: bool) -> Iterator[None]:
 
 def _cross_validate(values: dict[str, Any], card: Path) -> None:
     """Cross-validation of few recordings, where no folds are typed."""
-    from ecgbench.data.division import Division
+    from ecgbench.core.division import Division
     from ecgbench.data.own.importing import usual_folds
 
     if folds := usual_folds(card):

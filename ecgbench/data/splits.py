@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.core.division import LEAST, Division, place
 from ecgbench.core.files import put_hashed, read_hashed
 from ecgbench.data.copy import Copy
-from ecgbench.data.division import LEAST, Division, place
 from ecgbench.datasets.indexing.folds import (
     STRATA,
     TURN,

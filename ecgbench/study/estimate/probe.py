@@ -19,11 +19,11 @@ import torch
 from ecgbench import datasets
 from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit
 from ecgbench.core.cells import Cell, Folders
+from ecgbench.core.division import Division
 from ecgbench.core.registry import folder_name
 from ecgbench.core.seeds import rng
 from ecgbench.data import views
 from ecgbench.data.disk import bytes_of
-from ecgbench.data.division import Division
 from ecgbench.data.prepare import find, seen
 from ecgbench.data.select import SPLITS, Selection, quotas_of
 from ecgbench.ecg import preprocess
