@@ -116,7 +116,7 @@ def demand_new(words: Sequence[str]) -> None:
             rest = "".join(f" {quoted(word)}" for word in words[len(old) :])
             raise BadSetting(f"ecgbench {' '.join(old)} is now: ecgbench {new}{rest}")
     options = MOVED.get(words[0], {}) if words else {}
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip(words, [*words[1:], ""], strict=False):
         name, equals, value = word.partition("=")
         if name in options:
             value = value if equals else "" if following.startswith("-") else following

@@ -42,7 +42,7 @@ LANES = (  # each command's name is its --out; lanes run side by side, their com
     {
         "probe": f"{DEMO} --models laef,stmem --limit 12",
         "linear": f"{DEMO} --models laef,merl --limit 12 --protocol linear",
-        "finetune": f"{DEMO} --models laef,merl --limit 12 --leads 2 --protocol finetune"
+        "finetune": "run --leads 2 --seeds 1 --models laef,merl --limit 12 --protocol finetune"
         " --set training.epochs=2 --set training.batch=4",
         "profile": "profile --no-timing --models laef,merl,ecgcpc --leads 1,12",
     },
