@@ -27,8 +27,8 @@ OPEN = """
 import resource, sys, time
 from pathlib import Path
 import numpy as np
-from ecgbench.prepared.prepare import find
-from ecgbench.prepared.source import Source
+from ecgbench.data.prepare import find
+from ecgbench.data.source import Source
 
 data, what = Path(sys.argv[1]), sys.argv[2]
 started, busy = time.perf_counter(), time.process_time()

@@ -53,7 +53,7 @@ PLUGIN = (
 DATASET = """
 '''The demo under names that mean harm.'''
 from dataclasses import replace
-from ecgbench.cards import Task
+from ecgbench.core.cards import Task
 from ecgbench.datasets import demo
 EVIL = ("<script>alert(1)</script>", "=cmd()", "../../x", "\\\\input{x}", "+1", "a|b", "$x$", "@SUM(1)")
 CARD = replace(demo.CARD, title="=<b>evil</b>", tasks=(Task(name="../../x", title="| $\\\\input{x}$ <i>", labels=EVIL),))

@@ -140,8 +140,8 @@ def test_a_full_disk_keeps_what_was_finished_and_too_many_faults_keep_nothing(
 
 COMMAND = """
 from pathlib import Path
-from ecgbench.prepared import readers, unfinished
-from ecgbench.prepared.prepare import prepare
+from ecgbench.data import readers, unfinished
+from ecgbench.data.prepare import prepare
 readers.BATCH = unfinished.BLOCK = 4
 prepare("ptbxl", Path({data!r}), None, lambda done, total: print(done, flush=True), workers=2)
 """

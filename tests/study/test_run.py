@@ -303,7 +303,7 @@ def test_a_plug_in_that_goes_to_another_folder_takes_nothing_with_it(
 PATCHING = """import numpy as np
 
 from ecgbench.results import score
-from ecgbench.training import linear
+from ecgbench.evaluate import linear
 
 honest = linear.fit
 def turned(*words):
@@ -622,7 +622,7 @@ MIXED = '''"""Mixed: a native network that takes one lead, or one window, for an
 import torch
 from torch import nn
 
-from ecgbench.cards import InputContract, ModelCard
+from ecgbench.core.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import Features
 
