@@ -15,7 +15,7 @@ from ecgbench import stalled
 from ecgbench.core.cells import Folders, Plan, Request
 from ecgbench.core.text import quoted, visible
 from ecgbench.errors import BadSetting
-from ecgbench.evaluate import ranks
+from ecgbench.evaluate import protocols, torchrun
 from ecgbench.results.aside import FOLDER as SET_ASIDE
 from ecgbench.study import controls as declared
 
@@ -68,16 +68,16 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
     if execution.detach != "no" and execution.controls:
         raise BadSetting("--controls follow the study; give them in another command when it ended")
     writable(folders.out)
-    if execution.dry_run and ranks.world() > 1:
+    if execution.dry_run and torchrun.world() > 1:
         raise BadSetting("--dry-run: its probe is of one process; run it without torchrun")
     logs = folders.out.absolute() / "logs"
-    with ranks.together(), _watched(execution, logs):
-        if ranks.rank() != 0:
+    with torchrun.together(), _watched(execution, logs):
+        if torchrun.rank() != 0:
             from ecgbench.study.work import take_part
 
             take_part()
             return
-        progress, here = display(), ranks.world() == 1
+        progress, here = display(), torchrun.world() == 1
         with tempfile.TemporaryDirectory() as passing:
             printed = Path(passing) / "logs" if execution.dry_run else folders.out / "logs"
             setup = Setup(
@@ -214,7 +214,9 @@ def _planned(
     except BadSetting as error:
         raise BadSetting(f"{error}: {command(free(folders.out))}") from None
     begun = time.monotonic() - started
-    tuned_here = planned.training.protocol == "finetune" and device == "cpu" and not away
+    tuned_here = (
+        not protocols.get(planned.training.protocol).frozen and device == "cpu" and not away
+    )
     slow = tuned_here and not study.trifling(planned)
     if execution.dry_run or slow:
         whole = replace(study.estimate(planned, folders.out, measure, device), begun=begun)

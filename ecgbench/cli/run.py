@@ -113,7 +113,7 @@ def _run(
     from ecgbench.cli.execution import compute
     from ecgbench.core.cells import Folders
     from ecgbench.core.registry import folder_name
-    from ecgbench.evaluate import ranks
+    from ecgbench.evaluate import torchrun
     from ecgbench.study import plan as planning
 
     data, prepared, out = places
@@ -130,7 +130,7 @@ def _run(
         prepared=prepared,
         out=out,
     )
-    import_report = brought.folder is not None and not machine["dry_run"] and ranks.rank() == 0
+    import_report = brought.folder is not None and not machine["dry_run"] and torchrun.rank() == 0
     with own.reported(out, import_report):
         compute(checked, folders, _execution(running, machine))
 
@@ -192,10 +192,10 @@ def _engine_of(text: str | None) -> dict[str, Any]:
     """An engine and its options, from `local:4` or `slurm:partition=gpu,time=4h`; under torchrun
     models run in the processes that it has started.
     """
-    from ecgbench.evaluate import ranks
+    from ecgbench.evaluate import torchrun
     from ecgbench.study import engines
 
-    if ranks.world() > 1:
+    if torchrun.world() > 1:
         if text not in (None, INLINE):
             raise BadSetting(f"--engine {text}: torchrun runs models in its own processes")
         text = INLINE

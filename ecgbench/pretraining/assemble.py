@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from ecgbench import datasets, models
 from ecgbench.core.cells import Folders
@@ -14,7 +15,7 @@ from ecgbench.core.text import size
 from ecgbench.data.prepare import Prepared, held, prepare
 from ecgbench.data.source import root_of
 from ecgbench.errors import BadRecord, BadSetting, Lacking, MissingData, UnknownName
-from ecgbench.evaluate import ranks
+from ecgbench.evaluate import torchrun
 from ecgbench.pretraining.apart import APART, set_apart
 from ecgbench.pretraining.corpus import Corpus, gather
 from ecgbench.pretraining.exclusion import Exclusion
@@ -104,11 +105,11 @@ class _Assembling:
 
     def __call__(self) -> Data:
         # the first process prepares in it; the others hear of it when that is done
-        streams = self.records is None and ranks.agreed(
+        streams = self.records is None and torchrun.of_first(
             lambda: self.holding.streams(self.folders.out, self._bytes)
         )
         corpus, left_out = self._streamed() if streams else self._in_memory()
-        if ranks.of_first(lambda: corpus.digest) != corpus.digest:
+        if torchrun.of_first(lambda: corpus.digest) != corpus.digest:
             raise BadSetting(
                 "the corpus of this process is not that of the first one; give all machines the "
                 "same prepared datasets"
@@ -194,16 +195,18 @@ class _Assembling:
         """One process of each machine prepares and packs; the others read no table of the size of
         the corpus, but the two columns that the guard needs.
         """
-        buffer = ranks.of_first(lambda: self.holding.shuffled(self.folders.out))
+        buffer = torchrun.of_first(lambda: self.holding.shuffled(self.folders.out))
         home = self.holding.home(self.folders)
         shards = guard = None
-        if ranks.local() == 0:
+        if torchrun.local() == 0:
             self._prepare()
             beside = self._beside()
             guard = self._guard(beside)
             shards = self._packed(home, guard, beside)
-        ranks.wait()
-        identity = ranks.of_first(lambda: None if shards is None else shards.index["identity"])
+        torchrun.wait()
+        identity: Any = torchrun.of_first(
+            lambda: None if shards is None else shards.index["identity"]
+        )
         if shards is None or guard is None:
             self.hold()
             guard = self._guard(self._beside())

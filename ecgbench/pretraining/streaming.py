@@ -23,7 +23,7 @@ from ecgbench.data.views import View
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.preprocess import normalise
 from ecgbench.errors import BadSetting
-from ecgbench.evaluate import ranks
+from ecgbench.evaluate import torchrun
 from ecgbench.pretraining import output
 from ecgbench.pretraining.corpus import demand_some, trainable
 from ecgbench.pretraining.guard import Name
@@ -78,7 +78,7 @@ class Holding:
         begun = out / output.RECIPE
         if begun.is_file():
             return "stream" in output.read(begun)
-        return too_large(count(), ranks.on_this_machine())
+        return too_large(count(), torchrun.on_this_machine())
 
     def shuffled(self, out: Path) -> int:
         """Recordings that are shuffled together in a streamed pre-training in `out`."""

@@ -37,9 +37,9 @@ from ecgbench.errors import (
     MissingData,
     WriteError,
 )
-from ecgbench.evaluate import network, rows
+from ecgbench.evaluate import network, protocols, rows
 from ecgbench.evaluate.encode import Encoder
-from ecgbench.evaluate.probe import FOLDS, LEAD_DRAWS, PENALTIES
+from ecgbench.evaluate.protocols.probe import FOLDS, LEAD_DRAWS, PENALTIES
 from ecgbench.stats import logistic
 from ecgbench.study.controls import LABELS
 from ecgbench.study.controls import LEADS as LEADS_NAMES
@@ -159,7 +159,7 @@ class _Probe:
         self.source, self.records = count(job.dataset, job.folders, plan.limit, plan.division)
         built = network.build(job.model, job.weights, job.device)
         self.contract = built.card.contract(job.plan.fits[0].contract)
-        self.net = built.in_precision(self.training.of_the_encoder, self.contract)
+        self.net = built.in_precision(protocols.of_the_encoder(self.training), self.contract)
         raw = noise_of(round(self.card.fs * self.card.seconds))
         seen = partial(preprocess.view, raw, self.card.fs, self.contract.preparation)
         self.view, self.viewed = seen(), seconds_of(seen)
@@ -173,7 +173,7 @@ class _Probe:
         seconds = dict.fromkeys(("preparing", "training", "evaluation"), 0.0)
         disk, lacking = dict.fromkeys(("run", "prepared"), 0), dict[str, int]()
         if self.cells and self.windows and all(self.records.get(s) for s in SPLITS):
-            frozen, test = self.training.frozen, self.records["test"]
+            frozen, test = protocols.get(self.training.protocol).frozen, self.records["test"]
             scoring = _stored(self.job, "cells/*/{}/*/*/cell.json", lambda note: note["seconds"])
             # a control of the labels has the run's features, one of the leads its fits
             control = self.plan.control
