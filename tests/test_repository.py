@@ -31,7 +31,7 @@ FLOORS = (
     {"errors", "core", "ecg"},
     {"stats"},
     {"datasets"},
-    {"data", "layers", "metrics", "published", "weights"},
+    {"data", "layers", "metrics", "published", "suites", "weights"},
     {"adapters", "models"},
     {"evaluate"},
     {"study"},

@@ -24,11 +24,11 @@ from ecgbench.core.seeds import rng
 from ecgbench.ecg.draw import training_leads
 from ecgbench.ecg.leads import ALL, LEADS
 from ecgbench.errors import BadSetting
-from ecgbench.evaluate import _tuning, gates, loop
-from ecgbench.evaluate._feed import Feed
-from ecgbench.evaluate._tuning import Tuned
+from ecgbench.evaluate import gates, loop, tuning
 from ecgbench.evaluate.evaluation import Evaluation
+from ecgbench.evaluate.feed import Feed
 from ecgbench.evaluate.rows import Record
+from ecgbench.evaluate.tuning import Tuned
 from ecgbench.models import Features
 
 pytestmark = pytest.mark.long
@@ -171,10 +171,10 @@ def tune(
     data: tuple[Half, Half] | None = None,
     **how: Any,
 ) -> Tuned:
-    """`_tuning.tune` with small defaults; how: seed, policy, card, advance, device."""
+    """`tuning.tune` with small defaults; how: seed, policy, card, advance, device."""
     of = Of(network or small(), training, data or (split(20, 1), split(12, 2)), **how)
     advance = how.get("advance", lambda n: None)
-    return _tuning.tune(of, fit_of(how.get("seed", 0)), folder / "checkpoint.safetensors", advance)
+    return tuning.tune(of, fit_of(how.get("seed", 0)), folder / "checkpoint.safetensors", advance)
 
 
 def same(a: Tuned, b: Tuned) -> bool:

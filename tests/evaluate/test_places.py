@@ -3,7 +3,6 @@ that depends on what else is asked.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -152,30 +151,6 @@ def test_a_hidden_lead_is_nan_here_too(view: View, tmp_path: Path) -> None:
     every, places = wanted(view)
     with pytest.raises(LeakError, match="not finite: a hidden lead was read"):
         cache(view, tmp_path).compute(encoder, view, every, lambda n: None, places)
-
-
-def test_no_thread_shares_what_it_fills(view: View) -> None:
-    """The recording with constant leads, in every batch: what is empty stays 0 in as many leads."""
-    every, places = wanted(view)
-    encoder = Encoder(Whole(), replace(CONTRACT), Policy(NATIVE, None))
-    seen: list[tuple[Tensor, Tensor]] = []
-
-    def spy(signal: Tensor, measured: Tensor) -> Features:
-        seen.append((signal, measured))
-        found: Features = encoder_network(signal, measured)
-        return found
-
-    encoder_network = encoder.network
-    object.__setattr__(encoder, "network", spy)
-    names = list(view.prepared.index["record"])
-    parts = list(batches.encoded(encoder, lambda p: view.get(names[p]), every, places))
-    assert len(parts) == len(seen)
-    for (part, _), (signal, measured) in zip(parts, seen):
-        position, window, _ = rows.decode(part)
-        full = np.zeros(batches.PLACES, bool)
-        full[(places[position] + window) % batches.PLACES] = True
-        assert len(set(measured.sum(1).tolist())) == 1
-        assert not signal[~torch.from_numpy(full)].any()
 
 
 @pytest.mark.long

@@ -22,10 +22,10 @@ from ecgbench.core.prefetch import threads_for
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate import _checkpoint, _network, batches, gates, protocols, rows, torchrun
 from ecgbench.evaluate._checkpoint import Progress
-from ecgbench.evaluate._feed import Feed
 from ecgbench.evaluate._step import Stepper
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.evaluation import Evaluation
+from ecgbench.evaluate.feed import Feed
 from ecgbench.evaluate.loop import best_of, rounds
 from ecgbench.evaluate.network import Placed
 from ecgbench.evaluate.predict import probabilities
