@@ -15,10 +15,11 @@ import numpy as np
 import pandas as pd
 
 from ecgbench import datasets, models
-from ecgbench.check import machine
 from ecgbench.core.cells import Folders
+from ecgbench.core.machine import memory as memory_here
 from ecgbench.core.provenance import command
 from ecgbench.core.text import counted, duration, size
+from ecgbench.data.disk import free_bytes
 from ecgbench.data.source import root_of, where
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import LEADS
@@ -172,10 +173,10 @@ def lines(recipe: Recipe, folders: Folders, holding: Holding, device: str) -> It
     yield "disk        " + ", ".join(f"{size(n)} in {path}" for path, n in needed.items())
     yield f"memory      {size(memory)} {how}"
     for path, n in needed.items():
-        free = machine.disk("", path)["free"]
-        if free is not None and free < n:
+        free = free_bytes(path)
+        if free < n:
             missing.append(f"disk: {path} has {size(free)} free and needs {size(n)}")
-    if memory > (free := machine.memory()["available"] or memory):
+    if memory > (free := memory_here()["available"] or memory):
         missing.append(f"memory: {size(free)} are available, and recordings need {size(memory)}")
     yield f"{counted(len(missing), 'thing')} missing:" if missing else "nothing is missing"
     yield from (f"  {text}" for text in missing)
