@@ -2,7 +2,6 @@
 runs on it.
 """
 
-import multiprocessing
 import os
 import platform
 import shutil
@@ -11,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, requires, version
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +18,13 @@ import psutil
 from packaging.requirements import Requirement
 
 from ecgbench import __version__, datasets, models
+from ecgbench.check._process import in_fresh_process, reason_of
 from ecgbench.core.machine import cpu, cpu_limit, memory
-from ecgbench.core.text import quoted, shortened
+from ecgbench.core.text import quoted
 from ecgbench.data.prepare import held
 from ecgbench.data.source import command, root_of, where
 from ecgbench.errors import BadSetting, EcgbenchError, MissingData
 from ecgbench.evaluate.device import gpus
-from ecgbench.processes import ended_in_words
 from ecgbench.weights import released
 
 Report = dict[str, Any]
@@ -49,7 +47,7 @@ def examine(
     line about each. folders: of data, of prepared copies, of runs.
     """
     note("looking at torch")
-    torch = _tried(_torch, (), seconds)
+    torch = in_fresh_process(_torch, (), seconds)
     device = "cuda" if torch.get("gpus") else "cpu"
     data, prepared, _ = folders
     report: Report = {
@@ -69,7 +67,7 @@ def examine(
     }
     for i, name in enumerate(names if torch["ok"] else (), 1):
         note(f"one forward pass of {name} ({i} of {len(names)})")
-        outcome = _tried(forward, (models.ROOM.argument(name), device), seconds)
+        outcome = in_fresh_process(forward, (models.ROOM.argument(name), device), seconds)
         report["models"].append({"name": name, "device": device, **outcome})
     for what in (problems, partial, remarks):
         report[what.__name__] = list(what(report))
@@ -142,42 +140,8 @@ def dataset(name: str, data: Path | None, prepared: Path | None) -> Report:
     except MissingData as error:
         row["next"] = row["next"] or str(error)
     except Exception as error:  # a plug-in's index may fail in any way
-        row |= {"state": "broken", "next": _reason(error)}
+        row |= {"state": "broken", "next": reason_of(error)}
     return row
-
-
-def _tried(work: Callable[..., Report], words: Sequence[str], seconds: float) -> Report:
-    """What `work(*words)` gives in a process of its own, with ok and error (why there is none)."""
-    spawn = multiprocessing.get_context("spawn")
-    here, there = spawn.Pipe(duplex=False)
-    process = spawn.Process(target=_answer, args=(there, work, words), daemon=True)
-    process.start()
-    there.close()
-    try:
-        if here.poll(seconds):
-            return dict(here.recv())
-        return {"ok": False, "error": f"no answer within {seconds:g} s, so it was killed"}
-    except EOFError:
-        process.join()
-        return {"ok": False, "error": ended_in_words(process.exitcode or 0)}
-    finally:
-        process.kill()
-        process.join()
-
-
-def _answer(answers: Connection, work: Callable[..., Report], words: Sequence[str]) -> None:
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):  # what a model prints is no part of the answer
-        os.dup2(nowhere, stream)
-    try:
-        answers.send({"ok": True, "error": "", **work(*words)})
-    except Exception as error:  # a model may raise anything
-        answers.send({"ok": False, "error": _reason(error)})
-
-
-def _reason(error: Exception) -> str:
-    kind = "" if isinstance(error, EcgbenchError) else f"{type(error).__name__}: "
-    return f"{kind}{shortened(str(error), 300)}"
 
 
 def _torch() -> Report:

@@ -29,7 +29,7 @@ def properties() -> Iterator[tuple[str, Callable[[ModuleType], str]]]:
     yield "one float64 per label, within its range", in_range
     yield "NaN where a label is in all records or in none, and only there", undefined
     yield "the order of the records does not matter", unordered
-    yield "labels do not depend on one another", apart
+    yield "labels do not depend on one another", independent
     yield "better predictions have the better value", directed
     yield "influence values sum to 0 and say where a weight moves the value", influences
     yield "replicates at equal weights are the value", replicated
@@ -82,7 +82,7 @@ def unordered(metric: ModuleType) -> str:
     return _same(metric.value(target, score), metric.value(*shuffled), f"{other} values")
 
 
-def apart(metric: ModuleType) -> str:
+def independent(metric: ModuleType) -> str:
     """A label has the value that it would have alone."""
     target, score = _predictions(1.0)
     alone = np.concatenate([metric.value(target[:, [k]], score[:, [k]]) for k in range(LABELS)])
