@@ -1,8 +1,7 @@
 """How `ecgbench run` carries a study out: the engine, the plan with its time, the outcome."""
 
 import tempfile
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,7 +20,6 @@ from ecgbench.study import controls as declared
 
 if TYPE_CHECKING:
     from ecgbench.study.engine import Engine
-    from ecgbench.study.estimate.study import Estimate, Measure
     from ecgbench.study.job_record import Outcome
     from ecgbench.study.run import Detach
 
@@ -38,7 +36,6 @@ class Execution:
     engine: str
     patience: float
     dry_run: bool
-    yes: bool
     keep_features: bool
     pin_environment: bool
     keep_views: bool
@@ -55,7 +52,6 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
     """
     from ecgbench.evaluate.device import choose, demand
     from ecgbench.study import engines
-    from ecgbench.study.controlled import Controls
     from ecgbench.study.engine import Setup
     from ecgbench.study.lacking import writable
     from ecgbench.study.progress import EventDisplay, display
@@ -77,7 +73,7 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
 
             take_part()
             return
-        progress, here = display(), ranks.world() == 1
+        progress = display()
         with tempfile.TemporaryDirectory() as passing:
             printed = Path(passing) / "logs" if execution.dry_run else folders.out / "logs"
             setup = Setup(
@@ -89,9 +85,7 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
                 device=execution.device,
             )
             with closing(start(execution.engine, setup)) as engine:
-                planned = _planned(
-                    request, folders, execution, engine, device if here else "", away
-                )
+                planned = _planned(request, folders, execution, engine, device)
                 if execution.dry_run:
                     return
                 run = Run(planned, folders, progress, engine, device)
@@ -105,7 +99,7 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
                 if done.handed_over:
                     typer.echo(f"{done.handed_over}\nnext: ecgbench status {quoted(folders.out)}")
                     return
-                controlled = Controls(run, progress, engine)(execution.controls)
+                controlled = declared.compute(run, progress, engine, execution.controls)
                 if execution.controls and not execution.keep_features:
                     run.remove_windows()
     _print_outcome(done, controlled, folders.out)
@@ -173,37 +167,17 @@ def _planned(
     execution: Execution,
     engine: "Engine",
     device: str,
-    away: bool,
 ) -> Plan:
-    """The plan. Prints its time first for a dry run and for a long fine-tuning; `device` is ""
-    where nothing can be measured. away: models will run on other machines.
-    """
+    """The plan; a dry run prints what it takes on `device`."""
     from ecgbench.core.provenance import command
-    from ecgbench.study import dividing, lacking
+    from ecgbench.study import dividing, estimate, lacking
     from ecgbench.study import plan as planning
     from ecgbench.study.engine import ask
-    from ecgbench.study.estimate import study
-    from ecgbench.study.job import Locate, Measure, plugins
+    from ecgbench.study.job import Locate, plugins
     from ecgbench.study.store import Store, free
-
-    started = time.monotonic()
 
     def locate(model: str, weights: str) -> dict[str, Any]:
         job = Locate(id=f"locate {model}", model=model, weights=weights, plugins=plugins())
-        return ask(engine, job)
-
-    def measure(part: Plan, dataset: str) -> dict[str, Any]:
-        model = part.cells[0].fit.model
-        job = Measure(
-            id=f"measure {model} on {dataset}",
-            model=model,
-            plan=part,
-            dataset=dataset,
-            folders=folders.absolute(),
-            device=device,
-            plugins=plugins(),
-            keep_views=execution.keep_views,
-        )
         return ask(engine, job)
 
     lacking.demand(request, folders, locate, data=not execution.dry_run)
@@ -213,15 +187,11 @@ def _planned(
         Store(folders.out).join(planned)
     except BadSetting as error:
         raise BadSetting(f"{error}: {command(free(folders.out))}") from None
-    begun = time.monotonic() - started
-    tuned_here = planned.training.protocol == "finetune" and device == "cpu" and not away
-    slow = tuned_here and not study.trifling(planned)
-    if execution.dry_run or slow:
-        whole = replace(study.estimate(planned, folders.out, measure, device), begun=begun)
-        if execution.dry_run:
-            typer.echo("\n".join(_told(whole, folders, execution.controls, measure)))
-        else:
-            typer.echo(study.agreed(whole, execution.yes), err=True)
+    if execution.dry_run:
+        for text in estimate.lines(planned, folders, device):
+            typer.echo(text)
+        for text in declared.lines(planned, folders.out, execution.controls):
+            typer.echo(text)
     return planned
 
 
@@ -238,19 +208,3 @@ def _policies(
     ]
     answers = ask_all(engine, looks)
     return {look.model: answers[look.id].get("policy") for look in looks}
-
-
-def _told(
-    whole: "Estimate", folders: Folders, named: tuple[str, ...], measure: "Measure"
-) -> Iterator[str]:
-    """What a dry run prints; `named`: the controls."""
-    from ecgbench.data.disk import free_bytes
-    from ecgbench.data.source import where
-    from ecgbench.study.estimate import controls, study
-    from ecgbench.study.store import Store
-
-    yield from study.table(whole, folders.out)
-    home = where(folders.prepared, folders.data)
-    if remedy := study.scarce(whole, home, free_bytes(home)):
-        yield remedy
-    yield from controls.lines(whole.plan, Store(folders.out), named, measure)

@@ -198,14 +198,8 @@ def run(
         default=False,
     ),
     dry_run: bool = _machine(
-        "Only list what would be computed, with disk and time as a short probe estimates them.",
+        "Only list what would be computed, with disk and the time that one record tells.",
         "--dry-run",
-        default=False,
-    ),
-    yes: bool = _machine(
-        "Start fine-tuning without a GPU even if it will take more than an hour.",
-        "--yes",
-        "-y",
         default=False,
     ),
 ) -> None:
@@ -241,7 +235,6 @@ def run(
         **_where(engine, in_process, slurm, detach, emit_sbatch),
         patience=cell_timeout,
         dry_run=dry_run,
-        yes=yes,
         keep_features=keep_features == "yes",
         pin_environment=pin_environment,
         keep_views=views == "keep",

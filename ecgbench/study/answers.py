@@ -1,4 +1,4 @@
-"""What the answer of a look or a measurement may be: it comes from a process in which a plug-in may
+"""What the answer of a look may be: it comes from a process in which a plug-in may
 have written anything.
 """
 
@@ -8,17 +8,12 @@ from typing import Any
 from ecgbench import adapters
 from ecgbench.adapters.hide import NATIVE
 from ecgbench.core.text import shortened
-from ecgbench.study.job import Job, Locate, Look, Measure
+from ecgbench.study.job import Job, Locate, Look
 
 FOREIGN = "its process gave an answer of another kind"
 """Why a job failed whose answer is none of those below."""
 LONGEST = 2000
 """Characters of a text in an answer."""
-SOURCES = ("prepared", "downloaded", "absent")
-"""Where records were counted."""
-
-_ROWS = (list, tuple)
-"""Tuples come from this process, where nothing is sent."""
 
 Check = Callable[[Any], bool]
 
@@ -41,28 +36,6 @@ def _text(value: Any) -> bool:
     return type(value) is str
 
 
-def _seconds(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value < 2**53  # not NaN
-
-
-def _count(value: Any) -> bool:
-    return type(value) is int and _seconds(value)
-
-
-def _counts(value: Any) -> bool:
-    return type(value) in _ROWS and all(map(_count, value))
-
-
-def _each(fits: Check) -> Check:
-    return lambda value: type(value) is dict and all(map(fits, value.values()))
-
-
-def _both(value: Any) -> bool:
-    """Positives and negatives of each label."""
-    both = type(value) in _ROWS and len(value) == 2 and all(map(_counts, value))
-    return both and len(value[0]) == len(value[1])
-
-
 def _policy(value: Any) -> bool:
     return value is None or value in (NATIVE, *adapters.names())
 
@@ -73,16 +46,5 @@ _FORMS: Mapping[type[Job], tuple[Mapping[str, Check], ...]] = {
     Locate: (
         {"lacks": lambda value: value == ""},
         {"lacks": _text, "fetch": lambda value: type(value) is bool},
-    ),
-    Measure: (
-        {
-            "source": lambda value: value in SOURCES,
-            "records": _each(_count),
-            "tested": _each(_both),
-            "skipped": _count,
-            "seconds": _each(_seconds),
-            "disk": _each(_count),
-            "views": _each(_count),
-        },
     ),
 }

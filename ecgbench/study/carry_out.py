@@ -12,9 +12,8 @@ from ecgbench.core.registry import same_directory
 from ecgbench.errors import BadSetting, EcgbenchError
 from ecgbench.evaluate import network
 from ecgbench.evaluate.process_state import restored
-from ecgbench.study.estimate.probe import measure
 from ecgbench.study.events import Emit, Note, Over, Started, Stopped
-from ecgbench.study.job import Compute, Job, Locate, Look, Measure, enter
+from ecgbench.study.job import Compute, Job, Locate, Look, enter
 from ecgbench.study.reporter import Reporter
 from ecgbench.study.store import Store
 from ecgbench.study.work import work
@@ -45,7 +44,7 @@ def _carry_out(job: Job, emit: Emit, alone: bool) -> None:
 
 
 def _answer(job: Job, emit: Emit, alone: bool) -> dict[str, Any]:
-    """What a look or a measurement found."""
+    """What a look found."""
     enter(job)
     if alone and isinstance(job, Compute):
         Store(job.folders.out).write_plan(job.plan)
@@ -54,8 +53,6 @@ def _answer(job: Job, emit: Emit, alone: bool) -> dict[str, Any]:
             return look(job.model, job.weights, job.contract)
         case Locate():
             return locate(job.model, job.weights)
-        case Measure():
-            return measure(job)
         case Compute():
             work(job, Reporter(job.id, emit))
     return {}

@@ -55,7 +55,7 @@ class Job:
     def from_json(data: dict[str, Any]) -> "Job":
         """The job that `to_json` wrote; BadSetting for anything else."""
         try:
-            kind = {k.kind: k for k in (Look, Locate, Measure, Compute)}[data["kind"]]
+            kind = {k.kind: k for k in (Look, Locate, Compute)}[data["kind"]]
             values = {**data, "plugins": tuple((room, path) for room, path in data["plugins"])}
             del values["kind"]
             return kind(**kind._read(values))
@@ -145,13 +145,6 @@ class Compute(Job):
     def _read(cls, values: dict[str, Any]) -> dict[str, Any]:
         folders = Folders(**{name: path and Path(path) for name, path in values["folders"].items()})
         return {**values, "plan": Plan.from_json(values["plan"]), "folders": folders}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Measure(Compute):
-    """Measure how long cells would take; nothing is written."""
-
-    kind = "measure"
 
 
 _ROOMS = {"models": models, "adapters": adapters, "datasets": datasets, "metrics": metrics}

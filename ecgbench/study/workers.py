@@ -22,7 +22,7 @@ from ecgbench.study.events import (
     Over,
     Skipped,
 )
-from ecgbench.study.job import Compute, Job, Measure
+from ecgbench.study.job import Compute, Job
 from ecgbench.study.looks import Looks
 from ecgbench.study.store import Store, made_by
 
@@ -104,7 +104,7 @@ class Workers:
 
     def submit(self, job: Job) -> None:
         """Keep it until all are known that are handed over together."""
-        if isinstance(job, Compute) and not isinstance(job, Measure):
+        if isinstance(job, Compute):
             self._new.append(job)
             return
         if self._here is None:

@@ -18,7 +18,7 @@ from ecgbench.study import worker_process
 from ecgbench.study.answers import FOREIGN
 from ecgbench.study.engine import Setup, ask
 from ecgbench.study.engines import isolated
-from ecgbench.study.job import Job, Locate, Look, Measure
+from ecgbench.study.job import Job, Locate, Look
 from ecgbench.study.job_record import Outcome
 from ecgbench.study.progress import Bars, Display, Lines
 from ecgbench.study.run import Run
@@ -101,11 +101,9 @@ def asked(kind: type[Job], folder: Path) -> dict[str, Any]:
         Look: Look(id="1", model="stmem", weights=None, contract="paper"),
         Locate: Locate(id="1", model="stmem", weights="released"),
     }
-    places = Folders(data=None, prepared=None, out=folder)
-    measure = Measure(id="1", model="stmem", plan=plan(), dataset="demo", folders=places)
     engine = isolated.start(Setup(logs=folder, patience=5.0, show=print))
     try:
-        return ask(engine, jobs.get(kind, measure))
+        return ask(engine, jobs[kind])
     finally:
         engine.close()
 
@@ -158,17 +156,6 @@ def test_an_error_of_no_kind_that_we_know_stops_the_run_in_one_line(
         run(tmp_path, copies, Lines())
 
 
-MEASURED: dict[str, Any] = {
-    "source": "prepared",
-    "records": {"train": 3},
-    "tested": {"demo": [[1, 2], [3, 4]]},
-    "skipped": 0,
-    "seconds": {"training": 1.5},
-    "disk": {"run": 3},
-    "views": {"a": 3},
-}
-
-
 @pytest.mark.parametrize(
     ("job", "answer"),
     [
@@ -179,16 +166,6 @@ MEASURED: dict[str, Any] = {
         (Locate, {"lacks": "a file"}),
         (Locate, {"lacks": 3, "fetch": True}),
         (Locate, {"lacks": "a file", "fetch": "no"}),
-        (Measure, {}),
-        (Measure, {**MEASURED, "source": "elsewhere"}),
-        (Measure, {**MEASURED, "records": {"train": -3}}),
-        (Measure, {**MEASURED, "records": [3]}),
-        (Measure, {**MEASURED, "tested": {"demo": [[1, 2], [3]]}}),
-        (Measure, {**MEASURED, "seconds": {"training": float("nan")}}),
-        (Measure, {**MEASURED, "seconds": {"training": float("inf")}}),
-        (Measure, {**MEASURED, "seconds": {"training": "long"}}),
-        (Measure, {**MEASURED, "disk": {"run": True}}),
-        (Measure, {**MEASURED, "more": 1}),
     ],
 )
 def test_an_answer_of_another_kind_is_none(
@@ -205,7 +182,6 @@ def test_an_answer_of_another_kind_is_none(
         (Look, {"policy": "native"}),
         (Locate, {"lacks": ""}),
         (Locate, {"lacks": "a file", "fetch": True}),
-        (Measure, MEASURED),
     ],
 )
 def test_what_is_an_answer_comes_back(

@@ -36,13 +36,16 @@ from ecgbench.pretraining.recipe import Recipe
 from ecgbench.pretraining.shards import Layout
 from ecgbench.pretraining.streaming import Holding
 from ecgbench.profiling.clock import ready
-from ecgbench.study.estimate.probe import READING, count, noise_of, seconds_of
+from ecgbench.study.estimate import count, noise_of, seconds_of
 from ecgbench.study.plan import all_tasks
 from ecgbench.study.reporter import Reporter
 
 STEPS, SMALL = 2, 8
 """Steps of a stage in small, and its recordings on a CPU: one batch, of at least as many segments
 as a codebook has codes. On a GPU they are the recipe's batch, without which it would idle.
+"""
+READING = 0.011
+"""Seconds per recording of ten seconds that is read and checked (PTB-XL, 2,000 records, one core).
 """
 SECONDS = 10
 """Length of a recording, as the paper's corpora mostly have."""
@@ -64,21 +67,6 @@ class Rates:
 def rates(recipe: Recipe, device: str) -> Rates:
     """BadSetting where the recipe's model cannot be pre-trained."""
     records = SMALL if device == "cpu" else recipe.stages[0].batch
-    contract = models.ROOM.card(recipe.model).contracts[0]
-    noise = np.clip(noise_of(contract.samples), -1, 1)
-    names = [Name("noise", str(i)) for i in range(records)]
-    corpus = Corpus(
-        Guard({"noise": [n.record for n in names]}, {}),
-        dict.fromkeys(names, contract.samples),
-        lambda name: np.roll(noise, int(name.record), axis=1),
-        contract=contract,
-    )
-    half = Half(
-        records=[n.record for n in names],
-        patients=[n.record for n in names],
-        signal=np.stack([noise] * records),
-        target=np.eye(2, dtype=np.int8)[np.arange(records) % 2],
-    )
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         session = Session(
@@ -87,24 +75,18 @@ def rates(recipe: Recipe, device: str) -> Rates:
             name=device,
             progress=Reporter("", lambda event: None),
             listener=lambda stage: lambda report: None,
-            # noise teaches nothing
-            alarm=False,
-        )
-        data = Data(
-            corpus=corpus,
-            development=Development(task="noise", learn=half, check=half),
-            prepared={},
-            left_out={},
+            alarm=False,  # noise teaches nothing
         )
         first, second = (
             replace(s, steps=STEPS, warmup=0, probe_every=STEPS, batch=records)
             for s in recipe.stages
         )
-        told = run(replace(recipe, stages=(first, second), elbow=((), ())), data, session)
+        small = replace(recipe, stages=(first, second), elbow=((), ()))
+        found = run(small, _noise(recipe, records), session)
         steps = [pd.read_csv(out / f"stage{n}" / curve.FILE)["seconds"].min() for n in (1, 2)]
         network = (out / ENCODER).stat().st_size
-    probes = [c["seconds"] for stage in told["stages"].values() for c in stage["checkpoints"]]
-    described = sum(p["seconds"] for p in told["phases"] if p["phase"].endswith("extraction"))
+    probes = [c["seconds"] for stage in found["stages"].values() for c in stage["checkpoints"]]
+    described = sum(p["seconds"] for p in found["phases"] if p["phase"].endswith("extraction"))
     return Rates(
         # clustering took about as long as describing (models/laef/pretraining.json)
         codebooks=2 * described / records,
@@ -112,6 +94,26 @@ def rates(recipe: Recipe, device: str) -> Rates:
         probe=min(probes) / (2 * records + min(records, recipe.windows)),
         network=network,
     )
+
+
+def _noise(recipe: Recipe, records: int) -> Data:
+    contract = models.ROOM.card(recipe.model).contracts[0]
+    noise = np.clip(noise_of(contract.samples), -1, 1)
+    names = [str(i) for i in range(records)]
+    corpus = Corpus(
+        Guard({"noise": names}, {}),
+        dict.fromkeys((Name("noise", n) for n in names), contract.samples),
+        lambda name: np.roll(noise, int(name.record), axis=1),
+        contract=contract,
+    )
+    half = Half(
+        records=names,
+        patients=names,
+        signal=np.stack([noise] * records),
+        target=np.eye(2, dtype=np.int8)[np.arange(records) % 2],
+    )
+    development = Development(task="noise", learn=half, check=half)
+    return Data(corpus=corpus, development=development, prepared={}, left_out={})
 
 
 @dataclass(frozen=True, kw_only=True)
