@@ -168,8 +168,8 @@ def _layout(path: Path) -> dict[str, Any]:
         known = ""
     if not known:
         raise BadSetting(
-            f"{path} (given with --keys) is no JSON that lists {' or '.join(rule.LAYOUTS)}, each with "
-            f"key and shape, and has the name of the input; {wanted}"
+            f"{path} (given with --keys) is no JSON that lists {' or '.join(rule.LAYOUTS)}, with "
+            f"key and shape of each, and has the name of the input; {wanted}"
         )
     return dict(layout)
 
