@@ -4,6 +4,7 @@ Its rates are those of the same recipe in small: a few steps of each stage on no
 folder, on the device that will compute.
 """
 
+import operator
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -43,9 +44,6 @@ from ecgbench.study.reporter import Reporter
 STEPS, SMALL = 2, 8
 """Steps of a stage in small, and its recordings on a CPU: one batch, of at least as many segments
 as a codebook has codes. On a GPU they are the recipe's batch, without which it would idle.
-"""
-READING = 0.011
-"""Seconds per recording of ten seconds that is read and checked (PTB-XL, 2,000 records, one core).
 """
 SECONDS = 10
 """Length of a recording, as the paper's corpora mostly have."""
@@ -158,8 +156,8 @@ def lines(recipe: Recipe, folders: Folders, holding: Holding, device: str) -> It
     records = sum(train for _, train in here.corpora.values())
     if len(here.corpora) < len(recipe.datasets):
         records = ECGS
-    told = (f"{n} {train:,} ({source})" for n, (source, train) in here.corpora.items())
-    yield f"recordings  {records:,} to train on; of them {', '.join(told)}"
+    each = (f"{n} {train:,} ({source})" for n, (source, train) in here.corpora.items())
+    yield f"recordings  {records:,} to train on; of them {', '.join(each)}"
     in_memory = _bytes(recipe, records)
     streams = holding.streams(folders.out, lambda: in_memory)
     seconds, needed = _cost(recipe, folders, here, records, device, views=not streams)
@@ -175,8 +173,7 @@ def lines(recipe: Recipe, folders: Folders, holding: Holding, device: str) -> It
     yield "disk        " + ", ".join(f"{size(n)} in {path}" for path, n in needed.items())
     yield f"memory      {size(memory)} {how}"
     for path, n in needed.items():
-        free = free_bytes(path)
-        if free < n:
+        if n > (free := free_bytes(path)):
             missing.append(f"disk: {path} has {size(free)} free and needs {size(n)}")
     if memory > (free := memory_here()["available"] or memory):
         missing.append(f"memory: {size(free)} are available, and recordings need {size(memory)}")
@@ -211,27 +208,23 @@ def _cost(
     """Seconds by what is done, bytes by folder; `views`: whether they are kept."""
     of, contract = rates(recipe, device), models.ROOM.card(recipe.model).contracts[0]
     windows = here.learn + here.check + min(recipe.windows, here.learn)
-    probes = [-(-stage.steps // stage.probe_every) for stage in recipe.stages]
+    probes = sum(-(-stage.steps // stage.probe_every) for stage in recipe.stages)
     unread = records - sum(train for source, train in here.corpora.values() if source == "prepared")
     card = datasets.get(next(iter(here.corpora))).CARD
-    view = partial(
-        preprocess.view, noise_of(round(SECONDS * card.fs)), card.fs, contract.preparation
-    )
+    noise = noise_of(round(SECONDS * card.fs))
+    filtered = seconds_of(partial(preprocess.view, noise, card.fs, contract.preparation))
+    steps = [stage.steps * stage.records(records) for stage in recipe.stages]
     seconds = {
-        "preparing": unread * READING + records * seconds_of(view),
+        "filtering": records * filtered,
         "codebooks": records * of.codebooks,
-        "training": sum(
-            rate * stage.steps * stage.records(records)
-            for rate, stage in zip(of.training, recipe.stages)
-        ),
-        "probes": sum(probes) * windows * of.probe,
+        "training": sum(map(operator.mul, of.training, steps)),
+        "probes": probes * windows * of.probe,
     }
-    sample = len(LEADS) * SECONDS
-    prepared = sample * (2 * unread * card.fs + views * 4 * records * contract.fs)
+    each = 2 * unread * card.fs + views * 4 * records * contract.fs
+    prepared = round(len(LEADS) * SECONDS * each)
     # a checkpoint holds the network and the two averages of Adam
-    kept = of.network * (sum(probes) + 2 * 3 + 1)
-    home = where(folders.prepared, folders.data)
-    return seconds, {folders.out: kept, home: round(prepared)}
+    kept = of.network * (probes + 2 * 3 + 1)
+    return seconds, {folders.out: kept, where(folders.prepared, folders.data): prepared}
 
 
 def _bytes(recipe: Recipe, records: int) -> int:
