@@ -441,7 +441,15 @@ def _finetune(where: Where, name: str, out: Path, processes: int = 0) -> float:
     """Seconds of the second of two epochs."""
     model = str(HERE.parent / name) if name.endswith(".py") else name
     words = ["run", *_study(where, [model], "60" if where.small else "300"), "--leads", "12"]
-    words += ["--protocol", "finetune", "--epochs", "2", "--yes", "--device", where.device]
+    words += [
+        "--protocol",
+        "finetune",
+        "--set",
+        "training.epochs=2",
+        "--yes",
+        "--device",
+        where.device,
+    ]
     ecgbench(*words, "--out", str(out), processes=processes)
     fit = json.loads(next(out.rglob("fit.json")).read_text())
     return float(fit["epoch_seconds"][1])
@@ -472,7 +480,7 @@ def torchrun(where: Where) -> Iterator[Row]:
 
 def pretraining(where: Where) -> Iterator[Row]:
     """The recipe `smoke`: stopped, and ended by the same command."""
-    words = ["pretrain", "--recipe", "smoke", "--device", where.device]
+    words = ["pretrain", "smoke", "--device", where.device]
     words += ["--out", str(where.folder / "runs" / "smoke")]
     if where.small:
         words += ["--model", str(HERE.parent / "tests/narrow.py"), "--steps", "8,8"]

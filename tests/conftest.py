@@ -149,7 +149,7 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def typed(copies: Path) -> Callable[..., int]:
-    """typed(out, *words): `ecgbench run --in-process` of the tiny plug-in on 60 records of the demo
+    """typed(out, *words): `ecgbench run --engine inline` of the tiny plug-in on 60 records of the demo
     at twelve leads, with random weights; protocol linear, two epochs, unless `words` name the
     probe.
 
@@ -178,9 +178,14 @@ def typed(copies: Path) -> Callable[..., int]:
             [
                 "ecgbench",
                 "run",
-                "--in-process",
+                "--engine",
+                "inline",
                 *usual,
-                *(() if "probe" in words else ("--protocol", "linear", "--epochs", "2")),
+                *(
+                    ()
+                    if "probe" in words
+                    else ("--protocol", "linear", "--set", "training.epochs=2")
+                ),
                 "--prepared",
                 str(copies),
                 "--out",
@@ -204,10 +209,10 @@ def here() -> Callable[..., "subprocess.CompletedProcess[str]"]:
     """here(*words, cwd=folder, **env): an `ecgbench` command in this process, for what a start of
     its own would not change; plug-ins are found anew. Prepared copies and weights lie in `cwd`.
     """
-    from ecgbench import adapters, cli, datasets, metrics, models, reports, suites
+    from ecgbench import adapters, cli, datasets, metrics, models, reports
     from ecgbench.study import engines
 
-    rooms = (adapters, datasets, engines, metrics, models, reports, suites)
+    rooms = (adapters, datasets, engines, metrics, models, reports)
 
     def run(*words: object, cwd: Path, **env: str) -> "subprocess.CompletedProcess[str]":
         out, err = io.StringIO(), io.StringIO()

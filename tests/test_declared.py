@@ -66,7 +66,7 @@ def test_a_plug_in_that_ends_its_process_ends_no_command(
 ) -> None:
     """Exit code 0 and not a word is what `os._exit(0)` gave."""
     install("import os\nos._exit(0)\n")
-    listed = here("tasks", cwd=tmp_path)
+    listed = here("list", "tasks", cwd=tmp_path)
     assert listed.returncode == 0
     assert "ptbxl_super" in listed.stdout
     line = "dataset 'far' (far_module) cannot be imported: its process ended with exit code 0"

@@ -32,7 +32,7 @@ FLOORS = (
     {"stats", "processes", "slurm_queue", "stalled"},
     {"ecg"},
     {"datasets"},
-    {"data", "layers", "metrics", "published", "suites", "weights"},
+    {"data", "layers", "metrics", "published", "weights"},
     {"adapters", "models"},
     {"evaluate"},
     {"study"},
@@ -76,7 +76,7 @@ OPEN = {
 }
 """Imports upwards that are left."""
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
-APART = {"datasets", "models", "adapters", "metrics", "suites"}
+APART = {"datasets", "models", "adapters", "metrics"}
 """Rooms of floor 3: none imports another, and none imports results, which may read them."""
 TORCH = {"torch", "torch_geometric", "torchvision", "timm", "safetensors.torch"}
 TORCH_ROOMS = {"models", "layers", "weights", "evaluate", "check", "pretraining", "ablation"}

@@ -247,8 +247,8 @@ class Place:
             "random",
             "--protocol",
             "linear",
-            "--epochs",
-            2,
+            "--set",
+            "training.epochs=2",
             "--leads",
             "12,I",
             "--limit",
@@ -267,7 +267,10 @@ class Place:
         )
 
 
-IN_PROCESS = ("--in-process",)
+IN_PROCESS = (
+    "--engine",
+    "inline",
+)
 
 
 @pytest.fixture(scope="module")

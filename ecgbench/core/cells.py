@@ -319,22 +319,35 @@ class Request:
     """A study as typed; suites are values of it."""
 
     models: tuple[str, ...]
+    """Names or paths."""
     tasks: tuple[str, ...]
+    """Names, or paths of data sets of one's own."""
     leads: tuple[int | LeadSubset, ...]
-    """Counts and named sets, as `ecg.draw.parse_leads` reads them."""
+    """Counts drawn at random, and named sets: 1,2,12,I,II,I+V2 or 1-12."""
     seeds: int = 5
+    """Draws of random leads."""
     fit_seeds: tuple[int, ...] = (0,)
+    """Seeds of the training; several repeat it."""
     weights: str = "released"
-    """One word for all models, or `laef=random,stmem=PATH`."""
+    """released, random, released_or_random or a path; or laef=random,stmem=PATH."""
     policies: tuple[str, ...] = (PAPER,)
+    """How missing leads are filled: paper (each model's own way), native, or names."""
     contract: str = "paper"
+    """How models are fed: paper (reference benchmark) or upstream (authors)."""
     limit: int | None = None
+    """Records of each data set in all."""
     exclude: tuple[str, ...] = ()
+    """Kinds of records that are left out: flat_leads, suspect_leads."""
     fix: bool = False
+    """Use copies in which exchanged or inverted limb leads are put right."""
     division: Division = field(default_factory=Division)
+    """5: cross-validation; ptb=10: another number of folds of a split; reference; nothing: the data
+    sets' own splits.
+    """
     training: Training = field(default_factory=Training)
     scoring: Scoring = field(default_factory=Scoring)
     name: str = ""
+    """What the run folder is called where none is named."""
     suite: str | None = None
 
 

@@ -142,7 +142,11 @@ class Manifest:
         total = hashlib.sha256(repr(facts(self.module.CARD)).encode())
         package = Path(str(files("ecgbench")))
         total.update((ROOM.source_hash(self.name) or "").encode())
-        code = [Path(str(self.module.__file__)), package / "datasets/_labels.py", package / "core/seeds.py"]
+        code = [
+            Path(str(self.module.__file__)),
+            package / "datasets/_labels.py",
+            package / "core/seeds.py",
+        ]
         for own in (
             "datasets/indexing/*.py",
             "ecg/readers/*.py",

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from ecgbench.core.cells import Request
+from ecgbench.core.cells import OFFICIAL, Request
 from ecgbench.core.text import quoted
 from ecgbench.data.division import Division
 from ecgbench.ecg.draw import parse_leads
@@ -39,8 +39,22 @@ class RunSettings:
     """Refuse cells that another version of torch or another kind of device computed."""
     views: Literal["keep", "stream"] = "keep"
     """Filtered and resampled recordings: keep them on disk, or compute them while reading."""
-    prepared: str | None = None
-    """Folder of the prepared copies (variable ECGBENCH_PREPARED)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordSettings:
+    """How a table of labels of one's own is read (`ecgbench run --records`)."""
+
+    label_columns: tuple[str, ...] = ()
+    """Columns that are labels; none: those of 0 and 1 or of yes and no, and the words of a column
+    label.
+    """
+    positive: str | None = None
+    """The word that is 1 in a column of words; all other words there are 0."""
+    partial: bool = False
+    """Leave out records of the table that have no file."""
+    match_zeros: bool = False
+    """A record 1 of the table is the file 00001.csv, where no other file can be meant."""
 
 
 class Key(NamedTuple):
@@ -48,7 +62,7 @@ class Key(NamedTuple):
 
     name: str
     path: tuple[str, ...]
-    """Where it stands in a `Request`, or below "run" in the `RunSettings`."""
+    """Where it stands in a `Request`, or in a class of `_BESIDES` below its section."""
     type: Any
     default: Any
     help: str
@@ -65,10 +79,16 @@ _CALLED = {
 """Fields whose key has another name."""
 
 
+_BESIDES: dict[str, type] = {"run": RunSettings, "records": RecordSettings}
+"""Sections that are no part of the study."""
+
+
 @cache
 def keys() -> dict[str, Key]:
     """Every key of a plan file, in order."""
-    found = [*_of(Request, ()), *_of(RunSettings, ("run",))]
+    found = _of(Request, ())
+    for section, cls in _BESIDES.items():
+        found += _of(cls, (section,))
     return {key.name: key for key in found}
 
 
@@ -79,6 +99,8 @@ def _of(cls: Any, path: tuple[str, ...]) -> list[Key]:
             found += _of(hints[one.name], (*path, one.name))
             continue
         default = one.default if one.default_factory is MISSING else one.default_factory()
+        if one.name == "suite":
+            continue
         name = ".".join([*path, one.name]) if path else _CALLED.get(one.name, one.name)
         shown = None if default is MISSING else default
         found.append(Key(name, (*path, one.name), hints[one.name], shown, texts.get(one.name, "")))
@@ -97,15 +119,17 @@ def _texts(cls: type) -> dict[str, str]:
     return texts
 
 
-def value_of(name: str, value: Any, where: str = "--set ") -> tuple[Key, Any]:
-    """A key and its value, from text or TOML; BadSetting, UnknownName."""
+def value_of(name: str, value: Any, where: str = "") -> tuple[Key, Any]:
+    """A key and its value, from text or TOML; BadSetting, UnknownName. where: how it was written,
+    up to the value, if not with --set.
+    """
     key = keys().get(name)
     if key is None:
         raise UnknownName("setting", name, keys(), "List them: ecgbench run --settings.")
     try:
         return key, _typed(key.type, value)
-    except (ValueError, TypeError):
-        raise BadSetting(f"{where}{name}={value}: {_wanted(key.type)}") from None
+    except (ValueError, TypeError, KeyError):
+        raise BadSetting(f"{where or f'--set {name}='}{value}: {_wanted(key.type)}") from None
 
 
 def _typed(hint: Any, value: Any) -> Any:
@@ -113,7 +137,7 @@ def _typed(hint: Any, value: Any) -> Any:
     if origin in (Union, types.UnionType):
         return None if value in ("", "none") else _typed(inner[0], value)
     if hint is Division:
-        return Division.parse(str(value)) if str(value) else Division()
+        return Division() if str(value) in ("", OFFICIAL) else Division.parse(str(value))
     if origin is tuple:
         items = value.split(",") if isinstance(value, str) else value
         items = [str(item).strip() for item in items] if isinstance(items, Sequence) else [items]
@@ -169,14 +193,14 @@ class PlanFile:
         """The study, not checked yet."""
         made = base or Request(models=("laef", "stmem"), tasks=(), leads=parse_leads("1,2,12"))
         for name, value in self.values.items():
-            if (path := keys()[name].path)[0] != "run":
+            if (path := keys()[name].path)[0] not in _BESIDES:
                 made = changed(made, path, value)
         return made
 
-    def run_settings(self) -> RunSettings:
-        """What changes no number."""
-        own = {name[4:]: value for name, value in self.values.items() if name.startswith("run.")}
-        return RunSettings(**own)
+    def section(self, name: str) -> Any:
+        """The `RunSettings` ("run") or `RecordSettings` ("records")."""
+        own = {keys()[k].path: value for k, value in self.values.items()}
+        return _BESIDES[name](**{p[1]: value for p, value in own.items() if p[0] == name})
 
 
 def load(file: Path) -> PlanFile:
@@ -214,26 +238,42 @@ def parse(text: str, where: str) -> PlanFile:
         for key, one in (
             {f"{name}.{k}": v for k, v in value.items()}.items() if below else [(name, value)]
         ):
-            values[key] = value_of(key, one, f"{where}: ")[1]
+            values[key] = value_of(key, one, f"{where}: {key} = ")[1]
     return PlanFile(values=values, title=title, alpha=alpha, hypotheses=tuple(hypotheses))
+
+
+def as_values(request: Request) -> dict[str, Any]:
+    """Key -> value of a study."""
+    found = {}
+    for key in keys().values():
+        if key.path[0] not in _BESIDES:
+            value: Any = request
+            for name in key.path:
+                value = getattr(value, name)
+            found[key.name] = value
+    return found
 
 
 def dump(request: Request) -> str:
     """A study as the text of a plan file: every key, so that it does not change with defaults."""
     plain: list[str] = []
     sections: dict[str, list[str]] = {}
-    for key in keys().values():
-        if key.path[0] == "run":
-            continue
-        value: Any = request
-        for name in key.path:
-            value = getattr(value, name)
+    for key, value in as_values(request).items():
         if value is None or value in ((), "") or (isinstance(value, Division) and not value):
             continue
-        section, _, name = key.name.rpartition(".")
+        section, _, name = key.rpartition(".")
         (sections.setdefault(section, []) if section else plain).append(f"{name} = {_toml(value)}")
     tables = [f"\n[{section}]\n" + "\n".join(lines) for section, lines in sections.items()]
     return "\n".join([*plain, *tables]) + "\n"
+
+
+def in_words(key: Key) -> str:
+    """The default of a key, as one would type it."""
+    if key.default is None or key.default == () or key.default == "":
+        return "-"
+    if isinstance(key.default, bool):
+        return "on" if key.default else "off"
+    return ",".join(map(str, key.default)) if isinstance(key.default, tuple) else str(key.default)
 
 
 def _toml(value: Any) -> str:

@@ -32,7 +32,7 @@ RELATIVE, ABSOLUTE = 1e-4, 1e-5
 DEMO = "run --leads 1,2,12 --seeds 1"
 LANES = (  # each command's name is its --out; lanes run side by side, their commands in turn
     {
-        "pretrained": f"pretrain --recipe smoke --model {NARROW} --steps 4,3",
+        "pretrained": f"pretrain smoke --model {NARROW} --set steps=4,3",
         # released, random and pre-trained weights; p exists between trained encoders alone
         "real": f"run --tasks ptbxl_super --limit 300 --data {{data}} --models laef,merl,{NARROW}"
         " --weights laef=released,merl=random,narrow=pretrained/encoder.safetensors"
@@ -42,8 +42,8 @@ LANES = (  # each command's name is its --out; lanes run side by side, their com
     {
         "probe": f"{DEMO} --models laef,stmem --limit 12",
         "linear": f"{DEMO} --models laef,merl --limit 12 --protocol linear",
-        "finetune": f"{DEMO} --models laef,merl --limit 12 --leads 2 --protocol finetune"
-        " --epochs 2 --batch 4",
+        "finetune": "run --leads 2 --seeds 1 --models laef,merl --limit 12 --protocol finetune"
+        " --set training.epochs=2 --set training.batch=4",
         "profile": "profile --no-timing --models laef,merl,ecgcpc --leads 1,12",
     },
 )

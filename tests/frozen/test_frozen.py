@@ -23,10 +23,11 @@ def tables(
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_numbers_hold(name: str, tables: dict[str, pd.DataFrame]) -> None:
-    if name not in tables and name.startswith(REAL):
-        pytest.skip("genuine recordings: ECGBENCH_REAL_DATA names their folder")
-    lines = moved(name, table(HERE / f"{name}.csv"), tables[name])
+def test_numbers_hold(name: str, request: pytest.FixtureRequest) -> None:
+    if name.startswith(REAL):
+        request.getfixturevalue("real_data")  # skips without genuine recordings
+    new = request.getfixturevalue("tables")[name]
+    lines = moved(name, table(HERE / f"{name}.csv"), new)
     assert not lines, "\n".join(lines[:40])
 
 

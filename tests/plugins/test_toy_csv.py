@@ -52,7 +52,17 @@ def study(task: object, folder: Path, data: Path) -> tuple[tuple[object, ...], .
     """The commands that run and report a study of the tiny network."""
     words = ("--models", TINY, "--weights", "random", "--leads", "12,I", "--seeds", 1)
     places = ("--data", data, "--prepared", folder / "prepared", "--out", folder / "r")
-    run = ("run", "--tasks", task, *words, "--protocol", "linear", "--epochs", 30, *places)
+    run = (
+        "run",
+        "--tasks",
+        task,
+        *words,
+        "--protocol",
+        "linear",
+        "--set",
+        "training.epochs=30",
+        *places,
+    )
     return run, ("report", folder / "r")
 
 

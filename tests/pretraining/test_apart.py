@@ -107,5 +107,5 @@ def test_nobody_apart_is_one_line(tmp_path: Path) -> None:
     copy = prepare("demo", None, tmp_path, limit=60)
     with pytest.raises(BadSetting, match=r"one in 100000 of the \d+ training patients of demo"):
         set_apart(copy, 100_000)
-    with pytest.raises(BadSetting, match="--apart 8"):
+    with pytest.raises(BadSetting, match="--set held_out 8"):
         get("smoke").changed({"apart": 1})

@@ -225,7 +225,7 @@ def test_a_damaged_shard_that_stays_where_it_is_asks_for_another_folder(
 
     damage(packed)
     monkeypatch.setattr("ecgbench.core.aside.os.replace", refused)
-    with pytest.raises(DamagedCopy, match=r"cannot be set aside; pack .* --shards DIR") as told:
+    with pytest.raises(DamagedCopy, match=r"cannot be set aside; pack .* --set shards=DIR") as told:
         Streamed(packed, guard(), 4).cut(np.array([7]), np.array([0]))
     assert "same command" not in str(told.value)
 
@@ -351,7 +351,7 @@ def test_a_disk_without_room_and_a_bad_recording_are_one_line(
             LAYOUT,
         )
     monkeypatch.setattr(on_disk, "free_bytes", lambda folder: 1000)
-    with pytest.raises(WriteError, match=r"need \d+ kB in .* 1 kB free; make room .*--shards"):
+    with pytest.raises(WriteError, match=r"need \d+ kB in .* 1 kB free; make room .*--set shards"):
         pack(source(), guard(), tmp_path, "b", LAYOUT)
 
 
