@@ -22,20 +22,8 @@ from ecgbench.study import plan as planning
 from tests.results.test_damages import hashed
 
 TINY = Path(__file__).parents[1] / "tiny.py"
-USUAL = (
-    "--models",
-    str(TINY),
-    "--tasks",
-    "demo",
-    "--weights",
-    "random",
-    "--leads",
-    "1,2,12",
-    "--seeds",
-    "2",
-    "--device",
-    "cpu",
-)
+USUAL = ("--models", str(TINY), "--tasks", "demo", "--weights", "random", "--leads", "1,2,12")
+USUAL += ("--seeds", "2", "--device", "cpu", "--engine", "inline")
 
 
 @pytest.fixture(autouse=True)
@@ -54,9 +42,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
         models.ROOM.forget()
         adapters.ROOM.forget()
         places = ["--prepared", str(tmp_path / "prepared"), "--out", str(tmp_path / "run")]
-        monkeypatch.setattr(
-            sys, "argv", ["ecgbench", "run", "--in-process", *USUAL, *places, *words]
-        )
+        monkeypatch.setattr(sys, "argv", ["ecgbench", "run", *USUAL, *places, *words])
         with pytest.raises(SystemExit) as end:
             main()
         return int(end.value.code or 0)
@@ -64,11 +50,11 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
     return run
 
 
-@pytest.mark.parametrize("protocol", ["probe", "linear", "finetune"])
+@pytest.mark.parametrize("protocol", ["linear", "finetune"])
 def test_a_dry_run_tells_cells_disk_and_time_and_writes_nothing(
     protocol: str, typed: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = () if protocol == "probe" else ("--epochs", "2")
+    words = "--set", "training.epochs=2"
     assert typed("--dry-run", "--protocol", protocol, *words, "--limit", "60") == 0
     told = capsys.readouterr().out
     assert f"5 cells of 1 fit ({protocol}), 0 of them finished" in told
@@ -104,7 +90,7 @@ def test_the_estimate_is_of_the_order_of_the_run(
 ) -> None:
     found: list[float] = []
     monkeypatch.setattr(estimate, "duration", lambda seconds: found.append(seconds) or "")
-    words = ("--protocol", "finetune", "--epochs", "20")
+    words = ("--protocol", "finetune", "--set", "training.epochs=20")
     assert typed(*words, "--dry-run") == 0
     started = time.monotonic()
     assert typed(*words) == 0
@@ -139,13 +125,13 @@ def test_earlier_fits_in_the_folder_say_how_long_the_next_take(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words = ("--protocol", "finetune", "--epochs", "2", "--limit", "60")
+    words = ("--protocol", "finetune", "--set", "training.epochs=2", "--limit", "60")
     assert typed(*words) == 0
     (note,) = (tmp_path / "run").glob("fits/*/*/*/fit.json")
     note.write_text(json.dumps({**json.loads(note.read_text()), "seconds": 7200.0}))
     hashed(note.parent)
     capsys.readouterr()
-    assert typed("--dry-run", *words, "--fit-seeds", "0,1") == 0
+    assert typed("--dry-run", *words, "--set", "training.seeds=0,1") == 0
     told = capsys.readouterr().out
     assert "10 cells of 2 fits (finetune), 5 of them finished" in told
     assert [line.split()[3:6] for line in told.splitlines() if line.startswith("tiny ")] == [
