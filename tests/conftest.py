@@ -157,6 +157,7 @@ def typed(copies: Path) -> Callable[..., int]:
     """
     from ecgbench import adapters, models
     from ecgbench.cli import main
+    from ecgbench.evaluate import protocols
 
     usual = [
         "--models",
@@ -173,6 +174,7 @@ def typed(copies: Path) -> Callable[..., int]:
     def run(out: Path, *words: str) -> int:
         models.ROOM.forget()  # as in a new process
         adapters.ROOM.forget()
+        protocols.ROOM.forget()
         was, sys.argv = (
             sys.argv,
             [

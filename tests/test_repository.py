@@ -63,7 +63,6 @@ FLOORS_HOLD = (
 OPEN = {
     ("core", "data"),
     ("core", "ecg"),
-    ("evaluate", "results"),
     ("evaluate", "study"),
     ("profiling", "check"),
     ("pretraining", "check"),

@@ -9,12 +9,13 @@ import numpy as np
 
 from ecgbench import datasets
 from ecgbench.check._properties import demand, tried
-from ecgbench.data.divided import ours, split_digest
+from ecgbench.data.copy import Copy
 from ecgbench.data.duplicates import identical
-from ecgbench.data.encoded import digest
-from ecgbench.data.prepare import Prepared, prepare
+from ecgbench.data.prepare import prepare
+from ecgbench.data.reading import digest
+from ecgbench.data.select import SPLITS
 from ecgbench.data.source import root_of, rows
-from ecgbench.data.subset import SPLITS
+from ecgbench.data.splits import ours, split_digest
 from ecgbench.datasets.indexing.folds import STRATA, dealt_again, splits
 from ecgbench.ecg.leads import LEADS, LeadSubset
 from ecgbench.stats.known import UNKNOWN, known_of
@@ -35,7 +36,7 @@ def check(
     return tried(properties(root), store)
 
 
-def properties(root: Path | None) -> Iterator[tuple[str, Callable[[Prepared], str]]]:
+def properties(root: Path | None) -> Iterator[tuple[str, Callable[[Copy], str]]]:
     """The properties of a dataset, by name; `root`: its files as published."""
     yield "every split has records", records
     yield "the split is stored with a digest, and folds of ours can be dealt again", split
@@ -45,7 +46,7 @@ def properties(root: Path | None) -> Iterator[tuple[str, Callable[[Prepared], st
     yield "the prepared copy is what the reader reads", partial(faithful, root=root)
 
 
-def records(store: Prepared) -> str:
+def records(store: Copy) -> str:
     """Train, val and test are there, or train alone where nothing is tested."""
     sizes, patients = store.index["split"].value_counts(), store.index["patient"].nunique()
     wanted = set(SPLITS) if store.card.tasks else {"train"}
@@ -53,7 +54,7 @@ def records(store: Prepared) -> str:
     return f"{', '.join(f'{n} {s}' for s, n in sizes.items())}, of {patients} patients"
 
 
-def split(store: Prepared) -> str:
+def split(store: Copy) -> str:
     """What is stored is what the digest of the copy was made of; folds that are ours follow from
     the index, so that another number of them can be asked for.
     """
@@ -67,7 +68,7 @@ def split(store: Prepared) -> str:
     return f"{split_digest(published)[:16]}, {store.card.splits}"
 
 
-def signals(store: Prepared) -> str:
+def signals(store: Copy) -> str:
     """No two splits hold the same samples, bit for bit, under whatever names."""
     groups = identical(store)
     crossing = [group for group in groups if len({place.split for place in group}) > 1]
@@ -76,7 +77,7 @@ def signals(store: Prepared) -> str:
     return f"{len(groups)} signals are there twice within a split" if groups else "all differ"
 
 
-def labels(store: Prepared) -> str:
+def labels(store: Copy) -> str:
     """Every label is known of some record; those of an evaluation-only task are its parent's."""
     found = []
     for task in store.card.tasks:
@@ -90,7 +91,7 @@ def labels(store: Prepared) -> str:
     return ", ".join(found) or "none"
 
 
-def recordings(store: Prepared) -> str:
+def recordings(store: Copy) -> str:
     """A sample of recordings has finite leads in clinical order at a positive rate: all twelve,
     unless the card says that a dataset has fewer.
     """
@@ -104,7 +105,7 @@ def recordings(store: Prepared) -> str:
     return f"{len(_sample(store))} read"
 
 
-def faithful(store: Prepared, root: Path | None) -> str:
+def faithful(store: Copy, root: Path | None) -> str:
     """The store restores what the dataset's reader gives: exactly where steps of 1 uV do, else to
     1/65534 of a lead's largest value.
     """
@@ -123,6 +124,6 @@ def faithful(store: Prepared, root: Path | None) -> str:
     return f"largest difference {worst:.1e} of a lead's largest value"
 
 
-def _sample(store: Prepared) -> list[dict[str, Any]]:
+def _sample(store: Copy) -> list[dict[str, Any]]:
     every = max(1, len(store.index) // SAMPLE)
     return list(rows(store.index.iloc[::every]))[:SAMPLE]

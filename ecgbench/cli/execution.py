@@ -14,7 +14,7 @@ from ecgbench import stalled
 from ecgbench.core.cells import Folders, Plan, Request
 from ecgbench.core.text import quoted, visible
 from ecgbench.errors import BadSetting
-from ecgbench.evaluate import ranks
+from ecgbench.evaluate import torchrun
 from ecgbench.results.aside import FOLDER as SET_ASIDE
 from ecgbench.study import controls as declared
 
@@ -64,11 +64,11 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
     if execution.detach != "no" and execution.controls:
         raise BadSetting("--controls follow the study; give them in another command when it ended")
     writable(folders.out)
-    if execution.dry_run and ranks.world() > 1:
+    if execution.dry_run and torchrun.world() > 1:
         raise BadSetting("--dry-run: its probe is of one process; run it without torchrun")
     logs = folders.out.absolute() / "logs"
-    with ranks.together(), _watched(execution, logs):
-        if ranks.rank() != 0:
+    with torchrun.together(), _watched(execution, logs):
+        if torchrun.rank() != 0:
             from ecgbench.study.work import take_part
 
             take_part()

@@ -196,7 +196,7 @@ def _make(
     minutes: float | None,
 ) -> None:
     began = time.monotonic()
-    from ecgbench.evaluate import ranks
+    from ecgbench.evaluate import torchrun
     from ecgbench.evaluate.device import choose
     from ecgbench.pretraining import curve, pretrain
     from ecgbench.pretraining.assemble import assemble
@@ -207,17 +207,19 @@ def _make(
     from ecgbench.study.progress import Display, display
     from ecgbench.study.reporter import Reporter
 
-    device, first = choose(device), ranks.rank() == 0
+    device, first = choose(device), torchrun.rank() == 0
     writable(folders.out)
     ready(device)
-    name = about(device)["device"] + (f", {ranks.world()} processes" if ranks.world() > 1 else "")
+    name = about(device)["device"] + (
+        f", {torchrun.world()} processes" if torchrun.world() > 1 else ""
+    )
     progress: Display = display() if first else Reporter("", lambda event: None)
     slow = rough.warning(device, [stage.precision for stage in recipe.stages])
     for risk in [*recipe.risks(), *filter(None, [slow])]:
         progress.note(risk)
     finished, stopped = None, ""
     with ExitStack() as stack:
-        stack.callback(ranks.leave)
+        stack.callback(torchrun.leave)
         data = assemble(recipe, folders, progress, holding)
         identity = pretrain.facts(recipe, data)
         listener: Callable[[str], Listener] = partial(shown, note=progress.note)
@@ -240,7 +242,7 @@ def _make(
             finished = pretrain.run(recipe, data, session)
         except Stopped as stop:
             stopped = f"stopped after {minutes:g} min at {stop}; the same command goes on"
-        ranks.wait()
+        torchrun.wait()
     # torchrun ends the other processes when one fails, so only the first tells that time is over
     if first:
         _tell(recipe, folders.out, finished, stopped)

@@ -112,7 +112,7 @@ def _run(
     from ecgbench.cli.execution import compute
     from ecgbench.core.cells import Folders
     from ecgbench.core.registry import folder_name
-    from ecgbench.evaluate import ranks
+    from ecgbench.evaluate import torchrun
     from ecgbench.study import plan as planning
 
     data, prepared, out = places
@@ -129,7 +129,7 @@ def _run(
         prepared=prepared,
         out=out,
     )
-    import_report = brought.folder is not None and not machine["dry_run"] and ranks.rank() == 0
+    import_report = brought.folder is not None and not machine["dry_run"] and torchrun.rank() == 0
     with own.reported(out, import_report):
         compute(checked, folders, _execution(running, machine))
 
@@ -137,15 +137,15 @@ def _run(
 def _plan_file(plan: str | None, values: dict[str, Any], out: Path | None) -> "PlanFile":
     """The plan that was named, or is frozen in `out`, or the demo, with what was typed."""
     from ecgbench.cli import frozen, settings
-    from ecgbench.study.plan_file import PlanFile, load
+    from ecgbench.study.plan_file import PlanFile
 
     if plan is not None:
-        base = load(settings.plan_of(plan))
+        base = settings.loaded(plan)
     elif "tasks" in values:
         base = PlanFile(values={})
     else:
         studied = any(not key.startswith("run.") for key in values)
-        base = (None if studied else frozen.plan(out)) or load(settings.plan_of("demo"))
+        base = (None if studied else frozen.plan(out)) or settings.loaded("demo")
     return PlanFile(values={**base.values, **values})
 
 
@@ -190,10 +190,10 @@ def _engine_of(text: str | None) -> dict[str, Any]:
     """An engine and its options, from `local:4` or `slurm:partition=gpu,time=4h`; under torchrun
     models run in the processes that it has started.
     """
-    from ecgbench.evaluate import ranks
+    from ecgbench.evaluate import torchrun
     from ecgbench.study import engines
 
-    if ranks.world() > 1:
+    if torchrun.world() > 1:
         if text not in (None, INLINE):
             raise BadSetting(f"--engine {text}: torchrun runs models in its own processes")
         text = INLINE

@@ -16,6 +16,7 @@ from ecgbench.core.cells import OFFICIAL, Absent, Bootstrap, Cell
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting, LeakError
+from ecgbench.evaluate.predict import prediction_table
 from ecgbench.results.doubled import distinct_mean, nested, same_as
 from ecgbench.results.predicted import Predicted
 from ecgbench.stats.auroc import placements
@@ -72,16 +73,6 @@ class Predictions:
         """record, patient, leads, then `probability:<label>` and `target:<label>`."""
         columns = {"record": self.records, "patient": self.patients, "leads": self.leads}
         return prediction_table(columns, self.labels, self.probability, self.target)
-
-
-def prediction_table(
-    columns: Mapping[str, Any], labels: Sequence[str], probability: np.ndarray, target: np.ndarray
-) -> pd.DataFrame:
-    """The columns, then `probability:<label>` and `target:<label>` of arrays (record, label)."""
-    named = {f"probability:{n}": probability[:, i] for i, n in enumerate(labels)}
-    return pd.DataFrame(
-        {**columns, **named, **{f"target:{n}": target[:, i] for i, n in enumerate(labels)}}
-    )
 
 
 def with_wins(metric_names: Sequence[str], predictions: pd.DataFrame) -> pd.DataFrame:

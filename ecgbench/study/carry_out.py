@@ -11,7 +11,6 @@ from ecgbench.core import aside, provenance
 from ecgbench.core.registry import same_directory
 from ecgbench.errors import BadSetting, EcgbenchError
 from ecgbench.evaluate import network
-from ecgbench.evaluate.process_state import restored
 from ecgbench.study.events import Emit, Note, Over, Started, Stopped
 from ecgbench.study.job import Compute, Job, Locate, Look, enter
 from ecgbench.study.reporter import Reporter
@@ -29,7 +28,7 @@ def carry_out(job: Job, emit: Emit, alone: bool = False) -> None:
     """
     emit(Started(job.id))
     provenance.code()  # kept from now on: the checkout may change while the job runs
-    with same_directory(), restored():
+    with same_directory():
         _carry_out(job, emit, alone)
 
 

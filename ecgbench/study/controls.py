@@ -18,6 +18,7 @@ from ecgbench.core.files import making, move
 from ecgbench.core.text import counted
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import UnknownName
+from ecgbench.evaluate import protocols
 from ecgbench.study.store import Store
 
 if TYPE_CHECKING:
@@ -133,7 +134,10 @@ def names(control: str, training: Training) -> list[str]:
     """What the plans of a control are called: one, or one for each permutation."""
     if control != LABELS:
         return [control]
-    return [f"{control}@{number}" for number in range(REPEATS if training.frozen else 1)]
+    return [
+        f"{control}@{number}"
+        for number in range(REPEATS if protocols.get(training.protocol).frozen else 1)
+    ]
 
 
 def folder(run: Path, control: str) -> Path:

@@ -27,14 +27,14 @@ from ecgbench.core.text import counted, duration, size
 from ecgbench.data import disk
 from ecgbench.data.division import Division
 from ecgbench.data.prepare import find, seen
+from ecgbench.data.select import SPLITS, Selection, quotas_of
 from ecgbench.data.source import where
-from ecgbench.data.subset import SPLITS, Selection, quotas_of
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
 from ecgbench.errors import BadRecord, BadWeights, Damaged, MissingData, WriteError
-from ecgbench.evaluate import network, rows
+from ecgbench.evaluate import network, protocols, rows
 from ecgbench.evaluate.encode import Encoder
-from ecgbench.evaluate.probe import LEAD_DRAWS
+from ecgbench.evaluate.protocols.probe import LEAD_DRAWS
 from ecgbench.stats.detectable import expected
 from ecgbench.study.folders import read_json
 from ecgbench.study.plan import all_tasks
@@ -153,7 +153,7 @@ class _Trial:
         fit, self.training = part.cells[0].fit, plan.training
         built = network.build(part.model, fit.weights, device)
         self.contract = built.card.contract(fit.contract)
-        self.net = built.in_precision(self.training.of_the_encoder, self.contract)
+        self.net = built.in_precision(protocols.of_the_encoder(self.training), self.contract)
         card = datasets.get(part.dataset).CARD
         raw = noise_of(round(card.fs * card.seconds))
         filtered = partial(preprocess.view, raw, card.fs, self.contract.preparation)
@@ -163,7 +163,8 @@ class _Trial:
 
     def fill(self, records: dict[str, int]) -> None:
         """Time and disk of the part, with so many records in each split."""
-        part, frozen, dim = self.part, self.training.frozen, self.net.card.dim
+        part, dim = self.part, self.net.card.dim
+        frozen = protocols.is_frozen(self.training.protocol)
         cells = [c for c in part.cells if self._reads(c)]
         part.skipped = len(part.cells) - len(cells)
         if not cells or not self.windows or not all(records.get(s) for s in SPLITS):
@@ -223,7 +224,8 @@ class _Trial:
         """Windows of a training record that a head is fitted to."""
         if self.training.leads != "random":
             return self.windows
-        return LEAD_DRAWS if self.training.protocol == "probe" else self.training.epochs
+        drawn = protocols.uses(self.training.protocol, "epochs")
+        return self.training.epochs if drawn else LEAD_DRAWS
 
     def _tuning(self, records: dict[str, int]) -> float:
         """Seconds of a fine-tuning, by one step of a copy and one record of validation."""
@@ -258,9 +260,9 @@ class _Trial:
         for file in sorted(itertools.islice(files, KNOWN)):
             with suppress(Damaged):
                 note = read_json(file.parent, file.name)
-                training = note["key_facts"].get("training", self.training.facts())
+                training = note["key_facts"].get("training", protocols.facts(self.training))
                 if note.get("device", self.device) == self.device and (
-                    training == self.training.facts()
+                    training == protocols.facts(self.training)
                 ):
                     found.append(note["seconds"] / note[unit])
         return float(np.mean(found)) if found else 0.0

@@ -13,6 +13,7 @@ from ecgbench import adapters, datasets, metrics, models
 from ecgbench.adapters.hide import NATIVE
 from ecgbench.core.cells import Cell, Folders, Plan
 from ecgbench.errors import BadSetting
+from ecgbench.evaluate import protocols
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +123,7 @@ class Compute(Job):
         """
         fits = self.plan.fits
         whole = [self.model, self.weights, fits[0].contract, self.dataset]
-        if self.plan.training.protocol == "finetune":
+        if not protocols.get(self.plan.training.protocol).frozen:
             whole += [f"{f.task} {f.policy} {f.seed} {f.fold}" for f in fits]
         return "|".join(whole)
 
@@ -130,7 +131,12 @@ class Compute(Job):
     def _used(self) -> dict[str, Sequence[str]]:
         policies = [name for c in self.plan.cells for name in (c.policy, c.fit.policy)]
         # metrics have processes of their own wherever they are called
-        return {**super()._used, "adapters": policies, "datasets": (self.dataset,)}
+        return {
+            **super()._used,
+            "adapters": policies,
+            "datasets": (self.dataset,),
+            "protocols": (self.plan.training.protocol,),
+        }
 
     def of(self, cells: Sequence[Cell]) -> Self:
         """The same job with some of its cells."""
@@ -147,7 +153,13 @@ class Compute(Job):
         return {**values, "plan": Plan.from_json(values["plan"]), "folders": folders}
 
 
-_ROOMS = {"models": models, "adapters": adapters, "datasets": datasets, "metrics": metrics}
+_ROOMS = {
+    "models": models,
+    "adapters": adapters,
+    "datasets": datasets,
+    "metrics": metrics,
+    "protocols": protocols,
+}
 
 
 def plugins() -> tuple[tuple[str, str], ...]:

@@ -28,6 +28,7 @@ from ecgbench.data.source import root_of
 from ecgbench.ecg.draw import Fixed, settings
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, MissingData
+from ecgbench.evaluate import protocols
 from ecgbench.study.dividing import resolved
 
 ALL = "all"
@@ -147,6 +148,8 @@ def check(request: Request) -> Request:
         raise BadSetting(
             f"--lr {request.training.lr}: a learning rate is above 0; the default is --lr 0.001"
         )
+    protocol = protocols.resolve(request.training.protocol)
+    request = replace(request, training=replace(request.training, protocol=protocol))
     _of_the_protocol(request.training)
     _of_the_leads(request)
     if other := [word for word in request.exclude if word not in EXCLUDABLE]:
@@ -186,24 +189,28 @@ def check(request: Request) -> Request:
     )
 
 
+_FLAGS = {
+    "epochs": "--epochs",
+    "lr": "--lr",
+    "weight_decay": "--weight-decay",
+    "batch": "--batch",
+    "micro_batch": "--micro-batch",
+    "lr_groups": "--lr-groups",
+}
+"""Settings that some protocols do without."""
+
+
 def _of_the_protocol(training: Training) -> None:
-    """BadSetting for an option of another protocol that is not as usual."""
-    usual, tuned = Training(), training.protocol == "finetune"
-    loops = {
-        f"--epochs {training.epochs}": training.epochs != usual.epochs,
-        f"--lr {training.lr}": training.lr != usual.lr,
-        f"--batch {training.batch}": training.batch != usual.batch,
-    }
-    finetune = {
-        f"--micro-batch {training.micro_batch}": training.micro_batch is not None,
-        "--lr-groups off": not training.lr_groups,
-    }
-    for flag in (f for f, given in finetune.items() if given and not tuned):
-        raise BadSetting(f"{flag} is for --protocol finetune; add that, or leave it out")
-    for flag in (f for f, given in loops.items() if given and training.protocol == "probe"):
+    """BadSetting for a setting of another protocol that is not as usual."""
+    for name, flag in _FLAGS.items():
+        value, used = getattr(training, name), protocols.get(training.protocol).SETTINGS
+        if name in used or value == getattr(Training(), name):
+            continue
+        typed = f"{flag} {'off' if value is False else value}"
+        others = " or ".join(p for p in protocols.names() if name in protocols.get(p).SETTINGS)
         raise BadSetting(
-            f"{flag}: the probe is fitted until it has converged and has no such setting; add "
-            f"--protocol linear or finetune, or leave it out"
+            f"{typed} is no setting of --protocol {training.protocol}, but of {others}; choose "
+            f"that, or leave it out"
         )
 
 
@@ -213,7 +220,7 @@ def _of_the_leads(request: Request) -> None:
     """
     if request.training.leads != "same":
         return
-    if request.training.protocol != "probe":
+    if not getattr(protocols.get(request.training.protocol), "SAME_LEADS", False):
         raise BadSetting(
             f"--train-leads same with --protocol {request.training.protocol}: a fit for each set "
             f"of leads is for --protocol probe; choose that, or --train-leads random"

@@ -19,14 +19,15 @@ from ecgbench.core.files import as_json
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.leads import LeadSubset
 from ecgbench.errors import LeakError, PolicyError
-from ecgbench.evaluate import gates, rows
+from ecgbench.evaluate import gates, protocols, rows
 from ecgbench.evaluate.encode import SHARED_TOLERANCE, Encoder
 from ecgbench.evaluate.evaluation import Evaluation
-from ecgbench.evaluate.fit import Fitting
-from ecgbench.evaluate.open_evaluation import open_evaluation
+from ecgbench.evaluate.fits import Fitting
 from ecgbench.processes import DiedError, answer, ask
 from ecgbench.study.job import Compute, Job, enter
+from ecgbench.study.open_evaluation import open_evaluation
 from ecgbench.study.reporter import Reporter
+from ecgbench.study.store import Store
 
 ROWS = 16
 """Windows that are computed again, or a few more: all windows of a record with the same leads."""
@@ -121,10 +122,9 @@ def _again(arguments: list[str]) -> dict[str, Any]:
     opened = open_evaluation(job, Reporter(job.id, lambda event: None))
     evaluation = opened.by_fold([fold])[fold]
     evaluation.choose_path()
-    if not job.plan.training.frozen:
+    if not protocols.get(job.plan.training.protocol).frozen:
         fit = job.plan.fits[0]
-        task = evaluation.selection.prepared.task(fit.task)
-        fitting = Fitting(evaluation, fit, task, job.plan.training)
+        fitting = Fitting(evaluation, fit, Store(job.folders.out))
         evaluation = fitting.tuned(lambda: None)
     chosen = np.load(folder / "rows.npy", allow_pickle=False)
     encoder = _encoder(evaluation, policy, job.plan.scoring.draw == "window")

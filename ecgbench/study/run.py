@@ -17,8 +17,9 @@ from ecgbench.core.cells import Cell, Folders, Plan, grouped
 from ecgbench.core.files import sweep
 from ecgbench.data.people import people as people_of
 from ecgbench.data.prepare import prepare
-from ecgbench.data.subset import Selection
+from ecgbench.data.select import Selection
 from ecgbench.errors import BadSetting, Damaged
+from ecgbench.evaluate import protocols
 from ecgbench.results import aside, people
 from ecgbench.study import ledger
 from ecgbench.study.described import dataset_facts
@@ -159,7 +160,7 @@ class Run:
         """The cells, grouped as they are computed: per model and dataset, fine-tuned ones per fit,
         those of a policy from outside apart; in the order of the plan.
         """
-        frozen, registered = self.plan.training.frozen, plugins()
+        frozen, registered = protocols.get(self.plan.training.protocol).frozen, plugins()
 
         def foreign(cell: Cell) -> str:
             """A policy from outside: its cells have a job of their own."""

@@ -29,7 +29,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal
 
-from ecgbench.core.cells import OFFICIAL, Cell, Fit, Plan, key
+from ecgbench.core.cells import FORMAT, OFFICIAL, Cell, Fit, Plan, key
 from ecgbench.core.files import as_json, locked, put
 from ecgbench.core.registry import folder_name
 from ecgbench.core.text import enumerated
@@ -37,9 +37,6 @@ from ecgbench.errors import BadSetting, Damaged, MissingData
 from ecgbench.results.aside import set_aside
 from ecgbench.study.folders import DONE, below, damaged, document, finished, read_json
 from ecgbench.study.index import Index
-
-FORMAT = 2
-"""Of plan.json, cell.json and fit.json; a run of another format is refused."""
 
 Status = Literal["ok", "skipped", "failed", "damaged", "missing"]
 _WITHOUT: tuple[Status, ...] = ("failed", "skipped")

@@ -13,18 +13,18 @@ from ecgbench.core import provenance
 from ecgbench.core.cells import Cell, Fit, grouped
 from ecgbench.core.text import quoted
 from ecgbench.errors import BadWeights, EcgbenchError, LeakError, PolicyError, WriteError
-from ecgbench.evaluate import gates, ranks
-from ecgbench.evaluate.batched import TOLERANCE, alone_and_together
+from ecgbench.evaluate import gates, protocols, torchrun
+from ecgbench.evaluate.batches import TOLERANCE, alone_and_together
 from ecgbench.evaluate.encode import SHARED_TOLERANCE, Encoder
 from ecgbench.evaluate.evaluation import Evaluation
-from ecgbench.evaluate.fit import Fitting
-from ecgbench.evaluate.open_evaluation import open_evaluation
+from ecgbench.evaluate.fits import Fitting
 from ecgbench.study import controls, disqualified, frozen, keys, ledger, recomputed
 from ecgbench.study.cell import CellRequest, compute
 from ecgbench.study.described import dataset_facts, network_facts
 from ecgbench.study.events import Failed, Finished, InProgress, Skipped
 from ecgbench.study.folders import finished
 from ecgbench.study.job import Compute, Job, enter
+from ecgbench.study.open_evaluation import open_evaluation
 from ecgbench.study.reporter import Reporter, reason_of, trace_of
 from ecgbench.study.reused import Reused
 from ecgbench.study.store import Store
@@ -75,7 +75,7 @@ def take_part() -> None:
     """In every process of torchrun but the first: do this process's share of each fine-tuning,
     until the first process has finished.
     """
-    while (message := ranks.hear()) is not None:
+    while (message := torchrun.hear()) is not None:
         job = Job.from_json(message["job"])
         assert isinstance(job, Compute)
         enter(job)
@@ -95,6 +95,7 @@ class _CellComputation:
     def __init__(self, job: Compute, reporter: Reporter) -> None:
         self.job, self.reporter, self.store = job, reporter, Store(job.folders.out)
         self.plan = job.plan
+        self.frozen = protocols.get(job.plan.training.protocol).frozen
         self.requests: dict[Cell, CellRequest] = {}
         """Cells whose keys are known."""
         self.lost: set[Cell] = set()
@@ -129,7 +130,7 @@ class _CellComputation:
                 self.store.add_finished(there, at=0.0)
                 self._note(todo)
                 self._fit_again()
-                (self._frozen if self.plan.training.frozen else self._finetune)(todo)
+                (self._frozen if self.frozen else self._finetune)(todo)
                 gates.unchanged(network.card.title, network.sha256, digest(network.module))
                 for layout in network.licensed if not self.lost else ():
                     released.note_terms(model, layout)
@@ -167,8 +168,7 @@ class _CellComputation:
 
     def fitting(self, evaluation: Evaluation, fit: Fit) -> Fitting:
         """A fit of the job."""
-        task = evaluation.selection.prepared.task(fit.task)
-        return Fitting(evaluation, fit, task, self.plan.training)
+        return Fitting(evaluation, fit, self.store)
 
     def _fit_for_all(self) -> None:
         """Fits that serve every policy, before the code of a policy from outside is in this
@@ -195,7 +195,7 @@ class _CellComputation:
 
     def _fitted(self, fitting: Fitting) -> None:
         """Leave a fit in the store."""
-        if self.plan.training.frozen:
+        if self.frozen:
             fitting.features()
             fitting.head()
         else:
@@ -204,7 +204,7 @@ class _CellComputation:
     def _tuned(self, fitting: Fitting) -> Evaluation:
         whole = [c for c in self.plan.cells if c.fit == fitting.fit]
         message = {"job": self.job.of(whole).to_json()}
-        return fitting.tuned(partial(ranks.call, message))
+        return fitting.tuned(partial(torchrun.call, message))
 
     def _frozen(self, todo: list[Cell]) -> None:
         for part in grouped(todo, lambda c: c.fit).values():
@@ -294,6 +294,7 @@ class _CellComputation:
             cell=cell,
             task=task,
             fitting=fitting,
+            store=self.store,
             scoring=scoring,
             key_facts=keys.cell_facts(
                 fitting.evaluation, cell, task, fitting.key, scoring, self.plan.control

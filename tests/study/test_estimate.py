@@ -11,14 +11,11 @@ import pandas as pd
 import pytest
 import torch
 
-from ecgbench import adapters, models, suites
+from ecgbench import adapters, models
 from ecgbench.cli import main
-from ecgbench.core.cells import Plan
 from ecgbench.data import disk
-from ecgbench.ecg.leads import LEADS
 from ecgbench.stats.detectable import expected
 from ecgbench.study import estimate
-from ecgbench.study import plan as planning
 from tests.results.test_damages import hashed
 
 TINY = Path(__file__).parents[1] / "tiny.py"
@@ -96,27 +93,6 @@ def test_the_estimate_is_of_the_order_of_the_run(
     assert typed(*words) == 0
     spent = time.monotonic() - started
     assert spent / 5 < found[-1] < 4 * spent
-
-
-def test_the_paper_is_its_eight_models_on_those_of_its_tasks_that_are_here() -> None:
-    """Not every model installed: neither the ninth of the package nor a plug-in."""
-    models.ROOM.forget()
-    models.resolve(str(Path(__file__).parents[1] / "tiny.py"))
-    here, missing = planning.covered(suites.get("paper").PLAN)
-    asked = planning.check(here)
-    models.ROOM.forget()
-    made: Plan = planning.plan(asked, lambda loaded: dict.fromkeys(loaded, "zero"))
-    there = planning.all_tasks()
-    real = [name for name in suites.get("paper").TASKS if name in there]
-    assert {(c.fit.model, c.task) for c in made.cells} == {
-        (m, t) for m in suites.get("paper").MODELS for t in real
-    }
-    assert len(suites.get("paper").MODELS) == 8
-    assert len(missing) + len(real) == len(suites.get("paper").TASKS) == 18
-    assert made.training.protocol == "finetune"
-    assert made.training.epochs == 100
-    settings = {str(c.setting) for c in made.cells}
-    assert settings == {*(f"{k}@seed{s}" for k in (1, 2) for s in range(5)), "12", *LEADS}
 
 
 def test_earlier_fits_in_the_folder_say_how_long_the_next_take(

@@ -3,7 +3,6 @@ that depends on what else is asked.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -21,7 +20,7 @@ from ecgbench.data.views import View
 from ecgbench.ecg.draw import Count, Fixed
 from ecgbench.ecg.leads import ALL, LeadSubset
 from ecgbench.errors import LeakError
-from ecgbench.evaluate import batched, rows
+from ecgbench.evaluate import batches, rows
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.features import FeatureCache
 from ecgbench.layers.features import Features
@@ -67,14 +66,14 @@ class Peeking(Whole):
 
 @pytest.fixture(scope="module")
 def view(ptbxl_copy: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> View:
-    folder = tmp_path_factory.mktemp("batched")
+    folder = tmp_path_factory.mktemp("places")
     ptbxl_copy.make(folder)
     return View(prepare("ptbxl", folder, folder / "prepared"), CONTRACT)
 
 
 @pytest.fixture(autouse=True)
 def _few_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batched, "PLACES", 16)
+    monkeypatch.setattr(batches, "PLACES", 16)
 
 
 def cache(view: View, folder: Path) -> FeatureCache:
@@ -86,7 +85,7 @@ def wanted(view: View) -> tuple[np.ndarray, np.ndarray]:
     names = [str(r) for r in view.prepared.index["record"]]
     records = [(p, r, CONTRACT.windows(view.length(r)), ALL.bits) for p, r in enumerate(names)]
     every = [rows.measured(s, records, "record") for s in SETTINGS]  # type: ignore[arg-type]
-    return np.unique(np.concatenate(every)), batched.first_places([w for _, _, w, _ in records])
+    return np.unique(np.concatenate(every)), batches.first_places([w for _, _, w, _ in records])
 
 
 @given(
@@ -94,26 +93,26 @@ def wanted(view: View) -> tuple[np.ndarray, np.ndarray]:
     st.lists(st.integers(0, 10**6), max_size=200),
 )
 def test_every_row_is_in_one_batch_at_its_place(windows: list[int], drawn: list[int]) -> None:
-    places, random = batched.first_places(windows), np.random.default_rng(len(drawn))
+    places, random = batches.first_places(windows), np.random.default_rng(len(drawn))
     position = np.array([n % len(windows) for n in drawn], np.int64)
     window = np.array([n % windows[p] for n, p in zip(drawn, position)], np.int64)
     asked = np.unique((position << 24) | (window << 12) | random.integers(1, 4096, len(drawn)))
     position, window, masks = rows.decode(asked)
     leads = np.bitwise_count(masks).astype(int)
-    parts = batched.batches(asked, places, leads)
+    parts = batches.batches(asked, places, leads)
     assert sorted(np.concatenate([asked[:0], *parts]).tolist()) == asked.tolist()
     counts = dict(zip(asked.tolist(), leads.tolist()))
     for part in parts:
         position, window, _ = rows.decode(part)
-        assert len(set(((places[position] + window) % batched.PLACES).tolist())) == len(part)
+        assert len(set(((places[position] + window) % batches.PLACES).tolist())) == len(part)
         assert len({counts[row] for row in part.tolist()}) == 1
 
 
 def test_consecutive_windows_fill_their_batches() -> None:
     windows = [2] * 50
-    places = batched.first_places(windows)
+    places = batches.first_places(windows)
     asked = np.concatenate([rows.encode(p, np.arange(2), np.full(2, 4095)) for p in range(50)])
-    sizes = [len(part) for part in batched.batches(asked, places, np.full(100, 12))]
+    sizes = [len(part) for part in batches.batches(asked, places, np.full(100, 12))]
     assert sizes == [16] * 6 + [4]
 
 
@@ -141,7 +140,7 @@ def test_no_bit_depends_on_what_else_is_asked_or_was_there(view: View, tmp_path:
 
 def test_a_network_that_mixes_windows_is_found() -> None:
     def looked(network: nn.Module) -> bool:
-        return batched.steady(Encoder(network.eval(), CONTRACT, Policy(NATIVE, None)))
+        return batches.steady(Encoder(network.eval(), CONTRACT, Policy(NATIVE, None)))
 
     assert looked(Whole())
     assert not looked(Mixing())
@@ -152,30 +151,6 @@ def test_a_hidden_lead_is_nan_here_too(view: View, tmp_path: Path) -> None:
     every, places = wanted(view)
     with pytest.raises(LeakError, match="not finite: a hidden lead was read"):
         cache(view, tmp_path).compute(encoder, view, every, lambda n: None, places)
-
-
-def test_no_thread_shares_what_it_fills(view: View) -> None:
-    """The recording with constant leads, in every batch: what is empty stays 0 in as many leads."""
-    every, places = wanted(view)
-    encoder = Encoder(Whole(), replace(CONTRACT), Policy(NATIVE, None))
-    seen: list[tuple[Tensor, Tensor]] = []
-
-    def spy(signal: Tensor, measured: Tensor) -> Features:
-        seen.append((signal, measured))
-        found: Features = encoder_network(signal, measured)
-        return found
-
-    encoder_network = encoder.network
-    object.__setattr__(encoder, "network", spy)
-    names = list(view.prepared.index["record"])
-    parts = list(batched.encoded(encoder, lambda p: view.get(names[p]), every, places))
-    assert len(parts) == len(seen)
-    for (part, _), (signal, measured) in zip(parts, seen):
-        position, window, _ = rows.decode(part)
-        full = np.zeros(batched.PLACES, bool)
-        full[(places[position] + window) % batched.PLACES] = True
-        assert len(set(measured.sum(1).tolist())) == 1
-        assert not signal[~torch.from_numpy(full)].any()
 
 
 @pytest.mark.long
@@ -189,7 +164,7 @@ def test_a_run_in_batches_gives_the_scores_of_a_run_record_by_record(
     how = ["--protocol", protocol, "--leads", "1,12", "--seeds", "1"]
     how += ["--epochs", "2"] if protocol == "finetune" else []
     assert typed(tmp_path / "apart", *how) == 0
-    monkeypatch.setattr(batched, "serves", lambda device: True)
+    monkeypatch.setattr(batches, "serves", lambda device: True)
     assert typed(tmp_path / "together", *how) == 0
     apart, together = (read(tmp_path / name).cells for name in ("apart", "together"))
     assert set(apart["status"]) == set(together["status"]) == {"ok"}

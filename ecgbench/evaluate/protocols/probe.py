@@ -12,19 +12,34 @@ records it was not fitted on are the predictions of the cross-validation.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors.numpy import load, save
 
+from ecgbench.core.cells import Fit
+from ecgbench.core.files import lines
 from ecgbench.core.sealed import seal_bytes, unsealed_bytes
 from ecgbench.core.seeds import rng
+from ecgbench.ecg.draw import Fixed, given
+from ecgbench.ecg.leads import LeadSubset
 from ecgbench.errors import BadSetting
+from ecgbench.evaluate import rows
 from ecgbench.evaluate.predict import probabilities
+from ecgbench.evaluate.protocols import Trained
+from ecgbench.evaluate.rows import Needed, Record
 from ecgbench.stats import logistic
-from ecgbench.stats.known import UNKNOWN
+from ecgbench.stats.auroc import macro_auroc
+from ecgbench.stats.known import UNKNOWN, two_valued
+
+if TYPE_CHECKING:
+    from ecgbench.evaluate.evaluation import Evaluation
+
+SETTINGS = ("leads",)
+SAME_LEADS = True
+frozen = True
 
 PENALTIES = tuple(float(f"{10 ** (1 - 2 * i / 3):.6g}") for i in range(13))
 """From strong to weak, over eight decades: of a mean over records, per squared coefficient of
@@ -101,10 +116,6 @@ class Heads:
 class Probed:
     """The heads of a task and how they came about."""
 
-    weight: np.ndarray
-    """(label, dim) float64, for features as they come."""
-    bias: np.ndarray
-    """(label,) float64."""
     chosen: int
     """Which of PENALTIES."""
     loss: np.ndarray
@@ -114,22 +125,125 @@ class Probed:
     folds: dict[int, Heads]
     """By number; without those that hold no patient."""
     last: logistic.Fitted
-    """To all records."""
-    marks: list[str] = field(default_factory=list)
-    """What must be said beside its numbers."""
+    """To all records: the heads that serve."""
 
     @property
     def log(self) -> list[tuple[Any, ...]]:
         """A row for each head that was fitted: fold ("" for all records), penalty, log-loss of the
         records held out (summed), steps, gradient, labels that did not converge.
         """
-        rows: list[tuple[Any, ...]] = [
+        tried: list[tuple[Any, ...]] = [
             (fold, penalty, *(float(v[i]) for v in (h.loss, h.steps, h.gradient, h.missed)))
             for fold, h in self.folds.items()
             for i, penalty in enumerate(PENALTIES)
         ]
         last = self.last
-        return [*rows, ("", last.penalty, "", last.steps, last.gradient, len(last.missed))]
+        return [*tried, ("", last.penalty, "", last.steps, last.gradient, len(last.missed))]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What must be said beside its numbers."""
+        found, ends = [], {0: "strongest", len(PENALTIES) - 1: "weakest"}
+        if which := ends.get(self.chosen):
+            found.append(
+                f"the {which} penalty that was tried was chosen: a better one may lie beyond"
+            )
+        missed = sum(int((h.missed > 0).sum()) for h in self.folds.values())
+        if missed := missed + bool(self.last.missed):
+            found.append(
+                f"{missed} of {len(self.folds) * len(PENALTIES) + 1} fits stopped before their "
+                f"gradient was below {logistic.TOLERANCE:g}"
+            )
+        return found
+
+
+def needs(evaluation: "Evaluation", fit: Fit) -> Needed:
+    """What heads are fitted to, and all windows of the same records."""
+    return Needed([_shown(evaluation, fit)[0]], _complete(fit, _records(evaluation, fit)))
+
+
+def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) -> Trained:
+    """Fit the heads to the training and validation records."""
+    records, task = _records(evaluation, fit), evaluation.task(fit)
+    cache, owner = evaluation.cache(evaluation.trained(fit)), _shown(evaluation, fit)[1]
+    table = evaluation.table.loc[rows.positions(records)]
+    data = Examples(
+        patients=[str(patient) for patient in table["patient"]],
+        target=table[task.columns].to_numpy(np.int8),
+        shown=Windows(features=cache.take(needed.drawn[0]), owner=owner),
+        complete=Windows(features=cache.take(needed.complete), owner=rows.owners(records)),
+    )
+    what = f"{evaluation.name}: probe {fit.task}, seed {fit.seed}"
+    with evaluation.progress.stage(what, total(fit.seed, data), "penalties") as advance:
+        found = probe(fit.seed, data, advance, checkpoint)
+    heading = ("fold", "penalty", "log_loss", "steps", "gradient", "not_converged")
+    score, penalty = macro_auroc(data.target, found.held_out), PENALTIES[found.chosen]
+    return Trained(
+        head=(found.last.weight, found.last.bias),
+        files={
+            "log.csv": lines([heading, *found.log]),
+            "validation.parquet": evaluation.predicted(records, task, found.held_out),
+        },
+        note={
+            "fitted_to": "train + val",
+            "records": len(records),
+            "windows": len(owner),
+            "penalty": penalty,
+            "log_loss": dict(zip(map(str, PENALTIES), found.loss.tolist())),
+            "validation": None if np.isnan(score) else score,
+            "one_valued": [n for n, two in zip(task.labels, two_valued(data.target)) if not two],
+            "gradient": found.last.gradient,
+        },
+        warnings=found.warnings,
+        summary=f"penalty {penalty:g}, held out {score:.4f}",
+    )
+
+
+def _records(evaluation: "Evaluation", fit: Fit) -> list[Record]:
+    """Training and validation records, those that have the leads of a fit on some of them.
+
+    BadSetting where there is none.
+    """
+    records = [*evaluation.records["train"], *evaluation.records["val"]]
+    if not fit.shown:
+        return records
+    having = [r for r in records if given(Fixed(LeadSubset.parse(fit.shown)), r.available)]
+    if not having:
+        raise BadSetting(
+            f"--train-leads same: no training record of {fit.task} has leads {fit.shown}; leave "
+            f"these leads out, or choose --train-leads all"
+        )
+    return having
+
+
+def _complete(fit: Fit, records: list[Record]) -> np.ndarray:
+    """Rows of all windows, with all leads or those that the fit is for."""
+    if not fit.shown:
+        return rows.complete(records)
+    return rows.measured(Fixed(LeadSubset.parse(fit.shown)), records, "record")
+
+
+def _shown(evaluation: "Evaluation", fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of work that heads are fitted to, and which record each belongs to.
+
+    All windows with all leads, or the leads that the fit is for; or LEAD_DRAWS sets of leads, each
+    in the next window of the record, from the first one again behind the last. Where there are more
+    windows than sets, the sets begin again.
+    """
+    records = _records(evaluation, fit)
+    if evaluation.training.leads != "random":
+        return _complete(fit, records), rows.owners(records)
+    counts = [max(LEAD_DRAWS, windows) for windows in rows.windows_of(records)]
+
+    def drawn(r: Record) -> np.ndarray:
+        each = (("train leads", fit.seed, i, r.name) for i in range(LEAD_DRAWS))
+        return np.array([evaluation.training_leads(r, *words) for words in each])
+
+    shown = [
+        rows.encode(r.position, np.arange(count) % r.windows, np.resize(drawn(r), count))
+        for r, count in zip(records, counts)
+    ]
+    return np.concatenate(shown), np.repeat(np.arange(len(records)), counts)
 
 
 def fold_of(seed: int, patient: str) -> int:
@@ -154,7 +268,7 @@ def times_drawn(seed: int, patients: Sequence[str]) -> np.ndarray:
     return np.bincount(drawn, minlength=len(names))[whose].astype(np.float64)
 
 
-def fit(
+def probe(
     seed: int, data: Examples, advance: Callable[[int], None], kept: Path | None = None
 ) -> Probed:
     """Choose the penalty and fit the heads; `advance` is called with the penalties just fitted, of
@@ -172,9 +286,10 @@ def fit(
             f"no label is known of any of the {len(data.target)} training and validation records; "
             f"give more records (--limit), or another task: ecgbench tasks"
         )
-    done = {}
-    for fold in np.unique(where).tolist():
-        done[fold] = _kept_or_fitted(data, where == fold, advance, kept and kept / f"fold{fold}")
+    done = {
+        fold: _fold(data, where == fold, advance, kept and kept / f"fold{fold}")
+        for fold in np.unique(where).tolist()
+    }
     # where all labels are known: by the number of records
     loss = np.sum([h.loss for h in done.values()], axis=0) / (known / data.target.shape[1])
     chosen = int(np.argmin(loss))
@@ -184,20 +299,12 @@ def fit(
         features, data.target[owner], weight * times[owner], [PENALTIES[chosen]]
     )
     advance(1)
-    return Probed(
-        weight=last.weight,
-        bias=last.bias,
-        chosen=chosen,
-        loss=loss,
-        held_out=_held_out(data, where, done, chosen),
-        folds=done,
-        last=last,
-        marks=_marks(chosen, list(done.values()), last),
-    )
+    held_out = _held_out(data, where, done, chosen)
+    return Probed(chosen=chosen, loss=loss, held_out=held_out, folds=done, last=last)
 
 
 def total(seed: int, data: Examples) -> int:
-    """How many penalties `fit` will fit, over all folds and for all records."""
+    """How many penalties `probe` will fit, over all folds and for all records."""
     return len(np.unique(_folds(seed, data))) * len(PENALTIES) + 1
 
 
@@ -212,8 +319,15 @@ def _folds(seed: int, data: Examples) -> np.ndarray:
     return where
 
 
-def _fold(data: Examples, held: np.ndarray, advance: Callable[[int], None]) -> Heads:
-    """The heads fitted without the records that are `held` (record,), and their log-loss there."""
+def _fold(
+    data: Examples, held: np.ndarray, advance: Callable[[int], None], file: Path | None
+) -> Heads:
+    """The heads fitted without the records that are `held` (record,), and their log-loss there; as
+    they lie in `file`, where an earlier process has finished the fold.
+    """
+    if file and (content := unsealed_bytes(file)) is not None:
+        advance(len(PENALTIES))
+        return Heads(**load(content))
     features, owner, weight = data.shown.of(~held)
     theirs, whose, share = data.shown.of(held)
     found, loss = [], []
@@ -222,14 +336,12 @@ def _fold(data: Examples, held: np.ndarray, advance: Callable[[int], None]) -> H
         loss.append(share @ logistic.losses(data.target[whose], logits).mean(axis=1))
         found.append(fitted)
         advance(1)
-    return Heads(
-        weight=np.stack([f.weight for f in found]),
-        bias=np.stack([f.bias for f in found]),
-        loss=np.array(loss),
-        gradient=np.array([f.gradient for f in found]),
-        steps=np.array([f.steps for f in found]),
-        missed=np.array([len(f.missed) for f in found]),
-    )
+    columns = {n: [getattr(f, n) for f in found] for n in ("weight", "bias", "gradient", "steps")}
+    columns |= {"loss": loss, "missed": [len(f.missed) for f in found]}
+    arrays = {name: np.array(values) for name, values in columns.items()}
+    if file:
+        seal_bytes(file, save(arrays))
+    return Heads(**arrays)
 
 
 def _held_out(
@@ -244,37 +356,3 @@ def _held_out(
             features, place, of_fold.weight[chosen], of_fold.bias[chosen]
         )
     return predicted
-
-
-def _marks(chosen: int, folds: list[Heads], last: logistic.Fitted) -> list[str]:
-    marks = []
-    if chosen in (0, len(PENALTIES) - 1):
-        which = "strongest" if chosen == 0 else "weakest"
-        marks.append(f"the {which} penalty that was tried was chosen: a better one may lie beyond")
-    missed = sum(int((h.missed > 0).sum()) for h in folds) + bool(last.missed)
-    if missed:
-        marks.append(
-            f"{missed} of {len(folds) * len(PENALTIES) + 1} fits stopped before their gradient was "
-            f"below {logistic.TOLERANCE:g}"
-        )
-    return marks
-
-
-def _kept_or_fitted(
-    data: Examples, held: np.ndarray, advance: Callable[[int], None], file: Path | None
-) -> Heads:
-    if file is None or (heads := _read(file)) is None:
-        heads = _fold(data, held, advance)
-        if file is not None:
-            seal_bytes(file, save(dict(vars(heads))))
-    else:
-        advance(len(PENALTIES))
-    return heads
-
-
-def _read(file: Path) -> Heads | None:
-    """Heads of a fold that an earlier process has finished; None where there are none, or others
-    than it wrote.
-    """
-    tensors = unsealed_bytes(file)
-    return None if tensors is None else Heads(**load(tensors))

@@ -2,7 +2,7 @@
 takes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from ecgbench.evaluate import ranks
 from ecgbench.evaluate.feed import Batch
-from ecgbench.evaluate.loss import summed
+from ecgbench.evaluate.loop import summed
+from ecgbench.evaluate.torchrun import of_all_processes, out_of_memory
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -107,32 +107,3 @@ class Stepper:
         with torch.no_grad():
             for buffer, before in buffers:
                 buffer.copy_(before)
-
-
-def of_all_processes(trained: Sequence[nn.Parameter], sums: Tensor) -> None:
-    """Gradients, and `sums` beside them, become those of the whole batch in every process.
-
-    A parameter that nothing of this step reached here has the gradient zero.
-    """
-    for p in trained:
-        if p.grad is None:
-            p.grad = torch.zeros_like(p)
-    if ranks.world() == 1:
-        return
-    gradients = [p.grad for p in trained if p.grad is not None]
-    whole = torch.cat([g.reshape(-1) for g in gradients])
-    for tensor in (sums, whole):
-        torch.distributed.all_reduce(tensor)
-    for g, total in zip(gradients, whole.split([g.numel() for g in gradients])):
-        g.copy_(total.view_as(g))
-
-
-def out_of_memory(error: RuntimeError) -> bool:
-    """Whether torch says that memory did not suffice: of a GPU, or of the CPU, whose allocator has
-    no error class of its own.
-    """
-    return (
-        isinstance(error, torch.OutOfMemoryError)
-        or "can't allocate memory" in str(error)
-        or "DefaultCPUAllocator" in str(error)
-    )

@@ -5,8 +5,8 @@ import numpy as np
 from ecgbench import models
 from ecgbench.data.people import people
 from ecgbench.data.prepare import prepare
-from ecgbench.data.subset import Selection
-from ecgbench.evaluate import network
+from ecgbench.data.select import Selection
+from ecgbench.evaluate import network, protocols
 from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.study import controls
 from ecgbench.study.job import Compute
@@ -17,7 +17,7 @@ from ecgbench.weights import released
 
 def open_evaluation(job: Compute, reporter: Reporter) -> Evaluation:
     """The model on the dataset of the job."""
-    precision = job.plan.training.of_the_encoder
+    precision = protocols.of_the_encoder(job.plan.training)
     built = network.build(job.model, job.weights, job.device)
     contract = built.card.contract(job.plan.fits[0].contract)
     built = built.in_precision(precision, contract)
@@ -42,12 +42,14 @@ def open_evaluation(job: Compute, reporter: Reporter) -> Evaluation:
     selection = Selection(prepared, limit, job.plan.exclude, permutation=permutation)
     store = Store(job.folders.out, job.folders.shared)
     return Evaluation(
-        built,
-        contract,
-        selection,
-        store,
-        reporter,
-        job.keep_views,
+        network=built,
+        contract=contract,
+        selection=selection,
+        training=job.plan.training,
+        features=store.shared_features(built.name, prepared.name),
+        own_features=store.features_folder(built.name, prepared.name),
+        progress=reporter,
+        keep_views=job.keep_views,
         change=control if control == controls.PHASES else "",
         told=_tabular(control, selection),
     )
