@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
+from ecgbench.core.process import ended_in_words
 from ecgbench.core.text import shortened
 from ecgbench.errors import EcgbenchError
-from ecgbench.processes import ended_in_words
 
 Report = dict[str, Any]
 

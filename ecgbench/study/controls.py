@@ -22,10 +22,8 @@ from ecgbench.evaluate import protocols
 from ecgbench.study.store import Store
 
 if TYPE_CHECKING:
-    from ecgbench.study.engine import Engine
-    from ecgbench.study.job_record import Outcome
     from ecgbench.study.progress import Display
-    from ecgbench.study.run import Run
+    from ecgbench.study.run import Carrying, Outcome
 
 FOLDER = "controls"
 """Below a run."""
@@ -206,26 +204,27 @@ def lines(plan: Plan, out: Path, wanted: Sequence[str]) -> Iterator[str]:
 
 
 def compute(
-    run: "Run", progress: "Display", engine: "Engine", wanted: Sequence[str]
+    plan: Plan, folders: Folders, wanted: Sequence[str], carrying: "Carrying", progress: "Display"
 ) -> "dict[str, list[Outcome]]":
     """Compute what is missing of the controls of a finished run; control -> the outcome of each of
     its runs.
     """
-    from ecgbench.study.run import Run
+    from ecgbench.study.run import remove_windows, run
 
     done: dict[str, list[Outcome]] = {}
+    folders = folders.absolute()
     for control in wanted:
-        every = list(studies(run.plan, run.folders, control))
-        for number, (one, folders) in enumerate(every, 1):
+        own = replace(carrying, keep_features=False)
+        if shortcut(control):  # what is read from tables, or measured in few steps, needs no GPU
+            own = replace(own, device="cpu", pin_environment=False, keep_views=False)
+        every = list(studies(plan, folders, control))
+        for number, (one, places) in enumerate(every, 1):
             which = f" ({number} of {len(every)})" if len(every) > 1 else ""
             progress.note(f"control {one.control}{which}")
             if control == LEADS:
-                _take_fits(one, run.store, Store(folders.out))
-            # what is read from tables, or measured in few steps, needs no GPU
-            own = not shortcut(control)
-            again = Run(one, folders, progress, engine, run.device if own else "cpu")
-            outcome = again(False, run.pin_environment and own, run.keep_views and own)
-            done.setdefault(control, []).append(outcome)
+                _take_fits(one, Store(folders.out), Store(places.out))
+            done.setdefault(control, []).append(run(one, places, own, progress))
+            remove_windows(one, Store(places.out))
     return done
 
 

@@ -21,11 +21,11 @@ import torch
 from ecgbench import datasets
 from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit
 from ecgbench.core.cells import Cell, Folders, Plan, grouped
+from ecgbench.core.division import Division
 from ecgbench.core.registry import folder_name
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import counted, duration, size
 from ecgbench.data import disk
-from ecgbench.data.division import Division
 from ecgbench.data.prepare import find, seen
 from ecgbench.data.select import SPLITS, Selection, quotas_of
 from ecgbench.data.source import where
@@ -38,8 +38,8 @@ from ecgbench.evaluate.protocols.probe import LEAD_DRAWS
 from ecgbench.stats.detectable import expected
 from ecgbench.study.folders import read_json
 from ecgbench.study.plan import all_tasks
-from ecgbench.study.reporter import reason_of
 from ecgbench.study.store import Store
+from ecgbench.study.work import reason_of
 
 PUBLISHED = {"train": 0.8, "val": 0.1, "test": 0.1}
 """Shares of the splits where a dataset is not on this machine."""
