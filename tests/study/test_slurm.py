@@ -267,7 +267,7 @@ def test_a_task_whose_time_is_over_goes_on_where_it_stopped(
     """As Slurm tells it before the end; a fine-tuning, handed over by a command that does not wait,
     and followed by another. Its recordings are prepared by a job before it.
     """
-    tuned = ("--protocol", "finetune", "--epochs", 8, "--out", OUT, "--yes")
+    tuned = ("--protocol", "finetune", "--epochs", 8, "--out", OUT)
     model = plug_in(tmp_path, "slow", before="time.sleep(0.5)")
     words = ("run", "--models", model, *STUDY, *tuned)
     spread = ("--slurm", "partition=low,time=20m,prepare=job")
