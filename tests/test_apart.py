@@ -19,7 +19,7 @@ from tests.test_processes import running
 METRIC = """
 import os, subprocess
 import numpy as np
-from ecgbench.cards import MetricCard
+from ecgbench.core.cards import MetricCard
 from ecgbench.metrics import auroc
 from ecgbench.stats import auroc as statistic
 

@@ -16,7 +16,7 @@ from ecgbench.check import file_system, machine
 from ecgbench.core.text import enumerated, quoted, shortened, size
 from ecgbench.data.prepare import held
 from ecgbench.data.source import command, root_of, where
-from ecgbench.data.views import lacking_bytes
+from ecgbench.data.views import missing_bytes
 from ecgbench.ecg.preprocess import Preparation
 from ecgbench.errors import EcgbenchError, MissingData
 from ecgbench.evaluate.device import gpus
@@ -140,7 +140,7 @@ def lacking_views(report: Report, data: Path | None, prepared: Path | None) -> d
         if row["state"] in ("ready", "partial"):
             copy = held(row["name"], data, prepared)
             lacking[row["name"]] = sum(
-                lacking_bytes(
+                missing_bytes(
                     copy, Preparation(fs=v["fs"], filter=None, resampler=v["resampler"]), folder
                 )
                 for folder, v in views.items()

@@ -138,15 +138,15 @@ def _run(
 def _plan_file(plan: str | None, values: dict[str, Any], out: Path | None) -> "PlanFile":
     """The plan that was named, or is frozen in `out`, or the demo, with what was typed."""
     from ecgbench.cli import frozen, settings
-    from ecgbench.study.plan_file import PlanFile, load
+    from ecgbench.study.plan_file import PlanFile
 
     if plan is not None:
-        base = load(settings.plan_of(plan))
+        base = settings.loaded(plan)
     elif "tasks" in values:
         base = PlanFile(values={})
     else:
         studied = any(not key.startswith("run.") for key in values)
-        base = (None if studied else frozen.plan(out)) or load(settings.plan_of("demo"))
+        base = (None if studied else frozen.plan(out)) or settings.loaded("demo")
     return PlanFile(values={**base.values, **values})
 
 

@@ -6,12 +6,16 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ecgbench.cli.options import at_home
 from ecgbench.core.text import aligned, quoted
 from ecgbench.errors import BadSetting, UnknownName
+
+if TYPE_CHECKING:
+    from ecgbench.study.plan_file import PlanFile
 
 MOVED = {
     "run": {
@@ -184,6 +188,14 @@ def plan_of(name: str) -> Path:
     if path.is_dir() and (path / FILE).is_file():
         return path / FILE
     return path if path.suffix == ".toml" or path.is_file() else suites.path(name)
+
+
+def loaded(name: str) -> "PlanFile":
+    """A plan by name or path; `~` in it is the home folder."""
+    from ecgbench.study.plan_file import load
+
+    plan = load(plan_of(name))
+    return replace(plan, values={key: at_home(value) for key, value in plan.values.items()})
 
 
 def table() -> str:

@@ -19,7 +19,7 @@ from ecgbench.core.cards import InputContract, Task, facts
 from ecgbench.core.cells import FEATURES, OFFICIAL, Cell, Fit, Scoring, Training, key
 from ecgbench.core.files import as_parquet
 from ecgbench.core.text import quoted
-from ecgbench.data.subset import SPLITS, Selection
+from ecgbench.data.select import SPLITS, Selection
 from ecgbench.data.views import BATCH, View
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, given, training_leads

@@ -5,7 +5,7 @@ import numpy as np
 from ecgbench import models
 from ecgbench.data.people import people
 from ecgbench.data.prepare import prepare
-from ecgbench.data.subset import Selection
+from ecgbench.data.select import Selection
 from ecgbench.evaluate import network, protocols
 from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.study import controls

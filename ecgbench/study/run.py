@@ -17,7 +17,7 @@ from ecgbench.core.cells import Cell, Folders, Plan, grouped
 from ecgbench.core.files import sweep
 from ecgbench.data.people import people as people_of
 from ecgbench.data.prepare import prepare
-from ecgbench.data.subset import Selection
+from ecgbench.data.select import Selection
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.evaluate import protocols
 from ecgbench.results import aside, people

@@ -263,7 +263,7 @@ def test_a_cell_is_skipped_where_the_store_says_so(
 
 
 ENGINE = """
-from ecgbench.benchmark.engine import EngineCard
+from ecgbench.study.engine import EngineCard
 CARD = EngineCard(title="x", summary="y")
 class Mine:
     slots = 1

@@ -22,10 +22,10 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Task
+from ecgbench.core.cards import DatasetCard, Task
 {more}from ecgbench.ecg.readers.said import Said
 from ecgbench.ecg.recording import Recording
-from ecgbench.imported import records
+from ecgbench.data.own import records
 
 RECORDINGS = {place}  # their folder: absolute, or from the folder of this file
 SAID = {said}  # of files that do not say it themselves

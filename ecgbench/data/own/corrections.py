@@ -14,7 +14,7 @@ from ecgbench.core.text import counted
 from ecgbench.data.own.earlier import Earlier
 from ecgbench.data.own.patients import person
 from ecgbench.data.own.splitting import split_of
-from ecgbench.data.subset import SPLITS
+from ecgbench.data.select import SPLITS
 from ecgbench.datasets.indexing.tables import alike
 from ecgbench.stats.known import UNKNOWN
 

@@ -24,7 +24,7 @@ from ecgbench.data.own.cells import (
     shown,
     squeezed,
 )
-from ecgbench.data.subset import SPLITS
+from ecgbench.data.select import SPLITS
 from ecgbench.errors import BadSetting
 from ecgbench.stats.known import UNKNOWN
 

@@ -13,7 +13,7 @@ from ecgbench.data.own.corrections import some
 from ecgbench.data.own.reading import Seen, left_out
 from ecgbench.data.own.splitting import split_of
 from ecgbench.data.own.writing import Imported
-from ecgbench.data.subset import SPLITS
+from ecgbench.data.select import SPLITS
 from ecgbench.ecg.leads import LEADS, LeadSubset, derivable
 
 NAMED = 5

@@ -25,7 +25,7 @@ from ecgbench.data import views
 from ecgbench.data.disk import bytes_of
 from ecgbench.data.division import Division
 from ecgbench.data.prepare import find, seen
-from ecgbench.data.subset import SPLITS, Selection, quotas_of
+from ecgbench.data.select import SPLITS, Selection, quotas_of
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Fixed
 from ecgbench.ecg.leads import ALL, LEADS
@@ -380,7 +380,7 @@ class _Probe:
             return {folder: sum(self.records.values()) * self.view.nbytes}
         copy = find(self.job.dataset, folders.data, folders.prepared, limit)
         rows = Selection(copy, limit, self.plan.exclude).index.index.to_numpy()
-        return {folder: views.lacking_bytes(copy, preparation, folder, rows)}
+        return {folder: views.missing_bytes(copy, preparation, folder, rows)}
 
 
 def noise_of(samples: int, leads: int = len(LEADS)) -> np.ndarray:

@@ -19,22 +19,23 @@ import pandas as pd
 
 from ecgbench.core.cells import FLAT_LEADS, OFFICIAL, SUSPECT_LEADS
 from ecgbench.core.seeds import rng
-from ecgbench.data.divided import crossed, splits_of
+from ecgbench.data.copy import Copy
 from ecgbench.data.division import place
-from ecgbench.data.encoded import digest
-from ecgbench.data.permuted import permuted
-from ecgbench.data.store import Prepared
+from ecgbench.data.reading import digest
+from ecgbench.data.splits import cross_validation, splits_of
 
 SPLITS = ("train", "val", "test")
 _COLUMN = {FLAT_LEADS: "flat", SUSPECT_LEADS: "found"}
 """Kind of records that may be left out -> column of the prepared index that says so."""
+LEAST_PERMUTED = 10
+"""Patients that permute among themselves, at least, where there are as many."""
 
 
 @dataclass(frozen=True, eq=False)
 class Selection:
     """The records of one dataset that a run uses."""
 
-    prepared: Prepared
+    prepared: Copy
     limit: int | None
     exclude: tuple[str, ...] = ()
     """Of `cells.EXCLUDABLE`: kinds of records that are left out of what `limit` takes."""
@@ -45,7 +46,7 @@ class Selection:
     dealt: np.ndarray | None = None
     """(record,) the fold that each used record is tested in."""
     permutation: int | None = None
-    """Of a control: which permutation of the labels among patients (`prepared.permuted`)."""
+    """Of a control: which permutation of the labels among patients (`permuted`)."""
 
     @cached_property
     def index(self) -> pd.DataFrame:
@@ -66,7 +67,7 @@ class Selection:
         own, several = self.prepared, [f for f in folds if f != OFFICIAL]
         if not several:
             return {OFFICIAL: self}
-        dealt = crossed(own.name, own.tasks, self.index, place(several[0])[1])
+        dealt = cross_validation(own.name, own.tasks, self.index, place(several[0])[1])
         return {f: self if f == OFFICIAL else replace(self, fold=f, dealt=dealt) for f in folds}
 
     @cached_property
@@ -114,7 +115,7 @@ def _digest(table: pd.DataFrame) -> str:
     return total.hexdigest()
 
 
-def taken(prepared: Prepared, limit: int | None) -> list[str]:
+def taken(prepared: Copy, limit: int | None) -> list[str]:
     """The published records that a run with `limit` takes, whether they are prepared or not;
     without those that are left out.
     """
@@ -168,3 +169,47 @@ def _choose(values: np.ndarray, quota: int) -> list[int]:
                 chosen.append(int(having[0]))
     rest = np.setdiff1d(np.arange(len(values)), chosen)
     return [*chosen, *map(int, rest)][:quota]
+
+
+def permuted(index: pd.DataFrame, *words: str | int) -> pd.DataFrame:
+    """The index with the label columns (`task:label`) dealt anew among the patients of each split.
+
+    Patients with equally many records exchange the labels of all of them together. Where fewer than
+    LEAST_PERMUTED have a number of records, they exchange with those who have fewer records: their
+    rows of labels are laid end to end, so that some patient's rows fall to two others. Every split
+    keeps its rows of labels, and so the number of positives of each label.
+    """
+    columns = [c for c in index.columns if ":" in c]
+    labels = index[columns].to_numpy()
+    dealt = labels.copy()
+    for split in dict.fromkeys(index["split"]):
+        there = np.flatnonzero((index["split"] == split).to_numpy())
+        patients = pd.Series(index["patient"].astype(str).to_numpy()[there])
+        rows = {str(p): there[at] for p, at in patients.groupby(patients).indices.items()}
+        for group in _groups({p: len(own) for p, own in rows.items()}):
+            order = rng("permuted labels", *words, split, len(rows[group[0]])).permutation(group)
+            takes = np.concatenate([rows[p] for p in group])
+            gives = np.concatenate([rows[p] for p in order])
+            dealt[takes] = labels[gives]
+    return index.assign(**{c: dealt[:, i] for i, c in enumerate(columns)})
+
+
+def _groups(counts: dict[str, int]) -> list[list[str]]:
+    """Patients in groups, those with most records first; each group of one number of records, or
+    of several where one has too few patients.
+
+    >>> _groups({"a": 1, "b": 1, "c": 2})
+    [['c', 'a', 'b']]
+    """
+    groups: list[list[str]] = []
+    open_: list[str] = []
+    for number in sorted(set(counts.values()), reverse=True):
+        open_ += sorted(p for p, n in counts.items() if n == number)
+        if len(open_) >= LEAST_PERMUTED:
+            groups.append(open_)
+            open_ = []
+    if open_ and groups:
+        groups[-1] += open_
+    elif open_:
+        groups.append(open_)
+    return groups

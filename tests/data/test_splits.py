@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,17 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecgbench.core.cards import DatasetCard, Task
-from ecgbench.data.divided import (
-    crossed,
+from ecgbench.core.parts import Parts
+from ecgbench.data.copy import Copy
+from ecgbench.data.division import Division
+from ecgbench.data.source import Source
+from ecgbench.data.splits import (
+    cross_validation,
     demand_enough,
-    redivided,
+    resplit,
     split_digest,
     splits_of,
     trainable,
 )
-from ecgbench.data.division import Division
-from ecgbench.data.source import Source
-from ecgbench.data.store import Prepared, empty
 from ecgbench.datasets import brugada, ptbxl
 from ecgbench.datasets.indexing.folds import TURN, dealt, dealt_again
 from ecgbench.errors import BadSetting
@@ -46,17 +48,10 @@ def index(patients: int = 60, size: int | None = None) -> pd.DataFrame:
     return pd.DataFrame({**records, **own, **columns})
 
 
-def copy(table: pd.DataFrame, card: DatasetCard = CARD, folder: Path = Path("none")) -> Prepared:
-    source = Source(
-        "toy",
-        SimpleNamespace(CARD=card),
-        None,
-        "",
-        "",
-        len(table),
-        lambda: table,  # type: ignore[arg-type]
-    )
-    there = empty(source, folder / "copy")
+def copy(table: pd.DataFrame, card: DatasetCard = CARD, folder: Path = Path("none")) -> Copy:
+    module: Any = SimpleNamespace(CARD=card)
+    source = Source("toy", module, None, "", False, table)
+    there = Copy(source=source, parts=Parts(folder / "copy"))
     return there.divided(table, table.iloc[::2].assign(sha256="0"), "")
 
 
@@ -72,7 +67,7 @@ def test_folds_dealt_again_follow_from_the_index_alone(size: int | None) -> None
 
 def test_another_number_of_folds_divides_published_and_prepared_records_alike() -> None:
     before = copy(index())
-    now = redivided(before, Division.parse("toy=10"))
+    now = resplit(before, Division.parse("toy=10"))
     shares = now.published["split"].value_counts(normalize=True)
     assert 0.05 < shares["test"] < 0.15
     assert before.published["split"].value_counts(normalize=True)["test"] > 0.15
@@ -82,34 +77,34 @@ def test_another_number_of_folds_divides_published_and_prepared_records_alike() 
     assert now.digest != before.digest
     assert split_digest(now.published) != split_digest(before.published)
     assert "its split has 10 folds instead of 5 (--folds toy=10)" in now.division
-    assert redivided(before, Division.parse("other=10")) is before
-    assert redivided(before, Division.parse("5")) is before
+    assert resplit(before, Division.parse("other=10")) is before
+    assert resplit(before, Division.parse("5")) is before
 
 
 def test_as_in_the_reference_patients_without_a_label_train_and_the_others_stay() -> None:
     before = copy(index())
-    now = redivided(before, Division(reference=True))
+    now = resplit(before, Division(reference=True))
     without = before.published.groupby("patient")[[f"t:{n}" for n in LABELS]].sum().sum(axis=1) == 0
     moved = before.published["patient"].map(without).to_numpy()
     assert set(before.published.loc[moved, "split"]) == {"train", "val", "test"}
     assert set(now.published.loc[moved, "split"]) == {"train"}
     assert now.published.loc[~moved, "split"].equals(before.published.loc[~moved, "split"])
     assert f"{without.sum()} patients without a label are in training" in now.division
-    published = replace(before, card=ptbxl.CARD)
-    assert redivided(published, Division(reference=True)) is published
+    published = copy(index(), ptbxl.CARD)
+    assert resplit(published, Division(reference=True)) is published
 
 
 def test_what_is_dealt_for_long_is_kept_beside_the_copies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ecgbench.data import divided
+    from ecgbench.data import splits
 
-    monkeypatch.setattr(divided, "LONG", -1.0)
+    monkeypatch.setattr(splits, "LONG", -1.0)
     before, asked = copy(index(), folder=tmp_path), Division.parse("toy=10")
-    first = redivided(before, asked).published["split"]
+    first = resplit(before, asked).published["split"]
     (file,) = tmp_path.glob("folds-*.sealed")
-    monkeypatch.setattr(divided, "dealt_again", lambda *_: pytest.fail("dealt once more"))
-    assert redivided(before, asked).published["split"].equals(first)
+    monkeypatch.setattr(splits, "dealt_again", lambda *_: pytest.fail("dealt once more"))
+    assert resplit(before, asked).published["split"].equals(first)
     monkeypatch.undo()
     written = file.read_bytes()
     for spoilt in (
@@ -118,15 +113,15 @@ def test_what_is_dealt_for_long_is_kept_beside_the_copies(
         written[:-8] + (1 + written[-8] % 8).to_bytes() + bytes(7),
     ):
         file.write_bytes(spoilt)
-        assert redivided(before, asked).published["split"].equals(first)
+        assert resplit(before, asked).published["split"].equals(first)
         assert not file.exists(), "set aside"
 
 
 def test_a_split_that_cannot_be_made_is_refused() -> None:
     with pytest.raises(BadSetting, match="toy has 6 patients, which leaves no record for "):
-        redivided(copy(index(6)), Division.parse("toy=50"))
+        resplit(copy(index(6)), Division.parse("toy=50"))
     with pytest.raises(BadSetting, match="has no column 'strata'"):
-        redivided(copy(index().drop(columns="strata")), Division.parse("toy=10"))
+        resplit(copy(index().drop(columns="strata")), Division.parse("toy=10"))
 
 
 @settings(max_examples=40, deadline=None)
@@ -145,21 +140,24 @@ def test_every_record_is_tested_once_and_validates_once_with_its_patient(
     table[["t:A", "t:B"]] = [[int(a), int(b)] for _, a, b in drawn]
     if len({p for p, _, _ in drawn}) < count:
         with pytest.raises(BadSetting, match="patients in this run, and each fold needs one"):
-            crossed("toy", CARD.tasks, table, count)
+            cross_validation("toy", CARD.tasks, table, count)
         return
-    fold = crossed("toy", CARD.tasks, table, count)
+    fold = cross_validation("toy", CARD.tasks, table, count)
     people = pd.Series([p for p, _, _ in drawn])
     assert (pd.Series(fold).groupby(people).nunique() == 1).all()
     splits = [splits_of(fold, f"{k + 1}/{count}") for k in range(count)]
     for own in zip(*splits):
         assert Counter(own) == {"test": 1, "val": 1, "train": count - 2}
     order = np.random.default_rng(count).permutation(len(table))
-    assert crossed("toy", CARD.tasks, table.iloc[order], count).tolist() == fold[order].tolist()
+    assert (
+        cross_validation("toy", CARD.tasks, table.iloc[order], count).tolist()
+        == fold[order].tolist()
+    )
 
 
 def test_labels_have_their_share_in_every_fold() -> None:
     table = index(300)
-    fold = crossed("toy", CARD.tasks, table, 5)
+    fold = cross_validation("toy", CARD.tasks, table, 5)
     for label in LABELS:
         assert np.ptp(table.groupby(fold)[f"t:{label}"].sum()) <= 3
     assert np.ptp(np.bincount(fold)[1:]) <= 3
@@ -174,7 +172,7 @@ def rare(positives: int, patients: int = 40) -> pd.DataFrame:
 def test_a_task_of_which_no_label_can_be_trained_and_tested_is_refused() -> None:
     (task,) = CARD.tasks
     demand_enough("toy", CARD.tasks, [task], rare(10), 10)
-    assert trainable(rare(10), task, crossed("toy", CARD.tasks, rare(10), 10), 10) == ["A"]
+    assert trainable(rare(10), task, cross_validation("toy", CARD.tasks, rare(10), 10), 10) == ["A"]
     # two patients with the label cannot train, validate and test
     with pytest.raises(BadSetting, match=r"--folds 5: .* at least 3 patients") as e:
         demand_enough("toy", CARD.tasks, [task], rare(2), 5)

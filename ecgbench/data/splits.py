@@ -1,8 +1,8 @@
 """Other splits than those of the index, made from what the index holds: no signal is read, and a
 prepared copy serves them all.
 
-`redivided` makes a dataset's own split anew; `crossed` deals the used records of a run to the folds
-of a cross-validation.
+`resplit` makes a dataset's own split anew; `cross_validation` deals the used records of a run to
+the folds of a cross-validation.
 """
 
 import hashlib
@@ -15,8 +15,8 @@ import pandas as pd
 
 from ecgbench.core.cards import DatasetCard, Task
 from ecgbench.core.sealed import seal_bytes, unsealed_bytes
+from ecgbench.data.copy import Copy
 from ecgbench.data.division import LEAST, Division, place
-from ecgbench.data.store import Prepared
 from ecgbench.datasets.indexing.folds import (
     STRATA,
     TURN,
@@ -43,8 +43,6 @@ LONG = 2.0
 """Seconds from which folds are kept."""
 SIZE = 10_000
 """Patients that are dealt at a time to the folds of a cross-validation."""
-_FOLD = np.dtype("<i8")
-"""Of a fold in a file."""
 PATIENTS_OF_A_LABEL = 3
 """With it, and without it: one each for training, validation and test."""
 
@@ -61,7 +59,7 @@ def ours(card: DatasetCard) -> bool:
     return card.splits.startswith(OURS)
 
 
-def redivided(copy: Prepared, asked: Division) -> Prepared:
+def resplit(copy: Copy, asked: Division) -> Copy:
     """The copy with the split that is asked for; itself where nothing is asked of this dataset.
 
     BadSetting where its index does not say what folds are stratified on, or a split is left empty.
@@ -103,7 +101,7 @@ def redivided(copy: Prepared, asked: Division) -> Prepared:
     return copy.divided(published, index, "; ".join(said))
 
 
-def _dealt(copy: Prepared, count: int) -> np.ndarray:
+def _dealt(copy: Copy, count: int) -> np.ndarray:
     """The folds of all published records, kept beside the copies where dealing takes long."""
     published = copy.published
     by = [c for c in ("record", "patient", STRATA, TURN) if c in published]
@@ -111,14 +109,13 @@ def _dealt(copy: Prepared, count: int) -> np.ndarray:
     total.update(pd.util.hash_pandas_object(published[by], index=False).to_numpy().tobytes())
     file = copy.folder.parent / f"folds-{total.hexdigest()[:32]}.sealed"
     known = unsealed_bytes(file)
-    if known is not None and len(known) == _FOLD.itemsize * len(published):
-        return np.frombuffer(known, _FOLD).astype(np.int64)
-    started = time.monotonic()
+    if known is not None and len(known) == 8 * len(published):
+        return np.frombuffer(known, "<i8").astype(np.int64)
+    began = time.monotonic()
     fold = dealt_again(copy.card.folder, published, count)
-    if time.monotonic() - started > LONG:
+    if time.monotonic() - began > LONG:
         with suppress(OSError, WriteError):  # they can be dealt again
-            seal_bytes(file, fold.astype(_FOLD).tobytes())
-            file.with_suffix(".npy").unlink(missing_ok=True)  # of earlier versions, without a hash
+            seal_bytes(file, fold.astype("<i8").tobytes())
     return fold
 
 
@@ -131,7 +128,9 @@ def as_imported(index: pd.DataFrame, count: int) -> np.ndarray | None:
     return (index[IMPORTED].to_numpy(np.int64) * count + folds - 1) // folds
 
 
-def crossed(name: str, tasks: Sequence[Task], index: pd.DataFrame, count: int) -> np.ndarray:
+def cross_validation(
+    name: str, tasks: Sequence[Task], index: pd.DataFrame, count: int
+) -> np.ndarray:
     """(record,) the fold from 1 to `count` that each record of an index is tested in: whole
     patients, stratified on the labels of the dataset's `tasks`. BadSetting for too few patients.
     """
@@ -171,7 +170,7 @@ def demand_enough(
     trained, validated and tested in any fold of a cross-validation of these records; says which
     number of folds or of patients would do.
     """
-    dealt = crossed(name, tasks, index, count)
+    dealt = cross_validation(name, tasks, index, count)
     for task in asked:
         if trainable(index, task, dealt, count):
             continue
@@ -204,7 +203,9 @@ def trainable(index: pd.DataFrame, task: Task, dealt: np.ndarray, count: int) ->
 
 def _serves(name: str, tasks: Sequence[Task], task: Task, index: pd.DataFrame, count: int) -> bool:
     enough = index["patient"].nunique() >= count
-    return enough and bool(trainable(index, task, crossed(name, tasks, index, count), count))
+    return enough and bool(
+        trainable(index, task, cross_validation(name, tasks, index, count), count)
+    )
 
 
 def _patients(index: pd.DataFrame, task: Task) -> str:
