@@ -66,8 +66,8 @@ def finite(name: str, loss: float, epoch: int) -> None:
     """A loss that is not a number: nothing after it would be."""
     if not math.isfinite(loss):
         raise FitError(
-            f"{name}: the training loss is {loss} in epoch {epoch}; try a smaller training.lr, and see "
-            f"that no hidden lead (NaN) is read"
+            f"{name}: the training loss is {loss} in epoch {epoch}; try a smaller training.lr, and "
+            f"see that no hidden lead (NaN) is read"
         )
 
 
