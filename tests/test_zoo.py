@@ -12,6 +12,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from ecgbench.study.engine import Setup
+from ecgbench.study.job import Compute, Look
 from torch import nn
 
 from ecgbench.adapters.hide import Policy
@@ -24,9 +26,7 @@ from ecgbench.errors import EcgbenchError
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.models import Features
 from ecgbench.results.study import read
-from ecgbench.study.engine import Setup
 from ecgbench.study.engines import isolated
-from ecgbench.study.job import Compute, Look
 
 pytestmark = pytest.mark.long
 TINY = Path(__file__).parent / "tiny.py"

@@ -193,7 +193,7 @@ def reported(out: Path, wanted: bool) -> Iterator[None]:
 
 def _cross_validate(values: dict[str, Any], card: Path) -> None:
     """Cross-validation of few recordings, where no folds are typed."""
-    from ecgbench.data.division import Division
+    from ecgbench.core.division import Division
     from ecgbench.data.own.importing import usual_folds
 
     if folds := usual_folds(card):
@@ -212,7 +212,7 @@ def _find_weights(values: dict[str, Any], studied: bool) -> str:
     """
     from ecgbench import models
     from ecgbench.study import lacking
-    from ecgbench.study.carry_out import locate
+    from ecgbench.study.lacking import locate
     from ecgbench.study.plan import ALL, weights_of
 
     text, named = values.get("weights") or RELEASED, values.get("models")
@@ -224,7 +224,7 @@ def _find_weights(values: dict[str, Any], studied: bool) -> str:
         own = {m: w for m, w in chosen.items() if models.ROOM.built_in(m)}
         pairs = ",".join(f"{m}={w}" for m, w in own.items()) or text
         request = Request(models=tuple(own), tasks=(), leads=(), weights=pairs)
-        lacking.demand(request, Folders(data=None, prepared=None, out=Path()), locate, data=False)
+        lacking.demand(request, Folders(data=None, prepared=None, out=Path()), data=False)
     elif text not in (RANDOM, EITHER):
         cards = {m: models.get(m).CARD for m in models.names() if models.ROOM.built_in(m)}
         here = [m for m in cards if cards[m].parameters and not locate(m, text)["lacks"]]

@@ -204,8 +204,7 @@ def _make(
     from ecgbench.profiling import rough
     from ecgbench.profiling.clock import about, ready
     from ecgbench.study.lacking import writable
-    from ecgbench.study.progress import Display, display
-    from ecgbench.study.reporter import Reporter
+    from ecgbench.study.progress import SILENT, Display, display
 
     device, first = choose(device), torchrun.rank() == 0
     writable(folders.out)
@@ -213,7 +212,7 @@ def _make(
     name = about(device)["device"] + (
         f", {torchrun.world()} processes" if torchrun.world() > 1 else ""
     )
-    progress: Display = display() if first else Reporter("", lambda event: None)
+    progress: Display = display() if first else SILENT
     slow = rough.warning(device, [stage.precision for stage in recipe.stages])
     for risk in [*recipe.risks(), *filter(None, [slow])]:
         progress.note(risk)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ecgbench.core.cells import Request
     from ecgbench.study.plan_file import PlanFile, RunSettings
 
-INLINE, DEFAULT = "inline", "isolated"
+INLINE, DEFAULT = "inline", "local"
 _study, _machine = (partial(option, rich_help_panel=panel) for panel in ("Study", MACHINE))
 
 
@@ -170,25 +170,30 @@ def _execution(running: "RunSettings", machine: dict[str, Any]) -> Any:
     from ecgbench.cli.execution import Execution
     from ecgbench.cli.options import words
     from ecgbench.study import controls
+    from ecgbench.study.run import Carrying
 
     if not running.timeout > 0:
         raise BadSetting(
             f"--set run.timeout={running.timeout:g}: seconds, more than 0; the default is 900"
         )
+    engine, options = _engine_of(machine["engine"])
     return Execution(
         controls=controls.resolve(words(machine["controls"]) or ()),
-        device=machine["device"],
-        **_engine_of(machine["engine"]),
-        patience=running.timeout,
         dry_run=machine["dry_run"],
         yes=machine["yes"],
-        keep_features=running.keep_features,
-        pin_environment=running.same_environment,
-        keep_views=running.views == "keep",
+        carrying=Carrying(
+            engine=engine,
+            options=options,
+            timeout=running.timeout,
+            device=machine["device"],
+            keep_features=running.keep_features,
+            pin_environment=running.same_environment,
+            keep_views=running.views == "keep",
+        ),
     )
 
 
-def _engine_of(text: str | None) -> dict[str, Any]:
+def _engine_of(text: str | None) -> tuple[str, str]:
     """An engine and its options, from `local:4` or `slurm:partition=gpu,time=4h`; under torchrun
     models run in the processes that it has started.
     """
@@ -199,15 +204,4 @@ def _engine_of(text: str | None) -> dict[str, Any]:
         if text not in (None, INLINE):
             raise BadSetting(f"--engine {text}: torchrun runs models in its own processes")
         text = INLINE
-    name, _, rest = ("" if (text or "").endswith(".py") else text or DEFAULT).partition(":")
-    options: dict[str, str] = {}
-    for word in filter(None, rest.split(",")):
-        key, equals, value = word.partition("=")
-        if key in options or (not equals and not key.isdecimal()):
-            raise BadSetting(
-                f"--engine {text}: NAME=VALUE after the colon, each name once, such as "
-                f"slurm:partition=gpu,time=4h; or local:4"
-            )
-        options[key if equals else ""] = value if equals else key
-    detach = "hand over" if options.pop("wait", "yes") == "no" else "no"
-    return {"engine": engines.resolve(name or text or ""), "options": options, "detach": detach}
+    return engines.named(text or DEFAULT)

@@ -37,9 +37,9 @@ def status(
     as_json: bool = flag("One object instead of lines.", "--json"),
 ) -> None:
     """Print how far a run is: cells that are finished, skipped, failed and missing, how fast they
-    come, and the tasks of a cluster that wait, run or ended too early.
+    come, and the jobs of a cluster that wait or run.
 
-    It reads the index of the run, squeue, and sacct where the cluster has one. Nothing is changed.
+    It reads the index of the run and squeue. Nothing is changed.
     Of many models those are shown that have cells left.
 
     Example:
@@ -64,46 +64,27 @@ def _told(run: Path) -> tuple[dict[str, object], bool]:
     counts = count(run)
     gc.enable()
     tasks = list(_tasks(run))
-    alive = any(standing != "ended" for _, _, standing, _ in tasks)
-    ended = [(name, why) for _, name, standing, why in tasks if standing == "ended" and why]
     return {
         "cells": sum(counts.all.values()),
         **{state: counts.all[state] for state in ("ok", "skipped", "failed", "damaged", "missing")},
         "models": {model: dict(own) for model, own in counts.models.items()},
         "cells_per_hour": round(3600 * counts.rate, 1) if counts.rate else None,
         "seconds_left": None if counts.left is None else round(counts.left),
-        "tasks": dict(Counter(standing for _, _, standing, _ in tasks)),
-        "waiting_for": dict(Counter(w for _, _, s, w in tasks if s == "waiting" and w)),
-        "ended_early": [{"task": name, "why": why} for name, why in ended],
-    }, alive
+        "tasks": dict(Counter(standing for standing, _ in tasks)),
+        "waiting_for": dict(Counter(why for s, why in tasks if s == "waiting" and why)),
+    }, bool(tasks)
 
 
-def _tasks(run: Path) -> Iterator[tuple[int, str, str, str]]:
-    """(task, its name in the cluster, standing, why) of the tasks that were handed over. Of one
-    that ended with all its cells nothing is said: `why` is "".
-    """
-    from ecgbench.study import engines
-    from ecgbench.study.batch import of_run
-    from ecgbench.study.engine import Setup
-    from ecgbench.study.workers import Workers, is_over
+def _tasks(run: Path) -> list[tuple[str, str]]:
+    """(standing, why it waits) of the jobs in Slurm that have not ended."""
+    from ecgbench.study.engines import slurm
 
-    for batch in of_run(run):
-        names = batch.handed_over()
-        if not names or batch.engine not in engines.names():
-            continue
-        setup = Setup(
-            logs=run / "logs",
-            patience=batch.patience,
-            show=lambda event: None,
-            options=batch.options,
-        )
-        engine = engines.get(batch.engine).start(setup)
-        if not isinstance(engine, Workers):
-            continue
-        states = engine.launcher.states(batch)
-        for number, state in states.items():
-            over = state.standing == "ended" and all(map(is_over, batch.tasks[number]))
-            yield number, names[number], state.standing, "" if over else state.why
+    states = slurm.queued([one.id for one in slurm.submitted(run)]).values()
+    return [
+        ("waiting" if state in ("PENDING", "UNKNOWN") else "running", why)
+        for state, why in states
+        if state not in slurm.ENDED
+    ]
 
 
 def _lines(run: Path, told: dict[str, object]) -> Iterator[str]:
@@ -140,18 +121,9 @@ def _lines(run: Path, told: dict[str, object]) -> Iterator[str]:
             for s, what in (
                 ("running", "running"),
                 ("waiting", f"waiting{why}"),
-                ("ended", "ended"),
             )
             if tasks.get(s)
         )
-    early = told["ended_early"]
-    assert isinstance(early, list)
-    for one in early[:NAMED]:
-        yield f"  ended before its cells were finished: {one['task']}: {line(one['why'])}"
-    if len(early) > NAMED:
-        yield f"  and {len(early) - NAMED} more"
-    if early:
-        yield "the `ecgbench run` command, given again, computes what is missing"
 
 
 def why(

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from ecgbench.data.division import Division
+from ecgbench.core.division import Division
 from ecgbench.ecg.draw import Count, Draw, Fixed, LeadSetting
 from ecgbench.ecg.leads import LeadSubset
 from ecgbench.errors import UnknownName
@@ -327,10 +327,6 @@ class Request:
     name: str = ""
     """What the run folder is called where none is named."""
     suite: str | None = None
-
-
-Asked = Request
-"""Its name before 0.2, for suites from outside; to be removed."""
 
 
 @dataclass(frozen=True, kw_only=True)

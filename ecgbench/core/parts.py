@@ -23,8 +23,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ecgbench.core.aside import set_aside
-from ecgbench.core.files import as_parquet, making, move, put_into
+from ecgbench.core.files import as_parquet, making, move, put_into, quarantine
 
 TABLE, DATA = "rows.parquet", "data"
 PLACE = ("part", "first", "bytes", "sha256")
@@ -50,7 +49,7 @@ class Parts:
         except FileNotFoundError:
             content = b""
         if not path.name.endswith(_short(content)):
-            set_aside(path)
+            quarantine(path)
             return
         self._add(path.name, content)
 

@@ -25,8 +25,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.aside import say_once
 from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.core.files import warn_once
 from ecgbench.core.parts import DATA, PLACE, Parts
 from ecgbench.core.text import quoted, shortened
 from ecgbench.data.reading import FACTS, decoded, digest, head_of, look
@@ -211,7 +211,7 @@ class Copy:
             raise self._lost(record, "it has changed")
         self.parts.append([({**about, "state": state}, content)])
         vars(self).pop("_placed", None)
-        say_once(
+        warn_once(
             self.folder,
             f"record {record} was not as it was written; it is read again from its published file, "
             f"like every other such record",

@@ -12,9 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ecgbench.core.aside import MARK
 from ecgbench.core.cards import DatasetCard
-from ecgbench.core.files import locked, writing
+from ecgbench.core.files import DAMAGED, locked, writing
 from ecgbench.core.parts import Parts
 from ecgbench.data.copy import ABOUT, BYTES, Copy, opened
 from ecgbench.data.prepare import Progress
@@ -80,7 +79,7 @@ def spare(home: Path, names: tuple[str, ...] = ()) -> Iterator[tuple[Path, int]]
         if not copy.current:
             yield copy.folder, copy.signals + copy.views
             continue
-        for part in [*copy.folder.glob(f"part-*{MARK}/"), *Parts(copy.folder).spare()]:
+        for part in [*copy.folder.glob(f"part-*{DAMAGED}/"), *Parts(copy.folder).spare()]:
             yield part, _size(part)
         if copy.views:
             yield copy.folder / "views", copy.views

@@ -25,11 +25,11 @@ from typing import Any, Literal
 import pandas as pd
 
 from ecgbench import datasets
+from ecgbench.core.division import Division
 from ecgbench.core.files import as_json, locked, put, sweep
 from ecgbench.core.prefetch import prefetched
 from ecgbench.core.text import counted
 from ecgbench.data.copy import ABOUT, Copy, opened
-from ecgbench.data.division import Division
 from ecgbench.data.reading import Row, look
 from ecgbench.data.select import taken
 from ecgbench.data.source import LAYOUT, Source, command, root_of, rows, where

@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.core.cells import FLAT_LEADS, OFFICIAL, SUSPECT_LEADS
+from ecgbench.core.division import place
 from ecgbench.core.seeds import rng
 from ecgbench.data.copy import Copy
-from ecgbench.data.division import place
 from ecgbench.data.reading import digest
 from ecgbench.data.splits import cross_validation, splits_of
 

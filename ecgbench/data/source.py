@@ -23,8 +23,7 @@ import platformdirs
 
 from ecgbench import datasets
 from ecgbench.core.cards import DatasetCard, facts
-from ecgbench.core.files import as_parquet, sha256_of
-from ecgbench.core.sealed import seal_bytes, unsealed_bytes
+from ecgbench.core.files import as_parquet, put_hashed, read_hashed, sha256_of
 from ecgbench.core.text import hidden, quoted, shortened
 from ecgbench.datasets import ROOM, get, resolve
 from ecgbench.datasets.indexing.tables import alike, below, either, within
@@ -157,7 +156,7 @@ class Source:
         root = root_of(name, module.CARD, data)
         source = cls(name, module, root, _fingerprint(name, module, root), fix)
         file = where(prepared, data) / name / f"index-{source.folder(Path()).name}-{_code()}"
-        kept = None if root is None or thorough else unsealed_bytes(file)
+        kept = None if root is None or thorough else read_hashed(file)
         index = _made(name, module, root, file) if kept is None else _read_index(kept)
         return source.divided(index)
 
@@ -209,7 +208,7 @@ def _made(name: str, module: ModuleType, root: Path | None, file: Path) -> pd.Da
     index = index.sort_values("record", ignore_index=True)
     if root is not None and time.monotonic() - began > LONG:
         with suppress(OSError, WriteError):  # it can be made again
-            seal_bytes(file, as_parquet(index))
+            put_hashed(file, as_parquet(index))
     return index
 
 

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.core.cards import DatasetCard, Task
-from ecgbench.core.sealed import seal_bytes, unsealed_bytes
+from ecgbench.core.division import LEAST, Division, place
+from ecgbench.core.files import put_hashed, read_hashed
 from ecgbench.data.copy import Copy
-from ecgbench.data.division import LEAST, Division, place
 from ecgbench.datasets.indexing.folds import (
     STRATA,
     TURN,
@@ -108,14 +108,14 @@ def _dealt(copy: Copy, count: int) -> np.ndarray:
     total = hashlib.sha256(f"{copy.card.folder} {count} {DEALING}".encode())
     total.update(pd.util.hash_pandas_object(published[by], index=False).to_numpy().tobytes())
     file = copy.folder.parent / f"folds-{total.hexdigest()[:32]}.sealed"
-    known = unsealed_bytes(file)
+    known = read_hashed(file)
     if known is not None and len(known) == 8 * len(published):
         return np.frombuffer(known, "<i8").astype(np.int64)
     began = time.monotonic()
     fold = dealt_again(copy.card.folder, published, count)
     if time.monotonic() - began > LONG:
         with suppress(OSError, WriteError):  # they can be dealt again
-            seal_bytes(file, fold.astype("<i8").tobytes())
+            put_hashed(file, fold.astype("<i8").tobytes())
     return fold
 
 

@@ -19,9 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ecgbench.core.aside import say_once
 from ecgbench.core.cards import InputContract
-from ecgbench.core.files import sweep
+from ecgbench.core.files import sweep, warn_once
 from ecgbench.core.parts import Parts
 from ecgbench.data.copy import Copy
 from ecgbench.data.prepare import Progress
@@ -84,7 +83,7 @@ class View:
         self.fill([record])
         content = self.parts.read(name)
         if content is None:
-            say_once(
+            warn_once(
                 self.folder,
                 f"what was computed of record {record} is not as it was written; it is computed "
                 f"again, like every other such record",

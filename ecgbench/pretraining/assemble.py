@@ -36,8 +36,7 @@ from ecgbench.pretraining.streaming import (
     told,
 )
 from ecgbench.study.plan import all_tasks
-from ecgbench.study.progress import Display, counting
-from ecgbench.study.reporter import Reporter
+from ecgbench.study.progress import SILENT, Display, counting
 
 
 def assemble(
@@ -78,7 +77,7 @@ def to_pack(recipe: Recipe, folders: Folders, holding: Holding) -> int | None:
     """Bytes of shards that a streamed pre-training would still write; None where a dataset is not
     prepared, so that nobody can know.
     """
-    assembling = _Assembling(recipe, folders, Reporter("", lambda event: None), holding)
+    assembling = _Assembling(recipe, folders, SILENT, holding)
     try:
         assembling.hold()
     except (MissingData, UnknownName, BadRecord, BadSetting):

@@ -20,8 +20,7 @@ from torch import Tensor
 
 from ecgbench.core.cards import InputContract, Task
 from ecgbench.core.cells import Training
-from ecgbench.core.files import as_json, put
-from ecgbench.core.sealed import facts_of, proved
+from ecgbench.core.files import as_json, facts_of, proved, put
 from ecgbench.core.seeds import rng
 from ecgbench.data.copy import Copy
 from ecgbench.data.views import View

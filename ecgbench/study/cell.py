@@ -1,7 +1,6 @@
 """One cell: from features and a head to predictions, scores and files."""
 
 import hashlib
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,6 @@ from ecgbench.evaluate.rows import owners, positions
 from ecgbench.results.aside import set_aside
 from ecgbench.results.pooled import store_pooled
 from ecgbench.results.score import Predictions, score_table, with_wins
-from ecgbench.study.batch import TASK
 from ecgbench.study.folders import publish, read_json
 from ecgbench.study.store import Store
 
@@ -46,10 +44,8 @@ class CellRequest:
     keep_features: bool = True
     pinned: bool = False
     """Whether all of it must come from this environment (`inference.network.environment`)."""
-    recomputed: bool | None = None
-    """Whether some of its features were computed again in a process of their own; None where
-    nothing of a plug-in is in it.
-    """
+    command: str = ""
+    """Id of the command that asked for it."""
 
     @property
     def key(self) -> str:
@@ -90,9 +86,8 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
         "weights_name": network.weights,
         "weights_sha256": network.sha256,
         "device": network.device,
-        "batch": os.environ.get(TASK, ""),
+        "command": request.command,
         "environments": environments,
-        "recomputed": request.recomputed,
         "dataset_name": evaluation.selection.prepared.name,
         "n_records": len(predictions.records),
         "n_patients": len(set(predictions.patients)),

@@ -6,9 +6,9 @@ import pandas as pd
 
 from ecgbench.core.cards import DatasetCard, facts
 from ecgbench.core.cells import EXCLUDABLE, OFFICIAL, RELEASED
+from ecgbench.core.division import place
 from ecgbench.data.contamination import NOT_STATED
 from ecgbench.data.copy import is_counted
-from ecgbench.data.division import place
 from ecgbench.data.reading import by_kind
 from ecgbench.data.select import Selection
 from ecgbench.data.splits import as_imported

@@ -7,18 +7,19 @@ from ecgbench.data.people import people
 from ecgbench.data.prepare import prepare
 from ecgbench.data.select import Selection
 from ecgbench.evaluate import network, protocols
+from ecgbench.evaluate.device import choose
 from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.study import controls
-from ecgbench.study.job import Compute
-from ecgbench.study.reporter import Reporter
+from ecgbench.study.jobs import Job
+from ecgbench.study.progress import Reporter
 from ecgbench.study.store import Store
 from ecgbench.weights import released
 
 
-def open_evaluation(job: Compute, reporter: Reporter) -> Evaluation:
+def open_evaluation(job: Job, reporter: Reporter) -> Evaluation:
     """The model on the dataset of the job."""
     precision = protocols.of_the_encoder(job.plan.training)
-    built = network.build(job.model, job.weights, job.device)
+    built = network.build(job.model, job.weights, choose(job.device))
     contract = built.card.contract(job.plan.fits[0].contract)
     built = built.in_precision(precision, contract)
     for layout in built.licensed:

@@ -2,19 +2,17 @@
 imported.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
-from ecgbench import adapters, datasets, declared, metrics, models
+from ecgbench import adapters, datasets, metrics, models
 from ecgbench.adapters.hide import NATIVE
 from ecgbench.core.cards import DatasetCard, Task
 from ecgbench.core.cells import (
-    EITHER,
     EXCLUDABLE,
     OFFICIAL,
     PAPER,
-    RANDOM,
     Cell,
     Fit,
     Plan,
@@ -75,11 +73,11 @@ def all_tasks() -> Tasks:
     loose: dict[str, str] = {}
     for dataset in datasets.names():
         try:
-            declares = declared.of(datasets.ROOM, dataset)
+            card = datasets.ROOM.card(dataset)
         # a plug-in that cannot be imported; `ecgbench tasks` and `ecgbench doctor` name it
         except BadSetting:
             continue
-        for task in declares.tasks:
+        for task in (task.name for task in card.tasks):
             if (other := loose.get(plain(task))) is not None:
                 raise BadSetting(
                     f"the datasets {owners[other]} and {dataset} both have a task {task!r}; rename "
@@ -236,22 +234,21 @@ def weights_of(text: str, names: Sequence[str]) -> dict[str, str]:
     return chosen
 
 
-Look = Callable[[Mapping[str, str | None]], Mapping[str, str | None]]
-"""Model -> weights to load or None; gives model -> the policy of the study's contract, None where
-the model cannot be imported.
-"""
+def _usual_policy(model: str, contract: str) -> str:
+    """What a model's contract says; zero for one that cannot be imported, whose cells fail."""
+    try:
+        card = models.get(model).CARD
+    except BadSetting:
+        return "zero"
+    return str(card.contract(contract).policy)
 
 
-def plan(request: Request, look: Look) -> Plan:
-    """The cells of a checked study. `look` reads the models' cards; weights that are not random are
-    loaded once, to find mistakes.
-    """
+def plan(request: Request) -> Plan:
+    """The cells of a checked study. EcgbenchError for a contract that a model does not have."""
     tasks = all_tasks()
     scored = grouped(request.tasks, lambda task: tasks[task][2].parent or task)
     weights = weights_of(request.weights, request.models)
-    # a model that cannot be imported fails later; until then the plan lists it with policy zero
-    loaded = {m: None if weights[m] in (RANDOM, EITHER) else weights[m] for m in request.models}
-    usual = {m: policy or "zero" for m, policy in look(loaded).items()}
+    usual = {model: _usual_policy(model, request.contract) for model in request.models}
     cells: list[Cell] = []
     for fit_task in scored:
         for model in request.models:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from ecgbench.core.cells import OFFICIAL, Request
+from ecgbench.core.division import Division
 from ecgbench.core.text import quoted
-from ecgbench.data.division import Division
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting, MissingData, UnknownName
 

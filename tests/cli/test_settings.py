@@ -8,7 +8,7 @@ import pytest
 from ecgbench import cli, suites
 from ecgbench.cli.settings import MOVED, RENAMED, demand_new
 from ecgbench.core.cells import Request, Scoring, Training
-from ecgbench.data.division import Division
+from ecgbench.core.division import Division
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.study import plan_file

@@ -388,7 +388,7 @@ def read(root, row): {read}
         ({"card": "{}"}, r"dataset 'mine' \(.*mine.py\): its CARD is a dict, not a DatasetCard"),
         (
             {"card": "replace(demo.CARD, tasks=demo.CARD.tasks[0])"},
-            r"mine.py cannot be imported: BadSetting at mine.py:4: DatasetCard: tasks is Task\(.*, "
+            r"mine.py cannot be imported at mine.py:4: BadSetting: DatasetCard: tasks is Task\(.*, "
             r"which is no tuple\[Task, ...\]",
         ),
     ],

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ecgbench.core.cards import DatasetCard, Task
 from ecgbench.core.parts import Parts
 from ecgbench.data.copy import Copy
-from ecgbench.data.division import Division
+from ecgbench.core.division import Division
 from ecgbench.data.source import Source
 from ecgbench.data.splits import (
     cross_validation,

@@ -225,7 +225,7 @@ def test_a_damaged_shard_that_stays_where_it_is_asks_for_another_folder(
         raise OSError(errno.EROFS, "Read-only file system")
 
     damage(packed)
-    monkeypatch.setattr("ecgbench.core.aside.os.replace", refused)
+    monkeypatch.setattr("ecgbench.core.files.os.replace", refused)
     with pytest.raises(DamagedCopy, match=r"cannot be set aside; pack .* --set shards=DIR") as told:
         Streamed(packed, guard(), 4).cut(np.array([7]), np.array([0]))
     assert "same command" not in str(told.value)

@@ -567,7 +567,7 @@ MIXED = '''"""Mixed: a native network that takes one lead, or one window, for an
 import torch
 from torch import nn
 
-from ecgbench.cards import InputContract, ModelCard
+from ecgbench.core.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import Features
 

@@ -15,9 +15,8 @@ from typing import Any
 import pandas as pd
 
 from ecgbench.core.cards import DatasetCard
-from ecgbench.core.files import put, sha256_of
+from ecgbench.core.files import put, read_proved, sha256_of
 from ecgbench.core.registry import Room
-from ecgbench.core.sealed import unsealed
 from ecgbench.data.own import found, records
 from ecgbench.data.own.patients import person
 from ecgbench.ecg.readers.said import Said
@@ -131,7 +130,7 @@ def earlier(order: Order) -> Earlier | None:
     """The import to go on with, if there is one; what a kill left undone, or a person removed, is
     written first. BadSetting for a folder that holds something else.
     """
-    copy = unsealed(order.to / COPY) or {}
+    copy = read_proved(order.to / COPY) or {}
     for name, text in copy.get("files", {}).items():
         file = order.to / name
         if not file.is_file() or copy["before"].get(name) == sha256_of(file):

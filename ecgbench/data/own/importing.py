@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ecgbench.core.files import locked
-from ecgbench.core.sealed import unsealed
+from ecgbench.core.files import locked, read_proved
 from ecgbench.core.text import counted
 from ecgbench.data.own import corrections, found, labels, reading, records, splitting, writing
 from ecgbench.data.own.earlier import COPY, Earlier, Order, content, earlier, files_of, request
@@ -37,7 +36,7 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
         raise BadSetting(f"there is no folder {order.folder}; give that of the recordings")
     new = not order.to.exists()
     try:
-        with locked(order.to, name=""):
+        with locked(order.to):
             return _brought(order, progress)
     except BaseException:
         with suppress(OSError):  # it is not empty
@@ -50,7 +49,7 @@ def same(order: Order) -> bool:
     """Whether an earlier import into `order.to` rests on the same options, table and files, and
     nobody edited what it wrote. No recording is read.
     """
-    copy = unsealed(order.to / COPY) or {"before": True}
+    copy = read_proved(order.to / COPY) or {"before": True}
     return not copy["before"] and copy["request"] == request(order)
 
 

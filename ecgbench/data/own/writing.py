@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.core.cards import DatasetCard
-from ecgbench.core.files import put, sha256_of
-from ecgbench.core.sealed import seal
+from ecgbench.core.files import put, put_proved, sha256_of
 from ecgbench.core.text import counted
 from ecgbench.data.own import card as cards
 from ecgbench.data.own import corrections, records
@@ -99,12 +98,12 @@ def write(
         "files": files,
     }
     replaced = {name: sha256_of(order.to / name) for name in files}
-    seal(order.to / COPY, copy | {"before": replaced, "request": ""})
+    put_proved(order.to / COPY, copy | {"before": replaced, "request": ""})
     for name, text in files.items():
         put(order.to / name, text)
     if before and before.card and before.card != order.card:
         before.card.unlink(missing_ok=True)
-    seal(order.to / COPY, copy | {"before": {}, "request": request(order)})
+    put_proved(order.to / COPY, copy | {"before": {}, "request": request(order)})
 
 
 def _keep(made: Imported, card: Path) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ecgbench.core.cells import Cell, Fit, Plan
-from ecgbench.data.division import Division
+from ecgbench.core.division import Division
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting
 
