@@ -3,7 +3,7 @@ imported.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from ecgbench import adapters, datasets, metrics, models
@@ -187,21 +187,16 @@ def check(request: Request) -> Request:
     )
 
 
-_FLAGS = ("epochs", "lr", "weight_decay", "batch", "micro_batch", "lr_groups")
-"""Settings that some protocols do without."""
-
-
 def _of_the_protocol(training: Training) -> None:
     """BadSetting for a setting of another protocol that is not as usual."""
-    for name in _FLAGS:
-        value, used = getattr(training, name), protocols.get(training.protocol).SETTINGS
-        if name in used or value == getattr(Training(), name):
+    usual, used = Training(), protocols.get(training.protocol).SETTINGS
+    for name in (f.name for f in fields(Training) if f.name not in ("protocol", "precision")):
+        if name in used or getattr(training, name) == getattr(usual, name):
             continue
-        typed = f"--set training.{name}={'off' if value is False else value}"
-        others = " or ".join(p for p in protocols.names() if name in protocols.get(p).SETTINGS)
+        others = " or ".join(p for p in protocols.names() if protocols.uses(p, name))
         raise BadSetting(
-            f"{typed} is no setting of --protocol {training.protocol}, but of {others}; choose "
-            f"that, or leave it out"
+            f"training.{name}={getattr(training, name)}: --protocol {training.protocol} has no "
+            f"such setting; choose --protocol {others}, or leave it out"
         )
 
 
