@@ -62,7 +62,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
         adapters.ROOM.forget()
         places = ["--prepared", str(tmp_path / "prepared"), "--out", str(tmp_path / "run")]
         monkeypatch.setattr(
-            sys, "argv", ["ecgbench", "run", "--in-process", *USUAL, *places, *words]
+            sys, "argv", ["ecgbench", "run", "--engine", "inline", *USUAL, *places, *words]
         )
         with pytest.raises(SystemExit) as end:
             main()
@@ -90,7 +90,7 @@ def asked_for_an(hours: float) -> Callable[[Measure], dict[str, Any]]:
 def test_a_dry_run_tells_cells_disk_and_time_and_writes_nothing(
     protocol: str, typed: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = () if protocol == "probe" else ("--epochs", "2")
+    words = () if protocol == "probe" else ("--set", "training.epochs=2")
     assert typed("--dry-run", "--protocol", protocol, *words, "--limit", "60") == 0
     told = capsys.readouterr().out
     assert f"5 cells of 1 fit ({protocol}), 0 of them finished" in told
@@ -133,7 +133,11 @@ def test_the_estimate_is_of_the_order_of_the_run(
         return table(estimated, out)
 
     monkeypatch.setattr(study, "table", kept)
-    words = ("--protocol", protocol, *(() if protocol == "probe" else ("--epochs", "20")))
+    words = (
+        "--protocol",
+        protocol,
+        *(() if protocol == "probe" else ("--set", "training.epochs=20")),
+    )
     assert typed(*words, "--dry-run") == 0
     started = time.monotonic()
     assert typed(*words) == 0
@@ -155,11 +159,11 @@ def test_long_fine_tuning_without_a_gpu_waits_for_a_yes(
 
     monkeypatch.setattr(Run, "__call__", note)
     monkeypatch.setattr(carry_out, "measure", asked_for_an(2))
-    words = ("--protocol", "finetune", "--epochs", "100")
+    words = ("--protocol", "finetune", "--set", "training.epochs=100")
     assert typed(*words) == 2
     told = capsys.readouterr().err
     assert "takes about 2 h (tiny 2 h)" in told
-    assert all(word in told for word in ("--yes", "--limit", "--epochs", "GPU"))
+    assert all(word in told for word in ("--yes", "--limit", "--set", "training.epochs=GPU"))
     assert not started
     assert not (tmp_path / "run").exists()
     assert typed(*words, "--yes") == 0
@@ -167,7 +171,7 @@ def test_long_fine_tuning_without_a_gpu_waits_for_a_yes(
     monkeypatch.setattr(carry_out, "measure", asked_for_an(0.5))
     assert typed(*words) == 0
     assert "takes about 30 min" in capsys.readouterr().err
-    assert typed("--protocol", "finetune", "--epochs", "1", "--limit", "60") == 0
+    assert typed("--protocol", "finetune", "--set", "training.epochs=1", "--limit", "60") == 0
     assert "fine-tuning" not in capsys.readouterr().err
     assert len(started) == 3
 
@@ -199,13 +203,13 @@ def test_earlier_fits_in_the_folder_say_how_long_the_next_take(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words = ("--protocol", "finetune", "--epochs", "2", "--limit", "60")
+    words = ("--protocol", "finetune", "--set", "training.epochs=2", "--limit", "60")
     assert typed(*words) == 0
     (note,) = (tmp_path / "run").glob("fits/*/*/*/fit.json")
     note.write_text(json.dumps({**json.loads(note.read_text()), "seconds": 7200.0}))
     hashed(note.parent)
     capsys.readouterr()
-    assert typed("--dry-run", *words, "--fit-seeds", "0,1") == 0
+    assert typed("--dry-run", *words, "--set", "training.seeds=0,1") == 0
     told = capsys.readouterr().out
     assert "10 cells of 2 fits (finetune), 5 of them finished" in told
     assert [line.split()[3:6] for line in told.splitlines() if line.startswith("tiny ")] == [
@@ -243,7 +247,7 @@ def test_a_dry_run_counts_what_is_not_kept_and_says_when_the_disk_is_too_small(
     monkeypatch.setattr(disk, "free_bytes", lambda folder: 1)
     assert typed(*words) == 0
     assert "too little disk" in capsys.readouterr().out
-    assert typed(*words, "--views", "stream") == 0
+    assert typed(*words, "--set", "run.views=stream") == 0
     assert "of it for" not in capsys.readouterr().out
     assert typed("--limit", "60") == 0
     capsys.readouterr()

@@ -64,7 +64,7 @@ PartitionName=low Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=1 State=UP
 PartitionName=high Nodes=ALL MaxTime=INFINITE PriorityTier=10 State=UP
 """
 STUDY = ("--tasks", "demo", "--weights", "random", "--limit", 24, "--leads", "12,I")
-STUDY += ("--protocol", "linear", "--epochs", 2)
+STUDY += ("--protocol", "linear", "--set", "training.epochs=2")
 
 
 class Cluster:
@@ -248,7 +248,16 @@ def test_whatever_happens_to_tasks_the_numbers_are_those_of_one_process(
 
     for path in good:
         plug_in(tmp_path, path.stem)  # without its pauses
-    alone = ("run", "--models", ",".join(map(str, good)), *STUDY, "--in-process", "--out", "alone")
+    alone = (
+        "run",
+        "--models",
+        ",".join(map(str, good)),
+        *STUDY,
+        "--engine",
+        "inline",
+        "--out",
+        "alone",
+    )
     assert here(*alone, cwd=tmp_path).returncode == 0
     found = predictions(out)
     assert set(found) == {(f"m{n}", leads) for n in range(8) for leads in ("12", "I")}
@@ -267,7 +276,7 @@ def test_a_task_whose_time_is_over_goes_on_where_it_stopped(
     """As Slurm tells it before the end; a fine-tuning, handed over by a command that does not wait,
     and followed by another. Its recordings are prepared by a job before it.
     """
-    tuned = ("--protocol", "finetune", "--epochs", 8, "--out", OUT, "--yes")
+    tuned = ("--protocol", "finetune", "--set", "training.epochs=8", "--out", OUT, "--yes")
     model = plug_in(tmp_path, "slow", before="time.sleep(0.5)")
     words = ("run", "--models", model, *STUDY, *tuned)
     spread = ("--slurm", "partition=low,time=20m,prepare=job")
@@ -278,7 +287,7 @@ def test_a_task_whose_time_is_over_goes_on_where_it_stopped(
     follower = started(log, *words, *spread, cwd=tmp_path)
     until(lambda: list((tmp_path / OUT).glob("checkpoints/*/checkpoint.safetensors")), 180)
     (name,) = said("squeue", "-h", "-r", "-o", "%i").split()
-    said("scancel", "--signal=USR1", "--batch", name)
+    said("scancel", "--signal=USR1", "--set", f"training.batch={name}")
     until(lambda: said("squeue", "-h", "-r", "-t", "PD", "-o", "%i").split() == [name], 60)
     assert ended(follower, 400) == 0, log.read_text()
     assert "2 cells computed" in log.read_text()
@@ -290,5 +299,5 @@ def test_a_task_whose_time_is_over_goes_on_where_it_stopped(
     assert "--signal=B:USR1@120" in (submitted.parent / "tasks.sh").read_text()
     assert "checkpoint" not in log.read_text()  # none was damaged, or of another training
     plug_in(tmp_path, "slow")
-    assert here(*words, "--out", "one", "--in-process", cwd=tmp_path).returncode == 0
+    assert here(*words, "--out", "one", "--engine", "inline", cwd=tmp_path).returncode == 0
     assert predictions(tmp_path / OUT) == predictions(tmp_path / "one")
