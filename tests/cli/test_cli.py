@@ -250,7 +250,11 @@ def test_lists_load_no_torch(tmp_path, room):
     code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench import cli\n"
     code += "try: cli.main()\nfinally: print('torch' in sys.modules, file=sys.stderr)"
     done = subprocess.run(
-        [sys.executable, "-c", code, "list", room], cwd=tmp_path, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, "list", room],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stderr.strip() == "False"
 

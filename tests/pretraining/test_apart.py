@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ecgbench.study.reporter import Reporter
 
 from ecgbench.core.cells import Folders
 from ecgbench.data.prepare import Prepared, prepare
@@ -16,7 +17,6 @@ from ecgbench.pretraining.exclusion import Exclusion
 from ecgbench.pretraining.guard import Name
 from ecgbench.pretraining.recipe import get
 from ecgbench.pretraining.streaming import Holding
-from ecgbench.study.reporter import Reporter
 
 
 def test_one_in_so_many_training_patients_whole_and_the_same_in_a_part(tmp_path: Path) -> None:
