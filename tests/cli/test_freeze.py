@@ -143,7 +143,6 @@ def _frozen(*hypotheses: frozen.Hypothesis) -> frozen.Frozen:
         version="1",
         commit=None,
         dirty=None,
-        tested={},
     )
 
 

@@ -13,8 +13,6 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from ecgbench.study.job import Measure
-from ecgbench.study.job_record import Outcome
 
 from ecgbench import adapters, models, suites
 from ecgbench.cli import main
@@ -22,10 +20,11 @@ from ecgbench.core.cells import Plan
 from ecgbench.data import disk
 from ecgbench.ecg.leads import LEADS
 from ecgbench.stats.detectable import expected
-from ecgbench.study import carry_out
 from ecgbench.study import plan as planning
-from ecgbench.study.estimate import study
-from ecgbench.study.run import Run
+from ecgbench.study.estimate import probe, study
+from ecgbench.study.jobs import Job
+from ecgbench.study.run import Outcome
+from ecgbench.study.store import Store
 from tests.results.test_damages import hashed
 
 TINY = Path(__file__).parents[1] / "tiny.py"
@@ -71,8 +70,8 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
     return run
 
 
-def asked_for_an(hours: float) -> Callable[[Measure], dict[str, Any]]:
-    def measure(job: Measure) -> dict[str, Any]:
+def asked_for_an(hours: float) -> Callable[[Job], dict[str, Any]]:
+    def measure(job: Job) -> dict[str, Any]:
         return {
             "source": "downloaded",
             "records": {"train": 1},
@@ -153,12 +152,13 @@ def test_long_fine_tuning_without_a_gpu_waits_for_a_yes(
 ) -> None:
     started = []
 
-    def note(self: Run, *how: bool, **more: bool) -> Outcome:
+    def note(*how: object) -> Outcome:
         started.append(1)
-        return self.outcome
+        return Outcome()
 
-    monkeypatch.setattr(Run, "__call__", note)
-    monkeypatch.setattr(carry_out, "measure", asked_for_an(2))
+    monkeypatch.setattr("ecgbench.study.run.run", note)
+    monkeypatch.setattr(Store, "existing_plan", lambda store: None)
+    monkeypatch.setattr(probe, "measure", asked_for_an(2))
     words = ("--protocol", "finetune", "--set", "training.epochs=100")
     assert typed(*words) == 2
     told = capsys.readouterr().err
@@ -168,7 +168,7 @@ def test_long_fine_tuning_without_a_gpu_waits_for_a_yes(
     assert not (tmp_path / "run").exists()
     assert typed(*words, "--yes") == 0
     assert "takes about 2 h" in capsys.readouterr().err
-    monkeypatch.setattr(carry_out, "measure", asked_for_an(0.5))
+    monkeypatch.setattr(probe, "measure", asked_for_an(0.5))
     assert typed(*words) == 0
     assert "takes about 30 min" in capsys.readouterr().err
     assert typed("--protocol", "finetune", "--set", "training.epochs=1", "--limit", "60") == 0

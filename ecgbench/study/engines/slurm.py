@@ -61,7 +61,9 @@ def run(
     options = _options(setup.options)
     wait, at_once = options.pop("wait", "yes"), int(options.pop("at_once", "256"))
     folder = setup.out / "jobs"
-    alive = {s.name: s.id for s in submitted(setup.out) if queued([s.id]).get(s.id, ("",))[0]}
+    earlier = submitted(setup.out)
+    states = queued([one.id for one in earlier])
+    alive = {e.name: e.id for e in earlier if states.get(e.id, ("REVOKED",))[0] not in ENDED}
     following, tries = dict[str, Job](), Counter[int]()
     while jobs or following:
         new = [jobs.popleft() for _ in range(len(jobs))]
