@@ -430,13 +430,7 @@ def _environments(cells: pd.DataFrame, study: "Study") -> Iterator[str]:
         ]
         yield (
             f"Computed in several environments, which may move the last bits of a number: "
-            f"{', '.join(named)}; `ecgbench run --set run.same_environment=on` refuses this."
-        )
-    unchecked = done.loc[done["recomputed"].eq(False), "model"]
-    for model in dict.fromkeys(unchecked):
-        yield (
-            f"{_title(study.models, str(model))}: no feature of this plug-in was computed again in "
-            f"a process of its own (ECGBENCH_RECOMPUTE=no)."
+            f"{', '.join(named)}; `--set run.same_environment=on` refuses this."
         )
 
 

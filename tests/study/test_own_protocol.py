@@ -1,4 +1,4 @@
-"""A protocol of one's own, by path: trained, stored, found again and reported as the others."""
+"""A protocol of one's own, given by path: trained, stored, found again and reported."""
 
 import json
 from collections.abc import Callable

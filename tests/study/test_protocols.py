@@ -106,7 +106,7 @@ def test_one_rate_for_all_is_another_fit(typed: Typed, tmp_path: Path) -> None:
             "--protocol",
             "finetune",
             "--set",
-            "training.lr_groups=false",
+            "training.lr_groups=off",
             "--set",
             "training.lr=0.002",
             "--set",
@@ -183,14 +183,22 @@ def test_a_probe_for_each_set_of_leads_that_is_tested(typed: Typed, tmp_path: Pa
             ("--protocol", "finetune", "--set", "training.micro_batch=0"),
             "--micro-batch 0: at least 1",
         ),
+        (("--set", "run.timeout=0"), "--cell-timeout 0: seconds, more than 0"),
         (
             ("--set", "training.micro_batch=4"),
-            "training.micro_batch=4: --protocol linear has no such setting; choose --protocol fi",
+            "--micro-batch 4 is no setting of --protocol probe, but of finetune",
         ),
         (
             ("--protocol", "probe", "--set", "training.epochs=4"),
-            "training.epochs=4: --protocol probe has no such setting; choose --protocol finetune "
-            "or linear, or leave it out",
+            "--epochs 4 is no setting of --protocol probe, but of finetune or lin",
+        ),
+        (
+            ("--protocol", "probe", "--set", "training.lr_groups=off"),
+            "--lr-groups off is no setting of",
+        ),
+        (
+            ("--set", "training.precision=fp16"),
+            "'--precision': 'fp16' is not one of 'float32', 'bf16'",
         ),
     ],
 )
