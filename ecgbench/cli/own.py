@@ -20,7 +20,7 @@ from ecgbench.ecg.readers.said import Said
 from ecgbench.errors import BadSetting
 
 if TYPE_CHECKING:
-    from ecgbench.data.own.earlier import Order
+    from ecgbench.data.own.order import Order
 
 PANEL = "Own recordings"
 _own = partial(option, rich_help_panel=PANEL)
@@ -107,7 +107,7 @@ def import_(
 
 def _order(given: Mapping[str, Any], folder: Path, name: str, to: Path, **more: bool) -> "Order":
     """given: option -> value, as both commands take them."""
-    from ecgbench.data.own.earlier import Order
+    from ecgbench.data.own.order import Order
 
     signals = words(given["signals"]) or ()
     return Order(
@@ -240,14 +240,14 @@ def _find_weights(given: dict[str, Any]) -> str:
 
 def _bring(order: "Order", err: bool = False) -> None:
     """Import, and say what was found: on standard error where the command goes on."""
-    from ecgbench.data.own import told
+    from ecgbench.data.own import summary
     from ecgbench.data.own.importing import bring
     from ecgbench.study.progress import counting, display
 
     _demand_free(order.name)
     with counting(f"read {order.name}", display()) as shown:
         made = bring(order, shown)
-    for text in told.lines(made):
+    for text in summary.lines(made):
         if not (err and text.startswith(("next: ", "then: "))):
             typer.echo(visible(text), err=err)
 

@@ -170,16 +170,16 @@ def test_a_positive_that_no_column_says_is_refused(tmp_path: Path) -> None:
 
 
 ONE = "012 and 12|12.0 and 12|12,0 and 12|1,234 and 1234|1,234.0 and 1234|1.000 and 1000|P7 and p7"
-ONE += "|P-007 and P7|José and JOSE\u0301|1.2E+05 and 120000|12\u200b and 12|１２ and 12"
+ONE += "|P-007 and P7|José and JOSE\u0301|12\u200b and 12|１２ and 12"
 ONE += '|="00012" and 12|12,00 and 12.00'
-TWO = "1.05 and 105|a1 and b1|12 and 120|1.23457E+11 and 5|P10 and P1"
+TWO = "1.05 and 105|a1 and b1|12 and 120|P10 and P1"
 TWO += "|1-12 and 11-2|1-234 and 1234|1.5 and 1.05|1E5 and 5"
-DOUBTFUL = "José and Jose|Müller and Muller|12 and 012 and 0012|1.000 and 1|1.234 and 1234 and 1.2"
-DOUBTFUL += "|1.23457E+11 and 1.23457E+11|1.23457E+11 and 123457000123|1E+05 and 99999"
+DOUBTFUL = "José and Jose|Müller and Muller|12 and 012 and 0012|1.000 and 1"
+DOUBTFUL += "|1.23457E+11 and 5|1E+05 and 99999"
 DOUBTFUL += "|Müller and Mueller|Doe,John and Doe, John|Doe, John and John Doe and doe john"
-DOUBTFUL += "|A–12 and A-12|A12. and A12|A/12 and A12|O’Brien and O'Brien|1E5 and 100000"
+DOUBTFUL += "|A–12 and A-12|A12. and A12|A/12 and A12|O’Brien and O'Brien"
 DOUBTFUL += "|1-2 and 1_2|12a and 12-A|P.007 and P7|#12 and 12"
-DOUBTFUL += "|1.2E+05 and 120000 and 121000|1.23E11 and 1.23E11| and 1|NA and 1|none and 1"
+DOUBTFUL += "|1.2E+05 and 120000|1.23E11 and 1| and 1|NA and 1|none and 1"
 
 
 @pytest.mark.parametrize("cells", ONE.split("|"))

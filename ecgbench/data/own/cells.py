@@ -60,8 +60,7 @@ def read(file: Path) -> Sheet:
     if content.startswith(b"PK"):
         raise MissingData(f"{file} is an Excel workbook; save its sheet as CSV and give that file")
     try:
-        named, separator, body = _opened(decoded(content))
-        rows, lines = _rows(named, body, separator, file)
+        named, rows, lines = _parsed(decoded(content), file)
     except (csv.Error, UnicodeError) as error:
         raise MissingData(f"{file} is not a table of text ({error})") from None
     if not rows:
@@ -131,29 +130,22 @@ def hot(column: Iterable[str]) -> list[int | None]:
     return [values.get(word) for word in words]
 
 
-def _opened(text: str) -> tuple[list[str], str, list[tuple[int, str]]]:
-    """The names of the columns, what separates them, and the other lines with their numbers."""
-    lines = list(enumerate(io.StringIO(text, newline=""), 1))  # no other character ends a line
-    while lines and (not lines[0][1].strip() or lines[0][1].lower().startswith("sep=")):
-        lines = lines[1:]
-    if not lines:
-        return [], ",", []
-    first = lines[0][1]
-    separator = max(SEPARATORS, key=first.count)
-    named = next(csv.reader([first], delimiter=separator, skipinitialspace=True))
-    return [name.strip() for name in named], separator, lines[1:]
-
-
-def _rows(
-    named: list[str], body: list[tuple[int, str]], separator: str, file: Path
-) -> tuple[list[list[str]], list[int]]:
-    rows, numbers = [], []
-    reader = csv.reader(
-        (line for _, line in body), delimiter=separator, skipinitialspace=True, strict=True
-    )
-    begun = 0
+def _parsed(text: str, file: Path) -> tuple[list[str], list[list[str]], list[int]]:
+    """The names of the columns, the rows below and the line of each."""
+    source, above = io.StringIO(text, newline=""), 0  # no other character ends a line
+    for head in source:
+        above += 1
+        if head.strip() and not head.lower().startswith("sep="):
+            break
+    else:
+        return [], [], []
+    separator = max(SEPARATORS, key=head.count)
+    options = {"delimiter": separator, "skipinitialspace": True, "strict": True}
+    named = next(csv.reader([head], **options))  # type: ignore[arg-type]
+    rows, lines, begun = [], [], 0
+    reader = csv.reader(source, **options)  # type: ignore[arg-type]
     for cells in reader:
-        number, begun = body[begun][0], reader.line_num
+        number, begun = above + begun + 1, reader.line_num
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) != len(named):
@@ -162,5 +154,5 @@ def _rows(
                 f"value that holds {separator!r} in double quotes"
             )
         rows.append([cell.strip() for cell in cells])
-        numbers.append(number)
-    return rows, numbers
+        lines.append(number)
+    return [name.strip() for name in named], rows, lines

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecgbench.data.own import importing, reading, told
-from ecgbench.data.own.earlier import Order
+from ecgbench.data.own import importing, reading, summary
+from ecgbench.data.own.order import Order
 from ecgbench.ecg.readers.said import Said
 from ecgbench.errors import BadSetting
 
@@ -35,7 +35,7 @@ def said(to: Path, **more: object) -> str:
     order = Order(  # type: ignore[arg-type]
         folder=to / "rec", labels=to / "labels.csv", name="mine", to=to / "mine", **more
     )
-    return "\n".join(told.lines(importing.bring(order)))
+    return "\n".join(summary.lines(importing.bring(order)))
 
 
 def several(count: int, change: Callable[[Path, str], None]) -> Change:

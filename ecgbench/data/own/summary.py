@@ -10,9 +10,9 @@ import numpy as np
 from ecgbench.core.text import aligned, counted
 from ecgbench.data.own import records
 from ecgbench.data.own.corrections import some
+from ecgbench.data.own.importing import Imported
 from ecgbench.data.own.reading import Seen, left_out
 from ecgbench.data.own.splitting import split_of
-from ecgbench.data.own.writing import Imported
 from ecgbench.data.subset import SPLITS
 from ecgbench.ecg.leads import LEADS, LeadSubset, derivable
 
@@ -35,10 +35,10 @@ def lines(made: Imported) -> Iterator[str]:
     the next command.
     """
     order, table = made.order, made.table
-    usable = table[table["left_out"] == ""]
+    usable = made.usable
     patients = counted(usable["patient"].nunique(), "patient")
     whose = f" of {patients}" if made.patients_known else ""
-    added = f" ({made.added:,} new)" if made.card and made.added else ""
+    added = f" ({made.added:,} new)" if made.added else ""
     if 2 * len(usable) < len(table):
         yield f"most recordings cannot be used, {len(table) - len(usable):,} of {len(table):,}:"
         yield from _quarantined(made)
@@ -53,9 +53,9 @@ def lines(made: Imported) -> Iterator[str]:
     if 2 * len(usable) >= len(table):
         yield from _quarantined(made)
     yield from _left_out(made)
-    yield from (f"  note: {text}" for text in [*made.notes, *_changed(made), *_noted(made)])
+    yield from (f"  note: {text}" for text in [*made.notes, *_noted(made)])
     card = shlex.quote(_shown(made))
-    what = "up to date" if made.card else "written"
+    what = "written" if made.added is None else "up to date"
     yield f"{what}: {_shown(made)} and {records.FILE} beside it"
     yield f"next: ecgbench data prepare {card}"
     yield f"then: ecgbench run --tasks {card} --models laef,merl --leads {_usual(made)}"
@@ -94,7 +94,7 @@ def _signals(seen: list[Seen]) -> Iterator[str]:
 
 def _noted(made: Imported) -> Iterator[str]:
     """What the recordings say of themselves that a person must know, each once."""
-    usable = made.table[made.table["left_out"] == ""]
+    usable = made.usable
     odd = [
         f"{record} ({swing:.3g} mV)"
         for record, path in zip(usable["record"], usable["path"])
@@ -136,7 +136,7 @@ def _origins(seen: list[Seen]) -> str:
 
 def _counts(made: Imported) -> list[str]:
     """Records with each label in each split."""
-    table = made.table[made.table["left_out"] == ""]
+    table = made.usable
     split = split_of(table)
     sizes = [str(int((split == name).sum())) for name in SPLITS]
     rows = [["", *SPLITS], ["records", *sizes]]
@@ -159,15 +159,3 @@ def _left_out(made: Imported) -> Iterator[str]:
         yield f"  left out: {many} without a row in the table: {_some(files)}"
     if made.without_file:
         yield f"  left out: {counted(made.without_file, 'record')} of the table without a file"
-
-
-def _changed(made: Imported) -> Iterator[str]:
-    """What a card that stays says otherwise than the recordings."""
-    if made.card is None:
-        return
-    leads = {name for seen in made.seen.values() for name in seen.leads}
-    if more := [name for name in LEADS if name in leads - {*made.card.leads}]:
-        yield (
-            f"records now have lead {', '.join(more)}, which {made.order.card.name} does not name; "
-            f"add it to leads in its CARD"
-        )
