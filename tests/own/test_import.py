@@ -198,7 +198,7 @@ TABLES = {
     "no name": ([("A7,", ",")], "line 9: no record is named"),
     "no patient": ([("A7,P3", "A7,")], "line 9: no patient; fill in"),
     "short": ([("A7,P3,", "A7,")], "line 9: 4 values for 5 columns"),
-    "column twice": ([("lbbb,age", "lbbb,af")], "two columns called 'af'"),
+    "column twice": ([("lbbb,age", "lbbb,af")], "has the columns 'af' and 'af'; rename one"),
     "column composed": ([("af,lbbb", "é,e\u0301")], r"has the columns '\\xe9' and 'e\\u0301'"),
     "column in capitals": ([("lbbb", "AF")], "has the columns 'af' and 'AF'; rename one"),
     "no label": ([("af,lbbb", "sex,male")], "has no label"),

@@ -40,7 +40,9 @@ class Sheet:
 
     file: Path
     rows: pd.DataFrame
-    """Every value a str without blanks around it."""
+    """Every value a str without blanks around it; names of columns as people see them, no two of
+    which look alike.
+    """
     lines: tuple[int, ...]
     """Of the file, for each row."""
 
@@ -68,11 +70,15 @@ def read(file: Path) -> Sheet:
     table = pd.DataFrame(rows, columns=named, dtype="str")
     spare = [not name and (table.iloc[:, i] == "").all() for i, name in enumerate(named)]
     table = table.loc[:, [not one for one in spare]]
-    names = [str(name) for name in table.columns]
-    if odd := [name for name in names if not shown(name).isprintable() or not name]:
-        raise MissingData(f"{file} has a column with values and without a name ({odd[0]!r})")
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise MissingData(f"{file} has two columns called {twice[0]!r}; rename one")
+    first: dict[str, str] = {}
+    for name in map(str, table):
+        if not shown(name).isprintable() or not name:
+            raise MissingData(f"{file} has a column with values and without a name ({name!r})")
+        if plain(name) in first:
+            both = both_of((first[plain(name)], name))
+            raise MissingData(f"{file} has the columns {both}; rename one")
+        first[plain(name)] = name
+    table = table.set_axis([*map(shown, first.values())], axis=1)
     return Sheet(file, table, tuple(lines))
 
 

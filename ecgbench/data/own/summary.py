@@ -52,7 +52,11 @@ def lines(made: Imported) -> Iterator[str]:
         yield f"  kept beside the labels: {', '.join(made.kept)}"
     if 2 * len(usable) >= len(table):
         yield from _quarantined(made)
-    yield from _left_out(made)
+    if files := made.without_row:
+        many = counted(len(files), "file")
+        yield f"  left out: {many} without a row in the table: {some(files, NAMED, ', ')}"
+    if made.without_file:
+        yield f"  left out: {counted(made.without_file, 'record')} of the table without a file"
     yield from (f"  note: {text}" for text in [*made.notes, *_noted(made)])
     card = shlex.quote(_shown(made))
     what = "written" if made.added is None else "up to date"
@@ -83,9 +87,8 @@ def _signals(seen: list[Seen]) -> Iterator[str]:
     yield f"  leads: {'; '.join(parts)}"
     rates = Counter(one.fs for one in seen)
     each = [f"{fs:g} Hz" + (f" ({n:,})" if len(rates) > 1 else "") for fs, n in rates.most_common()]
-    seconds = np.array([one.seconds for one in seen])
-    low, high = f"{seconds.min():.4g}", f"{seconds.max():.4g}"
-    span = low if low == high else f"{low} to {high} s, median {np.median(seconds):.4g}"
+    low, middle, high = (f"{q:.4g}" for q in np.quantile([s.seconds for s in seen], (0, 0.5, 1)))
+    span = low if low == high else f"{low} to {high} s, median {middle}"
     yield f"  rate: {', '.join(each)}; length: {span} s"
     yield f"  {_origins(seen)}"
     swing = np.median([one.swing for one in seen])
@@ -103,25 +106,21 @@ def _noted(made: Imported) -> Iterator[str]:
     if odd:
         yield (
             f"an ECG swings by {SWING[0]:g} to {SWING[1]:g} mV, and {counted(len(odd), 'record')} "
-            f"by less or more: {_some(odd)}; is the unit right? (--unit, for files that do not say "
+            f"by less or more: {some(odd, NAMED, ', ')}; is the unit right? (--unit, for files that do not say "
             f"it; else correct the files)"
         )
     found: Counter[tuple[str, str]] = Counter()
     for path in usable["path"]:
-        found.update([*dict.fromkeys((k, _short(k, what)) for k, what in made.seen[path].notes)])
+        found.update({(kind, _short(kind, what)): 1 for kind, what in made.seen[path].notes})
     for kind, words in NOTED.items():
         each = [(what, n) for (k, what), n in found.most_common() if k == kind]
         if each:
-            yield f"{words}: {_some([f'{what} ({n:,})' for what, n in each])}"
+            yield f"{words}: {some([f'{what} ({n:,})' for what, n in each], NAMED, ', ')}"
 
 
 def _short(kind: str, what: str) -> str:
     """Of a line of a head its key: what follows may be a person's name, and differs by file."""
     return re.split(r"[,:;=\t]", what)[0].strip() if kind == "head line" else what
-
-
-def _some(words: list[str]) -> str:
-    return some(words, NAMED, ", ")
 
 
 def _origins(seen: list[Seen]) -> str:
@@ -151,11 +150,3 @@ def _quarantined(made: Imported) -> Iterator[str]:
     yield from (f"  quarantined {text}" for text in kinds[:NAMED])
     if kinds[NAMED:] or any(" like it)" in text for text in kinds):
         yield f"  all of them: the column left_out of {records.FILE}"
-
-
-def _left_out(made: Imported) -> Iterator[str]:
-    if files := made.without_row:
-        many = counted(len(files), "file")
-        yield f"  left out: {many} without a row in the table: {_some(files)}"
-    if made.without_file:
-        yield f"  left out: {counted(made.without_file, 'record')} of the table without a file"
