@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from ecgbench import models
 from ecgbench.adapters.hide import Policy
 from ecgbench.core.prefetch import prefetched
-from ecgbench.evaluate import batched, rows
+from ecgbench.evaluate import batches, rows
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.network import build
 from ecgbench.models import laef
@@ -235,7 +235,7 @@ def evaluation(where: Where) -> Iterator[Row]:
     record by record. How fast batches are made ready, in how many threads.
     """
     names = ["laef"] if where.small else ["laef", "stmem", "ecgfounder", "merl"]
-    batched.PLACES = 8 if where.small else batched.PLACES
+    batches.PLACES = 8 if where.small else batches.PLACES
     for name in names:
         net = build(name, "random", where.device)
         contract = net.card.contract("paper")
@@ -243,8 +243,8 @@ def evaluation(where: Where) -> Iterator[Row]:
         draw = np.random.default_rng(0)
         view = draw.normal(0, 0.3, (12, round(10 * contract.fs))).astype(np.float32)
         each, records = contract.windows(view.shape[1]), 8 if where.small else 2048
-        places = batched.first_places([each] * records)
-        yield {"model": name, "same beside other windows": batched.steady(encoder)}
+        places = batches.first_places([each] * records)
+        yield {"model": name, "same beside other windows": batches.steady(encoder)}
         for leads in (1, 12):
             masks = [4095 if leads == 12 else 1 << p % 12 for p in range(records)]
             wanted = [
@@ -267,9 +267,9 @@ def encoding(
 ) -> Row:
     """Windows per second in both ways, and how far they are apart."""
     asked = np.concatenate(wanted)
-    list(batched.encoded(encoder, lambda p: view, asked[: batched.PLACES], places))
+    list(batches.encoded(encoder, lambda p: view, asked[: batches.PLACES], places))
     started = time.perf_counter()
-    parts = list(batched.encoded(encoder, lambda p: view, asked, places))
+    parts = list(batches.encoded(encoder, lambda p: view, asked, places))
     spent = time.perf_counter() - started
     done, features = (np.concatenate(part) for part in zip(*parts))
     few = wanted[:8]
@@ -441,7 +441,15 @@ def _finetune(where: Where, name: str, out: Path, processes: int = 0) -> float:
     """Seconds of the second of two epochs."""
     model = str(HERE.parent / name) if name.endswith(".py") else name
     words = ["run", *_study(where, [model], "60" if where.small else "300"), "--leads", "12"]
-    words += ["--protocol", "finetune", "--epochs", "2", "--yes", "--device", where.device]
+    words += [
+        "--protocol",
+        "finetune",
+        "--set",
+        "training.epochs=2",
+        "--yes",
+        "--device",
+        where.device,
+    ]
     ecgbench(*words, "--out", str(out), processes=processes)
     fit = json.loads(next(out.rglob("fit.json")).read_text())
     return float(fit["epoch_seconds"][1])
@@ -472,7 +480,7 @@ def torchrun(where: Where) -> Iterator[Row]:
 
 def pretraining(where: Where) -> Iterator[Row]:
     """The recipe `smoke`: stopped, and ended by the same command."""
-    words = ["pretrain", "--recipe", "smoke", "--device", where.device]
+    words = ["pretrain", "smoke", "--device", where.device]
     words += ["--out", str(where.folder / "runs" / "smoke")]
     if where.small:
         words += ["--model", str(HERE.parent / "tests/narrow.py"), "--steps", "8,8"]

@@ -20,7 +20,7 @@ from laef import machine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from ecgbench.evaluate.probe import PENALTIES
+from ecgbench.evaluate.protocols.probe import PENALTIES
 from ecgbench.stats import logistic
 
 PARTS = {

@@ -206,8 +206,8 @@ def report_table() -> str:
 def suite_lists() -> str:
     """Suites: command, duration and expectation stand in the docstring."""
     parts = []
-    for name, module in plug_ins(suites.ROOM):
-        head, _, body = (inspect.getdoc(module) or "").partition("\n\n")
+    for name in suites.names():
+        head, _, body = suites.about(name).partition("\n\n")
         parts += [f"### `{name}`", head, "```\n" + body + "\n```"]
     return "\n\n".join(parts)
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from ecgbench import processes
+from ecgbench.core import process
 
 # seconds for every run of a plug-in; tests/benchmark/test_recomputed.py tries it
 os.environ["ECGBENCH_RECOMPUTE"] = "no"
@@ -53,14 +53,14 @@ def _weights_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of weights is read without a process of its own, which loads torch anew;
     tests/weights/test_apart.py tries that one.
     """
-    apart, start = "ecgbench.weights.apart", processes.ask
+    apart, start = "ecgbench.weights.apart", process.ask
 
     def ask(module: str, words: Sequence[str], seconds: float) -> dict[str, Any]:
         if module != apart:
             return start(module, words, seconds)
         return importlib.import_module(apart).work(words)
 
-    monkeypatch.setattr(processes, "ask", ask)
+    monkeypatch.setattr(process, "ask", ask)
 
 
 PICTURES = {
@@ -149,7 +149,7 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def typed(copies: Path) -> Callable[..., int]:
-    """typed(out, *words): `ecgbench run --in-process` of the tiny plug-in on 60 records of the demo
+    """typed(out, *words): `ecgbench run --engine inline` of the tiny plug-in on 60 records of the demo
     at twelve leads, with random weights; protocol linear, two epochs, unless `words` name the
     probe.
 
@@ -157,6 +157,7 @@ def typed(copies: Path) -> Callable[..., int]:
     """
     from ecgbench import adapters, models
     from ecgbench.cli import main
+    from ecgbench.evaluate import protocols
 
     usual = [
         "--models",
@@ -173,14 +174,20 @@ def typed(copies: Path) -> Callable[..., int]:
     def run(out: Path, *words: str) -> int:
         models.ROOM.forget()  # as in a new process
         adapters.ROOM.forget()
+        protocols.ROOM.forget()
         was, sys.argv = (
             sys.argv,
             [
                 "ecgbench",
                 "run",
-                "--in-process",
+                "--engine",
+                "inline",
                 *usual,
-                *(() if "probe" in words else ("--protocol", "linear", "--epochs", "2")),
+                *(
+                    ()
+                    if "probe" in words
+                    else ("--protocol", "linear", "--set", "training.epochs=2")
+                ),
                 "--prepared",
                 str(copies),
                 "--out",
@@ -204,10 +211,10 @@ def here() -> Callable[..., "subprocess.CompletedProcess[str]"]:
     """here(*words, cwd=folder, **env): an `ecgbench` command in this process, for what a start of
     its own would not change; plug-ins are found anew. Prepared copies and weights lie in `cwd`.
     """
-    from ecgbench import adapters, cli, datasets, metrics, models, reports, suites
+    from ecgbench import adapters, cli, datasets, metrics, models, reports
     from ecgbench.study import engines
 
-    rooms = (adapters, datasets, engines, metrics, models, reports, suites)
+    rooms = (adapters, datasets, engines, metrics, models, reports)
 
     def run(*words: object, cwd: Path, **env: str) -> "subprocess.CompletedProcess[str]":
         out, err = io.StringIO(), io.StringIO()

@@ -32,7 +32,7 @@ TINY = Path(__file__).parent / "tiny.py"
 SOAK = bool(os.environ.get("ECGBENCH_SOAK"))
 KILLS, ROUNDS, RACES = (50, 100, 100) if SOAK else (2, 2, 40)
 USUAL = ("--tasks", "demo", "--weights", "random", "--limit", "60")
-USUAL += ("--protocol", "linear", "--epochs", "3", "--models")
+USUAL += ("--protocol", "linear", "--set", "training.epochs=3", "--models")
 SEEDS, CELLS = (5, 60) if SOAK else (2, 27)
 GRID = (str(TINY), "--leads", "1-12,I,II,III,V1", "--seeds", str(SEEDS))
 """Eleven counts of leads at `SEEDS` seeds, all twelve, and four sets with names: `CELLS` cells."""
@@ -215,7 +215,7 @@ def test_a_worker_that_is_killed_costs_one_cell_at_most(
     assert told.count("its process was killed by SIGKILL (memory may have run out)") == 2 * failed
     known = intact(out)
     assert cells_of(out) == computed
-    words = (*USUAL, *GRID, "--prepared", whole.prepared, "--out", out, "--in-process")
+    words = (*USUAL, *GRID, "--prepared", whole.prepared, "--out", out, "--engine", "inline")
     again = here("run", *words, cwd=tmp_path)
     assert f"{failed} cells computed, {computed} were there already, 0 skipped" in again.stdout
     assert known.items() <= intact(out).items()
@@ -237,8 +237,27 @@ def _worker(process: "subprocess.Popen[str]", out: Path, cells: int) -> int:
     ("count", "how"),
     [
         (2, ()),
-        (3, ("--in-process",)),
-        *([(2, ("--in-process",)), (3, ())] if SOAK else []),
+        (
+            3,
+            (
+                "--engine",
+                "inline",
+            ),
+        ),
+        *(
+            [
+                (
+                    2,
+                    (
+                        "--engine",
+                        "inline",
+                    ),
+                ),
+                (3, ()),
+            ]
+            if SOAK
+            else []
+        ),
     ],
 )
 def test_runs_side_by_side_share_the_work(

@@ -73,7 +73,7 @@ def filled(name: str) -> list[float]:
 
 def fitted(protocol: str, typed: Callable[..., int], folder: Path) -> dict[str, list[float]]:
     """Of a run of tests/tiny.py: what its fit predicts, and what is predicted and scored of it."""
-    epochs = () if protocol == "probe" else ("--epochs", "2")
+    epochs = () if protocol == "probe" else ("--set", "training.epochs=2")
     assert typed(folder, "--protocol", protocol, *epochs, "--leads", "2,12") == 0
     results = read(folder).results
     table = results[0].validation()

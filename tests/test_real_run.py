@@ -26,11 +26,9 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.usefixtures("one_thread"),
 ]
-FINETUNE = (
-    "run --protocol finetune --limit 24 --tasks ptbxl_super --leads 12,I --weights random --batch 8"
-)
+FINETUNE = "run --protocol finetune --limit 24 --tasks ptbxl_super --leads 12,I --weights random --set training.batch=8"
 NARROW = Path(__file__).with_name("narrow.py")
-LONG = ("--models", str(NARROW), "--epochs", "5")
+LONG = ("--models", str(NARROW), "--set", "training.epochs=5")
 """Some seconds are left after the first epoch."""
 Typed = Callable[..., None]
 
@@ -110,7 +108,7 @@ def typed(
     """typed(out, *words): a run in this process, whose two cells are computed."""
 
     def run(out: str, *more: str) -> None:
-        done = here(*words(real_ptbxl, out, *more), "--in-process", cwd=tmp_path)
+        done = here(*words(real_ptbxl, out, *more), "--engine", "inline", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert "2 cells computed" in done.stdout
 
@@ -118,7 +116,7 @@ def typed(
 
 
 def test_fine_tuning_learns(typed: Typed, tmp_path: Path) -> None:
-    typed("whole", "--models", "laef", "--epochs", "2")
+    typed("whole", "--models", "laef", "--set", "training.epochs=2")
     (fit,) = (tmp_path / "whole" / "fits").rglob("DONE")
     log, note = (
         pd.read_csv(fit.parent / "log.csv"),

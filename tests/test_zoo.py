@@ -12,6 +12,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from ecgbench.study.engine import Setup
+from ecgbench.study.job import Compute, Look
 from torch import nn
 
 from ecgbench.adapters.hide import Policy
@@ -24,9 +26,7 @@ from ecgbench.errors import EcgbenchError
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.models import Features
 from ecgbench.results.study import read
-from ecgbench.study.engine import Setup
 from ecgbench.study.engines import isolated
-from ecgbench.study.job import Compute, Look
 
 pytestmark = pytest.mark.long
 TINY = Path(__file__).parent / "tiny.py"
@@ -190,7 +190,7 @@ def test_a_model_that_raises_costs_its_own_cells_only(
     here: Here, tmp_path: Path, copies: Path
 ) -> None:
     """All in one process, which is enough for these and spares the start of one per model."""
-    out = zoo(here, RAISING, tmp_path, copies, "--in-process")
+    out = zoo(here, RAISING, tmp_path, copies, "--engine", "inline")
     assert not (out / "logs").exists()
 
 
@@ -201,7 +201,7 @@ def test_a_model_that_ends_or_hangs_its_process_costs_its_own_cells_only(
     open and who asks standard input.
     """
     monkeypatch.setattr(isolated, "IDLE", len(ENDING) + 2)  # each has one worker, not two
-    out = zoo(here, ENDING, tmp_path, copies, "--cell-timeout", "4")
+    out = zoo(here, ENDING, tmp_path, copies, "--set", "run.timeout=4")
     given = reasons(out)
     assert all(given[name]["log"] for name in ("aborting", "closing", "flooding", "parent"))
     for name in ("endless", "gripping"):
@@ -265,7 +265,7 @@ def test_a_policy_that_patches_the_scoring_changes_its_own_cells_only(
     words = ("--models", TINY, *USUAL, "--leads", "I", "--prepared", copies)
     policies = ("--policy", "./patching.py,zero")
     assert here("run", *words, *policies, "--out", "patched", cwd=tmp_path).returncode in (0, 1)
-    assert here("run", *words, "--out", "clean", "--in-process", cwd=tmp_path).returncode == 0
+    assert here("run", *words, "--out", "clean", "--engine", "inline", cwd=tmp_path).returncode == 0
     (patched,), (clean,) = (
         [
             pd.read_parquet(file.with_name("scores.parquet"))
@@ -330,7 +330,7 @@ def test_what_fails_at_one_set_of_leads_costs_that_cell(
     assert "demo · picky · I" in line
     assert "its process was killed by SIGABRT" in line
     picky.write_text(picky.read_text().replace("os.abort()", "True"))  # its author mends it
-    assert here("run", *again, "--in-process", cwd=tmp_path).returncode == 0
+    assert here("run", *again, "--engine", "inline", cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ecgbench.ablation.studies import FROZEN, READINGS, Probe
 from ecgbench.ecg.leads import LEADS
-from ecgbench.evaluate import heads
+from ecgbench.evaluate import loop
 from ecgbench.evaluate.loop import steps, train
 from ecgbench.evaluate.predict import probabilities
 from ecgbench.layers.encodings import LeadEncoding
@@ -95,7 +95,7 @@ class _LeadsAndHead(nn.Module):
         self.tables = [m for m in frozen.modules() if isinstance(m, LeadEncoding)]
         for table in self.tables:
             table.requires_grad_(True)
-        self.head = heads.linear(encoder.width, labels, seed).to(device_of(encoder))
+        self.head = loop.head(encoder.width, labels, seed).to(device_of(encoder))
 
     def train(self, mode: bool = True) -> "_LeadsAndHead":
         """Without dropout in either mode, as features of a frozen network are made."""

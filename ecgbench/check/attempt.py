@@ -7,7 +7,7 @@ Arguments: DEVICE [MODEL [PATH]]; without MODEL the answer is what torch finds o
 import time
 from typing import Any
 
-from ecgbench.processes import answer
+from ecgbench.core.process import answer
 
 
 def attempt(arguments: list[str]) -> dict[str, Any]:

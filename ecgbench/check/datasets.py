@@ -10,12 +10,13 @@ import numpy as np
 from ecgbench import datasets
 from ecgbench.check._properties import demand, tried
 from ecgbench.data import facts
-from ecgbench.data.divided import ours, split_digest
+from ecgbench.data.copy import Copy
 from ecgbench.data.duplicates import identical
-from ecgbench.data.encoded import digest
-from ecgbench.data.prepare import Prepared, prepare
+from ecgbench.data.prepare import prepare
+from ecgbench.data.reading import digest
+from ecgbench.data.select import SPLITS
 from ecgbench.data.source import root_of, rows
-from ecgbench.data.subset import SPLITS
+from ecgbench.data.splits import ours, split_digest
 from ecgbench.datasets.indexing.folds import STRATA, dealt_again, splits
 from ecgbench.ecg.leads import LEADS, LeadSubset
 from ecgbench.stats.known import UNKNOWN, known_of
@@ -36,7 +37,7 @@ def check(
     return tried(properties(root), store)
 
 
-def properties(root: Path | None) -> Iterator[tuple[str, Callable[[Prepared], str]]]:
+def properties(root: Path | None) -> Iterator[tuple[str, Callable[[Copy], str]]]:
     """The properties of a dataset, by name; `root`: its files as published."""
     yield "records are unique and every split has some", records
     yield "no patient is in two splits", patients
@@ -49,7 +50,7 @@ def properties(root: Path | None) -> Iterator[tuple[str, Callable[[Prepared], st
     yield "the prepared copy is what the reader reads", partial(faithful, root=root)
 
 
-def records(store: Prepared) -> str:
+def records(store: Copy) -> str:
     """Record ids are unique; train, val and test are there, or train alone where nothing is
     tested.
     """
@@ -60,7 +61,7 @@ def records(store: Prepared) -> str:
     return ", ".join(f"{n} {s}" for s, n in sizes.items())
 
 
-def patients(store: Prepared) -> str:
+def patients(store: Copy) -> str:
     """Splits are disjoint in patients."""
     splits = store.index.groupby("patient")["split"].nunique()
     shared = int((splits > 1).sum())
@@ -68,7 +69,7 @@ def patients(store: Prepared) -> str:
     return f"{len(splits)} patients"
 
 
-def split(store: Prepared) -> str:
+def split(store: Copy) -> str:
     """What is stored is what the digest of the copy was made of; folds that are ours follow from
     the index, so that another number of them can be asked for.
     """
@@ -82,7 +83,7 @@ def split(store: Prepared) -> str:
     return f"{split_digest(published)[:16]}, {store.card.splits}"
 
 
-def one_valued(store: Prepared) -> str:
+def one_valued(store: Copy) -> str:
     """Labels that validation or test cannot score; they are left out of means, and named."""
     said = [
         f"{task.name}: {name} lacks both values of {', '.join(lost)}"
@@ -92,7 +93,7 @@ def one_valued(store: Prepared) -> str:
     return "; ".join(said) or "none"
 
 
-def signals(store: Prepared) -> str:
+def signals(store: Copy) -> str:
     """No two splits hold the same samples, bit for bit, under whatever names."""
     groups = identical(store)
     crossing = [group for group in groups if len({place.split for place in group}) > 1]
@@ -101,7 +102,7 @@ def signals(store: Prepared) -> str:
     return f"{len(groups)} signals are there twice within a split" if groups else "all differ"
 
 
-def labels(store: Prepared) -> str:
+def labels(store: Copy) -> str:
     """Every task's columns exist and hold 0 and 1 only, and -1, unknown, where the task is masked;
     every label is known of some record.
     """
@@ -123,7 +124,7 @@ def labels(store: Prepared) -> str:
     return ", ".join(told) or "none"
 
 
-def parents(store: Prepared) -> str:
+def parents(store: Copy) -> str:
     """Labels of an evaluation-only task are among its parent's."""
     children = []
     for task in store.card.tasks:
@@ -134,7 +135,7 @@ def parents(store: Prepared) -> str:
     return ", ".join(children) or "none"
 
 
-def recordings(store: Prepared) -> str:
+def recordings(store: Copy) -> str:
     """A sample of recordings has finite leads in clinical order at a positive rate: all twelve,
     unless the card says that a dataset has fewer.
     """
@@ -148,7 +149,7 @@ def recordings(store: Prepared) -> str:
     return f"{len(_sample(store))} read"
 
 
-def faithful(store: Prepared, root: Path | None) -> str:
+def faithful(store: Copy, root: Path | None) -> str:
     """The store restores what the dataset's reader gives: exactly where steps of 1 uV do, else to
     1/65534 of a lead's largest value.
     """
@@ -167,6 +168,6 @@ def faithful(store: Prepared, root: Path | None) -> str:
     return f"largest difference {worst:.1e} of a lead's largest value"
 
 
-def _sample(store: Prepared) -> list[dict[str, Any]]:
+def _sample(store: Copy) -> list[dict[str, Any]]:
     every = max(1, len(store.index) // SAMPLE)
     return list(rows(store.index.iloc[::every]))[:SAMPLE]

@@ -11,16 +11,16 @@ from typing import Any
 
 import platformdirs
 
-from ecgbench import datasets, declared, errors, models
+from ecgbench import datasets, errors, models
 from ecgbench.check import file_system, machine
+from ecgbench.core.process import DiedError, ask
 from ecgbench.core.text import enumerated, quoted, shortened, size
 from ecgbench.data.prepare import held
 from ecgbench.data.source import command, root_of, where
-from ecgbench.data.views import lacking_bytes
+from ecgbench.data.views import missing_bytes
 from ecgbench.ecg.preprocess import Preparation
 from ecgbench.errors import EcgbenchError, MissingData
 from ecgbench.evaluate.device import gpus
-from ecgbench.processes import DiedError, ask
 from ecgbench.weights.released import fetching
 
 Report = dict[str, Any]
@@ -113,7 +113,6 @@ def dataset(name: str, data: Path | None, prepared: Path | None) -> dict[str, An
     row: dict[str, Any] = {"name": name, "title": name, "state": "absent"}
     row |= {"folder": None, "records": None, "published": None, "next": ""}
     try:
-        declared.of(datasets.ROOM, name)  # one that ends the process that imports it ends another
         card = datasets.get(name).CARD
         row["title"] = card.title
         root = root_of(name, card, data)
@@ -140,7 +139,7 @@ def lacking_views(report: Report, data: Path | None, prepared: Path | None) -> d
         if row["state"] in ("ready", "partial"):
             copy = held(row["name"], data, prepared)
             lacking[row["name"]] = sum(
-                lacking_bytes(
+                missing_bytes(
                     copy, Preparation(fs=v["fs"], filter=None, resampler=v["resampler"]), folder
                 )
                 for folder, v in views.items()

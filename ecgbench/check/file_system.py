@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from filelock import FileLock, Timeout
 
-from ecgbench import claims
-from ecgbench.processes import DiedError, answer, ask
+from ecgbench.core.process import DiedError, answer, ask
 
 SECONDS = 60.0
 """That the second process may take."""
@@ -49,7 +49,7 @@ def tried(path: Path) -> dict[str, Any]:
         with suppress(FileNotFoundError, NotADirectoryError):
             path.lstat()  # of a name that is too long, say
         folder = Path(tempfile.mkdtemp(prefix=".ecgbench-", dir=near))
-        found["locks"] = claims.locks_work(folder)
+        found["locks"] = _locks_work(folder)
         ours: dict[str, Any] = {}
         racer = threading.Thread(target=lambda: ours.update(_race(folder, "first")))
         racer.start()
@@ -78,6 +78,15 @@ def file_system(path: Path) -> str:
         if mounts:
             return str(max(mounts, key=lambda p: len(p.mountpoint)).fstype) or "unknown"
     return "unknown"
+
+
+def _locks_work(folder: Path) -> bool:
+    """Whether a lock (flock) keeps a second one out. OSError where nothing can be written."""
+    try:
+        with FileLock(folder / "lock"), FileLock(folder / "lock", timeout=0):
+            return False
+    except Timeout:
+        return True
 
 
 def _judged(folder: Path, ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, bool]:

@@ -21,7 +21,7 @@ from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import LeakError
-from ecgbench.evaluate import batched
+from ecgbench.evaluate import batches
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.network import Network, build
 
@@ -175,7 +175,7 @@ def batch_of_one(encoder: Encoder) -> str:
     """A window's features do not depend on its neighbours in the batch, mixed sets of leads
     included.
     """
-    worst, limit = batched.alone_and_together(encoder)
+    worst, limit = batches.alone_and_together(encoder)
     demand(worst <= limit, f"they differ by {worst:.2g}, more than {limit:.2g}")
     return f"largest difference {worst:.1e}"
 

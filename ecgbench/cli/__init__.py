@@ -3,8 +3,10 @@ one line.
 """
 
 import sys
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from ecgbench import __version__
 from ecgbench.cli import (
@@ -21,13 +23,24 @@ from ecgbench.cli import (
     report,
     run,
     runs,
-    status,
-    worker,
+    settings,
 )
 from ecgbench.core.text import line
 from ecgbench.errors import INTERRUPTED, EcgbenchError, Lacking
 
+ORDER = "run report runs predict embed data models check profile list freeze pretrain ablate doctor"
+
+
+class Program(TyperGroup):
+    """Commands in the order in which a person meets them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of the commands."""
+        return ORDER.split()
+
+
 app = typer.Typer(
+    cls=Program,
     name="ecgbench",
     help="How much of an ECG model's skill survives when only some leads are measured.\n\n"
     "Start with `ecgbench run` (a demo on synthetic recordings), then `ecgbench report`.",
@@ -36,21 +49,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for group in (
-    freeze,
     run,
-    status,
-    worker,
     report,
     predict,
     runs,
-    models,
-    lists,
     data,
+    models,
     check,
-    doctor,
     profile,
+    lists,
+    freeze,
     pretrain,
     ablate,
+    doctor,
 ):
     group.add(app)
 
@@ -70,6 +81,7 @@ def main() -> None:
     pre-training whose minutes were over, 130 interrupted.
     """
     try:
+        settings.demand_new(sys.argv[1:])
         code = app(standalone_mode=False) or 0
         if code == 130:  # typer caught the interrupt and printed nothing
             _stop()

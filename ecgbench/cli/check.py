@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from ecgbench.cli.options import DATA, JSON, PREPARED, add_commands, argument, option
+from ecgbench.cli.options import DATA, JSON, MODELS, PREPARED, add_commands, argument, option
 from ecgbench.core.text import printed_json
 
 NAME = argument("A name, or the path of your own: ./mine.py")
@@ -20,7 +20,7 @@ def add(app: typer.Typer) -> None:
     )
     for command in (model, adapter, dataset, metric, parity):
         add_commands(group, command)
-    app.add_typer(group, name="check")
+    app.add_typer(group, name="check", rich_help_panel=MODELS)
 
 
 def model(name: str = NAME, as_json: bool = JSON) -> None:

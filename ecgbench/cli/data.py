@@ -1,18 +1,34 @@
-"""`ecgbench data import | fetch | prepare | verify | facts | duplicates | ls | prune`: from files
+"""`ecgbench data import | fetch | prepare | check | facts | duplicates | ls | prune`: from files
 as they are to the prepared store.
 """
 
+import csv
 import inspect
+import io
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ecgbench.cli import own
-from ecgbench.cli.duplicates import duplicates
-from ecgbench.cli.options import DATA, JSON, PREPARED, add_commands, argument, flag, option
+from ecgbench.cli.options import (
+    DATA,
+    DATA_PANEL,
+    JSON,
+    PREPARED,
+    add_commands,
+    argument,
+    flag,
+    option,
+)
 from ecgbench.core.text import aligned, counted, line, printed_json, quoted, size
 from ecgbench.errors import BadSetting, UnknownName
+
+if TYPE_CHECKING:
+    from ecgbench.data.duplicates import Pair
 
 FIX = flag("The copy that `ecgbench data prepare --fix` made.", "--fix")
 DATASET = argument("Dataset: ptbxl, demo, or the path of your own: ./mine.py")
@@ -21,19 +37,11 @@ DATASET = argument("Dataset: ptbxl, demo, or the path of your own: ./mine.py")
 def add(app: typer.Typer) -> None:
     """Add the group to the program."""
     group = typer.Typer(
-        help="Import recordings of your own, fetch datasets, prepare them, and look at prepared "
-        "copies.",
+        help="Data sets and recordings of your own: import, fetch, prepare, ...",
         no_args_is_help=True,
     )
-    add_commands(group, own.import_)
-    add_commands(group, fetch)
-    add_commands(group, prepare)
-    add_commands(group, verify)
-    add_commands(group, facts)
-    add_commands(group, duplicates)
-    add_commands(group, ls)
-    add_commands(group, prune)
-    app.add_typer(group, name="data")
+    add_commands(group, own.import_, fetch, prepare, check, facts, duplicates, ls, prune)
+    app.add_typer(group, name="data", rich_help_panel=DATA_PANEL)
 
 
 def fetch(
@@ -154,7 +162,6 @@ def prepare(
     sizes and times.
     """
     from ecgbench.data import disk, facts, prepare
-    from ecgbench.data.crossing import crossing
     from ecgbench.data.source import where
     from ecgbench.study.progress import counting, display
 
@@ -183,13 +190,13 @@ def prepare(
         typer.echo(f"  left out: {count:,} {reason}")
     for record, reason in copy.quarantined[["record", "reason"]].itertuples(index=False):
         typer.echo(f"  quarantined {record}: {reason}")
-    if told := crossing(copy.index):
+    if told := prepare.crossing(copy.index):
         typer.echo(f"  {told} (all of them: ecgbench data facts {quoted(dataset)})")
     for text in facts.findings_told(copy):
         typer.echo(f"  {text}")
 
 
-def verify(
+def check(
     dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED, fix: bool = FIX
 ) -> None:
     """Read the published files again and compare them with the prepared copy, sample for sample,
@@ -198,18 +205,19 @@ def verify(
     Nothing is changed: a run names and makes again what it finds to be wrong. Exit 1 on a
     difference; 2 where the copy itself is damaged, with the command that makes another one.
     """
-    from ecgbench.data import verify, views
+    from ecgbench.data import disk
     from ecgbench.data.prepare import held
+    from ecgbench.data.views import views
     from ecgbench.study.progress import counting, display
 
     name = _name(dataset)
     copy = held(name, data, prepared, fix, thorough=True)
-    with counting(f"verify {name}", display()) as shown:
-        problems = verify.verify(copy, shown)
+    with counting(f"check {name}", display()) as shown:
+        problems = disk.verify(copy, shown)
     for record, reason in problems:
         typer.echo(f"  {line(f'{record}: {reason}')}")
     part = "" if copy.whole else f"; {len(copy.published):,} records are published"
-    seen = f" and {counted(count, 'view')} of them" if (count := len(views.kept(copy))) else ""
+    seen = f" and {counted(count, 'view')} of them" if (count := len(views(copy))) else ""
     typer.echo(
         f"{name}: {len(problems)} differences in {len(copy.index):,} prepared records{seen}{part}"
     )
@@ -301,8 +309,8 @@ def prune(
     prepared: Path = PREPARED,
     yes: bool = flag("Remove it; without this, only list what would be removed.", "--yes", "-y"),
 ) -> None:
-    """Free disk: views, prepared copies of other versions, damaged ones that were set aside, what
-    interrupted preparations left, and corpora that a pre-training packed into shards.
+    """Free disk: views, prepared copies of other versions, parts of copies that are damaged or were
+    read anew, and corpora that a pre-training packed into shards.
     The files as published stay, and no result is lost. A pre-training that reads its shards ends
     with an error; the same command packs them again and goes on. Nothing is removed while a
     pre-training packs there.
@@ -336,3 +344,92 @@ def _name(dataset: str) -> str:
         if plain(task) == plain(dataset) and plain(owner) != plain(dataset):
             raise UnknownName("dataset", dataset, datasets.names(), f"{task} is a task of {owner}")
     return datasets.resolve(dataset)
+
+
+PAIRS = 40
+"""Rows of the table on a terminal; --csv and --json have all."""
+FIELDS = ("dataset", "record", "patient", "split")
+COLUMNS = (*FIELDS, *(f"other {field}" for field in FIELDS), "shift", "correlation")
+MEASURED = "docs/duplicates.md has how often it misses and how often it errs"
+
+
+def duplicates(
+    datasets: list[str] = argument("Prepared datasets: ptbxl, or ptbxl georgia ningbo."),
+    within: bool = flag("Of several datasets, also pairs within each; of one always."),
+    to: Path = option("Write all pairs to this file.", "--csv", metavar="FILE"),
+    data: Path = DATA,
+    prepared: Path = PREPARED,
+    as_json: bool = JSON,
+) -> None:
+    """Find recordings that are there twice: within a dataset, or in two datasets under other names.
+
+    Found again although cut elsewhere by some seconds, at another rate, in another unit, rounded or
+    high-pass filtered. Pairs between training and test come first: a model has seen what it is
+    tested on.
+
+    On 2,000 recordings of PTB-XL: false matches: 0 of 1,999,000 pairs, 76 of them of one patient;
+    copies altered in one of these ways were all found (docs/duplicates.md).
+
+      ecgbench data duplicates brugada --data ~/ecg
+
+      ecgbench data duplicates chapman ningbo --data ~/ecg --csv pairs.csv
+
+    Exit 0, whether there are any or not.
+    """
+    from ecgbench import datasets as room
+    from ecgbench.data import duplicates as search
+    from ecgbench.data.prepare import held
+    from ecgbench.study.progress import counting, display
+
+    names = list(dict.fromkeys(map(room.resolve, datasets)))
+    copies = [held(name, data, prepared) for name in names]
+    shown = display()
+    with counting("fingerprint", shown) as progress:
+        table = search.Table.of(copies, progress)
+    found = search.candidates(table, within or len(copies) == 1)
+    with counting("compare candidates", shown) as progress:
+        pairs = search.confirmed(table, found, progress)
+    if to is not None:
+        _write(to, pairs)
+    _tell(pairs, as_json)
+    if not as_json:
+        records = sum(len(copy.index) for copy in copies)
+        typer.echo(
+            f"{' and '.join(names)}: {counted(len(pairs), 'pair')} among {records:,} records "
+            f"({len(found):,} compared, hashes of {size(search.BYTES * len(table.hashes))}); "
+            f"{_leaks(pairs)}; {MEASURED}"
+        )
+
+
+def _leaks(pairs: Sequence["Pair"]) -> str:
+    crossing = sum(pair.leak == 0 for pair in pairs)
+    others = sum(pair.first.patient != pair.second.patient for pair in pairs)
+    return f"{crossing} between training and test, {others} under two patients"
+
+
+def _tell(pairs: Sequence["Pair"], as_json: bool) -> None:
+    from ecgbench.cli.lists import show
+
+    rows = [dict(zip(COLUMNS, row)) for row in map(_row, pairs)]
+    if as_json:
+        show([{**r, "leak": p.leak == 0} for r, p in zip(rows, pairs)], True, COLUMNS)
+    elif rows:
+        show([{**row, "correlation": f"{row['correlation']:.4f}"} for row in rows[:PAIRS]], False,
+             COLUMNS)  # fmt: skip
+        if len(rows) > PAIRS:
+            typer.echo(f"... and {len(rows) - PAIRS:,} more; all of them: --csv FILE")
+
+
+def _row(pair: "Pair") -> tuple[Any, ...]:
+    first, second = (tuple(asdict(place).values()) for place in (pair.first, pair.second))
+    return (*first, *second, round(pair.shift, 3), round(pair.correlation, 6))
+
+
+def _write(file: Path, pairs: Sequence["Pair"]) -> None:
+    from ecgbench.core.files import put
+
+    if file.is_dir():
+        raise BadSetting(f"--csv {file} is a folder; name a file: --csv {file / 'pairs.csv'}")
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([COLUMNS, *map(_row, pairs)])
+    put(file, out.getvalue())

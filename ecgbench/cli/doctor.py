@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from ecgbench.cli.options import DATA, PREPARED, add_commands, flag, option, words
+from ecgbench.cli.options import DATA, MORE, PREPARED, add_commands, flag, option, words
 from ecgbench.core.text import counted, line, shortened, size
 from ecgbench.errors import BadSetting
 
@@ -19,7 +19,7 @@ Report = dict[str, Any]
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    add_commands(app, doctor)
+    add_commands(app, doctor, panel=MORE)
 
 
 def doctor(

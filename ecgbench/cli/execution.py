@@ -1,52 +1,35 @@
-"""How `ecgbench run` carries a study out: the engine, the plan with its time, the outcome."""
+"""How `ecgbench run` carries a study out: the plan with its time, the run, the outcome."""
 
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, field, replace
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ecgbench import stalled
 from ecgbench.core.cells import Folders, Plan, Request
 from ecgbench.core.text import quoted, visible
 from ecgbench.errors import BadSetting
-from ecgbench.evaluate import ranks
+from ecgbench.evaluate import torchrun
 from ecgbench.results.aside import FOLDER as SET_ASIDE
 from ecgbench.study import controls as declared
 
 if TYPE_CHECKING:
-    from ecgbench.study.engine import Engine
+    from pathlib import Path
+
     from ecgbench.study.estimate.study import Estimate, Measure
-    from ecgbench.study.job_record import Outcome
-    from ecgbench.study.run import Detach
-
-
-INLINE = "inline"
-"""The engine of --in-process and torchrun."""
+    from ecgbench.study.run import Carrying, Outcome
 
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
     """How a study is carried out; nothing of it changes a number."""
 
-    device: str
-    engine: str
-    patience: float
+    carrying: "Carrying"
     dry_run: bool
     yes: bool
-    keep_features: bool
-    pin_environment: bool
-    keep_views: bool
     controls: tuple[str, ...] = ()
     """Names of the controls that follow the study."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    """Of the engine."""
-    detach: "Detach" = "no"
 
 
 def compute(request: Request, folders: Folders, execution: Execution) -> None:
@@ -55,72 +38,47 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
     """
     from ecgbench.evaluate.device import choose, demand
     from ecgbench.study import engines
-    from ecgbench.study.controlled import Controls
-    from ecgbench.study.engine import Setup
     from ecgbench.study.lacking import writable
-    from ecgbench.study.progress import EventDisplay, display
-    from ecgbench.study.run import Run
-    from ecgbench.study.started import start
 
-    device, away = choose(execution.device), engines.get(execution.engine).CARD.other_machines
+    carrying = execution.carrying
+    device, away = choose(carrying.device), engines.get(carrying.engine).CARD.other_machines
     if not away:
         demand(device)
-    if execution.detach != "no" and execution.controls:
-        raise BadSetting("--controls follow the study; give them in another command when it ended")
     writable(folders.out)
-    if execution.dry_run and ranks.world() > 1:
+    if execution.dry_run and torchrun.world() > 1:
         raise BadSetting("--dry-run: its probe is of one process; run it without torchrun")
-    logs = folders.out.absolute() / "logs"
-    with ranks.together(), _watched(execution, logs):
-        if ranks.rank() != 0:
+    with torchrun.together():
+        if torchrun.rank() != 0:
             from ecgbench.study.work import take_part
 
             take_part()
             return
-        progress, here = display(), ranks.world() == 1
-        with tempfile.TemporaryDirectory() as passing:
-            printed = Path(passing) / "logs" if execution.dry_run else folders.out / "logs"
-            setup = Setup(
-                logs=printed,
-                patience=execution.patience,
-                show=EventDisplay(progress),
-                options=execution.options,
-                out=folders.out.absolute(),
-                device=execution.device,
-            )
-            with closing(start(execution.engine, setup)) as engine:
-                planned = _planned(
-                    request, folders, execution, engine, device if here else "", away
-                )
-                if execution.dry_run:
-                    return
-                run = Run(planned, folders, progress, engine, device)
-                done = run(
-                    execution.keep_features,
-                    execution.pin_environment,
-                    execution.keep_views,
-                    leave_windows=bool(execution.controls),
-                    detach=execution.detach,
-                )
-                if done.handed_over:
-                    typer.echo(f"{done.handed_over}\nnext: ecgbench status {quoted(folders.out)}")
-                    return
-                controlled = Controls(run, progress, engine)(execution.controls)
-                if execution.controls and not execution.keep_features:
-                    run.remove_windows()
-    _print_outcome(done, controlled, folders.out)
+        here = device if torchrun.world() == 1 else ""
+        planned = _planned(request, folders, execution, here, away)
+        if not execution.dry_run:
+            _run(planned, folders, execution)
 
 
-def _watched(execution: Execution, logs: Path) -> AbstractContextManager[None]:
-    """Ends this process where it makes no progress. Not where models run in it: a debugger waits
-    for a person.
-    """
-    if execution.engine == INLINE:
-        return nullcontext()
-    return stalled.noticed(max(execution.patience, stalled.LEAST), logs / "stalled.log")
+def _run(planned: Plan, folders: Folders, execution: Execution) -> None:
+    from ecgbench.study import controlled
+    from ecgbench.study.progress import display
+    from ecgbench.study.run import remove_windows, run
+    from ecgbench.study.store import Store
+
+    progress, carrying, store = display(), execution.carrying, Store(folders.out)
+    done = run(planned, folders, carrying, progress)
+    whole = store.existing_plan()
+    if done.elsewhere:
+        typer.echo(f"{done.elsewhere} jobs go on without this command")
+        typer.echo(f"next: ecgbench runs status {quoted(folders.out)}")
+        return
+    after = controlled.compute(whole, folders, execution.controls, carrying, progress)
+    if not carrying.keep_features:
+        remove_windows(whole, store)
+    _print_outcome(done, after, folders.out)
 
 
-def _print_outcome(done: "Outcome", controlled: "dict[str, list[Outcome]]", out: Path) -> None:
+def _print_outcome(done: "Outcome", controlled: "dict[str, list[Outcome]]", out: "Path") -> None:
     _print_counts(done, str(out), out)
     for name, outcomes in controlled.items():
         times = f", {len(outcomes)} times" if len(outcomes) > 1 else ""
@@ -148,7 +106,7 @@ def _together(outcomes: "list[Outcome]") -> "Outcome":
     return whole
 
 
-def _print_counts(done: "Outcome", where: str, out: Path) -> None:
+def _print_counts(done: "Outcome", where: str, out: "Path") -> None:
     """`where`: what it is of, in words; `out`: the folder that it went to."""
     typer.echo(
         f"{done.computed} cells computed, {done.reused} were there already, {len(done.skipped)} "
@@ -168,53 +126,43 @@ def _print_counts(done: "Outcome", where: str, out: Path) -> None:
 
 
 def _planned(
-    request: Request,
-    folders: Folders,
-    execution: Execution,
-    engine: "Engine",
-    device: str,
-    away: bool,
+    request: Request, folders: Folders, execution: Execution, device: str, away: bool
 ) -> Plan:
     """The plan. Prints its time first for a dry run and for a long fine-tuning; `device` is ""
     where nothing can be measured. away: models will run on other machines.
     """
     from ecgbench.core.provenance import command
+    from ecgbench.evaluate import protocols
     from ecgbench.study import dividing, lacking
     from ecgbench.study import plan as planning
-    from ecgbench.study.engine import ask
     from ecgbench.study.estimate import study
-    from ecgbench.study.job import Locate, Measure, plugins
+    from ecgbench.study.jobs import Job
     from ecgbench.study.store import Store, free
 
     started = time.monotonic()
 
-    def locate(model: str, weights: str) -> dict[str, Any]:
-        job = Locate(id=f"locate {model}", model=model, weights=weights, plugins=plugins())
-        return ask(engine, job)
-
     def measure(part: Plan, dataset: str) -> dict[str, Any]:
-        model = part.cells[0].fit.model
-        job = Measure(
-            id=f"measure {model} on {dataset}",
-            model=model,
+        from ecgbench.study.estimate import probe
+
+        job = Job(
+            model=part.cells[0].fit.model,
             plan=part,
             dataset=dataset,
             folders=folders.absolute(),
             device=device,
-            plugins=plugins(),
-            keep_views=execution.keep_views,
+            keep_views=execution.carrying.keep_views,
         )
-        return ask(engine, job)
+        return probe.measure(job)
 
-    lacking.demand(request, folders, locate, data=not execution.dry_run)
-    planned = planning.plan(request, partial(_policies, engine, request.contract))
+    lacking.demand(request, folders, data=not execution.dry_run)
+    planned = planning.plan(request)
     dividing.demand(planned, folders, planning.all_tasks().owners)
     try:
         Store(folders.out).join(planned)
     except BadSetting as error:
         raise BadSetting(f"{error}: {command(free(folders.out))}") from None
     begun = time.monotonic() - started
-    tuned_here = planned.training.protocol == "finetune" and device == "cpu" and not away
+    tuned_here = not protocols.is_frozen(planned.training.protocol) and device == "cpu" and not away
     slow = tuned_here and not study.trifling(planned)
     if execution.dry_run or slow:
         whole = replace(study.estimate(planned, folders.out, measure, device), begun=begun)
@@ -223,21 +171,6 @@ def _planned(
         else:
             typer.echo(study.agreed(whole, execution.yes), err=True)
     return planned
-
-
-def _policies(
-    engine: "Engine", contract: str, loaded: Mapping[str, str | None]
-) -> dict[str, str | None]:
-    """Of each model, whose weights are loaded where they are named."""
-    from ecgbench.study.engine import ask_all
-    from ecgbench.study.job import Look, plugins
-
-    looks = [
-        Look(id=f"look {model}", model=model, weights=named, contract=contract, plugins=plugins())
-        for model, named in loaded.items()
-    ]
-    answers = ask_all(engine, looks)
-    return {look.model: answers[look.id].get("policy") for look in looks}
 
 
 def _told(

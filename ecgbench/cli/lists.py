@@ -1,7 +1,8 @@
-"""`ecgbench tasks | adapters | metrics | reports | engines`: what is available, as a table or as
-JSON; `ecgbench models` shows its table with these.
+"""`ecgbench list models | tasks | adapters | metrics | reports | engines | plans`: what there is,
+as a table or as JSON.
 """
 
+import gc
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -9,16 +10,68 @@ from typing import Any
 
 import typer
 
-from ecgbench.cli.options import DATA, JSON, PREPARED, add_commands, flag
+from ecgbench.cli.options import DATA, JSON, MORE, PREPARED, add_commands, flag
 from ecgbench.core.registry import Room
 from ecgbench.core.text import aligned, line, printed_json
 from ecgbench.errors import EcgbenchError
 
 
 def add(app: typer.Typer) -> None:
-    """Add the commands to the program."""
-    for command in (tasks, adapters, metrics, reports, engines):
-        add_commands(app, command)
+    """Add the group to the program."""
+    group = typer.Typer(
+        help="What there is: models, tasks, ways to fill missing leads, ...", no_args_is_help=True
+    )
+    add_commands(group, models, tasks, adapters, metrics, reports, engines, plans)
+    app.add_typer(group, name="list", rich_help_panel=MORE)
+
+
+def models(as_json: bool = JSON) -> None:
+    """Models: how they are fed, whether they read any subset of leads, whether their
+    weights are here.
+
+    `ecgbench models fetch NAME` gets the weights that a model's authors have published.
+    """
+    from ecgbench import models as room
+    from ecgbench.weights import released
+
+    rows = []
+    # while torch and the networks are imported: a sixth of the time, and nothing of them is garbage
+    gc.disable()
+    known = dict(cards(room.ROOM))
+    gc.enable()
+    for name, card in known.items():
+        c = card.contracts[0]
+        here = [w.name for w in card.weights if released.is_here(name, w)]
+        rows.append(
+            {
+                "name": name,
+                "title": card.title,
+                "parameters": card.parameters,
+                "fs": c.fs,
+                "seconds": c.seconds,
+                "leads": len(c.leads),
+                "policy": c.policy,
+                "native": card.native,
+                "weights": _where(bool(card.weights), here),
+                "released": [w.name for w in card.weights],
+                "here": here,
+                "licence": card.licence,
+            }
+        )
+    show(
+        rows,
+        as_json,
+        ("name", "title", "parameters", "fs", "seconds", "leads", "policy", "native", "weights"),
+    )
+    if not as_json:
+        told = ", ".join(room.ROOM.variants())
+        typer.echo(f"Encoders of LAEF's ablations, by name only: {told}")
+
+
+def _where(published: bool, here: list[str]) -> str:
+    if not published:
+        return "none released"
+    return "not here" if not here else "here" if here == ["released"] else ", ".join(here)
 
 
 def tasks(
@@ -155,6 +208,17 @@ def engines(as_json: bool = JSON) -> None:
     show(rows, as_json, ("name", "summary"))
 
 
+def plans(as_json: bool = JSON) -> None:
+    """Studies that come with ecgbench: `ecgbench run NAME`."""
+    from ecgbench import suites
+
+    rows = [
+        {"name": name, "summary": line(suites.about(name).partition("\n\n")[0])}
+        for name in suites.names()
+    ]
+    show(rows, as_json, ("name", "summary"))
+
+
 def _summary(module: ModuleType) -> str:
     return (module.__doc__ or "").strip().partition("\n")[0]
 
@@ -168,11 +232,8 @@ def _modules(room: Room) -> Iterator[tuple[str, ModuleType]]:
     """Names and modules; a plug-in that cannot be imported is left out, with a line on standard
     error.
     """
-    from ecgbench import declared
-
     for name in room.names():
         try:
-            declared.of(room, name)  # one that ends the process that imports it ends another
             module = room.get(name)
         except EcgbenchError as error:
             _complain(str(error))

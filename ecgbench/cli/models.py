@@ -1,17 +1,12 @@
-"""`ecgbench models`: which there are; `ecgbench models fetch`: the authors' weights into this
-machine's cache; `pack`: our own to ship.
-"""
+"""`ecgbench models fetch`: the authors' weights into this machine's cache."""
 
-import gc
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import typer
 
-from ecgbench.cli.lists import cards, show
-from ecgbench.cli.options import JSON, add_commands, argument, flag, option
-from ecgbench.core.text import size
+from ecgbench.cli.options import MODELS, add_commands, argument, flag, option
 from ecgbench.errors import BadSetting, EcgbenchError
 
 MEGABYTE = 10**6
@@ -19,56 +14,9 @@ MEGABYTE = 10**6
 
 def add(app: typer.Typer) -> None:
     """Add the group to the program."""
-    group = typer.Typer(invoke_without_command=True)
-    group.callback()(models)
+    group = typer.Typer(help="Weights of models that their authors publish.", no_args_is_help=True)
     add_commands(group, fetch)
-    add_commands(group, pack)
-    app.add_typer(group, name="models")
-
-
-def models(context: typer.Context, as_json: bool = JSON) -> None:
-    """List the models: how they are fed, whether they read any subset of leads, whether their
-    weights are here.
-
-    `ecgbench models fetch NAME` gets the weights that a model's authors have published.
-    """
-    if context.invoked_subcommand is not None:
-        return
-    from ecgbench import models as room
-    from ecgbench.weights import released
-
-    rows = []
-    # while torch and the networks are imported: a sixth of the time, and nothing of them is garbage
-    gc.disable()
-    known = dict(cards(room.ROOM))
-    gc.enable()
-    for name, card in known.items():
-        c = card.contracts[0]
-        here = [w.name for w in card.weights if released.is_here(name, w)]
-        rows.append(
-            {
-                "name": name,
-                "title": card.title,
-                "parameters": card.parameters,
-                "fs": c.fs,
-                "seconds": c.seconds,
-                "leads": len(c.leads),
-                "policy": c.policy,
-                "native": card.native,
-                "weights": _where(bool(card.weights), here),
-                "released": [w.name for w in card.weights],
-                "here": here,
-                "licence": card.licence,
-            }
-        )
-    show(
-        rows,
-        as_json,
-        ("name", "title", "parameters", "fs", "seconds", "leads", "policy", "native", "weights"),
-    )
-    if not as_json:
-        told = ", ".join(room.ROOM.variants())
-        typer.echo(f"Encoders of LAEF's ablations, by name only: {told}")
+    app.add_typer(group, name="models", rich_help_panel=MODELS)
 
 
 def fetch(
@@ -76,7 +24,7 @@ def fetch(
         "Models, or the word all: every model whose authors publish weights.", metavar="NAME..."
     ),
     weights: str = option(
-        "Which file, where the authors publish several (see models --json).",
+        "Which file, where the authors publish several (see list models --json).",
         "--weights",
         "-w",
         default="released",
@@ -140,30 +88,6 @@ def fetch(
         raise typer.Exit(1)
 
 
-def pack(
-    run: Path = argument(
-        "Folder of a finished pre-training (ecgbench pretrain --out).", metavar="RUN"
-    ),
-    to: Path = option(
-        "Folder that receives the files; of the repository: models/laef.",
-        default=...,
-        metavar="DIR",
-    ),
-) -> None:
-    """Make the files that ship of a pre-training: weights in float16, pretraining.json, curves.
-
-    The encoder must be the one that the folder's pretraining.json
-    names. The same pre-training gives the same bytes. The sha256 that is
-    printed belongs on LAEF's card; the file is compared with it at every load.
-    """
-    from ecgbench.weights import pack
-
-    shipped = pack.pack(run, to)
-    change = f"rounding moved no value by more than {shipped['largest_change']:.1e}"
-    typer.echo(f"{to / shipped['file']}: {size(shipped['bytes'])}, {shipped['dtype']}; {change}")
-    typer.echo(f"sha256 {shipped['sha256']}")
-
-
 def _chosen(names: list[str], weights: str) -> list[str]:
     from ecgbench import models as room
 
@@ -178,15 +102,10 @@ def _chosen(names: list[str], weights: str) -> list[str]:
     ]
     if not published:
         raise BadSetting(
-            f"--weights {weights}: no model has weights of that name; see ecgbench models --json"
+            f"--weights {weights}: no model has weights of that name; see "
+            f"ecgbench list models --json"
         )
     return published
-
-
-def _where(published: bool, here: list[str]) -> str:
-    if not published:
-        return "none released"
-    return "not here" if not here else "here" if here == ["released"] else ", ".join(here)
 
 
 class _Progress:

@@ -14,6 +14,8 @@ from typer.core import TyperCommand
 
 from ecgbench.errors import BadSetting
 
+RESULTS, DATA_PANEL, MODELS, MORE = "Run and report", "Data", "Models", "More"
+"""Panels of `ecgbench --help`."""
 MACHINE = "Machine"
 """Panel of `--help` for what changes no number."""
 
@@ -30,31 +32,17 @@ class Command(TyperCommand):
         return left
 
 
-class Bare(Command):
-    """A command with options that may stand without a value (`BARE`)."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Give such an option its value where none follows."""
-        given: list[str] = []
-        for word, following in zip(args, [*args[1:], "-"]):
-            given.append(word)
-            if word in BARE and following.startswith("-"):
-                given.append(BARE[word])
-        return super().parse_args(ctx, given)
-
-
-BARE = {"--controls": "all"}
-"""Option -> its value where it stands alone."""
-
-
 def add_commands(
-    group: typer.Typer, *commands: Callable[..., Any], cls: type[TyperCommand] = Command
+    group: typer.Typer,
+    *commands: Callable[..., Any],
+    panel: str | None = None,
 ) -> None:
     """Add commands to a program; the paragraphs of their docstrings are as wide as the terminal."""
     for command in commands:
         # `import_`: its own name is a word of Python
         name = command.__name__.rstrip("_").replace("_", "-")
-        group.command(name, cls=cls, help=unwrapped(command.__doc__ or ""))(command)
+        text = unwrapped(command.__doc__ or "")
+        group.command(name, cls=Command, help=text, rich_help_panel=panel)(command)
 
 
 def unwrapped(text: str) -> str:

@@ -3,15 +3,15 @@
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ecgbench.cli import asked
 from ecgbench.cli.options import argument, flag, option, words
 from ecgbench.core.cells import EITHER, OFFICIAL, RANDOM, RELEASED, Folders, Request
 from ecgbench.core.registry import plain
@@ -21,53 +21,35 @@ from ecgbench.errors import BadSetting
 
 if TYPE_CHECKING:
     from ecgbench.data.own.order import Order
+    from ecgbench.study.plan_file import RecordSettings
 
 PANEL = "Own recordings"
 _own = partial(option, rich_help_panel=PANEL)
 
-RECORDS = _own(
-    "Folder of recordings to import into OUT/imported: a task like those of --tasks, which may "
-    "name others besides. Needs --labels; the report is written too.",
-    "--records",
-    metavar="FOLDER",
-)
-LABELS = _own(
-    "With --records: table with a row per record: record, labels, perhaps patient.",
-    "--labels",
-    metavar="FILE",
-)
-LABEL_COLUMNS = _own(
-    "Columns of the table that are labels, comma-separated.  (default: those of 0 and 1 or of yes "
-    "and no, and the words of a column label)",
-    "--label-columns",
-)
-POSITIVE = _own(
-    "The word that is 1 in a column of words; all other words there are 0.",
-    "--positive",
-    metavar="WORD",
-)
-PARTIAL = flag(
-    "Leave out records of the table that have no file.", "--partial", rich_help_panel=PANEL
-)
-MATCH_ZEROS = flag(
-    "A record 1 of the table is the file 00001.csv, where no other file can be meant.",
-    "--match-zeros",
-    rich_help_panel=PANEL,
-)
+RECORDS = _own("Folder of recordings: a task like those of --tasks.", "--records", metavar="FOLDER")
+LABELS = _own("Table with a row per record: record, labels, perhaps patient.", "--labels")
 FS = _own("Rate of the files that do not say it, Hz: 500.", "--fs")
-UNIT = _own(
-    "Unit of the files that do not say it: V, mV, uV, nV, or what a step of them is: 4.88uV.",
-    "--unit",
-)
-SIGNALS = _own(
-    "Signals of the files that do not name them, in their order (I,II,V1), or what names of "
-    "their own mean (ch1=I,ch2=II).",
-    "--signals",
-)
+UNIT = _own("Unit of the files that do not say it: V, mV, uV, nV, or a step: 4.88uV.", "--unit")
+SIGNALS = _own("Signals in their order (I,II,V1), or what names mean (ch1=I,ch2=II).", "--signals")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnRecords:
+    """What `ecgbench run --records` was given."""
+
+    folder: Path | None
+    labels: Path | None
+    fs: float | None
+    unit: str | None
+    signals: str | None
+
+    @property
+    def said(self) -> Said:
+        """What the files do not say."""
+        return Said(fs=self.fs, unit=self.unit, signals=words(self.signals) or ())
 
 
 def import_(
-    context: typer.Context,
     folder: Path = argument(
         "Folder of the recordings: WFDB (.hea), CSV, EDF, BDF, .npy, .npz.", metavar="FOLDER"
     ),
@@ -79,10 +61,18 @@ def import_(
     fs: float = FS,
     unit: str = UNIT,
     signals: str = SIGNALS,
-    label_columns: str = LABEL_COLUMNS,
-    positive: str = POSITIVE,
-    partial: bool = PARTIAL,
-    match_zeros: bool = MATCH_ZEROS,
+    label_columns: str = option(
+        "Columns of the table that are labels, comma-separated.  (default: those of 0 and 1 or of "
+        "yes and no, and the words of a column label)"
+    ),
+    positive: str = option(
+        "The word that is 1 in a column of words; all other words there are 0.", metavar="WORD"
+    ),
+    partial: bool = flag("Leave out records of the table that have no file.", "--partial"),
+    match_zeros: bool = flag(
+        "A record 1 of the table is the file 00001.csv, where no other file can be meant.",
+        "--match-zeros",
+    ),
     overwrite: bool = flag(
         "Write card and table anew, also where they were edited; patients stay in their splits.",
         "--overwrite",
@@ -101,78 +91,87 @@ def import_(
 
     Signals are taken by the names of their leads; others are ignored. Nothing is prepared yet.
     """
+    from ecgbench.study.plan_file import RecordSettings
+
     chosen = _name(name) if name else _from(folder)
-    _bring(_order(context.params, folder, chosen, to or Path(chosen), overwrite=overwrite))
-
-
-def _order(given: Mapping[str, Any], folder: Path, name: str, to: Path, **more: bool) -> "Order":
-    """given: option -> value, as both commands take them."""
-    from ecgbench.data.own.order import Order
-
-    signals = words(given["signals"]) or ()
-    return Order(
-        folder=folder,
-        labels=given["labels"],
-        name=name,
-        to=to,
-        said=Said(fs=given["fs"], unit=given["unit"], signals=signals),
-        columns=words(given["label_columns"]) or (),
-        positive=given["positive"],
-        partial=given["partial"],
-        match_zeros=given["match_zeros"],
-        **more,
+    own = OwnRecords(folder=folder, labels=labels, fs=fs, unit=unit, signals=signals)
+    how = RecordSettings(
+        label_columns=words(label_columns) or (),
+        positive=positive,
+        partial=partial,
+        match_zeros=match_zeros,
     )
-
-
-OF_RECORDS = (
-    *("labels", "label_columns", "positive", "partial", "match_zeros"),
-    *("fs", "unit", "signals"),
-)
-"""Parameters of `ecgbench run` that belong to --records."""
+    _bring(_order(own, how, chosen, to or Path(chosen), overwrite=overwrite))
 
 
 def within(
-    given: dict[str, Any],
-) -> tuple[tuple[str, ...] | None, Path | None, Path | None]:
-    """Tasks, run folder and folder of prepared copies of a run: as they are given, or with the
-    `records` that are imported into the run folder, now or by an earlier run on the same files.
+    own: OwnRecords,
+    values: dict[str, Any],
+    places: tuple[Path | None, Path | None],
+    studied: bool,
+) -> tuple[Path | None, Path | None]:
+    """Run folder and folder of prepared copies of a run: as they are given, or with the records
+    that are imported into the run folder, now or by an earlier run on the same files.
 
-    given: option -> value of `ecgbench run`; receives models and folds where none are typed.
+    values: key -> value that was typed; receives tasks, models and folds. studied: whether a plan
+    says which models.
     """
     from ecgbench.data.own.importing import same
     from ecgbench.data.own.records import FILE
+    from ecgbench.study.plan_file import RecordSettings
 
-    tasks, out, prepared = words(given["tasks"]), given["out"], given["prepared"]
-    typed, given["folds"] = given["folds"], None if given["folds"] == OFFICIAL else given["folds"]
-    records, labels = given["records"], given["labels"]
-    if records is None:
-        if stray := [name for name in OF_RECORDS if given[name]]:
-            raise BadSetting(f"--{stray[0].replace('_', '-')} is of --records FOLDER; add that")
-        card = Path(tasks[0]) if tasks and len(tasks) == 1 else Path()
-        if typed is None and card.suffix == ".py" and card.with_name(FILE).is_file():
-            _divide(given, card)
-        return tasks, out, prepared
-    if labels is None:
+    typed = {k: values.pop(k) for k in [*values] if k.startswith("records.")}
+    tasks: tuple[str, ...] = values.get("tasks") or ()
+    out, prepared = places
+    if own.folder is None:
+        given = {"--labels": own.labels, "--fs": own.fs, "--unit": own.unit}
+        given |= {"--signals": own.signals, **{f"--set {key}": True for key in typed}}
+        if stray := [name for name, value in given.items() if value]:
+            raise BadSetting(f"{stray[0]} belongs to --records FOLDER; add that")
+        card = Path(tasks[0]) if len(tasks) == 1 else Path()
+        if "folds" not in values and card.suffix == ".py" and card.with_name(FILE).is_file():
+            _cross_validate(values, card)
+        return out, prepared
+    if own.labels is None:
         raise BadSetting(
-            f"--records {records}: a table of labels belongs to it; add --labels labels.csv "
+            f"--records {own.folder}: a table of labels belongs to it; add --labels labels.csv "
             f"(a column record, and one of 0 and 1 per label)"
         )
-    asked.request(given, ())  # a mistyped option stops before anything is read
-    chosen = _find_weights(given)
-    name = _from(records)
+    chosen = _find_weights(values, studied)
+    name = _from(own.folder)
     out = out or Path("runs") / name
-    order = _order(given, records, name, out / "imported", of_run=True)
+    how = RecordSettings(**{key.partition(".")[2]: value for key, value in typed.items()})
+    order = _order(own, how, name, out / "imported", of_run=True)
     if same(order):
         typer.echo(f"{order.card}: imported before from the same files and labels", err=True)
     else:
         _bring(order, err=True)
     if chosen:
         typer.echo(chosen, err=True)
-    if typed is None and not tasks:
-        _divide(given, order.card)
+    if "folds" not in values and not tasks:
+        _cross_validate(values, order.card)
+    values["tasks"] = (*tasks, str(order.card))
     # of these recordings alone: everything lies in the run's folder
-    prepared = prepared or (None if tasks else order.to / "prepared")
-    return (*(tasks or ()), str(order.card)), out, prepared
+    return out, prepared or (None if tasks else order.to / "prepared")
+
+
+def _order(own: OwnRecords, how: "RecordSettings", name: str, to: Path, **more: bool) -> "Order":
+    from ecgbench.data.own.order import Order
+
+    assert own.folder is not None
+    assert own.labels is not None
+    return Order(
+        folder=own.folder,
+        labels=own.labels,
+        name=name,
+        to=to,
+        said=own.said,
+        columns=how.label_columns,
+        positive=how.positive,
+        partial=how.partial,
+        match_zeros=how.match_zeros,
+        **more,
+    )
 
 
 @contextmanager
@@ -192,8 +191,9 @@ def reported(out: Path, wanted: bool) -> Iterator[None]:
         raise failed
 
 
-def _divide(given: dict[str, Any], card: Path) -> None:
+def _cross_validate(values: dict[str, Any], card: Path) -> None:
     """Cross-validation of few recordings, where no folds are typed."""
+    from ecgbench.core.division import Division
     from ecgbench.data.own.importing import usual_folds
 
     if folds := usual_folds(card):
@@ -202,21 +202,21 @@ def _divide(given: dict[str, Any], card: Path) -> None:
             f"{OFFICIAL}: the split that records.csv gives)",
             err=True,
         )
-        given["folds"] = str(folds)
+        values["folds"] = Division.parse(str(folds))
 
 
-def _find_weights(given: dict[str, Any]) -> str:
+def _find_weights(values: dict[str, Any], studied: bool) -> str:
     """Look for the weights of the models before any recording is read: BadSetting or Lacking where
     those of a model that is named are not here; where none is named, the models whose weights are
     are taken, and the line says which.
     """
     from ecgbench import models
     from ecgbench.study import lacking
-    from ecgbench.study.carry_out import locate
+    from ecgbench.study.lacking import locate
     from ecgbench.study.plan import ALL, weights_of
 
-    text, named = given["weights"] or RELEASED, words(given["models"])
-    if given["suite"] or (named is None and "=" in text):
+    text, named = values.get("weights") or RELEASED, values.get("models")
+    if studied or (named is None and "=" in text):
         return ""
     if named:
         whole = plain(ALL) in map(plain, named)
@@ -224,16 +224,16 @@ def _find_weights(given: dict[str, Any]) -> str:
         own = {m: w for m, w in chosen.items() if models.ROOM.built_in(m)}
         pairs = ",".join(f"{m}={w}" for m, w in own.items()) or text
         request = Request(models=tuple(own), tasks=(), leads=(), weights=pairs)
-        lacking.demand(request, Folders(data=None, prepared=None, out=Path()), locate, data=False)
+        lacking.demand(request, Folders(data=None, prepared=None, out=Path()), data=False)
     elif text not in (RANDOM, EITHER):
         cards = {m: models.get(m).CARD for m in models.names() if models.ROOM.built_in(m)}
         here = [m for m in cards if cards[m].parameters and not locate(m, text)["lacks"]]
         if not here:
             raise BadSetting(
                 f"the {text} weights of no model are here; get some: ecgbench models fetch NAME "
-                f"(ecgbench models lists them), or give --weights random"
+                f"(ecgbench list models shows them), or give --weights random"
             )
-        given["models"] = ",".join(here)
+        values["models"] = tuple(here)
         return f"models whose {text} weights are here: {', '.join(here)}"
     return ""
 

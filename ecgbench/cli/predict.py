@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from ecgbench.cli.options import DEVICE, add_commands, argument, flag, option, words
+from ecgbench.cli.options import DEVICE, RESULTS, add_commands, argument, flag, option, words
 from ecgbench.cli.own import FS, SIGNALS, UNIT
 from ecgbench.core.text import visible
 from ecgbench.errors import BadSetting
@@ -21,7 +21,7 @@ OVERWRITE = flag("Replace the file that --to names.", "--overwrite")
 
 def add(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    add_commands(app, predict, embed)
+    add_commands(app, predict, embed, panel=RESULTS)
 
 
 def predict(
@@ -39,7 +39,9 @@ def predict(
     overwrite: bool = OVERWRITE,
     device: str = DEVICE,
 ) -> None:
-    """Predict the labels of a task for recordings, by the fits of a run. Research use only.
+    """Predict labels of recordings by the fits of a run.
+
+    Research use only.
 
     The table has a row per recording: the probability of each label (of several fits the mean, the
     lowest and the highest), leads, policy, fit, what that was trained on, its AUROC in the run at
@@ -73,7 +75,9 @@ def embed(
     overwrite: bool = OVERWRITE,
     device: str = DEVICE,
 ) -> None:
-    """Write the features that a model gives of recordings, a row each. Research use only.
+    """Write the features that a model gives of recordings.
+
+    Research use only.
 
     Columns f0000, f0001, ... are the mean over the windows of a recording; beside them stand leads,
     policy, weights, and a reason where there are no features.

@@ -1,7 +1,8 @@
 """`ecgbench pretrain`: make weights of LAEF, or of another network of nodes, by a recipe."""
 
 import time
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -9,14 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ecgbench.cli.options import DATA, DEVICE, PREPARED, add_commands, flag, integers, option, words
+from ecgbench.cli.options import (
+    DATA,
+    DEVICE,
+    MORE,
+    PREPARED,
+    add_commands,
+    argument,
+    flag,
+    option,
+    words,
+)
+from ecgbench.cli.settings import assigned, numbers, switch
 from ecgbench.cli.steps import shown
-from ecgbench.core.cells import Folders, key
 from ecgbench.core.registry import folder_name
 from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting
 
 if TYPE_CHECKING:
+    from ecgbench.core.cells import Folders
     from ecgbench.pretraining.curve import Listener
 
 
@@ -26,149 +38,100 @@ LATER = 75
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    add_commands(app, pretrain)
+    add_commands(app, pretrain, panel=MORE)
+
+
+SETTINGS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "descriptor": ("descriptor", str),
+    "codes": ("codes", numbers),
+    "refined": ("refined", numbers),
+    "init": ("init", str),
+    "steps": ("steps", numbers),
+    "batch": ("batch", int),
+    "micro_batch": ("micro", int),
+    "leads": ("shown", str),
+    "masked": ("ratio", float),
+    "edge_drop": ("edge_drop", float),
+    "lr": ("lr", float),
+    "warmup": ("warmup", int),
+    "decay": ("decay", str),
+    "clip": ("clip", float),
+    "weight_decay": ("weight_decay", float),
+    "adamw": ("adamw", switch),
+    "precision": ("precision", str),
+    "checkpoint_every": ("checkpoint_every", int),
+    "probe_every": ("probe_every", int),
+    "held_out": ("apart", int),
+    "seed": ("seed", int),
+    "alarm": ("alarm", switch),
+    "corpus": ("how", str),
+    "shards": ("shards", Path),
+    "buffer": ("buffer", int),
+}
+"""Key of `--set` and of a recipe file -> field, and what reads its value."""
 
 
 def pretrain(
-    recipe: str = option(
-        "paper, small (one GPU), small-cpu, shipped (two cores), smoke (the synthetic demo).",
-        default=...,
+    recipe: str = argument(
+        "paper, small (one GPU), small-cpu, shipped (two cores), smoke (the synthetic demo), or a "
+        "file RECIPE.toml.",
+        metavar="RECIPE",
     ),
-    model: str = option(
-        "Whose network: a name, or a path as ./mine.py.  (default: the recipe's, laef)"
-    ),
-    datasets: str = option(
-        "Corpora to train on, instead of the recipe's: ptbxl,brugada.", metavar="NAME,..."
+    model: str = option("Whose network: a name, or ./mine.py.  (default: the recipe's, laef)"),
+    datasets: str = option("Corpora instead of the recipe's: ptbxl,brugada.", metavar="NAME,..."),
+    sets: list[str] = option(
+        "KEY=VALUE, any other setting; see below.", "--set", default=[], metavar="KEY=VALUE"
     ),
     data: Path = DATA,
     prepared: Path = PREPARED,
-    out: Path = option(
-        "Folder; an interrupted pre-training in it goes on.  (default: runs/pretrain-NAME)",
-        "--out",
-        "-o",
-    ),
-    corpus: str = option(
-        "memory: a copy in each process; stream: from shards on disk, one copy for all processes "
-        "of a machine; auto streams where copies would take more than half of its memory.  "
-        "(default: auto)"
-    ),
-    shards: Path = option(
-        "Folder of the shards, for example on a disk of each node.  (default: shards, beside the "
-        "prepared copies)"
-    ),
-    buffer: int = option(
-        "Recordings that are shuffled together where they are streamed: 128, 256 ...  "
-        "(default: as it began, else 16384)"
-    ),
+    out: Path = option("Folder; resumed.  (default: runs/pretrain-NAME)", "--out", "-o"),
     device: str = DEVICE,
-    descriptor: str = option(
-        "Of segments in stage 1: mfcc-paper, mfcc-ecg, time-frequency, mixed, mixed-ecg."
-    ),
-    codes: str = option(
-        "Codes of stage 1; several codebooks are predicted at once: 50,100.", metavar="C,..."
-    ),
-    refined: str = option("Codes of stage 2, clustered from nodes of stage 1.", metavar="C,..."),
-    init: str = option(
-        "Where stage 2 starts: previous (the checkpoint selected in stage 1) or scratch."
-    ),
-    steps: str = option("Steps of both stages; more than before prolong stage 2.", metavar="N,M"),
-    batch: int = option("Recordings per step; all, where there are fewer."),
-    micro_batch: int = option("Recordings per pass where a batch does not fit the memory."),
-    show: str = option("Leads of a recording in a step: some (1 to 12, drawn anew) or all."),
-    masked: float = option("Share of the nodes of each lead that is hidden."),
-    edge_drop: float = option("Probability with which stage 2 leaves out an edge within a lead."),
-    lr: float = option("Learning rate, constant unless --warmup or --decay says otherwise."),
-    warmup: int = option("Steps in which the learning rate rises to --lr.", metavar="STEPS"),
-    decay: str = option("How it falls after that: none, or cosine, to 0 at the last step."),
-    clip: float = option("Largest L2 norm of a gradient; a longer one is scaled down."),
-    weight_decay: float = option("Added to the gradient (Adam); with --adamw decoupled."),
-    adamw: bool = option("AdamW instead of the paper's Adam.", "--adamw"),
-    precision: str = option("bf16 or float32, of the forward pass of training."),
-    checkpoint_every: int = option("Steps between two checkpoints: at most these are lost."),
-    probe_every: int = option("Steps between two encoders that are kept and measured."),
-    apart: int = option(
-        "Compare encoders on one in so many training patients of the development task's dataset, "
-        "who are not trained on; 0: on its validation split.",
-        metavar="N",
-    ),
-    seed: int = option("Of weights, codebooks, masks and windows."),
-    no_alarm: bool = flag("Go on though the network collapses.", "--no-alarm"),
-    minutes: float = option(
-        "Stop cleanly after so long, with exit code 75; the same command goes on. A codebook is "
-        "fitted in one go."
-    ),
+    minutes: float = option("Stop cleanly after so long, exit code 75; the same command goes on."),
     wandb: str = option("Log to Weights & Biases too (pip install wandb).", metavar="PROJECT"),
     dry_run: bool = flag(
-        "Only say what the recipe is, what it takes, and all that is missing for it.", "--dry-run"
+        "Only say what the recipe is, what it takes, and what is missing.", "--dry-run"
     ),
 ) -> None:
-    """Pre-train LAEF: codebook of signal descriptors, masked node modelling, codebook of its own
-    nodes, masked node modelling again.
+    """Pre-train LAEF.
 
-    Recordings of validation and test splits never enter training: PTB-XL's folds 9 and 10 raise an
-    error, under their own or their Challenge names. In each stage encoders are kept every so many
-    steps, and scored by a linear probe on the development task: on patients who are set apart for
-    that (--apart). The earliest one within a standard error of the best is
-    used, with --decay cosine the latest.
+    Codebook of signal descriptors, masked node modelling, codebook of its own nodes, masked node
+    modelling again. Recordings of validation and test splits never enter training. In each stage
+    encoders are kept every so many steps and scored by a linear probe on the development task.
 
-    A network whose nodes become equal learns nothing more. The command then ends with one line, and
-    the checkpoint of before stays; --warmup and --clip help at high rates.
+    Settings of --set, and of a recipe file that begins with recipe = "small": descriptor, codes and
+    refined (50,100), init (previous, scratch), steps (N,M), batch, micro_batch, leads (some, all),
+    masked, edge_drop, lr, warmup, decay (none, cosine), clip, weight_decay, adamw, precision,
+    checkpoint_every, probe_every, held_out (one in N training patients compares encoders; 0: the
+    validation split), seed, alarm (off: go on though all nodes become equal), corpus (memory,
+    stream, auto), shards, buffer.
 
-    Any phase may be interrupted: the same command goes on and ends with the same codebooks and
-    curves. Several GPUs: torchrun --nproc-per-node 4 -m ecgbench pretrain ...
+    Several GPUs: torchrun --nproc-per-node 4 -m ecgbench pretrain ...
 
-    Examples:
+      ecgbench pretrain smoke                          (its weights mean nothing)
 
-      ecgbench pretrain --recipe smoke                               (shows that everything runs;
-      its weights mean nothing)
-
-      ecgbench pretrain --recipe small --data DIR --out runs/laef    (DIR/ptbxl as published)
-
-      until ecgbench pretrain --recipe small --data DIR --minutes 9; do [ $? = 75 ] || break; done
-
-      ecgbench run --models laef --weights laef=runs/laef/encoder.safetensors --tasks ptbxl_super
-      --data DIR
+      ecgbench pretrain small --data DIR --out runs/laef
     """
     from ecgbench import models
     from ecgbench.datasets import resolve
     from ecgbench.pretraining import recipe as recipes
     from ecgbench.pretraining.streaming import Holding
 
-    corpora = words(datasets)
-    changes: dict[str, Any] = {
-        "model": None if model is None else models.resolve(model),
-        "datasets": corpora and tuple(map(resolve, corpora)),
-        "descriptor": descriptor,
-        "codes": integers("--codes", codes),
-        "refined": integers("--refined", refined),
-        "init": init,
-        "steps": integers("--steps", steps),
-        "batch": batch,
-        "micro": micro_batch,
-        "shown": show,
-        "ratio": masked,
-        "edge_drop": edge_drop,
-        "lr": lr,
-        "warmup": warmup,
-        "decay": decay,
-        "clip": clip,
-        "weight_decay": weight_decay,
-        "adamw": adamw,
-        "precision": precision,
-        "checkpoint_every": checkpoint_every,
-        "probe_every": probe_every,
-        "seed": seed,
-    }
-    if changes["steps"] is not None and len(changes["steps"]) != 2:
-        raise BadSetting(f"--steps {steps}: one number for each stage, for example --steps 800,800")
-    given = {k: v for k, v in changes.items() if v is not None}
-    if apart is not None:
-        given["apart"] = apart or None
-    chosen = recipes.get(recipe).changed(given)
-    out = out or Path("runs") / folder_name(f"pretrain-{recipe}")
+    name, given = _settings(recipe, sets)
+    if model is not None:
+        given["model"] = models.resolve(model)
+    if corpora := words(datasets):
+        given["datasets"] = tuple(map(resolve, corpora))
+    if len(given.get("steps", (0, 0))) != 2:
+        raise BadSetting("--set steps: one number for each stage, for example --set steps=800,800")
+    if "apart" in given:
+        given["apart"] = given["apart"] or None
+    holding = Holding(**{n: given.pop(n) for n in ("how", "shards", "buffer") if n in given})
+    alarm = given.pop("alarm", True)
+    chosen = recipes.get(name).changed(given)
+    out = out or Path("runs") / folder_name(f"pretrain-{name}")
+    from ecgbench.core.cells import Folders
+
     folders = Folders(data=data, prepared=prepared, out=out)
-    held: dict[str, Any] = {"how": corpus, "shards": shards, "buffer": buffer}
-    holding = Holding(**{k: v for k, v in held.items() if v is not None})
     if dry_run:
         _foretell(chosen, folders, holding, device)
         return
@@ -179,13 +142,35 @@ def pretrain(
         folders,
         holding,
         device,
-        alarm=not no_alarm,
+        alarm=alarm,
         project=wandb,
         minutes=minutes,
     )
 
 
-def _foretell(recipe: Any, folders: Folders, holding: Any, device: str) -> None:
+def _settings(recipe: str, sets: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """Name of a recipe, and field -> value of its file and of what was typed."""
+    words = list(sets)
+    if recipe.endswith(".toml"):
+        try:
+            table = tomllib.loads(Path(recipe).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise BadSetting(f"{recipe}: {error}; a recipe file is TOML") from None
+        file, recipe = recipe, str(table.pop("recipe", ""))
+        if not recipe:
+            raise BadSetting(f'{file} names no recipe to start from; write recipe = "small"')
+        words = [f"{key}={_as_typed(value)}" for key, value in table.items()] + words
+    typed = assigned(words, {key: read for key, (_, read) in SETTINGS.items()})
+    return recipe, {SETTINGS[key][0]: value for key, value in typed.items()}
+
+
+def _as_typed(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def _foretell(recipe: Any, folders: "Folders", holding: Any, device: str) -> None:
     from ecgbench.evaluate.device import choose
     from ecgbench.pretraining.assemble import development
     from ecgbench.profiling import rough
@@ -202,7 +187,7 @@ def _foretell(recipe: Any, folders: Folders, holding: Any, device: str) -> None:
 
 def _make(
     recipe: Any,
-    folders: Folders,
+    folders: "Folders",
     holding: Any,
     device: str,
     *,
@@ -211,7 +196,7 @@ def _make(
     minutes: float | None,
 ) -> None:
     began = time.monotonic()
-    from ecgbench.evaluate import ranks
+    from ecgbench.evaluate import torchrun
     from ecgbench.evaluate.device import choose
     from ecgbench.pretraining import curve, pretrain
     from ecgbench.pretraining.assemble import assemble
@@ -219,24 +204,27 @@ def _make(
     from ecgbench.profiling import rough
     from ecgbench.profiling.clock import about, ready
     from ecgbench.study.lacking import writable
-    from ecgbench.study.progress import Display, display
-    from ecgbench.study.reporter import Reporter
+    from ecgbench.study.progress import SILENT, Display, display
 
-    device, first = choose(device), ranks.rank() == 0
+    device, first = choose(device), torchrun.rank() == 0
     writable(folders.out)
     ready(device)
-    name = about(device)["device"] + (f", {ranks.world()} processes" if ranks.world() > 1 else "")
-    progress: Display = display() if first else Reporter("", lambda event: None)
+    name = about(device)["device"] + (
+        f", {torchrun.world()} processes" if torchrun.world() > 1 else ""
+    )
+    progress: Display = display() if first else SILENT
     slow = rough.warning(device, [stage.precision for stage in recipe.stages])
     for risk in [*recipe.risks(), *filter(None, [slow])]:
         progress.note(risk)
     finished, stopped = None, ""
     with ExitStack() as stack:
-        stack.callback(ranks.leave)
+        stack.callback(torchrun.leave)
         data = assemble(recipe, folders, progress, holding)
         identity = pretrain.facts(recipe, data)
         listener: Callable[[str], Listener] = partial(shown, note=progress.note)
         if project and first:
+            from ecgbench.core.cells import key
+
             of_all = key({**identity, "out": str(folders.out)})
             board = stack.enter_context(curve.wandb(project, recipe.name, of_all))
             listener = _on_both(listener, board)
@@ -253,7 +241,7 @@ def _make(
             finished = pretrain.run(recipe, data, session)
         except Stopped as stop:
             stopped = f"stopped after {minutes:g} min at {stop}; the same command goes on"
-        ranks.wait()
+        torchrun.wait()
     # torchrun ends the other processes when one fails, so only the first tells that time is over
     if first:
         _tell(recipe, folders.out, finished, stopped)

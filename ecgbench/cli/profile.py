@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ecgbench.cli.options import DEVICE, add_commands, flag, option, words
+from ecgbench.cli.options import DEVICE, MODELS, add_commands, flag, option, words
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting
 
@@ -22,7 +22,7 @@ LEADS = "1-12"
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    add_commands(app, profile)
+    add_commands(app, profile, panel=MODELS)
 
 
 def profile(
@@ -42,7 +42,7 @@ def profile(
     ),
     to: str = option("Folder for the files.", default="profile", metavar="PATH"),
 ) -> None:
-    """Count operations and measure memory and time of models against the number of measured leads.
+    """Measure what models cost at each number of leads.
 
     Writes cost.csv (unrounded), cost.md, cost.tex, cost_paper.csv (the paper's figures beside
     ours), throughput.png and .svg, a page (index.html), and cost.json, of which `ecgbench report`

@@ -5,14 +5,14 @@ or an ablation.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ecgbench.cli.options import add_commands, argument, flag, option, words
+from ecgbench.cli.options import RESULTS, add_commands, argument, flag, option, words
 from ecgbench.core.registry import folder_name
 from ecgbench.core.text import quoted
-from ecgbench.errors import BadSetting, MissingData
+from ecgbench.errors import BadSetting, MissingData, UnknownName
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
 NAMED = 12
 """Cells of one model and reason that are named one by one."""
+SETTINGS = ("margins", "blocks", "duplicates", "beside", "rows", "reports")
+"""Keys of `--set report.KEY`."""
 SHOWN = ("cells", "provenance")
 """Reports that no published page is without: what failed, and where numbers come from."""
 
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    add_commands(app, report)
+    add_commands(app, report, panel=RESULTS)
 
 
 def report(
@@ -46,33 +48,19 @@ def report(
         "Of a run: report these tasks alone, comma-separated; ranks and corrections too."
     ),
     only: str = option(
-        "Reports on the page, comma-separated, a path adds your own; see `ecgbench reports`."
-    ),
-    also: str = option(
-        "Reports besides: your own by path, those of other packages by name, comma-separated.",
-        "--reports",
+        "Reports on the page, comma-separated, a path adds your own; see `ecgbench list reports`."
     ),
     baseline: str = option(
         "Model that the others are compared with.  (default: the first trained one of the run)"
     ),
-    blocks: str = option(
-        "Tasks that stand for their dataset where models are ranked.  (default: each dataset's "
-        "first)"
-    ),
-    margins: str = option("Of non-inferiority, as fractions.  (default: 0.01,0.02,0.05)"),
-    duplicates: Path | None = option(
-        "What `ecgbench data duplicates --csv` wrote: such patients count once over datasets."
-    ),
     against: str = option(
-        "Of a run: its scores beside printed ones, as rows and as a scatter: paper (that "
-        "introduced LAEF), fmb (the reference benchmark, 12 leads), or both, comma-separated."
+        "Scores beside printed ones: paper (that introduced LAEF), fmb (the reference benchmark)."
     ),
-    beside: str = option(
-        "Of a run, with --against: folders of other runs, comma-separated, such as the same models "
-        "under another protocol."
-    ),
-    rows: Literal["all"] | None = option(
-        "Of a run: all adds tasks that are evaluated only beside the task whose columns they are."
+    sets: list[str] = option(
+        "KEY=VALUE, any other setting: " + ", ".join(map("report.{}".format, SETTINGS)) + ".",
+        "--set",
+        default=[],
+        metavar="KEY=VALUE",
     ),
     figures: str = option(
         "Files of each figure beside the page: png, svg, pdf, comma-separated.  (default: all)"
@@ -84,14 +72,23 @@ def report(
     ),
     show: bool = flag("Open the page in the browser when it is written.", "--open"),
 ) -> None:
-    """Write index.html and the tables and figures on it, as CSV, Markdown, LaTeX, PNG, SVG, PDF.
+    """Write the report of a run: a page with its tables and figures.
 
-    Reads the folder only: no model, no dataset, no network. Every number stands in a row of a CSV
-    beside the page. Of a run: main_table.{csv,md,tex}, lead_curve.{png,svg,pdf,csv},
-    verdicts.{csv,md}, comparisons.csv, cells.csv, labels.csv, provenance.{csv,md} and commits.csv.
+    Every table is there as CSV, Markdown and LaTeX, every figure as PNG, SVG and PDF. Reads the
+    folder only: no model, no dataset, no network. Every number stands in a row of a CSV beside the
+    page. Of a run: main_table.{csv,md,tex}, lead_curve.{png,svg,pdf,csv}, verdicts.{csv,md},
+    comparisons.csv, cells.csv, labels.csv, provenance.{csv,md} and commits.csv.
+
+    Further settings: report.margins=0.02,0.05 (of non-inferiority), report.blocks=TASK,... (stand
+    for their dataset where models are ranked), report.duplicates=FILE (of `ecgbench data duplicates
+    --csv`: such patients count once), report.beside=FOLDER,... (other runs, with --against),
+    report.rows=all (tasks that are evaluated only), report.reports=NAME,... (reports besides).
     """
     from ecgbench import reports
     from ecgbench.study.progress import display
+
+    more = _more(sets)
+    also, beside = more.get("reports"), more.get("beside")
 
     if "checklists" in f"{only},{also}".lower().split(","):
         raise BadSetting(
@@ -101,7 +98,7 @@ def report(
     names = [reports.resolve(name) for name in only.split(",")] if only else None
     besides = [reports.resolve(name) for name in also.split(",")] if also else []
     besides += [f"against_{name}" for name in _sources(against, beside)]
-    besides += ["evaluated_only"] if rows else []
+    besides += ["evaluated_only"] if more.get("rows") else []
     place = folder or newest(Path("runs"))
     source = reports.read(
         place,
@@ -114,9 +111,7 @@ def report(
         place,
         {
             "--baseline": baseline or "",
-            "--blocks": blocks or "",
-            "--margins": margins or "",
-            "--duplicates": str(duplicates or ""),
+            **{f"--set report.{n}": more.get(n, "") for n in ("blocks", "margins", "duplicates")},
         },
     )
     if beside:
@@ -131,6 +126,21 @@ def report(
     page = write_and_tell(source, place, to or place / usual, names, besides, **kinds)
     if show:
         _open(page)
+
+
+def _more(sets: Sequence[str]) -> dict[str, str]:
+    """Key of SETTINGS -> its value; UnknownName, BadSetting."""
+    found = {}
+    for word in sets:
+        key, _, value = word.partition("=")
+        if key.removeprefix("report.") not in SETTINGS:
+            raise UnknownName("setting", key, [f"report.{name}" for name in SETTINGS])
+        if not value:
+            raise BadSetting(f"--set {word}: KEY=VALUE, such as --set report.margins=0.02,0.05")
+        found[key.removeprefix("report.")] = value
+    if found.get("rows", "all") != "all":
+        raise BadSetting(f"--set report.rows={found['rows']}: all, or leave it out")
+    return found
 
 
 def write_and_tell(
@@ -193,9 +203,13 @@ def _asked(source: Any, place: Path, given: dict[str, str]) -> Any:
         source,
         options=options.Options(
             baseline=baseline[0] if baseline else "",
-            blocks=options.chosen(given["--blocks"], tasks, "--blocks"),
-            margins=options.margins(given["--margins"]) if given["--margins"] else options.MARGINS,
-            paired=options.pairs(Path(given["--duplicates"])) if given["--duplicates"] else {},
+            blocks=options.chosen(given["--set report.blocks"], tasks, "--set report.blocks"),
+            margins=options.margins(given["--set report.margins"])
+            if given["--set report.margins"]
+            else options.MARGINS,
+            paired=options.pairs(Path(given["--set report.duplicates"]))
+            if given["--set report.duplicates"]
+            else {},
         ),
     )
 
@@ -205,7 +219,9 @@ def _sources(against: str | None, beside: str | None) -> list[str]:
     from ecgbench.published import source
 
     if beside and not against:
-        raise BadSetting(f"--beside {beside}: say what with: --against paper or --against fmb")
+        raise BadSetting(
+            f"--set report.beside={beside}: say what with: --against paper or --against fmb"
+        )
     return [source(name).name for name in words(against) or ()]
 
 
@@ -214,7 +230,9 @@ def _beside(source: Any, place: Path, folders: list[str]) -> "Study":
     from ecgbench.results.study import Study, read
 
     if not isinstance(source, Study):
-        raise BadSetting(f"--beside {','.join(folders)}: {place} is no run; leave it out")
+        raise BadSetting(
+            f"--set report.beside={','.join(folders)}: {place} is no run; leave it out"
+        )
     return replace(source, beside=tuple(read(folder.strip(), (METRIC,)) for folder in folders))
 
 

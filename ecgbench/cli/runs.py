@@ -1,31 +1,129 @@
-"""`ecgbench why | merge | runs`: where a number comes from, joining two run folders, what they take
-on disk.
-"""
+"""`ecgbench runs ls | status | why | merge | prune | share`: run folders."""
 
 import gc
 import math
+import time
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import typer
 
-from ecgbench.cli.options import add_commands, argument, flag, option
-from ecgbench.core.text import counted, line, quoted, size
+from ecgbench.cli.options import RESULTS, add_commands, argument, flag, option
+from ecgbench.core.text import aligned, counted, duration, line, printed_json, quoted, size
 from ecgbench.errors import BadSetting
 
+MODELS_LISTED = 40
+"""Models that `status` lists at most."""
+NAMED = 5
+"""Tasks that are named one by one."""
 RUN = argument("Folder of a run, for example runs/demo.")
 
 
 def add(app: typer.Typer) -> None:
-    """Add the commands to the program."""
-    add_commands(app, why)
-    add_commands(app, merge)
+    """Add the group to the program."""
     group = typer.Typer(
-        help="Run folders: what they hold and what they take on disk.", no_args_is_help=True
+        help="Run folders: ls, status, why, merge, prune, share.",
+        no_args_is_help=True,
     )
-    add_commands(group, ls)
-    add_commands(group, prune)
-    add_commands(group, share)
-    app.add_typer(group, name="runs")
+    add_commands(group, ls, status, why, merge, prune, share)
+    app.add_typer(group, name="runs", rich_help_panel=RESULTS)
+
+
+def status(
+    run: Path = argument("Folder of a run, for example runs/demo."),
+    watch: bool = flag("Again every --every seconds, until no task waits or runs.", "--watch"),
+    every: float = option("Seconds between two looks of --watch.", default=10.0),
+    as_json: bool = flag("One object instead of lines.", "--json"),
+) -> None:
+    """Print how far a run is: cells that are finished, skipped, failed and missing, how fast they
+    come, and the jobs of a cluster that wait or run.
+
+    It reads the index of the run and squeue. Nothing is changed.
+    Of many models those are shown that have cells left.
+
+    Example:
+
+      ecgbench runs status runs/paper --watch
+    """
+    if not every > 0:
+        raise BadSetting(f"--every {every:g}: seconds, more than 0")
+    while True:
+        told, alive = _told(run)
+        typer.echo(printed_json(told) if as_json else "\n".join(_lines(run, told)))
+        if not watch or not alive:
+            return
+        time.sleep(every)
+
+
+def _told(run: Path) -> tuple[dict[str, object], bool]:
+    """What is known of a run, and whether any task of it has not ended."""
+    from ecgbench.results.counts import count
+
+    gc.disable()  # of 100,000 cells nothing is garbage, and looking for it takes time
+    counts = count(run)
+    gc.enable()
+    tasks = list(_tasks(run))
+    return {
+        "cells": sum(counts.all.values()),
+        **{state: counts.all[state] for state in ("ok", "skipped", "failed", "damaged", "missing")},
+        "models": {model: dict(own) for model, own in counts.models.items()},
+        "cells_per_hour": round(3600 * counts.rate, 1) if counts.rate else None,
+        "seconds_left": None if counts.left is None else round(counts.left),
+        "tasks": dict(Counter(standing for standing, _ in tasks)),
+        "waiting_for": dict(Counter(why for s, why in tasks if s == "waiting" and why)),
+    }, bool(tasks)
+
+
+def _tasks(run: Path) -> list[tuple[str, str]]:
+    """(standing, why it waits) of the jobs in Slurm that have not ended."""
+    from ecgbench.study.engines import slurm
+
+    states = slurm.queued([one.id for one in slurm.submitted(run)]).values()
+    return [
+        ("waiting" if state in ("PENDING", "UNKNOWN") else "running", why)
+        for state, why in states
+        if state not in slurm.ENDED
+    ]
+
+
+def _lines(run: Path, told: dict[str, object]) -> Iterator[str]:
+    shown = {"ok": "finished", "missing": "not yet"}
+    states = [s for s in ("ok", "skipped", "failed", "damaged", "missing") if told[s]]
+    head = ", ".join(f"{told[s]:,} {shown.get(s, s)}" for s in states)
+    yield f"{run}: {counted(int(str(told['cells'])), 'cell')}: {head or 'none'}"
+    models = told["models"]
+    assert isinstance(models, dict)
+    listed = {
+        m: own for m, own in models.items() if len(models) <= MODELS_LISTED or set(own) != {"ok"}
+    }
+    table = [
+        [m, *(str(own.get(s, 0) or "-") for s in states)]
+        for m, own in list(listed.items())[:MODELS_LISTED]
+    ]
+    if table:
+        head_row = ["model", *(shown.get(s, s) for s in states)]
+        yield from aligned([head_row, *table], right=range(1, len(states) + 1))
+    if len(table) < len(models):
+        yield f"and {counted(len(models) - len(table), 'model')} more (--json names all)"
+    if told["cells_per_hour"] and told["missing"]:
+        left = told["seconds_left"]
+        assert isinstance(left, int)
+        rate = f"{told['cells_per_hour']:,} cells an hour lately"
+        yield f"{rate}; at this rate {duration(left)} are left"
+    tasks, waiting = told["tasks"], told["waiting_for"]
+    assert isinstance(tasks, dict)
+    assert isinstance(waiting, dict)
+    if tasks:
+        why = f" ({', '.join(map(line, waiting))})" if waiting else ""
+        yield "tasks: " + ", ".join(
+            f"{tasks[s]} {what}"
+            for s, what in (
+                ("running", "running"),
+                ("waiting", f"waiting{why}"),
+            )
+            if tasks.get(s)
+        )
 
 
 def why(
@@ -43,9 +141,9 @@ def why(
 
     Examples:
 
-      ecgbench why runs/demo 3fa9
+      ecgbench runs why runs/demo 3fa9
 
-      ecgbench why runs/demo 3fa9 cells/demo/stmem/12/81bc...
+      ecgbench runs why runs/demo 3fa9 cells/demo/stmem/12/81bc...
     """
     from ecgbench.study.explain import description, difference, explained
     from ecgbench.study.store import Store
@@ -69,7 +167,7 @@ def merge(
 
     Example:
 
-      ecgbench merge runs/ptbxl runs/ptbxl_from_cluster
+      ecgbench runs merge runs/ptbxl runs/ptbxl_from_cluster
     """
     from ecgbench.study.merge import merge as merged
 

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from ecgbench.data.division import Division
+from ecgbench.core.division import Division
 from ecgbench.ecg.draw import Count, Draw, Fixed, LeadSetting
 from ecgbench.ecg.leads import LeadSubset
 from ecgbench.errors import UnknownName
@@ -28,6 +28,8 @@ cells.
 """
 SCORES = 1
 """Raised by hand when the same fit gives other predictions or scores. In keys of cells."""
+FORMAT = 2
+"""Of plan.json, cell.json and fit.json; a run of another format is refused."""
 
 OFFICIAL = "official"
 """The fold of a fit that is trained, validated and tested on the dataset's own splits."""
@@ -40,7 +42,6 @@ RANDOM, RELEASED, EITHER = "random", "released", "released_or_random"
 NONE = "none"
 """What results call the weights of a model that has no parameter."""
 
-Protocol = Literal["probe", "linear", "finetune"]
 TrainLeads = Literal["all", "random", "same"]
 Precision = Literal["float32", "bf16"]
 Bootstrap = Literal["none", "bayesian", "multinomial", "records"]
@@ -49,13 +50,12 @@ Absent = Literal["undefined", "half"]
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How a fit is trained. `probe`: penalised logistic regression on features of the frozen
-    encoder, as `training.probe` says. `linear` and `finetune`: the reference benchmark's loop
-    (AdamW, constant rate, best validation macro AUROC), to which epochs, rate, weight decay and
-    batch belong.
+    """How a fit is trained. Epochs, rate, weight decay and batch belong to the reference
+    benchmark's loop (AdamW, constant rate, best validation macro AUROC).
     """
 
-    protocol: Protocol = "probe"
+    protocol: str = "probe"
+    """Its name in the room of protocols, which says which of these settings it uses."""
     epochs: int = 100
     lr: float = 1e-3
     """Of the head. `finetune`: a tenth of it for late layers and a hundredth for early ones (groups
@@ -80,28 +80,6 @@ class Training:
     """`finetune`: records per forward pass, gradients accumulated over a step; None: the whole
     batch.
     """
-
-    @property
-    def frozen(self) -> bool:
-        """Whether the encoder stays as it is, so that all fits share its features."""
-        return self.protocol != "finetune"
-
-    @property
-    def of_the_encoder(self) -> Precision:
-        """In which a frozen encoder is asked to compute features."""
-        return self.precision if self.frozen else "float32"
-
-    def facts(self) -> dict[str, Any]:
-        """What of this can change a fit under its protocol, for keys. A frozen encoder's precision
-        is among the facts of its features; the settings of `probe` stand in its module.
-        """
-        values = asdict(self)
-        if self.protocol == "probe":
-            return {k: values[k] for k in ("protocol", "leads")}
-        if self.protocol == "linear":
-            for name in ("lr_groups", "precision", "micro_batch"):
-                del values[name]
-        return values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,27 +297,36 @@ class Request:
     """A study as typed; suites are values of it."""
 
     models: tuple[str, ...]
+    """Names or paths."""
     tasks: tuple[str, ...]
+    """Names, or paths of data sets of one's own."""
     leads: tuple[int | LeadSubset, ...]
-    """Counts and named sets, as `ecg.draw.parse_leads` reads them."""
+    """Counts drawn at random, and named sets: 1,2,12,I,II,I+V2 or 1-12."""
     seeds: int = 5
+    """Draws of random leads."""
     fit_seeds: tuple[int, ...] = (0,)
+    """Seeds of the training; several repeat it."""
     weights: str = "released"
-    """One word for all models, or `laef=random,stmem=PATH`."""
+    """released, random, released_or_random or a path; or laef=random,stmem=PATH."""
     policies: tuple[str, ...] = (PAPER,)
+    """How missing leads are filled: paper (each model's own way), native, or names."""
     contract: str = "paper"
+    """How models are fed: paper (reference benchmark) or upstream (authors)."""
     limit: int | None = None
+    """Records of each data set in all."""
     exclude: tuple[str, ...] = ()
+    """Kinds of records that are left out: flat_leads, suspect_leads."""
     fix: bool = False
+    """Use copies in which exchanged or inverted limb leads are put right."""
     division: Division = field(default_factory=Division)
+    """5: cross-validation; ptb=10: another number of folds of a split; reference; nothing: the data
+    sets' own splits.
+    """
     training: Training = field(default_factory=Training)
     scoring: Scoring = field(default_factory=Scoring)
     name: str = ""
+    """What the run folder is called where none is named."""
     suite: str | None = None
-
-
-Asked = Request
-"""Its name before 0.2, for suites from outside; to be removed."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,8 @@ from torch import Tensor, nn
 
 from ecgbench.core.cards import ModelCard
 from ecgbench.core.cells import Training
-from ecgbench.evaluate import gates, heads
-from ecgbench.evaluate.feed import Batch
+from ecgbench.evaluate import gates
+from ecgbench.evaluate.loop import head
 
 SLOWER = {"early": 0.01, "late": 0.1, "head": 1.0}
 """Rate of each group as a share of the head's (reference benchmark: discriminative factor 0.1, once
@@ -22,7 +22,7 @@ class Tuning(nn.Module):
         self.encoder = encoder
         for name, parameter in encoder.named_parameters():
             parameter.requires_grad_(not name.startswith(card.fixed))
-        self.head = heads.linear(card.dim, labels, seed)
+        self.head = head(card.dim, labels, seed)
 
     def forward(self, signal: Tensor, measured: Tensor) -> Tensor:
         """signal (batch, lead, time), measured (batch, lead) -> logits (batch, label)."""
@@ -30,7 +30,7 @@ class Tuning(nn.Module):
         return logits
 
 
-def freeze_unused(module: Tuning, probe: Batch) -> list[str]:
+def freeze_unused(module: Tuning, signal: Tensor, measured: Tensor) -> list[str]:
     """Freeze what a forward pass with all leads does not use; the names in the encoder of all that
     is frozen.
 
@@ -39,7 +39,7 @@ def freeze_unused(module: Tuning, probe: Batch) -> list[str]:
     """
     device = next(module.parameters()).device
     module.eval()
-    module(probe.signal.to(device), probe.measured.to(device)).sum().backward()
+    module(signal.to(device), measured.to(device)).sum().backward()
     unused = [n for n, p in module.named_parameters() if p.grad is None]
     for name, parameter in module.named_parameters():
         parameter.requires_grad_(name not in unused)

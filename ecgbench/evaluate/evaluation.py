@@ -2,11 +2,13 @@
 
 import copy
 import hashlib
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -14,38 +16,37 @@ import pandas as pd
 from ecgbench import adapters, datasets, models
 from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit, sees
 from ecgbench.core.cards import InputContract, Task, facts
-from ecgbench.core.cells import FEATURES, OFFICIAL, Cell, Fit, Scoring, key
+from ecgbench.core.cells import FEATURES, OFFICIAL, Cell, Fit, Scoring, Training, key
 from ecgbench.core.files import as_parquet
 from ecgbench.core.text import quoted
-from ecgbench.data.subset import SPLITS, Selection
+from ecgbench.data.select import SPLITS, Selection
 from ecgbench.data.views import BATCH, View
 from ecgbench.ecg import preprocess
-from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, given
+from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, given, training_leads
 from ecgbench.ecg.leads import ALL, LeadSubset, bits_to_mask
 from ecgbench.ecg.surrogates import CHANGES
 from ecgbench.errors import BadSetting
-from ecgbench.evaluate import batched, rows
+from ecgbench.evaluate import batches, rows
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.features import FeatureCache
 from ecgbench.evaluate.network import Network, choose_path
-from ecgbench.results.score import prediction_table
-from ecgbench.study.progress import Display
-from ecgbench.study.store import Store
+from ecgbench.evaluate.predict import prediction_table
+from ecgbench.evaluate.rows import Record, positions, windows_of
 
 SHARED_CHECKED = 3
 """Records, and sets of leads of each, of which features are computed in two ways."""
 
 
-class Record(NamedTuple):
-    """A record that is used."""
+class Progress(Protocol):
+    """Shows what a run is doing."""
 
-    position: int
-    """Among the used records."""
-    name: str
-    windows: int
-    """Evaluation windows."""
-    available: int
-    """Bit mask of the leads that it has."""
+    def note(self, text: str) -> None:
+        """One line about something that is done."""
+
+    def stage(
+        self, text: str, total: int, unit: str
+    ) -> AbstractContextManager[Callable[[int], None]]:
+        """A stretch of work; the context gives a function to call with the units just done."""
 
 
 @dataclass(eq=False)
@@ -55,8 +56,12 @@ class Evaluation:
     network: Network
     contract: InputContract
     selection: Selection
-    store: Store
-    progress: Display
+    training: Training
+    features: Path
+    """Folder of the features of this network on this dataset."""
+    own_features: Path
+    """Where the recordings are changed, or something else than recordings is read."""
+    progress: Progress
     keep_views: bool = True
     change: str = ""
     """Of a control: what is done to the recordings before they are read, of CHANGES."""
@@ -231,10 +236,10 @@ class Evaluation:
         """The place in its batch of each record's first window, by position; None where batches
         hold windows of one record.
         """
-        if not batched.serves(self.network.device):
+        if not batches.serves(self.network.device):
             return None
         policy = self.policy(self.contract.policy)
-        if not batched.steady(Encoder(self.network.encoder, self.contract, policy)):
+        if not batches.steady(Encoder(self.network.encoder, self.contract, policy)):
             self.progress.note(
                 f"{self.name}: here the last bits of a feature depend on the windows beside it, so "
                 f"each record is computed by itself (slower)"
@@ -245,7 +250,7 @@ class Evaluation:
         if self.selection.fold != OFFICIAL:  # a record has one place in all folds
             groups = [sorted(record for records in groups for record in records)]
         for records in groups:
-            places[positions(records)] = batched.first_places(windows_of(records))
+            places[positions(records)] = batches.first_places(windows_of(records))
         return places
 
     def facts(self, policy: str) -> dict[str, Any]:
@@ -265,7 +270,7 @@ class Evaluation:
             "contract": contract,
             "precision": self.network.precision,
             "path": self.choose_path(),
-            **({} if self.places is None else {"batch": batched.PLACES}),
+            **({} if self.places is None else {"batch": batches.PLACES}),
             **({"change": self.change} if self.change else {}),
             **(
                 {"told": hashlib.sha256(self.told.tobytes()).hexdigest()}
@@ -282,9 +287,7 @@ class Evaluation:
     @property
     def features_folder(self) -> Path:
         """Where features of this network on this dataset lie."""
-        own = self.change or self.told is not None
-        folder = self.store.features_folder if own else self.store.shared_features
-        return folder(self.network.name, self.selection.prepared.name)
+        return self.own_features if self.change or self.told is not None else self.features
 
     def cache(self, policy: str) -> FeatureCache:
         """The features computed so far under a policy."""
@@ -321,9 +324,21 @@ class Evaluation:
             part = {mask: window[own & (bits == mask)] for mask in fewest}
             encoder.check_shared(self.view.get(str(self.table["record"][record])), part)
 
+    def task(self, fit: Fit) -> Task:
+        """What a fit learns."""
+        return self.selection.prepared.task(fit.task)
+
     def trained(self, fit: Fit) -> str:
         """The policy of what a fit is trained on: what fills its absent leads."""
         return fit.policy or self.contract.policy
+
+    def training_leads(self, record: Record, *words: str | int) -> int:
+        """Bit mask of the leads of a record that training shows: drawn from `words`, or all that it
+        has.
+        """
+        if self.training.leads != "random":
+            return record.available
+        return training_leads(self.contract.leads, *words, available=record.available)
 
     def predicted(self, records: list[Record], task: Task, probability: np.ndarray) -> bytes:
         """A parquet table of (record, label) probabilities for some records, with their targets."""
@@ -347,21 +362,6 @@ class Evaluation:
         fit.
         """
         for cache in self._caches.values():
-            cache.remove()
+            shutil.rmtree(cache.folder, ignore_errors=True)
             self._shared.pop(cache.folder, None)
         self._caches.clear()
-
-
-def owners(records: list[Record]) -> np.ndarray:
-    """(window,) which record each window belongs to."""
-    return np.repeat(np.arange(len(records)), windows_of(records))
-
-
-def positions(records: list[Record]) -> list[int]:
-    """Of records, among the used ones."""
-    return [r.position for r in records]
-
-
-def windows_of(records: list[Record]) -> list[int]:
-    """Evaluation windows of each record."""
-    return [r.windows for r in records]

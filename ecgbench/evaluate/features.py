@@ -1,28 +1,22 @@
 """Features of windows, kept in the run folder: computed once for all tasks, settings and seeds, and
 across kills.
-
-Every shard carries the hash of what it holds and of the folder that it was written for, and is
-compared with it when it is read; one that does not fit is set aside, and its rows are computed
-again.
 """
 
 import hashlib
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from ecgbench.core import provenance
-from ecgbench.core.aside import CHANGED, UNPROVED, set_aside
-from ecgbench.core.files import metadata, put
+from ecgbench.core.files import warn_once
+from ecgbench.core.parts import DATA, Parts
 from ecgbench.data.views import View
-from ecgbench.evaluate import batched, gates
+from ecgbench.evaluate import batches, gates
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.rows import decode
 from ecgbench.weights.load import digest
@@ -32,11 +26,15 @@ FLUSH_SECONDS = 20.0
 
 
 class FeatureCache:
-    """Rows of work (`inference.rows`) -> features (row, dim) float32, in shards of one folder."""
+    """Rows of work (`rows`) -> features (row, dim) float32, in blocks of one folder (`core.parts`).
+
+    A block that is not as it was written is named, and its rows are computed again; so are those of
+    one that was written for the work of another folder.
+    """
 
     def __init__(self, folder: Path, records: Sequence[str], environment: str = "") -> None:
         """`records`: the records that positions in rows of work stand for; `environment`: see
-        `inference.network`.
+        `network`.
         """
         self.folder, self.records, self.environment = folder, records, environment
         self.environments: set[str] = set()
@@ -45,10 +43,19 @@ class FeatureCache:
         """What `provenance.code` said there, each once."""
         self._rows, self._features = np.zeros(0, np.int64), np.zeros((0, 0), np.float32)
         self._new: list[tuple[np.ndarray, np.ndarray]] = []
-        self._flushed = time.monotonic()
-        self._merge(
-            [shard for p in sorted(folder.glob("*.safetensors")) if (shard := self._read(p))]
-        )
+        self._flushed, self._parts = time.monotonic(), Parts(folder)
+        blocks = []
+        for name, about in self._parts.rows.to_dict("index").items():
+            if about["work"] != folder.name:
+                continue
+            if (content := self._parts.read(str(name))) is None:
+                text = "features are not as they were written; they are computed again"
+                warn_once(folder / self._parts.names[about["part"]] / DATA, text)
+                continue
+            block = load(content)
+            blocks.append((block["rows"], block["features"]))
+            self._note(about["environment"], json.loads(about["code"]))
+        self._merge(blocks)
 
     def missing(self, rows: np.ndarray) -> np.ndarray:
         """Those of `rows` that have no features yet, each once, in order."""
@@ -70,19 +77,19 @@ class FeatureCache:
     ) -> None:
         """Compute what is missing of `rows`; `advance` is called with the number of rows done.
 
-        places: see `batched.first_places`; None: a batch holds windows of one record.
-        GateError when encoding changed the network: what it computed since the last shard is
+        places: see `batches.first_places`; None: a batch holds windows of one record.
+        GateError when encoding changed the network: what it computed since the last block is
         dropped, or the next run would find it and see nothing wrong.
         """
         if not len(missing := self.missing(rows)):
             return
         before, self._flushed = digest(encoder.network), time.monotonic()
         try:
-            for part, features in self._encoded(encoder, view, missing, places):
-                self._new.append((part, features))
+            for part in self._encoded(encoder, view, missing, places):
+                self._new.append(part)
                 if time.monotonic() - self._flushed > FLUSH_SECONDS:
                     self._flush(encoder, before)
-                advance(len(part))
+                advance(len(part[0]))
         finally:
             self._flush(encoder, before)
 
@@ -90,70 +97,40 @@ class FeatureCache:
         """Features (row, dim) that no network computed; they are not written."""
         self._merge([(rows, features)])
 
-    def remove(self) -> None:
-        """Remove the shards and what is known of them."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self._rows, self._features = np.zeros(0, np.int64), np.zeros((0, 0), np.float32)
-        self.environments.clear()
-        self.code.clear()
-
     def _flush(self, encoder: Encoder, before: str) -> None:
         new, self._new = self._new, []
         if not new:
             return
         gates.unchanged("features", before, digest(encoder.network))
         rows, features = (np.concatenate(part) for part in zip(*new))
-        last = max((int(p.stem) for p in self.folder.glob("*.safetensors")), default=-1)
-        made = {"environment": self.environment, "code": provenance.code()}
-        proof = proof_of(self.folder.name, rows, features, made)
-        # one entry: safetensors writes several in an order of chance
-        told = {"made": json.dumps({**made, "proof": proof})}
-        shard = save({"rows": rows, "features": features}, told)
-        put(self.folder / f"{last + 1:06d}.safetensors", shard)
-        self._note(made)
+        content, code = save({"rows": rows, "features": features}), provenance.code()
+        about = {"work": self.folder.name, "environment": self.environment}
+        name = hashlib.sha256(content).hexdigest()
+        self._parts.append([({"name": name, **about, "code": json.dumps(code)}, content)])
+        self._note(self.environment, code)
         self._merge(new)
         self._flushed = time.monotonic()
 
-    def _note(self, made: dict[str, Any]) -> None:
+    def _note(self, environment: str, code: dict[str, Any]) -> None:
         """Where features were computed."""
-        if environment := made["environment"]:
-            self.environments.add(environment)
-        if (code := made["code"]) not in self.code:
+        self.environments |= {environment} - {""}
+        if code not in self.code:
             self.code.append(code)
 
     def _encoded(
         self, encoder: Encoder, view: View, rows: np.ndarray, places: np.ndarray | None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Rows and their features, part by part."""
-        if places is None:
-            return (self._encode(encoder, view, part) for part in _by_record(rows))
-        return batched.encoded(encoder, lambda p: view.get(self.records[p]), rows, places)
-
-    def _encode(
-        self, encoder: Encoder, view: View, rows: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+        if places is not None:
+            yield from batches.encoded(encoder, lambda p: view.get(self.records[p]), rows, places)
+            return
         position, window, mask = decode(rows)
-        signal = view.get(self.records[int(position[0])])
-        features = encoder(signal, {int(m): window[mask == m] for m in np.unique(mask)})
-        order = np.concatenate([rows[mask == m] for m in features])
-        return order, np.concatenate(list(features.values()))
-
-    def _read(self, path: Path) -> tuple[np.ndarray, np.ndarray] | None:
-        """A shard; one that is not as it was written is set aside, for it can be computed again."""
-        made: dict[str, Any] = {}
-        try:
-            content = path.read_bytes()
-            shard, told = load(content), metadata(content)
-            made = dict(json.loads(told.get("made", "{}")))
-            proof = made.pop("proof", None)
-            if proof == proof_of(self.folder.name, shard["rows"], shard["features"], made):
-                self._note(made)
-                return shard["rows"], shard["features"]
-            why = UNPROVED if proof is None else CHANGED
-        except (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError):
-            why = CHANGED
-        set_aside(path, why, "its features are computed again")
-        return None
+        for mine in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(position)) + 1):
+            signal = view.get(self.records[int(position[mine[0]])])
+            seen = mask[mine]
+            features = encoder(signal, {int(m): window[mine][seen == m] for m in np.unique(seen)})
+            order = np.concatenate([rows[mine][seen == m] for m in features])
+            yield order, np.concatenate(list(features.values()))
 
     def _merge(self, parts: list[tuple[np.ndarray, np.ndarray]]) -> None:
         if len(self._rows):
@@ -162,20 +139,3 @@ class FeatureCache:
             rows, features = (np.concatenate(part) for part in zip(*parts))
             self._rows, first = np.unique(rows, return_index=True)
             self._features = features[first]
-
-
-def proof_of(folder: str, rows: np.ndarray, features: np.ndarray, made: dict[str, Any]) -> str:
-    """blake2b over all that a shard says, and the name of its folder, which stands for all that its
-    features rest on.
-    """
-    shapes = [(str(part.dtype), part.shape) for part in (rows, features)]
-    total = hashlib.blake2b(json.dumps([folder, shapes, made], sort_keys=True).encode())
-    for part in (rows, features):
-        total.update(np.ascontiguousarray(part).data)
-    return total.hexdigest()
-
-
-def _by_record(rows: np.ndarray) -> Iterator[np.ndarray]:
-    rows = np.sort(rows)
-    position, _, _ = decode(rows)
-    yield from np.split(rows, np.flatnonzero(np.diff(position)) + 1) if len(rows) else []

@@ -2,53 +2,25 @@
 drawn for it, a batch ahead.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ecgbench.adapters.hide import Policy, adapt, cut
-from ecgbench.core.cards import InputContract, ModelCard
-from ecgbench.core.cells import Training
+from ecgbench.adapters.hide import adapt, cut
+from ecgbench.core.cells import Fit
 from ecgbench.core.prefetch import prefetched
 from ecgbench.core.seeds import rng
-from ecgbench.ecg.draw import training_leads
-from ecgbench.ecg.leads import ALL, bits_to_mask
+from ecgbench.ecg.leads import bits_to_mask
 from ecgbench.errors import BadSetting
+from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.loop import steps
+from ecgbench.evaluate.rows import Record
 from ecgbench.stats.known import UNKNOWN
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Examples:
-    """One split."""
-
-    records: list[str]
-    windows: list[int]
-    """Evaluation windows of each record, at least one."""
-    target: np.ndarray
-    """(record, label) int8; -1 where a label is not known."""
-    view: Callable[[str], np.ndarray]
-    """Record -> (12, time) float32, mV at the contract's rate; called from a second thread."""
-    available: Sequence[int] = ()
-    """Bit mask of the leads that each record has; (): all twelve."""
-
-    def has(self, row: int) -> int:
-        """Bit mask of the leads of a record."""
-        return self.available[row] if self.available else ALL.bits
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Feeding:
-    """How records become inputs, and how absent leads are met in training."""
-
-    card: ModelCard
-    contract: InputContract
-    policy: Policy
 
 
 class Batch(NamedTuple):
@@ -71,80 +43,73 @@ class Batch(NamedTuple):
         return self.known < self.whole * self.target.shape[1]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Feed:
     """The training split of one fit; `rank` of `world` processes feeds its share of every batch."""
 
-    fed: Feeding
-    training: Training
-    seed: int
-    learn: Examples
+    evaluation: Evaluation
+    fit: Fit
     rank: int = 0
     world: int = 1
     threads: int = 1
     """That make batches; one keeps up with a CPU, a GPU needs more."""
 
+    @cached_property
+    def records(self) -> list[Record]:
+        """Those that are trained on."""
+        return self.evaluation.records["train"]
+
+    @cached_property
+    def target(self) -> np.ndarray:
+        """(record, label) int8; -1 where a label is not known."""
+        return self.evaluation.target("train", self.evaluation.task(self.fit).columns)
+
     def __call__(self, epoch: int) -> Iterator[Batch]:
         """The batches of an epoch, each made while the one before it is computed."""
-        rows = steps(len(self.learn.records), self.training.batch, self.seed, epoch)
+        rows = steps(len(self.records), self.evaluation.training.batch, self.fit.seed, epoch)
         return prefetched(partial(self._batch, epoch=epoch), rows, self.threads)
 
     @property
     def per_epoch(self) -> int:
         """Records that an epoch trains on."""
-        records = len(self.learn.records)
-        batch = min(self.training.batch, records)
-        return records // batch * batch
+        batch = min(self.evaluation.training.batch, len(self.records))
+        return len(self.records) // batch * batch
 
-    def probe(self) -> Batch:
-        """The first window of the first record with all its leads, to see which parameters a
-        forward pass uses.
+    def probe(self) -> tuple[Tensor, Tensor]:
+        """Signal and measured leads of the first window of the first record with all its leads, to
+        see which parameters a forward pass uses.
         """
-        contract = self.fed.contract
-        signal, measured = adapt(
-            self.learn.view(self.learn.records[0]),
-            bits_to_mask(np.array(self.learn.has(0))),
-            contract,
-            self.fed.policy,
-        )
-        target = torch.from_numpy(self.learn.target[:1].astype(np.float32))
-        window = cut(signal, measured, contract, np.zeros(1, int))
-        known = int((target >= 0).sum())
-        return Batch(torch.from_numpy(window), torch.from_numpy(measured[None]), target, 1, known)
+        record = self.records[0]
+        signal, measured = self._input(record, record.available)
+        window = cut(signal, measured, self.evaluation.contract, np.zeros(1, int))
+        return torch.from_numpy(window), torch.from_numpy(measured[None])
 
     def _batch(self, rows: np.ndarray, epoch: int) -> Batch:
-        mine, contract = rows[self.rank :: self.world], self.fed.contract
+        mine, contract = rows[self.rank :: self.world], self.evaluation.contract
         signal = np.empty((len(mine), len(contract.leads), contract.received), np.float32)
         measured = np.empty((len(mine), len(contract.leads)), bool)
         for i, row in enumerate(mine):
-            signal[i], measured[i] = self._example(int(row), epoch)
-        target = torch.from_numpy(self.learn.target[mine].astype(np.float32))
-        known = int((self.learn.target[rows] != UNKNOWN).sum())
+            signal[i], measured[i] = self._example(self.records[row], epoch)
+        target = torch.from_numpy(self.target[mine].astype(np.float32))
+        known = int((self.target[rows] != UNKNOWN).sum())
         seen = torch.from_numpy(signal), torch.from_numpy(measured)
         return Batch(*seen, target, len(rows), known)
 
-    def _example(self, row: int, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+    def _example(self, record: Record, epoch: int) -> tuple[np.ndarray, np.ndarray]:
         """A window anywhere in the record, each start equally likely."""
-        contract, record, has = self.fed.contract, self.learn.records[row], self.learn.has(row)
-        leads = shown(contract, self.training, has, "train leads", self.seed, epoch, record)
-        signal, measured = adapt(
-            self.learn.view(record), bits_to_mask(np.array(leads)), contract, self.fed.policy
-        )
+        contract, words = self.evaluation.contract, (self.fit.seed, epoch, record.name)
+        leads = self.evaluation.training_leads(record, "train leads", *words)
+        signal, measured = self._input(record, leads)
         if not contract.windows(signal.shape[1]):
             raise BadSetting(
-                f"record {record} has {signal.shape[1]} samples, a window {contract.samples}; "
+                f"record {record.name} has {signal.shape[1]} samples, a window {contract.samples}; "
                 f"leave it out of training"
             )
-        start = rng("crop", self.seed, epoch, record).integers(
-            max(1, signal.shape[1] - contract.samples + 1), size=1
-        )
+        last = max(0, signal.shape[1] - contract.samples)
+        start = rng("crop", *words).integers(last + 1, size=1)
         return cut(signal, measured, contract, start)[0], measured
 
-
-def shown(contract: InputContract, training: Training, available: int, *words: str | int) -> int:
-    """Bit mask of the leads that training shows of the record that `words` name, of those that it
-    has.
-    """
-    if training.leads == "all":
-        return available
-    return training_leads(contract.leads, *words, available=available)
+    def _input(self, record: Record, leads: int) -> tuple[np.ndarray, np.ndarray]:
+        one, seen = self.evaluation, bits_to_mask(np.array(leads))
+        policy = one.policy(one.trained(self.fit))
+        return adapt(one.view.get(record.name), seen, one.contract, policy)

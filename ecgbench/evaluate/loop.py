@@ -1,20 +1,23 @@
-"""The training loop: epochs, loss, best checkpoint by validation macro AUROC. One page, for every
-protocol.
+"""The training loop of the protocols that train step by step: head, loss, epochs, the best of them
+by validation macro AUROC.
 
 Source: the reference benchmark's optimisation (AdamW, constant rate, BCE with logits averaged over
 records and known labels, best epoch by record-level validation macro AUROC).
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass
+from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ecgbench.core.seeds import rng
-from ecgbench.evaluate.loss import mean
+from ecgbench.core.files import lines
+from ecgbench.core.seeds import rng, seed_of
+from ecgbench.evaluate.protocols import Trained
 
 Batches = Callable[[int], Iterable[tuple[Tensor, Tensor]]]
 """Epoch -> batches of (input, target (record, label) float, -1 where a label is not known)."""
@@ -30,14 +33,38 @@ class Epoch:
     """Record-level macro AUROC of the validation split; NaN where no label is defined."""
 
 
-@dataclass(frozen=True)
-class Trained:
-    """The state that serves and how it was found."""
+def head(dim: int, labels: int, seed: int) -> nn.Linear:
+    """One Linear on the pooled feature; weights and bias uniform in +-1/sqrt(dim), drawn from the
+    training seed.
+    """
+    linear = nn.Linear(dim, labels)
+    generator = torch.Generator().manual_seed(seed_of("head", seed) % 2**63)
+    bound = 1 / math.sqrt(dim)
+    with torch.no_grad():
+        for parameter in linear.parameters():
+            parameter.uniform_(-bound, bound, generator=generator)
+    return linear
 
-    state: dict[str, Tensor]
-    best: int
-    """Epoch of the best validation score; the last one where none is defined, or none chosen."""
-    log: list[Epoch]
+
+def summed(logits: Tensor, target: Tensor, masked: bool) -> Tensor:
+    """Binary cross-entropy, summed over records and labels, (record, label) both; `masked`: whether
+    `target` may hold -1 where a label is not known, which then adds nothing and moves no weight.
+    """
+    if not masked:
+        return F.binary_cross_entropy_with_logits(logits, target, reduction="sum")
+    weight = (target >= 0).to(logits.dtype)
+    # a logit whose loss has the weight 0 has the gradient 0
+    return F.binary_cross_entropy_with_logits(
+        logits, target.clamp(min=0), weight=weight, reduction="sum"
+    )
+
+
+def mean(logits: Tensor, target: Tensor) -> Tensor | None:
+    """Its mean over what is known of (record, label); None where nothing is."""
+    known = int((target >= 0).sum())
+    if known == target.numel():
+        return F.binary_cross_entropy_with_logits(logits, target)
+    return summed(logits, target, masked=True) / known if known else None
 
 
 def train(
@@ -47,9 +74,10 @@ def train(
     validate: Callable[[], float],
     epochs: int,
     last: int | None = None,
-) -> Trained:
+) -> tuple[int, list[Epoch]]:
     """Train `module` for `epochs`; its parameters end at the best epoch (the first of equals), or
-    at their mean over the `last` epochs, whatever was validated.
+    at their mean over the `last` epochs, whatever was validated. Returns the best epoch (the last
+    one where none is defined, or none chosen) and the log.
     """
     state: dict[str, Tensor] = {}
     log: list[Epoch] = []
@@ -78,7 +106,7 @@ def train(
             before = state or now
             state = {k: v + (now[k] - v) / averaged for k, v in before.items()}
     module.load_state_dict(state)
-    return Trained(state, len(log) - 1 if last else best_of(log), log)
+    return len(log) - 1 if last else best_of(log), log
 
 
 def rounds(
@@ -105,17 +133,38 @@ def best_of(log: list[Epoch]) -> int:
     return max(defined, key=lambda e: e.validation).epoch if defined else len(log) - 1
 
 
-def marks_of(log: list[Epoch], best: int) -> list[str]:
+def warnings_of(log: list[Epoch], best: int) -> list[str]:
     """What must be said beside the numbers of a fit: whether its best epoch is among the last 5 %.
 
-    >>> marks_of([Epoch(i, 1.0, 0.5) for i in range(100)], 94)
+    >>> warnings_of([Epoch(i, 1.0, 0.5) for i in range(100)], 94)
     []
-    >>> marks_of([Epoch(i, 1.0, 0.5) for i in range(100)], 95)
+    >>> warnings_of([Epoch(i, 1.0, 0.5) for i in range(100)], 95)
     ['may not have converged: its best epoch is number 96 of 100']
     """
     if 20 * (best + 1) <= 19 * len(log):
         return []
     return [f"may not have converged: its best epoch is number {best + 1} of {len(log)}"]
+
+
+def trained(
+    head: Mapping[str, Tensor], best: int, log: list[Epoch], batch: int, **more: Any
+) -> Trained:
+    """What is stored of a training; `more`: of its note, or other fields of Trained."""
+    chosen = log[best]
+    note = {
+        "batch": batch,
+        "best_epoch": chosen.epoch,
+        "validation": None if math.isnan(chosen.validation) else chosen.validation,
+        **more.pop("note", {}),
+    }
+    return Trained(
+        head=(head["weight"].numpy(), head["bias"].numpy()),
+        files={"log.csv": lines([("epoch", "loss", "validation"), *map(astuple, log)])},
+        note=note,
+        warnings=warnings_of(log, best),
+        summary=f"epoch {chosen.epoch}, val {chosen.validation:.4f}",
+        **more,
+    )
 
 
 def steps(records: int, batch: int, seed: int, epoch: int) -> Iterator[np.ndarray]:

@@ -2,7 +2,6 @@
 hashed.
 """
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -57,10 +56,9 @@ class Network:
     @property
     def encoder(self) -> nn.Module:
         """The module for float32 arrays that are on the CPU."""
-        here = self.device == "cpu" and self.precision == "float32"
-        return (
-            self.module if here else Placed(self.module, torch.device(self.device), self.precision)
-        )
+        if self.device == "cpu" and self.precision == "float32":
+            return self.module
+        return Placed(self.module, torch.device(self.device), self.precision)
 
     @property
     def licensed(self) -> list[Weights]:
@@ -138,19 +136,10 @@ def build(name: str, weights: str, device: str = "cpu") -> Network:
         torch.manual_seed(seed_of("weights", name) % 2**63)
         network = module.build() if weights == RANDOM else module.build(weights=weights)
     network.eval().requires_grad_(False).to(device)
-    source, called = (
-        origin(module.CARD, weights),
-        Path(weights).name if module.CARD.parameters else NONE,
-    )
-    return Network(
-        name,
-        module.CARD,
-        network,
-        called,
-        digest(network),
-        device,
-        source={**source, "name": source["name"] and called},
-    )
+    called = Path(weights).name if module.CARD.parameters else NONE
+    source = origin(module.CARD, weights)
+    source = {**source, "name": source["name"] and called}
+    return Network(name, module.CARD, network, called, digest(network), device, source=source)
 
 
 def environment(device: str) -> str:
@@ -169,14 +158,7 @@ def choose_path(name: str, network: nn.Module, windows: int) -> str:
     windows: those of all records of a study, never of the work that is left, for ways of computing
     differ in the last bits.
     """
-    module = models.get(name)
-    choose = getattr(module, "choose_path", None)
-    if choose is None and (choose := getattr(module, "hasten", None)):
-        warnings.warn(
-            f"model {name}: its function hasten is called choose_path now",
-            DeprecationWarning,
-            stacklevel=2,
-        )
+    choose = getattr(models.get(name), "choose_path", None)
     with models.ROOM.reading(name):
         return str(choose(network, windows)) if choose else "eager"
 

@@ -2,7 +2,11 @@
 of a record.
 """
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
+import pandas as pd
 
 
 def probabilities(
@@ -24,3 +28,13 @@ def averaged(values: np.ndarray, owner: np.ndarray) -> np.ndarray:
     starts = np.flatnonzero(np.diff(owner, prepend=-1))
     counts = np.diff(starts, append=len(owner))
     return np.asarray(np.add.reduceat(values.astype(np.float64), starts, axis=0) / counts[:, None])
+
+
+def prediction_table(
+    columns: Mapping[str, Any], labels: Sequence[str], probability: np.ndarray, target: np.ndarray
+) -> pd.DataFrame:
+    """The columns, then `probability:<label>` and `target:<label>` of arrays (record, label)."""
+    named = {f"probability:{n}": probability[:, i] for i, n in enumerate(labels)}
+    return pd.DataFrame(
+        {**columns, **named, **{f"target:{n}": target[:, i] for i, n in enumerate(labels)}}
+    )

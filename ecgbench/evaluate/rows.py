@@ -5,7 +5,8 @@ A row is one integer: position of the record in the prepared index, window, bit 
 leads.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,27 @@ from ecgbench.errors import BadSetting
 
 _WINDOW, _BITS = 12, 12
 """Bits reserved for the window (4096 of them) and for the leads (12)."""
+
+
+class Record(NamedTuple):
+    """A record that is used."""
+
+    position: int
+    """Among the used records."""
+    name: str
+    windows: int
+    """Evaluation windows."""
+    available: int
+    """Bit mask of the leads that it has."""
+
+
+class Needed(NamedTuple):
+    """Rows of work that a fit on a frozen encoder needs features of."""
+
+    drawn: Sequence[np.ndarray]
+    """At the leads of its training; a batch of one window each where those are drawn at random."""
+    complete: np.ndarray
+    """All windows of the records that it predicts for, which it was not fitted to."""
 
 
 def encode(position: int, windows: np.ndarray, masks: np.ndarray) -> np.ndarray:
@@ -43,9 +65,7 @@ def decode(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def measured(
     setting: LeadSetting, records: Iterable[tuple[int, str, int, int]], how: Draw
 ) -> np.ndarray:
-    """Rows of a lead setting: all windows of each (position, record, windows, leads that it has as
-    a bit mask), in order.
-    """
+    """Rows of a lead setting: all windows of each record, in order."""
     parts = [encode(p, np.arange(w), bits(setting, r, w, how, has)) for p, r, w, has in records]
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
@@ -72,3 +92,18 @@ def described(rows: np.ndarray) -> tuple[list[int], list[str]]:
         "|".join(spelled[m] for m in (masks if len(set(masks)) > 1 else masks[:1]))
         for masks in seen.values()
     ]
+
+
+def owners(records: Sequence[Record]) -> np.ndarray:
+    """(window,) which record each window belongs to."""
+    return np.repeat(np.arange(len(records)), windows_of(records))
+
+
+def positions(records: Iterable[Record]) -> list[int]:
+    """Of records, among the used ones."""
+    return [r.position for r in records]
+
+
+def windows_of(records: Iterable[Record]) -> list[int]:
+    """Evaluation windows of each record."""
+    return [r.windows for r in records]

@@ -6,15 +6,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from ecgbench import datasets, models
 from ecgbench.core.cells import Folders
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import size
-from ecgbench.data.prepare import Prepared, held, prepare
+from ecgbench.data.copy import Copy
+from ecgbench.data.prepare import held, prepare
 from ecgbench.data.source import root_of
 from ecgbench.errors import BadRecord, BadSetting, Lacking, MissingData, UnknownName
-from ecgbench.evaluate import ranks
+from ecgbench.evaluate import torchrun
 from ecgbench.pretraining.apart import APART, set_apart
 from ecgbench.pretraining.corpus import Corpus, gather
 from ecgbench.pretraining.exclusion import Exclusion
@@ -34,8 +36,7 @@ from ecgbench.pretraining.streaming import (
     told,
 )
 from ecgbench.study.plan import all_tasks
-from ecgbench.study.progress import Display, counting
-from ecgbench.study.reporter import Reporter
+from ecgbench.study.progress import SILENT, Display, counting
 
 
 def assemble(
@@ -76,7 +77,7 @@ def to_pack(recipe: Recipe, folders: Folders, holding: Holding) -> int | None:
     """Bytes of shards that a streamed pre-training would still write; None where a dataset is not
     prepared, so that nobody can know.
     """
-    assembling = _Assembling(recipe, folders, Reporter("", lambda event: None), holding)
+    assembling = _Assembling(recipe, folders, SILENT, holding)
     try:
         assembling.hold()
     except (MissingData, UnknownName, BadRecord, BadSetting):
@@ -100,15 +101,15 @@ class _Assembling:
         self.contract = models.ROOM.card(recipe.model).contracts[0]
         self.layout = Layout(kept=recipe.kept)
         self.owner, _, self.task = all_tasks()[recipe.task]
-        self.made: dict[str, Prepared] = {}
+        self.made: dict[str, Copy] = {}
 
     def __call__(self) -> Data:
         # the first process prepares in it; the others hear of it when that is done
-        streams = self.records is None and ranks.agreed(
+        streams = self.records is None and torchrun.of_first(
             lambda: self.holding.streams(self.folders.out, self._bytes)
         )
         corpus, left_out = self._streamed() if streams else self._in_memory()
-        if ranks.of_first(lambda: corpus.digest) != corpus.digest:
+        if torchrun.of_first(lambda: corpus.digest) != corpus.digest:
             raise BadSetting(
                 "the corpus of this process is not that of the first one; give all machines the "
                 "same prepared datasets"
@@ -133,7 +134,7 @@ class _Assembling:
         )
 
     @property
-    def _corpora(self) -> list[Prepared]:
+    def _corpora(self) -> list[Copy]:
         return [self.made[name] for name in self.recipe.datasets]
 
     def _bytes(self) -> int:
@@ -147,14 +148,14 @@ class _Assembling:
                     copy = prepare(name, self.folders.data, self.folders.prepared, shown)
                 self.made[name] = self._divided(copy)
 
-    def _divided(self, copy: Prepared) -> Prepared:
+    def _divided(self, copy: Copy) -> Copy:
         """Without the patients that only compare encoders."""
         if self.recipe.apart and copy.name == self.owner:
             return set_apart(copy, self.recipe.apart)
         return copy
 
-    def _beside(self) -> list[Prepared]:
-        """Prepared datasets that are no corpora: what evaluation sees of them must not come under
+    def _beside(self) -> list[Copy]:
+        """Copy datasets that are no corpora: what evaluation sees of them must not come under
         another name, nor do patients of the development task who only compare encoders.
         """
         copies = []
@@ -166,7 +167,7 @@ class _Assembling:
                 copies.append(held(name, self.folders.data, self.folders.prepared))
         return copies
 
-    def _guard(self, beside: Sequence[Prepared]) -> Guard:
+    def _guard(self, beside: Sequence[Copy]) -> Guard:
         # PTB-XL may be prepared here, perhaps in part, without being a corpus
         copies = [*self._corpora, *beside]
         return Guard.of(self._corpora, next((p.published for p in copies if p.name == PTBXL), None))
@@ -194,16 +195,18 @@ class _Assembling:
         """One process of each machine prepares and packs; the others read no table of the size of
         the corpus, but the two columns that the guard needs.
         """
-        buffer = ranks.of_first(lambda: self.holding.shuffled(self.folders.out))
+        buffer = torchrun.of_first(lambda: self.holding.shuffled(self.folders.out))
         home = self.holding.home(self.folders)
         shards = guard = None
-        if ranks.local() == 0:
+        if torchrun.local() == 0:
             self._prepare()
             beside = self._beside()
             guard = self._guard(beside)
             shards = self._packed(home, guard, beside)
-        ranks.wait()
-        identity = ranks.of_first(lambda: None if shards is None else shards.index["identity"])
+        torchrun.wait()
+        identity: Any = torchrun.of_first(
+            lambda: None if shards is None else shards.index["identity"]
+        )
         if shards is None or guard is None:
             self.hold()
             guard = self._guard(self._beside())
@@ -212,7 +215,7 @@ class _Assembling:
         self.progress.note(f"corpus: {told(corpus)}")
         return corpus, dict(shards.index["left_out"])
 
-    def _packed(self, home: Path, guard: Guard, beside: Sequence[Prepared]) -> Shards:
+    def _packed(self, home: Path, guard: Guard, beside: Sequence[Copy]) -> Shards:
         """The shards, those that are lacking written now."""
         source, identity = self._source(beside)
         folder = folder_of(home, identity)
@@ -220,7 +223,7 @@ class _Assembling:
             there = opened(folder, identity)
             return there or pack(source, guard, folder, identity, self.layout, shown)
 
-    def _source(self, beside: Sequence[Prepared]) -> tuple[Source, str]:
+    def _source(self, beside: Sequence[Copy]) -> tuple[Source, str]:
         """What is packed, and its identity."""
         exclusion = Exclusion([*self._corpora, *beside])
         return source_of(self._corpora, self.contract, exclusion, exclusion.reasons, self.layout)
@@ -241,7 +244,7 @@ class _Assembling:
         return lacking(source, self._guard(beside), folder, identity, self.layout)
 
 
-def _some(prepared: Sequence[Prepared], records: int, choose: Callable[[Name], bool]) -> set[Name]:
+def _some(prepared: Sequence[Copy], records: int, choose: Callable[[Name], bool]) -> set[Name]:
     """So many of the recordings that may be chosen, drawn at random."""
     names = [
         Name(p.name, record)

@@ -12,12 +12,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from ecgbench.core.files import metadata, put
-from ecgbench.core.sealed import facts_of, proved
+from ecgbench.core.files import facts_of, metadata, proved, put
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.evaluate.checkpoint import kept
 from ecgbench.pretraining.curve import Point
-from ecgbench.weights.load import fingerprint
+from ecgbench.weights.load import fingerprint, state_of
 
 FILE = "checkpoint.safetensors"
 FORMAT = 1
@@ -36,7 +34,7 @@ def write(
     optimiser: torch.optim.Optimizer,
 ) -> None:
     """Replace the checkpoint by the state after the last point of the curve. WriteError."""
-    tensors = {f"model/{k}": v for k, v in kept(module).items()}
+    tensors = {f"model/{k}": v for k, v in state_of(module).items()}
     for name, p in module.named_parameters():
         tensors |= {
             f"{k}/{name}": optimiser.state[p][k].detach().to("cpu", copy=True).contiguous()

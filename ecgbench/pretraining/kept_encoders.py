@@ -20,16 +20,16 @@ from torch import Tensor
 
 from ecgbench.core.cards import InputContract, Task
 from ecgbench.core.cells import Training
-from ecgbench.core.files import as_json, put
-from ecgbench.core.sealed import facts_of, proved
+from ecgbench.core.files import as_json, facts_of, proved, put
 from ecgbench.core.seeds import rng
-from ecgbench.data.prepare import Prepared
+from ecgbench.data.copy import Copy
 from ecgbench.data.views import View
 from ecgbench.ecg.leads import ALL
 from ecgbench.ecg.preprocess import normalise
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.evaluate import linear, ranks
+from ecgbench.evaluate import torchrun
 from ecgbench.evaluate.predict import probabilities
+from ecgbench.evaluate.protocols import linear
 from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretraining import dynamics
 from ecgbench.pretraining.dynamics import Layer
@@ -84,7 +84,7 @@ class Development:
     @classmethod
     def of(
         cls,
-        prepared: Prepared,
+        prepared: Copy,
         task: Task,
         contract: InputContract,
         records: int | None = None,
@@ -163,8 +163,8 @@ def head(
         )
 
     check = split(development.check)
-    trained = linear.fit(training, seed, split(development.learn), check, last=LAST)
-    weight, bias = (trained.state[k].numpy() for k in ("weight", "bias"))
+    learned, _, _ = linear.train(training, seed, split(development.learn), check, last=LAST)
+    weight, bias = (learned.state_dict()[k].numpy() for k in ("weight", "bias"))
     return weight, bias, check
 
 
@@ -211,7 +211,7 @@ class KeptEncoders:
         """Keep and measure the encoder of a step; one that is there already, to the bit, is not
         measured again.
         """
-        if ranks.rank():  # the first process measures, the others wait for it in their next step
+        if torchrun.rank():  # the first process measures, the others wait for it in their next step
             return
         encoder, path = model.encoder, self._path(step)
         found, before = digests(encoder, model.mask), _read(path.with_suffix(".json"))

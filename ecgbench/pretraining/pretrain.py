@@ -32,12 +32,11 @@ from torch import Tensor
 
 from ecgbench.core import provenance
 from ecgbench.core.cells import key
-from ecgbench.core.files import as_json, put
-from ecgbench.core.sealed import proved
+from ecgbench.core.files import as_json, proved, put
 from ecgbench.core.seeds import seed_of
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.evaluate import ranks
+from ecgbench.evaluate import torchrun
 from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretraining import codebook, descriptors, output, phase_times
 from ecgbench.pretraining.alarm import Collapse
@@ -126,7 +125,12 @@ class _Pretraining:
     """One recipe on one corpus."""
 
     def __init__(self, recipe: Recipe, data: Data, session: Session) -> None:
-        self.recipe, self.data, self.session, self.first = recipe, data, session, ranks.rank() == 0
+        self.recipe, self.data, self.session, self.first = (
+            recipe,
+            data,
+            session,
+            torchrun.rank() == 0,
+        )
         self._made_something = False
         """Whether this call has fitted a codebook or made a step, in the first process."""
 
@@ -138,10 +142,10 @@ class _Pretraining:
     def _run(self) -> dict[str, Any]:
         identity, out = facts(self.recipe, self.data), self.session.out
         output.demand(out, identity)
-        ranks.wait()
+        torchrun.wait()
         if self.first:
             output.claim(out, identity)
-        ranks.wait()
+        torchrun.wait()
         first = self._stage(1, descriptors.preset(self.recipe.descriptor), self._new(0))
         encoder, mask = first.kept.load(first.selected)
         encoder.to(self._device)
@@ -198,9 +202,9 @@ class _Pretraining:
     @cached_property
     def _device(self) -> torch.device:
         kind = self.session.device.partition(":")[0]
-        if kind == "cpu" or ranks.world() == 1:
+        if kind == "cpu" or torchrun.world() == 1:
             return torch.device(self.session.device)
-        return torch.device(kind, ranks.local())
+        return torch.device(kind, torchrun.local())
 
     def _new(self, stage: int) -> MaskedNodes:
         """New weights for a stage."""
@@ -215,7 +219,7 @@ class _Pretraining:
         settings, sizes = recipe.stages[number - 1], model.codebooks
         if self.first:
             self._fit_codebooks(number, describe, folder)
-        ranks.wait()
+        torchrun.wait()
         fitted = output.read(folder / BOOKS)
         books = [codebook.load(folder / f"codebook_{c}.npz") for c in sizes]
         kept_as = [fitted["codebooks"][str(c)]["digest"] for c in sizes]
@@ -247,7 +251,7 @@ class _Pretraining:
             raise Stopped(f"{name}, {stop}") from None
         except Collapse as error:
             raise Collapse(f"{name}: {error}") from None
-        ranks.wait()
+        torchrun.wait()
         # not those of a schedule that was given up
         measured = read_checkpoints(kept.folder, settings.probed)
         selected = select(kept.folder, measured, settings.falling)
@@ -257,7 +261,7 @@ class _Pretraining:
 
     def _over(self) -> bool:
         over = self.session.over
-        return over is not None and ranks.agreed(lambda: self._made_something and over())
+        return over is not None and torchrun.of_first(lambda: self._made_something and over())
 
     def _listener(self, stage: str, path: Path) -> Listener:
         """The session's, which also keeps in `path` the names of the devices that made steps."""

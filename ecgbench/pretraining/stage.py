@@ -21,16 +21,19 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import torch
 from torch import Tensor
 
-from ecgbench import heap
 from ecgbench.core.cells import Precision
 from ecgbench.core.files import sweep
 from ecgbench.core.prefetch import threads_for
 from ecgbench.core.seeds import seed_of
 from ecgbench.errors import BadSetting
-from ecgbench.evaluate import ranks
-from ecgbench.evaluate.fabric import open_fabric, repeatable
+from ecgbench.evaluate import torchrun
 from ecgbench.evaluate.gates import GateError
-from ecgbench.evaluate.step import of_all_processes, out_of_memory
+from ecgbench.evaluate.torchrun import (
+    of_all_processes,
+    open_fabric,
+    out_of_memory,
+    repeatable,
+)
 from ecgbench.pretraining import alarm, checkpoint, curve, masking
 from ecgbench.pretraining.batches import Batches, Piece
 from ecgbench.pretraining.corpus import Recordings
@@ -224,7 +227,7 @@ def run(
     Collapse: nodes have become equal; the checkpoint is of before. WriteError. Stopped:
     `execution.over` said so, after a checkpoint.
     """
-    ranks.join()
+    torchrun.join()
     fabric = open_fabric(execution.device, stage.precision)
     batch = stage.records(len(corpus))
     share = -(-batch // fabric.world_size)
@@ -307,7 +310,7 @@ class _StageTraining:
         short is made again.
         """
         last = step == self.stage.steps
-        over = not last and execution.over is not None and ranks.agreed(execution.over)
+        over = not last and execution.over is not None and torchrun.of_first(execution.over)
         due = last or over or step % self.stage.checkpoint_every == 0
         if execution.alarm and step >= alarm.EVERY and (due or step % alarm.EVERY == 0):
             self._look(step, points, pieces, execution)
@@ -321,8 +324,6 @@ class _StageTraining:
             checkpoint.write(
                 execution.folder / checkpoint.FILE, self.facts, points, self.model, self.optimiser
             )
-        if due:
-            heap.trim()
         if over:
             raise Stopped(f"step {step} of {self.stage.steps}")
 
@@ -335,7 +336,7 @@ class _StageTraining:
             signal = pieces[0].signal.to(self.fabric.device)
             return alarm.look(self.model, signal, points, execution.chance, self.stage.warmup)
 
-        if not (seen := ranks.of_first(sign)):
+        if not (seen := torchrun.of_first(sign)):
             return
         there = "no checkpoint is surely of before"
         if self._kept >= alarm.EVERY:

@@ -7,6 +7,7 @@ from typing import Any
 from ecgbench.core.cells import RANDOM
 from ecgbench.core.text import counted
 from ecgbench.ecg.leads import LEADS
+from ecgbench.evaluate import protocols
 from ecgbench.published import FMB, METRIC, Printed, Source, printed
 from ecgbench.reports._facts import Head, Task, columns, leads_of, main_rows, tasks
 from ecgbench.results.facts import DatasetFacts, ModelFacts, TaskFacts
@@ -105,7 +106,7 @@ def _printed(source: Source, row: Mapping[str, Any], protocol: str) -> list[Prin
     What is called fine-tuning and trained the head alone stands beside every protocol; the paper
     has nothing but fine-tuning.
     """
-    wanted = "finetune" if protocol == "finetune" or source.name != FMB else "linear"
+    wanted = "linear" if protocols.is_frozen(protocol) and source.name == FMB else "finetune"
     named = (row["task"], row["model"], row["leads"])
     return [
         score
@@ -174,11 +175,11 @@ def _training(
     study: Study, row: Mapping[str, Any], theirs: Printed, source: Source
 ) -> Iterator[str]:
     made = study.provenance
-    if theirs.head_only and made.protocol == "finetune":
+    if theirs.head_only and not protocols.is_frozen(made.protocol):
         yield "theirs the head alone"
     elif made.protocol != ("linear" if theirs.head_only else theirs.trained):
         yield OTHER_PROTOCOL
-    if made.protocol != "probe" and made.epochs != source.epochs:
+    if protocols.uses(made.protocol, "epochs") and made.epochs != source.epochs:
         yield f"{counted(made.epochs, 'epoch')}, theirs {source.epochs}"
     fits = [r.cell.fit for r in study.results if r.cell.fit.model == row["model"]]
     if any(fit.shown for fit in fits):

@@ -13,6 +13,7 @@ import pandas as pd
 from ecgbench.core.cells import RANDOM
 from ecgbench.core.text import counted
 from ecgbench.ecg.leads import LEADS, LeadSubset
+from ecgbench.evaluate import protocols
 from ecgbench.reports._section import Cell, Numbers
 from ecgbench.results.notes import GRAVE, PENDING
 from ecgbench.results.study import Study
@@ -149,7 +150,7 @@ def columns(study: Study) -> list[Head]:
     known = {model.name: model for model in study.models}
     tables = (study.main, study.cells)
     random = pd.concat([t.loc[t["weights"] == RANDOM, ["model", "policy"]] for t in tables])
-    frozen = study.provenance.protocol != "finetune"
+    frozen = protocols.is_frozen(study.provenance.protocol)
     untrained = set(zip(random["model"], random["policy"])) if frozen else set()
     pairs = list(dict.fromkeys(zip(study.main["model"], study.main["policy"])))
     models = Counter(model for model, _ in pairs)

@@ -14,6 +14,7 @@ from ecgbench.core.text import counted, enumerated
 from ecgbench.data import contamination as corpora
 from ecgbench.ecg.draw import Count
 from ecgbench.ecg.leads import LEADS
+from ecgbench.evaluate import protocols
 from ecgbench.results import label_notes, origin, people
 from ecgbench.results.compare import Row
 from ecgbench.results.doubled import FEW
@@ -134,7 +135,7 @@ def _grave(
         yield (
             f"RANDOM START: {named} was fine-tuned from random weights; the scores are not those "
             f"of the published models."
-            if protocol == "finetune"
+            if not protocols.is_frozen(protocol)
             else f"RANDOM WEIGHTS: the encoder of {named} is untrained; the scores show the "
             f"harness, not the published models."
         )

@@ -50,8 +50,8 @@ def margins(text: str) -> tuple[float, ...]:
         values = [0.0]
     if not values or not all(0 < value < 0.5 for value in values):
         raise BadSetting(
-            f"--margins {text}: fractions of an AUROC between 0 and 0.5; for example: --margins "
-            f"{','.join(map(str, MARGINS))}"
+            f"--set report.margins={text}: fractions of an AUROC between 0 and 0.5; for example: "
+            f"--set report.margins={','.join(map(str, MARGINS))}"
         )
     return tuple(values)
 
@@ -65,9 +65,9 @@ def pairs(file: Path) -> dict[tuple[str, str], str]:
     try:
         table = pd.read_csv(file, dtype=str, keep_default_na=False)
     except (OSError, ValueError) as error:
-        raise BadSetting(f"--duplicates {file}: {error}; {again}") from None
+        raise BadSetting(f"--set report.duplicates={file}: {error}; {again}") from None
     if lacking := [name for name in columns if name not in table]:
-        raise BadSetting(f"--duplicates {file}: no column {lacking[0]!r}; {again}")
+        raise BadSetting(f"--set report.duplicates={file}: no column {lacking[0]!r}; {again}")
     name: dict[tuple[str, str], tuple[str, str]] = {}
 
     def root(patient: tuple[str, str]) -> tuple[str, str]:

@@ -10,8 +10,9 @@ from typing import Any
 from ecgbench import metrics as room
 from ecgbench.core.cards import MetricCard
 from ecgbench.core.cells import RANDOM, Cell, Plan
+from ecgbench.core.parallel import on_all_cores
 from ecgbench.errors import BadSetting, Damaged
-from ecgbench.forks import on_all_cores
+from ecgbench.evaluate import protocols
 from ecgbench.results.compare import FEWER, Row
 from ecgbench.results.origin import UNCOMMITTED
 from ecgbench.results.result import Result
@@ -108,7 +109,7 @@ class Reader:
         rows: dict[tuple[str, ...], Row] = {}
         lacking: dict[tuple[str, ...], dict[str, int]] = {}  # records without the leads, by fold
         tested: dict[tuple[str, ...], dict[str, int]] = {}  # all test records, by fold
-        frozen = self.plan.training.protocol != "finetune"
+        frozen = protocols.is_frozen(self.plan.training.protocol)
         for metric, o in product(self.cards, outcomes):
             c, model = o.cell, o.cell.fit.model
             weights = self.models.get(model, {}).get("weights") or c.fit.weights

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from ecgbench import metrics
-from ecgbench.apart import Apart
 from ecgbench.core.cells import OFFICIAL, Absent, Bootstrap, Cell
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting, LeakError
+from ecgbench.evaluate.predict import prediction_table
 from ecgbench.results.doubled import distinct_mean, nested, same_as
 from ecgbench.results.predicted import Predicted
 from ecgbench.stats.auroc import placements
@@ -72,16 +72,6 @@ class Predictions:
         """record, patient, leads, then `probability:<label>` and `target:<label>`."""
         columns = {"record": self.records, "patient": self.patients, "leads": self.leads}
         return prediction_table(columns, self.labels, self.probability, self.target)
-
-
-def prediction_table(
-    columns: Mapping[str, Any], labels: Sequence[str], probability: np.ndarray, target: np.ndarray
-) -> pd.DataFrame:
-    """The columns, then `probability:<label>` and `target:<label>` of arrays (record, label)."""
-    named = {f"probability:{n}": probability[:, i] for i, n in enumerate(labels)}
-    return pd.DataFrame(
-        {**columns, **named, **{f"target:{n}": target[:, i] for i, n in enumerate(labels)}}
-    )
 
 
 def with_wins(metric_names: Sequence[str], predictions: pd.DataFrame) -> pd.DataFrame:
@@ -390,12 +380,7 @@ def _replicates_of(
     if module.influence(target, probability) is None:
         kind: Bootstrap = "records" if draws.kind == "records" else "multinomial"
         counts = draws.weights(patients, kind)
-        if isinstance(module, Apart):  # with its records, not with each draw
-            drawn: Callable[..., Any] = partial(
-                module.mapped, "ecgbench.stats.bootstrap:resampled", "value"
-            )
-        else:
-            drawn = partial(resampled, module.value)
+        drawn = partial(resampled, module.value)
         return _called(metric, shape, drawn, target, probability, counts), kind
     influence, weights = (
         _called(metric, target.shape, module.influence, target, probability),
@@ -429,6 +414,8 @@ def _called(
     metric: str, shape: tuple[int, ...], function: Callable[..., Any], *arguments: Any
 ) -> np.ndarray:
     """What a metric gives; BadSetting in one line where it fails or gives another shape."""
+    if not metrics.ROOM.built_in(metric):  # one that sorts in place changes no other metric
+        arguments = tuple(map(np.array, arguments))
     with metrics.ROOM.calling(metric):
         given = np.asarray(function(*arguments), np.float64)
     if given.shape != shape:

@@ -1,9 +1,9 @@
 """One cell: from features and a head to predictions, scores and files."""
 
 import hashlib
-import os
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,20 +12,20 @@ from safetensors.numpy import save
 from ecgbench import metrics
 from ecgbench.core import provenance
 from ecgbench.core.cards import Task
-from ecgbench.core.cells import Cell, Scoring, key
+from ecgbench.core.cells import FORMAT, Cell, Scoring, key
 from ecgbench.core.files import as_json, as_parquet, put
 from ecgbench.core.registry import folder_name
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate import rows
-from ecgbench.evaluate.evaluation import Evaluation, owners, positions
-from ecgbench.evaluate.fit import Fitting
+from ecgbench.evaluate.evaluation import Evaluation
+from ecgbench.evaluate.fits import Fitting
 from ecgbench.evaluate.predict import averaged, probabilities
+from ecgbench.evaluate.rows import owners, positions
 from ecgbench.results.aside import set_aside
 from ecgbench.results.pooled import store_pooled
 from ecgbench.results.score import Predictions, score_table, with_wins
-from ecgbench.study.batch import TASK
 from ecgbench.study.folders import publish, read_json
-from ecgbench.study.store import FORMAT
+from ecgbench.study.store import Store
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,6 +36,7 @@ class CellRequest:
     task: Task
     """The cell's; its labels are among those of the fit's."""
     fitting: Fitting
+    store: Store
     scoring: Scoring
     key_facts: dict[str, Any]
     references: dict[str, str]
@@ -43,10 +44,8 @@ class CellRequest:
     keep_features: bool = True
     pinned: bool = False
     """Whether all of it must come from this environment (`inference.network.environment`)."""
-    recomputed: bool | None = None
-    """Whether some of its features were computed again in a process of their own; None where
-    nothing of a plug-in is in it.
-    """
+    command: str = ""
+    """Id of the command that asked for it."""
 
     @property
     def key(self) -> str:
@@ -59,7 +58,7 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
     first metric.
     """
     head, started = request.fitting.head(), time.time()
-    cell, store, network = request.cell, evaluation.store, evaluation.network
+    cell, store, network = request.cell, request.store, evaluation.network
     environments = _environments(evaluation, request)
     needed, records = evaluation.rows(cell, request.scoring), evaluation.tested(cell.setting)
     features, owner = evaluation.cache(cell.policy).take(needed), owners(records)
@@ -80,16 +79,15 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
         "key_facts": request.key_facts,
         **request.references,
         "features": pooled,
-        "policy_state": _learned(evaluation, cell.policy),
+        "policy_state": _learned(evaluation, cell.policy, store.path),
         "task": cell.task,
         "setting": str(cell.setting),
         "policy": cell.policy,
         "weights_name": network.weights,
         "weights_sha256": network.sha256,
         "device": network.device,
-        "batch": os.environ.get(TASK, ""),
+        "command": request.command,
         "environments": environments,
-        "recomputed": request.recomputed,
         "dataset_name": evaluation.selection.prepared.name,
         "n_records": len(predictions.records),
         "n_patients": len(set(predictions.patients)),
@@ -131,16 +129,16 @@ def _environments(evaluation: Evaluation, request: CellRequest) -> list[str]:
     return [here, *sorted(others)]
 
 
-def _learned(evaluation: Evaluation, policy: str) -> str | None:
+def _learned(evaluation: Evaluation, policy: str, run: Path) -> str | None:
     """The file with what a policy learned, stored once; None where it learns nothing."""
     state = evaluation.policy(policy).state
     if not state:
         return None
     content = save(dict(state))
     name = f"policies/{hashlib.sha256(content).hexdigest()}.safetensors"
-    file = evaluation.store.path / name
+    file = run / name
     if file.exists() and file.read_bytes() != content:
-        set_aside(evaluation.store.path, file, "it does not hold what it is named by")
+        set_aside(run, file, "it does not hold what it is named by")
     if not file.exists():
         put(file, content)
     return name

@@ -9,10 +9,8 @@ from ecgbench import models
 from ecgbench.core.cells import Folders, Plan
 from ecgbench.core.files import making, move
 from ecgbench.study import controls, shortcuts
-from ecgbench.study.engine import Engine
-from ecgbench.study.job_record import Outcome
 from ecgbench.study.progress import Display
-from ecgbench.study.run import Run
+from ecgbench.study.run import Carrying, Outcome, remove_windows, run
 from ecgbench.study.store import Store
 
 
@@ -26,32 +24,29 @@ def studies(plan: Plan, folders: Folders, control: str) -> Iterator[tuple[Plan, 
         yield controls.derived(plan, name), replace(folders, out=out, shared=shared)
 
 
-class Controls:
-    """The controls of a finished run."""
-
-    def __init__(self, run: Run, progress: Display, engine: Engine) -> None:
-        self.run, self.progress, self.engine = run, progress, engine
-
-    def __call__(self, names: Sequence[str]) -> dict[str, list[Outcome]]:
-        """Compute what is missing of them; control -> the outcome of each of its runs."""
-        done = dict[str, list[Outcome]]()
-        for control in names:
-            every = list(studies(self.run.plan, self.run.folders, control))
-            for number, (one, folders) in enumerate(every, 1):
-                which = f" ({number} of {len(every)})" if len(every) > 1 else ""
-                self.progress.note(f"control {one.control}{which}")
-                done.setdefault(control, []).append(self._computed(one, folders))
-        return done
-
-    def _computed(self, plan: Plan, folders: Folders) -> Outcome:
-        shortcut = controls.of(plan.control).kind == "shortcut"
-        if plan.control == controls.LEADS:
-            take_fits(plan, self.run.store, Store(folders.out))
+def compute(
+    plan: Plan, folders: Folders, names: Sequence[str], carrying: Carrying, progress: Display
+) -> dict[str, list[Outcome]]:
+    """Compute what is missing of the controls of a finished run; control -> the outcome of each of
+    its runs.
+    """
+    done = dict[str, list[Outcome]]()
+    folders = folders.absolute()
+    for control in names:
+        shortcut = controls.CONTROLS[control].kind == "shortcut"
         # what is read from tables, or measured in few steps, needs no GPU
-        device = "cpu" if shortcut else self.run.device
-        one = Run(plan, folders, self.progress, self.engine, device)
-        pinned = self.run.pin_environment and not shortcut
-        return one(False, pinned, self.run.keep_views and not shortcut)
+        own = replace(carrying, keep_features=False)
+        if shortcut:
+            own = replace(own, device="cpu", pin_environment=False, keep_views=False)
+        every = list(studies(plan, folders, control))
+        for number, (one, places) in enumerate(every, 1):
+            which = f" ({number} of {len(every)})" if len(every) > 1 else ""
+            progress.note(f"control {one.control}{which}")
+            if one.control == controls.LEADS:
+                take_fits(one, Store(folders.out), Store(places.out))
+            done.setdefault(control, []).append(run(one, places, own, progress))
+            remove_windows(one, Store(places.out))
+    return done
 
 
 def take_fits(plan: Plan, run: Store, control: Store) -> None:

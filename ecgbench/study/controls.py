@@ -13,6 +13,7 @@ from typing import Literal
 from ecgbench.core.cells import OFFICIAL, RELEASED, Cell, Fit, Plan, Training
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import UnknownName
+from ecgbench.evaluate import protocols
 
 FOLDER = "controls"
 """Below a run."""
@@ -121,7 +122,10 @@ def names(control: str, training: Training) -> list[str]:
     """What the plans of a control are called: one, or one for each permutation."""
     if control != LABELS:
         return [control]
-    return [f"{control}@{number}" for number in range(REPEATS if training.frozen else 1)]
+    return [
+        f"{control}@{number}"
+        for number in range(REPEATS if protocols.get(training.protocol).frozen else 1)
+    ]
 
 
 def folder(run: Path, control: str) -> Path:

@@ -57,8 +57,8 @@ class Frozen:
 
     title: str
     alpha: float
-    words: Mapping[str, str]
-    """Options of `ecgbench run` -> their values as typed, of the study alone."""
+    plan: str
+    """The study, as the text of a plan file."""
     hypotheses: tuple[Hypothesis, ...]
     date: str
     """By the clock of the machine; see `provenance.date`."""
@@ -77,7 +77,7 @@ class Frozen:
     def study(self) -> dict[str, Any]:
         """What of it is the plan, and not when and by what it was frozen."""
         whole = json.loads(json.dumps(asdict(self)))
-        return {k: whole[k] for k in ("title", "alpha", "words", "hypotheses")}
+        return {k: whole[k] for k in ("title", "alpha", "plan", "hypotheses")}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,7 +85,7 @@ def _among(where: str, what: str, name: str, known: Sequence[str]) -> str:
     for one in known:
         if plain(one) == plain(name):
             return one
-    raise UnknownName(f"{what} of {where}", name, known, "It must be in the plan's [run].")
+    raise UnknownName(f"{what} of {where}", name, known, "It must be in the plan.")
 
 
 def _leads(where: str, text: str, study: Request) -> str:
@@ -93,7 +93,7 @@ def _leads(where: str, text: str, study: Request) -> str:
     known = list(dict.fromkeys(s.typed for s in settings(study.leads, 1)))
     if len(asked) != 1 or asked[0].typed not in known:
         raise BadSetting(
-            f"{where}: leads {text} is not one of the lead settings of [run]: {', '.join(known)}"
+            f"{where}: leads {text} is not one of the lead settings of the plan: {', '.join(known)}"
         )
     return asked[0].typed
 
@@ -105,7 +105,7 @@ def _tasks(where: str, named: Any, study: Request) -> tuple[str, ...]:
         names = [named] if isinstance(named, str) else list(named)
         chosen = tuple(_among(where, "task", str(name), study.tasks) for name in names)
     if not chosen:
-        raise BadSetting(f"{where}: tasks names nothing; leave it out for all of [run]")
+        raise BadSetting(f"{where}: tasks names nothing; leave it out for all of the plan")
     every = all_tasks()
     if generated := [t for t in chosen if every[t][1].synthetic and len(chosen) > 1]:
         raise BadSetting(

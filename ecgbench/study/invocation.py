@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ecgbench.core import provenance
-from ecgbench.core.cells import key
+from ecgbench.core.cells import FORMAT, key
 from ecgbench.core.files import as_json, put
 from ecgbench.study.folders import damaged, document
-from ecgbench.study.store import FORMAT, Store
+from ecgbench.study.store import Store
 
 _KINDS: Mapping[str, Any] = {
     "command": str,

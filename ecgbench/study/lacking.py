@@ -1,21 +1,20 @@
 """What a study needs and this machine lacks, told at once and before anything is loaded."""
 
 import os
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ecgbench import datasets
+from ecgbench import datasets, models
 from ecgbench.core.cells import EITHER, RANDOM, Folders, Request, grouped
 from ecgbench.core.text import quoted
 from ecgbench.data.source import root_of
 from ecgbench.errors import BadSetting, Lacking, MissingData
 from ecgbench.study.plan import all_tasks, weights_of
 from ecgbench.study.store import free
+from ecgbench.weights import shipped
+from ecgbench.weights.load import located
 from ecgbench.weights.released import fetching
-
-Locate = Callable[[str, str], dict[str, Any]]
-"""(model, weights) -> the answer of `carry_out.locate`, wherever it runs."""
 
 
 def writable(out: Path) -> None:
@@ -31,7 +30,26 @@ def writable(out: Path) -> None:
     )
 
 
-def demand(request: Request, folders: Folders, locate: Locate, data: bool = True) -> None:
+def locate(model: str, weights: str) -> dict[str, Any]:
+    """{"lacks": why weights cannot be had on this machine, or "", "fetch": whether `ecgbench models
+    fetch` gets them}.
+
+    Left to the model's first job: a model that cannot be imported, and a plug-in's own words for
+    its weights.
+    """
+    with suppress(BadSetting):
+        card = models.get(model).CARD
+        layout = next((w for w in card.weights if w.name == weights), None)
+        if card.parameters and (layout or models.ROOM.built_in(model)):
+            try:
+                located(weights, card)
+            except BadSetting as error:
+                fetch = layout is not None and not shipped.comes_along(layout.url)
+                return {"lacks": str(error), "fetch": fetch}
+    return {"lacks": ""}
+
+
+def demand(request: Request, folders: Folders, data: bool = True) -> None:
     """BadSetting where a checked study lacks one thing, Lacking where it lacks more: weights of its
     models, and (`data`) its datasets.
     """

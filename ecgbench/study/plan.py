@@ -2,19 +2,17 @@
 imported.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ecgbench import adapters, datasets, declared, metrics, models
+from ecgbench import adapters, datasets, metrics, models
 from ecgbench.adapters.hide import NATIVE
 from ecgbench.core.cards import DatasetCard, Task
 from ecgbench.core.cells import (
-    EITHER,
     EXCLUDABLE,
     OFFICIAL,
     PAPER,
-    RANDOM,
     Cell,
     Fit,
     Plan,
@@ -28,6 +26,7 @@ from ecgbench.data.source import root_of
 from ecgbench.ecg.draw import Fixed, settings
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, MissingData
+from ecgbench.evaluate import protocols
 from ecgbench.study.dividing import resolved
 
 ALL = "all"
@@ -74,11 +73,11 @@ def all_tasks() -> Tasks:
     loose: dict[str, str] = {}
     for dataset in datasets.names():
         try:
-            declares = declared.of(datasets.ROOM, dataset)
+            card = datasets.ROOM.card(dataset)
         # a plug-in that cannot be imported; `ecgbench tasks` and `ecgbench doctor` name it
         except BadSetting:
             continue
-        for task in declares.tasks:
+        for task in (task.name for task in card.tasks):
             if (other := loose.get(plain(task))) is not None:
                 raise BadSetting(
                     f"the datasets {owners[other]} and {dataset} both have a task {task!r}; rename "
@@ -147,6 +146,8 @@ def check(request: Request) -> Request:
         raise BadSetting(
             f"--lr {request.training.lr}: a learning rate is above 0; the default is --lr 0.001"
         )
+    protocol = protocols.resolve(request.training.protocol)
+    request = replace(request, training=replace(request.training, protocol=protocol))
     _of_the_protocol(request.training)
     _of_the_leads(request)
     if other := [word for word in request.exclude if word not in EXCLUDABLE]:
@@ -186,24 +187,28 @@ def check(request: Request) -> Request:
     )
 
 
+_FLAGS = {
+    "epochs": "--epochs",
+    "lr": "--lr",
+    "weight_decay": "--weight-decay",
+    "batch": "--batch",
+    "micro_batch": "--micro-batch",
+    "lr_groups": "--lr-groups",
+}
+"""Settings that some protocols do without."""
+
+
 def _of_the_protocol(training: Training) -> None:
-    """BadSetting for an option of another protocol that is not as usual."""
-    usual, tuned = Training(), training.protocol == "finetune"
-    loops = {
-        f"--epochs {training.epochs}": training.epochs != usual.epochs,
-        f"--lr {training.lr}": training.lr != usual.lr,
-        f"--batch {training.batch}": training.batch != usual.batch,
-    }
-    finetune = {
-        f"--micro-batch {training.micro_batch}": training.micro_batch is not None,
-        "--lr-groups off": not training.lr_groups,
-    }
-    for flag in (f for f, given in finetune.items() if given and not tuned):
-        raise BadSetting(f"{flag} is for --protocol finetune; add that, or leave it out")
-    for flag in (f for f, given in loops.items() if given and training.protocol == "probe"):
+    """BadSetting for a setting of another protocol that is not as usual."""
+    for name, flag in _FLAGS.items():
+        value, used = getattr(training, name), protocols.get(training.protocol).SETTINGS
+        if name in used or value == getattr(Training(), name):
+            continue
+        typed = f"{flag} {'off' if value is False else value}"
+        others = " or ".join(p for p in protocols.names() if name in protocols.get(p).SETTINGS)
         raise BadSetting(
-            f"{flag}: the probe is fitted until it has converged and has no such setting; add "
-            f"--protocol linear or finetune, or leave it out"
+            f"{typed} is no setting of --protocol {training.protocol}, but of {others}; choose "
+            f"that, or leave it out"
         )
 
 
@@ -213,7 +218,7 @@ def _of_the_leads(request: Request) -> None:
     """
     if request.training.leads != "same":
         return
-    if request.training.protocol != "probe":
+    if not getattr(protocols.get(request.training.protocol), "SAME_LEADS", False):
         raise BadSetting(
             f"--train-leads same with --protocol {request.training.protocol}: a fit for each set "
             f"of leads is for --protocol probe; choose that, or --train-leads random"
@@ -241,22 +246,21 @@ def weights_of(text: str, names: Sequence[str]) -> dict[str, str]:
     return chosen
 
 
-Look = Callable[[Mapping[str, str | None]], Mapping[str, str | None]]
-"""Model -> weights to load or None; gives model -> the policy of the study's contract, None where
-the model cannot be imported.
-"""
+def _usual_policy(model: str, contract: str) -> str:
+    """What a model's contract says; zero for one that cannot be imported, whose cells fail."""
+    try:
+        card = models.get(model).CARD
+    except BadSetting:
+        return "zero"
+    return str(card.contract(contract).policy)
 
 
-def plan(request: Request, look: Look) -> Plan:
-    """The cells of a checked study. `look` reads the models' cards; weights that are not random are
-    loaded once, to find mistakes.
-    """
+def plan(request: Request) -> Plan:
+    """The cells of a checked study. EcgbenchError for a contract that a model does not have."""
     tasks = all_tasks()
     scored = grouped(request.tasks, lambda task: tasks[task][2].parent or task)
     weights = weights_of(request.weights, request.models)
-    # a model that cannot be imported fails later; until then the plan lists it with policy zero
-    loaded = {m: None if weights[m] in (RANDOM, EITHER) else weights[m] for m in request.models}
-    usual = {m: policy or "zero" for m, policy in look(loaded).items()}
+    usual = {model: _usual_policy(model, request.contract) for model in request.models}
     cells: list[Cell] = []
     for fit_task in scored:
         for model in request.models:

@@ -24,6 +24,7 @@ from ecgbench.ecg.draw import Count, Fixed
 from ecgbench.ecg.leads import ALL, LeadSubset
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, Damaged, MissingData, UnknownName
+from ecgbench.evaluate import protocols
 from ecgbench.evaluate.device import choose, demand
 from ecgbench.evaluate.predict import probabilities
 from ecgbench.results.compare import compare
@@ -142,7 +143,7 @@ class Fits:
         results = {result.cell.fit: result for result in reader.results.values()}
         if not results:
             raise MissingData(f"{run}: {cells[0].label} is not there: {store.state(cells[0])[1]}")
-        first, tuned = next(iter(results.values())), plan.training.protocol == "finetune"
+        first, tuned = next(iter(results.values())), not protocols.is_frozen(plan.training.protocol)
         untrained = tuned or first.document["weights_name"] == RANDOM
         weights = RANDOM if untrained else first.cell.fit.weights
         network = _built(first.cell.fit.model, weights, device)
@@ -254,7 +255,7 @@ class Fits:
     def _notes(self, leads: LeadSubset, used: list[Fit], score: list[float]) -> list[str]:
         """What must be said of probabilities at these leads."""
         plan, here = self.reader.plan, "twelve leads" if leads == ALL else str(leads)
-        said = [] if plan.training.protocol == "finetune" else _of_weights(self.network)
+        said = _of_weights(self.network) if protocols.is_frozen(plan.training.protocol) else []
         if lost := len({c.fit for c in plan.cells} - {*self.heads}):
             said.append(f"{counted(lost, 'fit')} of the run not finished, and left out")
         if (at := self._trained_at(used[0])) != here:

@@ -4,14 +4,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Protocol
+from itertools import count
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ecgbench.core import aside
+from ecgbench.core.files import warnings_to
 from ecgbench.core.text import duration, shortened, visible
-from ecgbench.study.events import Advance, Event, Note, Stage, StageOver
 
 LONGEST = 1000
 """Characters of a text of an event that are shown."""
@@ -114,37 +114,58 @@ class Bars:
         return live
 
 
-class EventDisplay:
-    """Shows the events of all jobs that concern people; those of several jobs may be mixed."""
+class Reporter:
+    """A Display inside a job: what it shows goes to `send`, as tuples that begin with their kind:
+    ("note", text), ("stage", number, text, total, unit), ("advance", number, n), ("end", number).
+    """
 
-    def __init__(self, progress: "Display") -> None:
+    def __init__(self, send: Callable[[tuple[Any, ...]], None]) -> None:
+        self.send = send
+        self._stages = count(1)
+
+    def note(self, text: str) -> None:
+        """One line about something that is done."""
+        self.send(("note", text))
+
+    @contextmanager
+    def stage(self, text: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+        """A stretch of work; the context gives a function to call with the pieces just done."""
+        stage = next(self._stages)
+        self.send(("stage", stage, text, int(total), unit))
+        try:
+            yield lambda n: self.send(("advance", stage, int(n)))
+        finally:
+            self.send(("end", stage))
+
+
+SILENT = Reporter(lambda event: None)
+
+
+class JobDisplay:
+    """Shows what several jobs send, which may be mixed."""
+
+    def __init__(self, progress: Display) -> None:
         self.progress = progress
-        self._stages: dict[tuple[str, int], tuple[ExitStack, Callable[[int], None]]] = {}
+        self._stages: dict[tuple[int, int], tuple[ExitStack, Callable[[int], None]]] = {}
 
-    def __call__(self, event: Event) -> None:
-        """Show an event; one of a stage that is not open is ignored."""
+    def __call__(self, job: int, event: tuple[Any, ...]) -> None:
+        """Show what a job sent; of a stage that is not open, nothing."""
         match event:
-            case Note():
-                self.progress.note(shortened(event.text, LONGEST))
-            case Stage():
-                self._end(event.job, event.stage)
+            case ("note", text):
+                self.progress.note(shortened(text, LONGEST))
+            case ("stage", stage, text, total, unit):
                 stack = ExitStack()
-                what, unit = (shortened(text, LONGEST) for text in (event.text, event.unit))
-                advance = stack.enter_context(self.progress.stage(what, event.total, unit))
-                self._stages[event.job, event.stage] = stack, advance
-            case Advance() if (event.job, event.stage) in self._stages:
-                self._stages[event.job, event.stage][1](event.n)
-            case StageOver():
-                self._end(event.job, event.stage)
+                shown = self.progress.stage(shortened(text, LONGEST), total, unit)
+                self._stages[job, stage] = stack, stack.enter_context(shown)
+            case ("advance", stage, n) if (job, stage) in self._stages:
+                self._stages[job, stage][1](n)
+            case ("end", stage) if (job, stage) in self._stages:
+                self._stages.pop((job, stage))[0].close()
 
-    def _end(self, job: str, stage: int) -> None:
-        if (job, stage) in self._stages:
-            self._stages.pop((job, stage))[0].close()
-
-    def end(self, job: str) -> None:
+    def end(self, job: int) -> None:
         """A job is over: so are its stages."""
         for key in [k for k in self._stages if k[0] == job]:
-            self._end(*key)
+            self._stages.pop(key)[0].close()
 
 
 def display() -> Display:
@@ -156,9 +177,9 @@ def display() -> Display:
 def counting(what: str, progress: Display) -> Iterator[Callable[[int, int], None]]:
     """A (records done, in all) callback that is shown as a stage, which begins with its first call;
     a count that begins again is another stage. Files that are named meanwhile because they are not
-    as they were written (`aside`) are noted.
+    as they were written (`quarantine`) are noted.
     """
-    with aside.heard(progress.note), ExitStack() as stack:
+    with warnings_to(progress.note), ExitStack() as stack:
         advance: Callable[[int], None] = lambda n: None  # noqa: E731
         before = 0
 

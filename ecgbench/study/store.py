@@ -29,7 +29,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal
 
-from ecgbench.core.cells import OFFICIAL, Cell, Fit, Plan, key
+from ecgbench.core.cells import FORMAT, OFFICIAL, Cell, Fit, Plan, key
 from ecgbench.core.files import as_json, locked, put
 from ecgbench.core.registry import folder_name
 from ecgbench.core.text import enumerated
@@ -37,9 +37,6 @@ from ecgbench.errors import BadSetting, Damaged, MissingData
 from ecgbench.results.aside import set_aside
 from ecgbench.study.folders import DONE, below, damaged, document, finished, read_json
 from ecgbench.study.index import Index
-
-FORMAT = 2
-"""Of plan.json, cell.json and fit.json; a run of another format is refused."""
 
 Status = Literal["ok", "skipped", "failed", "damaged", "missing"]
 _WITHOUT: tuple[Status, ...] = ("failed", "skipped")
@@ -222,9 +219,20 @@ class Store:
         """
         why = {"status": status, "reason": reason, "trace": trace, "log": log}
         content = as_json({"format": FORMAT, "identity": cell.identity, **why})
-        file = self.reason_file(cell)
-        if not file.exists() or file.read_bytes() != content.encode():
-            put(file, content)
+        put(self.reason_file(cell), content)
+
+    def mark(self, cell: Cell) -> tuple[object, ...]:
+        """What lies there of a cell, its number or its reason; another one once it was computed
+        again.
+        """
+        folder = self.folder(cell)
+        return folder, *map(_written, (folder and folder / DONE, self.reason_file(cell)))
+
+    def log_of(self, cell: Cell) -> str:
+        """The file with what the model printed, where a cell without a number names one."""
+        with suppress(Damaged):
+            return str(document(self.reason_file(cell)).get("log", ""))
+        return ""
 
     # where things lie
 
@@ -373,10 +381,17 @@ def claimed(folder: Path) -> tuple[str, str, float]:
         return "", "", 0.0
 
 
+def _written(file: Path | None) -> tuple[int, int] | None:
+    with suppress(OSError):
+        facts = file.stat() if file else None
+        return (facts.st_ino, facts.st_mtime_ns) if facts else None
+    return None
+
+
 def made_by(folder: Path) -> str:
-    """The task of a batch that computed a finished cell; "" where it was none, or is not known."""
+    """The id of the command that computed a finished cell; "" where it is not known."""
     try:
-        return str(read_json(folder, "cell.json").get("batch", ""))
+        return str(read_json(folder, "cell.json").get("command", ""))
     except BadSetting:
         return ""
 

@@ -1,9 +1,12 @@
 """Computes the cells of one job. Where a model fails, its own cells fail and no others."""
 
-from collections.abc import Iterator, Sequence
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
+from pathlib import Path
 
 import numpy as np
 
@@ -11,22 +14,27 @@ from ecgbench import models
 from ecgbench.adapters.hide import Policy
 from ecgbench.core import provenance
 from ecgbench.core.cells import Cell, Fit, grouped
-from ecgbench.core.text import quoted
-from ecgbench.errors import BadWeights, EcgbenchError, LeakError, PolicyError, WriteError
-from ecgbench.evaluate import gates, ranks
-from ecgbench.evaluate.batched import TOLERANCE, alone_and_together
+from ecgbench.core.files import warnings_to
+from ecgbench.core.registry import same_directory
+from ecgbench.core.text import quoted, shortened
+from ecgbench.errors import BadWeights, Damaged, EcgbenchError, LeakError, PolicyError, WriteError
+from ecgbench.evaluate import gates, protocols, torchrun
+from ecgbench.evaluate.batches import TOLERANCE, alone_and_together
 from ecgbench.evaluate.encode import SHARED_TOLERANCE, Encoder
 from ecgbench.evaluate.evaluation import Evaluation
-from ecgbench.evaluate.fit import Fitting
-from ecgbench.evaluate.open_evaluation import open_evaluation
-from ecgbench.study import controls, disqualified, frozen, keys, ledger, recomputed
+from ecgbench.evaluate.fits import Fitting
+from ecgbench.results.aside import set_aside
+from ecgbench.results.pooled import is_damaged
+from ecgbench.results.result import Result
+from ecgbench.results.verify import Verifier
+from ecgbench.study import controls, keys
 from ecgbench.study.cell import CellRequest, compute
 from ecgbench.study.described import dataset_facts, network_facts
-from ecgbench.study.events import Failed, Finished, InProgress, Skipped
+from ecgbench.study.engines import Event
 from ecgbench.study.folders import finished
-from ecgbench.study.job import Compute, Job, enter
-from ecgbench.study.reporter import Reporter, reason_of, trace_of
-from ecgbench.study.reused import Reused
+from ecgbench.study.jobs import Job, enter
+from ecgbench.study.open_evaluation import open_evaluation
+from ecgbench.study.progress import SILENT, Reporter
 from ecgbench.study.store import Store
 from ecgbench.weights import released
 from ecgbench.weights.load import digest
@@ -34,9 +42,13 @@ from ecgbench.weights.load import digest
 STOPS = (BadWeights, WriteError)
 """What the user must correct before anything else is computed: the run stops."""
 DISQUALIFIES = (LeakError, gates.GateError)
-"""What a model must never do: no number of it can be trusted, so all its other cells fail."""
+"""What a model must never do: no number of it can be trusted, so all cells of its job fail."""
 _LIMITED = (PolicyError, gates.FitError)
 """Of those, errors that fail the current cells only."""
+LONGEST_REASON, LONGEST_TRACE = 500, 20_000
+"""Characters of what an exception says that are kept."""
+WAIT = 1.0
+"""Seconds between two checks whether another run still computes the same job."""
 
 
 def _is_fatal(error: Exception) -> bool:
@@ -46,9 +58,38 @@ def _is_fatal(error: Exception) -> bool:
     return isinstance(error, (*STOPS, *DISQUALIFIES)) and not isinstance(error, _LIMITED)
 
 
-def work(job: Compute, reporter: Reporter) -> None:
-    """Compute a job. EcgbenchError for what stops the whole run; everything else is an event."""
-    _CellComputation(job, reporter)()
+def reason_of(error: Exception) -> str:
+    """What an exception says, as one line that a terminal shows as it is.
+
+    >>> reason_of(ValueError("no memory:\\n  you asked\\tfor \\x1b[31mmuch"))
+    'ValueError: no memory: you asked for U+001B[31mmuch'
+    """
+    reason = str(error) if isinstance(error, EcgbenchError) else f"{type(error).__name__}: {error}"
+    return shortened(reason[: 4 * LONGEST_REASON], LONGEST_REASON)
+
+
+def work(job: Job, send: Callable[[Event], None]) -> None:
+    """Compute a job, and leave a reason for each cell that has no number. EcgbenchError for what
+    stops the whole run.
+    """
+    provenance.code()  # kept from now on: the checkout may change while the job runs
+    reporter = Reporter(send)
+    with same_directory(), warnings_to(reporter.note), _alone(job, send):
+        enter(job)
+        _CellComputation(job, reporter)()
+
+
+@contextmanager
+def _alone(job: Job, send: Callable[[Event], None]) -> Iterator[None]:
+    """Once no other run computes the same job."""
+    store = Store(job.folders.out)
+    while True:
+        with store.claim(job.name) as mine:
+            if mine:
+                yield
+                return
+        send(("wait",))
+        time.sleep(WAIT)
 
 
 def _demand_alone_as_together(evaluation: Evaluation) -> None:
@@ -75,141 +116,95 @@ def take_part() -> None:
     """In every process of torchrun but the first: do this process's share of each fine-tuning,
     until the first process has finished.
     """
-    while (message := ranks.hear()) is not None:
-        job = Job.from_json(message["job"])
-        assert isinstance(job, Compute)
+    while (job := torchrun.hear()) is not None:
+        assert isinstance(job, Job)
         enter(job)
-        _share(job)
-
-
-def _share(job: Compute) -> None:
-    mine = _CellComputation(job, Reporter(job.id, lambda event: None))
-    fit = job.plan.fits[0]
-    evaluation = open_evaluation(job, mine.reporter).by_fold([fit.fold])[fit.fold]
-    mine.fitting(evaluation, fit).train()
+        fit = job.plan.fits[0]
+        evaluation = open_evaluation(job, SILENT).by_fold([fit.fold])[fit.fold]
+        _CellComputation(job, SILENT).fitting(evaluation, fit).train()
 
 
 class _CellComputation:
     """The cells of a job, one stage after the other."""
 
-    def __init__(self, job: Compute, reporter: Reporter) -> None:
+    def __init__(self, job: Job, reporter: Reporter) -> None:
         self.job, self.reporter, self.store = job, reporter, Store(job.folders.out)
         self.plan = job.plan
+        self.frozen = protocols.get(job.plan.training.protocol).frozen
         self.requests: dict[Cell, CellRequest] = {}
         """Cells whose keys are known."""
         self.lost: set[Cell] = set()
         """Cells that failed in this job."""
+        self.over: set[Cell] = set()
+        """Cells that were there, or cannot run."""
         self.fitless: list[Cell] = []
         """Finished cells whose fit is gone, or was set aside."""
         self.by_fold: dict[str, Evaluation] = {}
         """The model on its dataset, for each fold of the job."""
+        self._features: dict[str, bool] = {}
+        """Path in the run -> whether the file was damaged; cells of several tasks share it."""
 
     def __call__(self) -> None:
-        identity, model = "", self.job.model
         try:
             with self._failing(self.plan.cells):
-                models.get(model)  # a plug-in's import may fail in any way
+                models.get(self.job.model)  # a plug-in's import may fail in any way
                 evaluation = open_evaluation(self.job, self.reporter)
-                network, identity = evaluation.network, disqualified.identity(evaluation)
-                reason = disqualified.reason_against(self.store.path, model, identity)
-                if reason is not None:
-                    self.reporter.disqualified(reason, "")
-                    return
+                network = evaluation.network
                 _demand_alone_as_together(evaluation)
                 self.by_fold = evaluation.by_fold(self.plan.folds)
-                self._fit_for_all()
                 self._identify()
                 known = [c for c in self.plan.cells if c in self.requests and c not in self.lost]
                 self.store.add_keys({c.identity: self.requests[c].key for c in known})
-                self.reused = Reused(self.store, self.reporter.note)
                 for fitting in dict.fromkeys(self.requests[c].fitting for c in known):
-                    self.reused.fit(fitting.folder)
+                    self._has_fit(fitting.folder)
                 todo = [c for c in known if not self._is_over(c)]
                 there = [self.requests[c].key for c in known if self.store.folder(c)]
                 self.store.add_finished(there, at=0.0)
-                self._note(todo)
                 self._fit_again()
-                (self._frozen if self.plan.training.frozen else self._finetune)(todo)
+                (self._frozen if self.frozen else self._finetune)(todo)
                 gates.unchanged(network.card.title, network.sha256, digest(network.module))
                 for layout in network.licensed if not self.lost else ():
-                    released.note_terms(model, layout)
+                    released.note_terms(self.job.model, layout)
         except DISQUALIFIES as error:
-            reason, trace = reason_of(error), trace_of(error)
-            if identity:
-                disqualified.disqualify(self.store.path, model, identity, reason, trace)
-            self.reporter.disqualified(reason, trace)
+            self._withdraw(error)
 
-    def _note(self, todo: Sequence[Cell]) -> None:
-        """In the ledgers: which test splits are about to be scored with this network."""
-        lines = []
-        for (fold, task), cells in grouped(todo, lambda c: (c.fit.fold, c.task)).items():
-            evaluation = self.by_fold[fold]
-            selection = evaluation.selection
-            lines.append(
-                ledger.Scoring(
-                    test=selection.tested,
-                    dataset=selection.prepared.name,
-                    records=len(selection.of("test")),
-                    fold=fold,
-                    task=task,
-                    model=self.job.model,
-                    weights=evaluation.network.sha256,
-                    contract=cells[0].fit.contract,
-                    protocol=self.plan.training.protocol,
-                    run=self.store.path.resolve().name,
-                    date=provenance.date(),
-                    frozen=frozen.hash_of(self.store.path),
-                )
-            )
-        if lines:
-            machine = self.by_fold[todo[0].fit.fold].selection.prepared.folder.parent
-            ledger.note(lines, self.store.path, machine)
+    def _withdraw(self, error: Exception) -> None:
+        """No number that the model gave in this job can be trusted."""
+        cells = [c for c in self.plan.cells if c not in self.over]
+        for folder in filter(None, map(self.store.folder, cells)):
+            set_aside(self.store.path, folder, reason_of(error))
+        self._fail(cells, error)
 
     def fitting(self, evaluation: Evaluation, fit: Fit) -> Fitting:
         """A fit of the job."""
-        task = evaluation.selection.prepared.task(fit.task)
-        return Fitting(evaluation, fit, task, self.plan.training)
+        return Fitting(evaluation, fit, self.store)
 
-    def _fit_for_all(self) -> None:
-        """Fits that serve every policy, before the code of a policy from outside is in this
-        process.
+    def _begin(self, cells: Sequence[Cell], together: bool = False) -> None:
+        """Say which cells are lost if the process ends now. together: one of them may be at fault,
+        so each is then tried alone.
         """
-        foreign = {name for room, name in self.job.foreign if room == "adapters"}
-        cells = [c for c in self.plan.cells if c.policy in foreign and not c.fit.policy]
-        reused = Reused(self.store, self.reporter.note)
-        for fit, part in grouped(cells, lambda c: c.fit).items():
-            fitting = self.fitting(self.by_fold[fit.fold], fit)
-            if reused.fit(fitting.folder):
-                continue
-            with self._failing(part):
-                self.reporter.tell(InProgress, part, False)
-                self._fitted(fitting)
+        self.reporter.send(("cells", tuple(c.identity for c in cells), together))
 
     def _fit_again(self) -> None:
         """Fits on which finished cells rest that are there no longer; the cells stay."""
         for part in grouped(self.fitless, lambda c: c.fit).values():
             with self._failing(part):
-                self.reporter.tell(InProgress, part, False)
-                self._fitted(self.requests[part[0]].fitting)
-                self.reporter.tell(Finished, part)
-
-    def _fitted(self, fitting: Fitting) -> None:
-        """Leave a fit in the store."""
-        if self.plan.training.frozen:
-            fitting.features()
-            fitting.head()
-        else:
-            self._tuned(fitting).forget()
+                self._begin(part)
+                fitting = self.requests[part[0]].fitting
+                if self.frozen:
+                    fitting.features()
+                    fitting.head()
+                else:
+                    self._tuned(fitting).forget()
 
     def _tuned(self, fitting: Fitting) -> Evaluation:
         whole = [c for c in self.plan.cells if c.fit == fitting.fit]
-        message = {"job": self.job.of(whole).to_json()}
-        return fitting.tuned(partial(ranks.call, message))
+        return fitting.tuned(partial(torchrun.call, self.job.of(whole)))
 
     def _frozen(self, todo: list[Cell]) -> None:
         for part in grouped(todo, lambda c: c.fit).values():
             with self._failing(part):
-                self.reporter.tell(InProgress, part, False)
+                self._begin(part)
                 self.requests[part[0]].fitting.features()
         todo = [c for c in todo if c not in self.lost]
         for (fold, _), cells in grouped(todo, lambda c: (c.fit.fold, c.policy)).items():
@@ -218,7 +213,7 @@ class _CellComputation:
     def _finetune(self, todo: list[Cell]) -> None:
         for part in grouped(todo, lambda c: c.fit).values():
             with self._failing(part):
-                self.reporter.tell(InProgress, part, False)
+                self._begin(part)
                 tuned = self._tuned(self.requests[part[0]].fitting)
                 for cells in grouped(part, lambda c: c.policy).values():
                     self._policy(tuned, cells)
@@ -229,14 +224,11 @@ class _CellComputation:
         scoring, policy = self.plan.scoring, cells[0].policy
         if self.plan.control == controls.LEADS:
             evaluation = evaluation.changed(controls.LEADS)
-        self.reporter.tell(InProgress, cells, len(cells) > 1)
+        self._begin(cells, len(cells) > 1)
         wanted = [evaluation.rows(c, scoring) for c in cells]
         what, singly = f"test windows, {policy}", scoring.draw == "window"
-        together, checked = np.concatenate(wanted), False
         try:
-            evaluation.compute(policy, together, what, singly)
-            recomputed.check(evaluation, self.job, policy, together)
-            checked = True
+            evaluation.compute(policy, np.concatenate(wanted), what, singly)
         except Exception as error:
             if _is_fatal(error):
                 raise
@@ -245,13 +237,10 @@ class _CellComputation:
                 f"{evaluation.name}: {what}: {reason_of(error)}; going on cell by cell"
             )
         for cell, needed in zip(cells, wanted, strict=True):
-            self.reporter.tell(InProgress, [cell], False)
+            self._begin([cell])
             with self._failing([cell]):
                 evaluation.compute(policy, needed, what, singly)
-                if not checked:
-                    recomputed.check(evaluation, self.job, policy, needed)
                 macro = compute(evaluation, self.requests[cell])
-                self.reporter.tell(Finished, [cell])
                 self.reporter.note(f"{cell.label}: macro {100 * macro:.1f}")
 
     @contextmanager
@@ -264,11 +253,13 @@ class _CellComputation:
         except Exception as error:
             if _is_fatal(error):
                 raise
-            self.lost.update(cells)
-            reason, trace = reason_of(error), trace_of(error)
-            for cell in (c for c in cells if self.store.folder(c) is None):
-                self.store.give_reason(cell, "failed", reason, trace)
-            self.reporter.tell(Failed, cells, reason, trace)
+            self._fail(cells, error)
+
+    def _fail(self, cells: Sequence[Cell], error: Exception) -> None:
+        self.lost.update(cells)
+        trace = "".join(traceback.format_exception(error))[-LONGEST_TRACE:]
+        for cell in (c for c in cells if self.store.folder(c) is None):
+            self.store.give_reason(cell, "failed", reason_of(error), trace)
 
     def _identify(self) -> None:
         """The keys of the cells before anything is computed, and the facts they share, stored."""
@@ -294,6 +285,7 @@ class _CellComputation:
             cell=cell,
             task=task,
             fitting=fitting,
+            store=self.store,
             scoring=scoring,
             key_facts=keys.cell_facts(
                 fitting.evaluation, cell, task, fitting.key, scoring, self.plan.control
@@ -301,20 +293,62 @@ class _CellComputation:
             references={"fit": folder.as_posix(), **shared},
             keep_features=self.job.keep_features,
             pinned=self.job.pin_environment,
-            recomputed=recomputed.wanted(fitting.evaluation, self.job, cell.policy),
+            command=self.job.command,
         )
 
     def _is_over(self, cell: Cell) -> bool:
-        """Whether a cell is finished already or cannot run; the latter is stored and reported."""
-        evaluation = self.by_fold[cell.fit.fold]
-        if self.reused.cell(cell):
-            if finished(self.requests[cell].fitting.folder):
-                self.reporter.tell(Finished, [cell])
-            else:
+        """Whether a cell is finished already or cannot run, which is stored."""
+        if self._has(cell):
+            if not finished(self.requests[cell].fitting.folder):
                 self.fitless.append(cell)
-        elif reason := evaluation.refusal(cell, self.plan.scoring):
+        elif reason := self.by_fold[cell.fit.fold].refusal(cell, self.plan.scoring):
             self.store.give_reason(cell, "skipped", reason)
-            self.reporter.tell(Skipped, [cell], reason)
         else:
             return False
+        self.over.add(cell)
         return True
+
+    # what is stored is compared with its hashes before it is used again
+
+    @cached_property
+    def _verifier(self) -> Verifier:
+        return Verifier.of(self.store)
+
+    def _has_fit(self, folder: Path) -> bool:
+        """Whether a fit is there, with all of it as it was written."""
+        try:
+            if finished(folder):
+                self._verifier.demand_fit(folder)
+                return True
+        except Damaged as error:
+            self._quarantine(folder, error)
+        return False
+
+    def _has(self, cell: Cell) -> bool:
+        """Whether a cell is there, with all of it and its features as they were written. Features
+        that are not there are none to compare: they may be removed to free disk.
+        """
+        if (folder := self.store.folder(cell)) is None:
+            return False
+        result = Result(cell=cell, run=self.store.path, folder=folder)
+        try:
+            self._verifier.demand_whole(result)
+        except Damaged as error:
+            self._quarantine(folder, error)
+            return False
+        reference = result.document["features"]
+        if not reference:
+            return True
+        if (path := reference["path"]) not in self._features:
+            self._features[path] = is_damaged(self.store.path, reference)
+            if self._features[path]:
+                file = self.store.path / path
+                self._quarantine(file, Damaged(f"{file} is not what the run wrote"))
+        return not self._features[path]
+
+    def _quarantine(self, path: Path, error: Damaged) -> None:
+        why = str(error).split(";")[0]
+        if moved := set_aside(self.store.path, path, why):
+            self.reporter.note(
+                f"damaged: {why}; moved to {self.store.path / moved.now}, computed again"
+            )

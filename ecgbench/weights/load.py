@@ -146,6 +146,12 @@ def digest(network: nn.Module) -> str:
     return fingerprint(network.state_dict())
 
 
+def state_of(network: nn.Module) -> dict[str, Tensor]:
+    """A copy of the whole state of a network on the CPU."""
+    state = network.state_dict()
+    return {k: v.detach().to("cpu", copy=True).contiguous() for k, v in state.items()}
+
+
 def fingerprint(tensors: Mapping[str, Tensor]) -> str:
     """sha256 (hex) over names, types, shapes and bytes, in the order of the names."""
     whole = hashlib.sha256()

@@ -4,6 +4,7 @@ about, its curves.
 
 import hashlib
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -111,3 +112,13 @@ def _in_order(content: bytes) -> bytes:
     ).encode()
     header += b" " * (-len(header) % 8)
     return len(header).to_bytes(8, "little") + header + content[8 + size :]
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("python -m ecgbench.weights.pack RUN DIR: the files that ship of a pre-training")
+    shipped = pack(Path(sys.argv[1]), Path(sys.argv[2]))
+    print(
+        f"{shipped['file']}: rounding moved no value by more than {shipped['largest_change']:.1e}"
+    )
+    print(f"sha256 {shipped['sha256']}, which belongs on LAEF's card")

@@ -21,7 +21,8 @@ from ecgbench.data.source import rows
 from ecgbench.datasets import ptbxl
 from ecgbench.ecg.leads import ALL, LEADS, LIMB, LIMB_FROM_I_II, LeadSubset, bits_to_mask, rows_of
 from ecgbench.errors import BadSetting, LeakError
-from ecgbench.evaluate.evaluation import Evaluation, Record
+from ecgbench.evaluate.evaluation import Evaluation
+from ecgbench.evaluate.rows import Record
 
 SUBSETS = [
     LeadSubset.parse(t)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ecgbench import claims
 from ecgbench.check import examine, file_system
 from ecgbench.cli.doctor import page
 
@@ -47,7 +46,7 @@ def test_a_disk_on_which_both_make_one_file(
 def test_a_disk_without_locks_and_one_that_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims, "locks_work", lambda folder: False)
+    monkeypatch.setattr(file_system, "_locks_work", lambda folder: False)
     problems, remarks, text = told(tmp_path)
     assert not problems
     assert any("locks (flock) do not work" in line for line in remarks)

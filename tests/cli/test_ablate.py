@@ -18,8 +18,18 @@ from ecgbench.study.estimate.pretraining import Rates
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
 Typed = Callable[..., tuple[int, str, str]]
-SMALL = ("--recipe", "smoke", "--steps", "2", "--batch", "2", "--probe-epochs", "3", "--device")
-SMALL += ("cpu", "--records", "10")
+SMALL = (
+    "--set",
+    "recipe=smoke",
+    "--set",
+    "steps=2",
+    "--set",
+    "batch=2",
+    "--set",
+    "probe_epochs=3",
+    "--device",
+)
+SMALL += ("cpu", "--set", "records=10")
 
 
 @pytest.fixture
@@ -41,7 +51,7 @@ def test_a_study_in_small_ends_with_a_report_that_goes_on(
 ) -> None:
     out = tmp_path / "study"
     words = ("encoders", *SMALL, "--seeds", "1", "--prepared", copies, "--out", out)
-    words += ("--micro-batch", "1", "--precision", "bf16")
+    words += ("--set", "micro_batch=1", "--set", "precision=bf16")
     code, told, said = ablate(*words, "--only", "MLP/none")
     assert code == 0, said
     budget = json.loads((out / "ablation.json").read_text())["budget"]
@@ -59,7 +69,7 @@ def test_a_study_in_small_ends_with_a_report_that_goes_on(
     rows = (out / "report" / "ablation.csv").read_text().splitlines()
     scored = [row.split(",")[0] for row in rows[1:] if row.split(",")[2]]
     assert scored == ["gin/spatiotemporal", "mlp/none"]
-    code, _, said = ablate(*words, "--only", "mlp/none", "--steps", "3")
+    code, _, said = ablate(*words, "--only", "mlp/none", "--set", "steps=3")
     assert (code, "it differs in budget; choose another --out" in said) == (2, True)
 
 
@@ -68,12 +78,12 @@ def test_a_study_in_small_ends_with_a_report_that_goes_on(
     [
         (("encoder",), "unknown study 'encoder'; did you mean encoders"),
         (("encoders", "--only", "gat"), "unknown cell of encoders 'gat'"),
-        (("encoders", "--recipe", "smal"), "unknown recipe 'smal'; did you mean small"),
-        (("layers", "--lr", "1e-4,x"), "--lr 1e-4,x: numbers, comma-separated"),
-        (("layers", "--lr", "0"), "lr=0.0"),
-        (("layers", "--lr", "1e-4,-1e-4"), "lr=-0.0001"),
-        (("layers", "--probe-records", "-5"), "learns from -5 recordings"),
-        (("layers", "--steps", "0"), "--steps 0: 1 or more"),
+        (("encoders", "--set", "recipe=smal"), "unknown recipe 'smal'; did you mean small"),
+        (("layers", "--set", "lr=1e-4,x"), "--set lr 1e-4,x: numbers, comma-separated"),
+        (("layers", "--set", "lr=0"), "lr=0.0"),
+        (("layers", "--set", "lr=1e-4,-1e-4"), "lr=-0.0001"),
+        (("layers", "--set", "probe_records=-5"), "learns from -5 recordings"),
+        (("layers", "--set", "steps=0"), "--set steps 0: 1 or more"),
         (("layers", "--device", "gpu"), "--device gpu: auto, cpu, cuda"),
         (("layers", "--data", "/nowhere"), "/nowhere"),
     ],
@@ -103,7 +113,7 @@ def test_a_dry_run_tells_parameters_hours_and_what_is_not_reproduced(
     assert "1,582,080 behind the embedder" in cells[0]
     assert f"time        about {11 * 3 * 2 * 2 * 900 / 3600:.2f} h on cpu" in told
     assert "not reproduced: sheaf_attention_v2/spatiotemporal" in told
-    code, told, _ = ablate("stage2", *SMALL, *words, "--lr", "1e-4,3e-4")
+    code, told, _ = ablate("stage2", *SMALL, *words, "--set", "lr=1e-4,3e-4")
     # 3 seeds and 2 rates of the shared stage 1, and of each of 10 cells
     assert f"time        about {(10 + 1) * 5 * 2 * 2 * 900 / 3600:.2f} h on cpu" in told
     assert not list(tmp_path.iterdir())
@@ -112,7 +122,7 @@ def test_a_dry_run_tells_parameters_hours_and_what_is_not_reproduced(
 def test_killed_with_nine_in_a_cell_the_same_command_ends_with_the_same_tables(
     tmp_path: Path, copies: Path
 ) -> None:
-    words = ["layers", *SMALL, "--steps", "6", "--seeds", "2", "--only", "2/256,3/256"]
+    words = ["layers", *SMALL, "--set", "steps=6", "--seeds", "2", "--only", "2/256,3/256"]
 
     def start(out: Path) -> "subprocess.Popen[str]":
         place = ["--prepared", str(copies), "--out", str(out)]

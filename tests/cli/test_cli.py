@@ -53,7 +53,8 @@ def run(here, tmp_path_factory) -> Path:
         "1,12,I+V2",
         "--policy",
         "zero,native",
-        "--in-process",
+        "--engine",
+        "inline",
         "--out",
         "runs/a",
     )
@@ -135,7 +136,8 @@ def test_the_same_command_again_computes_nothing(here, run):
         "1,12,I+V2",
         "--policy",
         "zero",
-        "--in-process",
+        "--engine",
+        "inline",
         "--out",
         "runs/a",
         cwd=run,
@@ -145,8 +147,8 @@ def test_the_same_command_again_computes_nothing(here, run):
 
 
 def test_other_settings_in_one_folder_are_refused(here, run):
-    words = ("--models", TINY, "--leads", "1", "--protocol", "linear", "--epochs", "6")
-    done = here("run", "--in-process", *words, "--out", "runs/a", cwd=run)
+    words = ("--models", TINY, "--leads", "1", "--protocol", "linear", "--set", "training.epochs=6")
+    done = here("run", "--engine", "inline", *words, "--out", "runs/a", cwd=run)
     assert done.returncode == 2
     assert "--out" in done.stderr
 
@@ -157,15 +159,18 @@ BAD = [
     (("run", "--leads", "1,V7"), "unknown lead 'V7'; did you mean V"),
     (("run", "--leads", "13"), "--leads 13: a count of leads is 1 to 12"),
     (("run", "--policy", "zeroo"), "unknown policy 'zeroo'; did you mean zero?"),
-    (("run", "--suite", "dmo"), "unknown suite 'dmo'; did you mean demo?"),
-    (("run", "--seeds", "x"), "'--seeds'"),
-    (("run", "--bootstrap", "x"), "'--bootstrap': 'x' is not one of 'none', 'bayesian'"),
+    (("run", "dmo"), "unknown plan 'dmo'; did you mean demo?"),
+    (("run", "--seeds", "x"), "--seeds x: a whole number"),
+    (
+        ("run", "--set", "scoring.bootstrap=x"),
+        "--set scoring.bootstrap=x: one of none, bayesian",
+    ),
     (("run", "--limit", "1"), "--limit 1: at least 3"),
-    (("run", "--fit-seeds", "a"), "--fit-seeds a"),
+    (("run", "--set", "training.seeds=a"), "--set training.seeds=a"),
     (("report", "nowhere"), "no run in nowhere"),
     (("report",), "no run under runs/"),
     (("data", "prepare", "ptbxl"), "ECGBENCH_DATA"),
-    (("data", "verify", "ptbx"), "unknown dataset 'ptbx'; did you mean ptbxl or ptb?"),
+    (("data", "check", "ptbx"), "unknown dataset 'ptbx'; did you mean ptbxl or ptb?"),
     (("data", "prepare", "ptbxl_super"), "ptbxl_super is a task of ptbxl"),
     (("check", "model", "lae"), "unknown model 'lae'; did you mean laef?"),
     (
@@ -245,7 +250,11 @@ def test_lists_load_no_torch(tmp_path, room):
     code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench import cli\n"
     code += "try: cli.main()\nfinally: print('torch' in sys.modules, file=sys.stderr)"
     done = subprocess.run(
-        [sys.executable, "-c", code, room], cwd=tmp_path, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, "list", room],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stderr.strip() == "False"
 
@@ -255,7 +264,7 @@ def test_the_list_of_models_takes_little_longer_than_torch(tmp_path):
     code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
     for once_more in (True, False):
         import_torch = _processor_seconds([sys.executable, "-c", "import torch"], tmp_path)
-        taken = _processor_seconds([sys.executable, "-c", code, "models"], tmp_path)
+        taken = _processor_seconds([sys.executable, "-c", code, "list", "models"], tmp_path)
         if taken <= max(2.5, 1.6 * import_torch):
             break
         assert once_more, (taken, import_torch)
@@ -311,7 +320,8 @@ def _seconds(*words: str, cwd: Path) -> float:
 def test_missing_data_names_path_variable_and_command(here, tmp_path):
     done = here(
         "run",
-        "--in-process",
+        "--engine",
+        "inline",
         "--models",
         TINY,
         "--tasks",
@@ -328,7 +338,7 @@ def test_missing_data_names_path_variable_and_command(here, tmp_path):
 
 
 def test_released_weights_that_are_not_there(here, tmp_path):
-    words = ("run", "--in-process", "--tasks", "demo", "--models")
+    words = ("run", "--engine", "inline", "--tasks", "demo", "--models")
     done = here(*words, "stmem,laef", cwd=tmp_path)
     assert done.returncode == 2
     assert "--weights" in done.stderr
@@ -336,7 +346,7 @@ def test_released_weights_that_are_not_there(here, tmp_path):
 
 
 def test_all_that_a_run_lacks_is_told_at_once_with_one_command(here, tmp_path):
-    words = ("run", "--in-process", "--tasks", "ptbxl_super", "--models", "stmem,merl,laef")
+    words = ("run", "--engine", "inline", "--tasks", "ptbxl_super", "--models", "stmem,merl,laef")
     done = here(*words, "--weights", "stmem=gone.pth,merl=released,laef=random", cwd=tmp_path)
     assert done.returncode == 2
     told = done.stderr.splitlines()
@@ -352,7 +362,7 @@ def test_all_that_a_run_lacks_is_told_at_once_with_one_command(here, tmp_path):
 
 @pytest.mark.parametrize("room", ["models", "tasks", "adapters", "reports"])
 def test_lists_as_json(here, tmp_path, room):
-    done = here(room, "--json", cwd=tmp_path)
+    done = here("list", room, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)
     assert all(isinstance(r["name"], str) for r in rows)
@@ -378,11 +388,14 @@ def test_data_prepare_and_verify(here, fake_ptbxl, tmp_path):
     done = here("data", "prepare", "ptbxl", "--data", fake_ptbxl, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "0 quarantined" in done.stdout
-    assert here("data", "verify", "ptbxl", "--data", fake_ptbxl, cwd=tmp_path).returncode == 0
+    assert here("data", "check", "ptbxl", "--data", fake_ptbxl, cwd=tmp_path).returncode == 0
     told = here("data", "facts", "ptbxl", "--data", fake_ptbxl, cwd=tmp_path).stdout.splitlines()
     assert told[0].startswith("PTB-XL: 30 records of 21,799 in the release")
     assert told[1].startswith("  train: ")
-    assert '"prepared": true' in here("tasks", "--json", "--data", fake_ptbxl, cwd=tmp_path).stdout
+    assert (
+        '"prepared": true'
+        in here("list", "tasks", "--json", "--data", fake_ptbxl, cwd=tmp_path).stdout
+    )
 
 
 def parity(here: Here, model: str, seed: str, cwd: Path) -> subprocess.CompletedProcess:
@@ -415,11 +428,12 @@ def test_a_test_split_without_any_defined_label_is_reported(here, tmp_path):
         "1,12",
         "--limit",
         "3",
-        "--in-process",
+        "--engine",
+        "inline",
         "--protocol",
         "linear",
-        "--epochs",
-        "2",
+        "--set",
+        "training.epochs=2",
         "--out",
         "r",
         cwd=tmp_path,
@@ -433,7 +447,7 @@ def test_a_test_split_without_any_defined_label_is_reported(here, tmp_path):
 def test_files_in_the_way_are_one_line(here, run, tmp_path):
     (tmp_path / "afile").write_text("x")
     for words in (
-        ("run", "--in-process", "--models", TINY, "--out", "afile"),
+        ("run", "--engine", "inline", "--models", TINY, "--out", "afile"),
         ("report", run / "runs/a", "--to", "afile"),
     ):
         done = here(*words, cwd=tmp_path)
@@ -456,7 +470,6 @@ def test_help_tells_the_defaults(here, tmp_path):
     for said in (
         "(default: 5; demo: 2)",
         "(default: runs/NAME)",
-        "(default: released; suites: released_or_random)",
     ):
         assert said in text
 
@@ -479,11 +492,12 @@ def test_a_failure_on_a_rerun_does_not_hide_finished_cells(here, tmp_path):
         "I",
         "--protocol",
         "linear",
-        "--epochs",
-        "2",
+        "--set",
+        "training.epochs=2",
         "--limit",
         "40",
-        "--in-process",
+        "--engine",
+        "inline",
         "--out",
         "r",
     )

@@ -226,7 +226,7 @@ def test_a_run_without_words_runs_what_is_frozen_and_notes_each_scoring_once(
     plan = plan.replace('"laef"', '"tiny"').partition('[[hypothesis]]\nname = "better"')[0]
     (tmp_path / "plan.toml").write_text(plan.replace('"1,12"', '"I,12"').replace('"1"', '"I"'))
     assert here("freeze", "plan.toml", "--out", "run", cwd=tmp_path).returncode == 0
-    out = ("run", "--out", "run", "--in-process")
+    out = ("run", "--out", "run", "--engine", "inline")
     other = here(*out, "--tasks", "demo", "--protocol", "linear", cwd=tmp_path)
     assert other.returncode == 2
     assert "--protocol linear" in other.stderr

@@ -1,4 +1,4 @@
-"""`ecgbench models` and `ecgbench models fetch` as a person uses them: output, exit codes, what is
+"""`ecgbench list models` and `ecgbench models fetch` as a person uses them: output, exit codes, what is
 loaded, what is left.
 """
 
@@ -19,7 +19,7 @@ TINY = Path(__file__).parents[1] / "tiny.py"
 
 PLUG_IN = '''"""{name}: one layer."""
 from torch import nn
-from ecgbench.cards import InputContract, ModelCard, Weights
+from ecgbench.core.cards import InputContract, ModelCard, Weights
 from ecgbench.weights import load
 
 CARD = ModelCard(
@@ -169,8 +169,11 @@ def test_one_run_folder_holds_one_contract(
     typed: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert typed(tmp_path / "run") == 0
-    assert typed(tmp_path / "run", "--models", "laef", "--contract", "upstream") == 2
-    assert "--contract paper, and asked for is --contract upstream" in capsys.readouterr().err
+    assert typed(tmp_path / "run", "--models", "laef", "--set", "input.contract=upstream") == 2
+    assert (
+        "--set input.contract paper, and asked for is --set input.contract upstream"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_run_tells_once_what_a_licence_forbids_and_stores_where_the_weights_come_from(

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
 Here = Callable[..., "subprocess.CompletedProcess[str]"]
 
 TINY = Path(__file__).parents[1] / "tiny.py"
-USUAL = ("--weights", "random", "--seeds", 1, "--in-process", "--labels", "labels.csv")
+USUAL = ("--weights", "random", "--seeds", 1, "--engine", "inline", "--labels", "labels.csv")
 
 
 def twelve(number: int, fs: float, seconds: float) -> np.ndarray:
@@ -54,11 +54,11 @@ def study(here: Here, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 RUNS = {
     "probe": ("--leads", "I,12", "--policy", "zero,mean"),
-    "linear": ("--leads", "I,12,I+II", "--protocol", "linear", "--epochs", 2),
-    "finetune": ("--leads", "I,12", "--protocol", "finetune", "--epochs", 1),
-    "folds": ("--leads", "I", "--folds", "3", "--fit-seeds", "0,1"),
+    "linear": ("--leads", "I,12,I+II", "--protocol", "linear", "--set", "training.epochs=2"),
+    "finetune": ("--leads", "I,12", "--protocol", "finetune", "--set", "training.epochs=1"),
+    "folds": ("--leads", "I", "--folds", "3", "--set", "training.seeds=0,1"),
     "same": ("--leads", "I,12", "--train-leads", "same"),
-    "window": ("--leads", "I,2", "--train-leads", "random", "--draw", "window"),
+    "window": ("--leads", "I,2", "--train-leads", "random", "--set", "scoring.draw=window"),
 }
 
 
@@ -260,7 +260,7 @@ def test_laef_on_published_files_gets_the_probabilities_of_the_run(
 ) -> None:
     """Natively, from the files of the release, whose records a run calls otherwise."""
     words = ("run", "--data", "data", "--tasks", "ptbxl_super", "--models", "laef", "--out", "ptb")
-    done = here(*words, "--leads", "12,I+V2", "--in-process", "--limit", "21", cwd=tmp_path)
+    done = here(*words, "--leads", "12,I+V2", "--engine", "inline", "--limit", "21", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for result in ecgbench.read(tmp_path / "ptb").results:
         stored = result.predictions().set_index("record").filter(like="probability:")

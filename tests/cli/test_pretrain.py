@@ -44,12 +44,11 @@ def test_smoke_ends_with_weights_a_table_and_a_report(
 ) -> None:
     out = tmp_path / "laef"
     words = (
-        "--recipe",
         "smoke",
-        "--steps",
-        "2,2",
-        "--batch",
-        "2",
+        "--set",
+        "steps=2,2",
+        "--set",
+        "batch=2",
         "--model",
         NARROW,
         "--device",
@@ -81,37 +80,37 @@ def test_smoke_ends_with_weights_a_table_and_a_report(
     before = (out / "encoder.safetensors").read_bytes()
     assert pretrain(*words)[0] == 0
     assert (out / "encoder.safetensors").read_bytes() == before
-    code, _, said = pretrain(*words, "--refined", "9")
+    code, _, said = pretrain(*words, "--set", "refined=9")
     assert (code, "recipe.refined" in said, "choose another --out" in said) == (2, True, True)
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--recipe", "smal"), "unknown recipe 'smal'; did you mean small"),
-        (("--recipe", "smoke", "--steps", "5"), "--steps 5: one number for each stage"),
-        (("--recipe", "smoke", "--codes", "5,x"), "--codes 5,x: whole numbers"),
-        (("--recipe", "smoke", "--init", "middle"), "init middle: previous"),
+        (("smal"), "unknown recipe 'smal'; did you mean small"),
+        (("smoke", "--set", "steps=5"), "--set steps 5: one number for each stage"),
+        (("smoke", "--set", "codes=5,x"), "--set codes 5,x: whole numbers"),
+        (("smoke", "--set", "init=middle"), "init middle: previous"),
         (
-            ("--recipe", "smoke", "--descriptor", "mfcc"),
+            ("smoke", "--set", "descriptor=mfcc"),
             "unknown descriptor 'mfcc'; did you mean mfcc-ecg",
         ),
         (
-            ("--recipe", "smoke", "--wandb", "mine"),
+            ("smoke", "--wandb", "mine"),
             "--wandb mine: Weights & Biases is not installed",
         ),
-        (("--recipe", "paper", "--data", "/nowhere"), "sph: there is no folder /nowhere"),
-        (("--recipe", "small", "--data", "/nowhere"), "/nowhere"),
-        (("--recipe", "smoke", "--device", "gpu"), "--device gpu: auto, cpu, cuda"),
-        (("--recipe", "smoke", "--device", "cuda:99"), "--device cuda:99: torch finds"),
-        (("--recipe", "smoke", "--precision", "fp16"), "precision fp16: bf16 or float32"),
-        (("--recipe", "smoke", "--lr", "inf"), "lr=inf"),
-        (("--recipe", "smoke", "--warmup", "5"), "4 steps with a warm-up of 5: the rate would not"),
-        (("--recipe", "smoke", "--warmup", "4", "--decay", "cosine"), "and a fall after it"),
-        (("--recipe", "smoke", "--refined", "30000"), "a codebook of 30000 codes"),
-        (("--recipe", "smoke", "--corpus", "disk"), "--corpus disk: auto, memory, or stream"),
-        (("--recipe", "smoke", "--buffer", "200"), "--buffer 200: a multiple of 128"),
-        (("--recipe", "smoke", "--shards", __file__), f"--shards {__file__}: is a file"),
+        (("paper", "--data", "/nowhere"), "sph: there is no folder /nowhere"),
+        (("small", "--data", "/nowhere"), "/nowhere"),
+        (("smoke", "--device", "gpu"), "--device gpu: auto, cpu, cuda"),
+        (("smoke", "--device", "cuda:99"), "--device cuda:99: torch finds"),
+        (("smoke", "--set", "precision=fp16"), "precision fp16: bf16 or float32"),
+        (("smoke", "--set", "lr=inf"), "lr=inf"),
+        (("smoke", "--set", "warmup=5"), "4 steps with a warm-up of 5: the rate would not"),
+        (("smoke", "--set", "warmup=4", "--set", "decay=cosine"), "and a fall after it"),
+        (("smoke", "--set", "refined=30000"), "a codebook of 30000 codes"),
+        (("smoke", "--set", "corpus=disk"), "--set corpus disk: auto, memory, or stream"),
+        (("smoke", "--set", "buffer=200"), "--set buffer 200: a multiple of 128"),
+        (("smoke", "--set", f"shards={__file__}"), f"--set shards {__file__}: is a file"),
     ],
 )
 def test_bad_words_give_one_line(
@@ -136,7 +135,7 @@ def test_a_dry_run_tells_the_recipe_what_it_takes_and_all_that_is_missing(
 
     monkeypatch.setattr(pretraining, "demand", none)
     monkeypatch.setattr(streaming, "memory", lambda: 100e9)
-    words = ("--recipe", "paper", "--masked", "0.3", "--model", NARROW, "--device", "cuda")
+    words = ("paper", "--set", "masked=0.3", "--model", NARROW, "--device", "cuda")
     places = ("--data", tmp_path, "--out", tmp_path / "out")
     code, told, said = pretrain(*words, *places, "--dry-run")
     assert code == 0, said
@@ -160,18 +159,18 @@ def test_a_dry_run_tells_the_recipe_what_it_takes_and_all_that_is_missing(
     monkeypatch.setattr(pretraining, "demand", lambda device: None)
     some = pretraining.Rates(codebooks=1, training=(1, 1), probe=1, network=1)
     monkeypatch.setattr(pretraining, "rates", lambda *_: some)
-    code, told, _ = pretrain("--recipe", "smoke", "--device", "cpu", "--dry-run")
+    code, told, _ = pretrain("smoke", "--device", "cpu", "--dry-run")
     assert (code, "\nnothing is missing\n" in told) == (0, True)
     assert "\nmemory      2.2 MB for the recordings, in each process\n" in told
 
 
 def test_corpora_are_named(pretrain: Typed) -> None:
-    _, told, _ = pretrain("--recipe", "smoke", "--datasets", "demo,PTB-XL", "--dry-run")
+    _, told, _ = pretrain("smoke", "--datasets", "demo,PTB-XL", "--dry-run")
     assert "datasets       demo, ptbxl\n" in told
     assert "\n1 thing missing:\n  ptbxl: " in told
-    code, _, said = pretrain("--recipe", "smoke", "--datasets", "demo,ptbxk", "--dry-run")
+    code, _, said = pretrain("smoke", "--datasets", "demo,ptbxk", "--dry-run")
     assert (code, "'ptbxk'; did you mean ptbxl or ptb?" in said) == (2, True)
-    code, _, said = pretrain("--recipe", "smoke", "--datasets", ",", "--dry-run")
+    code, _, said = pretrain("smoke", "--datasets", ",", "--dry-run")
     assert (code, "no dataset to train on" in said) == (2, True)
 
 
@@ -194,7 +193,7 @@ def test_a_recording_of_folds_9_and_10_stops_everything(
     monkeypatch.setattr(assemble, "prepare", tampered)
     out = tmp_path / "out"
     code, _, said = pretrain(
-        *("--recipe", "small-cpu", "--apart", "0", "--device", "cpu"),
+        *("small-cpu", "--set", "held_out=0", "--device", "cpu"),
         *("--data", fake_ptbxl, "--out", out),
     )
     last = said.splitlines()[-1]
@@ -220,10 +219,9 @@ def test_weights_and_biases_follows_each_step(
 
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
     words = (
-        "--recipe",
         "smoke",
-        "--steps",
-        "2,1",
+        "--set",
+        "steps=2,1",
         "--model",
         NARROW,
         "--device",
@@ -254,8 +252,17 @@ def test_a_streamed_one_in_one_process_and_in_two_and_with_a_damaged_shard(
     """torchrun packs; one process makes the same of its shards, and goes on as it began; a shard
     that changed is packed again by the same command.
     """
-    words = ["--recipe", "smoke", "--steps", "2,2", "--batch", "4", "--micro-batch", "2"]
-    words += ["--model", str(NARROW), "--device", "cpu", "--corpus", "stream", "--buffer", "128"]
+    words = ["smoke", "--set", "steps=2,2", "--set", "batch=4", "--set", "micro_batch=2"]
+    words += [
+        "--model",
+        str(NARROW),
+        "--device",
+        "cpu",
+        "--set",
+        "corpus=stream",
+        "--set",
+        "buffer=128",
+    ]
     words += ["--prepared", str(tmp_path / "prepared"), "--out"]
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     line = [sys.executable, *torchrun, "-m", "ecgbench", "pretrain", *words, str(tmp_path / "two")]
@@ -276,10 +283,10 @@ def test_a_streamed_one_in_one_process_and_in_two_and_with_a_damaged_shard(
     recipes = [(tmp_path / name / "recipe.json").read_text() for name in ("one", "two")]
     assert recipes[0] == recipes[1]
 
-    plain = [w for w in words if w not in ("--corpus", "stream", "--buffer", "128")]
+    plain = [w for w in words if w not in ("--set", "corpus=stream", "--set", "buffer=128")]
     code, _, said = pretrain(*plain, tmp_path / "one")
     assert (code, told in said) == (0, True), said
-    code, _, said = pretrain(*plain, tmp_path / "one", "--buffer", "256")
+    code, _, said = pretrain(*plain, tmp_path / "one", "--set", "buffer=256")
     assert (code, "differs in corpus, stream.buffer; choose another --out" in said) == (2, True)
     some = pretraining.Rates(codebooks=1, training=(1, 1), probe=1, network=1)
     monkeypatch.setattr(pretraining, "rates", lambda *_: some)
@@ -306,7 +313,7 @@ def test_a_streamed_one_in_one_process_and_in_two_and_with_a_damaged_shard(
 def test_minutes_end_it_cleanly_and_the_same_command_goes_on(
     tmp_path: Path, pretrain: Typed, copies: Path
 ) -> None:
-    words = ["--recipe", "smoke", "--steps", "2,2", "--batch", "2", "--model", NARROW]
+    words = ["smoke", "--set", "steps=2,2", "--set", "batch=2", "--model", NARROW]
     words += ["--device", "cpu", "--prepared", copies, "--out"]
     code, told, said = pretrain(*words, tmp_path / "a", "--minutes", "0.0001")
     assert code == 75, said

@@ -1,4 +1,4 @@
-"""`ecgbench why | merge | runs` as a person types them, on runs of the tiny plug-in."""
+"""`ecgbench runs why | merge | runs` as a person types them, on runs of the tiny plug-in."""
 
 import json
 import shutil
@@ -55,7 +55,7 @@ def test_why_prints_what_a_number_rests_on(run: Path, told: Told) -> None:
     cell = folder(run, "I")
     note = json.loads((cell / "cell.json").read_text())
     ways = (cell, cell.relative_to(run), cell.name[:8], note["identity"], "demo · tiny · I · zero")
-    answers = {told("why", run, way) for way in ways}
+    answers = {told("runs", "why", run, way) for way in ways}
     assert len(answers) == 1, "however the cell is named"
     code, out, err = answers.pop()
     assert (code, err) == (0, "")
@@ -72,11 +72,11 @@ def test_why_prints_what_a_number_rests_on(run: Path, told: Told) -> None:
 
 
 def test_why_prints_what_two_numbers_differ_in(run: Path, told: Told) -> None:
-    code, out, _ = told("why", run, folder(run, "I").name[:6], folder(run, "12").name[:6])
+    code, out, _ = told("runs", "why", run, folder(run, "I").name[:6], folder(run, "12").name[:6])
     assert code == 0
     facts = out.split("facts that differ\n")[1].split("scores: ")[0]
     assert facts == "  setting: I | 12\n"
-    again = told("why", run, folder(run, "I").name[:6], folder(run, "I").name[:6])[1]
+    again = told("runs", "why", run, folder(run, "I").name[:6], folder(run, "I").name[:6])[1]
     assert "same facts" in again
 
 
@@ -106,7 +106,7 @@ def test_why_tells_the_reason_of_a_cell_without_a_number(run: Path, told: Told) 
     assert plan is not None
     shutil.rmtree(folder(run, "I"))
     Store(run).give_reason(plan.cells[1], "failed", "RuntimeError: it broke")
-    code, _, err = told("why", run, plan.cells[1].identity)
+    code, _, err = told("runs", "why", run, plan.cells[1].identity)
     assert code == 2
     assert "has no number, it is failed: RuntimeError: it broke" in err
 
@@ -117,14 +117,14 @@ def test_merged_runs_hold_what_both_held(
     other, both, whole = tmp_path / "two", tmp_path / "both", tmp_path / "whole"
     assert typed(other, "--leads", "I,II") == 0
     before = {p: p.read_bytes() for r in (run, other) for p in r.rglob("*") if p.is_file()}
-    code, out, _ = told("merge", run, other, "--to", both)
+    code, out, _ = told("runs", "merge", run, other, "--to", both)
     assert code == 0
     assert "3 cells, 1 fit" in out
     assert {p: p.read_bytes() for p in before} == before, "sources are only read"
     assert all(intact(f) for f in cells_of(both))
     assert typed(whole, "--leads", "12,I,II") == 0
     assert read(both).main.to_csv() == read(whole).main.to_csv()
-    code, out, _ = told("merge", both, other)
+    code, out, _ = told("runs", "merge", both, other)
     assert code == 0
     assert "0 cells, 0 fits, 0 files" in out
     assert typed(both, "--leads", "12,I,II") == 0, "a run goes on there"
@@ -133,11 +133,13 @@ def test_merged_runs_hold_what_both_held(
 def test_runs_of_other_settings_are_not_merged(
     run: Path, typed: Typed, told: Told, tmp_path: Path
 ) -> None:
-    assert typed(tmp_path / "two", "--epochs", "3") == 0
+    assert typed(tmp_path / "two", "--set", "training.epochs=3") == 0
     before = sorted(run.rglob("*"))
-    code, _, err = told("merge", run, tmp_path / "two")
+    code, _, err = told("runs", "merge", run, tmp_path / "two")
     assert code == 2
-    assert "holds a run with --epochs 2, and asked for is --epochs 3" in err
+    assert (
+        "holds a run with --set training.epochs=2, and asked for is --set training.epochs=3" in err
+    )
     assert sorted(run.rglob("*")) == before
 
 

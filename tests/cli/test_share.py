@@ -75,7 +75,19 @@ def test_nothing_of_own_recordings_is_told(here: Callable[..., Any], tmp_path: P
     shutil.copy(TINY, home / "tiny.py")
     words = ("--records", "zebrafinkklinik", "--labels", "quokkatabelle.csv", "--fs", 500)
     words = (*words, "--unit", "mV", "--models", "./tiny.py", "--weights", "random")
-    words = (*words, "--leads", "I,12", "--seeds", 1, "--folds", 3, "--in-process", "--out", "out")
+    words = (
+        *words,
+        "--leads",
+        "I,12",
+        "--seeds",
+        1,
+        "--folds",
+        3,
+        "--engine",
+        "inline",
+        "--out",
+        "out",
+    )
     done = here("run", *words, cwd=home)
     assert done.returncode == 0, done.stderr
     run, to = home / "out", home / "gift"

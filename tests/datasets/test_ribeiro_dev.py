@@ -137,7 +137,7 @@ def test_pretraining_says_which_task_stands_in(
     quick = pretraining.Rates(codebooks=1, training=(1, 1), probe=1, network=1)
     monkeypatch.setattr(pretraining, "rates", lambda *_: quick)
     done = here(
-        "pretrain", "--recipe", "small", "--data", nowhere, "--device", "cpu", "--dry-run",
+        "pretrain", "small", "--data", nowhere, "--device", "cpu", "--dry-run",
         cwd=tmp_path,
     )  # fmt: skip
     assert f"{stands_in}, {lacking}\n" in done.stdout

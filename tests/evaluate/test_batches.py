@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ecgbench.core.seeds import seed_of
-from ecgbench.evaluate import heads, network
+from ecgbench.evaluate import loop, network
 
 
 @pytest.mark.parametrize(("name", "windows"), [("laef", 32), ("stmem", 8)])
@@ -19,7 +19,7 @@ def test_one_window_at_a_time_gives_the_logits_of_many_at_once(name: str, window
     shape = windows, len(contract.leads), contract.samples
     signal = torch.rand(shape, generator=generator) * 2 - 1
     measured = torch.ones(signal.shape[:2], dtype=torch.bool)
-    head = heads.linear(net.card.dim, 71, 0)
+    head = loop.head(net.card.dim, 71, 0)
     with torch.inference_mode():
         together = head(net.module(signal, measured).pooled)
         alone = torch.cat(

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 from ecgbench.core.cells import Training
 from ecgbench.core.seeds import rng
-from ecgbench.evaluate import gates, heads
-from ecgbench.evaluate.linear import Split, fit, one_window_each
-from ecgbench.evaluate.loop import train
+from ecgbench.evaluate import gates, loop
+from ecgbench.evaluate.protocols.linear import Split, one_window_each, train
 
 
 def split(
@@ -39,7 +38,7 @@ def adamw_by_hand(
     """AdamW (Loshchilov and Hutter 2019) on the gradient of the mean cross-entropy, in numpy and
     float64.
     """
-    head = heads.linear(learn.features.shape[1], learn.target.shape[1], seed)
+    head = loop.head(learn.features.shape[1], learn.target.shape[1], seed)
     theta = [p.detach().numpy().astype(np.float64) for p in (head.weight, head.bias)]
     m, v, losses, step = [0.0, 0.0], [0.0, 0.0], [], 0
     for epoch in range(training.epochs):
@@ -68,9 +67,9 @@ def adamw_by_hand(
 
 
 def test_learns_what_can_be_separated() -> None:
-    trained = fit(Training(epochs=60, lr=0.05), 0, split(90, 1), split(40, 2))
-    assert trained.log[trained.best].validation > 0.98
-    assert trained.log[-1].loss < 0.5 * trained.log[0].loss
+    _, best, log = train(Training(epochs=60, lr=0.05), 0, split(90, 1), split(40, 2))
+    assert log[best].validation > 0.98
+    assert log[-1].loss < 0.5 * log[0].loss
 
 
 @pytest.mark.parametrize("unknown", [0.0, 0.4, 0.8])
@@ -85,12 +84,12 @@ def test_equals_adamw_by_hand(records: int, batch: int, unknown: float) -> None:
     learn = replace(learn, target=np.where(hidden, -1, learn.target).astype(np.int8))
     # no label is defined: the last epoch is kept
     nowhere = replace(split(4, 4), target=np.zeros((4, 2), np.int8))
-    trained = fit(training, 7, learn, nowhere)
+    head, best, log = train(training, 7, learn, nowhere)
     weight, bias, losses = adamw_by_hand(learn, training, 7)
-    assert trained.best == 2
-    np.testing.assert_allclose(trained.state["weight"].numpy(), weight, atol=1e-6)
-    np.testing.assert_allclose(trained.state["bias"].numpy(), bias, atol=1e-6)
-    np.testing.assert_allclose([e.loss for e in trained.log], losses, atol=1e-6)
+    assert best == 2
+    np.testing.assert_allclose(head.weight.detach().numpy(), weight, atol=1e-6)
+    np.testing.assert_allclose(head.bias.detach().numpy(), bias, atol=1e-6)
+    np.testing.assert_allclose([e.loss for e in log], losses, atol=1e-6)
 
 
 def test_the_seed_decides_and_nothing_else() -> None:
@@ -99,7 +98,7 @@ def test_the_seed_decides_and_nothing_else() -> None:
     for global_seed, seed in ((0, 5), (99, 5), (0, 6)):
         torch.manual_seed(global_seed)
         np.random.seed(global_seed)
-        states.append(fit(training, seed, learn, check).state)
+        states.append(train(training, seed, learn, check)[0].state_dict())
     assert all(torch.equal(states[0][k], states[1][k]) for k in states[0])
     assert not torch.equal(states[0]["weight"], states[2]["weight"])
 
@@ -130,11 +129,11 @@ def test_a_record_draws_its_window_alone() -> None:
 
 
 def test_head_starts_within_its_bound_and_leaves_no_label_out() -> None:
-    head = heads.linear(400, 3, 0)
+    head = loop.head(400, 3, 0)
     assert head.weight.shape == (3, 400)
     largest = float(head.weight.detach().abs().max())
     assert 0.98 / 20 < largest <= 1 / 20
-    assert not torch.equal(head.weight, heads.linear(400, 3, 1).weight)
+    assert not torch.equal(head.weight, loop.head(400, 3, 1).weight)
 
 
 @pytest.mark.parametrize(
@@ -160,14 +159,12 @@ def test_the_best_epoch_is_kept(scores: list[float], best: int) -> None:
         seen.append(module.weight.detach().clone())
         return scores[len(seen) - 1]
 
-    trained = train(
-        module, torch.optim.SGD(module.parameters(), lr=0.1), batches, validate, len(scores)
-    )
-    assert trained.best == best
+    optimiser = torch.optim.SGD(module.parameters(), lr=0.1)
+    found, log = loop.train(module, optimiser, batches, validate, len(scores))
+    assert found == best
     assert len({float(w) for w in seen}) == len(scores)
-    assert torch.equal(trained.state["weight"], seen[best])
     assert torch.equal(module.weight, seen[best])
-    assert [e.epoch for e in trained.log] == list(range(len(scores)))
+    assert [e.epoch for e in log] == list(range(len(scores)))
 
 
 def test_gates() -> None:

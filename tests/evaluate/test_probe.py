@@ -9,8 +9,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from ecgbench.errors import BadSetting
-from ecgbench.evaluate import probe
-from ecgbench.evaluate.probe import FOLDS, PENALTIES, Examples, Windows, fit, fold_of, times_drawn
+from ecgbench.evaluate.protocols import probe
+from ecgbench.evaluate.protocols.probe import (
+    FOLDS,
+    PENALTIES,
+    Examples,
+    Windows,
+    fold_of,
+    times_drawn,
+)
 from ecgbench.stats import logistic
 
 
@@ -56,7 +63,7 @@ def test_predictions_of_held_out_records_are_those_of_scikit_learn() -> None:
     themselves, one penalty for all labels, windows averaged.
     """
     data = examples()
-    found, where = fit(0, data, nothing), folds(data)
+    found, where = probe.probe(0, data, nothing), folds(data)
     counts = np.bincount(data.shown.owner)
     for fold in range(FOLDS):
         mine = np.flatnonzero(where == fold)
@@ -77,7 +84,7 @@ def test_predictions_of_held_out_records_are_those_of_scikit_learn() -> None:
 
 def test_the_penalty_is_the_one_with_the_least_loss_of_records_held_out() -> None:
     data = examples(labels=2)
-    found, where = fit(0, data, nothing), folds(data)
+    found, where = probe.probe(0, data, nothing), folds(data)
     counts = np.bincount(data.shown.owner)
     for at, penalty in enumerate(PENALTIES):
         total = 0.0
@@ -95,18 +102,18 @@ def test_the_penalty_is_the_one_with_the_least_loss_of_records_held_out() -> Non
             total += float((-np.log(p).mean(axis=1) / counts[data.shown.owner[~learn]]).sum())
         assert found.loss[at] == pytest.approx(total / len(where), rel=1e-3)
     assert found.chosen == np.argmin(found.loss)
-    assert found.marks == []
+    assert found.warnings == []
 
 
 def test_the_last_head_is_of_all_records() -> None:
     data = examples()
-    found = fit(0, data, nothing)
+    found = probe.probe(0, data, nothing)
     weight = 1 / np.bincount(data.shown.owner)[data.shown.owner]
     target = data.target[data.shown.owner]
     penalty = PENALTIES[found.chosen]
     (head,) = logistic.path(data.shown.features, target, weight, [penalty])
-    np.testing.assert_array_equal(found.weight, head.weight)
-    np.testing.assert_array_equal(found.bias, head.bias)
+    np.testing.assert_array_equal(found.last.weight, head.weight)
+    np.testing.assert_array_equal(found.last.bias, head.bias)
     assert found.log[-1][:2] == ("", penalty)
 
 
@@ -124,7 +131,7 @@ def test_a_fold_learns_nothing_of_the_records_held_out() -> None:
         shown=windows,
         complete=windows,
     )
-    was, now = fit(0, data, nothing), fit(0, other, nothing)
+    was, now = probe.probe(0, data, nothing), probe.probe(0, other, nothing)
     np.testing.assert_array_equal(was.folds[2].weight, now.folds[2].weight)
     assert (was.folds[2].loss != now.folds[2].loss).all()
     assert (was.folds[1].weight != now.folds[1].weight).any()
@@ -133,16 +140,16 @@ def test_a_fold_learns_nothing_of_the_records_held_out() -> None:
 def test_noise_takes_the_strongest_penalty_and_says_so() -> None:
     data = examples()
     noise = np.random.default_rng(5).integers(0, 2, (len(data.patients), 40)).astype(np.int8)
-    found = fit(0, replace(data, target=noise), nothing)
+    found = probe.probe(0, replace(data, target=noise), nothing)
     assert found.chosen == 0
-    assert found.marks == [
+    assert found.warnings == [
         "the strongest penalty that was tried was chosen: a better one may lie beyond"
     ]
 
 
 def test_a_fit_that_did_not_converge_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logistic, "STEPS", 2)
-    (mark,) = fit(0, examples(), nothing).marks
+    (mark,) = probe.probe(0, examples(), nothing).warnings
     assert re.fullmatch(r"\d+ of 66 fits stopped before their gradient was below 1e-06", mark)
 
 
@@ -152,7 +159,7 @@ def test_a_label_without_both_values_gets_its_rate() -> None:
     alone = next(i for i, p in enumerate(data.patients) if data.patients.count(p) == 1)
     target = data.target.copy()
     target[:, 1], target[alone, 1] = 0, 1
-    found, where = fit(0, replace(data, target=target), nothing), folds(data)
+    found, where = probe.probe(0, replace(data, target=target), nothing), folds(data)
     others = int((where != where[alone]).sum())
     rate = 0.5 / (others + 1)
     np.testing.assert_allclose(found.held_out[where == where[alone], 1], rate)
@@ -180,9 +187,9 @@ def test_a_killed_fit_goes_on_behind_its_last_fold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = examples()
-    whole = fit(0, data, nothing)
+    whole = probe.probe(0, data, nothing)
     with pytest.raises(Killed):
-        fit(0, data, killed_after(3 * len(PENALTIES)), tmp_path)
+        probe.probe(0, data, killed_after(3 * len(PENALTIES)), tmp_path)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["fold0", "fold1", "fold2"]
     damaged = tmp_path / "fold1"
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"\1")
@@ -194,9 +201,9 @@ def test_a_killed_fit_goes_on_behind_its_last_fold(
 
     monkeypatch.setattr(logistic, "path", counted)
     done: list[int] = []
-    again = fit(0, data, done.append, tmp_path)
+    again = probe.probe(0, data, done.append, tmp_path)
     assert len(fitted) == 1 + 2 + 1, "the damaged fold, two that were missing, and the last head"
-    np.testing.assert_array_equal(again.weight, whole.weight)
+    np.testing.assert_array_equal(again.last.weight, whole.last.weight)
     np.testing.assert_array_equal(again.held_out, whole.held_out)
     assert again.log == whole.log
     assert sum(done) == probe.total(0, data)
@@ -204,7 +211,7 @@ def test_a_killed_fit_goes_on_behind_its_last_fold(
 
 def test_patients_in_one_fold_are_refused() -> None:
     with pytest.raises(BadSetting, match="all in one fold; give more records"):
-        fit(0, examples(patients=1), nothing)
+        probe.probe(0, examples(patients=1), nothing)
 
 
 def test_a_repeat_with_another_seed_draws_patients_and_shows_a_spread() -> None:
@@ -216,7 +223,7 @@ def test_a_repeat_with_another_seed_draws_patients_and_shows_a_spread() -> None:
     assert all(len(t) == 1 for t in by_patient.values())
     assert sum(t.pop() for t in by_patient.values()) == 60
     assert 0.2 < (times == 0).mean() < 0.55
-    found = fit(1, data, nothing)
+    found = probe.probe(1, data, nothing)
     counts = np.bincount(data.shown.owner)
     weight = (times / counts)[data.shown.owner]
     kept = weight > 0
@@ -227,8 +234,10 @@ def test_a_repeat_with_another_seed_draws_patients_and_shows_a_spread() -> None:
         theirs = LogisticRegression(
             C=1 / (PENALTIES[found.chosen] * weight.sum()), tol=1e-10, max_iter=10_000
         ).fit(scaled, data.target[data.shown.owner][kept, label], sample_weight=weight[kept])
-        np.testing.assert_allclose(found.weight[label] * scaler.scale_, theirs.coef_[0], atol=1e-4)
-    apart = np.abs(fit(2, data, nothing).weight - found.weight).max()
+        np.testing.assert_allclose(
+            found.last.weight[label] * scaler.scale_, theirs.coef_[0], atol=1e-4
+        )
+    apart = np.abs(probe.probe(2, data, nothing).last.weight - found.last.weight).max()
     assert apart > 0.01
 
 
@@ -253,7 +262,7 @@ def test_a_label_is_fitted_to_the_records_that_know_it() -> None:
         bias = head.bias[k] + head.weight[k] @ scaler.mean_
         assert bias == pytest.approx(theirs.intercept_[0], abs=1e-5)
 
-    probed, where = fit(0, data, nothing), folds(data)
+    probed, where = probe.probe(0, data, nothing), folds(data)
     total = 0.0
     for fold in range(FOLDS):
         learn = where[owner] != fold
@@ -279,12 +288,12 @@ def test_records_that_know_no_label_change_no_head() -> None:
     )
     kept = [p for p, gone in zip(data.patients, silent) if not gone]
     gone = Examples(patients=kept, target=data.target[~silent], shown=windows, complete=windows)
-    expected = fit(0, gone, nothing)
+    expected = probe.probe(0, gone, nothing)
     for other in (there, shifted):
-        found = fit(0, other, nothing)
+        found = probe.probe(0, other, nothing)
         assert found.chosen == expected.chosen
         np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-9)
-        np.testing.assert_allclose(found.weight, expected.weight, atol=1e-9)
+        np.testing.assert_allclose(found.last.weight, expected.last.weight, atol=1e-9)
         np.testing.assert_array_equal(found.held_out.shape, there.target.shape)
 
 
@@ -293,10 +302,10 @@ def test_a_label_that_a_fold_or_nobody_knows() -> None:
     target = data.target.copy()
     target[:, 0] = -1
     target[folds(data) != 1, 1] = -1
-    found = fit(0, replace(data, target=target), nothing)
+    found = probe.probe(0, replace(data, target=target), nothing)
     assert np.isfinite(found.held_out).all()
     # of no record known: a rate of one half, and no coefficient
-    assert not found.weight[0].any()
-    assert found.bias[0] == 0
+    assert not found.last.weight[0].any()
+    assert found.last.bias[0] == 0
     with pytest.raises(BadSetting, match="no label is known of any of the"):
-        fit(0, replace(data, target=np.full_like(target, -1)), nothing)
+        probe.probe(0, replace(data, target=np.full_like(target, -1)), nothing)

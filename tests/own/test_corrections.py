@@ -224,7 +224,7 @@ def test_a_kill_between_two_writes_loses_nothing(
         )
         with monkeypatch.context() as patch:
             patch.setattr(importing, "put", killed(importing.put, left := [number]))
-            patch.setattr(importing, "seal", killed(importing.seal, left))
+            patch.setattr(importing, "put_proved", killed(importing.put_proved, left))
             with pytest.raises(KeyboardInterrupt):
                 bring(order(folder))
         assert not same(order(folder))

@@ -22,15 +22,22 @@ HALF = Path(__file__).with_name("half_known.py")
 TINY = Path(__file__).parents[1] / "tiny.py"
 LABELS = ("shifted", "tall", "again", "steep", "quick")
 Here = Callable[..., "subprocess.CompletedProcess[str]"]
-WORDS = ("--in-process", "--models", TINY, "--weights", "random", "--seeds", 1)
+WORDS = ("--engine", "inline", "--models", TINY, "--weights", "random", "--seeds", 1)
 PROTOCOLS = {
     "probe": (),
-    "linear": ("--protocol", "linear", "--epochs", 4),
-    "finetune": ("--protocol", "finetune", "--epochs", 2, "--batch", 32),
+    "linear": ("--protocol", "linear", "--set", "training.epochs=4"),
+    "finetune": (
+        "--protocol",
+        "finetune",
+        "--set",
+        "training.epochs=2",
+        "--set",
+        "training.batch=32",
+    ),
 }
 COUNTS = """
 import numpy as np
-from ecgbench.cards import MetricCard
+from ecgbench.core.cards import MetricCard
 CARD = MetricCard(title="Strict", direction="higher", range=(0, 1), chance=None, summary="",
                   source="")
 def value(target, score):
@@ -225,8 +232,8 @@ def test_labelled_rows_are_those_that_have_the_label(here: Here, place: Path) ->
         *WORDS,
         "--leads",
         12,
-        "--rows",
-        "labelled",
+        "--set",
+        "scoring.rows=labelled",
         "--out",
         "labelled",
     )

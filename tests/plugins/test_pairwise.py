@@ -25,8 +25,8 @@ USUAL = (
     "60",
     "--protocol",
     "linear",
-    "--epochs",
-    "2",
+    "--set",
+    "training.epochs=2",
     "--seeds",
     "1",
     "--leads",
@@ -143,11 +143,11 @@ def test_the_room_lists_engines_and_names_what_lacks(
     tmp_path: Path, ecgbench: Typed, typed: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert set(engines.names()) >= {"inline", "isolated"}
-    told = ecgbench("engines")[1]
+    told = ecgbench("list", "engines")[1]
     assert {line.split()[0] for line in told.splitlines()[1:]} >= {"inline", "isolated"}
     empty = tmp_path / "empty.py"
     empty.write_text('"""Nothing."""\n')
     assert "does not define CARD and start" in ecgbench("run", "--engine", empty)[2]
     assert "did you mean inline?" in ecgbench("run", "--engine", "in-lin")[2]
     assert typed(tmp_path / "run", "--engine", "isolated") == 2
-    assert "--engine isolated: --in-process" in capsys.readouterr().err
+    assert "--engine isolated: --engine inline" in capsys.readouterr().err

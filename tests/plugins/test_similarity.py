@@ -47,9 +47,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         2,
         "--protocol",
         "linear",
-        "--epochs",
-        2,
-        "--in-process",
+        "--set",
+        "training.epochs=2",
+        "--engine",
+        "inline",
         "--out",
         place / "run",
     )

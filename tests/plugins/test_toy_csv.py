@@ -52,7 +52,17 @@ def study(task: object, folder: Path, data: Path) -> tuple[tuple[object, ...], .
     """The commands that run and report a study of the tiny network."""
     words = ("--models", TINY, "--weights", "random", "--leads", "12,I", "--seeds", 1)
     places = ("--data", data, "--prepared", folder / "prepared", "--out", folder / "r")
-    run = ("run", "--tasks", task, *words, "--protocol", "linear", "--epochs", 30, *places)
+    run = (
+        "run",
+        "--tasks",
+        task,
+        *words,
+        "--protocol",
+        "linear",
+        "--set",
+        "training.epochs=30",
+        *places,
+    )
     return run, ("report", folder / "r")
 
 
@@ -124,7 +134,7 @@ def test_what_its_author_changes_is_prepared_anew(data: Path, tmp_path: Path) ->
     ("old", "new", "said"),
     [
         ('name="toy"', 'name="demo"', "the datasets demo and toy_csv both have a task 'demo'"),
-        ("CARD = ", "CARD = 1 / 0\nCARD = ", r"toy_csv\.py cannot be imported: ZeroDivisionError"),
+        ("CARD = ", "CARD = 1 / 0\nCARD = ", r"toy_csv\.py cannot be imported at toy_csv\.py:\d+: ZeroDivisionError"),
         ("def read", "def _read", "does not define read"),
     ],
 )

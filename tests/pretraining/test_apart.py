@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ecgbench.study.reporter import Reporter
 
 from ecgbench.core.cells import Folders
-from ecgbench.data.prepare import Prepared, prepare
+from ecgbench.data.copy import Copy
+from ecgbench.data.prepare import prepare
 from ecgbench.errors import BadSetting
 from ecgbench.pretraining import assemble as assembling
 from ecgbench.pretraining.apart import APART, set_apart
@@ -16,7 +18,6 @@ from ecgbench.pretraining.exclusion import Exclusion
 from ecgbench.pretraining.guard import Name
 from ecgbench.pretraining.recipe import get
 from ecgbench.pretraining.streaming import Holding
-from ecgbench.study.reporter import Reporter
 
 
 def test_one_in_so_many_training_patients_whole_and_the_same_in_a_part(tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_they_stay_out_where_only_another_corpus_is_trained_on(
 ) -> None:
     """The development task is of the demo, the corpus a collection that has the same signals."""
 
-    def collection(name: str, *words: Any) -> Prepared:
+    def collection(name: str, *words: Any) -> Copy:
         copy = prepare("demo", *words)
         if name == "demo":
             return copy
@@ -107,5 +108,5 @@ def test_nobody_apart_is_one_line(tmp_path: Path) -> None:
     copy = prepare("demo", None, tmp_path, limit=60)
     with pytest.raises(BadSetting, match=r"one in 100000 of the \d+ training patients of demo"):
         set_apart(copy, 100_000)
-    with pytest.raises(BadSetting, match="--apart 8"):
+    with pytest.raises(BadSetting, match="--set held_out 8"):
         get("smoke").changed({"apart": 1})

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from ecgbench.data.prepare import prepare
 from ecgbench.datasets import get
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.evaluate import linear
+from ecgbench.evaluate.protocols import linear
 from ecgbench.models import laef
 from ecgbench.pretraining.apart import APART, set_apart
 from ecgbench.pretraining.kept_encoders import (

@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 from ecgbench import models
 from ecgbench.core import provenance
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.evaluate import ranks
+from ecgbench.evaluate import torchrun
 from ecgbench.pretraining import kept_encoders, output, pretrain
 from ecgbench.pretraining.guard import Guard, Name
 from ecgbench.pretraining.objective import MaskedNodes
@@ -76,9 +76,9 @@ def made(
 
 def several(folder: Path) -> None:
     """In one process, or in each of several."""
-    several = ranks.world() > 1
+    several = torchrun.world() > 1
     told = made(folder / ("shared" if several else "alone"), recipe=RECIPE.changed({"micro": 1}))
-    (folder / f"rank{ranks.rank() if several else 'alone'}.json").write_text(json.dumps(told))
+    (folder / f"rank{torchrun.rank() if several else 'alone'}.json").write_text(json.dumps(told))
 
 
 def lasting(told: dict[str, Any]) -> Any:

@@ -9,6 +9,7 @@ from ecgbench import datasets, models, published, suites
 from ecgbench.errors import UnknownName
 from ecgbench.published.tables import FOLDER
 from ecgbench.stats.places import ranks
+from ecgbench.study import plan_file
 
 
 def table(name: str) -> pd.DataFrame:
@@ -17,7 +18,7 @@ def table(name: str) -> pd.DataFrame:
 
 
 def test_every_task_and_model_is_there_once_and_named_as_in_the_rooms() -> None:
-    plan = suites.ROOM.get("paper").PLAN
+    plan = plan_file.load(suites.path("paper")).request()
     assert tuple(published.TASKS) == plan.tasks
     assert set(published.MODELS) == set(plan.models)
     assert {name: models.ROOM.card(name).title for name in published.MODELS} == published.MODELS

@@ -73,7 +73,7 @@ def test_the_page_and_the_files(run: Path, tmp_path: Path, here: Callable[..., o
 
 
 def test_features_that_were_not_kept_are_told(typed: Callable[..., int], tmp_path: Path) -> None:
-    assert typed(tmp_path / "run", "--leads", "1,12", "--keep-features", "no") == 0
+    assert typed(tmp_path / "run", "--leads", "1,12", "--set", "run.keep_features=no") == 0
     (section,) = report.sections(read(tmp_path / "run"))
     assert "Not computed: features of this cell were not kept" in section.parts[0].texts[0]
 

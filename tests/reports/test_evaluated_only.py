@@ -84,7 +84,7 @@ def test_other_records_are_not_compared_and_a_part_alone_has_no_sum(run: Path) -
         n=study.labels["n"].where(study.labels["task"] != "ptbxl_form", other=3)
     )
     assert {r["said"] for r in lines(replace(study, labels=fewer)) if r["said"]} == {
-        "not compared: scored on other records (run --rows labelled)"
+        "not compared: scored on other records (run --set scoring.rows=labelled)"
     }
     two = replace(study, tasks=[t for t in study.tasks if t.name != "ptbxl_diag"])
     assert [r["said"] for r in lines(two) if r["said"]][1] == (
@@ -97,7 +97,16 @@ def test_other_records_are_not_compared_and_a_part_alone_has_no_sum(run: Path) -
 
 def test_as_a_person_types_it(run: Path, tmp_path: Path, here: Callable[..., object]) -> None:
     page = tmp_path / "page"
-    words = ("--only", "main_table", "--rows", "all", "--against", "paper,FMB", "--beside", run)
+    words = (
+        "--only",
+        "main_table",
+        "--set",
+        "scoring.rows=all",
+        "--against",
+        "paper,FMB",
+        "--beside",
+        run,
+    )
     done = here("report", run, "--to", page, *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr  # type: ignore[attr-defined]
     assert {p.name for p in page.glob("*.md")} == {
@@ -115,7 +124,7 @@ def test_as_a_person_types_it(run: Path, tmp_path: Path, here: Callable[..., obj
         (("--against", "papre"), "unknown source 'papre'; did you mean paper?"),
         (("--beside", "runs/x"), "--beside runs/x: say what with: --against paper"),
         (("--against", "fmb", "--beside", "nowhere"), "nowhere"),
-        (("--rows", "some"), "'some' is not one of 'all'"),
+        (("--set", "scoring.rows=some"), "'some' is not one of 'all'"),
     ],
 )
 def test_bad_words_are_answered_in_one_line(

@@ -10,10 +10,11 @@ from sklearn.metrics import roc_auc_score
 
 from ecgbench.core.cells import Bootstrap, Cell, Fit
 from ecgbench.ecg.draw import Count
+from ecgbench.evaluate.predict import prediction_table
 from ecgbench.results.compare import Row, compare
 from ecgbench.results.evidence import evidence
 from ecgbench.results.predicted import Predicted
-from ecgbench.results.score import Draws, Scored, over_folds, prediction_table, score
+from ecgbench.results.score import Draws, Scored, over_folds, score
 
 
 def cells(

@@ -5,8 +5,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from ecgbench.evaluate.predict import prediction_table
 from ecgbench.results.predicted import Predicted
-from ecgbench.results.score import prediction_table, wins_of, with_wins
+from ecgbench.results.score import wins_of, with_wins
 
 LABELS = ["b", "a:b", "ST-T"]
 """One ends as another does, behind the sign between the parts of a column's name."""

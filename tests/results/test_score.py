@@ -14,6 +14,7 @@ from ecgbench import metrics
 from ecgbench.core.cells import Bootstrap, Cell, Fit, Scoring
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting, LeakError
+from ecgbench.evaluate.predict import prediction_table
 from ecgbench.results.compare import LEAST_PATIENTS, Row, compare, correct
 from ecgbench.results.evidence import Computed, evidence
 from ecgbench.results.predicted import Predicted
@@ -21,7 +22,6 @@ from ecgbench.results.score import (
     Draws,
     Predictions,
     Scored,
-    prediction_table,
     score,
     score_table,
     wins_of,

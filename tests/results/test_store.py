@@ -428,14 +428,20 @@ def test_plans_are_joined(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"training": Training(epochs=3)}, "--epochs 100, and asked for is --epochs 3"),
-        ({"scoring": Scoring(draw="window")}, "--draw record, and asked for is --draw window"),
+        (
+            {"training": Training(epochs=3)},
+            "--set training.epochs 100, and asked for is --set training.epochs 3",
+        ),
+        (
+            {"scoring": Scoring(draw="window")},
+            "--set scoring.draw record, and asked for is --set scoring.draw window",
+        ),
         ({"limit": 60}, "no --limit, and asked for is --limit 60"),
-        ({"training": Training(lr=0.1), "limit": 60}, "is --lr 0.1 and --limit 60"),
+        ({"training": Training(lr=0.1), "limit": 60}, "is --set training.lr=0.1 and --limit 60"),
         (
             {"training": Training(leads="random", lr_groups=False)},
-            "--train-leads all and --lr-groups on, and asked for is --train-leads random and "
-            "--lr-groups off",
+            "--train-leads all and --set training.lr_groups=on, and asked for is --train-leads random and "
+            "--set training.lr_groups off",
         ),
         (
             {"cells": (cell("b", 2, weights="b.safetensors"),)},
@@ -443,7 +449,7 @@ def test_plans_are_joined(tmp_path: Path) -> None:
         ),
         (
             {"cells": (cell("a", 2, contract="upstream"),)},
-            "--contract paper, and asked for is --contract upstream",
+            "--set input.contract paper, and asked for is --set input.contract upstream",
         ),
     ],
 )

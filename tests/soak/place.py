@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ecgbench import __main__ as program
-from ecgbench import adapters, datasets, metrics, models, reports, suites
+from ecgbench import adapters, datasets, metrics, models, reports
 from ecgbench.errors import EcgbenchError
 from ecgbench.study import engines
 
 TESTS = Path(__file__).parents[1]
 TINY = TESTS / "tiny.py"
-ROOMS = (adapters, datasets, engines, metrics, models, reports, suites)
+ROOMS = (adapters, datasets, engines, metrics, models, reports)
 TASK = ("--tasks", "demo", "--limit", 24, "--seeds", 1, "--weights", "random")
-LINEAR = (*TASK, "--protocol", "linear", "--epochs", 3, "--leads", "12,I")
+LINEAR = (*TASK, "--protocol", "linear", "--set", "training.epochs=3", "--leads", "12,I")
 STUDY = (*LINEAR, "--policy", "zero,ridge")
 OWN = ("--records", "records", "--labels", "labels.csv", *LINEAR[4:])
-TUNED = (*TASK, "--protocol", "finetune", "--epochs", 3, "--leads", "12,I")
+TUNED = (*TASK, "--protocol", "finetune", "--set", "training.epochs=3", "--leads", "12,I")
 SAID = "said"
 """Folder of what commands have said."""
 PICTURES = {
@@ -85,7 +85,7 @@ class Place:
 
     def run(self, *more: object) -> Said:
         """The run's command, as it was given before."""
-        return self.type(*self.words("--in-process", *more))
+        return self.type(*self.words("--engine", "inline", *more))
 
     def report(self, *more: object) -> Said:
         """The report of the run, beside it."""

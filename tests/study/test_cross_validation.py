@@ -43,7 +43,7 @@ OURS = '''"""The demo's recordings in four folds of ours."""
 from dataclasses import replace
 
 from ecgbench.datasets import demo
-from ecgbench.indexing.folds import dealt
+from ecgbench.datasets.indexing.folds import dealt
 
 CARD = replace(
     demo.CARD,
@@ -125,7 +125,7 @@ def test_features_are_shared_by_folds_unless_something_was_learned_in_each(cross
     assert {p: len(states) for p, states in by_policy.items()} == {"zero": 1, "learner": 3}
     windows = list((crossed / "features" / "tiny" / "demo" / "windows").iterdir())
     assert len(windows) == 1 + 3
-    counts = [sum(len(load_file(s)["rows"]) for s in w.glob("*.safetensors")) for w in windows]
+    counts = [sum(len(load_file(s)["rows"]) for s in w.glob("part-*/data")) for w in windows]
     # twelve leads of every record, which all folds share, and each record's own two leads once
     assert max(counts) == 2 * 4 * 60
 

@@ -13,6 +13,8 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
+from ecgbench.study.job import Measure
+from ecgbench.study.job_record import Outcome
 
 from ecgbench import adapters, models, suites
 from ecgbench.cli import main
@@ -23,8 +25,6 @@ from ecgbench.stats.detectable import expected
 from ecgbench.study import carry_out
 from ecgbench.study import plan as planning
 from ecgbench.study.estimate import study
-from ecgbench.study.job import Measure
-from ecgbench.study.job_record import Outcome
 from ecgbench.study.run import Run
 from tests.results.test_damages import hashed
 

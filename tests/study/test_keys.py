@@ -10,12 +10,14 @@ import pytest
 from ecgbench.core.cards import Task
 from ecgbench.core.cells import Cell, Fit, Scoring, Training, key
 from ecgbench.data.prepare import prepare
-from ecgbench.data.subset import Selection
+from ecgbench.data.select import Selection
 from ecgbench.ecg.draw import Count
-from ecgbench.evaluate import evaluation, probe
+from ecgbench.evaluate import evaluation, fits, protocols
 from ecgbench.evaluate.evaluation import Evaluation
+from ecgbench.evaluate.protocols import probe
 from ecgbench.study import keys
 from ecgbench.study.described import dataset_facts
+from ecgbench.study.store import Store
 
 TASK = Task(name="task", title="Task", labels=("A", "B"))
 FIT = Fit(task="task", model="m", contract="paper", weights="random", seed=0)
@@ -26,11 +28,18 @@ CELL = Cell(fit=FIT, task="task", setting=Count(2, 1), policy="zero")
 class Features(Evaluation):
     """An evaluation of which only the facts of its features are asked."""
 
+    def __init__(self, selection: Any, task: Task, training: Training) -> None:
+        self.contract: Any = SimpleNamespace(policy="zero")
+        self.selection, self.learned, self.training = selection, task, training
+
+    def task(self, fit: Fit) -> Task:
+        return self.learned
+
     def facts(self, policy: str) -> dict[str, Any]:
         return {"features": evaluation.FEATURES, "policy": policy, "data": self.selection.signals}
 
 
-def made() -> tuple[Features, Any]:
+def made(training: Training = LINEAR) -> tuple[Features, Any]:
     import pandas as pd
 
     index = pd.DataFrame(
@@ -44,7 +53,11 @@ def made() -> tuple[Features, Any]:
     index = index.assign(**{"task:A": [0, 1], "task:B": [1, 0], "other:C": [0, 0]})
     prepared = SimpleNamespace(index=index, name="toy", digest="of the whole release")
     selection = Selection(prepared, None)  # type: ignore[arg-type]
-    return Features(None, SimpleNamespace(policy="zero"), selection, Path(), None), prepared  # type: ignore[arg-type]
+    return Features(selection, TASK, training), prepared
+
+
+def fit_facts(one: Evaluation, fit: Fit) -> dict[str, Any]:
+    return fits.Fitting(one, fit, Store(Path())).key_facts
 
 
 def three(
@@ -55,10 +68,10 @@ def three(
     scoring: Scoring = Scoring(),  # noqa: B008
 ) -> tuple[str, str, str]:
     """Keys of the features, of a fit and of a cell."""
-    one, prepared = made()
+    one, prepared = made(training)
     if changed:
         changed(prepared.index)
-    fitted = key(keys.fit_facts(one, fit, TASK, training))
+    fitted = key(fit_facts(one, fit))
     return key(one.facts("zero")), fitted, key(keys.cell_facts(one, cell, TASK, fitted, scoring))
 
 
@@ -78,9 +91,9 @@ def test_preparing_all_or_what_a_limit_takes_gives_one_key(
     (fake_ptbxl / "ptbxl" / f"{taken['path'][4]}.dat").write_bytes(b"")
     for limit in (None, 9):
         prepared = prepare("ptbxl", fake_ptbxl, tmp_path / f"{limit}", limit=limit)
-        one = Features(None, SimpleNamespace(policy="zero"), Selection(prepared, 9), Path(), None)  # type: ignore[arg-type]
         for task in prepared.card.tasks:
-            facts = keys.fit_facts(one, FIT, task, LINEAR)
+            one = Features(Selection(prepared, 9), task, LINEAR)
+            facts = fit_facts(one, FIT)
             cell = keys.cell_facts(one, CELL, task, key(facts), Scoring())
             keyed.append((limit, key(one.facts("zero")), key(facts), key(cell)))
         keyed.append((limit, key(dataset_facts(one.selection) | {"quarantined": []})))
@@ -96,7 +109,9 @@ def test_preparing_all_or_what_a_limit_takes_gives_one_key(
 def test_a_number_that_is_raised_moves_what_lies_below_it(
     number: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluation if number == "FEATURES" else keys, number, 99)
+    for module in (evaluation, fits, keys):
+        if hasattr(module, number):
+            monkeypatch.setattr(module, number, 99)
     assert moved(three()) == expected
 
 
@@ -129,8 +144,6 @@ def test_a_fact_moves_what_rests_on_it_and_nothing_else(
 
 
 def test_a_fold_has_its_own_identity_and_folder(tmp_path: Path) -> None:
-    from ecgbench.study.store import Store
-
     other = replace(FIT, fold="2")
     assert replace(CELL, fit=other).identity == f"{CELL.identity}|fold 2"
     assert Store(tmp_path).fit_folder(other, "k") != Store(tmp_path).fit_folder(FIT, "k")
@@ -149,7 +162,7 @@ def test_the_key_of_a_probe_holds_its_own_settings_and_none_of_the_loops(
 
 def test_keys_of_linear_and_finetune_are_those_before_there_was_a_probe() -> None:
     """Fits that are stored are found again."""
-    linear, finetune = (Training(protocol=p).facts() for p in ("linear", "finetune"))
+    linear, finetune = (protocols.facts(Training(protocol=p)) for p in ("linear", "finetune"))
     assert linear == {
         "protocol": "linear",
         "epochs": 100,

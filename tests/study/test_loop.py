@@ -11,14 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from ecgbench import adapters, datasets, models
-from ecgbench.core.cells import Folders, Plan, Request
-from ecgbench.ecg.draw import parse_leads
-from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.results.study import read
-from ecgbench.study import engines
-from ecgbench.study import plan as planning
 from ecgbench.study.engine import Setup, ask
 from ecgbench.study.events import (
     Advance,
@@ -37,12 +29,20 @@ from ecgbench.study.events import (
     Started,
     Stopped,
 )
-from ecgbench.study.folders import publish
 from ecgbench.study.job import Compute, Job, Look, Measure, plugins
 from ecgbench.study.job_record import Outcome
+from ecgbench.study.started import start
+
+from ecgbench import adapters, datasets, models
+from ecgbench.core.cells import Folders, Plan, Request
+from ecgbench.ecg.draw import parse_leads
+from ecgbench.errors import BadSetting, BadWeights
+from ecgbench.results.study import read
+from ecgbench.study import engines
+from ecgbench.study import plan as planning
+from ecgbench.study.folders import publish
 from ecgbench.study.progress import Lines
 from ecgbench.study.run import Run
-from ecgbench.study.started import start
 from ecgbench.study.store import Store
 
 TINY = Path(__file__).parents[1] / "tiny.py"
@@ -263,7 +263,7 @@ def test_a_cell_is_skipped_where_the_store_says_so(
 
 
 ENGINE = """
-from ecgbench.benchmark.engine import EngineCard
+from ecgbench.study.engine import EngineCard
 CARD = EngineCard(title="x", summary="y")
 class Mine:
     slots = 1

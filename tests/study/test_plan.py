@@ -2,12 +2,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from ecgbench.study.carry_out import look
 
 from ecgbench.core.cells import Plan, Request, Scoring, Training
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
 from ecgbench.study import plan as planning
-from ecgbench.study.carry_out import look
 
 ASKED = Request(
     models=("laef", "stmem"),

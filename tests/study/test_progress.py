@@ -3,9 +3,9 @@
 import io
 
 import pytest
+from ecgbench.study.events import Advance, Note, Stage, StageOver
 from rich.console import Console
 
-from ecgbench.study.events import Advance, Note, Stage, StageOver
 from ecgbench.study.progress import Bars, EventDisplay, Lines, counting
 
 MIXED = [

@@ -12,8 +12,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from ecgbench.core import provenance
-from ecgbench.evaluate import probing
-from ecgbench.evaluate.fit import Fitting
+from ecgbench.evaluate.fits import Fitting
 from ecgbench.results.study import read
 
 Typed = Callable[..., int]
@@ -88,7 +87,6 @@ def test_what_one_commit_began_and_another_finished_names_both(
 
     with monkeypatch.context() as patch:
         patch.setattr(provenance, "code", lambda: {"version": "0", "commit": "b", "dirty": True})
-        patch.setattr(probing, "fitted", broken)
         patch.setattr(Fitting, "train", broken)
         assert typed(run, *words) == 1
     assert typed(run, *words) == 0
@@ -178,14 +176,20 @@ def test_a_probe_for_each_set_of_leads_that_is_tested(typed: Typed, tmp_path: Pa
         (("--train-leads", "same", "--protocol", "linear"), "choose that, or --train-leads random"),
         (
             ("--protocol", "prob"),
-            "'--protocol': 'prob' is not one of 'probe', 'linear', 'finetune'",
+            "unknown protocol 'prob'; did you mean probe?",
         ),
         (("--device", "gpu"), "--device gpu: auto, cpu, cuda or cuda:N"),
         (("--protocol", "finetune", "--micro-batch", "0"), "--micro-batch 0: at least 1"),
         (("--cell-timeout", "0"), "--cell-timeout 0: seconds, more than 0"),
-        (("--micro-batch", "4"), "--micro-batch 4 is for --protocol finetune"),
-        (("--protocol", "probe", "--epochs", "4"), "--epochs 4: the probe is fitted until it has"),
-        (("--protocol", "probe", "--lr-groups", "off"), "--lr-groups off is for --protocol"),
+        (
+            ("--micro-batch", "4"),
+            "--micro-batch 4 is no setting of --protocol probe, but of finetune",
+        ),
+        (
+            ("--protocol", "probe", "--epochs", "4"),
+            "--epochs 4 is no setting of --protocol probe, but of finetune or lin",
+        ),
+        (("--protocol", "probe", "--lr-groups", "off"), "--lr-groups off is no setting of"),
         (("--precision", "fp16"), "'--precision': 'fp16' is not one of 'float32', 'bf16'"),
     ],
 )

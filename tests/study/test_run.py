@@ -300,61 +300,6 @@ def test_a_plug_in_that_goes_to_another_folder_takes_nothing_with_it(
     assert not [*(tmp_path / "elsewhere").iterdir()]
 
 
-PATCHING = """import numpy as np
-
-from ecgbench.results import score
-from ecgbench.training import linear
-
-honest = linear.fit
-def turned(*words):
-    trained = honest(*words)
-    trained.state["weight"].mul_(-1)
-    return trained
-linear.fit = turned
-score.score_table = lambda metrics, table, old=score.score_table: old(metrics, table).head(0)
-
-
-def fill(signal, measured, state=None):
-    signal[~measured] = 0
-    return signal
-"""
-
-
-def test_a_policy_from_outside_is_not_in_the_process_when_a_fit_for_all_is_made(
-    typed: Typed, grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from ecgbench.evaluate import linear
-    from ecgbench.results import score
-
-    for module, name in ((linear, "fit"), (score, "score_table")):
-        monkeypatch.setattr(module, name, getattr(module, name))  # put back afterwards
-    policy, run = tmp_path / "patching.py", tmp_path / "run"
-    policy.write_text(PATCHING)
-    typed(run, "--policy", str(policy), "--leads", "I")
-    assert linear.fit.__name__ == "turned"
-    heads = [next((p / "fits/demo/tiny").rglob("head.safetensors")) for p in (run, grid)]
-    assert heads[0].parent.name == heads[1].parent.name
-    assert heads[0].read_bytes() == heads[1].read_bytes()
-
-
-def test_what_a_plug_in_sets_for_its_process_ends_with_its_job(
-    typed: Typed, grid: Path, tmp_path: Path
-) -> None:
-    """In one process, where the next model would compute with it."""
-    careless = plug_in(
-        tmp_path,
-        "careless",
-        made="torch.set_default_dtype(torch.float64)",
-        before="torch.set_num_threads(2); torch.set_grad_enabled(True)",
-    )
-    careless.write_text(f"{careless.read_text()}\n\nnn.Linear(2, 2)\n")
-    assert typed(tmp_path / "run", "--models", f"{careless},{TINY}") in (0, 1)
-    assert (torch.get_default_dtype(), torch.get_num_threads()) == (torch.float32, 1)
-    assert keys(tmp_path / "run").items() >= {
-        (i, k) for i, k in keys(grid).items() if "|tiny|" in i and "|12|" in i
-    }
-
-
 def test_a_policy_that_fails_does_not_cost_the_others(typed: Typed, tmp_path: Path) -> None:
     policy = tmp_path / "clumsy.py"
     fit = "def fit(signals, leads):\n    raise ValueError('singular')\n"
@@ -622,7 +567,7 @@ MIXED = '''"""Mixed: a native network that takes one lead, or one window, for an
 import torch
 from torch import nn
 
-from ecgbench.cards import InputContract, ModelCard
+from ecgbench.core.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import Features
 

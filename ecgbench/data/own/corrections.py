@@ -15,15 +15,14 @@ from typing import Any
 import pandas as pd
 
 from ecgbench.core.cards import DatasetCard
-from ecgbench.core.files import put
+from ecgbench.core.files import put, read_proved
 from ecgbench.core.registry import Room
-from ecgbench.core.sealed import unsealed
 from ecgbench.core.text import counted
 from ecgbench.data.own import records
 from ecgbench.data.own.order import Order
 from ecgbench.data.own.patients import person
 from ecgbench.data.own.splitting import split_of
-from ecgbench.data.subset import SPLITS
+from ecgbench.data.select import SPLITS
 from ecgbench.datasets.indexing.tables import alike
 from ecgbench.errors import BadSetting
 from ecgbench.stats.known import UNKNOWN
@@ -81,7 +80,7 @@ def earlier(order: Order) -> Earlier | None:
     """The import to go on with, if there is one; a file that a person removed is written first.
     BadSetting for a folder that holds something else.
     """
-    copy = unsealed(order.to / COPY) or {}
+    copy = read_proved(order.to / COPY) or {}
     for name, text in copy.get("files", {}).items():
         if not (order.to / name).is_file():
             put(order.to / name, text)

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.files import locked, put
-from ecgbench.core.sealed import seal, unsealed
+from ecgbench.core.files import locked, put, put_proved, read_proved
 from ecgbench.core.text import counted
 from ecgbench.data.own import card as cards
 from ecgbench.data.own import corrections, found, labels, reading, records, splitting
@@ -68,7 +67,7 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
         raise BadSetting(f"there is no folder {order.folder}; give that of the recordings")
     new = not order.to.exists()
     try:
-        with locked(order.to, name=""):
+        with locked(order.to):
             return _brought(order, progress)
     except BaseException:
         with suppress(OSError):  # it is not empty
@@ -81,7 +80,7 @@ def same(order: Order) -> bool:
     """Whether an earlier import into `order.to` rests on the same options, table and files, and
     nobody edited what it wrote. No recording is read.
     """
-    return (unsealed(order.to / COPY) or {}).get("request") == order.fingerprint()
+    return (read_proved(order.to / COPY) or {}).get("request") == order.fingerprint()
 
 
 def usual_folds(card: Path) -> int | None:
@@ -257,7 +256,7 @@ def _write(made: Imported, said: Said, before: Earlier | None, theirs: pd.DataFr
         "files": files,
         "request": order.fingerprint(),
     }
-    seal(order.to / COPY, copy)
+    put_proved(order.to / COPY, copy)
 
 
 def _facts(made: Imported) -> cards.Facts:

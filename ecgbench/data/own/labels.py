@@ -22,7 +22,7 @@ from ecgbench.data.own.cells import (
     read,
     squeezed,
 )
-from ecgbench.data.subset import SPLITS
+from ecgbench.data.select import SPLITS
 from ecgbench.errors import BadSetting
 from ecgbench.stats.known import UNKNOWN
 

@@ -13,7 +13,7 @@ from ecgbench.data.own.corrections import some
 from ecgbench.data.own.importing import Imported
 from ecgbench.data.own.reading import Seen, left_out
 from ecgbench.data.own.splitting import split_of
-from ecgbench.data.subset import SPLITS
+from ecgbench.data.select import SPLITS
 from ecgbench.ecg.leads import LEADS, LeadSubset, derivable
 
 NAMED = 5
@@ -106,8 +106,8 @@ def _noted(made: Imported) -> Iterator[str]:
     if odd:
         yield (
             f"an ECG swings by {SWING[0]:g} to {SWING[1]:g} mV, and {counted(len(odd), 'record')} "
-            f"by less or more: {some(odd, NAMED, ', ')}; is the unit right? (--unit, for files that do not say "
-            f"it; else correct the files)"
+            f"by less or more: {some(odd, NAMED, ', ')}; is the unit right? (--unit, for files "
+            f"that do not say it; else correct the files)"
         )
     found: Counter[tuple[str, str]] = Counter()
     for path in usable["path"]:

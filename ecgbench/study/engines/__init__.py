@@ -1,8 +1,63 @@
-"""The room of engines: where jobs are carried out, one file each. See `ecgbench.study.engine`
-for what they define.
+"""The room of engines: where jobs are carried out, one file each.
+
+An engine defines `CARD` and `run(work, jobs, show, setup)`: it takes jobs from the deque `jobs`,
+which may grow while it runs, has `work(job, show)` called for each, wherever that is, and yields
+(job, None), or (job, Died) where its process ended before the job. What it does not yield goes on
+without it. `show(job, event)` takes what `study.progress.Reporter` sends.
 """
 
-from ecgbench.core.registry import Room
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-ROOM = Room("ecgbench.study.engines", "engine", ("CARD", "start"))
+from ecgbench.core.registry import Room
+from ecgbench.study.jobs import Job
+
+ROOM = Room("ecgbench.study.engines", "engine", ("CARD", "run"))
 names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
+
+Event = tuple[Any, ...]
+Work = Callable[[Job, Callable[[Event], None]], None]
+Show = Callable[[Job, Event], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineCard:
+    """Facts of an engine."""
+
+    title: str
+    summary: str
+    """One line: where jobs are carried out."""
+    other_machines: bool = False
+    """Whether that is on machines whose devices this one does not know."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What an engine starts with."""
+
+    options: str = ""
+    """What stood behind its name: 4 in local:4."""
+    timeout: float = 900.0
+    """Seconds without an event after which a job counts as dead."""
+    out: Path
+    """The run folder."""
+    device: str = "auto"
+
+
+@dataclass(frozen=True)
+class Died:
+    """The process of a job ended, or made no progress, before the job was over."""
+
+    reason: str
+    log: str = ""
+    """File with what it printed, where that is not the job's own."""
+
+
+def named(text: str) -> tuple[str, str]:
+    """Name and options: ("local", "4") of `local:4`; UnknownName."""
+    if text.endswith(".py"):
+        return resolve(text), ""
+    name, _, options = text.partition(":")
+    return resolve(name), options

@@ -5,45 +5,19 @@ A model that ends its process ends the run.
 
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 
-from ecgbench.study.engine import EngineCard, Setup
-from ecgbench.study.events import SHOWN, Event
-from ecgbench.study.job import Job
+from ecgbench.study.engines import Died, EngineCard, Setup, Show, Work
+from ecgbench.study.jobs import Job
 
 CARD = EngineCard(title="Inline", summary="in this process, for a debugger")
 
 
-class Inline:
-    """Carries a job out when its events are requested."""
-
-    slots = 1
-
-    def __init__(self, setup: Setup) -> None:
-        self.setup = setup
-        self._jobs = deque[Job]()
-
-    def submit(self, job: Job) -> None:
-        """Take a job."""
-        self._jobs.append(job)
-
-    def events(self, timeout: float) -> Iterator[Event]:
-        """Carry the job out to its end; what a person sees is shown meanwhile."""
-        # imports torch, which checking names does not need
-        from ecgbench.study.carry_out import carry_out
-
-        while self._jobs:
-            happened: list[Event] = []
-
-            def emit(event: Event) -> None:
-                (self.setup.show if isinstance(event, SHOWN) else happened.append)(event)  # noqa: B023
-
-            carry_out(self._jobs.popleft(), emit)
-            yield from happened
-
-    def close(self) -> None:
-        """Nothing is left to end."""
-
-
-def start(setup: Setup) -> Inline:
-    """The engine."""
-    return Inline(setup)
+def run(
+    work: Work, jobs: deque[Job], show: Show, setup: Setup
+) -> Iterator[tuple[Job, Died | None]]:
+    """Carry jobs out in this process."""
+    while jobs:
+        job = jobs.popleft()
+        work(job, partial(show, job))
+        yield job, None

@@ -1,119 +1,243 @@
-"""Local: several worker processes of this machine at once, each on a GPU of its own where there are
-some. `--engine local:4` is four of them; without a number, one for each GPU, or for each core.
+"""Local: processes of this machine; `local:4` is four of them at once, each on a GPU of its own
+where there are several.
 
-They work as the tasks of a cluster do, with the same files, and end with this command.
+A crash, an endless loop or a full memory costs the cells of its job only. A process takes job
+after job; one that has run a plug-in from outside ends behind it.
 """
 
+import faulthandler
+import multiprocessing
 import os
-import subprocess
+import signal
+import threading
+import time
 from collections import deque
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection, wait
+from typing import Any
 
-from ecgbench import forks
-from ecgbench.errors import BadSetting
+import psutil
+
+from ecgbench import errors
 from ecgbench.evaluate.device import gpus
-from ecgbench.processes import end_group, ended_in_words, python
-from ecgbench.study.batch import Batch
-from ecgbench.study.engine import EngineCard, Setup
-from ecgbench.study.workers import State, Workers
+from ecgbench.study.engines import Died, EngineCard, Event, Setup, Show, Work
+from ecgbench.study.jobs import Job
 
 CARD = EngineCard(
-    title="Local", summary="several processes of this machine at once; local:4 is four of them"
+    title="Local", summary="processes of this machine; local:4 is four of them at once"
 )
-MINUTES = 10.0
-"""That a task should take: a process takes the next one without a pause for others."""
+START = 120.0
+"""Seconds that a new process may take to import what every job needs, before the time limit of the
+model begins.
+"""
+MOST = 1024
+SHOW_STACKS = signal.SIGUSR1
+"""Has a process that stands still write to its log where."""
 
 
-class Local:
-    """Starts tasks as processes of this machine, so many at once."""
+def run(
+    work: Work, jobs: deque[Job], show: Show, setup: Setup
+) -> Iterator[tuple[Job, Died | None]]:
+    """Carry jobs out in processes of their own. EcgbenchError where one says what the user must
+    correct first.
+    """
+    slots, free, busy = _number(setup.options), list[_Worker](), list[_Worker]()
+    cards = _cards(setup.device) if slots > 1 else []
+    try:
+        while jobs or busy:
+            while jobs and len(busy) < slots:
+                job = jobs.popleft()
+                if free and job.foreign:
+                    free.pop().end()
+                taken = {worker.slot for worker in [*free, *busy]}
+                slot = min(set(range(slots)) - taken, default=0)
+                worker = (
+                    free.pop() if free else _Worker(work, slot, _environment(slot, slots, cards))
+                )
+                busy.append(worker.begin(job))
+            wait([worker.pipe for worker in busy], timeout=1.0)
+            for worker in list(busy):
+                over, died = worker.listen(show, setup.timeout)
+                if over or died:
+                    busy.remove(worker)
+                    if died or worker.job.foreign:
+                        worker.end()
+                    else:
+                        free.append(worker)
+                    yield worker.job, died
+    finally:
+        for worker in [*free, *busy]:
+            worker.end()
 
-    place = "processes of this machine"
-    prepares, settles = False, 0.0
 
-    def __init__(self, setup: Setup) -> None:
-        self.cards = _cards() if setup.device in ("auto", "cuda") else []
-        self.slots = _number(setup.options.get("", "")) or len(self.cards) or forks.cores()
-        self.threads = max(1, forks.cores() // self.slots)
-        self.seconds = 60 * MINUTES
-        self._waiting: deque[tuple[Batch, int]] = deque()
-        self._running: dict[tuple[Path, int], tuple[int, subprocess.Popen[bytes]]] = {}
-        """Folder of the batch, task -> slot, process."""
-        self._ended: dict[tuple[Path, int], int] = {}
+class _Worker:
+    """One process, which carries out one job at a time."""
 
-    def write(self, batch: Batch) -> str:
-        """BadSetting: there is nothing to submit."""
-        raise BadSetting("--emit-sbatch is of --engine slurm; leave --engine local out")
+    def __init__(self, work: Work, slot: int, environment: dict[str, str]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.slot, self.ready, self.doing = slot, False, ""
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(work, theirs))
+        with _set(environment):  # libraries read it as they are loaded
+            self.process.start()
+        theirs.close()
 
-    def launch(self, batch: Batch, first: int, count: int) -> None:
-        """Tasks wait for a free process."""
-        for number in range(first, first + count):
-            self._ended.pop((batch.folder, number), None)
-            self._waiting.append((batch, number))
+    def begin(self, job: Job) -> "_Worker":
+        self.job, self.heard, self.doing = job, time.monotonic(), ""
+        with suppress(OSError):  # it died between two jobs: `listen` finds out
+            self.pipe.send(job)
+        return self
 
-    def states(self, batch: Batch) -> Mapping[int, State]:
-        """Of this command's tasks; those of an earlier one have ended with it."""
-        self._turn()
-        states = {n: State("waiting") for b, n in self._waiting if b.folder == batch.folder}
-        states |= {n: State("running") for f, n in self._running if f == batch.folder}
-        return states | {
-            n: State("ended", ended_in_words(code))
-            for (f, n), code in self._ended.items()
-            if f == batch.folder
-        }
-
-    def _turn(self) -> None:
-        """Note which processes have ended, and start others in their place."""
-        for key, (_, process) in list(self._running.items()):
-            if (code := process.poll()) is not None:
-                del self._running[key]
-                self._ended[key] = code
-        taken = {slot for slot, _ in self._running.values()}
-        for slot in range(self.slots):
-            if self._waiting and slot not in taken:
-                batch, number = self._waiting.popleft()
-                self._running[batch.folder, number] = slot, self._started(batch, number, slot)
-
-    def _started(self, batch: Batch, number: int, slot: int) -> "subprocess.Popen[bytes]":
-        own = {"OMP_NUM_THREADS": str(self.threads)}
-        if self.cards:
-            own["CUDA_VISIBLE_DEVICES"] = self.cards[slot % len(self.cards)]
-        with ExitStack() as stack:
-            log = stack.enter_context(batch.log_file(number).open("ab"))
-            return subprocess.Popen(
-                python("ecgbench", "worker", str(batch.file), str(number)),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **own},
-                start_new_session=True,
-            )
-
-    def close(self) -> str:
-        """They end with this command, and what they have finished is kept."""
-        self._waiting.clear()
-        for _, process in self._running.values():
+    def listen(self, show: Show, timeout: float) -> tuple[bool, Died | None]:
+        """Whether its job is over, or why it died."""
+        # a process that it forked may keep the pipe open
+        dead = self.process.exitcode is not None
+        try:
+            if self.pipe.poll():
+                kind, what = self.pipe.recv()
+                self.heard, self.ready = time.monotonic(), True
+                return self._take(kind, what, show), None
+        except (EOFError, OSError):
+            self.process.join(5)
+            dead = True
+        if dead:
+            code = self.process.exitcode
+            return False, Died("its process closed its pipe" if code is None else in_words(code))
+        if time.monotonic() - self.heard > (timeout if self.ready else max(timeout, START)):
             with suppress(OSError):
-                end_group(process)
-        self._running.clear()
-        return ""
+                os.kill(self.process.pid or 0, SHOW_STACKS)
+                time.sleep(0.25)
+            doing = f"{timeout:g} s{self.doing}"
+            return False, Died(f"no progress for {doing}, so it was ended (--set run.timeout)")
+        return False, None
+
+    def _take(self, kind: str, what: Any, show: Show) -> bool:
+        if kind == "stop":
+            raise errors.named(*what)
+        if kind == "event":
+            if what[0] == "stage":
+                self.doing = f" ({what[2]})"
+            show(self.job, what)
+        return kind == "over"
+
+    def end(self) -> None:
+        """End the process and all that it started."""
+        if self.process.pid is not None:
+            end_group(self.process.pid)
+            self.process.kill()
+            self.process.join()
+        self.pipe.close()
+
+
+def _serve(work: Work, pipe: Connection) -> None:
+    """In the process: job after job, until the command is gone."""
+    os.setsid()
+    for ignored in (signal.SIGINT, signal.SIGUSR2):  # the second: Slurm's, to the whole step
+        signal.signal(ignored, signal.SIG_IGN)
+    faulthandler.enable()  # an abort leaves its trace in the log
+    faulthandler.register(SHOW_STACKS)
+    threading.Thread(target=_end_with_the_command, daemon=True).start()
+    lock = threading.Lock()
+
+    def send(kind: str, what: Any = None) -> None:
+        with lock:
+            pipe.send((kind, what))
+
+    def tell(event: Event) -> None:
+        send("event", event)
+
+    with suppress(EOFError):
+        while True:
+            job = pipe.recv()
+            _print_to(job)
+            try:
+                work(job, tell)
+            except errors.EcgbenchError as error:
+                send("stop", (type(error).__name__, str(error)))
+            else:
+                send("over")
+
+
+def _print_to(job: Job) -> None:
+    """What is printed from now on goes to the job's log."""
+    target = os.open(os.devnull, os.O_WRONLY)
+    with suppress(OSError):  # a log that cannot be written is no reason to stop
+        job.log.parent.mkdir(parents=True, exist_ok=True)
+        target = os.open(job.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(target, stream)
+    os.close(target)
+
+
+def _end_with_the_command() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    end_group(os.getpid())
+
+
+def end_group(leader: int) -> None:
+    """Kill a process that leads a session, and all that it started."""
+    started = []
+    with suppress(psutil.Error):
+        started = psutil.Process(leader).children(recursive=True)
+    for process in started:
+        with suppress(psutil.Error):
+            process.kill()
+    with suppress(ProcessLookupError, PermissionError):  # the latter of macOS: all are dead
+        os.killpg(leader, signal.SIGKILL)
+
+
+def in_words(code: int) -> str:
+    """An exit code, negative for a signal.
+
+    >>> in_words(-6), in_words(3)
+    ('its process was killed by SIGABRT', 'its process ended with exit code 3')
+    """
+    if code >= 0:
+        return f"its process ended with exit code {code}"
+    known = {s.value: s.name for s in signal.Signals}
+    memory = " (memory may have run out)" if code == -signal.SIGKILL else ""
+    return f"its process was killed by {known.get(-code, f'signal {-code}')}{memory}"
 
 
 def _number(text: str) -> int:
-    if text and not (text.isdecimal() and 0 < int(text) <= 1024):
-        raise BadSetting(f"--engine local:{text}: a number of processes from 1, as in local:4")
-    return int(text or 0)
+    if text and not (text.isdecimal() and 0 < int(text) <= MOST):
+        raise errors.BadSetting(
+            f"--engine local:{text}: a number of processes from 1, as in local:4"
+        )
+    return int(text or 1)
 
 
-def _cards() -> list[str]:
+def _environment(slot: int, slots: int, cards: list[str]) -> dict[str, str]:
+    """Of a process: its share of the cores, and its GPU."""
+    if slots == 1:
+        return {}
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    own = {"OMP_NUM_THREADS": str(max(1, cores // slots))}
+    return {**own, "CUDA_VISIBLE_DEVICES": cards[slot % len(cards)]} if cards else own
+
+
+def _cards(device: str) -> list[str]:
     """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    if device not in ("auto", "cuda"):
+        return []
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is not None:
         return [card for card in named.split(",") if card.strip()]
     return [str(number) for number in range(len(gpus()))]
 
 
-def start(setup: Setup) -> Workers:
-    """The engine."""
-    return Workers(setup, Local(setup), "local")
+@contextmanager
+def _set(environment: dict[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        for name in environment:
+            os.environ.pop(name)
+            if name in before:
+                os.environ[name] = before[name]

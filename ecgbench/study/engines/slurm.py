@@ -1,281 +1,240 @@
-"""Slurm: tasks of an array job on the nodes of a cluster. sbatch submits them, squeue and scontrol
-say how they are, and sacct where the cluster has one.
+"""Slurm: `slurm:partition=gpu,time=4h` submits an array of jobs by submitit, with any option of
+sbatch; results go to the run folder, which all nodes must see.
 
-A task is `python -m ecgbench worker BATCH TASK`; its results go to the store, which all nodes must
-see. No task is ended for another's failure. What a task has finished when its time is over stays,
-and it is queued again.
+What a job has finished when its time is over, or when it is preempted, stays, and it is queued
+again. Ctrl-C ends following and not the jobs; the same command follows them again. Our own options:
+at_once=8, jobs at a time; wait=no, return after submission.
 """
 
-import math
+import json
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+import shutil
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from ecgbench.core.files import put
-from ecgbench.core.text import counted
-from ecgbench.errors import BadSetting
-from ecgbench.slurm_queue import RUNNING, Silent, queued, said, there
-from ecgbench.study import slurm_script
-from ecgbench.study.batch import Batch
-from ecgbench.study.engine import EngineCard, Setup
-from ecgbench.study.workers import Standing, State, Workers
+from ecgbench.core.files import append
+from ecgbench.core.text import shortened
+from ecgbench.errors import BadSetting, EcgbenchError
+from ecgbench.study.engines import Died, EngineCard, Setup, Show, Work
+from ecgbench.study.jobs import Job
 
 CARD = EngineCard(
     title="Slurm",
-    summary="on the nodes of a cluster, by sbatch; see --slurm and --detach",
+    summary="on a cluster, by sbatch: slurm:partition=gpu,time=4h,gpus=1",
     other_machines=True,
 )
-SCRIPT, PREPARE, EMIT = "tasks.sh", "prepare.sh", "emit_sbatch"
-_AFTER = "--dependency=afterok:"
+EVERY = 10.0
+"""Seconds between two looks at the queue."""
+TIMEOUT = 120.0
+"""Seconds that a command of Slurm may take: a controller of a large cluster is slow at times."""
 LARGEST = 1001
 """Slurm's own MaxArraySize, where a cluster does not tell."""
-OURS = {
-    "minutes": "that a task should take; short jobs are put together (30)",
-    "at_once": "tasks at once (as many as the cluster gives)",
-    "cpus": "cores of a task, and threads of its products (1)",
-    "prepare": "job: recordings are prepared by a job before the tasks (by this command)",
+REQUEUES = 1000
+"""How often a job may run out of time; each time it has finished some cells."""
+MINUTES = 60
+"""Of a job where `time` is not given."""
+ENDED = {
+    *("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"),
+    *("DEADLINE", "REVOKED"),
 }
-"""Options of --slurm that are not sbatch's."""
-_MINUTES, _CPUS = 30.0, 1
-_OVER: Mapping[str, bool] = {
-    "COMPLETED": True,
-    "FAILED": True,
-    "TIMEOUT": True,
-    "NODE_FAIL": True,
-    "OUT_OF_MEMORY": True,
-    "BOOT_FAIL": True,
-    "PREEMPTED": True,
-    "DEADLINE": False,
-    "CANCELLED": False,
-    "REVOKED": False,
-}
-"""State of a task that has ended -> whether it may be submitted once more."""
+SUBMITTED = "submitted.jsonl"
 _TIME = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?")
-_OPTION = re.compile(r"[a-z][a-z-]*")
-_SHELL = set("\"'`$\\; ")
-"""What an option cannot hold: it would be two in a line of options, or another command."""
+_OPTION = re.compile(r"[a-z][a-z_-]*")
 
 
-class Slurm:
-    """Submits tasks as array jobs."""
+def run(
+    work: Work, jobs: deque[Job], show: Show, setup: Setup
+) -> Iterator[tuple[Job, Died | None]]:
+    """Submit jobs, and follow them until they have ended."""
+    options = _options(setup.options)
+    wait, at_once = options.pop("wait", "yes"), int(options.pop("at_once", "256"))
+    folder = setup.out / "jobs"
+    alive = {s.name: s.id for s in submitted(setup.out) if queued([s.id]).get(s.id, ("",))[0]}
+    following: dict[str, Job] = {}
+    while jobs or following:
+        new = [jobs.popleft() for _ in range(len(jobs))]
+        following |= {alive[job.name]: job for job in new if job.name in alive}
+        new = [job for job in new if job.name not in alive]
+        for start in range(0, len(new), most := _largest()):
+            part = new[start : start + most]
+            ids = _submit(Task(work, setup.timeout), part, folder, options, at_once)
+            lines = [json.dumps({"id": i, "name": j.name}) for i, j in zip(ids, part, strict=True)]
+            append(folder / SUBMITTED, lines)
+            following |= dict(zip(ids, part, strict=True))
+        alive = {}
+        if wait == "no":
+            return
+        states = queued(list(following))
+        for name in [n for n in following if states.get(n, ("", ""))[0] in ("", *ENDED)]:
+            state = states.get(name) or (_accounted(name), "")
+            log = next(iter(sorted(folder.glob(f"{name}_*log.out"))), None)
+            reason = f"its job {name} ended in Slurm{f' ({state[0]})' if state[0] else ''}"
+            yield following.pop(name), Died(reason, str(log) if log else "")
+        if following and not jobs:
+            time.sleep(EVERY)
 
-    place = "Slurm"
-    settles = 10.0
-    """A task that is being queued again counts as failed or completed for a moment."""
 
-    def __init__(self, setup: Setup) -> None:
-        self.options = dict(setup.options)
-        self.options.pop("", None)
-        self.to = Path(self.options.pop(EMIT)) if EMIT in self.options else None
-        self.seconds = 60 * _positive(self.options, "minutes", _MINUTES)
-        self.cpus = _whole(self.options, "cpus", _CPUS)
-        self.at_once = _whole(self.options, "at_once", 0)
-        self.prepares = _prepared_by_a_job(self.options)
-        self.lines = list(_sbatch_lines(self.options))
+@dataclass(frozen=True)
+class Task:
+    """What a job of Slurm does on its node: it carries cells out in a process of their own."""
 
-    def write(self, batch: Batch) -> str:
-        """Leave the scripts of a batch; says the commands that submit them."""
-        written = self._script(batch)
-        if self.to is not None:
-            written = put(self.to, written.read_bytes())
-        before, first = "", []
-        if self.prepares:
-            before = "$prepared"
-            first = [f"to submit: prepared=$(sbatch --parsable {self._prepare(batch)})"]
-        return "\n".join(
-            first
-            + [
-                f"to submit: {_typed(self._command(*chunk, written, before))}"
-                for chunk in _chunks(0, len(batch.tasks), LARGEST)
-            ]
-        )
+    work: Work
+    timeout: float
 
-    def launch(self, batch: Batch, first: int, count: int) -> None:
-        """Submit tasks; BadSetting with sbatch's own words where it refuses."""
-        _demand("sbatch")
-        script, before = self._script(batch), ""
-        if self.prepares and not batch.handed_over():
-            job = said(["sbatch", "--parsable", str(self._prepare(batch))])
-            before = job.strip().partition(";")[0]
-        for start, number in _chunks(first, count, _largest()):
-            array = said(self._command(start, number, script, before)).strip()
-            batch.hand_over(array.partition(";")[0], start, number)
+    def __call__(self, job: Job) -> None:
+        """Compute a job; a reason is left for each cell without a number."""
+        from ecgbench.study.progress import display
+        from ecgbench.study.run import Carrying, carry_out
+        from ecgbench.study.store import Store
 
-    def _command(self, first: int, count: int, script: Path, before: str) -> list[str]:
-        """Submits tasks. before: the number of a job that must have ended well by then."""
-        several = f"0-{count - 1}" + (f"%{self.at_once}" if self.at_once else "")
-        after = ["--kill-on-invalid-dep=yes", f"{_AFTER}{before}"] if before else []
-        return ["sbatch", "--parsable", *after, f"--array={several}", str(script), str(first)]
-
-    def _prepare(self, batch: Batch) -> Path:
-        """The script of the job that prepares recordings, which needs no GPU."""
-        lines = [line for line in self.lines if not line.startswith(("--gpu", "--gres"))]
-        return put(batch.folder / PREPARE, slurm_script.of_preparing(batch, lines, self.cpus))
-
-    def _script(self, batch: Batch) -> Path:
-        return put(batch.folder / SCRIPT, slurm_script.of_tasks(batch, self.lines, self.cpus))
-
-    def states(self, batch: Batch) -> Mapping[int, State]:
-        """Of all tasks that were handed over, by squeue; of those that it knows no more, by sacct
-        where there is one. A task that nobody knows has ended.
-        """
-        names = batch.handed_over()
-        if not names:
-            return {}
-        arrays = sorted({name.rpartition("_")[0] for name in names.values()})
+        store, carrying = Store(job.folders.out), Carrying(timeout=self.timeout, device=job.device)
         try:
-            known = dict(_known(arrays))
-        except Silent as error:  # nothing is handed over a second time for that
-            return dict.fromkeys(names, State("running", str(error)))
-        if lost := [name for name in names.values() if name not in known]:
-            known |= dict(_accounted({name.rpartition("_")[0] for name in lost}))
-        gone = State("ended", "Slurm does not know it any more")
-        return {task: known.get(name, gone) for task, name in names.items()}
+            carry_out([job], carrying, store, display())
+        except EcgbenchError as error:
+            for cell in job.cells:
+                if store.folder(cell) is None:
+                    store.give_reason(cell, "failed", str(error))
 
-    def close(self) -> str:
-        """They go on."""
-        return "the tasks go on in Slurm; the same command follows them, and scancel ends them"
+    def checkpoint(self, job: Job) -> Any:
+        """What submitit submits again where its time is over, or it is preempted: the same."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self, job)
 
 
-def begun(batch: Batch, task: int) -> None:
-    """A task of an array that a person has submitted is known by its name from now on. Numbers of
-    arrays grow: one that is queued again does not take the place of what was submitted since.
-    """
-    array, index, count = (
-        os.environ.get(f"SLURM_ARRAY_{name}", "") for name in ("JOB_ID", "TASK_ID", "TASK_COUNT")
+def _submit(
+    task: Task, jobs: Sequence[Job], folder: Path, options: dict[str, str], at_once: int
+) -> list[str]:
+    """The ids of jobs in Slurm; BadSetting with sbatch's own words where it refuses."""
+    if not shutil.which("sbatch"):
+        raise BadSetting(
+            "--engine slurm: there is no sbatch here; give the command on a login node of the "
+            "cluster, or choose --engine local:N"
+        )
+    import submitit  # half a second
+
+    places = shlex.quote(os.pathsep.join(map(os.path.abspath, sys.path)))
+    python = f"env PYTHONPATH={places} {shlex.quote(sys.executable)} -P"
+    executor = submitit.SlurmExecutor(folder, max_num_timeout=REQUEUES, python=python)
+    own = {name.replace("_", "-"): value for name, value in options.items()}
+    minutes = _minutes(own.pop("time", str(MINUTES)))
+    executor.update_parameters(
+        job_name="ecgbench",
+        time=minutes,
+        stderr_to_stdout=True,
+        array_parallelism=at_once,
+        additional_parameters=own,
     )
-    if not all(word.isdecimal() for word in (array, index, count)):
-        return
-    known = batch.handed_over().get(task, "0_0").partition("_")[0]
-    if not known.isdecimal() or int(known) < int(array):
-        batch.hand_over(array, task - int(index), int(count))
+    try:
+        with executor.batch():
+            sent = [executor.submit(task, job) for job in jobs]
+    except (submitit.core.utils.FailedJobError, RuntimeError) as error:
+        raise BadSetting(f"--engine slurm: {shortened(str(error), 300)}") from error
+    return [one.job_id for one in sent]
 
 
-def requeue() -> bool:
-    """Whether the task of Slurm that this process is was queued again."""
-    job = os.environ.get("SLURM_JOB_ID")
-    if not job or not there("scontrol"):
-        return False
-    with suppress(BadSetting):
-        said(["scontrol", "requeue", job])
-        return True
-    return False
+# what Slurm says
 
 
-def _chunks(first: int, count: int, largest: int) -> Iterator[tuple[int, int]]:
-    """(first, count) of arrays that a cluster takes, whose indices are below MaxArraySize."""
-    for start in range(first, first + count, largest):
-        yield start, min(largest, first + count - start)
+@dataclass(frozen=True)
+class Submitted:
+    """A job that was submitted."""
+
+    id: str
+    name: str
+    """As `Job.name` has it."""
+
+
+def submitted(run: Path) -> list[Submitted]:
+    """The jobs of a run that were submitted, oldest first."""
+    found, file = [], run / "jobs" / SUBMITTED
+    for line in file.read_text().splitlines() if file.exists() else ():
+        with suppress(ValueError, KeyError, TypeError):  # of a writer that died
+            told = json.loads(line)
+            found.append(Submitted(str(told["id"]), str(told["name"])))
+    return found
+
+
+def queued(ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """id -> (state, why it waits) of jobs that squeue knows and that have not ended long ago; of
+    all, "UNKNOWN", where it gives no answer.
+    """
+    if not ids:
+        return {}
+    arrays = ",".join(dict.fromkeys(name.partition("_")[0] for name in ids))
+    words = ["squeue", "-h", "-r", "--states=all", "-o", "%F_%K|%T|%r", "-j", arrays]
+    try:
+        done = _said(words)
+    except (OSError, subprocess.SubprocessError) as error:
+        if "Invalid job id" in str(getattr(error, "stderr", "")):
+            return {}
+        return dict.fromkeys(ids, ("UNKNOWN", "squeue gives no answer"))
+    rows = [line.strip().removesuffix("|None").split("|") for line in done.splitlines()]
+    known = {row[0].removesuffix("_N/A"): (row[1], "".join(row[2:])) for row in rows}
+    return {name: known[name] for name in ids if name in known}
+
+
+def _accounted(name: str) -> str:
+    """The state of a job that squeue has forgotten; "" where the cluster keeps no accounts."""
+    with suppress(OSError, subprocess.SubprocessError):
+        return _said(["sacct", "-n", "-X", "-P", "-o", "State", "-j", name]).strip()
+    return ""
 
 
 def _largest() -> int:
-    with suppress(BadSetting):
-        if found := re.search(r"MaxArraySize\s*=\s*(\d+)", said(["scontrol", "show", "config"])):
+    with suppress(OSError, subprocess.SubprocessError):
+        if found := re.search(r"MaxArraySize\s*=\s*(\d+)", _said(["scontrol", "show", "config"])):
             return max(1, int(found[1]))
     return LARGEST
 
 
-def _known(arrays: list[str]) -> Iterator[tuple[str, State]]:
-    """Name of a task -> its state, of those that squeue knows."""
-    _demand("squeue")
-    for array in arrays:
-        for task in queued(array):
-            yield task.name, _state(task.state, task.why)
+def _said(words: list[str]) -> str:
+    return subprocess.run(words, capture_output=True, text=True, check=True, timeout=TIMEOUT).stdout
 
 
-def _accounted(arrays: set[str]) -> Iterator[tuple[str, State]]:
-    if not there("sacct"):
-        return
-    words = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State"]
-    for array in sorted(arrays):
-        with suppress(BadSetting):  # a cluster without accounting
-            for line in said(["sacct", f"--jobs={array}", *words]).splitlines():
-                name, _, state = line.strip().partition("|")
-                yield name, _state(state.split(" ")[0], "")
-
-
-def _state(state: str, why: str) -> State:
-    standing: Standing = "waiting"
-    if state in RUNNING:
-        standing = "running"
-    elif state in _OVER:
-        standing = "ended"
-    reason = "" if why in ("", "None") else f" ({why})"
-    return State(standing, f"Slurm says {state}{reason}", _OVER.get(state, True))
-
-
-def _demand(program: str) -> None:
-    if not there(program):
-        raise BadSetting(
-            f"--engine slurm: there is no {program} here; give the command on a login node of the "
-            f"cluster, or write the script for it with --emit-sbatch"
-        )
-
-
-def _positive(options: dict[str, str], name: str, usual: float) -> float:
-    """A number of our own options, which is taken out of them."""
-    text = options.pop(name, None)
-    if text is None:
-        return usual
-    with suppress(ValueError):
-        if 0 < (value := float(text)) < math.inf:
-            return value
-    raise BadSetting(f"--slurm {name}={text}: a number above 0 ({OURS[name]})")
-
-
-def _whole(options: dict[str, str], name: str, usual: int) -> int:
-    """A count of our own options, which is taken out of them."""
-    text = options.pop(name, None)
-    if text is None:
-        return usual
-    if not (text.isdecimal() and len(text) < 7 and int(text)):
-        raise BadSetting(f"--slurm {name}={text}: a whole number from 1 ({OURS[name]})")
-    return int(text)
-
-
-def _prepared_by_a_job(options: dict[str, str]) -> bool:
-    """Our option `prepare`, which is taken out."""
-    who = options.pop("prepare", "")
-    if who not in ("", "job"):
-        raise BadSetting(
-            f"--slurm prepare={who}: job, or leave it out: then this command prepares recordings"
-        )
-    return who == "job"
-
-
-def _typed(command: list[str]) -> str:
-    """A command as a shell reads it, with the number of the job before it in a variable."""
-    return shlex.join(command).replace(f"'{_AFTER}$prepared'", f'"{_AFTER}$prepared"')
-
-
-def _sbatch_lines(options: Mapping[str, str]) -> Iterator[str]:
-    """What is left of --slurm, as options of sbatch."""
-    for name, value in options.items():
-        option = name.replace("_", "-")
-        if not _OPTION.fullmatch(option) or not value.isprintable() or set(value) & _SHELL:
+def _options(text: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for word in filter(None, text.split(",")):
+        name, equals, value = word.partition("=")
+        known = bool(_OPTION.fullmatch(name)) and value.isprintable() and bool(value)
+        if name == "at_once":
+            known &= value.isdecimal() and 0 < int(value) < 10**6
+        if name == "wait":
+            known &= value in ("yes", "no")
+        if name == "time":
+            known &= _minutes(value) > 0
+        if not equals or not known or name in options:
             raise BadSetting(
-                f"--slurm {name}={value}: no option of sbatch; they are spelled partition=gpu,"
-                f"time=4h,gpus=1, and {counted(len(OURS), 'option')} are ours: {', '.join(OURS)}"
+                f"--engine slurm: {word}: NAME=VALUE of sbatch, each name once, such as "
+                f"slurm:partition=gpu,time=4h,gpus=1; ours are at_once=8 and wait=no"
             )
-        yield f"--{option}={_minutes(value) if option == 'time' else value}"
+        options[name] = value
+    return options
 
 
-def _minutes(text: str) -> str:
-    """4h, 90m, 1d12h as Slurm spells them; its own way of writing stays.
+def _minutes(text: str) -> int:
+    """4h, 90m, 1d12h, minutes alone or Slurm's own D-HH:MM:SS in minutes; 0 for anything else.
 
-    >>> _minutes("4h"), _minutes("1d12h"), _minutes("02:00:00")
-    ('04:00:00', '36:00:00', '02:00:00')
+    >>> _minutes("4h"), _minutes("1d12h"), _minutes("02:00:00"), _minutes("30"), _minutes("soon")
+    (240, 2160, 120, 30, 0)
     """
-    found = _TIME.fullmatch(text)
-    if not found or not text:
-        return text
-    days, hours, minutes = (int(part or 0) for part in found.groups())
-    return f"{24 * days + hours:02}:{minutes:02}:00"
-
-
-def start(setup: Setup) -> Workers:
-    """The engine."""
-    return Workers(setup, Slurm(setup), "slurm")
+    if text.isdecimal():
+        return int(text)
+    if text and (found := _TIME.fullmatch(text)):
+        days, hours, minutes = (int(part or 0) for part in found.groups())
+        return 60 * (24 * days + hours) + minutes
+    days_, _, clock = text.rpartition("-")
+    parts = clock.split(":")
+    if not all(part.isdecimal() for part in [*parts, days_ or "0"]) or len(parts) not in (2, 3):
+        return 0
+    hours, minutes, *_ = (int(part) for part in (parts if len(parts) == 3 else ["0", *parts]))
+    return max(1, 60 * (24 * int(days_ or 0) + hours) + minutes)

@@ -37,7 +37,7 @@ from ecgbench.pretraining.streaming import Holding
 from ecgbench.profiling.clock import ready
 from ecgbench.study.estimate.probe import READING, count, noise_of, seconds_of
 from ecgbench.study.plan import all_tasks
-from ecgbench.study.reporter import Reporter
+from ecgbench.study.progress import SILENT
 
 STEPS, SMALL = 2, 8
 """Steps of a stage in small, and its recordings on a CPU: one batch, of at least as many segments
@@ -84,7 +84,7 @@ def rates(recipe: Recipe, device: str) -> Rates:
             out=out,
             device=device,
             name=device,
-            progress=Reporter("", lambda event: None),
+            progress=SILENT,
             listener=lambda stage: lambda report: None,
             # noise teaches nothing
             alarm=False,

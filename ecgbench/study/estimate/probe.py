@@ -19,13 +19,13 @@ import torch
 from ecgbench import datasets
 from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit
 from ecgbench.core.cells import Cell, Folders
+from ecgbench.core.division import Division
 from ecgbench.core.registry import folder_name
 from ecgbench.core.seeds import rng
 from ecgbench.data import views
 from ecgbench.data.disk import bytes_of
-from ecgbench.data.division import Division
 from ecgbench.data.prepare import find, seen
-from ecgbench.data.subset import SPLITS, Selection, quotas_of
+from ecgbench.data.select import SPLITS, Selection, quotas_of
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Fixed
 from ecgbench.ecg.leads import ALL, LEADS
@@ -37,9 +37,10 @@ from ecgbench.errors import (
     MissingData,
     WriteError,
 )
-from ecgbench.evaluate import network, rows
+from ecgbench.evaluate import network, protocols, rows
+from ecgbench.evaluate.device import choose
 from ecgbench.evaluate.encode import Encoder
-from ecgbench.evaluate.probe import FOLDS, LEAD_DRAWS, PENALTIES
+from ecgbench.evaluate.protocols.probe import FOLDS, LEAD_DRAWS, PENALTIES
 from ecgbench.stats import logistic
 from ecgbench.study.controls import LABELS
 from ecgbench.study.controls import LEADS as LEADS_NAMES
@@ -47,7 +48,7 @@ from ecgbench.study.folders import read_json
 from ecgbench.study.plan import all_tasks
 
 if TYPE_CHECKING:
-    from ecgbench.study.job import Measure
+    from ecgbench.study.jobs import Job
 
 READING = 0.011
 """Seconds per record of ten seconds that is read and checked (PTB-XL, 2,000 records, one core)."""
@@ -69,7 +70,7 @@ KNOWN = 20
 """Stored fits or cells that are looked at, at most."""
 
 
-def measure(job: "Measure") -> dict[str, Any]:
+def measure(job: "Job") -> dict[str, Any]:
     """Every cell of the job counts as not computed yet. Nothing is written.
 
     {"source", "records": {split: n}, "seconds": {"preparing", "training", "evaluation"}, "disk":
@@ -151,15 +152,15 @@ def _sizes(split: Any) -> dict[str, int]:
 class _Probe:
     """One model on one dataset."""
 
-    def __init__(self, job: "Measure") -> None:
+    def __init__(self, job: "Job") -> None:
         begun = time.perf_counter()
         self.job, self.plan, self.training = job, job.plan, job.plan.training
         self.card, self.tasks = datasets.get(job.dataset).CARD, all_tasks()
         plan = self.plan
         self.source, self.records = count(job.dataset, job.folders, plan.limit, plan.division)
-        built = network.build(job.model, job.weights, job.device)
+        built = network.build(job.model, job.weights, choose(job.device))
         self.contract = built.card.contract(job.plan.fits[0].contract)
-        self.net = built.in_precision(self.training.of_the_encoder, self.contract)
+        self.net = built.in_precision(protocols.of_the_encoder(self.training), self.contract)
         raw = noise_of(round(self.card.fs * self.card.seconds))
         seen = partial(preprocess.view, raw, self.card.fs, self.contract.preparation)
         self.view, self.viewed = seen(), seconds_of(seen)
@@ -173,7 +174,7 @@ class _Probe:
         seconds = dict.fromkeys(("preparing", "training", "evaluation"), 0.0)
         disk, lacking = dict.fromkeys(("run", "prepared"), 0), dict[str, int]()
         if self.cells and self.windows and all(self.records.get(s) for s in SPLITS):
-            frozen, test = self.training.frozen, self.records["test"]
+            frozen, test = protocols.get(self.training.protocol).frozen, self.records["test"]
             scoring = _stored(self.job, "cells/*/{}/*/*/cell.json", lambda note: note["seconds"])
             # a control of the labels has the run's features, one of the leads its fits
             control = self.plan.control
@@ -380,7 +381,7 @@ class _Probe:
             return {folder: sum(self.records.values()) * self.view.nbytes}
         copy = find(self.job.dataset, folders.data, folders.prepared, limit)
         rows = Selection(copy, limit, self.plan.exclude).index.index.to_numpy()
-        return {folder: views.lacking_bytes(copy, preparation, folder, rows)}
+        return {folder: views.missing_bytes(copy, preparation, folder, rows)}
 
 
 def noise_of(samples: int, leads: int = len(LEADS)) -> np.ndarray:
@@ -404,7 +405,7 @@ def seconds_of(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def _stored(job: "Measure", pattern: str, value: Callable[[dict[str, Any]], float]) -> float | None:
+def _stored(job: "Job", pattern: str, value: Callable[[dict[str, Any]], float]) -> float | None:
     """Mean over what the run folder holds of this model from this device; None where there is
     nothing. What is damaged is passed over: a run computes it again.
     """

@@ -67,7 +67,7 @@ def _at_step(how: signal.Signals, at: int, place: Place) -> None:
         with failing(killing):
             program.main()
 
-    sys.argv = ["ecgbench", *map(str, place.words("--in-process"))]
+    sys.argv = ["ecgbench", *map(str, place.words("--engine", "inline"))]
     place.ended(place.start(work), f"a run that ends by {how.name}")
     follow("run", place)
 
@@ -93,7 +93,7 @@ def _at_moment(victim: str, name: str, place: Place) -> None:
 
 def _together(place: Place) -> None:
     place.mark()
-    sys.argv = ["ecgbench", *map(str, place.words("--in-process"))]
+    sys.argv = ["ecgbench", *map(str, place.words("--engine", "inline"))]
     started = [place.start(program.main) for _ in range(4)]
     for one in started:
         place.ended(one, "one of four runs")

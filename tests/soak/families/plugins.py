@@ -78,10 +78,17 @@ def rows(bases: Mapping[str, Place]) -> Iterator[Row]:
     process.
     """
     for name in KINDS:
-        act = partial(_joined, name, ("--cell-timeout", 10))
+        act = partial(_joined, name, ("--set", "run.timeout=10"))
         yield Row("plug-ins", f"a model {name}", "second", act)
     for name in IN_PROCESS:
-        act = partial(_joined, name, ("--in-process",))
+        act = partial(
+            _joined,
+            name,
+            (
+                "--engine",
+                "inline",
+            ),
+        )
         yield Row("plug-ins", f"a model {name}, in process", "second", act)
 
 

@@ -1,0 +1,200 @@
+"""One fit of one model on one task: trained now, as its protocol says, unless it is stored."""
+
+import copy
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from safetensors.numpy import load, save
+from safetensors.torch import save as save_state
+
+from ecgbench.core import provenance
+from ecgbench.core.cards import Task
+from ecgbench.core.cells import FITS, FORMAT, OFFICIAL, Fit, key
+from ecgbench.core.files import as_json, put
+from ecgbench.errors import BadSetting
+from ecgbench.evaluate import gates, protocols, rows
+from ecgbench.evaluate.evaluation import Evaluation
+from ecgbench.evaluate.predict import probabilities
+from ecgbench.evaluate.protocols import Trained
+from ecgbench.study.folders import document, finished, publish, read_bytes, read_json
+from ecgbench.weights.load import assign, digest
+
+ENCODER, HEAD, VALIDATION = "encoder.safetensors", "head.safetensors", "validation.parquet"
+
+
+class Places(Protocol):
+    """Where a run keeps its fits."""
+
+    path: Path
+
+    def fit_folder(self, fit: Fit, fit_key: str) -> Path:
+        """Of a fit that is stored."""
+
+    def checkpoint_folder(self, fit_key: str) -> Path:
+        """Of one that is being trained."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fitting:
+    """One fit of one model on one task."""
+
+    evaluation: Evaluation
+    """Of the network from which training starts. Keys are made of it, for it is known before."""
+    fit: Fit
+    places: Places
+
+    @property
+    def task(self) -> Task:
+        """What is learned."""
+        return self.evaluation.task(self.fit)
+
+    @cached_property
+    def key_facts(self) -> dict[str, Any]:
+        """Everything that can change the fit: features at the leads of its training, records,
+        labels, training, its seed and fold.
+        """
+        evaluation, fit = self.evaluation, self.fit
+        return {
+            "fits": FITS,
+            "fit": self.task.name,
+            "labels": list(self.task.labels),
+            "fold": fit.fold,
+            "records": evaluation.selection.labelled(self.task.columns),
+            "training": protocols.facts(evaluation.training),
+            "seed": fit.seed,
+            **({"shown": fit.shown} if fit.shown else {}),
+            **evaluation.facts(evaluation.trained(fit)),
+        }
+
+    @cached_property
+    def key(self) -> str:
+        """The hash of these facts."""
+        return key(self.key_facts)
+
+    @property
+    def folder(self) -> Path:
+        """Where it is stored."""
+        return self.places.fit_folder(self.fit, self.key)
+
+    @property
+    def _checkpoint(self) -> Path:
+        return self.places.checkpoint_folder(self.key)
+
+    @cached_property
+    def _protocol(self) -> Any:
+        return protocols.get(self.evaluation.training.protocol)
+
+    def features(self) -> None:
+        """Compute the features that a fit on a frozen encoder needs, with progress."""
+        needed, policy = self._protocol.needs(self.evaluation, self.fit), self._policy
+        singly = self.evaluation.training.leads == "random"
+        wanted = np.concatenate(needed.drawn)
+        self.evaluation.compute(policy, wanted, "training windows", singly)
+        self.evaluation.compute(policy, needed.complete, "windows of held-out records")
+
+    def head(self) -> tuple[np.ndarray, np.ndarray]:
+        """Weight (label, dim) and bias (label,). GateError when an encoder that is to be frozen
+        changed while its features were computed.
+        """
+        if not finished(self.folder):
+            self._store()
+        tensors = load(read_bytes(self.folder, HEAD))
+        return tensors["weight"], tensors["bias"]
+
+    def tuned(self, call: Callable[[], None]) -> Evaluation:
+        """The evaluation with the network that was fine-tuned.
+
+        `call` is called before training begins, so that other processes do their share.
+        """
+        if not finished(self.folder):
+            self._store(call)
+        shutil.rmtree(self._checkpoint, ignore_errors=True)
+        tuned = self._with(read_bytes(self.folder, ENCODER))
+        if tuned.network.sha256 != read_json(self.folder, "fit.json")["encoder_sha256"]:
+            raise BadSetting(
+                f"{self.folder}/{ENCODER} is not the network that was trained; remove {self.folder}"
+            )
+        return tuned
+
+    def train(self) -> Trained:
+        """Train; under torchrun every process calls this alike where the network is trained."""
+        needed = self._protocol.needs(self.evaluation, self.fit)
+        trained: Trained = self._protocol.fit(self.evaluation, self.fit, needed, self._checkpoint)
+        return trained
+
+    @property
+    def _policy(self) -> str:
+        return self.evaluation.trained(self.fit)
+
+    def _store(self, call: Callable[[], None] = lambda: None) -> None:
+        """Train and store the fit."""
+        started, evaluation, note = time.time(), self.evaluation, self.evaluation.progress.note
+        # beside the checkpoint: what another commit began goes on from there
+        code = provenance.code()
+        put(self._checkpoint / f"code-{key(code)[:16]}.json", as_json(code))
+        call()
+        trained = self.train()
+        for text in trained.note.get("notes", []):
+            note(f"{evaluation.name}: {text}")
+        made, files = evaluation, dict(trained.files)
+        if trained.encoder is None:
+            network = evaluation.network
+            gates.unchanged(network.card.title, network.sha256, digest(network.module))
+        else:
+            files[ENCODER] = weights = save_state(trained.encoder)
+            made = self._with(weights)
+        files[HEAD] = save(dict(zip(("weight", "bias"), trained.head)))
+        if VALIDATION not in files:
+            files[VALIDATION] = self._validation(made, trained.head)
+        files["fit.json"] = as_json(self._note(made, trained, time.time() - started))
+        publish(self.folder, files, self.places.path)
+        shutil.rmtree(self._checkpoint, ignore_errors=True)
+        fold = "" if self.fit.fold == OFFICIAL else f" · fold {self.fit.fold}"
+        fit = f"{self.fit.task} · {self.fit.model} · seed {self.fit.seed}{fold}"
+        note(f"fitted {fit}: {trained.summary}")
+        if made is not evaluation:
+            made.forget()
+
+    def _note(self, made: Evaluation, trained: Trained, seconds: float) -> dict[str, Any]:
+        """What fit.json says; `made`: with the features that the fit rests on."""
+        begun = [document(file) for file in sorted(self._checkpoint.glob("code-*.json"))]
+        network, cache = made.network, made.cache(self._policy)
+        tuned = {} if trained.encoder is None else {"from_sha256": self.evaluation.network.sha256}
+        return {
+            "records": len(self.evaluation.records["train"]),
+            **trained.note,
+            **tuned,
+            "format": FORMAT,
+            "fit": asdict(self.fit),
+            "key": self.key,
+            "key_facts": self.key_facts,
+            "protocol": self.evaluation.training.protocol,
+            "marks": trained.warnings,
+            "encoder_sha256": network.sha256,
+            "environments": sorted({network.environment} | cache.environments),
+            "code": begun or [provenance.code()],
+            "features_code": cache.code,
+            "seconds": round(seconds, 2),
+        }
+
+    def _validation(self, made: Evaluation, head: tuple[np.ndarray, np.ndarray]) -> bytes:
+        """What the fit predicts for the validation records with all leads."""
+        records = made.records["val"]
+        wanted = rows.complete(records)
+        made.compute(self._policy, wanted, "validation windows")
+        features = made.cache(self._policy).take(wanted)
+        probability = probabilities(features, rows.owners(records), *head)
+        return made.predicted(records, self.task, probability)
+
+    def _with(self, weights: bytes) -> Evaluation:
+        """The evaluation of a copy of the network with fine-tuned weights."""
+        network = self.evaluation.network
+        module = copy.deepcopy(network.module)
+        assign(module, weights, f"{self.folder}/{ENCODER}")
+        return self.evaluation.tuned(replace(network, module=module, sha256=digest(module)))

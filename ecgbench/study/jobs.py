@@ -1,0 +1,135 @@
+"""Jobs: what a run gives to an engine. Plain data, which goes to other processes as it is."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import Any, Self
+
+from ecgbench import adapters, datasets, metrics, models
+from ecgbench.adapters.hide import NATIVE
+from ecgbench.core.cells import Cell, Folders, Plan, grouped
+from ecgbench.core.registry import folder_name
+from ecgbench.evaluate import protocols
+
+_ROOMS: Mapping[str, Any] = {
+    "models": models,
+    "adapters": adapters,
+    "datasets": datasets,
+    "metrics": metrics,
+    "protocols": protocols,
+}
+_number = count(1)
+
+
+def plugins() -> tuple[tuple[str, str], ...]:
+    """(room, path) of the plug-ins that were given by path."""
+    return tuple((name, str(path)) for name, room in _ROOMS.items() for path in room.ROOM.paths())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Cells of one model, one set of weights, one contract and one dataset, or of one fine-tuned
+    fit.
+    """
+
+    model: str
+    dataset: str
+    plan: Plan
+    """The study with these cells only."""
+    folders: Folders
+    device: str = "auto"
+    """As it was asked for; auto is decided where the job runs."""
+    keep_features: bool = True
+    """Whether cells keep the features of their test records."""
+    pin_environment: bool = False
+    """Whether a cell must be computed from end to end with this version of torch and this kind of
+    device.
+    """
+    keep_views: bool = True
+    """Whether filtered and resampled recordings are kept on disk, or computed while reading."""
+    command: str = ""
+    """Id of the command that asked for it, in every cell that it computes."""
+    plugins: tuple[tuple[str, str], ...] = field(default_factory=plugins)
+    """(room, path) of the plug-ins that the command named: ("models", "/home/x/mine.py")."""
+    directory: str = field(default_factory=os.getcwd)
+    """Where the command was typed; weights that it names by path are found from there."""
+    number: int = field(default_factory=_number.__next__)
+    """Another one for every job of a process."""
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """What is to be computed."""
+        return self.plan.cells
+
+    @property
+    def weights(self) -> str:
+        """The weights of all its cells, as asked for."""
+        return self.cells[0].fit.weights
+
+    @property
+    def name(self) -> str:
+        """The same in two runs on one store: only one process at a time computes the job of a
+        name.
+        """
+        fits = self.plan.fits
+        whole = [self.model, self.weights, fits[0].contract, self.dataset]
+        if not protocols.get(self.plan.training.protocol).frozen:
+            whole += [f"{f.task} {f.policy} {f.seed} {f.fold}" for f in fits]
+        return "|".join(whole)
+
+    @property
+    def log(self) -> Path:
+        """The file with what its model prints."""
+        return self.folders.out / "logs" / f"{folder_name(self.model)}.log"
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it runs code of a plug-in from outside; its process serves no other job."""
+        policies = {name for c in self.cells for name in (c.policy, c.fit.policy)}
+        used = [
+            (models, self.model),
+            (datasets, self.dataset),
+            (protocols, self.plan.training.protocol),
+            *((adapters, name) for name in policies - {"", NATIVE}),
+            *((metrics, m) for m in self.plan.scoring.metrics if m in metrics.names()),
+        ]
+        return any(not room.ROOM.built_in(name) for room, name in used)
+
+    def of(self, cells: Sequence[Cell]) -> Self:
+        """The same job with some of its cells."""
+        plan = replace(self.plan, cells=tuple(cells))
+        return replace(self, plan=plan, number=next(_number))
+
+
+def enter(job: Job) -> None:
+    """Be where its command was typed, and know the plug-ins that it named; nothing of them is
+    imported yet.
+    """
+    with suppress(OSError):  # of a command that was typed on another machine
+        os.chdir(job.directory)
+    for room, path in job.plugins:
+        _ROOMS[room].resolve(path)
+
+
+def group(plan: Plan, dataset_of: Mapping[str, Any]) -> Iterator[Plan]:
+    """Parts of a plan as they are computed: cells of one model on one dataset, fine-tuned ones of
+    one fit. The first part of each model comes first, so that one that cannot run says so soon.
+
+    dataset_of: task -> (dataset, ...).
+    """
+    frozen = protocols.get(plan.training.protocol).frozen
+    plain = replace(plan, suite=None)
+
+    def together(cell: Cell) -> tuple[Any, ...]:
+        fit = cell.fit
+        return fit.model, dataset_of[cell.task][0], fit.weights, fit.contract, frozen or fit
+
+    parts = grouped(plan.cells, together)
+    of_model = grouped(parts, lambda part: part[0])
+    first = [parts[0] for parts in of_model.values()]
+    rest = [part for own in of_model.values() for part in own[1:]]
+    for part in [*first, *rest]:
+        yield replace(plain, cells=tuple(parts[part]))

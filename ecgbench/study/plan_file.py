@@ -1,0 +1,288 @@
+"""Plan files: a study as TOML.
+
+`ecgbench run PLAN.toml` computes it, `ecgbench freeze` hashes it, every run folder holds it, and
+`--set KEY=VALUE` takes the same keys. A key is a field of `Request`, `Training`, `Scoring` or
+`RunSettings`; a new field is a new key.
+"""
+
+import ast
+import inspect
+import json
+import tomllib
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from ecgbench.core.cells import OFFICIAL, Request
+from ecgbench.core.division import Division
+from ecgbench.core.text import quoted
+from ecgbench.ecg.draw import parse_leads
+from ecgbench.errors import BadSetting, MissingData, UnknownName
+
+ALPHA, LARGEST_ALPHA = 0.05, 0.2
+FILE = "plan.toml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """What changes no number."""
+
+    timeout: float = 900
+    """Seconds without progress (a record, a training step, a score) after which a cell has failed.
+    """
+    keep_features: bool = True
+    """Whether features of the test records stay when the run ends; some reports need them."""
+    same_environment: bool = False
+    """Refuse cells that another version of torch or another kind of device computed."""
+    views: Literal["keep", "stream"] = "keep"
+    """Filtered and resampled recordings: keep them on disk, or compute them while reading."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordSettings:
+    """How a table of labels of one's own is read (`ecgbench run --records`)."""
+
+    label_columns: tuple[str, ...] = ()
+    """Columns that are labels; none: those of 0 and 1 or of yes and no, and the words of a column
+    label.
+    """
+    positive: str | None = None
+    """The word that is 1 in a column of words; all other words there are 0."""
+    partial: bool = False
+    """Leave out records of the table that have no file."""
+    match_zeros: bool = False
+    """A record 1 of the table is the file 00001.csv, where no other file can be meant."""
+
+
+class Key(NamedTuple):
+    """One setting."""
+
+    name: str
+    path: tuple[str, ...]
+    """Where it stands in a `Request`, or in a class of `_BESIDES` below its section."""
+    type: Any
+    default: Any
+    help: str
+
+
+_CALLED = {
+    "policies": "policy",
+    "division": "folds",
+    "contract": "input.contract",
+    "exclude": "data.exclude",
+    "fix": "data.fix",
+    "fit_seeds": "training.seeds",
+}
+"""Fields whose key has another name."""
+
+
+_BESIDES: dict[str, type] = {"run": RunSettings, "records": RecordSettings}
+"""Sections that are no part of the study."""
+
+
+@cache
+def keys() -> dict[str, Key]:
+    """Every key of a plan file, in order."""
+    found = _of(Request, ())
+    for section, cls in _BESIDES.items():
+        found += _of(cls, (section,))
+    return {key.name: key for key in found}
+
+
+def _of(cls: Any, path: tuple[str, ...]) -> list[Key]:
+    hints, texts, found = get_type_hints(cls), _texts(cls), []
+    for one in fields(cls):
+        if hasattr(hints[one.name], "__dataclass_fields__") and hints[one.name] is not Division:
+            found += _of(hints[one.name], (*path, one.name))
+            continue
+        default = one.default if one.default_factory is MISSING else one.default_factory()
+        if one.name == "suite":
+            continue
+        name = ".".join([*path, one.name]) if path else _CALLED.get(one.name, one.name)
+        shown = None if default is MISSING else default
+        found.append(Key(name, (*path, one.name), hints[one.name], shown, texts.get(one.name, "")))
+    return found
+
+
+def _texts(cls: type) -> dict[str, str]:
+    """What the strings below its fields say of them."""
+    (node,) = ast.parse(inspect.getsource(cls)).body
+    assert isinstance(node, ast.ClassDef)
+    texts = {}
+    for one, below in zip(node.body, node.body[1:], strict=False):
+        match one, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=text)):
+                texts[name] = " ".join(str(text).split())
+    return texts
+
+
+def value_of(name: str, value: Any, where: str = "") -> tuple[Key, Any]:
+    """A key and its value, from text or TOML; BadSetting, UnknownName. where: how it was written,
+    up to the value, if not with --set.
+    """
+    key = keys().get(name)
+    if key is None:
+        raise UnknownName("setting", name, keys(), "List them: ecgbench run --settings.")
+    try:
+        return key, _typed(key.type, value)
+    except (ValueError, TypeError, KeyError):
+        raise BadSetting(f"{where or f'--set {name}='}{value}: {_wanted(key.type)}") from None
+
+
+def _typed(hint: Any, value: Any) -> Any:
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return None if value in ("", "none") else _typed(inner[0], value)
+    if hint is Division:
+        return Division() if str(value) in ("", OFFICIAL) else Division.parse(str(value))
+    if origin is tuple:
+        items = value.split(",") if isinstance(value, str) else value
+        items = [str(item).strip() for item in items] if isinstance(items, Sequence) else [items]
+        if int in get_args(inner[0]):
+            return parse_leads(",".join(map(str, items)))
+        return tuple(_typed(inner[0], item) for item in items)
+    if origin is Literal:
+        (found,) = [word for word in inner if word == value]
+        return found
+    if hint is bool:
+        words = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
+        return value if isinstance(value, bool) else words[str(value).lower()]
+    if hint is str and isinstance(value, Mapping):
+        return ",".join(f"{name}={word}" for name, word in value.items())
+    if isinstance(value, bool) or (hint is int and isinstance(value, float)):
+        raise ValueError
+    return hint(value)
+
+
+def _wanted(hint: Any) -> str:
+    """What a value must be, in words."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return f"{_wanted(inner[0])}, or none"
+    if origin is Literal:
+        return f"one of {', '.join(map(str, inner))}"
+    if origin is tuple:
+        return "a list, with commas between"
+    names = {bool: "on or off", int: "a whole number", float: "a number", str: "a word"}
+    return names.get(hint, "a word")
+
+
+def changed(request: Request, path: tuple[str, ...], value: Any) -> Request:
+    """A request with another value at one place."""
+    first, *rest = path
+    if rest:
+        inner = replace(getattr(request, first), **{rest[0]: value})
+        return replace(request, **{first: inner})
+    return replace(request, **{first: value})
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanFile:
+    """What a plan file says."""
+
+    values: dict[str, Any]
+    """Key -> value."""
+    title: str = ""
+    alpha: float = ALPHA
+    hypotheses: tuple[dict[str, Any], ...] = field(default_factory=tuple)
+
+    def request(self, base: Request | None = None) -> Request:
+        """The study, not checked yet."""
+        made = base or Request(models=("laef", "stmem"), tasks=(), leads=parse_leads("1,2,12"))
+        for name, value in self.values.items():
+            if (path := keys()[name].path)[0] not in _BESIDES:
+                made = changed(made, path, value)
+        return made
+
+    def section(self, name: str) -> Any:
+        """The `RunSettings` ("run") or `RecordSettings` ("records")."""
+        own = {keys()[k].path: value for k, value in self.values.items()}
+        return _BESIDES[name](**{p[1]: value for p, value in own.items() if p[0] == name})
+
+
+def load(file: Path) -> PlanFile:
+    """A plan file; MissingData, BadSetting and UnknownName name the file or the key."""
+    try:
+        return parse(file.read_text(encoding="utf-8"), str(file))
+    except (FileNotFoundError, IsADirectoryError):
+        raise MissingData(
+            f"no plan file {file}; an example: ecgbench freeze --example > {quoted(file)}"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise BadSetting(f"{file} is no TOML: {error}") from None
+
+
+def parse(text: str, where: str) -> PlanFile:
+    """The text of a plan file; see `load`."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadSetting(
+            f"{where} is no TOML: {error}; an example: ecgbench freeze --example"
+        ) from None
+    table.pop("format", None)
+    title, alpha = str(table.pop("title", "")), table.pop("alpha", ALPHA)
+    if not isinstance(alpha, float) or not 0 < alpha <= LARGEST_ALPHA:
+        raise BadSetting(
+            f"{where}: alpha = {alpha!r}; a fraction above 0 and at most {LARGEST_ALPHA:g}"
+        )
+    hypotheses = table.pop("hypothesis", [])
+    if not isinstance(hypotheses, list) or not all(isinstance(h, dict) for h in hypotheses):
+        raise BadSetting(f"{where}: hypotheses are tables; write [[hypothesis]] before each")
+    values = {}
+    for name, value in table.items():
+        below = isinstance(value, dict) and name not in keys()
+        for key, one in (
+            {f"{name}.{k}": v for k, v in value.items()}.items() if below else [(name, value)]
+        ):
+            values[key] = value_of(key, one, f"{where}: {key} = ")[1]
+    return PlanFile(values=values, title=title, alpha=alpha, hypotheses=tuple(hypotheses))
+
+
+def as_values(request: Request) -> dict[str, Any]:
+    """Key -> value of a study."""
+    found = {}
+    for key in keys().values():
+        if key.path[0] not in _BESIDES:
+            value: Any = request
+            for name in key.path:
+                value = getattr(value, name)
+            found[key.name] = value
+    return found
+
+
+def dump(request: Request) -> str:
+    """A study as the text of a plan file: every key, so that it does not change with defaults."""
+    plain: list[str] = []
+    sections: dict[str, list[str]] = {}
+    for key, value in as_values(request).items():
+        if value is None or value in ((), "") or (isinstance(value, Division) and not value):
+            continue
+        section, _, name = key.rpartition(".")
+        (sections.setdefault(section, []) if section else plain).append(f"{name} = {_toml(value)}")
+    tables = [f"\n[{section}]\n" + "\n".join(lines) for section, lines in sections.items()]
+    return "\n".join([*plain, *tables]) + "\n"
+
+
+def in_words(key: Key) -> str:
+    """The default of a key, as one would type it."""
+    if key.default is None or key.default == () or key.default == "":
+        return "-"
+    if isinstance(key.default, bool):
+        return "on" if key.default else "off"
+    return ",".join(map(str, key.default)) if isinstance(key.default, tuple) else str(key.default)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, tuple) and all(isinstance(v, int) for v in value) and value:
+        return "[" + ", ".join(map(str, value)) + "]"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(json.dumps(str(v), ensure_ascii=False) for v in value) + "]"
+    return json.dumps(str(value), ensure_ascii=False)
