@@ -4,7 +4,6 @@ one clear line, nothing outside the folder, and the same command goes on once th
 
 import hashlib
 import io
-import lzma
 import os
 import re
 import shutil
@@ -29,7 +28,7 @@ from typer.testing import CliRunner
 from ecgbench import datasets as room
 from ecgbench.cli import app
 from ecgbench.core.cards import Download, Listing, Manifest
-from ecgbench.data.fetch import archives, datasets, resumed
+from ecgbench.data.fetch import datasets, resumed
 from ecgbench.errors import BadSetting, EcgbenchError
 
 BODY = bytes(range(256)) * 2500
@@ -229,12 +228,8 @@ NO_PROOF: dict[str, Any] = {"sha256": None}
 OTHER = bytes(reversed(BODY))
 CASES = {
     "a web page": Case("it is a web page", [answer(200, PAGE)], KEPT),
-    "a web page, no checksum": Case("it is a web page", [answer(200, PAGE)], KEPT, file=NO_PROOF),
     "truncated": Case("broke off .*; 100,000 bytes of it are kept for the n", CUT, PART, True),
     "reset": Case("connection", [reset], PART),
-    "length too large": Case(
-        "broke off .*; 640,000 bytes of it are kept", [answer(200, BODY, len(BODY) + 50)], PART
-    ),
     "wrong sha256": Case(f"its sha256 is .* and not {SHA}", [whole(OTHER)], KEPT),
     "wrong md5": Case(
         "its md5 is .* and not", [whole(OTHER)], KEPT,
@@ -246,7 +241,6 @@ CASES = {
     ),
     "redirect nowhere": Case("no connection|404", [redirect("https://127.0.0.1:9/x")]),
     "404": Case("the server answers 404", [answer(404)]),
-    "403": Case("the server answers 403", [answer(403, PAGE)]),
     "500": Case("the server answers 500", [answer(500)]),
     "206 unasked": Case("and not those from 0 on", [part_of(1000)]),
     "empty": Case("it is empty", [answer(200)], KEPT),
@@ -339,24 +333,6 @@ def test_a_beginning_is_used_only_where_something_tells_that_it_fits(
     assert (tmp_path / "x.mat").read_bytes() == BODY
 
 
-@pytest.mark.parametrize("ignores", [True, False], ids=["Range ignored", "If-Range kept"])
-def test_a_server_may_begin_anew(ignores: bool, site: Site, tmp_path: Path) -> None:
-    file = Download(url=f"{HOST}/x.mat", path="x.mat")
-    site.pages["/x.mat"] = [whole(cut=100_000), answer(403)]
-    failure(tmp_path, file)
-    site.pages["/x.mat"] = [answer(200, OTHER) if ignores else whole(OTHER)]
-    fetch(tmp_path, file)
-    assert (tmp_path / "x.mat").read_bytes() == OTHER
-
-
-def test_a_part_that_is_whole_already_is_only_proved(site: Site, tmp_path: Path) -> None:
-    (tmp_path / "x.mat.part").write_bytes(BODY)
-    site.pages["/x.mat"] = [whole()]
-    fetch(tmp_path, Download(url=f"{HOST}/x.mat", path="x.mat", sha256=SHA))
-    assert site.asked == [("/x.mat", f"bytes={len(BODY)}-")]
-    assert below(tmp_path) == {"x.mat"}
-
-
 def test_a_file_that_is_here_is_proved_and_put_aside_where_it_is_another(
     site: Site, tmp_path: Path
 ) -> None:
@@ -407,21 +383,17 @@ GOOD_TAR = [(name, body, REG) for name, body in GOOD]
 NOISE = os.urandom(30_000)
 BAD = {
     "zip ..": ("a.zip", zipped(*GOOD, ("../evil", b"1")), "leads out of its folder"),
-    "zip absolute": ("a.zip", zipped(*GOOD, ("/tmp/evil", b"1")), "leads out of its folder"),
     "zip bomb": ("a.zip", zipped(("a.csv", bytes(10**6))), "it holds more than"),
     "zip locked": ("a.zip", locked_zip(), "locked"),
     "zip truncated": ("a.zip", zipped(("a.dat", NOISE))[:-400], "it is damaged"),
     "zip corrupt": (
         "a.zip", zipped(("a.dat", NOISE)).replace(NOISE[500:600], bytes(100)), "it is damaged"
     ),
-    "zip empty": ("a.zip", zipped(), "it holds no file"),
     "tar ..": ("a.tar", taped(*GOOD_TAR, ("../evil", b"1", REG)), "leads out of its folder"),
-    "tar absolute": ("a.tar", taped(("/tmp/evil", b"1", REG)), "leads out of its folder"),
     "tar symlink": ("a.tar", taped(("l", b"", tarfile.SYMTYPE)), "is a link or a device"),
     "tar truncated": ("a.tar", taped(("a.dat", NOISE, REG))[:20_000], "it is damaged"),
     "tar.xz bomb": ("a.tar.xz", taped(("a", bytes(10**6), REG), packed="xz"), "holds more than"),
     "tar.xz truncated": ("a.tar.xz", taped(("a", NOISE, REG), packed="xz")[:-900], "is damaged"),
-    "tar.xz of no tar": ("a.tar.xz", lzma.compress(NOISE), "it is damaged"),
 }  # fmt: skip
 
 
@@ -476,14 +448,6 @@ def test_a_folder_that_cannot_be_written(site: Site, tmp_path: Path) -> None:
     assert ("/y.mat", f"bytes={len(BODY)}-") in site.asked
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_permission(site: Site, tmp_path: Path) -> None:
-    site.serve({"x.mat": BODY})
-    (tmp_path / "data").mkdir(mode=0o500)
-    file = Download(url=f"{HOST}/x.mat", path="x.mat", sha256=SHA)
-    assert "Permission denied" in failure(tmp_path / "data", file)
-
-
 Usage = namedtuple("Usage", "total used free")
 
 
@@ -501,25 +465,6 @@ def test_a_disk_without_room(site: Site, tmp_path: Path, monkeypatch: pytest.Mon
     assert "a.zip needs 30 kB" in failure(tmp_path, packed)
     monkeypatch.undo()
     assert below(tmp_path) <= {"x.mat.part", "a.zip.part"}
-
-
-def test_a_disk_that_fills_up_on_the_way(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    site.serve({"x.mat": BODY})
-    file = Download(url=f"{HOST}/x.mat", path="x.mat", sha256=SHA)
-    genuine = os.replace
-
-    def full(source: Any, to: Any) -> None:
-        if str(to).endswith("x.mat"):
-            raise OSError(28, "No space left on device")
-        genuine(source, to)
-
-    monkeypatch.setattr(os, "replace", full)
-    assert "x.mat: No space left on device; make room" in failure(tmp_path, file)
-    monkeypatch.setattr(os, "replace", genuine)
-    fetch(tmp_path, file)
-    assert (tmp_path / "x.mat").read_bytes() == BODY
 
 
 # a release of many files
@@ -580,10 +525,8 @@ def test_a_release_by_its_nested_lists(middle: bool, site: Site, tmp_path: Path)
     ("files", "told"),
     [
         ({"SHA256SUMS.txt": PAGE}, "it is a web page"),
-        ({"SHA256SUMS.txt": b"what\n"}, "is no list of sha256 and names"),
         ({"SHA256SUMS.txt": sums({"LICENSE.txt": b""})}, "name no file below 'training/georgia/'"),
         ({"SHA256SUMS.txt": sums({"training/georgia/../x.hea": b""})}, "leads out of its folder"),
-        ({"SHA256SUMS.txt": b""}, "it is empty"),
         ({}, "RECORDS: the server answers 404"),
         ({"RECORDS": b"training/georgia/\n"}, "georgia/RECORDS: the server answers 404"),
     ],
@@ -634,12 +577,6 @@ def test_progress_counts_megabytes_where_all_sizes_are_known(site: Site, tmp_pat
     assert sum(done) == 5
 
 
-@pytest.mark.parametrize("name", ["../x", "/x", "a/../../x", "", "C:\\x", "a\x1b"])
-def test_names_that_lead_out(name: str) -> None:
-    with pytest.raises(ValueError, match="leads out of its folder"):
-        archives.inside(name)
-
-
 # the command
 
 
@@ -685,13 +622,6 @@ def test_what_is_not_free_or_not_listed_is_not_tried(
     assert card.access == "open" or card.access in said
     assert not card.folder or f"put them into {tmp_path / card.folder}" in said
     assert not list(tmp_path.iterdir())
-
-
-def test_what_is_fetched_by_hand_comes_with_its_layout(tmp_path: Path) -> None:
-    code, said = ecgbench("hefei", "--data", str(tmp_path))
-    assert code != 0
-    assert "hefei/hf_round2_train/100001.txt" in said
-    assert "register with Tianchi" in said
 
 
 def test_a_list_that_cannot_be_had_leaves_the_way_by_hand(site: Site, tmp_path: Path) -> None:

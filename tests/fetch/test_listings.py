@@ -132,12 +132,6 @@ def test_two_files_of_one_name_are_not_written_over_one_another(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("body", [b"{", b"[" * 100_000])
-def test_a_list_that_is_no_json(body: bytes, site: Site, tmp_path: Path) -> None:
-    site.pages["/api/records/7"] = [answer(200, body)]
-    assert "is not the list of files" in failure(tmp_path, listing=RECORD)
-
-
 def test_a_list_that_lacks_or_hides_something(
     site: Site, record: dict[str, Any], tmp_path: Path
 ) -> None:

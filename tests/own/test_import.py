@@ -194,18 +194,12 @@ TABLES = {
     "gone": ([("A7,", "A77,")], "1 of 30 records .* no file .*'A77' .*line 9.*there is 'A7'"),
     "twice": ([("A7,", "A8,")], r"line 10: b/A8.csv is there already \(labels.csv, line 9\)"),
     "odd": ([("A7,P3,0", "A7,P3,2")], "line 9: the column 'af' says '2', where 0 or 1 belongs"),
-    "no record": ([("record,", "recording,")], "has no column 'record'"),
     "no name": ([("A7,", ",")], "line 9: no record is named"),
-    "no patient": ([("A7,P3", "A7,")], "line 9: no patient; fill in"),
-    "short": ([("A7,P3,", "A7,")], "line 9: 4 values for 5 columns"),
-    "column twice": ([("lbbb,age", "lbbb,af")], "has the columns 'af' and 'af'; rename one"),
-    "column composed": ([("af,lbbb", "é,e\u0301")], r"has the columns '\\xe9' and 'e\\u0301'"),
     "column in capitals": ([("lbbb", "AF")], "has the columns 'af' and 'AF'; rename one"),
     "no label": ([("af,lbbb", "sex,male")], "has no label"),
     "named so": ([("af,", "fs,")], "no label can be called 'fs'"),
     "split": ([("age", "split"), (",47\n", ",train\n")], "the split '40' is none of train"),
     "fold": ([("age", "fold"), (",41\n", ",x\n")], "the fold 'x' is no whole number"),
-    "quotes": ([("A7,", '"A7"x,')], "is not a table of text|line 9"),
 }
 
 
@@ -224,14 +218,6 @@ def test_what_is_unknown_is_masked(folder: Path) -> None:
     index = Source.of("mine", None).index.set_index("record")
     assert index.at["A7", "mine:af"] == -1
     assert datasets.get("mine").CARD.tasks[0].masked
-
-
-def test_records_without_a_file_are_left_out_where_that_is_said(folder: Path) -> None:
-    change(folder / "labels.csv", ("A7,", "A77,"))
-    made = bring(order(folder, partial=True))
-    assert made.without_file == 1
-    assert made.without_row == ["b/A7.csv"]
-    assert len(table(folder)) == 29
 
 
 EXCEL = "\ufeffsep=;\nRecord;Patient;af;lbbb;age\n"
@@ -315,15 +301,6 @@ def test_a_link_to_a_folder_above_is_not_followed(folder: Path) -> None:
     (folder / "rec" / "a" / "loop").symlink_to(folder / "rec")
     bring(order(folder))
     assert len(table(folder)) == 2 * PATIENTS
-
-
-def test_a_link_to_itself_costs_itself(folder: Path) -> None:
-    file = next((folder / "rec").rglob("A0.*"))
-    file.unlink()
-    file.symlink_to(file.name)
-    bring(order(folder))
-    rows = table(folder).set_index("record")
-    assert rows.index[rows["left_out"] != ""].tolist() == ["A0"]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The text of the card file of an imported dataset: a dataset's plug-in that a person may edit."""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from pprint import pformat
 
@@ -77,32 +77,18 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
 '''
 
 
-@dataclass(frozen=True, kw_only=True)
-class Facts:
-    """What the card says of the recordings."""
-
-    name: str
-    labels: tuple[str, ...]
-    leads: tuple[str, ...]
-    fs: float
-    seconds: float
-    patients_known: bool
-    splits: str
-    folds: int
-    masked: bool
-    """Whether a label of a record is unknown."""
-
-
-def text(facts: Facts, said: Said, recordings: Path, folder: Path) -> str:
-    """The card file that will lie in `folder`."""
+def text(facts: Mapping[str, object], said: Said, recordings: Path, folder: Path) -> str:
+    """The card file that will lie in `folder`. facts: its fields, with `name`, `labels`, `masked`
+    and `folds` of its task.
+    """
     return _TEXT.format(
-        **{name: repr(value) for name, value in vars(facts).items()},
-        heading=(title := facts.name.replace("_", " ").capitalize()),
+        **{name: repr(value) for name, value in facts.items()},
+        heading=(title := str(facts["name"]).replace("_", " ").capitalize()),
         title=repr(title),
         recordings=repr(_place(recordings, folder)),
         folder=repr(recordings.resolve().name),
         said=repr(said),
-        lines=pformat(facts.labels, width=80),
+        lines=pformat(facts["labels"], width=80),
     )
 
 

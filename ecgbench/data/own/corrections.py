@@ -175,15 +175,16 @@ def changes(
 
 def moves(before: Earlier, table: pd.DataFrame, why: str) -> Iterator[str]:
     """Who is in another fold or split than before, and why."""
-    was_split = dict(zip(before.table["path"], split_of(before.table)))
-    was = dict(zip(before.table["path"], before.table[before.column].astype(str)))
+    split, now = split_of(table), table.get("fold", table["path"])
+    places = dict(zip(before.table["path"], before.table[before.column].astype(str)))
+    was = dict(zip(places, split_of(before.table)))
+    folds = before.column == "fold" and "fold" in table
     moved: dict[tuple[str, str], list[str]] = defaultdict(list)
-    rows = zip(table["path"], table["patient"], split_of(table), table.get("fold", table["path"]))
-    for path, patient, split, fold in rows:
-        if path in was and split != was_split[path]:
-            moved[was_split[path], split].append(patient)
-        elif path in was and before.column == "fold" and "fold" in table and str(fold) != was[path]:
-            moved[f"fold {was[path]}", f"fold {fold}"].append(patient)
+    for path, patient, new, fold in zip(table["path"], table["patient"], split, map(str, now)):
+        if path in was and new != was[path]:
+            moved[was[path], new].append(patient)
+        elif path in was and folds and fold != places[path]:
+            moved[f"fold {places[path]}", f"fold {fold}"].append(patient)
     for (old, new), patients in moved.items():
         who = [*dict.fromkeys(patients)]
         yield (

@@ -70,8 +70,9 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
         with locked(order.to):
             return _brought(order, progress)
     except BaseException:
-        with suppress(OSError):  # it is not empty
-            if new:
+        if new:
+            (order.to / ".lock").unlink(missing_ok=True)
+            with suppress(OSError):  # it is not empty
                 order.to.rmdir()
         raise
 
@@ -259,20 +260,21 @@ def _write(made: Imported, said: Said, before: Earlier | None, theirs: pd.DataFr
     put_proved(order.to / COPY, copy)
 
 
-def _facts(made: Imported) -> cards.Facts:
+def _facts(made: Imported) -> dict[str, object]:
+    """What the card says of the recordings."""
     table, usable = made.table, [s for s in made.seen.values() if not s.reason]
     rates = Counter(s.fs for s in usable)
-    return cards.Facts(
-        name=made.order.name,
-        labels=made.labels,
-        leads=tuple(n for n in LEADS if any(n in s.leads for s in usable)),
-        fs=max(sorted(rates), key=lambda fs: rates[fs]),
-        seconds=round(float(np.median([s.seconds for s in usable])), 3),
-        patients_known=made.patients_known,
-        splits=made.splits,
-        folds=int(table["fold"].astype(int).max()) if "fold" in table else 3,
-        masked=bool((table[list(made.labels)] == UNKNOWN).any(axis=None)),
-    )
+    return {
+        "name": made.order.name,
+        "labels": made.labels,
+        "leads": tuple(n for n in LEADS if any(n in s.leads for s in usable)),
+        "fs": max(sorted(rates), key=lambda fs: rates[fs]),
+        "seconds": round(float(np.median([s.seconds for s in usable])), 3),
+        "patients_known": made.patients_known,
+        "splits": made.splits,
+        "folds": int(table["fold"].astype(int).max()) if "fold" in table else 3,
+        "masked": bool((table[list(made.labels)] == UNKNOWN).any(axis=None)),
+    }
 
 
 def _changed(made: Imported, said: Said, before: Earlier, out: pd.DataFrame) -> Iterator[str]:
