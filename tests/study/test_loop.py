@@ -35,12 +35,12 @@ from ecgbench.study.started import start
 
 from ecgbench import adapters, datasets, models
 from ecgbench.core.cells import Folders, Plan, Request
+from ecgbench.core.folders import publish
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.results.study import read
 from ecgbench.study import engines
 from ecgbench.study import plan as planning
-from ecgbench.study.folders import publish
 from ecgbench.study.progress import Lines
 from ecgbench.study.run import Run
 from ecgbench.study.store import Store

@@ -20,6 +20,7 @@ from ecgbench import datasets
 from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit
 from ecgbench.core.cells import Cell, Folders
 from ecgbench.core.division import Division
+from ecgbench.core.folders import read_json
 from ecgbench.core.registry import folder_name
 from ecgbench.core.seeds import rng
 from ecgbench.data import views
@@ -44,7 +45,6 @@ from ecgbench.evaluate.protocols.probe import FOLDS, LEAD_DRAWS, PENALTIES
 from ecgbench.stats import logistic
 from ecgbench.study.controls import LABELS
 from ecgbench.study.controls import LEADS as LEADS_NAMES
-from ecgbench.study.folders import read_json
 from ecgbench.study.plan import all_tasks
 
 if TYPE_CHECKING:
