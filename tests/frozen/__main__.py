@@ -146,7 +146,8 @@ def moved(name: str, old: pd.DataFrame, new: pd.DataFrame) -> list[str]:
     if set(keys) - set(new):
         return lost
     before, after = ({tuple(r[keys]): r for _, r in t.iterrows()} for t in (old, new))
-    assert len(before) == len(old), f"{name}: {keys} do not tell all rows apart"
+    if (len(before), len(after)) != (len(old), len(new)):
+        return [*lost, f"{name}: two rows have one name ({', '.join(keys)})"]
     lost += [f"{name}: row {' '.join(r)} is {w}" for r, w in differing(before, after)]
     return lost + [
         f"{name}: {' '.join(key)}: {c}: {row[c]} -> {after[key][c]}"

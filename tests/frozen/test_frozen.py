@@ -42,3 +42,10 @@ def test_a_changed_number_a_lost_row_and_a_lost_column_are_named() -> None:
         assert moved("probe_scores", old, new) == [x.replace("MOVED", other) for x in lines]
     gone = moved("probe_scores", old, old.drop(index=at).drop(columns="n"))
     assert gone == ["probe_scores: column n is gone", f"probe_scores: row {row} is gone"]
+    twice = moved("probe_scores", old, pd.concat([new, old]))
+    assert len(twice) == 1
+    assert "two rows have one name" in twice[0]
+
+
+def test_every_table_has_its_frozen_file(request: pytest.FixtureRequest) -> None:
+    assert set(request.getfixturevalue("tables")) <= set(FILES)
