@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.core.division import Division
 from ecgbench.core.parts import Parts
 from ecgbench.data.copy import Copy
-from ecgbench.core.division import Division
 from ecgbench.data.source import Source
 from ecgbench.data.splits import (
     cross_validation,
