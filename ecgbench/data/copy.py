@@ -182,7 +182,7 @@ class Copy:
         if record not in self.rows:
             raise BadSetting(
                 f"{self.name}: no prepared record {record!r} among {len(self.rows)}; see "
-                f"`ecgbench data verify {quoted(ROOM.argument(self.name))}`"
+                f"`ecgbench data check {quoted(ROOM.argument(self.name))}`"
             )
         return self.rows[record]
 

@@ -2,7 +2,7 @@
 
 What a run rests on is the prepared copy, and that belongs to the card and the tables of a release:
 their hash names its folder, and no record's file is looked at. `ecgbench data prepare` and
-`ecgbench data verify` look at the files.
+`ecgbench data check` look at the files.
 """
 
 import hashlib
