@@ -18,7 +18,7 @@ import pandas as pd
 from ecgbench import models
 from ecgbench.adapters.hide import sees
 from ecgbench.core.text import counted, line, visible
-from ecgbench.data.own import found
+from ecgbench.data.own import matching
 from ecgbench.data.reading import checked, encode
 from ecgbench.datasets import demo
 from ecgbench.ecg import preprocess
@@ -90,12 +90,12 @@ def table(  # noqa: PLR0913  (each is a setting)
     if not records.exists():
         raise BadSetting(f"--records {records}: there is no such file or folder")
     folder = records if records.is_dir() else records.parent
-    files = found.files(records, without) if records.is_dir() else [records.name]
+    files = matching.files(records, without) if records.is_dir() else [records.name]
     wanted, stated = _leads(leads), Said(**said)
     told, values, notes = [], [], Counter[str]()
     shown = progress.stage("recordings", len(files), "records") if progress else None
     with shown or nullcontext(lambda done: None) as advance:
-        for record, file in zip(found.identities(files, ()), files):
+        for record, file in zip(matching.identities(files, ()), files):
             row = {"record": visible(record), "file": visible(file), "patient": "", "leads": ""}
             reason = ""
             own_values = np.full(len(columns), np.nan)

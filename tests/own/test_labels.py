@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ecgbench.data.own import found
+from ecgbench.data.own import matching
 from ecgbench.data.own.labels import Labels, checked
 from ecgbench.errors import BadSetting
 
@@ -245,10 +245,10 @@ def test_files_that_names_mean(name: str) -> None:
     names, files, zeros, right = FILES[name]
     places = [f"line {i}" for i, _ in enumerate(names)]
     if isinstance(right, list):
-        assert found.matched(names, places, files, False, zeros) == right
+        assert matching.matched(names, places, files, False, zeros) == right
         return
     with pytest.raises(BadSetting, match=right):
-        found.matched(names, places, files, False, zeros)
+        matching.matched(names, places, files, False, zeros)
 
 
 def test_only_line_ends_end_lines(tmp_path: Path) -> None:

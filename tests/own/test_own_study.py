@@ -22,7 +22,7 @@ Here = Callable[..., "subprocess.CompletedProcess[str]"]
 PAGE = (Path(__file__).parents[2] / "docs" / "importing.md").read_text(encoding="utf-8")
 TINY = Path(__file__).parents[1] / "tiny.py"
 WATCH = 'Name,"Doe, Jane"\nSample Rate,512 hertz\n\nLead,Lead I\nUnit,µV\n\n'
-USUAL = ("--weights", "random", "--seeds", 1, "--in-process")
+USUAL = ("--weights", "random", "--seeds", 1, "--engine", "inline")
 FAST = ("merl", "ecgfounder")
 """Padded baselines of which a test can wait for the features of 12 recordings."""
 
@@ -183,7 +183,7 @@ def test_a_table_called_records_beside_the_command_divides_nothing(
 def test_what_belongs_to_records_needs_them(here: Here, tmp_path: Path) -> None:
     (tmp_path / "rec").mkdir()
     for words, said in (
-        (("--labels", "labels.csv"), "--labels is of --records FOLDER"),
+        (("--labels", "labels.csv"), "--labels belongs to --records FOLDER"),
         (("--records", "rec"), "add --labels labels.csv"),
         (("--records", "nowhere", "--labels", "labels.csv"), "there is no folder nowhere"),
         (("--records", "rec", "--labels", "labels.csv"), "labels.csv cannot be read"),

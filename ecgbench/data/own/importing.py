@@ -14,7 +14,7 @@ import pandas as pd
 from ecgbench.core.files import locked, put, put_proved, read_proved
 from ecgbench.core.text import counted
 from ecgbench.data.own import card as cards
-from ecgbench.data.own import corrections, found, labels, reading, records, splitting
+from ecgbench.data.own import corrections, labels, matching, reading, records, splitting
 from ecgbench.data.own.corrections import COPY, Earlier
 from ecgbench.data.own.order import Order
 from ecgbench.data.own.patients import one_spelling, person
@@ -152,19 +152,21 @@ def _matched(
     """The rows of the table that have a file, with `path` and a name of the record that stays what
     it was; and the files without a row.
     """
-    files = found.files(order.folder, (order.labels, order.to))
+    files = matching.files(order.folder, (order.labels, order.to))
     if not files:
         known = ", ".join(own.READERS)
         raise BadSetting(f"no file below {order.folder} is a recording that is read here ({known})")
     places = [f"{given.file.name}, line {line}" for line in given.table["line"]]
     names = list(given.table["record"])
-    chosen = found.matched(names, places, files, order.partial, order.match_zeros)
+    chosen = matching.matched(names, places, files, order.partial, order.match_zeros)
     table = given.table.assign(path=chosen).drop(columns="line")
     table = table[table["path"] != ""].reset_index(drop=True)
     old = {} if before is None else dict(zip(before["path"], before["record"]))
     old = {path: record for path, record in old.items() if path in {*chosen}}
     new = [path for path in table["path"] if path not in old]
-    table["record"] = table["path"].map(old | dict(zip(new, found.identities(new, old.values()))))
+    table["record"] = table["path"].map(
+        old | dict(zip(new, matching.identities(new, old.values())))
+    )
     return table, sorted({*files} - {*chosen})
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ecgbench.core.files import sha256_of
-from ecgbench.data.own import found, records
+from ecgbench.data.own import matching, records
 from ecgbench.ecg.readers.said import Said
 
 
@@ -47,7 +47,7 @@ class Order:
 
     def fingerprint(self) -> str:
         """The hash of all that an import rests on; no recording is read."""
-        files = sorted(found.walk(self.folder, (self.labels, self.to)))
+        files = sorted(matching.walk(self.folder, (self.labels, self.to)))
         stats = [
             (str(f), s.st_size, s.st_mtime_ns, s.st_ctime_ns)
             for f in files
