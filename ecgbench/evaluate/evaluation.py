@@ -65,7 +65,7 @@ class Evaluation:
     keep_views: bool = True
     change: str = ""
     """Of a control: what is done to the recordings before they are read, of CHANGES."""
-    told: np.ndarray | str | None = None
+    tabular: np.ndarray | str | None = None
     """Of a control: (record, dim) features of the used records that come from no recording, or why
     there are none.
     """
@@ -81,8 +81,8 @@ class Evaluation:
         """The recordings as the contract's filter and rate make them; made when first asked for,
         with progress.
         """
-        # what is told of a record needs its length alone
-        keep = self.keep_views and self.told is None
+        # tabular features need the length of a record alone
+        keep = self.keep_views and self.tabular is None
         change = CHANGES[self.change] if self.change else None
         view = View(self.selection.prepared, self.contract, keep, change)
         missing, before = view.missing(list(self.selection.index["record"])), 0
@@ -189,8 +189,8 @@ class Evaluation:
         """A sentence when a cell cannot run, else None."""
         if not self.tested(cell.setting):
             return f"no test record of {self.selection.prepared.name} has leads for {cell.setting}"
-        if isinstance(self.told, str):
-            return f"{self.selection.prepared.name}: {self.told}"
+        if isinstance(self.tabular, str):
+            return f"{self.selection.prepared.name}: {self.tabular}"
         if cell.policy != NATIVE:
             return None
         if not self.network.card.native:
@@ -266,8 +266,8 @@ class Evaluation:
             own["policy_source"] = adapters.ROOM.source_hash(policy)
         if self.places is not None:
             own["batch"] = batches.PLACES
-        if isinstance(self.told, np.ndarray):
-            own["told"] = _hash(self.told)
+        if isinstance(self.tabular, np.ndarray):
+            own["told"] = _hash(self.tabular)
         return {
             "source": models.ROOM.source_hash(self.network.name),
             **own,
@@ -287,7 +287,7 @@ class Evaluation:
     @property
     def features_folder(self) -> Path:
         """Where features of this network on this dataset lie."""
-        return self.own_features if self.change or self.told is not None else self.features
+        return self.own_features if self.change or self.tabular is not None else self.features
 
     def cache(self, policy: str) -> FeatureCache:
         """The features computed so far under a policy."""
@@ -302,8 +302,8 @@ class Evaluation:
     def compute(self, policy: str, wanted: np.ndarray, what: str, singly: bool = False) -> None:
         """Compute what is missing of `wanted`, with progress; `singly`: see Encoder."""
         cache = self.cache(policy)
-        if isinstance(self.told, np.ndarray):
-            cache.add(wanted, self.told[rows.decode(wanted)[0]])
+        if isinstance(self.tabular, np.ndarray):
+            cache.add(wanted, self.tabular[rows.decode(wanted)[0]])
             return
         encoder = Encoder(
             self.network.encoder, self.contract, self.policy(policy), singly, self.network.card.dim

@@ -52,7 +52,7 @@ def open_evaluation(job: Job, reporter: Reporter) -> Evaluation:
         progress=reporter,
         keep_views=job.keep_views,
         change=control if control == controls.PHASES else "",
-        told=_tabular(control, selection),
+        tabular=_tabular(control, selection),
     )
 
 
