@@ -29,8 +29,6 @@ from ecgbench.ecg.leads import LEADS, bits_to_mask
 from ecgbench.ecg.preprocess import Preparation
 from ecgbench.ecg.surrogates import Change
 
-VALUE = 4
-"""Bytes of a sample."""
 BATCH = 64
 """Records between two steps of progress."""
 LARGE = 2**26
@@ -139,18 +137,6 @@ def lengths(prepared: Copy, preparation: Preparation) -> np.ndarray:
     kinds = list(zip(prepared.samples.tolist(), prepared.index["fs"].tolist()))
     known = {kind: preparation.length(*kind) for kind in set(kinds)}
     return np.array([known[kind] for kind in kinds], np.int64)
-
-
-def missing_bytes(
-    prepared: Copy, preparation: Preparation, folder: str, rows: np.ndarray | None = None
-) -> int:
-    """Bytes that records (rows of the index; None: all) which the view called `folder` does not
-    hold yet will take on disk.
-    """
-    wanted = lengths(prepared, preparation) * np.bitwise_count(prepared.available).astype(np.int64)
-    known = Parts(prepared.folder / "views" / folder).rows.index
-    wanted[prepared.index["sha256"].isin(known).to_numpy()] = 0
-    return VALUE * int(wanted[slice(None) if rows is None else rows].sum())
 
 
 def views(prepared: Copy) -> list[Parts]:

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from ecgbench.check import machine
+from ecgbench.core import machine
 from ecgbench.core.cards import InputContract
 from ecgbench.core.cells import Folders, key
 from ecgbench.core.text import counted, size

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from ecgbench.core.cards import Filter, InputContract
-from ecgbench.core.parts import Parts
 from ecgbench.data.copy import Copy
 from ecgbench.data.disk import verify
 from ecgbench.data.prepare import prepare
-from ecgbench.data.views import View, key, missing_bytes
+from ecgbench.data.views import View
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import LEADS
 
@@ -146,16 +145,3 @@ def test_a_view_that_is_not_kept_is_the_same_to_the_bit_and_writes_nothing(
     kept = view(copy, CONTRACT, records)
     assert passing == [kept.get(r).tobytes() for r in records]
     assert [stream.length(r) for r in records] == [kept.length(r) for r in records]
-
-
-def test_the_bytes_that_a_view_lacks_are_those_it_takes(fake_ptbxl: Path) -> None:
-    copy, preparation = prepare("ptbxl", fake_ptbxl, None), CONTRACT.preparation
-    each = 12 * 1000 * 4
-    assert missing_bytes(copy, preparation, key(preparation)) == 30 * each
-    folder = view(copy, CONTRACT, ["00003", "00030"]).folder
-    assert folder.name == key(preparation)
-    assert missing_bytes(copy, preparation, key(preparation)) == 28 * each
-    assert missing_bytes(copy, preparation, key(preparation), np.array([0, 2])) == each
-    view(copy, CONTRACT, copy.index["record"].tolist())
-    assert sum(Parts(folder).rows["bytes"]) == 30 * each
-    assert missing_bytes(copy, preparation, key(preparation)) == 0

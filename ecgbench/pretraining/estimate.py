@@ -4,6 +4,7 @@ Its rates are those of the same recipe in small: a few steps of each stage on no
 folder, on the device that will compute.
 """
 
+import operator
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -15,10 +16,11 @@ import numpy as np
 import pandas as pd
 
 from ecgbench import datasets, models
-from ecgbench.check import machine
 from ecgbench.core.cells import Folders
+from ecgbench.core.machine import memory as memory_here
 from ecgbench.core.provenance import command
 from ecgbench.core.text import counted, duration, size
+from ecgbench.data.disk import free_bytes
 from ecgbench.data.source import root_of, where
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import LEADS
@@ -35,7 +37,7 @@ from ecgbench.pretraining.recipe import Recipe
 from ecgbench.pretraining.shards import Layout
 from ecgbench.pretraining.streaming import Holding
 from ecgbench.profiling.clock import ready
-from ecgbench.study.estimate.probe import READING, count, noise_of, seconds_of
+from ecgbench.study.estimate import count, noise_of, seconds_of
 from ecgbench.study.plan import all_tasks
 from ecgbench.study.progress import SILENT
 
@@ -63,21 +65,6 @@ class Rates:
 def rates(recipe: Recipe, device: str) -> Rates:
     """BadSetting where the recipe's model cannot be pre-trained."""
     records = SMALL if device == "cpu" else recipe.stages[0].batch
-    contract = models.ROOM.card(recipe.model).contracts[0]
-    noise = np.clip(noise_of(contract.samples), -1, 1)
-    names = [Name("noise", str(i)) for i in range(records)]
-    corpus = Corpus(
-        Guard({"noise": [n.record for n in names]}, {}),
-        dict.fromkeys(names, contract.samples),
-        lambda name: np.roll(noise, int(name.record), axis=1),
-        contract=contract,
-    )
-    half = Half(
-        records=[n.record for n in names],
-        patients=[n.record for n in names],
-        signal=np.stack([noise] * records),
-        target=np.eye(2, dtype=np.int8)[np.arange(records) % 2],
-    )
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         session = Session(
@@ -86,24 +73,18 @@ def rates(recipe: Recipe, device: str) -> Rates:
             name=device,
             progress=SILENT,
             listener=lambda stage: lambda report: None,
-            # noise teaches nothing
-            alarm=False,
-        )
-        data = Data(
-            corpus=corpus,
-            development=Development(task="noise", learn=half, check=half),
-            prepared={},
-            left_out={},
+            alarm=False,  # noise teaches nothing
         )
         first, second = (
             replace(s, steps=STEPS, warmup=0, probe_every=STEPS, batch=records)
             for s in recipe.stages
         )
-        told = run(replace(recipe, stages=(first, second), elbow=((), ())), data, session)
+        small = replace(recipe, stages=(first, second), elbow=((), ()))
+        found = run(small, _noise(recipe, records), session)
         steps = [pd.read_csv(out / f"stage{n}" / curve.FILE)["seconds"].min() for n in (1, 2)]
         network = (out / ENCODER).stat().st_size
-    probes = [c["seconds"] for stage in told["stages"].values() for c in stage["checkpoints"]]
-    described = sum(p["seconds"] for p in told["phases"] if p["phase"].endswith("extraction"))
+    probes = [c["seconds"] for stage in found["stages"].values() for c in stage["checkpoints"]]
+    described = sum(p["seconds"] for p in found["phases"] if p["phase"].endswith("extraction"))
     return Rates(
         # clustering took about as long as describing (models/laef/pretraining.json)
         codebooks=2 * described / records,
@@ -111,6 +92,26 @@ def rates(recipe: Recipe, device: str) -> Rates:
         probe=min(probes) / (2 * records + min(records, recipe.windows)),
         network=network,
     )
+
+
+def _noise(recipe: Recipe, records: int) -> Data:
+    contract = models.ROOM.card(recipe.model).contracts[0]
+    noise = np.clip(noise_of(contract.samples), -1, 1)
+    names = [str(i) for i in range(records)]
+    corpus = Corpus(
+        Guard({"noise": names}, {}),
+        dict.fromkeys((Name("noise", n) for n in names), contract.samples),
+        lambda name: np.roll(noise, int(name.record), axis=1),
+        contract=contract,
+    )
+    half = Half(
+        records=names,
+        patients=names,
+        signal=np.stack([noise] * records),
+        target=np.eye(2, dtype=np.int8)[np.arange(records) % 2],
+    )
+    development = Development(task="noise", learn=half, check=half)
+    return Data(corpus=corpus, development=development, prepared={}, left_out={})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,8 +156,8 @@ def lines(recipe: Recipe, folders: Folders, holding: Holding, device: str) -> It
     records = sum(train for _, train in here.corpora.values())
     if len(here.corpora) < len(recipe.datasets):
         records = ECGS
-    told = (f"{n} {train:,} ({source})" for n, (source, train) in here.corpora.items())
-    yield f"recordings  {records:,} to train on; of them {', '.join(told)}"
+    each = (f"{n} {train:,} ({source})" for n, (source, train) in here.corpora.items())
+    yield f"recordings  {records:,} to train on; of them {', '.join(each)}"
     in_memory = _bytes(recipe, records)
     streams = holding.streams(folders.out, lambda: in_memory)
     seconds, needed = _cost(recipe, folders, here, records, device, views=not streams)
@@ -172,10 +173,9 @@ def lines(recipe: Recipe, folders: Folders, holding: Holding, device: str) -> It
     yield "disk        " + ", ".join(f"{size(n)} in {path}" for path, n in needed.items())
     yield f"memory      {size(memory)} {how}"
     for path, n in needed.items():
-        free = machine.disk("", path)["free"]
-        if free is not None and free < n:
+        if n > (free := free_bytes(path)):
             missing.append(f"disk: {path} has {size(free)} free and needs {size(n)}")
-    if memory > (free := machine.memory()["available"] or memory):
+    if memory > (free := memory_here()["available"] or memory):
         missing.append(f"memory: {size(free)} are available, and recordings need {size(memory)}")
     yield f"{counted(len(missing), 'thing')} missing:" if missing else "nothing is missing"
     yield from (f"  {text}" for text in missing)
@@ -208,27 +208,23 @@ def _cost(
     """Seconds by what is done, bytes by folder; `views`: whether they are kept."""
     of, contract = rates(recipe, device), models.ROOM.card(recipe.model).contracts[0]
     windows = here.learn + here.check + min(recipe.windows, here.learn)
-    probes = [-(-stage.steps // stage.probe_every) for stage in recipe.stages]
+    probes = sum(-(-stage.steps // stage.probe_every) for stage in recipe.stages)
     unread = records - sum(train for source, train in here.corpora.values() if source == "prepared")
     card = datasets.get(next(iter(here.corpora))).CARD
-    view = partial(
-        preprocess.view, noise_of(round(SECONDS * card.fs)), card.fs, contract.preparation
-    )
+    noise = noise_of(round(SECONDS * card.fs))
+    filtered = seconds_of(partial(preprocess.view, noise, card.fs, contract.preparation))
+    steps = [stage.steps * stage.records(records) for stage in recipe.stages]
     seconds = {
-        "preparing": unread * READING + records * seconds_of(view),
+        "filtering": records * filtered,
         "codebooks": records * of.codebooks,
-        "training": sum(
-            rate * stage.steps * stage.records(records)
-            for rate, stage in zip(of.training, recipe.stages)
-        ),
-        "probes": sum(probes) * windows * of.probe,
+        "training": sum(map(operator.mul, of.training, steps)),
+        "probes": probes * windows * of.probe,
     }
-    sample = len(LEADS) * SECONDS
-    prepared = sample * (2 * unread * card.fs + views * 4 * records * contract.fs)
+    each = 2 * unread * card.fs + views * 4 * records * contract.fs
+    prepared = round(len(LEADS) * SECONDS * each)
     # a checkpoint holds the network and the two averages of Adam
-    kept = of.network * (sum(probes) + 2 * 3 + 1)
-    home = where(folders.prepared, folders.data)
-    return seconds, {folders.out: kept, home: round(prepared)}
+    kept = of.network * (probes + 2 * 3 + 1)
+    return seconds, {folders.out: kept, where(folders.prepared, folders.data): prepared}
 
 
 def _bytes(recipe: Recipe, records: int) -> int:

@@ -13,9 +13,9 @@ from ecgbench.core.cells import Folders
 from ecgbench.core.provenance import command
 from ecgbench.core.text import counted, duration
 from ecgbench.ecg.leads import LEADS
+from ecgbench.pretraining.estimate import Rates, counts, rates
 from ecgbench.pretraining.network import new_network
 from ecgbench.pretraining.recipe import Recipe
-from ecgbench.study.estimate.pretraining import Rates, counts, rates
 
 
 def lines(
