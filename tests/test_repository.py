@@ -59,12 +59,6 @@ FLOORS_HOLD = (
 )
 """A line of CONTRIBUTING.md for each floor; docs/generate.py writes it."""
 OPEN = {
-    ("profiling", "check"),
-    ("pretraining", "check"),
-    ("study", "ablation"),
-    ("study", "check"),
-    ("study", "pretraining"),
-    ("study", "profiling"),
     ("study", "results"),
     ("weights", "models"),
 }
