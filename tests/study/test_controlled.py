@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from ecgbench import datasets, reports
-from ecgbench.data import subset
+from ecgbench.data import select
 from ecgbench.reports import controls as report
 from ecgbench.results.controls import Checked, checked, controlled
 from ecgbench.results.study import Study, read
@@ -120,7 +120,7 @@ def test_a_permutation_that_keeps_the_test_labels_shows(
     study: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The mean stays near chance; p of the permutations tells it."""
-    honest = subset.permuted
+    honest = select.permuted
 
     def kept(index: pd.DataFrame, *words: str | int) -> pd.DataFrame:
         made, test = honest(index, *words), (index["split"] == "test").to_numpy()
@@ -128,7 +128,7 @@ def test_a_permutation_that_keeps_the_test_labels_shows(
         made.loc[test, columns] = index.loc[test, columns].to_numpy()
         return made
 
-    monkeypatch.setattr(subset, "permuted", kept)
+    monkeypatch.setattr(select, "permuted", kept)
     broken = read(study("kept", "labels"))
     row = found(broken)["labels", "aged_loud", "12"]
     assert row.verdict == "NOT as expected", row
