@@ -36,7 +36,7 @@ from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.pretrain import Data
 from ecgbench.pretraining.recipe import get
 from ecgbench.pretraining.stage import Execution, Stage, run
-from ecgbench.study.reporter import Reporter
+from ecgbench.study.progress import SILENT
 
 EVERY, SHOWN, RATE = 25, 48, 1e-3
 
@@ -113,7 +113,7 @@ def main() -> None:
         parser.error(str(bad))
     print(machine("cpu"), flush=True)
     folders = Folders(data=asked.data, prepared=asked.prepared, out=Path())
-    data = assemble(recipe, folders, Reporter("", lambda event: None))
+    data = assemble(recipe, folders, SILENT)
     describe = descriptors.preset(recipe.descriptor)
     (book,) = codebooks(data.corpus, describe, recipe.codes, seed=recipe.seed).values()
     table = elbow([book], map(describe, data.development.check.batches("cpu")))

@@ -67,8 +67,9 @@ def timed(name: str, device: str, batch: int, repeats: int = 3) -> tuple[float, 
 
 def epochs(name: str) -> dict[str, tuple[float, float]]:
     """Dataset -> windows of an epoch that are trained, and that are only passed forward."""
-    from ecgbench import datasets, models
     from ecgbench.suites.paper import TASKS
+
+    from ecgbench import datasets, models
 
     contract, rows = models.ROOM.card(name).contracts[0], {}
     for dataset in datasets.names():

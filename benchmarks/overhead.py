@@ -72,11 +72,8 @@ def main() -> None:
     preparing = time.perf_counter() - preparing
     from ecgbench.evaluate import network
     from ecgbench.study import plan as planning
-    from ecgbench.study.engine import Setup, ask
-    from ecgbench.study.engines import inline
-    from ecgbench.study.job import Look
-    from ecgbench.study.progress import EventDisplay, Lines
-    from ecgbench.study.run import Run
+    from ecgbench.study.progress import Lines
+    from ecgbench.study.run import Carrying, run
 
     clock, hashing, build = Clock(), Clock(), network.build
     for name in ("sha256", "blake2b", "file_digest"):
@@ -100,19 +97,12 @@ def main() -> None:
         training=Training(protocol=options.protocol),
     )
     with tempfile.TemporaryDirectory() as folder:
-        engine = inline.start(Setup(logs=Path(folder), patience=900, show=EventDisplay(Lines())))
-
-        def policy(model: str, weights: str | None) -> str | None:
-            return ask(engine, Look(id=model, model=model, weights=weights, contract="paper"))[
-                "policy"
-            ]
-
-        planned = planning.plan(planning.check(request), policy)
+        planned, carrying = planning.plan(planning.check(request)), Carrying(engine="inline")
         folders = Folders(data=Path(options.data), prepared=prepared, out=Path(folder))
-        done = Run(planned, folders, Lines(), engine)()
+        done = run(planned, folders, carrying, Lines())
         wall, hashed = time.perf_counter() - started - preparing, hashing.seconds
         again = time.perf_counter()
-        found = Run(planned, folders, Lines(), engine)()
+        found = run(planned, folders, carrying, Lines())
         again = time.perf_counter() - again
     share = 1 - clock.seconds / wall
     print(

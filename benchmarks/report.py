@@ -46,8 +46,9 @@ print(f"{time.perf_counter() - started:.0f} s ({busy:.0f} s busy; reading {read:
 
 def made(records: int, tasks: int):
     """The store's plan: as many labels a task as the cards say."""
-    from ecgbench import datasets
     from ecgbench.suites.paper import TASKS
+
+    from ecgbench import datasets
     from tests.results.made_run import Data, Made
 
     chosen = TASKS[:tasks]

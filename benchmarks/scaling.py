@@ -124,6 +124,7 @@ def listed(cells: int, folder: Path | None) -> bool:
     reached.
     """
     from ecgbench.suites.paper import TASKS as NAMES
+
     from tests.results.made_run import Data, Made, write
 
     with tempfile.TemporaryDirectory(dir=folder) as place:

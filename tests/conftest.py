@@ -25,8 +25,6 @@ import pytest
 
 from ecgbench.core import process
 
-# seconds for every run of a plug-in; tests/benchmark/test_recomputed.py tries it
-os.environ["ECGBENCH_RECOMPUTE"] = "no"
 WANTED = "needs genuine recordings (ECGBENCH_REAL_DATA)"
 
 
@@ -219,7 +217,7 @@ def here() -> Callable[..., "subprocess.CompletedProcess[str]"]:
     def run(*words: object, cwd: Path, **env: str) -> "subprocess.CompletedProcess[str]":
         out, err = io.StringIO(), io.StringIO()
         places = {"ECGBENCH_PREPARED": cwd / "prepared", "ECGBENCH_WEIGHTS": cwd / "cache"}
-        shown = {"NO_COLOR": "1", "COLUMNS": "200", "ECGBENCH_RECOMPUTE": "no"}
+        shown = {"NO_COLOR": "1", "COLUMNS": "200"}
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
             patch.chdir(cwd)
             for name in [n for n in os.environ if n.startswith("ECGBENCH_")]:
@@ -261,7 +259,7 @@ for words in json.loads(sys.argv[1]):
     def run(site: Path, folder: Path, *commands: tuple[object, ...]) -> str:
         kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
         searched = os.pathsep.join([str(site), kept.get("PYTHONPATH", "")])
-        usual = {"NO_COLOR": "1", "OMP_NUM_THREADS": "1", "ECGBENCH_RECOMPUTE": "no"}
+        usual = {"NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
         # what plug-ins declare is kept there
         env = {**kept, **usual, "PYTHONPATH": searched, "XDG_CACHE_HOME": str(site / "cache")}
         words = json.dumps([[str(w) for w in command] for command in commands])

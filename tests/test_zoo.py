@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -19,14 +18,11 @@ from torch import nn
 from ecgbench.adapters.hide import Policy
 from ecgbench.cli import main
 from ecgbench.core.cards import InputContract
-from ecgbench.core.cells import Cell, Fit, Folders, Plan, Request
-from ecgbench.ecg.draw import settings
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import EcgbenchError
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.models import Features
 from ecgbench.results.study import read
-from ecgbench.study.engines import isolated
 
 pytestmark = pytest.mark.long
 TINY = Path(__file__).parent / "tiny.py"
@@ -86,19 +82,9 @@ RAISING: Kinds = {
     ),
     "empty": ({"after": "found = None"}, "the network gave NoneType where Features.pooled is"),
 }
-FLOOD = (
-    "[os.write(fd, b'0123456789' * 10**5) for _ in range(50) for fd in (1, 2)]; raise "
-    "ValueError('drowned')"
-)
 CHILD = "subprocess.Popen(['sleep', '60']); input('a question')"
-BABBLE = (
-    "[os.write(fd, b'garbage\\n') for fd in range(3, 64) if os.path.exists(f'/proc/self/fd/{fd}') "
-    "and 'pipe' in "
-    "os.readlink(f'/proc/self/fd/{fd}') and "
-    "int(open(f'/proc/self/fdinfo/{fd}').read().split('flags:')[1].split()[0], 8) & 3 == 1]"
-)
 ENDING: Kinds = {
-    "aborting": ({"at_import": "os.abort()"}, "its process was killed by SIGABRT"),
+    "aborting": ({"before": "os.abort()"}, "its process was killed by SIGABRT"),
     "killed": (
         {"before": "os.kill(os.getpid(), 9)"},
         "its process was killed by SIGKILL (memory may have run out)",
@@ -107,9 +93,6 @@ ENDING: Kinds = {
     "endless": ({"before": "while True: time.sleep(0.01)"}, "no progress for 4 s"),
     # in C, with the interpreter's lock held
     "gripping": ({"before": "10**10**8"}, "no progress for 4 s"),
-    "closing": ({"before": "os.closerange(3, 256)"}, "its process ended with exit code"),
-    "babbling": ({"before": BABBLE}, "pipe of its events"),
-    "flooding": ({"before": FLOOD}, "ValueError: drowned"),
     "parent": ({"before": CHILD}, "EOFError"),
 }
 
@@ -165,8 +148,7 @@ def the_others_finished(done: Done, out: Path, expected: dict[str, str]) -> None
         assert given["reason"] in line
         assert len(line) < 1000
         assert line.isprintable()
-        assert f"(log: {given['log']})" in line if given["log"] else "(log:" not in line
-        assert not given["log"] or Path(given["log"]).stat().st_size < 1.3 * 2**20
+        assert f"(log: {given['log']}" in line or not given["log"]
     assert report(out) == 0
     page = (out / "report" / "index.html").read_text()
     assert all(name in page for name in expected)
@@ -195,119 +177,13 @@ def test_a_model_that_raises_costs_its_own_cells_only(
 
 
 def test_a_model_that_ends_or_hangs_its_process_costs_its_own_cells_only(
-    here: Here, tmp_path: Path, copies: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also one whose 100 MB of output go to a log of one, and one whose child holds its streams
-    open and who asks standard input.
-    """
-    monkeypatch.setattr(isolated, "IDLE", len(ENDING) + 2)  # each has one worker, not two
-    out = zoo(here, ENDING, tmp_path, copies, "--set", "run.timeout=4")
-    given = reasons(out)
-    assert all(given[name]["log"] for name in ("aborting", "closing", "flooding", "parent"))
-    for name in ("endless", "gripping"):
-        assert "most recent call first" in Path(given[name]["log"]).read_text()
-    log = Path(given["flooding"]["log"])
-    assert 2**20 < log.stat().st_size < 1.2 * 2**20
-    assert "bytes left out" in log.read_text()
-    assert "drowned" in log.read_text()[-2000:]
-
-
-class Worker:
-    """Stands for a worker process that nothing goes wrong with."""
-
-    def __init__(self, log: Path, patience: float) -> None:
-        self.of, self.alive = log.stem, True
-
-    def submit(self, job: object) -> None:
-        pass
-
-    def end(self) -> None:
-        self.alive = False
-
-
-def test_of_the_workers_that_wait_for_a_job_the_oldest_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So that a study of many plug-ins does not fill the memory with them."""
-    made: list[Worker] = []
-    monkeypatch.setattr(
-        isolated, "WorkerProcess", lambda *how: made.append(Worker(*how)) or made[-1]
-    )
-    engine = isolated.start(Setup(logs=tmp_path, patience=1.0, show=print))
-    names = ["a", "b", "c", "d", "e", "d", "a"]
-    for name in names:
-        engine.submit(Look(model=f"./{name}.py", weights=None, contract="paper"))
-    # the second job of d finds the worker that waits, that of a needs a new one
-    assert len(made) == len(set(names)) + 1
-    assert not made[0].alive
-    assert sum(worker.alive for worker in made) == isolated.IDLE + 1
-    engine.close()
-    assert not any(worker.alive for worker in made)
-
-
-PATCHING = """from ecgbench.study import cell
-
-honest = cell.score_table
-cell.score_table = lambda names, table: honest(names, table).assign(value=1.0)
-
-
-def fill(signal, measured, state=None):
-    signal[~measured] = 0
-    return signal
-"""
-
-
-def test_a_policy_that_patches_the_scoring_changes_its_own_cells_only(
     here: Here, tmp_path: Path, copies: Path
 ) -> None:
-    """Not those of the policy of this package, under the same model and the same fit."""
-    (tmp_path / "patching.py").write_text(PATCHING)
-    words = ("--models", TINY, *USUAL, "--leads", "I", "--prepared", copies)
-    policies = ("--policy", "./patching.py,zero")
-    assert here("run", *words, *policies, "--out", "patched", cwd=tmp_path).returncode in (0, 1)
-    assert here("run", *words, "--out", "clean", "--engine", "inline", cwd=tmp_path).returncode == 0
-    (patched,), (clean,) = (
-        [
-            pd.read_parquet(file.with_name("scores.parquet"))
-            for file in (tmp_path / run).glob("cells/*/*/*/*/cell.json")
-            if json.loads(file.read_text())["policy"] == "zero"
-        ]
-        for run in ("patched", "clean")
-    )
-    pd.testing.assert_frame_equal(patched, clean)
-
-
-def test_a_process_with_code_from_outside_serves_no_other_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Models of this package share one; a plug-in of any kind makes a job one of its own."""
-    usual = Request(models=("stmem",), tasks=("demo",), leads=(1,), weights="random", name="x")
-    served: list[Worker] = []
-    engine = isolated.start(Setup(logs=tmp_path, patience=1.0, show=print))
-
-    def serve(model: str, policy: str = "zero", **other: str) -> tuple[int, str]:
-        """Which worker, and its log."""
-        monkeypatch.setattr(
-            isolated, "WorkerProcess", lambda *how: served.append(Worker(*how)) or served[-1]
-        )
-        scoring = replace(usual.scoring, metrics=("auroc", other.get("metric", "auprc")))
-        fit = Fit(task="demo", model=model, contract="paper", weights="random", seed=0)
-        cell = Cell(fit=fit, task="demo", setting=settings((1,), 1)[0], policy=policy)
-        plan = Plan(name="x", cells=(cell,), training=usual.training, scoring=scoring)
-        places = Folders(data=None, prepared=None, out=tmp_path)
-        dataset = other.get("dataset", "demo")
-        engine.submit(Compute(model=model, plan=plan, dataset=dataset, folders=places))
-        return len(served), served[-1].of
-
-    ours = serve("stmem")
-    assert ours == serve("merl") == (1, "ecgbench")
-    assert serve("mine") == serve("mine") == (2, "mine")
-    assert serve("stmem", policy="mine") == (3, "stmem")
-    assert serve("merl", policy="mine") == (4, "merl")
-    assert serve("merl") == (5, "ecgbench")
-    assert serve("merl", metric="mine") == (5, "ecgbench")  # it has one of its own
-    assert serve("merl", dataset="mine") == (6, "merl")
-    assert serve("merl", policy="native") == (7, "ecgbench")
+    """Also one whose child holds its streams open and who asks standard input."""
+    out = zoo(here, ENDING, tmp_path, copies, "--set", "run.timeout=4")
+    given = reasons(out)
+    for name in ("endless", "gripping"):
+        assert "most recent call first" in Path(given[name]["log"]).read_text()
 
 
 def test_what_fails_at_one_set_of_leads_costs_that_cell(

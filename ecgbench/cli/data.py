@@ -103,13 +103,13 @@ def fetch(
         plan = transport.planned(folder, files, manifest, listing)
     about = "" if plan.exact or plan.size is None else "about "
     typer.echo(
-        f"{name}: {len(plan.lacking):,} of {len(plan.every):,} files are to be fetched, "
+        f"{name}: {len(plan.missing):,} of {len(plan.every):,} files are to be fetched, "
         f"{about}{size(plan.size)}, into {plan.root}"
     )
     plan.demand_room(name)
     if dry_run:
         return
-    if plan.lacking:
+    if plan.missing:
         total, unit = plan.unit
         with (
             transport.otherwise(by_hand),

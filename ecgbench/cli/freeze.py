@@ -7,9 +7,8 @@ import typer
 from ecgbench.cli.options import DATA, MORE, PREPARED, add_commands, argument, flag, option
 from ecgbench.cli.settings import loaded
 from ecgbench.core import provenance
-from ecgbench.core.text import counted, quoted
+from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting
-from ecgbench.study import ledger
 from ecgbench.study.frozen import Frozen, write
 
 EXAMPLE = """\
@@ -99,18 +98,10 @@ def freeze(
     typer.echo(
         "a date of one's own machine proves little: register this hash elsewhere (OSF, a commit)"
     )
-    for name, times in kept.plan.tested.items():
-        if times:
-            typer.echo(
-                f"note: test records of {name} were scored {counted(times, 'time')} on this "
-                f"machine before; the report says so",
-                err=True,
-            )
     typer.echo(f"next: ecgbench run --out {quoted(folder)}")
 
 
 def _frozen(file: Path, data: Path | None, prepared: Path | None) -> Frozen:
-    from ecgbench.data.source import where
     from ecgbench.study import plan as planning
     from ecgbench.study.hypotheses import hypotheses
     from ecgbench.study.plan_file import dump
@@ -119,8 +110,6 @@ def _frozen(file: Path, data: Path | None, prepared: Path | None) -> Frozen:
     if not plan.values.get("tasks"):
         raise BadSetting(f'{file} names no tasks; write tasks = ["ptbxl_super"]')
     study = planning.check(plan.request())
-    every, home = planning.all_tasks(), where(prepared, data)
-    used = dict.fromkeys(every[task][0] for task in study.tasks)
     return Frozen(
         title=plan.title,
         alpha=plan.alpha,
@@ -128,5 +117,4 @@ def _frozen(file: Path, data: Path | None, prepared: Path | None) -> Frozen:
         hypotheses=hypotheses(plan.hypotheses, study),
         date=provenance.date(),
         **provenance.code(),
-        tested={name: len(ledger.scorings(home / name)) for name in used},
     )

@@ -120,7 +120,7 @@ class Fit:
     weights: str
     """random, a name on the card, or a path."""
     seed: int
-    """Of the training (`--fit-seeds`); head initialisation, window and lead draws."""
+    """Of the training (training.seeds); head initialisation, window and lead draws."""
     policy: str = ""
     """What met the absent leads of training; "" where all twelve were there, and the fit serves
     every policy.

@@ -279,10 +279,6 @@ def _facts(kept: Kept) -> dict[str, Any]:
         "the file has this hash": "yes" if kept.intact else "NO",
         "alpha": f"{plan.alpha:g}, two-sided, in each family after Holm",
         "by": f"ecgbench {plan.version}, commit {commit}",
-        "test records scored on this machine before": ", ".join(
-            f"{name} {counted(times, 'time')}" for name, times in plan.tested.items()
-        )
-        or "not known",
     }
 
 

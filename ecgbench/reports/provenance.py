@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any
 
 from ecgbench.core import provenance
-from ecgbench.core.cells import OFFICIAL
 from ecgbench.core.text import counted, duration
 from ecgbench.reports import (
     Code,
@@ -25,7 +24,6 @@ from ecgbench.reports import (
 from ecgbench.reports._text import moment
 from ecgbench.results.facts import Provenance
 from ecgbench.results.study import Study
-from ecgbench.study import ledger
 
 CARD = ReportCard(
     title="Provenance",
@@ -54,19 +52,6 @@ _COMMITS = (
     Column("fits", "Cells it fitted", "number"),
     Column("features", "Cells with features of it", "number"),
 )
-_TESTED = (
-    Column("dataset", "Test records of"),
-    Column("fold", "Fold"),
-    Column("records", "Records", "number"),
-    Column("before_times", "Before", "number", note="times scored"),
-    Column("before_models", "Before", "number", note="models"),
-    Column("before_weights", "Before", "number", note="weights"),
-    Column("before_settings", "Before", "number", note="settings"),
-    Column("here_times", "In this run", "number", note="times scored"),
-    Column("here_models", "In this run", "number", note="models"),
-    Column("here_weights", "In this run", "number", note="weights"),
-    Column("here_settings", "In this run", "number", note="settings"),
-)
 
 
 def sections(study: Study) -> list[Section]:
@@ -90,48 +75,9 @@ def sections(study: Study) -> list[Section]:
     ]
     if study.scorer and study.results and not known.commands:
         parts.append(Notes(["Which commands computed these cells is not known: none is noted."]))
-    parts += _tested(study)
     if known.packages:
         parts.append(Group("Packages", [Facts(known.packages)], folded=True))
     return [Section(name="provenance", title=CARD.title, parts=parts)]
-
-
-def _tested(study: Study) -> list[Part]:
-    """How often the test splits of this run were scored on the machine, before it and in it."""
-    own, titles = ledger.scorings(study.path), {d.name: d.title for d in study.datasets}
-    rows, late = [], False
-    for told in ledger.before(study.path):
-        mine = [s for s in own if s.test == told.test]
-        if not mine:
-            continue
-        late = late or told.late
-        now = ledger.Counts.of(mine)
-        rows.append(
-            {
-                "dataset": titles.get(mine[0].dataset, mine[0].dataset),
-                "fold": "" if mine[0].fold == OFFICIAL else mine[0].fold,
-                "records": mine[0].records,
-                "test": told.test,
-                **{f"before_{name}": value for name, value in asdict(told.counts).items()},
-                **{f"here_{name}": value for name, value in asdict(now).items()},
-            }
-        )
-    damaged = ledger.unread(study.path)
-    if not rows:
-        there = (study.path / ledger.FILE).exists()
-        why = f"{ledger.FILE} {'names none of them' if there else 'is not there'}"
-        unknown = f"How often the test records were scored is not known: {why}."
-        return [Notes([unknown])] if study.scorer and study.results else []
-    since = " This run had scores before there was a ledger; those are not counted." * late
-    caption = (
-        f"How often the test records of this run were scored on this machine: each time, one model "
-        f"on one task. Other machines and other programs are not known.{since}"
-    )
-    found: list[Part] = [_table("tested", _TESTED, rows, caption, "test split")]
-    if damaged:
-        lines = counted(damaged, "line")
-        found.append(Notes([f"{lines} of {ledger.FILE} cannot be read and are not counted here."]))
-    return found
 
 
 def _table(

@@ -52,9 +52,8 @@ class Study:
     """One row per cell and metric: task, model, leads, setting (`1@seed3`), seed, fit_seed, fold,
     policy, weights, status, reason, metric, value, low, high, value_distinct, n_records, windows
     (per record), seconds, blind (share of test windows that show the model nothing), excluded
-    (records shorter than a window), environment (version of torch and kind of device), recomputed
-    (whether features of a plug-in were computed again), lost (labels that draws lost), commit,
-    uncommitted, key, path (inside the run).
+    (records shorter than a window), environment (version of torch and kind of device), lost
+    (labels that draws lost), commit, uncommitted, key, path (inside the run).
     """
     labels: pd.DataFrame
     """One row per finished cell, metric and label: task, model, setting, fit_seed, fold, policy,
@@ -90,7 +89,7 @@ class Study:
     serves all.
     """
     beside: tuple["Study", ...] = ()
-    """Other runs whose scores stand beside these (`ecgbench report --beside`)."""
+    """Other runs whose scores stand beside these (`ecgbench report --set report.beside`)."""
 
     @property
     def metric(self) -> str:

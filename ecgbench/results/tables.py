@@ -68,7 +68,6 @@ CELL_COLUMNS = (
     "blind",
     "excluded",
     "environment",
-    "recomputed",
     "lost",
     "commit",
     "uncommitted",

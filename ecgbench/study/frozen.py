@@ -4,21 +4,18 @@ tested, and its hash.
     <run>/frozen.json   {"format": 1, "frozen": {...}, "sha256": of canonical JSON of "frozen"}
 
 The date comes from the clock of the machine that wrote it, so it proves little by itself. The hash
-can be registered elsewhere (OSF, a commit, an e-mail); every line of the ledger (`results.ledger`)
-carries it too, so that a plan that was exchanged after scoring no longer fits.
+can be registered elsewhere (OSF, a commit, an e-mail).
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from ecgbench.core.cells import key
 from ecgbench.core.files import as_json, locked, put
-from ecgbench.core.text import counted
 from ecgbench.errors import BadSetting
-from ecgbench.study import ledger
 
 FILE = "frozen.json"
 FORMAT = 1
@@ -65,8 +62,6 @@ class Frozen:
     version: str
     commit: str | None
     dirty: bool | None
-    tested: Mapping[str, int]
-    """Dataset -> how often its test records had been scored on this machine by then."""
 
     @property
     def hash(self) -> str:
@@ -136,7 +131,7 @@ def write(run: Path, plan: Frozen, scored: bool) -> tuple[Kept, bool]:
                 f"{run} holds another frozen plan, of {kept.plan.date} (hash {kept.stated[:16]}); "
                 f"a plan is frozen once: choose a new folder with --out"
             )
-        if scored or ledger.scorings(run):
+        if scored:
             raise BadSetting(
                 f"{run}: test records were scored in this folder already, and a plan is frozen "
                 f"before that; choose a new folder with --out, and say in your paper what was "
@@ -162,10 +157,4 @@ def warnings(run: Path) -> Iterator[str]:
         yield (
             f"FROZEN PLAN CHANGED: {FILE} does not hold what its hash was made of, so nothing here "
             f"is confirmatory; restore the file."
-        )
-    strays = [s for s in ledger.scorings(run) if s.frozen != kept.stated]
-    if strays:
-        yield (
-            f"OTHER PLAN: {counted(len(strays), 'scoring')} of this run's test records took place "
-            f"under another frozen plan, or under none, so what rests on them is not confirmatory."
         )

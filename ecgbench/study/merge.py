@@ -12,7 +12,7 @@ from ecgbench.core.files import making, move, put, put_into, sha256_of
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.results import people
 from ecgbench.results.whole import CELL, cell_document, fit_document
-from ecgbench.study import frozen, ledger
+from ecgbench.study import frozen
 from ecgbench.study.folders import demand_intact, document, finished
 from ecgbench.study.store import Store, claimed
 
@@ -64,7 +64,6 @@ def merge(run: Path, other: Path, to: Path) -> dict[str, int]:
             good = _named_rightly(file)
             counts["files" if good else "damaged"] += _copy_file(file, store, target) if good else 1
         target.add_keys(newer)
-        ledger.joined(store.path, to)
         frozen.copied(store.path, to)
     return counts
 

@@ -216,7 +216,13 @@ def test_a_hostile_study_from_plug_in_to_report(tmp_path):
     assert done.returncode == 0, done.stderr
     done = ecgbench("report", "r", cwd=place, PYTHONPATH=str(site))
     assert done.returncode == 0, done.stderr
-    for listed in (["--help"], ["run", "--help"], ["tasks"], ["adapters"], ["reports"]):
+    for listed in (
+        ["--help"],
+        ["run", "--help"],
+        ["list", "tasks"],
+        ["list", "adapters"],
+        ["list", "reports"],
+    ):
         done = ecgbench(*listed, cwd=place, PYTHONPATH=str(site))
         assert done.returncode == 0, done.stderr
     assert not canary.exists()
@@ -253,7 +259,7 @@ def test_lists_survive_plug_ins_that_cannot_be_imported(tmp_path):
         ("adapters", "zero"),
         ("reports", "main_table"),
     ):
-        done = ecgbench(room, cwd=tmp_path, PYTHONPATH=str(site))
+        done = ecgbench("list", room, cwd=tmp_path, PYTHONPATH=str(site))
         assert done.returncode == 0, done.stderr
         assert own in done.stdout
         assert len(done.stderr.splitlines()) == (2 if room == "models" else 1)

@@ -1,5 +1,4 @@
 import json
-import math
 import os
 import re
 from collections.abc import Callable
@@ -560,13 +559,6 @@ def test_bf16_stays_near_float32(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         [e.loss for e in rough.progress.log], [e.loss for e in exact.progress.log], atol=0.01
     )
-
-
-def test_a_split_of_nothing_defined_keeps_the_last_epoch(tmp_path: Path) -> None:
-    tuned = tune(tmp_path, short(), data=(split(5, 1), nowhere(5, 2)))
-    assert tuned.best == 2
-    assert math.isnan(tuned.progress.log[0].validation)
-    assert len(tuned.progress.seconds) == 3
 
 
 def several(folder: Path) -> None:

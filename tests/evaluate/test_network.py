@@ -62,7 +62,7 @@ def test_a_network_in_its_own_precision_is_not_tried() -> None:
 def test_precision_is_part_of_the_key_and_told(typed: Callable[..., int], tmp_path: Path) -> None:
     studies = {}
     for precision in ("float32", "bf16"):
-        assert typed(tmp_path / precision, "--precision", precision) == 0
+        assert typed(tmp_path / precision, "--set", f"training.precision={precision}") == 0
         studies[precision] = read(tmp_path / precision)
         assert any("computed in bf16" in note for note in studies[precision].notes) == (
             precision == "bf16"

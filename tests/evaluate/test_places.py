@@ -162,7 +162,7 @@ def test_a_run_in_batches_gives_the_scores_of_a_run_record_by_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     how = ["--protocol", protocol, "--leads", "1,12", "--seeds", "1"]
-    how += ["--epochs", "2"] if protocol == "finetune" else []
+    how += ["--set", "training.epochs=2"] if protocol == "finetune" else []
     assert typed(tmp_path / "apart", *how) == 0
     monkeypatch.setattr(batches, "serves", lambda device: True)
     assert typed(tmp_path / "together", *how) == 0

@@ -133,7 +133,7 @@ def test_a_run_goes_on_after_a_correction_and_nobody_moves(here: Here, tmp_path:
     lines[at] = f"{lines[at][:-2]}{new[-1]},"
     file.write_text("\n".join(lines) + "\n")
     _, err, rows = done()
-    assert f"edited by hand, and kept: {train}: fast is {new[-1]}, labels.csv says {old[-1]}" in err
+    assert f"edited by hand, and kept: {train}: fast is {new[-1]}, not {old[-1]}" in err
     assert rows.at[train, "fast"] == new[-1]
 
 

@@ -18,6 +18,7 @@ from ecgbench.pretraining.exclusion import Exclusion
 from ecgbench.pretraining.guard import Name
 from ecgbench.pretraining.recipe import get
 from ecgbench.pretraining.streaming import Holding
+from ecgbench.study.progress import SILENT
 
 
 def test_one_in_so_many_training_patients_whole_and_the_same_in_a_part(tmp_path: Path) -> None:
@@ -40,13 +41,13 @@ def test_one_in_so_many_training_patients_whole_and_the_same_in_a_part(tmp_path:
 def test_no_recording_of_them_is_trained_on(tmp_path: Path) -> None:
     recipe = get("smoke")
     folders = Folders(data=None, prepared=tmp_path, out=tmp_path / "out")
-    data = assemble(recipe, folders, Reporter("", lambda event: None))
+    data = assemble(recipe, folders, SILENT)
     index = prepare("demo", None, tmp_path).index.set_index("record")
     checked, learned = data.development.check.records, data.development.learn.records
     trained = [name.record for name in data.corpus.names]
     assert set(index["split"][checked]) == {"train"}
     assert not {*index["patient"][checked]} & {*index["patient"][[*trained, *learned]]}
-    plain = assemble(replace(recipe, apart=None), folders, Reporter("", lambda event: None))
+    plain = assemble(replace(recipe, apart=None), folders, SILENT)
     assert len(plain.corpus) == len(data.corpus) + len(checked)
     assert set(index["split"][plain.development.check.records]) == {"val"}
 
@@ -97,7 +98,7 @@ def test_they_stay_out_where_only_another_corpus_is_trained_on(
     monkeypatch.setattr(assembling, "_demand_data", lambda *_: None)
     folders = Folders(data=None, prepared=tmp_path, out=tmp_path / "out")
     recipe = replace(get("smoke"), datasets=("brugada",))
-    data = assemble(recipe, folders, Reporter("", lambda event: None), Holding(how=how))
+    data = assemble(recipe, folders, SILENT, Holding(how=how))
     divided = set_apart(prepare("demo", None, tmp_path), 4).index.set_index("record")["split"]
     assert {*divided[data.development.check.records]} == {APART}
     assert len(data.corpus) == (divided == "train").sum()

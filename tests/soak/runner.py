@@ -67,7 +67,7 @@ class Home:
 def prepare_process() -> None:
     """Everything is imported once; and what takes time and matters to no row is left out."""
     from ecgbench import reports
-    from ecgbench.study import carry_out, recomputed, worker  # noqa: F401
+    from ecgbench.study import run, work  # noqa: F401
 
     for name in reports.names():
         reports.get(name)

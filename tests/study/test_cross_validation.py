@@ -185,7 +185,16 @@ def test_what_is_missing_of_a_fold_is_computed_again_and_nothing_else(
 
 @pytest.mark.parametrize("protocol", ["linear", "finetune"])
 def test_other_protocols_and_repeats(typed: Typed, tmp_path: Path, protocol: str) -> None:
-    words = ("--folds", "3", "--protocol", protocol, "--epochs", "1", "--fit-seeds", "0,1")
+    words = (
+        "--folds",
+        "3",
+        "--protocol",
+        protocol,
+        "--set",
+        "training.epochs=1",
+        "--set",
+        "training.seeds=0,1",
+    )
     assert typed(tmp_path / "run", *words) == 0
     study = read(tmp_path / "run")
     assert len(study.cells) == 6
@@ -204,7 +213,7 @@ def test_a_dry_run_counts_the_folds(
     here: Callable[..., "subprocess.CompletedProcess[str]"], tmp_path: Path
 ) -> None:
     tiny = Path(__file__).parents[1] / "tiny.py"
-    words = ("--models", tiny, "--tasks", "demo", "--weights", "random", "--in-process")
+    words = ("--models", tiny, "--tasks", "demo", "--weights", "random", "--engine", "inline")
     words += ("--leads", "12", "--limit", "60", "--folds", "5", "--dry-run")
     done = here("run", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -216,7 +225,7 @@ def test_what_cannot_be_divided_is_refused_before_anything_is_computed(
     here: Callable[..., "subprocess.CompletedProcess[str]"], tmp_path: Path
 ) -> None:
     tiny = Path(__file__).parents[1] / "tiny.py"
-    words = ("--models", tiny, "--tasks", "demo", "--weights", "random", "--in-process")
+    words = ("--models", tiny, "--tasks", "demo", "--weights", "random", "--engine", "inline")
     for folds, said in {
         "demo=5": "--folds demo=5: the split of ECG demo (synthetic) is published and stays as it",
         "ptbxl=5": "--folds ptbxl=5: no task of dataset ptbxl is in this run, only of demo",

@@ -53,7 +53,7 @@ def test_they_take_no_part_and_have_keys_of_their_own(
     source.write_text(PLUG_IN)
     usual = ("--tasks", str(source), "--limit", "150", "--prepared", str(tmp_path / "prepared"))
     assert typed(tmp_path / "all", *usual) == 0
-    assert typed(tmp_path / "some", *usual, "--exclude", "flat_leads") == 0
+    assert typed(tmp_path / "some", *usual, "--set", "data.exclude=flat_leads") == 0
     whole, part = (read(tmp_path / name) for name in ("all", "some"))
     copy = prepare("flat", None, tmp_path / "prepared", limit=150)
     used = Selection(copy, 150, ("flat_leads",)).index
@@ -68,9 +68,9 @@ def test_they_take_no_part_and_have_keys_of_their_own(
 
     # one folder holds one choice, and a word that is none is told
     capsys.readouterr()
-    assert typed(tmp_path / "all", *usual, "--exclude", "flat_leads") == 2
+    assert typed(tmp_path / "all", *usual, "--set", "data.exclude=flat_leads") == 2
     assert "exclude" in capsys.readouterr().err
-    assert typed(tmp_path / "c", *usual, "--exclude", "loud") == 2
+    assert typed(tmp_path / "c", *usual, "--set", "data.exclude=loud") == 2
     assert "--exclude loud: there is flat_leads, suspect_leads" in capsys.readouterr().err
 
 
@@ -81,7 +81,7 @@ def test_what_is_put_right_is_another_study(
     source.write_text(SWAPPED)
     usual = ("--tasks", str(source), "--limit", "60", "--prepared", str(tmp_path / "prepared"))
     assert typed(tmp_path / "plain", *usual) == 0
-    assert typed(tmp_path / "fixed", *usual, "--fix") == 0
+    assert typed(tmp_path / "fixed", *usual, "--set", "data.fix=on") == 0
     plain, fixed = (read(tmp_path / name) for name in ("plain", "fixed"))
     suspect = plain.datasets[0].suspect
     assert 10 < suspect == fixed.datasets[0].repaired < 30

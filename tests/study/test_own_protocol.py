@@ -1,4 +1,4 @@
-"""A protocol of one's own, given by path: trained, stored, found again and reported as the others."""
+"""A protocol of one's own, given by path: trained, stored, found again and reported."""
 
 import json
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def fit(evaluation, fit, needed, checkpoint):
 def test_a_protocol_by_path(typed: Callable[..., int], tmp_path: Path) -> None:
     file, run = tmp_path / "means.py", tmp_path / "run"
     file.write_text(MEANS)
-    words = ("--protocol", str(file), "--epochs", "100", "--leads", "12,I")
+    words = ("--protocol", str(file), "--set", "training.epochs=100", "--leads", "12,I")
     assert typed(run, *words) == 0
     (fit,) = (run / "fits").rglob("fit.json")
     note = json.loads(fit.read_text())
@@ -52,4 +52,4 @@ def test_a_protocol_by_path(typed: Callable[..., int], tmp_path: Path) -> None:
     assert typed(tmp_path / "other", *words) == 0
     (other,) = (tmp_path / "other" / "fits").rglob("fit.json")
     assert other.parent.name != fit.parent.name
-    assert typed(tmp_path / "bad", *words, "--epochs", "3") == 2
+    assert typed(tmp_path / "bad", *words, "--set", "training.epochs=3") == 2

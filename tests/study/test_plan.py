@@ -22,10 +22,7 @@ def planned(**words: Any) -> Plan:
     if "leads" in words:
         words["leads"] = parse_leads(words["leads"])
     asked = planning.check(replace(ASKED, **words))
-    return planning.plan(
-        asked,
-        lambda loaded: {m: str(look(m, w, asked.contract)["policy"]) for m, w in loaded.items()},
-    )
+    return planning.plan(asked)
 
 
 def test_a_grid_in_the_order_typed() -> None:

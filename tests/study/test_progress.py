@@ -3,40 +3,39 @@
 import io
 
 import pytest
-from ecgbench.study.events import Advance, Note, Stage, StageOver
 from rich.console import Console
 
-from ecgbench.study.progress import Bars, EventDisplay, Lines, counting
+from ecgbench.study.progress import Bars, JobDisplay, Lines, counting
 
 MIXED = [
-    Stage("1", 1, "left on demo: test windows", 3, "windows"),
-    Stage("2", 1, "right on demo: test windows", 5, "windows"),
-    Advance("1", 1, 2),
-    Note("2", "fitted"),
-    Advance("2", 1, 5),
-    StageOver("2", 1),
-    Advance("1", 1, 1),
+    (1, ("stage", 1, "left on demo: test windows", 3, "windows")),
+    (2, ("stage", 1, "right on demo: test windows", 5, "windows")),
+    (1, ("advance", 1, 2)),
+    (2, ("note", "fitted")),
+    (2, ("advance", 1, 5)),
+    (2, ("end", 1)),
+    (1, ("advance", 1, 1)),
 ]
 
 
 def test_bars_of_two_jobs_share_one_display_and_leave_a_line_each() -> None:
     bars, out = Bars(), io.StringIO()
     bars.console = Console(file=out, force_terminal=True, width=100)
-    show = EventDisplay(bars)
+    show = JobDisplay(bars)
     for event in MIXED[:5]:
-        show(event)
+        show(*event)
     assert bars._live is not None
     assert [task.completed for task in bars._live.tasks] == [2, 5]
     for event in MIXED[5:]:
-        show(event)
+        show(*event)
     assert "right on demo: test windows: 5/5 windows in " in out.getvalue()
-    show.end("1")  # its process died: the bar goes, and the cursor is shown again
+    show.end(1)  # its process died: the bar goes, and the cursor is shown again
     assert bars._live is None
     assert "left on demo: test windows: 3/3 windows in " in out.getvalue()
     assert "fitted" in out.getvalue()
     assert out.getvalue().rindex("\x1b[?25h") > out.getvalue().rindex("\x1b[?25l")
-    show(Stage("3", 1, "again", 1, "windows"))  # a display that ended begins anew
-    show.end("3")
+    show(3, ("stage", 1, "again", 1, "windows"))  # a display that ended begins anew
+    show.end(3)
     assert "again: 0/1 windows" in out.getvalue()
 
 
@@ -55,9 +54,9 @@ def test_preparing_is_a_bar_of_the_same_display() -> None:
 
 
 def test_plain_lines_say_whose_stage_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    show = EventDisplay(Lines())
-    for event in [*MIXED, StageOver("1", 1), Advance("1", 1, 1)]:
-        show(event)
+    show = JobDisplay(Lines())
+    for event in [*MIXED, (1, ("end", 1)), (1, ("advance", 1, 1))]:
+        show(*event)
     said = capsys.readouterr().err.splitlines()
     assert said == [
         "left on demo: test windows: 3 windows",
@@ -69,9 +68,9 @@ def test_plain_lines_say_whose_stage_it_is(capsys: pytest.CaptureFixture[str]) -
 def test_what_events_say_is_shown_as_one_line_that_no_terminal_obeys(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    show = EventDisplay(Lines())
-    show(Note("1", "\x1b]0;evil\x07 fitted\n2 cells computed"))
-    show(Stage("1", 1, "\x1b[31mred\nline", 2, "windows\r"))
+    show = JobDisplay(Lines())
+    show(1, ("note", "\x1b]0;evil\x07 fitted\n2 cells computed"))
+    show(1, ("stage", 1, "\x1b[31mred\nline", 2, "windows\r"))
     assert (
         capsys.readouterr().err
         == "U+001B]0;evilU+0007 fitted 2 cells computed\nU+001B[31mred line: 2 windows\n"

@@ -105,12 +105,12 @@ def test_one_rate_for_all_is_another_fit(typed: Typed, tmp_path: Path) -> None:
             tmp_path / "run",
             "--protocol",
             "finetune",
-            "--lr-groups",
-            "off",
-            "--lr",
-            "0.002",
-            "--batch",
-            "8",
+            "--set",
+            "training.lr_groups=off",
+            "--set",
+            "training.lr=0.002",
+            "--set",
+            "training.batch=8",
         )
         == 0
     )
@@ -179,18 +179,27 @@ def test_a_probe_for_each_set_of_leads_that_is_tested(typed: Typed, tmp_path: Pa
             "unknown protocol 'prob'; did you mean probe?",
         ),
         (("--device", "gpu"), "--device gpu: auto, cpu, cuda or cuda:N"),
-        (("--protocol", "finetune", "--micro-batch", "0"), "--micro-batch 0: at least 1"),
-        (("--cell-timeout", "0"), "--cell-timeout 0: seconds, more than 0"),
         (
-            ("--micro-batch", "4"),
+            ("--protocol", "finetune", "--set", "training.micro_batch=0"),
+            "--micro-batch 0: at least 1",
+        ),
+        (("--set", "run.timeout=0"), "--cell-timeout 0: seconds, more than 0"),
+        (
+            ("--set", "training.micro_batch=4"),
             "--micro-batch 4 is no setting of --protocol probe, but of finetune",
         ),
         (
-            ("--protocol", "probe", "--epochs", "4"),
+            ("--protocol", "probe", "--set", "training.epochs=4"),
             "--epochs 4 is no setting of --protocol probe, but of finetune or lin",
         ),
-        (("--protocol", "probe", "--lr-groups", "off"), "--lr-groups off is no setting of"),
-        (("--precision", "fp16"), "'--precision': 'fp16' is not one of 'float32', 'bf16'"),
+        (
+            ("--protocol", "probe", "--set", "training.lr_groups=off"),
+            "--lr-groups off is no setting of",
+        ),
+        (
+            ("--set", "training.precision=fp16"),
+            "'--precision': 'fp16' is not one of 'float32', 'bf16'",
+        ),
     ],
 )
 def test_bad_words_are_told_in_one_line(

@@ -17,7 +17,7 @@ def test_what_changed_on_the_disk_is_named_and_no_number_moves(
     typed: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     prepared, out = tmp_path / "prepared", tmp_path / "run"
-    words = ("--prepared", str(prepared), "--keep-features", "yes")
+    words = ("--prepared", str(prepared), "--set", "run.keep_features=yes")
 
     def predictions() -> dict[str, bytes]:
         return {p.parent.name: p.read_bytes() for p in out.rglob("predictions.parquet")}

@@ -41,8 +41,8 @@ USUAL = (
     "60",
     "--protocol",
     "linear",
-    "--epochs",
-    "3",
+    "--set",
+    "training.epochs=3",
     "--leads",
     "12",
     "--seeds",
@@ -157,7 +157,7 @@ def test_a_grid_that_grew_is_the_grid_asked_for_at_once(
     """More leads, more seeds, more models: cells that were there stay, and every number is the same
     to the last bit.
     """
-    words = ("--draw", draw)
+    words = ("--set", f"scoring.draw={draw}")
     whole = grid if draw == "record" else tmp_path / "whole"
     if draw == "window":
         assert (
@@ -199,13 +199,13 @@ def test_the_key_changes_with_what_changes_the_number_and_with_nothing_else(
     file = tmp_path / "one.safetensors"
     save_file(models.get(str(TINY)).build().state_dict(), file)
     other = {
-        "epochs": ("--epochs", "4"),
-        "lr": ("--lr", "0.01"),
-        "batch": ("--batch", "8"),
-        "fit seed": ("--fit-seeds", "1"),
+        "epochs": ("--set", "training.epochs=4"),
+        "lr": ("--set", "training.lr=0.01"),
+        "batch": ("--set", "training.batch=8"),
+        "fit seed": ("--set", "training.seeds=1"),
         "policy": ("--policy", "mean"),
         "weights": ("--weights", str(file)),
-        "draw": ("--draw", "window"),
+        "draw": ("--set", "scoring.draw=window"),
         "limit": ("--limit", "61"),
     }
     found = {name: key_of(name, *words) for name, words in other.items()}
@@ -214,7 +214,7 @@ def test_the_key_changes_with_what_changes_the_number_and_with_nothing_else(
     moved.mkdir()
     file.rename(moved / "two.safetensors")
     assert key_of("moved", "--weights", str(moved / "two.safetensors")) == found["weights"]
-    assert key_of("bootstrap", "--bootstrap", "multinomial") == usual
+    assert key_of("bootstrap", "--set", "scoring.bootstrap=multinomial") == usual
     pair = both(grid.parent)
     assert key_of("grid", *pair, "--leads", "12,II", "--seeds", "3") == usual
     prepare("demo", None, tmp_path / "prepared")  # all of it, where `copies` holds 60 or 61 records
@@ -228,10 +228,10 @@ def test_other_settings_or_a_second_writer_need_another_folder(
     grid: Path, typed: Typed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     was = (grid / "plan.json").read_bytes()
-    assert typed(grid, "--epochs", "9") == 2
+    assert typed(grid, "--set", "training.epochs=9") == 2
     said = capsys.readouterr().err
     assert "holds a run with --epochs 2, and asked for is --epochs 9; choose another" in said
-    assert said.endswith(f"--epochs 9 --out {grid}-2\n")
+    assert said.endswith(f"--set training.epochs=9 --out {grid}-2\n")
     assert said.count("--out") == 1
     assert (grid / "plan.json").read_bytes() == was
 
@@ -347,30 +347,6 @@ def test_an_encoder_that_moves_is_disqualified_every_time(
     assert states(read(tmp_path / "run")) == {"restless 12 zero": "failed", "tiny 12 zero": "ok"}
 
 
-def test_a_disqualified_model_is_a_file_until_it_is_mended(
-    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Seen by every later job, of other cells too; the same model is tried again once the file is
-    removed, another at once.
-    """
-    run, moves = tmp_path / "run", {"before": "self.norm.weight.data.mul_(1.001)"}
-    restless = plug_in(tmp_path, "restless", **moves)
-    assert typed(run, "--models", str(restless)) == 1
-    file = run / "disqualified" / "restless.json"
-    assert "the frozen encoder changed" in json.loads(file.read_text())["reason"]
-    capsys.readouterr()
-    assert typed(run, "--models", str(restless), "--leads", "12,I") == 1
-    told = capsys.readouterr().err
-    assert f"(found before; remove {file} to try the same model again)" in told
-    assert "training windows" not in told
-    file.write_text("{")
-    assert typed(run, "--models", str(restless)) == 1
-    assert "training windows" in capsys.readouterr().err
-    assert typed(run, "--models", str(plug_in(tmp_path, "restless")), "--leads", "12,I") == 0
-    assert not file.exists()
-    assert set(states(read(run)).values()) == {"ok"}
-
-
 def test_batch_norm_at_rest_is_frozen(typed: Typed, tmp_path: Path) -> None:
     assert (
         typed(
@@ -393,7 +369,18 @@ def test_all_models_see_the_same_leads(draw: str, typed: Typed, tmp_path: Path) 
     )
     pair = [plug_in(tmp_path, name, after=masks) for name in ("one", "two")]
     run = tmp_path / "run"
-    assert typed(run, "--models", ",".join(map(str, pair)), "--leads", "3", "--draw", draw) == 0
+    assert (
+        typed(
+            run,
+            "--models",
+            ",".join(map(str, pair)),
+            "--leads",
+            "3",
+            "--set",
+            f"scoring.draw={draw}",
+        )
+        == 0
+    )
     cells = [next((run / "cells" / "demo" / name).rglob("cell.json")) for name in ("one", "two")]
     (records, one), (others, two) = (
         read_pooled(run, json.loads(cell.read_text())["features"], cell.parent) for cell in cells
@@ -483,7 +470,8 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_table(
         "1,2,12,I,II",
         "--seeds",
         "2",
-        "--in-process",
+        "--engine",
+        "inline",
         "--prepared",
         str(copies),
         "--out",
@@ -551,9 +539,9 @@ def test_a_second_run_says_nothing_of_cells_it_does_not_compute(
 
 def test_random_training_leads_extend_to_the_same_bits(typed: Typed, tmp_path: Path) -> None:
     words = ("--train-leads", "random", "--leads", "I")
-    assert typed(tmp_path / "whole", *words, "--fit-seeds", "0,1") == 0
-    assert typed(tmp_path / "grown", *words, "--fit-seeds", "1") == 0
-    assert typed(tmp_path / "grown", *words, "--fit-seeds", "0,1") == 0
+    assert typed(tmp_path / "whole", *words, "--set", "training.seeds=0,1") == 0
+    assert typed(tmp_path / "grown", *words, "--set", "training.seeds=1") == 0
+    assert typed(tmp_path / "grown", *words, "--set", "training.seeds=0,1") == 0
     heads = [
         sorted(p.read_bytes() for p in (tmp_path / r / "fits").rglob("head.safetensors"))
         for r in ("whole", "grown")
@@ -651,14 +639,14 @@ def test_cells_of_another_version_of_torch_are_told_and_may_be_refused(
     assert typed(out, "--leads", "12") == 0
     ours = network.environment("cpu")
     monkeypatch.setattr(network, "environment", lambda device: "torch 9, cpu")
-    assert typed(out, "--leads", "12,I", "--pin-environment") == 2
+    assert typed(out, "--leads", "12,I", "--set", "run.same_environment=on") == 2
     told = capsys.readouterr().err.splitlines()[-1]
-    assert f"computed with {ours}, and this is torch 9, cpu; leave --pin-environment out" in told
+    assert f"computed with {ours}, and this is torch 9, cpu; leave the setting out" in told
     assert typed(out, "--leads", "12,I") == 0
     study = read(out)
     assert list(study.cells["environment"]) == [ours, f"torch 9, cpu + {ours}"]
     (note,) = (n for n in study.notes if "several environments" in n)
     assert f"({ours}, torch 9, cpu + {ours})" in note
     other = tmp_path / "other"
-    assert typed(other, "--leads", "12", "--pin-environment") == 0
+    assert typed(other, "--leads", "12", "--set", "run.same_environment=on") == 0
     assert "several environments" not in " ".join(read(other).notes)

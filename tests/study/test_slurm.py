@@ -4,9 +4,7 @@ killed, jobs that are preempted, cancelled, or run out of time, and a node that 
 Needs root, and slurmctld, slurmd and munged (Debian: slurm-wlm, munge).
 """
 
-import json
 import os
-import random
 import shutil
 import signal
 import socket
@@ -20,7 +18,9 @@ from typing import Any
 
 import pytest
 
+from ecgbench.errors import BadSetting
 from ecgbench.results.study import read
+from ecgbench.study.engines.slurm import _options
 from ecgbench.study.store import cells_of
 from tests.test_zoo import plug_in
 
@@ -64,7 +64,7 @@ PartitionName=low Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=1 State=UP
 PartitionName=high Nodes=ALL MaxTime=INFINITE PriorityTier=10 State=UP
 """
 STUDY = ("--tasks", "demo", "--weights", "random", "--limit", 24, "--leads", "12,I")
-STUDY += ("--protocol", "linear", "--epochs", 2)
+STUDY += ("--protocol", "linear", "--set", "training.epochs=2")
 
 
 class Cluster:
@@ -115,7 +115,7 @@ def said(*words: object) -> str:
 def env() -> dict[str, str]:
     """As `here` has it."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
-    return {**kept, "NO_COLOR": "1", "ECGBENCH_RECOMPUTE": "no", "ECGBENCH_PREPARED": "prepared"}
+    return {**kept, "NO_COLOR": "1", "ECGBENCH_PREPARED": "prepared"}
 
 
 def started(log: Path, *words: object, cwd: Path) -> "subprocess.Popen[bytes]":
@@ -176,14 +176,18 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             made.down()
 
 
-def running(run: Path) -> dict[int, int]:
-    """Task -> process id of its worker (not of the guards and models below it)."""
+def running() -> dict[str, int]:
+    """Id of a job -> process id of what submitit started on the node."""
     found = {}
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (place / "cmdline").read_bytes().decode().split("\0")
-            if words[1:4] == ["-m", "ecgbench", "worker"] and words[4].startswith(str(run)):
-                found[int(words[5])] = int(place.name)
+            env = dict(
+                pair.partition("=")[::2] for pair in (place / "environ").read_text().split("\0")
+            )
+            if "submitit.core._submit" in words and words[0] == sys.executable:
+                name = "_".join(env[f"SLURM_ARRAY_{part}_ID"] for part in ("JOB", "TASK"))
+                found[name] = int(place.name)
     return found
 
 
@@ -197,98 +201,80 @@ def predictions(run: Path) -> dict[tuple[str, str], bytes]:
     return found
 
 
-def test_whatever_happens_to_tasks_the_numbers_are_those_of_one_process(
+def test_whatever_happens_to_jobs_the_numbers_are_those_of_one_process(
     cluster: Cluster, here: Here, tmp_path: Path
 ) -> None:
-    slow = "time.sleep(0.5)"
-    good = [plug_in(tmp_path, f"m{n}", before=slow) for n in range(8)]
+    """One is killed, one is ended by a person, all make way for somebody whose work goes before,
+    and one model kills its own process.
+    """
+    good = [plug_in(tmp_path, f"m{n}", before="time.sleep(0.5)") for n in range(3)]
     bad = plug_in(tmp_path, "bad", before="os.kill(os.getpid(), 9)")
     models = ",".join(map(str, [*good, bad]))
     words = ("run", "--models", models, *STUDY, "--out", "run")
-    spread = ("--slurm", "partition=low,time=20m,minutes=0.01")
-    out, chance = tmp_path / "run", random.Random(0)
-
-    log = tmp_path / "followed"
+    spread = ("--engine", "slurm:partition=low,time=20m")
+    out, log = tmp_path / "run", tmp_path / "followed"
     follower = started(log, *words, *spread, cwd=tmp_path)
-    until(lambda: len(running(out)) >= 8, 120)
-    (array,) = {name.split("_")[0] for name in said("squeue", "-h", "-r", "-o", "%F_%K").split()}
-
-    # two workers are killed, and one task is ended by a person
-    alive = running(out)
-    first, second, third = chance.sample(sorted(set(alive) - {8}), 3)
-    for task in (first, second):
-        os.kill(alive[task], signal.SIGKILL)
-    said("scancel", f"{array}_{third}")
-    # all eight cores are wanted by somebody whose work goes before
+    until(lambda: len(running()) >= 3, 180)
+    alive = running()
+    array = next(iter(alive)).partition("_")[0]
+    os.kill(alive[f"{array}_0"], signal.SIGKILL)
+    said("scancel", f"{array}_1")
     before = said(
         "sbatch", "--parsable", "-p", "high", "-n", 8, "--wrap", "sleep 2", "-o", "/dev/null"
     )
     until(lambda: not said("squeue", "-h", "-j", before.strip(), "-t", "PD,R,CG"), 180)
-    # the node goes away while tasks hold their claims, and comes back
-    begin_now()
-    until(lambda: running(out), 180)
-    cluster.end("slurmd", signal.SIGKILL)
-    time.sleep(1)
-    subprocess.run(["slurmd"], check=True)
-    shown = here("status", "run", cwd=tmp_path)
+    shown = here("runs", "status", "run", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
-    assert "18 cells" in shown.stdout
+    assert "8 cells" in shown.stdout
 
     assert ended(follower, 400) == 1, log.read_text()
     followed = log.read_text()
-    assert "9 tasks handed over to Slurm" in followed
     assert "failed: 2 cells of bad: its process was killed by SIGKILL" in followed
-    assert f"failed: 2 cells of m{third}: its task ended: Slurm says CANCELLED" in followed
+    assert "failed: 2 cells of m1: its job" in followed
+    assert "ended in Slurm (CANCELLED)" in followed
     assert followed.count("  failed: ") == 2
-    assert followed.count("handed over again") >= 2  # the workers that were killed
-    once_more = here(*words, *spread, cwd=tmp_path)
-    assert "failed: 2 cells of bad" in once_more.stderr
-    assert once_more.stderr.count("  failed: ") == 1
-    assert "2 cells computed, 14 were there already, 0 skipped, 2 failed" in once_more.stdout
+    assert "submitted again" in followed  # the job that was killed
+    once_more = started(log, *words, *spread, cwd=tmp_path)
+    assert ended(once_more, 400) == 1
+    assert "2 cells computed, 4 were there already, 0 skipped, 2 failed" in log.read_text()
 
     for path in good:
         plug_in(tmp_path, path.stem)  # without its pauses
-    alone = ("run", "--models", ",".join(map(str, good)), *STUDY, "--in-process", "--out", "alone")
-    assert here(*alone, cwd=tmp_path).returncode == 0
+    alone = ("run", "--models", ",".join(map(str, good)), *STUDY, "--engine", "inline")
+    assert here(*alone, "--out", "alone", cwd=tmp_path).returncode == 0
     found = predictions(out)
-    assert set(found) == {(f"m{n}", leads) for n in range(8) for leads in ("12", "I")}
+    assert set(found) == {(f"m{n}", leads) for n in range(3) for leads in ("12", "I")}
     assert found == predictions(tmp_path / "alone")
-    states = read(out).cells["status"].value_counts().to_dict()
-    assert states == {"ok": 16, "failed": 2}
+    assert read(out).cells["status"].value_counts().to_dict() == {"ok": 6, "failed": 2}
 
 
-OUT = 'a %j "run"'
-"""Signs that mean something in a line of options."""
-
-
-def test_a_task_whose_time_is_over_goes_on_where_it_stopped(
+def test_a_job_whose_time_is_over_goes_on_where_it_stopped(
     cluster: Cluster, here: Here, tmp_path: Path
 ) -> None:
-    """As Slurm tells it before the end; a fine-tuning, handed over by a command that does not wait,
-    and followed by another. Its recordings are prepared by a job before it.
+    """As Slurm tells it before the end; a fine-tuning, submitted by a command that does not wait,
+    and followed by another.
     """
-    tuned = ("--protocol", "finetune", "--epochs", 8, "--out", OUT)
+    tuned = ("--protocol", "finetune", "--set", "training.epochs=8", "--out", "run", "--yes")
     model = plug_in(tmp_path, "slow", before="time.sleep(0.5)")
     words = ("run", "--models", model, *STUDY, *tuned)
-    spread = ("--slurm", "partition=low,time=20m,prepare=job")
-    began = here(*words, *spread, "--detach", cwd=tmp_path)
+    spread = "slurm:partition=low,time=20m"
+    began = here(*words, "--engine", f"{spread},wait=no", cwd=tmp_path)
     assert began.returncode == 0, began.stderr
-    assert "1 task handed over to Slurm" in began.stdout
+    assert "1 jobs go on without this command" in began.stdout
     log = tmp_path / "followed"
-    follower = started(log, *words, *spread, cwd=tmp_path)
-    until(lambda: list((tmp_path / OUT).glob("checkpoints/*/checkpoint.safetensors")), 180)
+    follower = started(log, *words, "--engine", spread, cwd=tmp_path)
+    until(lambda: list((tmp_path / "run").glob("checkpoints/*/checkpoint.safetensors")), 180)
     (name,) = said("squeue", "-h", "-r", "-o", "%i").split()
-    said("scancel", "--signal=USR1", "--batch", name)
+    said("scancel", "--signal=USR2", name)
     until(lambda: said("squeue", "-h", "-r", "-t", "PD", "-o", "%i").split() == [name], 60)
     assert ended(follower, 400) == 0, log.read_text()
     assert "2 cells computed" in log.read_text()
-    assert "handed over" not in log.read_text()  # followed, and never submitted anew
-    (submitted,) = (tmp_path / OUT).glob("batches/*/submitted.jsonl")
-    (array,) = (json.loads(line)["id"] for line in submitted.read_text().split("\n") if line)
-    assert "Restarts=1 " in said("scontrol", "show", "job", "-o", array)
-    assert "demo is prepared" in (submitted.parent / "logs/prepare.log").read_text()
-    assert "--signal=B:USR1@120" in (submitted.parent / "tasks.sh").read_text()
-    assert "checkpoint" not in log.read_text()  # none was damaged, or of another training
-    plug_in(tmp_path, "slow")
-    assert here(*words, "--out", "one", "--in-process", cwd=tmp_path).returncode == 0
-    assert predictions(tmp_path / OUT) == predictions(tmp_path / "one")
+    assert len((tmp_path / "run" / "jobs" / "submitted.jsonl").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words", ["partition", "time=soon", "at_once=0", "wait=maybe", "a=1,a=2", "x y=1"]
+)
+def test_options_are_those_of_sbatch(words: str) -> None:
+    with pytest.raises(BadSetting, match=r"--engine slurm: .*NAME=VALUE of sbatch"):
+        _options(words)

@@ -12,7 +12,7 @@ def test_what_is_computed_while_reading_gives_the_same_files(
     files = {}
     for views in ("stream", "keep"):
         run, home = tmp_path / views, tmp_path / f"prepared {views}"
-        words = ("--leads", "1,12", "--prepared", str(home), "--views", views)
+        words = ("--leads", "1,12", "--prepared", str(home), "--set", f"run.views={views}")
         assert typed(run, *words) == 0
         kept = find("demo", None, home, 60).folder / "views"
         assert kept.exists() == (views == "keep")

@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from ecgbench.study.job import Compute
-from ecgbench.study.reporter import Reporter
 
 from ecgbench import models
 from ecgbench.core.cells import Folders, Plan, Request, Training
@@ -19,6 +17,7 @@ from ecgbench.results.pooled import read_pooled
 from ecgbench.results.study import read
 from ecgbench.stats.auroc import macro_auroc
 from ecgbench.study import plan as planning
+from ecgbench.study.jobs import Job
 from ecgbench.study.store import Store, cells_of
 from ecgbench.study.work import work
 
@@ -41,7 +40,7 @@ def planned(leads: str, **training: object) -> Plan:
         limit=60,
     )
     asked = Request(**{**asked.__dict__, "training": Training(**(training or LINEAR))})  # type: ignore[arg-type]
-    return planning.plan(planning.check(asked), lambda loaded: dict.fromkeys(loaded, "zero"))
+    return planning.plan(planning.check(asked))
 
 
 @pytest.fixture
@@ -53,10 +52,8 @@ def alone(copies: Path, tmp_path: Path) -> Callable[..., Path]:
     def compute(plan: Plan, **job: object) -> Path:
         folders = Folders(data=None, prepared=copies, out=tmp_path / "run")
         Store(folders.out).write_plan(plan)
-        one = Compute(
-            model="tiny", plan=plan, dataset="demo", folders=folders, recompute=False, **job
-        )  # type: ignore[arg-type]
-        work(one, Reporter("", lambda event: None))
+        one = Job(model="tiny", plan=plan, dataset="demo", folders=folders, **job)  # type: ignore[arg-type]
+        work(one, lambda event: None)
         return folders.out
 
     return compute
@@ -138,7 +135,7 @@ def test_features_that_are_not_wanted_are_not_kept(
     typed: Callable[..., int], tmp_path: Path
 ) -> None:
     run, kept = tmp_path / "run", tmp_path / "kept"
-    assert typed(run, "--keep-features", "no") == 0
+    assert typed(run, "--set", "run.keep_features=no") == 0
     assert typed(kept) == 0
     assert not [p for p in run.rglob("data") if "features" in p.parts]
     (folder,) = cells_of(run)

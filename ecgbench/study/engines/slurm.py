@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +26,7 @@ from ecgbench.core.text import shortened
 from ecgbench.errors import BadSetting, EcgbenchError
 from ecgbench.study.engines import Died, EngineCard, Setup, Show, Work
 from ecgbench.study.jobs import Job
+from ecgbench.study.store import Store
 
 CARD = EngineCard(
     title="Slurm",
@@ -38,6 +39,8 @@ TIMEOUT = 120.0
 """Seconds that a command of Slurm may take: a controller of a large cluster is slow at times."""
 LARGEST = 1001
 """Slurm's own MaxArraySize, where a cluster does not tell."""
+TRIES = 2
+"""How often a job is submitted again that ended before its cells were there."""
 REQUEUES = 1000
 """How often a job may run out of time; each time it has finished some cells."""
 MINUTES = 60
@@ -58,8 +61,10 @@ def run(
     options = _options(setup.options)
     wait, at_once = options.pop("wait", "yes"), int(options.pop("at_once", "256"))
     folder = setup.out / "jobs"
-    alive = {s.name: s.id for s in submitted(setup.out) if queued([s.id]).get(s.id, ("",))[0]}
-    following: dict[str, Job] = {}
+    earlier = submitted(setup.out)
+    states = queued([one.id for one in earlier])
+    alive = {e.name: e.id for e in earlier if states.get(e.id, ("REVOKED",))[0] not in ENDED}
+    following, tries = dict[str, Job](), Counter[int]()
     while jobs or following:
         new = [jobs.popleft() for _ in range(len(jobs))]
         following |= {alive[job.name]: job for job in new if job.name in alive}
@@ -78,7 +83,16 @@ def run(
             state = states.get(name) or (_accounted(name), "")
             log = next(iter(sorted(folder.glob(f"{name}_*log.out"))), None)
             reason = f"its job {name} ended in Slurm{f' ({state[0]})' if state[0] else ''}"
-            yield following.pop(name), Died(reason, str(log) if log else "")
+            job = following.pop(name)
+            lacks = any(Store(setup.out).state(cell)[0] == "missing" for cell in job.cells)
+            if lacks and state[0] != "CANCELLED" and tries[job.number] < TRIES:
+                tries[job.number] += (
+                    1  # the node may be at fault; the model has a process of its own
+                )
+                show(job, ("note", f"{reason}; submitted again"))
+                jobs.append(job)
+            else:
+                yield job, Died(reason, str(log) if log else "")
         if following and not jobs:
             time.sleep(EVERY)
 
@@ -94,7 +108,6 @@ class Task:
         """Compute a job; a reason is left for each cell without a number."""
         from ecgbench.study.progress import display
         from ecgbench.study.run import Carrying, carry_out
-        from ecgbench.study.store import Store
 
         store, carrying = Store(job.folders.out), Carrying(timeout=self.timeout, device=job.device)
         try:

@@ -9,13 +9,12 @@ from functools import partial
 from pathlib import Path
 
 from ecgbench.core.seeds import rng
-from ecgbench.study import ledger
 from tests.soak.damage import ALONE, EMPTY, PAIRED, harm
 from tests.soak.place import Place
 from tests.soak.row import Row
 
 AFTER = ("report", "run")
-TELLS = {ledger.FILE: ledger.FILE, "invocations": "none is noted"}
+TELLS = {"invocations": "none is noted"}
 """What tells of itself in the part of the page that is not compared -> a word of what it says."""
 
 

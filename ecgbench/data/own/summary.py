@@ -10,9 +10,9 @@ import numpy as np
 from ecgbench.core.text import aligned, counted
 from ecgbench.data.own import records
 from ecgbench.data.own.corrections import some
+from ecgbench.data.own.importing import Imported
 from ecgbench.data.own.reading import Seen, left_out
 from ecgbench.data.own.splitting import split_of
-from ecgbench.data.own.writing import Imported
 from ecgbench.data.select import SPLITS
 from ecgbench.ecg.leads import LEADS, LeadSubset, derivable
 
@@ -35,10 +35,10 @@ def lines(made: Imported) -> Iterator[str]:
     the next command.
     """
     order, table = made.order, made.table
-    usable = table[table["left_out"] == ""]
+    usable = made.usable
     patients = counted(usable["patient"].nunique(), "patient")
     whose = f" of {patients}" if made.patients_known else ""
-    added = f" ({made.added:,} new)" if made.card and made.added else ""
+    added = f" ({made.added:,} new)" if made.added else ""
     if 2 * len(usable) < len(table):
         yield f"most recordings cannot be used, {len(table) - len(usable):,} of {len(table):,}:"
         yield from _quarantined(made)
@@ -52,10 +52,14 @@ def lines(made: Imported) -> Iterator[str]:
         yield f"  kept beside the labels: {', '.join(made.kept)}"
     if 2 * len(usable) >= len(table):
         yield from _quarantined(made)
-    yield from _left_out(made)
-    yield from (f"  note: {text}" for text in [*made.notes, *_changed(made), *_noted(made)])
+    if files := made.without_row:
+        many = counted(len(files), "file")
+        yield f"  left out: {many} without a row in the table: {some(files, NAMED, ', ')}"
+    if made.without_file:
+        yield f"  left out: {counted(made.without_file, 'record')} of the table without a file"
+    yield from (f"  note: {text}" for text in [*made.notes, *_noted(made)])
     card = shlex.quote(_shown(made))
-    what = "up to date" if made.card else "written"
+    what = "written" if made.added is None else "up to date"
     yield f"{what}: {_shown(made)} and {records.FILE} beside it"
     yield f"next: ecgbench data prepare {card}"
     yield f"then: ecgbench run --tasks {card} --models laef,merl --leads {_usual(made)}"
@@ -83,9 +87,8 @@ def _signals(seen: list[Seen]) -> Iterator[str]:
     yield f"  leads: {'; '.join(parts)}"
     rates = Counter(one.fs for one in seen)
     each = [f"{fs:g} Hz" + (f" ({n:,})" if len(rates) > 1 else "") for fs, n in rates.most_common()]
-    seconds = np.array([one.seconds for one in seen])
-    low, high = f"{seconds.min():.4g}", f"{seconds.max():.4g}"
-    span = low if low == high else f"{low} to {high} s, median {np.median(seconds):.4g}"
+    low, middle, high = (f"{q:.4g}" for q in np.quantile([s.seconds for s in seen], (0, 0.5, 1)))
+    span = low if low == high else f"{low} to {high} s, median {middle}"
     yield f"  rate: {', '.join(each)}; length: {span} s"
     yield f"  {_origins(seen)}"
     swing = np.median([one.swing for one in seen])
@@ -94,7 +97,7 @@ def _signals(seen: list[Seen]) -> Iterator[str]:
 
 def _noted(made: Imported) -> Iterator[str]:
     """What the recordings say of themselves that a person must know, each once."""
-    usable = made.table[made.table["left_out"] == ""]
+    usable = made.usable
     odd = [
         f"{record} ({swing:.3g} mV)"
         for record, path in zip(usable["record"], usable["path"])
@@ -103,25 +106,21 @@ def _noted(made: Imported) -> Iterator[str]:
     if odd:
         yield (
             f"an ECG swings by {SWING[0]:g} to {SWING[1]:g} mV, and {counted(len(odd), 'record')} "
-            f"by less or more: {_some(odd)}; is the unit right? (--unit, for files that do not say "
-            f"it; else correct the files)"
+            f"by less or more: {some(odd, NAMED, ', ')}; is the unit right? (--unit, for files "
+            f"that do not say it; else correct the files)"
         )
     found: Counter[tuple[str, str]] = Counter()
     for path in usable["path"]:
-        found.update([*dict.fromkeys((k, _short(k, what)) for k, what in made.seen[path].notes)])
+        found.update({(kind, _short(kind, what)): 1 for kind, what in made.seen[path].notes})
     for kind, words in NOTED.items():
         each = [(what, n) for (k, what), n in found.most_common() if k == kind]
         if each:
-            yield f"{words}: {_some([f'{what} ({n:,})' for what, n in each])}"
+            yield f"{words}: {some([f'{what} ({n:,})' for what, n in each], NAMED, ', ')}"
 
 
 def _short(kind: str, what: str) -> str:
     """Of a line of a head its key: what follows may be a person's name, and differs by file."""
     return re.split(r"[,:;=\t]", what)[0].strip() if kind == "head line" else what
-
-
-def _some(words: list[str]) -> str:
-    return some(words, NAMED, ", ")
 
 
 def _origins(seen: list[Seen]) -> str:
@@ -136,7 +135,7 @@ def _origins(seen: list[Seen]) -> str:
 
 def _counts(made: Imported) -> list[str]:
     """Records with each label in each split."""
-    table = made.table[made.table["left_out"] == ""]
+    table = made.usable
     split = split_of(table)
     sizes = [str(int((split == name).sum())) for name in SPLITS]
     rows = [["", *SPLITS], ["records", *sizes]]
@@ -151,23 +150,3 @@ def _quarantined(made: Imported) -> Iterator[str]:
     yield from (f"  quarantined {text}" for text in kinds[:NAMED])
     if kinds[NAMED:] or any(" like it)" in text for text in kinds):
         yield f"  all of them: the column left_out of {records.FILE}"
-
-
-def _left_out(made: Imported) -> Iterator[str]:
-    if files := made.without_row:
-        many = counted(len(files), "file")
-        yield f"  left out: {many} without a row in the table: {_some(files)}"
-    if made.without_file:
-        yield f"  left out: {counted(made.without_file, 'record')} of the table without a file"
-
-
-def _changed(made: Imported) -> Iterator[str]:
-    """What a card that stays says otherwise than the recordings."""
-    if made.card is None:
-        return
-    leads = {name for seen in made.seen.values() for name in seen.leads}
-    if more := [name for name in LEADS if name in leads - {*made.card.leads}]:
-        yield (
-            f"records now have lead {', '.join(more)}, which {made.order.card.name} does not name; "
-            f"add it to leads in its CARD"
-        )

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecgbench.data.own import importing, reading, told
-from ecgbench.data.own.earlier import Order
+from ecgbench.data.own import importing, reading, summary
+from ecgbench.data.own.order import Order
 from ecgbench.ecg.readers.said import Said
 from ecgbench.errors import BadSetting
 
@@ -35,7 +35,7 @@ def said(to: Path, **more: object) -> str:
     order = Order(  # type: ignore[arg-type]
         folder=to / "rec", labels=to / "labels.csv", name="mine", to=to / "mine", **more
     )
-    return "\n".join(told.lines(importing.bring(order)))
+    return "\n".join(summary.lines(importing.bring(order)))
 
 
 def several(count: int, change: Callable[[Path, str], None]) -> Change:
@@ -67,20 +67,11 @@ CASES: dict[str, tuple[Change, str]] = {
         several(16, lambda to, name: write(to, name, f"Name,Doe {name}\n{HEAD}")),
         "note: lines of a head that are not used: Name (16)\n",
     ),
-    "inverted": (
-        several(3, lambda to, name: write(to, name, HEAD.replace("II", "-aVR"))),
-        "note: an inverted lead is turned round: -aVR (3)",
-    ),
-    "chest": (
-        several(2, lambda to, name: write(to, name, HEAD.replace("I,II", "V1,V2"))),
-        "note: read as: V1 to V2 are chest leads, not columns without a name (2)",
-    ),
     "swing": (
         several(1, lambda to, name: write(to, name, scale=1000)),
         "and 1 record by less or more: r00 (",
     ),
     "many": (several(3, broken), "quarantined r00: r00.csv holds no line of numbers"),
-    "alike": (several(3, broken), "(and 2 like it)"),
     "most": (several(9, broken), "most recordings cannot be used, 9 of 16:\n  quarantined r00"),
 }
 

@@ -1,0 +1,186 @@
+"""Engines with jobs that end in every way. What they do to a study: tests/test_zoo.py."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from ecgbench.errors import BadSetting, BadWeights, UnknownName
+from ecgbench.study import engines
+from ecgbench.study.engines import Died, Setup, local
+
+END = ["sleep", "300"]
+
+
+@dataclass(frozen=True)
+class Stub:
+    """Stands for a job."""
+
+    do: str
+    out: Path
+    foreign: bool = False
+
+    @property
+    def log(self) -> Path:
+        return self.out / "logs" / f"{self.do}.log"
+
+
+def work(job: Any, send: Callable[[Any], None]) -> None:
+    """What its name says."""
+    send(("note", f"{job.do} {os.getpid()} {os.environ.get('OMP_NUM_THREADS', '-')}"))
+    print("it prints", job.do, flush=True)
+    if job.do == "exit":
+        os._exit(7)
+    elif job.do == "abort":
+        os.abort()
+    elif job.do == "memory":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif job.do == "raise":
+        raise KeyError("no such thing")
+    elif job.do == "weights":
+        raise BadWeights("not these")
+    elif job.do == "hang":
+        send(("stage", 1, "training", 3, "steps"))
+        time.sleep(300)
+    elif job.do == "child":  # which keeps the pipe open, in a session of its own
+        if not os.fork():
+            os.setsid()
+            time.sleep(300)
+        (job.out / "child").write_text(str(os.getpid()))
+        os._exit(1)
+    elif job.do == "talk":
+        for n in range(20_000):  # more than a pipe holds
+            send(("advance", 1, n))
+
+
+def carried(
+    tmp_path: Path, *does: str, options: str = "", timeout: float = 900, foreign: bool = False
+) -> tuple[dict[str, Died | None], list[str]]:
+    """What became of jobs, and what they noted."""
+    jobs: Any = deque(Stub(do, tmp_path, foreign) for do in does)
+    notes: list[str] = []
+
+    def show(job: Any, event: Any) -> None:
+        if event[0] == "note":
+            notes.append(event[1])
+
+    setup = Setup(options=options, timeout=timeout, out=tmp_path)
+    came = {job.do: died for job, died in local.run(work, jobs, show, setup)}  # type: ignore[attr-defined]
+    return came, notes
+
+
+def test_each_death_costs_its_own_job_and_is_told_in_words(tmp_path: Path) -> None:
+    does = ("fine", "exit", "talk", "abort", "memory", "raise", "hang", "child", "last")
+    came, notes = carried(tmp_path, *does, options="2", timeout=5.0)
+    assert {do: died and died.reason for do, died in came.items()} == {
+        **dict.fromkeys(("fine", "talk", "last")),
+        "exit": "its process ended with exit code 7",
+        "abort": "its process was killed by SIGABRT",
+        "memory": "its process was killed by SIGKILL (memory may have run out)",
+        "raise": "its process ended with exit code 1",
+        "hang": "no progress for 5 s (training), so it was ended (--set run.timeout)",
+        "child": "its process ended with exit code 1",
+    }
+    for do, printed in {"raise": "no such thing", "hang": "most recent call first"}.items():
+        text = (tmp_path / "logs" / f"{do}.log").read_text()
+        assert f"it prints {do}" in text
+        assert printed in text
+    assert {note.split()[2] for note in notes} == {"1"}
+    assert not multiprocessing_children()
+
+
+def multiprocessing_children() -> list[psutil.Process]:
+    """Processes of this one that are alive, but the one that multiprocessing keeps."""
+    return [
+        p
+        for p in psutil.Process().children(recursive=True)
+        if "resource_tracker" not in " ".join(p.cmdline()) and p.status() != psutil.STATUS_ZOMBIE
+    ]
+
+
+def test_a_process_serves_job_after_job_but_for_plug_ins_from_outside(tmp_path: Path) -> None:
+    came, notes = carried(tmp_path, "a", "b", "c")
+    assert list(came) == ["a", "b", "c"]
+    assert len({note.split()[1] for note in notes}) == 1
+    _, notes = carried(tmp_path, "a", "b", foreign=True)
+    assert len({note.split()[1] for note in notes}) == 2
+
+
+def test_what_the_user_must_correct_stops_the_run(tmp_path: Path) -> None:
+    with pytest.raises(BadWeights, match="not these"):
+        carried(tmp_path, "weights", "a")
+    assert not multiprocessing_children()
+
+
+@pytest.mark.parametrize("number", ["0", "x", "-1", "100000"])
+def test_a_number_of_processes_is_from_one(number: str, tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match=f"--engine local:{number}: a number of processes"):
+        carried(tmp_path, "a", options=number)
+
+
+FOLLOWED = """
+import sys
+from collections import deque
+from pathlib import Path
+from ecgbench.study.engines import Setup, local
+from tests.study.test_engines import Stub, work
+if __name__ == "__main__":
+    out = Path(sys.argv[1])
+    jobs = deque([Stub("hang", out), Stub("hang", out)])
+    show = lambda job, event: print(*event, flush=True)
+    list(local.run(work, jobs, show, Setup(out=out, options="2")))
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_outlives_the_command(how: int, tmp_path: Path) -> None:
+    (tmp_path / "command.py").write_text(FOLLOWED)
+    root = Path(__file__).parents[2]
+    process = subprocess.Popen(
+        [sys.executable, tmp_path / "command.py", tmp_path],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    begun = {
+        line.split()[2] for line in (process.stdout.readline() for _ in range(4)) if "note" in line
+    }
+    assert len(begun) == 2
+    process.send_signal(how)
+    process.wait(20)
+    until = time.monotonic() + 10
+    while any(map(lives, begun)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not any(map(lives, begun))
+
+
+def lives(pid: str) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(int(pid)).status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def test_engines_are_named_with_their_options(tmp_path: Path) -> None:
+    assert engines.named("local:4") == ("local", "4")
+    assert engines.named("slurm:partition=gpu,time=4h") == ("slurm", "partition=gpu,time=4h")
+    with pytest.raises(UnknownName, match="did you mean inline"):
+        engines.named("in-lin")
+    (tmp_path / "mine.py").write_text("CARD = 1\n")
+    try:
+        name, _ = engines.named(str(tmp_path / "mine.py"))
+        with pytest.raises(BadSetting, match="does not define run"):
+            engines.get(name)
+    finally:
+        engines.ROOM.forget()
