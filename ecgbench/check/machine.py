@@ -30,6 +30,8 @@ from ecgbench.weights import released
 Report = dict[str, Any]
 DISTRIBUTION = "ecgbench-leads"
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+IMPORT = 60.0
+"""Seconds that importing torch may take on a busy machine."""
 SCARCE = 10**9
 """Bytes of free disk or available memory below which a remark is made."""
 
@@ -47,7 +49,7 @@ def examine(
     line about each. folders: of data, of prepared copies, of runs.
     """
     note("looking at torch")
-    torch = in_fresh_process(_torch, (), seconds)
+    torch = in_fresh_process(_torch, (), max(seconds, IMPORT))
     device = "cuda" if torch.get("gpus") else "cpu"
     data, prepared, _ = folders
     report: Report = {
