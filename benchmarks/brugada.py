@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ecgbench.data.prepare import Prepared
+from ecgbench.data.copy import Copy
 from ecgbench.ecg.leads import LEADS, LIMB, LeadSubset
 from ecgbench.stats.auroc import auroc
 
@@ -74,7 +74,7 @@ def median_beat(signal: np.ndarray, fs: float) -> np.ndarray:
     return np.median(cut - np.median(cut, axis=2, keepdims=True), axis=1).ravel()
 
 
-def importance(copy: Prepared, setting: str) -> tuple[float, float]:
+def importance(copy: Copy, setting: str) -> tuple[float, float]:
     """Mean and standard deviation of the folds' AUROCs at a setting."""
     rows = [LEADS.index(lead) for lead in subset(setting)]
     features = []

@@ -19,8 +19,8 @@ from genuine import arguments, copy_of
 from laef import machine
 from scipy.signal import butter, resample_poly, sosfilt
 
+from ecgbench.data.copy import Copy
 from ecgbench.data.duplicates import BYTES, CONFIRMED, Table, candidates, confirmed
-from ecgbench.data.prepare import Prepared
 from ecgbench.ecg.fingerprint import LENGTH, Fingerprint, agreement, fingerprint
 
 ENOUGH = 0.98
@@ -67,7 +67,7 @@ ALTERED: dict[str, Altered] = {
 }
 
 
-def false_matches(copy: Prepared) -> int:
+def false_matches(copy: Copy) -> int:
     """Prints and returns how many pairs of different records are taken for one."""
     started = time.perf_counter()
     table = Table.of([copy], lambda done, total: None)
@@ -93,7 +93,7 @@ def false_matches(copy: Prepared) -> int:
 
 
 def hits(
-    copy: Prepared, prints: Sequence[Fingerprint], records: Sequence[int], altered: Altered
+    copy: Copy, prints: Sequence[Fingerprint], records: Sequence[int], altered: Altered
 ) -> tuple[float, int]:
     """Share of `records` whose altered copy is found among all, and the wrong pairs beside them."""
 

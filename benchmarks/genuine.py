@@ -5,7 +5,8 @@ import os
 import sys
 from pathlib import Path
 
-from ecgbench.data.prepare import Prepared, prepare
+from ecgbench.data.copy import Copy
+from ecgbench.data.prepare import prepare
 from ecgbench.errors import MissingData
 
 
@@ -20,7 +21,7 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def copy_of(name: str, options: argparse.Namespace, folder: str) -> Prepared:
+def copy_of(name: str, options: argparse.Namespace, folder: str) -> Copy:
     """The prepared copy of a dataset below --data, in `folder` where --prepared names none; says
     that nothing is measured, and ends, where the dataset is not there.
     """

@@ -26,7 +26,7 @@ CHILD = """
 import sys, time
 from pathlib import Path
 
-from ecgbench.prepared.prepare import prepare
+from ecgbench.data.prepare import prepare
 
 started = time.perf_counter()
 copy = prepare("ptbxl", Path(sys.argv[1]), Path(sys.argv[2]))

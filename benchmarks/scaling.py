@@ -34,7 +34,7 @@ import time
 import torch
 from torch import nn
 
-from ecgbench.cards import InputContract, ModelCard
+from ecgbench.core.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import Features
 

@@ -1,8 +1,8 @@
 """A store of 800,000 records: opening it, a shuffled epoch of windows, random windows.
 
 `python benchmarks/store.py [--records N] [--files] [--folder DIR]`: a MIMIC-IV-ECG whose list has N
-records and whose prepared signals are a file of holes, which takes no room; the first 20,000
-records hold numbers (2.4 GB), so that random windows are copied from the page cache.
+records; the first 20,000 hold numbers of their own (2.4 GB), the others of a part share one
+recording of zeros, so that random windows are copied from the page cache.
 `--files`: also every folder and file that the list names (minutes). Each part runs in a process of
 its own; beside wall time stands what one core was busy, for a machine that others use.
 """
@@ -20,15 +20,15 @@ import numpy as np
 import pandas as pd
 from laef import machine
 
-RECORDS, REAL, SAMPLES, LENGTH, BATCH = 800_000, 20_000, 5_000, 500, 256
+RECORDS, REAL, SAMPLES, LENGTH, BATCH, PART = 800_000, 20_000, 5_000, 500, 256, 1_000
 TARGETS = "targets: opening < 1 s, epoch < 2 GB, >= 20,000 windows/s"
 
 OPEN = """
 import resource, sys, time
 from pathlib import Path
 import numpy as np
-from ecgbench.prepared.prepare import find
-from ecgbench.prepared.source import Source
+from ecgbench.data.prepare import find
+from ecgbench.data.source import Source
 
 data, what = Path(sys.argv[1]), sys.argv[2]
 started, busy = time.perf_counter(), time.process_time()
@@ -88,12 +88,10 @@ def listed(count: int) -> pd.DataFrame:
 
 def build(data: Path, count: int, files: bool) -> None:
     """The list, perhaps its files, and a finished copy as `prepare` leaves it."""
-    from ecgbench.core.files import as_npy, as_parquet
-    from ecgbench.data import meta
-    from ecgbench.data.checked import FOUND
-    from ecgbench.data.encoded import digest, sha256
-    from ecgbench.data.source import LAYOUT, Source, where
-    from ecgbench.data.store import LEFT_OUT
+    from ecgbench.core.files import as_parquet
+    from ecgbench.core.parts import DATA, TABLE
+    from ecgbench.data.reading import stored
+    from ecgbench.data.source import Source, where
     from ecgbench.ecg.leads import ALL
 
     root = data / "mimic-iv-ecg"
@@ -111,29 +109,28 @@ def build(data: Path, count: int, files: bool) -> None:
         f"{time.perf_counter() - started:.0f} s"
     )
     folder = source.folder(where(None, data))
-    folder.mkdir(parents=True)
     draw, gain = np.random.default_rng(0), np.full(12, 1000, "<f4")
-    proofs = [sha256(np.zeros((12, SAMPLES), "<i2"), gain, 500.0)] * count
-    with (folder / meta.SIGNAL).open("wb") as out:
-        for first in range(0, min(REAL, count), 500):
-            block = draw.integers(-2000, 2000, (500, 12, SAMPLES)).astype("<i2")
-            proofs[first : first + 500] = [sha256(steps, gain, 500.0) for steps in block]
-            out.write(block.tobytes())
-        out.truncate(2 * 12 * SAMPLES * count)
-    index = source.index.assign(
-        samples=SAMPLES, fs=500.0, available=ALL.bits, flat="", sha256=proofs[:count]
-    )
-    files = {
-        meta.INDEX: as_parquet(index),
-        "left_out.parquet": as_parquet(pd.DataFrame(columns=LEFT_OUT, dtype="str")),
-        "findings.parquet": as_parquet(pd.DataFrame(columns=FOUND, dtype="str")),
-        meta.GAIN: as_npy(np.full((count, 12), 1000, "<f4")),
-    }
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
-    tables = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    about = {"dataset": "mimic_iv_ecg", "digest": digest(index), "unit": "mV", "layout": LAYOUT}
-    meta.write(folder, {**about, "tables": tables})
+    zeros = stored(np.zeros((12, SAMPLES), "<i2"), gain, 500.0)
+    empty = hashlib.sha256(zeros).hexdigest()
+    about = {"samples": SAMPLES, "fs": 500.0, "available": ALL.bits, "unit": "mV"}
+    about |= {"sentences": "[]", **dict.fromkeys(("flat", "found", "fixed", "reason"), "")}
+    for number, first in enumerate(range(0, count, PART)):
+        names = source.index["record"][first : first + PART]
+        proofs, work = [empty] * len(names), folder / "part"
+        work.mkdir(parents=True)
+        places = {"first": np.zeros(len(names), np.int64), "bytes": len(zeros)}
+        with (work / DATA).open("wb") as out:
+            for i in range(len(names) if first < REAL else 0):
+                steps = draw.integers(-2000, 2000, (12, SAMPLES)).astype("<i2")
+                content = stored(steps, gain, 500.0)
+                proofs[i], places["first"][i] = hashlib.sha256(content).hexdigest(), out.tell()
+                out.write(content)
+            if first >= REAL:
+                out.write(zeros)
+        rows = {"name": names, **about, "kind": "", "state": "", **places, "sha256": proofs}
+        table = as_parquet(pd.DataFrame(rows))
+        (work / TABLE).write_bytes(table)
+        work.rename(folder / f"part-{number:06d}-{hashlib.sha256(table).hexdigest()[:16]}")
 
 
 def main() -> None:

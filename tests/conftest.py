@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from ecgbench import processes
+from ecgbench.core import process
 
 WANTED = "needs genuine recordings (ECGBENCH_REAL_DATA)"
 
@@ -51,14 +51,14 @@ def _weights_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of weights is read without a process of its own, which loads torch anew;
     tests/weights/test_apart.py tries that one.
     """
-    apart, start = "ecgbench.weights.apart", processes.ask
+    apart, start = "ecgbench.weights.apart", process.ask
 
     def ask(module: str, words: Sequence[str], seconds: float) -> dict[str, Any]:
         if module != apart:
             return start(module, words, seconds)
         return importlib.import_module(apart).work(words)
 
-    monkeypatch.setattr(processes, "ask", ask)
+    monkeypatch.setattr(process, "ask", ask)
 
 
 PICTURES = {

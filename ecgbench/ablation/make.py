@@ -31,8 +31,7 @@ from ecgbench.ablation.studies import FROZEN, Cell, Probe, Study
 from ecgbench.ablation.trained import Trainings
 from ecgbench.core import files
 from ecgbench.core.cells import key
-from ecgbench.core.files import as_json, as_npy, as_parquet, put
-from ecgbench.core.sealed import proved, seal, unsealed
+from ecgbench.core.files import as_json, as_npy, as_parquet, proved, put, put_proved, read_proved
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting
 from ecgbench.pretraining import descriptors
@@ -190,10 +189,10 @@ class _Making:
         """The rate with the best score; all of them are kept in RATES."""
         rates, path = self.budget.rates, self.out / RATES
         scores = [self._score(of(rate), kind) for rate in rates]
-        listed = unsealed(path) or {}
+        listed = read_proved(path) or {}
         row = {f"{rate:g}": score for rate, score in zip(rates, scores)}
         if listed.get(name) != row:
-            seal(path, {**listed, name: row})
+            put_proved(path, {**listed, name: row})
         return rates[scores.index(max(scores))]
 
     def _training(self, cell: Cell, seed: int, rates: Sequence[float]) -> Training:
@@ -204,16 +203,16 @@ class _Making:
         wanted = self._training(cell, seed, rates)
         self._score(wanted, cell.probe)
         path = self.out / CELLS
-        listed = unsealed(path) or {}
+        listed = read_proved(path) or {}
         line = {"training": wanted.key, "probe": cell.probe, "lr": rates[self.study.stage - 1]}
         row = {**listed.get(cell.name, {}), str(seed): line}
         if listed.get(cell.name) != row:
-            seal(path, {**listed, cell.name: row})
+            put_proved(path, {**listed, cell.name: row})
 
     def _score(self, wanted: Training, kind: Probe) -> float:
         """Of the last step; trains and probes what is missing."""
         folder = self.trainings.folder(wanted)
-        found = unsealed(folder / probe_file(kind))
+        found = read_proved(folder / probe_file(kind))
         known = found is not None and is_of(found, wanted.key, self.work)
         if found is None or not known or not self._whole(folder, kind, found):
             found = self._probed(wanted, kind)
@@ -246,7 +245,7 @@ class _Making:
             "scores": scores,
             "probabilities": shas,
         }
-        seal(folder / probe_file(kind), found)
+        put_proved(folder / probe_file(kind), found)
         shown = f"{scores['0']:.4f} before, {scores[str(self.budget.steps)]:.4f} after"
         self.session.progress.note(f"{wanted.title}, {kind} probe: {shown}")
         return found

@@ -14,7 +14,7 @@ from ecgbench.ablation.budget import Budget, Training
 from ecgbench.ablation.studies import Study
 from ecgbench.core import provenance
 from ecgbench.core.cells import key
-from ecgbench.core.sealed import seal, unsealed
+from ecgbench.core.files import put_proved, read_proved
 from ecgbench.core.seeds import seed_of
 from ecgbench.errors import BadWeights
 from ecgbench.layers.node_encoder import NodeEncoder
@@ -87,7 +87,7 @@ class Trainings:
     def made(self, wanted: Training) -> dict[str, Any]:
         """What training.json says; trains what is missing."""
         folder = self.folder(wanted)
-        told = unsealed(folder / TRAINING)
+        told = read_proved(folder / TRAINING)
         if told is not None and is_of(told, wanted.key, self.work):
             return told
         if told is not None:
@@ -101,7 +101,7 @@ class Trainings:
                 write_encoder(self._encoder(folder, step), model)
                 made = [*digests(model.encoder, model.mask)]
                 kept = {**self._kept(wanted), str(step): made}
-                seal(folder / NETWORKS, {**self._named(wanted), "networks": kept})
+                put_proved(folder / NETWORKS, {**self._named(wanted), "networks": kept})
 
         began = time.perf_counter()
         keep(0, model)
@@ -132,7 +132,7 @@ class Trainings:
             "device": self.session.name,
             "made_with": provenance.here(),
         }
-        seal(folder / TRAINING, told)
+        put_proved(folder / TRAINING, told)
         return told
 
     def _named(self, wanted: Training) -> dict[str, Any]:
@@ -141,7 +141,7 @@ class Trainings:
 
     def _kept(self, wanted: Training) -> dict[str, Any]:
         """Step -> digests of the networks that were kept; none where they are of another one."""
-        told = unsealed(self.folder(wanted) / NETWORKS) or {}
+        told = read_proved(self.folder(wanted) / NETWORKS) or {}
         kept: dict[str, Any] = told["networks"] if is_of(told, wanted.key, self.work) else {}
         return kept
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from ecgbench import datasets
 from ecgbench.check._properties import demand, tried
-from ecgbench.data import facts
-from ecgbench.data.divided import ours, split_digest
+from ecgbench.data.copy import Copy
 from ecgbench.data.duplicates import identical
-from ecgbench.data.encoded import digest
-from ecgbench.data.prepare import Prepared, prepare
+from ecgbench.data.prepare import prepare
+from ecgbench.data.reading import digest
+from ecgbench.data.select import SPLITS
 from ecgbench.data.source import root_of, rows
-from ecgbench.data.subset import SPLITS
+from ecgbench.data.splits import ours, split_digest
 from ecgbench.datasets.indexing.folds import STRATA, dealt_again, splits
 from ecgbench.ecg.leads import LEADS, LeadSubset
 from ecgbench.stats.known import UNKNOWN, known_of
@@ -36,39 +36,25 @@ def check(
     return tried(properties(root), store)
 
 
-def properties(root: Path | None) -> Iterator[tuple[str, Callable[[Prepared], str]]]:
+def properties(root: Path | None) -> Iterator[tuple[str, Callable[[Copy], str]]]:
     """The properties of a dataset, by name; `root`: its files as published."""
-    yield "records are unique and every split has some", records
-    yield "no patient is in two splits", patients
+    yield "every split has records", records
     yield "the split is stored with a digest, and folds of ours can be dealt again", split
     yield "no signal is in two splits", signals
-    yield "labels are 0 or 1, -1 only in masked tasks, and every task has its columns", labels
-    yield "labels without both values in validation or test are listed", one_valued
-    yield "evaluation-only tasks are columns of their parent", parents
+    yield "labels are known, and evaluation-only tasks are columns of their parent", labels
     yield "recordings are twelve leads in clinical order, finite", recordings
     yield "the prepared copy is what the reader reads", partial(faithful, root=root)
 
 
-def records(store: Prepared) -> str:
-    """Record ids are unique; train, val and test are there, or train alone where nothing is
-    tested.
-    """
-    index, sizes = store.index, store.index["split"].value_counts()
-    demand(index["record"].is_unique, "a record is there twice")
+def records(store: Copy) -> str:
+    """Train, val and test are there, or train alone where nothing is tested."""
+    sizes, patients = store.index["split"].value_counts(), store.index["patient"].nunique()
     wanted = set(SPLITS) if store.card.tasks else {"train"}
     demand(set(sizes.index) == wanted, f"splits are {sorted(sizes.index)}")
-    return ", ".join(f"{n} {s}" for s, n in sizes.items())
+    return f"{', '.join(f'{n} {s}' for s, n in sizes.items())}, of {patients} patients"
 
 
-def patients(store: Prepared) -> str:
-    """Splits are disjoint in patients."""
-    splits = store.index.groupby("patient")["split"].nunique()
-    shared = int((splits > 1).sum())
-    demand(not shared, f"{shared} patients are in several splits")
-    return f"{len(splits)} patients"
-
-
-def split(store: Prepared) -> str:
+def split(store: Copy) -> str:
     """What is stored is what the digest of the copy was made of; folds that are ours follow from
     the index, so that another number of them can be asked for.
     """
@@ -82,17 +68,7 @@ def split(store: Prepared) -> str:
     return f"{split_digest(published)[:16]}, {store.card.splits}"
 
 
-def one_valued(store: Prepared) -> str:
-    """Labels that validation or test cannot score; they are left out of means, and named."""
-    said = [
-        f"{task.name}: {name} lacks both values of {', '.join(lost)}"
-        for task in store.tasks
-        for name, lost in facts.one_valued(store, task).items()
-    ]
-    return "; ".join(said) or "none"
-
-
-def signals(store: Prepared) -> str:
+def signals(store: Copy) -> str:
     """No two splits hold the same samples, bit for bit, under whatever names."""
     groups = identical(store)
     crossing = [group for group in groups if len({place.split for place in group}) > 1]
@@ -101,54 +77,35 @@ def signals(store: Prepared) -> str:
     return f"{len(groups)} signals are there twice within a split" if groups else "all differ"
 
 
-def labels(store: Prepared) -> str:
-    """Every task's columns exist and hold 0 and 1 only, and -1, unknown, where the task is masked;
-    every label is known of some record.
-    """
-    told = []
+def labels(store: Copy) -> str:
+    """Every label is known of some record; those of an evaluation-only task are its parent's."""
+    found = []
     for task in store.card.tasks:
-        lacking = [c for c in task.columns if c not in store.index]
-        demand(not lacking, f"{task.name}: no column {', '.join(lacking[:3])}")
-        held = store.index[task.columns].to_numpy()
-        unknown = held == UNKNOWN
-        demand(
-            task.masked or not unknown.any(), f"{task.name}: a label is -1, and it is not masked"
-        )
-        valid = (unknown | np.isin(held, [0, 1])).all()
-        demand(valid, f"{task.name}: a label is neither 0 nor 1")
-        never = [n for n, k in zip(task.labels, known_of(held)) if not k]
+        parent = store.card.task(task.parent) if task.parent else task
+        demand(set(task.labels) <= set(parent.labels), f"{task.name} has a label its parent lacks")
+        target = store.index[task.columns].to_numpy()
+        never = [n for n, k in zip(task.labels, known_of(target)) if not k]
         demand(not never, f"{task.name}: {', '.join(never[:3])} is known of no record")
-        share = f" ({unknown.mean():.0%} unknown)" if task.masked else ""
-        told.append(f"{task.name} {len(task.labels)}{share}")
-    return ", ".join(told) or "none"
+        share = f" ({(target == UNKNOWN).mean():.0%} unknown)" if task.masked else ""
+        found.append(f"{task.name} {len(task.labels)}{share}")
+    return ", ".join(found) or "none"
 
 
-def parents(store: Prepared) -> str:
-    """Labels of an evaluation-only task are among its parent's."""
-    children = []
-    for task in store.card.tasks:
-        if task.parent:
-            known = set(store.card.task(task.parent).labels)
-            demand(set(task.labels) <= known, f"{task.name} has a label its parent lacks")
-            children.append(task.name)
-    return ", ".join(children) or "none"
-
-
-def recordings(store: Prepared) -> str:
+def recordings(store: Copy) -> str:
     """A sample of recordings has finite leads in clinical order at a positive rate: all twelve,
     unless the card says that a dataset has fewer.
     """
     fewer = store.card.any_leads or not set(LEADS) <= set(store.card.leads)
     for row in _sample(store):
         record, recording = row["record"], store.recording(row["record"])
-        told = LeadSubset.from_bits(int(row["available"])).leads
-        demand(recording.leads == told, f"{record}: leads {recording.leads}, told {told}")
-        demand(fewer or told == LEADS, f"{record}: leads {recording.leads}")
+        indexed = LeadSubset.from_bits(int(row["available"])).leads
+        same = recording.leads == indexed and (fewer or indexed == LEADS)
+        demand(same, f"{record}: leads {recording.leads}, in the index {indexed}")
         demand("+".join(recording.flat()) == row["flat"], f"{record}: flat leads")
     return f"{len(_sample(store))} read"
 
 
-def faithful(store: Prepared, root: Path | None) -> str:
+def faithful(store: Copy, root: Path | None) -> str:
     """The store restores what the dataset's reader gives: exactly where steps of 1 uV do, else to
     1/65534 of a lead's largest value.
     """
@@ -167,6 +124,6 @@ def faithful(store: Prepared, root: Path | None) -> str:
     return f"largest difference {worst:.1e} of a lead's largest value"
 
 
-def _sample(store: Prepared) -> list[dict[str, Any]]:
+def _sample(store: Copy) -> list[dict[str, Any]]:
     every = max(1, len(store.index) // SAMPLE)
     return list(rows(store.index.iloc[::every]))[:SAMPLE]

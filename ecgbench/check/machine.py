@@ -1,137 +1,269 @@
-"""What this machine offers a run: versions, processor, memory, disk. Found out without torch."""
+"""What this machine offers a run: versions, processor, memory, disk, data, and whether each model
+runs on it.
+"""
 
 import os
 import platform
-import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
+import platformdirs
 import psutil
 from packaging.requirements import Requirement
 
-from ecgbench import __version__
+from ecgbench import __version__, datasets, models
+from ecgbench.check._process import in_fresh_process, reason_of
+from ecgbench.core.machine import cpu, cpu_limit, memory
+from ecgbench.core.text import quoted
+from ecgbench.data.prepare import held
+from ecgbench.data.source import command, root_of, where
+from ecgbench.errors import BadSetting, EcgbenchError, MissingData
+from ecgbench.evaluate.device import gpus
+from ecgbench.weights import released
 
+Report = dict[str, Any]
 DISTRIBUTION = "ecgbench-leads"
-NO_LIMIT = 2**50
-"""Bytes above which a cgroup's limit means none (version 1 writes a number near 2^63)."""
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+SCARCE = 10**9
+"""Bytes of free disk or available memory below which a remark is made."""
 
 
-def versions() -> dict[str, Any]:
-    """ecgbench, python, platform and `packages`."""
-    return {
-        "ecgbench": __version__,
-        "python": platform.python_version(),
-        "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "packages": packages(),
-    }
+def examine(
+    names: Sequence[str],
+    folders: tuple[Path | None, Path | None, Path],
+    seconds: float,
+    note: Callable[[str], None],
+) -> Report:
+    """versions, device, threads, torch, memory, disk, data, models, and from them `problems`,
+    `partial`, `remarks` (sentences) and `ok`: there is no problem.
 
-
-def packages() -> list[dict[str, Any]]:
-    """Direct dependencies: name, version (None where it is not installed), wanted (`>=2.6`), ok."""
-    try:
-        needed = [Requirement(text) for text in requires(DISTRIBUTION) or []]
-    except PackageNotFoundError:
-        needed = [Requirement(f"{DISTRIBUTION}=={__version__}")]
-    return [_package(r) for r in needed if r.marker is None or r.marker.evaluate({"extra": ""})]
-
-
-def _package(needed: Requirement) -> dict[str, Any]:
-    installed = None
-    with suppress(PackageNotFoundError):
-        installed = version(needed.name)
-    ok = installed is not None and needed.specifier.contains(installed, prereleases=True)
-    return {"name": needed.name, "version": installed, "wanted": str(needed.specifier), "ok": ok}
-
-
-def processor(system: Path = Path("/")) -> dict[str, Any]:
-    """cpu (its name), cores, usable (after affinity), limit (processors that the cgroup allows,
-    None: all), the C++ compiler.
+    names: models to try, each in a process of its own that is killed after `seconds`; `note` gets a
+    line about each. folders: of data, of prepared copies, of runs.
     """
-    cores = psutil.cpu_count()
-    # as torch.compile looks
+    note("looking at torch")
+    torch = in_fresh_process(_torch, (), seconds)
+    device = "cuda" if torch.get("gpus") else "cpu"
+    data, prepared, _ = folders
+    report: Report = {
+        "versions": {
+            "ecgbench": __version__,
+            "python": platform.python_version(),
+            "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
+            "packages": packages(),
+        },
+        "device": {**_processor(), "driver_gpus": gpus(), "gpus": torch.pop("gpus", [])},
+        "threads": {"torch": torch.pop("threads", None), **{t: os.environ.get(t) for t in THREADS}},
+        "torch": torch,
+        "memory": memory(),
+        "disk": list(_disks(*folders)),
+        "data": [dataset(name, data, prepared) for name in datasets.names()],
+        "models": [],
+    }
+    for i, name in enumerate(names if torch["ok"] else (), 1):
+        note(f"one forward pass of {name} ({i} of {len(names)})")
+        outcome = in_fresh_process(forward, (models.ROOM.argument(name), device), seconds)
+        report["models"].append({"name": name, "device": device, **outcome})
+    for what in (problems, partial, remarks):
+        report[what.__name__] = list(what(report))
+    return {"ok": not report["problems"], **report}
+
+
+def packages() -> list[Report]:
+    """Direct dependencies: name, version (None where it is not installed), wanted (`>=2.6`), ok."""
+    rows = []
+    for needed in map(Requirement, requires(DISTRIBUTION) or []):
+        if needed.marker is None or needed.marker.evaluate({"extra": ""}):
+            installed = None
+            with suppress(PackageNotFoundError):
+                installed = version(needed.name)
+            ok = installed is not None and needed.specifier.contains(installed, prereleases=True)
+            wanted = str(needed.specifier)
+            rows.append({"name": needed.name, "version": installed, "wanted": wanted, "ok": ok})
+    return rows
+
+
+def _processor() -> Report:
+    # as torch.compile looks for a compiler
     compilers = (shutil.which(name) for name in (os.environ.get("CXX"), "g++", "clang++") if name)
+    cores = psutil.cpu_count()
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
+    compiler = next(filter(None, compilers), None)
     return {
         "cpu": cpu(),
         "cores": cores,
-        "usable": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores,
-        "limit": cpu_limit(system),
-        "compiler": next(filter(None, compilers), None),
+        "usable": usable,
+        "limit": cpu_limit(),
+        "compiler": compiler,
     }
 
 
-def cpu() -> str:
-    """The name of the processor."""
-    name = re.search(r"model name\s*:\s*(.+)", _read(Path("/proc/cpuinfo")))
-    return name[1].strip() if name else platform.processor() or platform.machine()
-
-
-def memory(system: Path = Path("/")) -> dict[str, int | None]:
-    """total, available and the cgroup's limit (None where there is none), in bytes."""
-    texts = _cgroup(system, "memory", "memory.limit_in_bytes", "memory.max")
-    limits = (int(n) for n in texts if n.isdigit())
-    machine = psutil.virtual_memory()
-    limit = min((n for n in limits if n < NO_LIMIT), default=None)
-    return {"total": machine.total, "available": machine.available, "limit": limit}
-
-
-def cpu_limit(system: Path = Path("/")) -> float | None:
-    """How many processors' worth of time the cgroup allows; None: no limit."""
-    pairs = [text.split() for text in _cgroup(system, "cpu", "", "cpu.max")]
-    old = (_cgroup(system, "cpu", f"cpu.cfs_{word}_us", "") for word in ("quota", "period"))
-    pairs += map(list, zip(*old))
-    shares = (int(quota) / int(period) for quota, period in pairs if quota.isdigit())
-    return min(shares, default=None)
-
-
-def _cgroup(system: Path, controller: str, first: str, second: str) -> Iterator[str]:
-    """The text of a limit in this process's cgroup and in those around it; `first`, `second`: file
-    names of versions 1 and 2.
+def _disks(data: Path | None, prepared: Path | None, runs: Path) -> Iterator[Report]:
+    """Where things are written: what, path, free (bytes), reason ("" where it can be written), and
+    the option or variable that moves it.
     """
-    for line in _read(system / "proc/self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers and controller not in controllers.split(","):
-            continue
-        base, file = system / "sys/fs/cgroup", second
-        if controllers:
-            base, file = base / controller, first
-        here = base / path.lstrip("/")
-        for folder in [here, *here.parents] if file else []:
-            if folder.is_relative_to(base) and (text := _read(folder / file).strip()):
-                yield text
+    yield _disk("runs", runs, "--out DIR")
+    yield _disk("prepared", where(prepared, data), "--prepared DIR")
+    yield _disk("cache", Path(platformdirs.user_cache_dir("ecgbench")), "XDG_CACHE_HOME=DIR")
+    yield _disk("temporary", Path(os.environ.get("TMPDIR", "/tmp")), "TMPDIR=DIR")
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
-
-
-def disk(what: str, path: Path) -> dict[str, Any]:
-    """what, path, free (bytes), writable and the reason where it is not; nothing is left behind."""
-    path = Path(os.path.abspath(path.expanduser()))
+def _disk(what: str, folder: Path, moved_by: str) -> Report:
+    path = Path(os.path.abspath(folder.expanduser()))
     near = next(p for p in (path, *path.parents) if os.path.lexists(p))
     free, reason = None, ""
     try:
-        with suppress(FileNotFoundError, NotADirectoryError):
-            path.lstat()  # of a name that is too long, say
         free = psutil.disk_usage(str(near)).free
         with tempfile.TemporaryFile(dir=near) as attempt:
             attempt.write(bytes(4096))
-            attempt.flush()
     except OSError as error:
-        reason = f"{error.strerror or error} ({near})"
-        if near.is_file():
-            reason = f"{near} is a file"
+        reason = f"{near} is a file" if near.is_file() else f"{error.strerror or error} ({near})"
+    return {"what": what, "path": str(path), "free": free, "reason": reason, "moved_by": moved_by}
+
+
+def dataset(name: str, data: Path | None, prepared: Path | None) -> Report:
+    """name, state (ready, partial, downloaded, absent or broken), folder, records (prepared ones),
+    published (records of this copy), and what to do about it.
+    """
+    row: Report = {"name": name, "state": "absent", "folder": None, "records": 0, "next": ""}
+    try:
+        root = root_of(name, datasets.get(name).CARD, data)
+        row |= {"state": "downloaded", "folder": root and str(root), "next": command(name, data)}
+        copy = held(name, data, prepared)
+        row |= {"state": "ready" if copy.whole else "partial", "folder": str(copy.folder)}
+        row |= {"records": len(copy.index), "published": len(copy.published)}
+    except MissingData as error:
+        row["next"] = row["next"] or str(error)
+    except Exception as error:  # a plug-in's index may fail in any way
+        row |= {"state": "broken", "next": reason_of(error)}
+    return row
+
+
+def _torch() -> Report:
+    """version, threads, and the CUDA devices as name, memory and free (bytes)."""
+    import torch
+
+    found = []
+    for i in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        free, total = torch.cuda.mem_get_info(i)
+        found.append({"name": torch.cuda.get_device_name(i), "memory": total, "free": free})
+    version, threads = str(torch.__version__), torch.get_num_threads()
+    return {"version": version, "threads": threads, "cuda": torch.version.cuda, "gpus": found}
+
+
+def forward(name: str, device: str) -> Report:
+    """One 12-lead window through a model with random weights; a first pass warms up.
+
+    parameters, ms (of one window), dim, leads, and `weights`: what is published and whether it is
+    on this machine. EcgbenchError: what comes out is not one finite vector as long as the card
+    says.
+    """
+    import numpy as np
+
+    from ecgbench.adapters.hide import NATIVE, Policy
+    from ecgbench.core.seeds import rng
+    from ecgbench.ecg.leads import ALL, LEADS
+    from ecgbench.evaluate.encode import Encoder
+    from ecgbench.evaluate.network import build
+
+    name, started = models.resolve(name), 0.0
+    built = build(name, "random", device)
+    card, contract = built.card, built.card.contracts[0]
+    # with all leads there is nothing to fill
+    encoder = Encoder(built.encoder, contract, Policy(NATIVE, None), dim=card.dim)
+    shape = len(LEADS), contract.samples
+    signal = 0.3 * rng("doctor", contract.samples).standard_normal(shape, np.float32)
+    for _ in range(2):
+        started = time.perf_counter()
+        encoder(signal, {ALL.bits: np.arange(1)})
     return {
-        "what": what,
-        "path": str(path),
-        "free": free,
-        "writable": not reason,
-        "reason": reason,
+        "ms": round(1000 * (time.perf_counter() - started), 2),
+        "parameters": sum(p.numel() for p in built.module.parameters()),
+        "dim": card.dim,
+        "leads": len(contract.leads),
+        "weights": [_weights(name, published) for published in card.weights],
     }
+
+
+def _weights(name: str, published: Any) -> Report:
+    """Of published weights: name, file, url, here (whether they can be loaded), partial (whether
+    only a part of the file is here), problem.
+    """
+    here, problem = False, ""
+    try:
+        models.get(name).build(weights=published.name)
+        here = True
+    except BadSetting:
+        pass
+    except EcgbenchError as error:
+        problem = str(error)
+    known = {fact: getattr(published, fact) for fact in ("name", "file", "url")}
+    partial = released.is_partial(name, published)
+    return {**known, "here": here, "partial": partial, "problem": problem}
+
+
+def problems(report: Report) -> Iterator[str]:
+    """What must be repaired before a run can work, and how."""
+    torch, device = report["torch"], report["device"]
+    for p in report["versions"]["packages"]:
+        if not p["ok"]:
+            wanted = f"{p['name']}{p['wanted']}"
+            yield f"{wanted} is needed, here is {p['version']}: python -m pip install '{wanted}'"
+    if not torch["ok"]:
+        yield (
+            f"torch cannot be used ({torch['error']}): install it, python -m pip install torch; "
+            f"no model was tried"
+        )
+    for row in report["disk"]:
+        if row["reason"] and row["what"] != "cache":
+            yield f"{row['path']} cannot be written ({row['reason']}): {row['moved_by']} moves it"
+    for row in report["data"]:
+        if row["state"] == "broken":
+            yield f"dataset {row['name']}: {row['next']}"
+    if device["driver_gpus"] and not device["gpus"] and torch["ok"]:
+        yield "torch cannot use the GPU: install a CUDA build of torch, or run with --device cpu"
+    for row in report["models"]:
+        if not row["ok"]:
+            more = f"ecgbench check model {quoted(models.ROOM.argument(row['name']))}"
+            yield f"model {row['name']}: {row['error']}; leave it out with --models, or: {more}"
+        for weights in row.get("weights", ()):
+            if weights["problem"]:
+                yield f"weights of {row['name']}: {weights['problem']}"
+
+
+def partial(report: Report) -> Iterator[str]:
+    """What is here only in part, and what gets the rest."""
+    for row in report["data"]:
+        if row["state"] == "partial":
+            yield (
+                f"data of {row['name']}: {row['records']:,} of {row['published']:,} records are "
+                f"prepared, those that runs with --limit took; the rest: {row['next']}"
+            )
+    for row in report["models"]:
+        # several weights of a model share the folder of an interrupted download
+        for weights in [w for w in row.get("weights", ()) if w["partial"]][:1]:
+            rest = released.fetching(weights["name"], row["name"])
+            yield f"weights of {row['name']}: only a part of {weights['file']} is here; run: {rest}"
+
+
+def remarks(report: Report) -> Iterator[str]:
+    """What works, but slower or not for long."""
+    device, here, threads = report["device"], report["memory"], report["threads"]["torch"]
+    allowed = max(1, int(min(device["usable"] or 1, device["limit"] or float("inf"))))
+    if threads and threads > allowed:
+        yield (
+            f"torch uses {threads} threads on {allowed} processors, which slows it: "
+            f"OMP_NUM_THREADS={allowed}"
+        )
+    if device["compiler"] is None:
+        yield "no C++ compiler is found (g++, clang++ or CXX): LAEF runs uncompiled, a bit slower"
+    for row in report["disk"]:
+        if row["free"] is not None and row["free"] < SCARCE:
+            yield f"less than 1 GB is free for {row['what']} ({row['path']}): {row['moved_by']}"
+    if min(here["available"], here["limit"] or here["available"]) < SCARCE:
+        yield "less than 1 GB of memory is available; large models will not fit"

@@ -13,6 +13,7 @@ from torch import nn
 
 from ecgbench import adapters, models
 from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit
+from ecgbench.check._process import in_fresh_process
 from ecgbench.check._properties import Broken, demand, identical, tried
 from ecgbench.core.cards import InputContract, ModelCard
 from ecgbench.core.seeds import rng
@@ -29,6 +30,12 @@ WINDOWS = 3
 """Of a recording whose leads are embedded once for all lead settings: an embedding that mixes
 windows and leads is right where there is one window.
 """
+SECONDS = 600.0
+"""That a fresh process may take."""
+CLOSE = 1e-6
+"""Of max(1, largest feature): how far two processes may differ. Nothing but the last bits, which
+depend on where in memory an array lies.
+"""
 SUBSETS = (LeadSubset.of("II"), LeadSubset.of("I", "V2"), LeadSubset.of("III", "aVF", "V1", "V5"))
 Disturbed = dict[LeadSubset, dict[str, np.ndarray]]
 
@@ -37,7 +44,9 @@ def check(name: str) -> list[dict[str, Any]]:
     """Try every property on the model called `name` with random weights: rows of name, ok,
     detail.
     """
-    return tried(properties(build(models.resolve(name), "random")))
+    network = build(models.resolve(name), "random")
+    fresh = "one lead gives the same in a process that has seen no other"
+    return tried([*properties(network), (fresh, partial(remembers_nothing, network))])
 
 
 def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
@@ -197,6 +206,33 @@ def hidden_rows(encoder: Encoder) -> str:
     )
     demand(same and first.pooled.isfinite().all(), "a row that was not measured was read")
     return "bit-identical with NaN, zeros and noise"
+
+
+def remembers_nothing(network: Network) -> str:
+    """Features of one lead do not depend on what the process has seen before: here the twelve leads
+    of that recording, in a fresh process nothing.
+    """
+    words = models.ROOM.argument(network.name), torch.get_num_threads()
+    fresh = in_fresh_process(_one_lead, words, SECONDS)
+    demand(fresh["ok"], f"in a fresh process: {fresh['error']}")
+    worst = 0.0
+    for contract, alone in zip(network.card.contracts, fresh["features"], strict=True):
+        encoder, signal = _encoder(network, contract), _seen(1, contract)
+        _encoded(encoder, signal, ALL)
+        after = _encoded(encoder, signal, SUBSETS[0])
+        difference = np.abs(alone - after).max() / max(1.0, np.abs(after).max())
+        # NaN is no agreement
+        moved = f"contract {contract.name}: features move by {difference:.2g} after twelve leads"
+        demand(difference <= CLOSE, moved)
+        worst = max(worst, float(difference))
+    return f"largest difference {worst:.1e}"
+
+
+def _one_lead(name: str, threads: int) -> dict[str, Any]:
+    torch.set_num_threads(threads)
+    network = build(models.resolve(name), "random")
+    encoders = [_encoder(network, contract) for contract in network.card.contracts]
+    return {"features": [_encoded(e, _seen(1, e.contract), SUBSETS[0]) for e in encoders]}
 
 
 def view(recording: Recording, contract: InputContract) -> np.ndarray:

@@ -19,6 +19,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -35,22 +36,22 @@ from ecgbench.ecg.leads import LEADS, LIMB, canonical
 from ecgbench.errors import BadSetting, UnknownName
 
 BY_INTENT = {
-    (
-        "stmem",
-        "feat_T600_upstream_onelead_II",
-    ): "upstream copies one lead into all twelve slots by broadcasting",
-    (
-        "hubertecg",
-        "feat_attention_mask",
-    ): "upstream reduces the mask to its number of ones, which cuts off the last leads",
+    "stmem feat_T600_upstream_onelead_II": "upstream copies one lead into all twelve slots by "
+    "broadcasting",
+    "hubertecg feat_attention_mask": "upstream reduces the mask to its number of ones, which cuts "
+    "off the last leads",
 }
-"""(model, array): arrays that document a fault of upstream code, which our network does not
+"""Model and array: arrays that document a fault of upstream code, which our network does not
 have.
 """
 
 TOLERANCE = 1e-5
 """Largest difference allowed, times max(1, largest value of the array)."""
 
+UNREADABLE = (
+    OSError, ValueError, EOFError, TypeError, RuntimeError, AttributeError, zipfile.BadZipFile,
+    zlib.error,
+)  # fmt: skip
 _FILLS = {"subset": np.nan, "zerofill": 0.0, "absentminus1": -1.0}
 
 
@@ -108,19 +109,15 @@ def check(name: str, pack: Path, keys: Path, seed: str) -> ParityReport:
     module = models.get(name)
     layout = _layout(keys)
     arrays = _arrays(pack)
-    network: nn.Module = (
-        module.parity_network(layout) if hasattr(module, "parity_network") else module.build()
-    )
-    problem = rule.fill(network, layout, seed, module)
-    if problem:
-        return ParityReport(
-            name, seed, tuple(Row(a, "cannot compute", reason=problem) for a in arrays), problem
-        )
+    own = hasattr(module, "parity_network")
+    network: nn.Module = module.parity_network(layout) if own else module.build()
+    if problem := rule.fill(network, layout, seed, module):
+        rows = tuple(Row(array, "cannot compute", reason=problem) for array in arrays)
+        return ParityReport(name, seed, rows, problem)
     # frozen: the path that a run takes
     computed = _Computer(network.eval().requires_grad_(False), module, layout, seed)
-    return ParityReport(
-        name, seed, tuple(_row(name, a, values, computed) for a, values in arrays.items())
-    )
+    rows = tuple(_row(name, array, values, computed) for array, values in arrays.items())
+    return ParityReport(name, seed, rows)
 
 
 def parse(array: str) -> Request:
@@ -161,32 +158,25 @@ def _leads(word: str) -> tuple[str, ...]:
 
 
 def _layout(path: Path) -> dict[str, Any]:
-    def refused(why: str) -> BadSetting:
-        return BadSetting(f"{path} (given with --keys) {why}; give the keys.json of the pack")
-
+    wanted = "give the keys.json of the pack"
     try:
         layout = json.loads(Path(path).read_text(encoding="utf-8"))
+        known = all(_is_entry(e) for e in rule.entries(layout)) and _input_name(layout)
     except OSError:
+        raise BadSetting(f"cannot read {path} (given with --keys); {wanted}") from None
+    except (ValueError, StopIteration, TypeError, AttributeError):
+        known = ""
+    if not known:
         raise BadSetting(
-            f"cannot read {path} (given with --keys); give the keys.json of the pack"
-        ) from None
-    except ValueError:
-        raise refused("is not JSON") from None
-    try:
-        entries = rule.entries(layout)
-    except (StopIteration, TypeError, AttributeError):
-        raise refused(f"has none of the layouts {', '.join(rule.LAYOUTS)}") from None
-    if not all(_is_entry(entry) for entry in entries) or not _input_name(layout):
-        raise refused("has entries without key and shape, or no input name")
+            f"{path} (given with --keys) is no JSON that lists {' or '.join(rule.LAYOUTS)}, with "
+            f"key and shape of each, and has the name of the input; {wanted}"
+        )
     return dict(layout)
 
 
 def _is_entry(entry: Any) -> bool:
-    return (
-        isinstance(entry, dict)
-        and isinstance(entry.get("key"), str)
-        and isinstance(entry.get("shape"), list)
-    )
+    key, shape = entry.get("key"), entry.get("shape")
+    return isinstance(key, str) and isinstance(shape, list)
 
 
 def _described(layout: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -199,19 +189,15 @@ def _input_name(layout: Mapping[str, Any]) -> str:
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
-    problem = "has no array whose name begins with feat"
     arrays: dict[str, np.ndarray] = {}
-    try:
-        with np.load(path, allow_pickle=False) as pack:
-            arrays = {a: pack[a] for a in pack.files if a.startswith("feat")}
-    except FileNotFoundError:
-        raise BadSetting(
-            f"no file {path} (given with --pack); give the npz of the parity pack"
-        ) from None
-    except (OSError, ValueError, EOFError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error):
-        problem = "is not an npz of plain arrays"
+    # of a file that is missing, cut, or no npz of plain arrays
+    with suppress(*UNREADABLE), np.load(path, allow_pickle=False) as pack:
+        arrays = {a: pack[a] for a in pack.files if a.startswith("feat")}
     if not arrays:
-        raise BadSetting(f"{path} (given with --pack) {problem}; give the npz of the parity pack")
+        raise BadSetting(
+            f"{path} (given with --pack) is no npz with an array whose name begins with feat; give "
+            f"the npz of the parity pack"
+        )
     return arrays
 
 
@@ -247,9 +233,8 @@ class _Computer:
         for kind, leads in request.steps:
             x, measured = self._keep(kind, leads, x, measured)
         with torch.inference_mode():
-            pooled: np.ndarray = self.network(
-                torch.from_numpy(x), torch.from_numpy(measured)
-            ).pooled.numpy()
+            given = self.network(torch.from_numpy(x), torch.from_numpy(measured))
+        pooled: np.ndarray = given.pooled.numpy()
         return pooled
 
     def _windows(self, time: int) -> np.ndarray:
@@ -278,8 +263,8 @@ class _Computer:
 
 
 def _row(model: str, array: str, pack: np.ndarray, computed: _Computer) -> Row:
-    if (model, array) in BY_INTENT:
-        return Row(array, "not reproduced, by intent", reason=BY_INTENT[model, array])
+    if why := BY_INTENT.get(f"{model} {array}"):
+        return Row(array, "not reproduced, by intent", reason=why)
     try:
         if pack.dtype.kind not in "fiu" or not pack.size or not np.isfinite(pack).all():
             raise BadSetting("the pack's values are not finite numbers")

@@ -120,14 +120,14 @@ def ablate(
 def _foretell(
     study: "Study", budget: "Budget", cells: "list[Cell]", folders: "Folders", device: str
 ) -> None:
+    from ecgbench.ablation import estimate
     from ecgbench.evaluate.device import choose
     from ecgbench.profiling import rough
-    from ecgbench.study.estimate import ablation
 
     device = choose(device)
     if slow := rough.warning(device, [budget.recipe.stages[0].precision]):
         typer.echo(slow)
-    for text in ablation.lines(study, budget, cells or study.cells, folders, device):
+    for text in estimate.lines(study, budget, cells or study.cells, folders, device):
         typer.echo(text)
 
 

@@ -103,13 +103,13 @@ def fetch(
         plan = transport.planned(folder, files, manifest, listing)
     about = "" if plan.exact or plan.size is None else "about "
     typer.echo(
-        f"{name}: {len(plan.lacking):,} of {len(plan.every):,} files are to be fetched, "
+        f"{name}: {len(plan.missing):,} of {len(plan.every):,} files are to be fetched, "
         f"{about}{size(plan.size)}, into {plan.root}"
     )
     plan.demand_room(name)
     if dry_run:
         return
-    if plan.lacking:
+    if plan.missing:
         total, unit = plan.unit
         with (
             transport.otherwise(by_hand),
@@ -162,7 +162,6 @@ def prepare(
     sizes and times.
     """
     from ecgbench.data import disk, facts, prepare
-    from ecgbench.data.crossing import crossing
     from ecgbench.data.source import where
     from ecgbench.study.progress import counting, display
 
@@ -191,7 +190,7 @@ def prepare(
         typer.echo(f"  left out: {count:,} {reason}")
     for record, reason in copy.quarantined[["record", "reason"]].itertuples(index=False):
         typer.echo(f"  quarantined {record}: {reason}")
-    if told := crossing(copy.index):
+    if told := prepare.crossing(copy.index):
         typer.echo(f"  {told} (all of them: ecgbench data facts {quoted(dataset)})")
     for text in facts.findings_told(copy):
         typer.echo(f"  {text}")
@@ -206,18 +205,19 @@ def check(
     Nothing is changed: a run names and makes again what it finds to be wrong. Exit 1 on a
     difference; 2 where the copy itself is damaged, with the command that makes another one.
     """
-    from ecgbench.data import verify, views
+    from ecgbench.data import disk
     from ecgbench.data.prepare import held
+    from ecgbench.data.views import views
     from ecgbench.study.progress import counting, display
 
     name = _name(dataset)
     copy = held(name, data, prepared, fix, thorough=True)
     with counting(f"check {name}", display()) as shown:
-        problems = verify.verify(copy, shown)
+        problems = disk.verify(copy, shown)
     for record, reason in problems:
         typer.echo(f"  {line(f'{record}: {reason}')}")
     part = "" if copy.whole else f"; {len(copy.published):,} records are published"
-    seen = f" and {counted(count, 'view')} of them" if (count := len(views.kept(copy))) else ""
+    seen = f" and {counted(count, 'view')} of them" if (count := len(views(copy))) else ""
     typer.echo(
         f"{name}: {len(problems)} differences in {len(copy.index):,} prepared records{seen}{part}"
     )
@@ -309,8 +309,8 @@ def prune(
     prepared: Path = PREPARED,
     yes: bool = flag("Remove it; without this, only list what would be removed.", "--yes", "-y"),
 ) -> None:
-    """Free disk: views, prepared copies of other versions, damaged ones that were set aside, what
-    interrupted preparations left, and corpora that a pre-training packed into shards.
+    """Free disk: views, prepared copies of other versions, parts of copies that are damaged or were
+    read anew, and corpora that a pre-training packed into shards.
     The files as published stay, and no result is lost. A pre-training that reads its shards ends
     with an error; the same command packs them again and goes on. Nothing is removed while a
     pre-training packs there.

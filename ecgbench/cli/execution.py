@@ -1,9 +1,7 @@
 """How `ecgbench run` carries a study out: the plan with its time, the run, the outcome."""
 
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -17,7 +15,6 @@ from ecgbench.study import controls as declared
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ecgbench.study.estimate.study import Estimate, Measure
     from ecgbench.study.run import Carrying, Outcome
 
 
@@ -27,7 +24,6 @@ class Execution:
 
     carrying: "Carrying"
     dry_run: bool
-    yes: bool
     controls: tuple[str, ...] = ()
     """Names of the controls that follow the study."""
 
@@ -53,14 +49,12 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
 
             take_part()
             return
-        here = device if torchrun.world() == 1 else ""
-        planned = _planned(request, folders, execution, here, away)
+        planned = _planned(request, folders, execution, device)
         if not execution.dry_run:
             _run(planned, folders, execution)
 
 
 def _run(planned: Plan, folders: Folders, execution: Execution) -> None:
-    from ecgbench.study import controlled
     from ecgbench.study.progress import display
     from ecgbench.study.run import remove_windows, run
     from ecgbench.study.store import Store
@@ -72,7 +66,7 @@ def _run(planned: Plan, folders: Folders, execution: Execution) -> None:
         typer.echo(f"{done.elsewhere} jobs go on without this command")
         typer.echo(f"next: ecgbench runs status {quoted(folders.out)}")
         return
-    after = controlled.compute(whole, folders, execution.controls, carrying, progress)
+    after = declared.compute(whole, folders, execution.controls, carrying, progress)
     if not carrying.keep_features:
         remove_windows(whole, store)
     _print_outcome(done, after, folders.out)
@@ -125,34 +119,12 @@ def _print_counts(done: "Outcome", where: str, out: "Path") -> None:
         )
 
 
-def _planned(
-    request: Request, folders: Folders, execution: Execution, device: str, away: bool
-) -> Plan:
-    """The plan. Prints its time first for a dry run and for a long fine-tuning; `device` is ""
-    where nothing can be measured. away: models will run on other machines.
-    """
+def _planned(request: Request, folders: Folders, execution: Execution, device: str) -> Plan:
+    """The plan; a dry run prints what it takes on `device`."""
     from ecgbench.core.provenance import command
-    from ecgbench.evaluate import protocols
-    from ecgbench.study import dividing, lacking
+    from ecgbench.study import dividing, estimate, lacking
     from ecgbench.study import plan as planning
-    from ecgbench.study.estimate import study
-    from ecgbench.study.jobs import Job
     from ecgbench.study.store import Store, free
-
-    started = time.monotonic()
-
-    def measure(part: Plan, dataset: str) -> dict[str, Any]:
-        from ecgbench.study.estimate import probe
-
-        job = Job(
-            model=part.cells[0].fit.model,
-            plan=part,
-            dataset=dataset,
-            folders=folders.absolute(),
-            device=device,
-            keep_views=execution.carrying.keep_views,
-        )
-        return probe.measure(job)
 
     lacking.demand(request, folders, data=not execution.dry_run)
     planned = planning.plan(request)
@@ -161,29 +133,9 @@ def _planned(
         Store(folders.out).join(planned)
     except BadSetting as error:
         raise BadSetting(f"{error}: {command(free(folders.out))}") from None
-    begun = time.monotonic() - started
-    tuned_here = not protocols.is_frozen(planned.training.protocol) and device == "cpu" and not away
-    slow = tuned_here and not study.trifling(planned)
-    if execution.dry_run or slow:
-        whole = replace(study.estimate(planned, folders.out, measure, device), begun=begun)
-        if execution.dry_run:
-            typer.echo("\n".join(_told(whole, folders, execution.controls, measure)))
-        else:
-            typer.echo(study.agreed(whole, execution.yes), err=True)
+    if execution.dry_run:
+        for text in estimate.lines(planned, folders, device):
+            typer.echo(text)
+        for text in declared.lines(planned, folders.out, execution.controls):
+            typer.echo(text)
     return planned
-
-
-def _told(
-    whole: "Estimate", folders: Folders, named: tuple[str, ...], measure: "Measure"
-) -> Iterator[str]:
-    """What a dry run prints; `named`: the controls."""
-    from ecgbench.data.disk import free_bytes
-    from ecgbench.data.source import where
-    from ecgbench.study.estimate import controls, study
-    from ecgbench.study.store import Store
-
-    yield from study.table(whole, folders.out)
-    home = where(folders.prepared, folders.data)
-    if remedy := study.scarce(whole, home, free_bytes(home)):
-        yield remedy
-    yield from controls.lines(whole.plan, Store(folders.out), named, measure)

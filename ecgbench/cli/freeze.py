@@ -5,6 +5,7 @@ from pathlib import Path
 import typer
 
 from ecgbench.cli.options import DATA, MORE, PREPARED, add_commands, argument, flag, option
+from ecgbench.cli.settings import loaded
 from ecgbench.core import provenance
 from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting
@@ -103,9 +104,9 @@ def freeze(
 def _frozen(file: Path, data: Path | None, prepared: Path | None) -> Frozen:
     from ecgbench.study import plan as planning
     from ecgbench.study.hypotheses import hypotheses
-    from ecgbench.study.plan_file import dump, load
+    from ecgbench.study.plan_file import dump
 
-    plan = load(file)
+    plan = loaded(str(file))
     if not plan.values.get("tasks"):
         raise BadSetting(f'{file} names no tasks; write tasks = ["ptbxl_super"]')
     study = planning.check(plan.request())

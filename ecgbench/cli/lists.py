@@ -232,11 +232,8 @@ def _modules(room: Room) -> Iterator[tuple[str, ModuleType]]:
     """Names and modules; a plug-in that cannot be imported is left out, with a line on standard
     error.
     """
-    from ecgbench import declared
-
     for name in room.names():
         try:
-            declared.of(room, name)  # one that ends the process that imports it ends another
             module = room.get(name)
         except EcgbenchError as error:
             _complain(str(error))

@@ -20,7 +20,7 @@ from ecgbench.ecg.readers.said import Said
 from ecgbench.errors import BadSetting
 
 if TYPE_CHECKING:
-    from ecgbench.data.own.earlier import Order
+    from ecgbench.data.own.order import Order
     from ecgbench.study.plan_file import RecordSettings
 
 PANEL = "Own recordings"
@@ -156,7 +156,7 @@ def within(
 
 
 def _order(own: OwnRecords, how: "RecordSettings", name: str, to: Path, **more: bool) -> "Order":
-    from ecgbench.data.own.earlier import Order
+    from ecgbench.data.own.order import Order
 
     assert own.folder is not None
     assert own.labels is not None
@@ -193,7 +193,7 @@ def reported(out: Path, wanted: bool) -> Iterator[None]:
 
 def _cross_validate(values: dict[str, Any], card: Path) -> None:
     """Cross-validation of few recordings, where no folds are typed."""
-    from ecgbench.data.division import Division
+    from ecgbench.core.division import Division
     from ecgbench.data.own.importing import usual_folds
 
     if folds := usual_folds(card):
@@ -240,14 +240,14 @@ def _find_weights(values: dict[str, Any], studied: bool) -> str:
 
 def _bring(order: "Order", err: bool = False) -> None:
     """Import, and say what was found: on standard error where the command goes on."""
-    from ecgbench.data.own import told
+    from ecgbench.data.own import summary
     from ecgbench.data.own.importing import bring
     from ecgbench.study.progress import counting, display
 
     _demand_free(order.name)
     with counting(f"read {order.name}", display()) as shown:
         made = bring(order, shown)
-    for text in told.lines(made):
+    for text in summary.lines(made):
         if not (err and text.startswith(("next: ", "then: "))):
             typer.echo(visible(text), err=err)
 

@@ -172,16 +172,16 @@ def _as_typed(value: Any) -> str:
 
 def _foretell(recipe: Any, folders: "Folders", holding: Any, device: str) -> None:
     from ecgbench.evaluate.device import choose
+    from ecgbench.pretraining import estimate
     from ecgbench.pretraining.assemble import development
     from ecgbench.profiling import rough
-    from ecgbench.study.estimate import pretraining
 
     typer.echo("\n".join(recipe.lines()))
     typer.echo("\n".join([development(recipe, folders), *recipe.risks()]))
     device = choose(device)
     if slow := rough.warning(device, [stage.precision for stage in recipe.stages]):
         typer.echo(slow)
-    for text in pretraining.lines(recipe, folders, holding, device):
+    for text in estimate.lines(recipe, folders, holding, device):
         typer.echo(text)
 
 

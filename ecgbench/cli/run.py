@@ -65,7 +65,6 @@ def run(
     device: str = DEVICE,
     engine: str = _machine("local:4, inline, slurm:partition=gpu,time=4h, PATH.", "--engine"),
     dry_run: bool = _machine("Only say what there is to do, and how long.", "--dry-run"),
-    yes: bool = _machine("Start a fine-tuning of hours without a GPU.", "--yes", "-y"),
     settings: bool = flag("Print every KEY of --set with its default.", "--settings"),
 ) -> None:
     """Compute what is missing of a study.
@@ -96,7 +95,7 @@ def run(
         "limit": limit,
     }
     brought = own.OwnRecords(folder=records, labels=labels, fs=fs, unit=unit, signals=signals)
-    machine = {"device": device, "engine": engine, "dry_run": dry_run, "yes": yes}
+    machine = {"device": device, "engine": engine, "dry_run": dry_run}
     _run(
         plan, values(typed, sets), brought, (data, prepared, out), {**machine, "controls": controls}
     )
@@ -138,15 +137,15 @@ def _run(
 def _plan_file(plan: str | None, values: dict[str, Any], out: Path | None) -> "PlanFile":
     """The plan that was named, or is frozen in `out`, or the demo, with what was typed."""
     from ecgbench.cli import frozen, settings
-    from ecgbench.study.plan_file import PlanFile, load
+    from ecgbench.study.plan_file import PlanFile
 
     if plan is not None:
-        base = load(settings.plan_of(plan))
+        base = settings.loaded(plan)
     elif "tasks" in values:
         base = PlanFile(values={})
     else:
         studied = any(not key.startswith("run.") for key in values)
-        base = (None if studied else frozen.plan(out)) or load(settings.plan_of("demo"))
+        base = (None if studied else frozen.plan(out)) or settings.loaded("demo")
     return PlanFile(values={**base.values, **values})
 
 
@@ -180,7 +179,6 @@ def _execution(running: "RunSettings", machine: dict[str, Any]) -> Any:
     return Execution(
         controls=controls.resolve(words(machine["controls"]) or ()),
         dry_run=machine["dry_run"],
-        yes=machine["yes"],
         carrying=Carrying(
             engine=engine,
             options=options,

@@ -6,12 +6,16 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ecgbench.cli.options import at_home
 from ecgbench.core.text import aligned, quoted
 from ecgbench.errors import BadSetting, UnknownName
+
+if TYPE_CHECKING:
+    from ecgbench.study.plan_file import PlanFile
 
 MOVED = {
     "run": {
@@ -116,7 +120,7 @@ def demand_new(words: Sequence[str]) -> None:
             rest = "".join(f" {quoted(word)}" for word in words[len(old) :])
             raise BadSetting(f"ecgbench {' '.join(old)} is now: ecgbench {new}{rest}")
     options = MOVED.get(words[0], {}) if words else {}
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip(words, [*words[1:], ""], strict=False):
         name, equals, value = word.partition("=")
         if name in options:
             value = value if equals else "" if following.startswith("-") else following
@@ -184,6 +188,14 @@ def plan_of(name: str) -> Path:
     if path.is_dir() and (path / FILE).is_file():
         return path / FILE
     return path if path.suffix == ".toml" or path.is_file() else suites.path(name)
+
+
+def loaded(name: str) -> "PlanFile":
+    """A plan by name or path; `~` in it is the home folder."""
+    from ecgbench.study.plan_file import load
+
+    plan = load(plan_of(name))
+    return replace(plan, values={key: at_home(value) for key, value in plan.values.items()})
 
 
 def table() -> str:

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from ecgbench.data.division import Division
+from ecgbench.core.division import Division
 from ecgbench.ecg.draw import Count, Draw, Fixed, LeadSetting
 from ecgbench.ecg.leads import LeadSubset
 from ecgbench.errors import UnknownName
@@ -120,7 +120,7 @@ class Fit:
     weights: str
     """random, a name on the card, or a path."""
     seed: int
-    """Of the training (`--fit-seeds`); head initialisation, window and lead draws."""
+    """Of the training (training.seeds); head initialisation, window and lead draws."""
     policy: str = ""
     """What met the absent leads of training; "" where all twelve were there, and the fit serves
     every policy.
@@ -327,10 +327,6 @@ class Request:
     name: str = ""
     """What the run folder is called where none is named."""
     suite: str | None = None
-
-
-Asked = Request
-"""Its name before 0.2, for suites from outside; to be removed."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,24 +1,36 @@
-"""Files that are there whole or not at all: a temporary name in the same folder, fsync, rename."""
+"""Files that are there whole or not at all: a temporary name in the same folder, fsync, rename.
+
+One that is not as it was written is renamed to NAME.damaged (`quarantine`) with one line in the log
+`ecgbench.core.files`, which prints on standard error where nobody listens. Locks are `filelock`'s.
+"""
 
 import codecs
 import errno
 import hashlib
 import io
 import json
+import logging
 import os
+import platform
+import re
+import secrets
 import shutil
+import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from ecgbench.core.text import visible
 from ecgbench.errors import BadSetting, WriteError
 
 try:
-    from ecgbench import claims, owners
-except ImportError:  # of fcntl
+    import fcntl  # noqa: F401  (locks need it)
+except ImportError:
     raise BadSetting("ecgbench runs on Linux and macOS; on Windows use WSL") from None
 
 if TYPE_CHECKING:
@@ -26,8 +38,25 @@ if TYPE_CHECKING:
 
 Content = bytes | str | Callable[[BinaryIO], object]
 """What a file will hold, or a function that writes it into an open file."""
+TEMPORARY = ".tmp"
+"""Suffix of files that are being written; what a kill leaves behind is removed at the next start.
+"""
+DAMAGED = ".damaged"
+"""How the name of a file or folder in quarantine ends; a later one takes its place."""
+CHANGED = "is not as it was written"
+PROOF = "proof"
+"""Entry of an object of JSON that holds the hash of all its others."""
+_FORGOTTEN = 86_400.0
+"""Seconds without a write after which a temporary file counts as left behind; the longest write is
+far shorter.
+"""
+_OURS = re.compile(r"\..+\.(?P<host>[\w-]+)\.(?P<pid>\d{1,9})\.[0-9a-f]{16}\.tmp")
+"""Temporary names; a folder may hold other people's."""
 _AT_ONCE = 2**24
 """Bytes of a file that is read in one piece to be hashed, at most."""
+_LOG = logging.getLogger(__name__)
+_WARNED: set[Path] = set()
+"""Files of which this process has said that a part is wrong."""
 
 
 @contextmanager
@@ -57,16 +86,15 @@ def put(path: Path, content: Content, lasting: bool = True) -> Path:
     """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        passing = owners.temporary(path)
-        out = open(passing, "xb", opener=_exclusive)  # noqa: SIM115  (what is here is not ours)
+        unfinished = _temporary(path)
+        out = open(unfinished, "xb", opener=_exclusive)  # noqa: SIM115  (what is here is not ours)
         try:
             with out:
-                owners.take(out.fileno())
                 _fill(out, content, lasting)
-                os.replace(passing, path)
+                os.replace(unfinished, path)
         finally:
             with suppress(OSError):  # what made it fail is the news; `sweep` finds what is left
-                passing.unlink(missing_ok=True)
+                unfinished.unlink(missing_ok=True)
         if lasting:
             _sync(path.parent)
     return path
@@ -118,20 +146,17 @@ def move(complete: Path, folder: Path) -> bool:
 
 @contextmanager
 def making(folder: Path) -> Iterator[Path]:
-    """A new folder beside `folder`, held while it is filled; `move` gives it its name. What is left
-    of it is removed. WriteError names what cannot be made.
+    """A new folder beside `folder`, to be filled; `move` gives it its name. What is left of it is
+    removed. WriteError names what cannot be made.
     """
-    passing = owners.temporary(folder)
-    with writing(passing):
-        passing.parent.mkdir(parents=True, exist_ok=True)
-        passing.mkdir()
-        handle = os.open(passing, os.O_RDONLY)
+    unfinished = _temporary(folder)
+    with writing(unfinished):
+        unfinished.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.mkdir()
     try:
-        owners.take(handle)
-        yield passing
+        yield unfinished
     finally:
-        os.close(handle)
-        shutil.rmtree(passing, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def append(path: Path, lines: Iterable[str], lasting: bool = True) -> None:
@@ -156,55 +181,184 @@ def flush(out: BinaryIO) -> None:
 
 def sweep(folder: Path, below: bool = True) -> None:
     """Remove what dead writers left in `folder`, and `below` it: what belongs to a process of this
-    machine that ended, and what was not written for a day. What someone holds stays, and so does
-    all that has another name.
+    machine that ended, and what was not written for a day. What has another name stays.
     """
-    names = f".*{owners.PASSING}"
+    names = f".*{TEMPORARY}"
     for left in list(folder.rglob(names) if below else folder.glob(names)):
         with suppress(OSError):
-            if owners.abandoned(left):
-                _remove_free(left)
+            if not _abandoned(left):
+                continue
+            if left.is_dir() and not left.is_symlink():
+                shutil.rmtree(left)
+            else:
+                left.unlink(missing_ok=True)
 
 
-def _remove_free(left: Path) -> None:
-    handle = os.open(left, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        if not owners.take(handle):
-            return
-        if left.is_dir():
-            shutil.rmtree(left)
-        else:
-            left.unlink(missing_ok=True)
-    finally:
-        os.close(handle)
+def _temporary(path: Path) -> Path:
+    """A name beside `path` that nobody else gives and nobody can foretell; it says who writes."""
+    mine = f"{_host()}.{os.getpid()}.{secrets.token_hex(8)}"
+    return path.with_name(f".{path.name[:40]}.{mine}{TEMPORARY}")
+
+
+def _abandoned(left: Path) -> bool:
+    match = _OURS.fullmatch(left.name)
+    if not match:
+        return False
+    if match["host"] == _host():
+        try:
+            os.kill(int(match["pid"]), 0)
+        except ProcessLookupError:
+            return True
+        except (PermissionError, OverflowError):  # another user's
+            pass
+    return time.time() - left.lstat().st_mtime > _FORGOTTEN
+
+
+@cache
+def _host() -> str:
+    """A word for the place whose process numbers this process sees: the machine's name, and a hash
+    that also tells its start and its container apart.
+    """
+    parts = [platform.node()]
+    with suppress(OSError):  # Linux has them
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))
+        parts.append(os.readlink("/proc/self/ns/pid"))
+    name = re.sub(r"[^A-Za-z0-9]+", "-", parts[0])[:24]
+    return f"{name}-{hashlib.sha256(repr(parts).encode()).hexdigest()[:8]}"
 
 
 @contextmanager
 def locked(
     folder: Path, name: str = ".lock", wait: bool = True, otherwise: str = ""
 ) -> Iterator[None]:
-    """One process at a time inside. The claim ends with its process, however that ends.
+    """One process at a time inside. The lock ends with its process, however that ends.
 
-    folder: made where there is none. name: of the lock's file in it, which stays; "": the folder
-    itself is the lock. Where another process is inside: wait, or BlockingIOError, or, with
-    `otherwise`, BadSetting(otherwise). WriteError names what cannot be made.
+    folder: made where there is none. name: of the lock's file in it, which stays. Where another
+    process is inside: wait, or BlockingIOError, or, with `otherwise`, BadSetting(otherwise).
+    WriteError names what cannot be made.
     """
-    # but not the lock itself: that another holds it is no fault of the disk
-    with writing(folder / name):
-        folder.mkdir(parents=True, exist_ok=True)
-        how = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW if name else os.O_RDONLY
-        handle = os.open(folder / name, how, 0o666)
-    with ExitStack() as stack:
-        stack.callback(os.close, handle)
-        try:
-            with writing(folder / name, but=BlockingIOError):
-                held = claims.claim(handle, folder / name, wait and not otherwise)
-                stack.enter_context(held)
-        except BlockingIOError:
-            if otherwise:
-                raise BadSetting(otherwise) from None
-            raise
+    from filelock import FileLock, SoftFileLock, Timeout  # commands that write nothing need none
+
+    path, seconds = folder / name, -1 if wait and not otherwise else 0
+    lock: FileLock | SoftFileLock = FileLock(path)
+    try:
+        with writing(path, but=Timeout), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # where a disk has no locks, a file is one
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                lock.acquire(timeout=seconds)
+            except OSError as error:
+                if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP):
+                    raise
+                lock = SoftFileLock(folder / f"{name}.owner")
+                lock.acquire(timeout=seconds)
+    except Timeout:
+        if otherwise:
+            raise BadSetting(otherwise) from None
+        raise BlockingIOError(errno.EWOULDBLOCK, "another process is inside", str(path)) from None
+    try:
         yield
+    finally:
+        lock.release()
+
+
+def quarantine(
+    path: Path, why: str = CHANGED, then: str = "what it held is computed again"
+) -> None:
+    """Give a file or folder the name of one that is not used, and say so. Where that cannot be done
+    (another process did, or the disk is read-only), its user must not use it all the same.
+    """
+    kept, where = path.with_name(path.name + DAMAGED), "it is not used"
+    with suppress(OSError):
+        if kept.is_dir() and not kept.is_symlink():
+            shutil.rmtree(kept)
+        os.replace(path, kept)
+        where = f"set aside as {kept.name}"
+    _LOG.warning("%s", visible(f"{path} {why}; {where}, and {then}"))
+
+
+def warn_once(path: Path, text: str) -> None:
+    """Say of a file that a part of it is wrong; of one file once in a process, or a spoilt disk
+    would fill a log.
+    """
+    if path not in _WARNED:
+        _WARNED.add(path)
+        _LOG.warning("%s", visible(f"{path}: {text}"))
+
+
+@contextmanager
+def warnings_to(show: Callable[[str], None]) -> Iterator[None]:
+    """What is said of damaged files inside goes to `show`, line by line."""
+    listener = logging.Handler()
+    listener.emit = lambda record: show(record.getMessage())  # type: ignore[method-assign]
+    _LOG.addHandler(listener)
+    try:
+        yield
+    finally:
+        _LOG.removeHandler(listener)
+
+
+def proved(facts: dict[str, Any]) -> dict[str, Any]:
+    """Facts, to be written as an object of JSON, with the hash of them all."""
+    written = {name: value for name, value in facts.items() if name != PROOF}
+    return {**written, PROOF: _hash_of(json.loads(json.dumps(written)))}
+
+
+def facts_of(whole: dict[str, Any]) -> dict[str, Any]:
+    """The facts that `proved` was given, as JSON gave them; those without a hash as they are.
+    ValueError where they are not those that were written.
+    """
+    facts = {name: value for name, value in whole.items() if name != PROOF}
+    if PROOF in whole and whole[PROOF] != _hash_of(facts):
+        raise ValueError("it is not as it was written")
+    return facts
+
+
+def _hash_of(facts: dict[str, Any]) -> str:
+    text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def put_proved(path: Path, facts: dict[str, Any]) -> None:
+    """Write facts with their hash durably and atomically; WriteError names `path`."""
+    put(path, json.dumps(proved(facts), indent=1) + "\n")
+
+
+def read_proved(path: Path) -> dict[str, Any] | None:
+    """What `put_proved` wrote; None where there is no such file, or another one, which goes into
+    quarantine.
+    """
+    try:
+        whole = json.loads(path.read_bytes())
+        if PROOF in whole:
+            return facts_of(whole)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, RecursionError):
+        pass
+    quarantine(path)
+    return None
+
+
+def put_hashed(path: Path, content: bytes) -> None:
+    """Write bytes durably and atomically, behind their sha256; WriteError names `path`."""
+    put(path, hashlib.sha256(content).digest() + content)
+
+
+def read_hashed(path: Path) -> bytes | None:
+    """What `put_hashed` wrote; None where there is no such file, or another one, which goes into
+    quarantine.
+    """
+    try:
+        whole = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError:
+        whole = b""
+    if hashlib.sha256(whole[32:]).digest() == whole[:32]:
+        return whole[32:]
+    quarantine(path)
+    return None
 
 
 def _exclusive(path: str, flags: int) -> int:

@@ -23,8 +23,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ecgbench.core.aside import set_aside
-from ecgbench.core.files import as_parquet, making, move, put_into
+from ecgbench.core.files import as_parquet, making, move, put_into, quarantine
 
 TABLE, DATA = "rows.parquet", "data"
 PLACE = ("part", "first", "bytes", "sha256")
@@ -50,7 +49,7 @@ class Parts:
         except FileNotFoundError:
             content = b""
         if not path.name.endswith(_short(content)):
-            set_aside(path)
+            quarantine(path)
             return
         self._add(path.name, content)
 
@@ -71,8 +70,8 @@ class Parts:
         return table.drop_duplicates("name", keep="last").set_index("name")
 
     @cached_property
-    def _places(self) -> list[np.ndarray]:
-        return [self.rows[column].to_numpy(object) for column in PLACE]
+    def _places(self) -> list[Any]:
+        return [self.rows[column].tolist() for column in PLACE]
 
     def missing(self, names: Iterable[str]) -> list[str]:
         """Those that no part holds, each once."""
@@ -103,13 +102,19 @@ class Parts:
         """The content of a row; None where there is none, or not what was written."""
         if name not in self.rows.index:
             return None
-        part, first, count, proof = (c[self.rows.index.get_loc(name)] for c in self._places)
+        row: Any = self.rows.index.get_loc(name)
+        part, first, count, proof = (column[row] for column in self._places)
         try:
             with (self.folder / self.names[part] / DATA).open("rb") as file:
                 content = os.pread(file.fileno(), count, first)
         except FileNotFoundError:
             return None
         return content if hashlib.sha256(content).hexdigest() == proof else None
+
+    def spare(self) -> list[Path]:
+        """Parts of which no row counts any more, as all were appended anew."""
+        used = {*self.rows["part"]}
+        return [self.folder / name for i, name in enumerate(self.names) if i not in used]
 
 
 def _short(table: bytes) -> str:

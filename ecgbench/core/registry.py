@@ -17,18 +17,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property, lru_cache
-from importlib.metadata import Distribution, EntryPoint, distributions, entry_points
+from importlib.metadata import EntryPoint, distributions, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
-from ecgbench.core.source_hash import PluginFiles
+from ecgbench.core.source_hash import SourceFiles
 from ecgbench.core.text import shortened
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
-
-if TYPE_CHECKING:
-    from ecgbench.apart import Apart
 
 
 def plain(name: str) -> str:
@@ -81,33 +78,28 @@ def same_directory() -> Iterator[None]:
 
 
 def _entry_points(group: str) -> list[EntryPoint]:
-    """Of installed packages; those of a package whose list cannot be read are left out, each told
-    once in a process.
-    """
+    """Of installed packages; those of a package whose list cannot be read are left out."""
     try:
         return list(entry_points(group=group))
     except (ValueError, KeyError, AttributeError):  # one bad list is enough
-        readable = list(filter(_lists, distributions()))
-        first = {p.name: p for p in reversed(readable)}  # of two of one name, as Python takes it
-        return [e for p in first.values() for e in p.entry_points if e.group == group]
+        return [point for point in _readable() if point.group == group]
 
 
 @lru_cache
-def _complain(package: str, error: str) -> None:
-    print(
-        f"ecgbench: left out: the plug-ins of the installed package {package}, whose list of entry "
-        f"points cannot be read ({shortened(error, 100)}); install it again, or remove it",
-        file=sys.stderr,
-    )
-
-
-def _lists(package: Distribution) -> bool:
-    """Whether a package's entry points can be read."""
-    try:
-        return bool(package.entry_points)
-    except (ValueError, KeyError, AttributeError) as error:
-        _complain(str(package.name), str(error))
-        return False
+def _readable() -> list[EntryPoint]:
+    """Of every package whose list can be read; each other one is one line."""
+    found: dict[str, Iterable[EntryPoint]] = {}
+    for package in distributions():
+        try:
+            found.setdefault(package.name, tuple(package.entry_points))
+        except (ValueError, KeyError, AttributeError) as error:
+            print(
+                f"ecgbench: left out: the plug-ins of the installed package {package.name}, whose "
+                f"list of entry points cannot be read ({shortened(str(error), 100)}); install it "
+                f"again, or remove it",
+                file=sys.stderr,
+            )
+    return [point for points in found.values() for point in points]
 
 
 _PACKAGE = str(Path(__file__).parents[1])
@@ -150,19 +142,13 @@ class Room:
     """Of what type its CARD is."""
     besides: frozenset[str] = frozenset()
     """Public files of the folder that are no plug-ins."""
-    apart: bool = False
-    """Whether those that are not built in run in processes of their own (`apart.Apart`): what their
-    functions take and give is numbers.
-    """
     _paths: dict[str, Path] = field(default_factory=dict, compare=False)
     """Files of one's own, given by path; absolute, for the directory may be another later."""
     _typed: dict[str, str] = field(default_factory=dict, compare=False)
     """Those paths as they were given."""
     _loaded: dict[str, ModuleType] = field(default_factory=dict, compare=False)
     """Those of them that have been imported."""
-    _processes: dict[str, "Apart"] = field(default_factory=dict, compare=False)
-    """Those that run apart."""
-    _sources: dict[str, PluginFiles] = field(default_factory=dict, compare=False)
+    _sources: dict[str, SourceFiles] = field(default_factory=dict, compare=False)
     """Files of the plug-ins that are not built in."""
 
     @cached_property
@@ -252,59 +238,46 @@ class Room:
         return self._installed.get(name)
 
     def source_hash(self, name: str) -> str | None:
-        """sha256 of the files of a plug-in that is not built in (`plugin_files`): its author may
+        """sha256 of the files of a plug-in that is not built in (`source_hash`): its author may
         change it without a new version.
         """
         if self.built_in(name):
             return None
-        plug_in: Any = self.get(name)  # what it reads when it is imported counts
-        if self.apart:
-            return str(plug_in.source_hash())
+        self.get(name)  # what it reads when it is imported counts
         return self._files_of(name).sha256
 
     def reading(self, name: str) -> AbstractContextManager[None]:
         """What a plug-in reads inside counts among its files."""
         return nullcontext() if self.built_in(name) else self._files_of(name).reading()
 
-    def _files_of(self, name: str) -> PluginFiles:
+    def _files_of(self, name: str) -> SourceFiles:
         if name not in self._sources:
             point = self._installed.get(name)
             spec = point and importlib.util.find_spec(point.module)
             file = spec.origin if spec else self._paths.get(name)
-            self._sources[name] = PluginFiles(Path(file or ""), package=point is not None)
+            self._sources[name] = SourceFiles(Path(file or ""))
         return self._sources[name]
 
     def forget(self) -> None:
         """Forget every file that was given by path, as in a new process."""
         for name in self._loaded:
             self._sources.pop(name).forget()
-        for process in self._processes.values():
-            process.end()
-        self._processes.clear()
         self._loaded.clear()
         self._paths.clear()
         self._typed.clear()
 
     def get(self, name: str) -> Any:
-        """The module of one plug-in, or what stands for it where it runs apart; an unknown name
-        raises UnknownName with the nearest ones.
+        """The module of one plug-in; an unknown name raises UnknownName with the nearest ones.
 
         Fills the field `name` of a CARD that has one.
         """
         name = self.resolve(name)
-        if self.apart and not self.built_in(name):
-            from ecgbench.apart import Apart  # numpy, which names alone do not need
-
-            if name not in self._processes:
-                assert self.declares is not None
-                self._processes[name] = Apart(self.package, self.argument(name), self.declares)
-            return self._processes[name]
         if name in self._paths:
             return self._loaded.get(name) or self._load(name, self._paths[name])
         if name in self._files:
             return self._checked(importlib.import_module(self._files[name]), name)
         point = self._installed[name]
-        with self._importing(f"{name!r} ({point.value})"), self.reading(name):
+        with self._failing(f"{name!r} ({point.value}) cannot be imported"), self.reading(name):
             module = point.load()
         return self._checked(module, name)
 
@@ -316,15 +289,29 @@ class Room:
         Errors of this package and those `expected` pass; so does all that a built-in one raises,
         which is a bug.
         """
+        if self.built_in(name):
+            yield
+            return
+        with self._failing(f"{name!r} failed", self.get(name).__file__, EcgbenchError, *expected):
+            yield
+
+    @contextmanager
+    def _failing(
+        self, what: str, file: str | None = None, *expected: type[Exception]
+    ) -> Iterator[None]:
+        """Whatever a plug-in's code raises, but not what is expected, becomes one line that says
+        what failed and where it happened.
+        """
         try:
-            with nullcontext() if self.built_in(name) else same_directory():
+            with same_directory():
                 yield
+        except expected:
+            raise
         except (Exception, SystemExit) as error:
-            if self.built_in(name) or isinstance(error, (EcgbenchError, *expected)):
-                raise
-            place = _place(error, str(self.get(name).__file__))
-            said = f"failed{place}: {type(error).__name__}: {shortened(str(error), 200)}"
-            raise BadSetting(f"{self.kind} {name!r} {said}") from error
+            # a SyntaxError tells its own place
+            place = "" if isinstance(error, SyntaxError) else _place(error, file)
+            said = f"{type(error).__name__}: {shortened(str(error), 200)}"
+            raise BadSetting(f"{self.kind} {what}{place}: {said}") from error
 
     def card(self, name: str) -> Any:
         """A plug-in's CARD; its module is imported."""
@@ -364,27 +351,14 @@ class Room:
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module  # dataclasses and pickling look their module up by name
         try:
-            with self._importing(self.argument(name), spec.origin), self.reading(name):
+            failing = self._failing(f"{self.argument(name)} cannot be imported", spec.origin)
+            with failing, self.reading(name):
                 spec.loader.exec_module(module)
             self._loaded[name] = self._checked(module, name)
         except BaseException:
             sys.modules.pop(spec.name, None)
             raise
         return module
-
-    @contextmanager
-    def _importing(self, source: str, file: str | None = None) -> Iterator[None]:
-        """Around an import: whatever a plug-in's code raises becomes one line that names it and
-        where it happened.
-        """
-        try:
-            with same_directory():
-                yield
-        except (Exception, SystemExit) as error:
-            # a SyntaxError tells its own place
-            place = "" if isinstance(error, SyntaxError) else _place(error, file)
-            said = f"{type(error).__name__}{place}: {shortened(str(error), 200)}"
-            raise BadSetting(f"the {self.kind} {source} cannot be imported: {said}") from error
 
     def _checked(self, module: Any, name: str) -> ModuleType:
         if not isinstance(module, ModuleType):

@@ -1,5 +1,8 @@
-"""What prepared copies take on disk, and what of them can be made again."""
+"""What prepared copies take on disk, what of them can be made again, and whether they still hold
+what the published files say.
+"""
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -7,30 +10,30 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-import pandas as pd
-
-from ecgbench.core.aside import MARK
 from ecgbench.core.cards import DatasetCard
-from ecgbench.core.files import locked, writing
-from ecgbench.data.prepare import held
-from ecgbench.data.source import LAYOUT, Source
-from ecgbench.data.store import BYTES
+from ecgbench.core.files import DAMAGED, locked, writing
+from ecgbench.core.parts import Parts
+from ecgbench.data.copy import ABOUT, BYTES, Copy, opened
+from ecgbench.data.prepare import Progress
+from ecgbench.data.reading import look
+from ecgbench.data.source import LAYOUT, Source, rows, where
+from ecgbench.data.views import views
 from ecgbench.ecg.leads import LEADS
-from ecgbench.errors import MissingData
 
 SHARDS = "shards"
 """Folder of corpora in shards, beside the folders of the datasets."""
 
 
 @dataclass(frozen=True)
-class Copy:
+class Stored:
     """A prepared copy as it lies on disk, whatever files it was made of."""
 
     dataset: str
     folder: Path
-    records: int | None
-    """None where it cannot be read."""
+    records: int
+    """That can be used."""
     signals: int
     """Bytes of everything but views."""
     views: int
@@ -41,36 +44,53 @@ class Copy:
     """Whether this version of ecgbench reads it."""
 
 
-def copies(home: Path) -> list[Copy]:
+def copies(home: Path) -> list[Stored]:
     """All copies below a folder of prepared copies, by dataset."""
-    return [_copy(meta.parent) for meta in sorted(home.glob("*/*/meta.json"))]
+    files = (file for name in (ABOUT, "signal.i16") for file in home.glob(f"*/*/{name}"))
+    return [_stored(folder) for folder in sorted({file.parent for file in files})]
 
 
-def spare(home: Path, datasets: tuple[str, ...] = ()) -> Iterator[tuple[Path, int]]:
-    """Folders that cost time alone when they are gone, and their bytes: views, whole copies of
-    other versions, damaged ones that were set aside, what interrupted preparations left, and
-    corpora in shards, which may be of several datasets. datasets: of these alone, without shards.
+def _stored(folder: Path) -> Stored:
+    about: dict[str, Any] = {}
+    with suppress(OSError, ValueError):  # a copy of an earlier version has no such file
+        about = dict(json.loads((folder / ABOUT).read_text(encoding="utf-8")))
+    known, of_views = Parts(folder).rows, _size(folder / "views")
+    return Stored(
+        dataset=folder.parent.name,
+        folder=folder,
+        records=int((known["reason"] == "").sum()) if len(known) else 0,
+        signals=_size(folder) - of_views,
+        views=of_views,
+        fix=bool(about.get("fix")),
+        current=about.get("layout") == LAYOUT,
+    )
+
+
+def spare(home: Path, names: tuple[str, ...] = ()) -> Iterator[tuple[Path, int]]:
+    """Folders that cost time alone when they are gone, and their bytes: views, copies of other
+    versions, parts that are damaged or were read anew, and corpora in shards, which may be of
+    several datasets. names: of these datasets alone, without shards.
     """
-    if not datasets:
+    if not names:
         yield from ((folder, _size(folder)) for folder in sorted(home.glob(f"{SHARDS}/*/")))
-    for left in sorted(home.glob("*/*.tmp/")):
-        if not datasets or left.parent.name in datasets:
-            yield left, _size(left)
     for copy in copies(home):
-        if datasets and copy.dataset not in datasets:
+        if names and copy.dataset not in names:
             continue
         if not copy.current:
             yield copy.folder, copy.signals + copy.views
-        elif copy.views:
+            continue
+        for part in [*copy.folder.glob(f"part-*{DAMAGED}/"), *Parts(copy.folder).spare()]:
+            yield part, _size(part)
+        if copy.views:
             yield copy.folder / "views", copy.views
 
 
-def prune(home: Path, datasets: tuple[str, ...] = ()) -> int:
+def prune(home: Path, names: tuple[str, ...] = ()) -> int:
     """Remove what `spare` names, once a preparation that is at work has ended; the bytes that were
     freed. BadSetting, before anything is removed, while a pre-training packs shards there.
     WriteError names what cannot be removed.
     """
-    found = [(folder, count, _claim(home, folder)) for folder, count in spare(home, datasets)]
+    found = [(folder, count, _claim(home, folder)) for folder, count in spare(home, names)]
     for folder, _, claim in found:
         if folder.parent == home / SHARDS:
             with claim():
@@ -115,38 +135,61 @@ def free_bytes(folder: Path) -> int:
 
 
 def foreseen(name: str, data: Path | None, prepared: Path | None) -> tuple[int, int]:
-    """Records that a preparation of a whole dataset would store, and about how many bytes; 0 and 0
-    where that is done. A part is copied, so it counts too. MissingData where the dataset is not
-    there.
+    """Records that a preparation of a whole dataset would store, and about how many bytes.
+    MissingData where the dataset is not there.
     """
     source = Source.of(name, data, prepared)
-    with suppress(MissingData):
-        if held(name, data, prepared).whole:
-            return 0, 0
-    return source.count, bytes_of(source.module.CARD, source.count)
+    missing = source.count - opened(source, where(prepared, data)).count
+    return missing, bytes_of(source.module.CARD, missing)
 
 
-def _copy(folder: Path) -> Copy:
-    records, layout, fix = None, None, False
-    try:
-        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-        layout, fix = meta.get("layout"), bool(meta.get("fix"))
-        records = len(pd.read_parquet(folder / "index.parquet", columns=["record"]))
-    except (OSError, ValueError, KeyError, AttributeError):
-        pass
-    views, whole = _size(folder / "views"), _size(folder)
-    return Copy(
-        dataset=folder.parent.name,
-        folder=folder,
-        records=records,
-        signals=whole - views,
-        views=views,
-        fix=fix,
-        current=records is not None and layout == LAYOUT and folder.suffix != MARK,
+def verify(copy: Copy, progress: Progress | None = None) -> list[tuple[str, str]]:
+    """Problems of a prepared copy, whole or in part, and of its views, as (record, reason); none
+    when all is well: the published files are read again, and both compared by sha256. `progress`
+    counts records, and those of each view once more.
+
+    Nothing is mended: a run does that when it reads what is wrong. Quarantined records are no
+    problem here: they are not in the copy, and `Copy.quarantined` lists them.
+    """
+    kept, problems = views(copy), list[tuple[str, str]]()
+    done, total = 0, len(copy.index) + sum(len(view.rows) for view in kept)
+    for row in rows(copy.index):
+        if reason := _stored_otherwise(copy, row) or _published_otherwise(copy, row):
+            problems.append((row["record"], reason))
+        done += 1
+        if progress is not None:
+            progress(done, total)
+    record_of = dict(zip(copy.index["sha256"], copy.index["record"]))
+    for view in kept:
+        for name in view.rows.index:
+            if view.read(name) is None:
+                why = f"its view in {view.folder} differs from what was computed"
+                then = "it is computed again when it is next used"
+                problems.append((record_of.get(name, name), f"{why}; {then}"))
+            done += 1
+            if progress is not None:
+                progress(done, total)
+    return problems
+
+
+def _stored_otherwise(copy: Copy, row: dict[str, Any]) -> str:
+    if copy.stored(row["record"]):
+        return ""
+    return (
+        f"the prepared signal in {copy.folder} differs from what was written; it is read again "
+        f"from its published file when it is next used"
     )
 
 
+def _published_otherwise(copy: Copy, row: dict[str, Any]) -> str:
+    about, content = look(copy.name, copy.source.root, row, copy.fix)
+    if about["reason"]:
+        return str(about["reason"])
+    same = hashlib.sha256(content).hexdigest() == row["sha256"]
+    return "" if same else "the published file differs from what was prepared"
+
+
 def _size(folder: Path) -> int:
-    """Bytes that files take on disk; those of views have holes."""
+    """Bytes that files take on disk."""
     files = (p for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
     return sum(512 * p.stat().st_blocks for p in files)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ecgbench.data.store import Prepared
+from ecgbench.data.copy import Copy
 from ecgbench.ecg.fingerprint import Fingerprint, agreement, fingerprint
 
 VOTES = 4
@@ -62,7 +62,7 @@ class Pair:
 class Table:
     """The hashes of all records of some prepared copies, in the order of hashes."""
 
-    copies: Sequence[Prepared]
+    copies: Sequence[Copy]
     ends: np.ndarray
     """(copy,) one more than the place of its last record among all."""
     hashes: np.ndarray
@@ -73,7 +73,7 @@ class Table:
     """(hash,) int32: place of the record among all."""
 
     @classmethod
-    def of(cls, copies: Sequence[Prepared], progress: Progress) -> "Table":
+    def of(cls, copies: Sequence[Copy], progress: Progress) -> "Table":
         """Reads every recording once."""
         total, found = sum(len(copy.index) for copy in copies), []
         for copy in copies:
@@ -85,7 +85,7 @@ class Table:
 
     @classmethod
     def made(
-        cls, found: Sequence[Fingerprint], ends: np.ndarray, copies: Sequence[Prepared] = ()
+        cls, found: Sequence[Fingerprint], ends: np.ndarray, copies: Sequence[Copy] = ()
     ) -> "Table":
         """Of fingerprints that are there, those of one dataset after those of another."""
         hashes = np.concatenate([np.zeros(0, np.uint64), *(f.hashes for f in found)])
@@ -95,7 +95,7 @@ class Table:
         order = np.argsort(hashes, kind="stable")
         return cls(copies, ends, hashes[order], times[order], owners[order])
 
-    def place(self, number: int) -> tuple[Prepared, Place]:
+    def place(self, number: int) -> tuple[Copy, Place]:
         """The copy and the place of a record by its number among all."""
         which = int(np.searchsorted(self.ends, number, side="right"))
         copy = self.copies[which]
@@ -160,7 +160,7 @@ def confirmed(
     return sorted(pairs, key=lambda p: (p.leak, -p.correlation))
 
 
-def identical(copy: Prepared) -> list[list[Place]]:
+def identical(copy: Copy) -> list[list[Place]]:
     """Records of a prepared copy whose stored samples are the same bit for bit, in groups; those
     that stand in several splits first.
     """

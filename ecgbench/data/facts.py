@@ -12,12 +12,11 @@ import pandas as pd
 from ecgbench.core.cards import Task
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import counted
-from ecgbench.data.checked import FIXED, REPAIRED, by_kind
-from ecgbench.data.divided import split_digest
+from ecgbench.data.copy import Copy, is_counted
 from ecgbench.data.duplicates import identical
-from ecgbench.data.labels import is_counted
-from ecgbench.data.store import Prepared
-from ecgbench.data.subset import SPLITS
+from ecgbench.data.reading import FIXED, REPAIRED, by_kind
+from ecgbench.data.select import SPLITS
+from ecgbench.data.splits import split_digest
 from ecgbench.ecg.checks import KINDS, beats, limb
 from ecgbench.ecg.leads import LEADS, LIMB, LeadSubset, bits_to_mask
 from ecgbench.ecg.recording import Recording
@@ -31,7 +30,7 @@ RHYTHMS = 50
 """Of which the heart rate is taken."""
 
 
-def facts(copy: Prepared) -> dict[str, Any]:
+def facts(copy: Copy) -> dict[str, Any]:
     """Plain JSON; see `lines` for what a person reads."""
     index = copy.index
     by_split = index.groupby("split")
@@ -69,7 +68,7 @@ def facts(copy: Prepared) -> dict[str, Any]:
     }
 
 
-def limb_leads(copy: Prepared) -> dict[str, Any]:
+def limb_leads(copy: Copy) -> dict[str, Any]:
     """How far the identities of the limb leads are missed, in mV: for each the median, the 99th
     percentile and the largest of the records' worst samples; {} where the card does not ask it.
     """
@@ -101,7 +100,7 @@ def held(available: pd.Series) -> dict[str, int]:
     return {} if there.all() else dict(zip(LEADS, map(int, there.sum(axis=0))))
 
 
-def rhythm(copy: Prepared) -> dict[str, Any]:
+def rhythm(copy: Copy) -> dict[str, Any]:
     """The median heart rate, a minute, and the median width of QRS energy, s, of some records: a
     rate that is stated wrongly for all of them shows here first.
     """
@@ -116,13 +115,13 @@ def rhythm(copy: Prepared) -> dict[str, Any]:
     }
 
 
-def _drawn(copy: Prepared, what: str, records: pd.Series, count: int) -> Iterator[Recording]:
+def _drawn(copy: Copy, what: str, records: pd.Series, count: int) -> Iterator[Recording]:
     """So many of some recordings, drawn by name, in the order of the index."""
     order = rng(what, copy.name).permutation(len(records))[:count]
     return (copy.recording(record) for record in records.iloc[np.sort(order)])
 
 
-def findings_told(copy: Prepared) -> Iterator[str]:
+def findings_told(copy: Copy) -> Iterator[str]:
     """What does not fit and what was repaired, a line a kind, with the first record as example."""
     table = copy.findings
     done = table["sentence"].str.startswith(REPAIRED)
@@ -197,12 +196,12 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
                 )
 
 
-def _counted(copy: Prepared, kind: str) -> dict[str, int]:
+def _counted(copy: Copy, kind: str) -> dict[str, int]:
     counts = getattr(copy, kind)["reason"].value_counts().sort_index()
     return {str(reason): int(count) for reason, count in counts.items()}
 
 
-def _labels(copy: Prepared, task: Task) -> dict[str, Any]:
+def _labels(copy: Copy, task: Task) -> dict[str, Any]:
     index = copy.index
     splits = {str(split): rows[task.columns].to_numpy() for split, rows in index.groupby("split")}
     positives, known, unknown = (
@@ -222,7 +221,7 @@ def _labels(copy: Prepared, task: Task) -> dict[str, Any]:
     }
 
 
-def one_valued(copy: Prepared, task: Task) -> dict[str, list[str]]:
+def one_valued(copy: Copy, task: Task) -> dict[str, list[str]]:
     """Validation or test split -> labels without both values among its records, where there are
     some.
     """
@@ -234,7 +233,7 @@ def one_valued(copy: Prepared, task: Task) -> dict[str, list[str]]:
     return found
 
 
-def _folds(copy: Prepared, task: Task) -> dict[str, dict[str, dict[str, int]]]:
+def _folds(copy: Copy, task: Task) -> dict[str, dict[str, dict[str, int]]]:
     """Fold -> label -> how many of its records are known, positive and unknown."""
     told = {}
     for fold, rows in copy.index.groupby("fold"):

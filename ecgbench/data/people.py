@@ -9,7 +9,7 @@ unknown and never guessed.
 import numpy as np
 import pandas as pd
 
-from ecgbench.data.store import Prepared
+from ecgbench.data.copy import Copy
 
 OLDEST = 120.0
 """Years; an age above it is a code for something else, and unknown."""
@@ -25,7 +25,7 @@ _PACED = (
 """Label columns that say that a rhythm is paced."""
 
 
-def people(copy: Prepared, index: pd.DataFrame | None = None) -> pd.DataFrame:
+def people(copy: Copy, index: pd.DataFrame | None = None) -> pd.DataFrame:
     """A row per record of `index`, some rows of `copy.index` or all of them, in their order, with
     the columns of `results.people`.
 

@@ -1,128 +1,194 @@
-"""What becomes of one record: read, checked, and made ready to be stored, or lost with a reason."""
+"""What becomes of one record: read, checked and made ready to be stored, or lost with a reason.
 
-from collections.abc import Callable
+A recording is checked against what it says of itself (`ecg.checks`), and with `--fix` what is wrong
+beyond doubt is put right: one exchange or inversion of limb leads by which their identities hold.
+What is only likely (exchanged electrodes, another unit, another rate) never is.
+
+It is stored with 16 bits a sample: rate and gains, then (lead, time) integers of the leads that it
+has. The sha256 of that is the row's own hash, and with labels and splits the digest of a dataset.
+"""
+
+import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ecgbench.core.cards import DatasetCard
 from ecgbench.core.text import line, shortened
-from ecgbench.data.checked import Checked, checked
-from ecgbench.data.encoded import encode, sha256
-from ecgbench.data.source import read
-from ecgbench.data.store import Prepared
+from ecgbench.data.source import canonical, read
 from ecgbench.datasets import get
-from ecgbench.ecg.leads import LeadSubset
+from ecgbench.ecg.checks import KINDS, findings
+from ecgbench.ecg.checks.scale import demand_possible
+from ecgbench.ecg.leads import LEADS, LeadSubset, rows_of
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
 LONGEST = 100
 """Characters of a reason that a reader's library gives."""
-
-FACTS: dict[str, Callable[[Any], Any]] = {
-    "samples": int,
-    "fs": float,
-    "available": int,
-    **dict.fromkeys(("flat", "sha256", "found", "fixed"), str),
+STEPS = np.float32(1000)
+"""Steps per mV in which most sources are stored; used whenever it restores the signal exactly."""
+REPAIRED = "repaired: "
+"""How the sentence begins of what is no longer so."""
+FIXED = {
+    "identities": "limb leads put right",
+    "gaps": "missing samples filled in",
+    "clip": "samples limited",
 }
-"""Columns that preparing adds to the index of a dataset, in their order."""
-
-
-@dataclass(frozen=True, eq=False)
-class Kept:
-    """A recording that can be trusted, as it will be stored."""
-
-    facts: dict[str, Any]
-    """`record`, and the columns that preparing adds to the index: str, int, float or bool."""
-    unit: str
-    gain: np.ndarray
-    """(12,) float32, 0 for leads that it does not have."""
-    steps: bytes
-    """(lead, time) int16, little endian; b"" where they lie in their place already."""
-    told: tuple[tuple[str, str], ...] = ()
-    """(kind, sentence) of what was found, and of what was repaired."""
+"""Kinds of repairs, and what was done: by `--fix`, and by the reader as the card declares."""
+FACTS = ("samples", "fs", "available", "flat", "sha256", "found", "fixed")
+"""Columns that preparing adds to the index of a dataset: samples per lead, rate (Hz), bit mask of
+the leads that it has, leads without variation ("V2+V4" or ""), hash of what is stored, kinds of
+findings that stay and of repairs ("identities+rate" or "").
+"""
+NOTHING = {"samples": 0, "fs": 0.0, "available": 0, "flat": "", "found": "", "fixed": ""}
+Row = tuple[dict[str, Any], bytes]
+"""What `core.parts` stores of a record: `name`, FACTS but the hash, `unit`, `sentences` (JSON),
+`reason` and `kind` ("damaged", or "excluded" by a rule of the card) where it is left out; and the
+recording as it is stored.
+"""
 
 
 @dataclass(frozen=True)
-class Lost:
-    """A record that is left out."""
+class Checked:
+    """A recording as it is to be stored, and what is to be said of it."""
 
-    record: str
-    reason: str
-    kind: str
-    """damaged, or "excluded" by a rule of the card."""
+    recording: Recording
+    found: tuple[tuple[str, str], ...]
+    """(kind, sentence) of what does not fit and stays."""
+    fixed: tuple[tuple[str, str], ...]
+    """(kind, sentence) of what was repaired."""
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        """(kind, sentence) of both, for the table of findings."""
+        return [*self.found, *((kind, REPAIRED + said) for kind, said in self.fixed)]
 
 
-Outcome = Kept | Lost
+def checked(recording: Recording, card: DatasetCard, fix: bool) -> Checked:
+    """A recording checked once, and put right where `fix` asks for it and only one change would do.
+
+    BadRecord where a voltage is none of an ECG, and where the card quarantines what misses the
+    identities of the limb leads.
+    """
+    demand_possible(recording)
+    limb, repair = card.limb, card.repair
+    found = findings(recording, limb.within, repair.clip_mv if repair else None)
+    left, fixed = [], [*recording.repaired]
+    for f in found:
+        if fix and f.change is not None:
+            recording = f.change(recording)
+            fixed.append((f.kind, f.sentence))
+        elif f.kind == "identities" and limb.beyond == "quarantined":
+            raise BadRecord(f"{recording.record}: {f.sentence}")
+        else:
+            left.append((f.kind, f.sentence))
+    return Checked(recording, tuple(left), tuple(fixed))
 
 
-def look(name: str, root: Path | None, row: dict[str, Any], fix: bool) -> Outcome:
+def look(name: str, root: Path | None, row: dict[str, Any], fix: bool) -> Row:
     """What becomes of the record of a row of the index of dataset `name`, faults that `checked` is
     sure of put right if `fix`. BadSetting where its plug-in fails.
     """
-    record = row["record"]
+    record, kind = row["record"], "damaged"
     try:
         if row.get("damaged"):
             raise BadRecord(str(row["damaged"]))
-        recording = read(name, root, row)
-        card = get(name).CARD
-        if why := _excluded(recording, card):
-            return Lost(record, why, "excluded")
-        return _kept(record, checked(recording, card, fix))
+        recording, card = read(name, root, row), get(name).CARD
+        # half a sample: a duration is a quotient
+        if recording.seconds >= card.min_seconds - 0.5 / recording.fs:
+            return _kept(record, checked(recording, card, fix))
+        why, kind = f"shorter than {card.min_seconds:g} s", "excluded"
     except OSError as error:
         # HDF5's have only words
-        why = error.strerror or shortened(str(error), LONGEST) or type(error).__name__
-        return Lost(record, f"cannot be read ({why})", "damaged")
+        said = error.strerror or shortened(str(error), LONGEST) or type(error).__name__
+        why = f"cannot be read ({said})"
     except BadRecord as error:
         # it may quote the file
-        return Lost(record, line(str(error).removeprefix(f"{record}: ")), "damaged")
+        why = line(str(error).removeprefix(f"{record}: "))
+    lost = {"unit": "", "sentences": "[]", "reason": why, "kind": kind}
+    return {"name": record, **NOTHING, **lost}, b""
 
 
-def copied(record: str, copy: Prepared) -> Kept:
-    """The same of a record that another copy holds; DamagedCopy as of `sound`."""
-    own = copy.index.iloc[copy.row(record)]
-    facts = {"record": record, **{name: kind(own[name]) for name, kind in FACTS.items()}}
-    steps, gain = copy.sound(record)
-    return Kept(facts, copy.unit, gain, steps.tobytes(), tuple(copy.told.get(record, ())))
-
-
-def described(outcome: Outcome) -> dict[str, Any]:
-    """Plain JSON of all but the samples, of which it has the number of bytes."""
-    if isinstance(outcome, Lost):
-        return {**vars(outcome)}
-    return {**vars(outcome), "gain": outcome.gain.tolist(), "steps": len(outcome.steps)}
-
-
-def outcome_of(told: dict[str, Any], steps: bytes) -> Outcome:
-    """What `described` says, with its samples."""
-    if "facts" not in told:
-        return Lost(**told)
-    sentences = tuple((kind, sentence) for kind, sentence in told["told"])
-    return Kept(told["facts"], told["unit"], np.array(told["gain"], "<f4"), steps, sentences)
-
-
-def _kept(record: str, checked: Checked) -> Kept:
+def _kept(record: str, checked: Checked) -> Row:
     recording = checked.recording
     steps, gain = encode(recording)
-    found, fixed = checked.kinds
-    facts = {
+    about = {
+        "name": record,
         "samples": steps.shape[1],
-        "fs": recording.fs,
+        "fs": float(recording.fs),
         "available": LeadSubset(recording.leads).bits,
         "flat": "+".join(recording.flat()),
-        "sha256": sha256(steps, gain, recording.fs),
-        "found": found,
-        "fixed": fixed,
+        "found": "+".join(kind for kind, _ in checked.found),
+        "fixed": "+".join(kind for kind, _ in checked.fixed),
+        "unit": recording.unit,
+        "sentences": json.dumps(checked.told),
+        "reason": "",
+        "kind": "",
     }
-    own = {"record": record, **{name: kind(facts[name]) for name, kind in FACTS.items()}}
-    return Kept(own, recording.unit, gain, steps.tobytes(), tuple(checked.told))
+    return about, stored(steps, gain, recording.fs)
 
 
-def _excluded(recording: Recording, card: DatasetCard) -> str:
-    """Why a rule of the card leaves a sound recording out; "" where none does."""
-    # half a sample: a duration is a quotient
-    if recording.seconds < card.min_seconds - 0.5 / recording.fs:
-        return f"shorter than {card.min_seconds:g} s"
-    return ""
+def encode(recording: Recording) -> tuple[np.ndarray, np.ndarray]:
+    """(lead, time) int16 of a recording in clinical order, and (12,) float32 gain, 0 for a lead
+    that it does not have, such that integer / gain restores the signal.
+
+    Exactly, where it is a whole number of thousandths of its unit that fits 16 bits (PTB-XL: steps
+    of 1 uV). A lead for which this does not hold is spread over the 16 bits, which is within
+    1/65534 of its largest value.
+    """
+    signal = recording.signal
+    # single precision is enough to find, and to prove, a whole number of so few bits
+    steps = np.rint(signal * STEPS)
+    fits = (np.abs(steps) < 2**15).all(axis=1) & (steps / STEPS == signal).all(axis=1)
+    gain = np.full(len(signal), STEPS, np.float32)
+    exact = signal[~fits].astype(np.float64)
+    gain[~fits] = (2**15 - 1) / np.abs(exact).max(axis=1)
+    steps[~fits] = np.clip(np.rint(exact * gain[~fits, None]), 1 - 2**15, 2**15 - 1)
+    every = np.zeros(len(LEADS), np.float32)
+    every[rows_of(recording.leads)] = gain
+    return steps.astype("<i2"), every
+
+
+def stored(steps: np.ndarray, gain: np.ndarray, fs: float) -> bytes:
+    """A recording as it is stored: rate and gains, then the samples."""
+    return canonical(float(fs)) + gain.astype("<f4").tobytes() + steps.astype("<i2").tobytes()
+
+
+def head_of(fs: float) -> int:
+    """Bytes before the samples of a recording of this rate."""
+    return len(canonical(float(fs))) + 4 * len(LEADS)
+
+
+def decoded(content: bytes, fs: float) -> tuple[np.ndarray, np.ndarray]:
+    """(lead, time) int16 of the leads that it has, and (12,) float32 gain, of what is stored."""
+    gain = np.frombuffer(content, "<f4", len(LEADS), len(canonical(float(fs))))
+    return np.frombuffer(content, "<i2", -1, head_of(fs)).reshape((gain > 0).sum(), -1), gain
+
+
+def digest(index: pd.DataFrame) -> str:
+    """sha256 over (record, hash of its signal, patient, split, labels) of all records in sorted
+    order.
+    """
+    labels = [c for c in index.columns if ":" in c]
+    ordered = index.sort_values("record")
+    total = hashlib.sha256(canonical(labels))
+    facts = ordered[["record", "sha256", "patient", "split"]].itertuples(index=False)
+    for row, hot in zip(facts, ordered[labels].to_numpy(np.int8)):
+        total.update(canonical([str(v) for v in row]) + hot.tobytes())
+    return total.hexdigest()
+
+
+def by_kind(kinds: pd.Series) -> dict[str, int]:
+    """What the kinds of a column of the index (`found`, `fixed`) are, in words -> how many records
+    have them; the usual order.
+
+    >>> by_kind(pd.Series(["rate+scale", "", "rate"]))
+    {'samples that are no millivolts': 1, 'a rhythm that does not fit the stated rate': 2}
+    """
+    counts = kinds[kinds != ""].str.split("+").explode().value_counts()
+    words = FIXED if kinds.name == "fixed" else KINDS
+    return {words[kind]: int(counts[kind]) for kind in words if kind in counts.index}

@@ -1,35 +1,51 @@
-"""Where a dataset's files lie, and what distinguishes one copy of them from another."""
+"""Where a dataset's files lie, the index that they give, and the recording of a row of it.
+
+What a run rests on is the prepared copy, and that belongs to the card and the tables of a release:
+their hash names its folder, and no record's file is looked at. `ecgbench data prepare` and
+`ecgbench data verify` look at the files.
+"""
 
 import hashlib
+import io
 import json
 import os
-import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import platformdirs
 
+from ecgbench import datasets
 from ecgbench.core.cards import DatasetCard, facts
+from ecgbench.core.files import as_parquet, put_hashed, read_hashed, sha256_of
 from ecgbench.core.text import hidden, quoted, shortened
-from ecgbench.data.located import demand_readable
-from ecgbench.data.manifest import Manifest, State
 from ecgbench.datasets import ROOM, get, resolve
-from ecgbench.datasets.indexing.tables import alike, below, either
+from ecgbench.datasets.indexing.tables import alike, below, either, within
 from ecgbench.ecg.recording import Recording
-from ecgbench.errors import BadRecord, BadSetting, MissingData
+from ecgbench.errors import BadRecord, BadSetting, MissingData, WriteError
 from ecgbench.stats.known import UNKNOWN
 
-LAYOUT = 7
+LAYOUT = 8
 """Raised by hand when reading, checking or storing changes: every prepared copy is then made
 anew.
 """
+LONG = 2.0
+"""Seconds from which an index is kept beside the prepared copies: a table of 345,779 lines, or
+35,000 headers, and their stratification.
+"""
+LONGEST = 60
+"""Times the usual number of samples from which on a record is taken for another file: ten minutes
+where 10 s are usual.
+"""
+BYTES, LETTERS = 8, 16
+"""Bytes of a number at most, in a file of numbers, and in a text."""
+TEXTS = {".csv", ".tsv", ".txt"}
 
 
 def where(prepared: Path | None, data: Path | None) -> Path:
@@ -69,19 +85,20 @@ def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
     if downloads is None:
         raise MissingData(
             f"{name}: no data folder is set; {fetch} into DIR/{card.folder}, set --data DIR or "
-            f"ECGBENCH_DATA=DIR, "
-            f"then: {command(name, None)}"
+            f"ECGBENCH_DATA=DIR, then: {command(name, None)}"
         )
     root = downloads / card.folder
-    lacking = [f.replace("|", " or ") for f in card.index_files if not either(root, f)]
-    if not lacking and root.is_dir():
+    missing = [f.replace("|", " or ") for f in card.index_files if not either(root, f)]
+    if not missing and root.is_dir():
         return root
-    if known := _nearby(downloads, card):
-        raise MissingData(f"{name}: {known}")
-    what = f"{', '.join(lacking)} not found in {root}" if lacking else f"there is no folder {root}"
+    what = f"{', '.join(missing)} not found in {root}"
+    if not root.is_dir():
+        what = f"there is no folder {root if downloads.is_dir() else downloads}"
+        if there := sorted(f.name for f in downloads.glob("*/")):
+            what += f"; {downloads} holds {shortened(', '.join(there), 80)}"
     raise MissingData(
-        f"{name}: {what if downloads.is_dir() else f'there is no folder {downloads}'} (set by "
-        f"--data or ECGBENCH_DATA); {fetch} into {root}, then: {command(name, downloads)}"
+        f"{name}: {what} (set by --data or ECGBENCH_DATA); {fetch} into {root}, then: "
+        f"{command(name, downloads)}"
     )
 
 
@@ -98,32 +115,6 @@ def _own_folder(name: str, module: ModuleType, downloads: Path | None) -> Path:
         f"{name}: its recordings are not in {os.path.abspath(here)}; correct RECORDINGS in "
         f"{module.__file__}, or give the folder that holds {module.CARD.folder}/: --data DIR"
     )
-
-
-def _nearby(downloads: Path, card: DatasetCard) -> str:
-    """Where the dataset lies, and what to give instead, if `downloads` is one folder too deep or
-    too high; else "".
-    """
-    here = Path(os.path.abspath(downloads))
-    below = sorted(here.glob("*/"))
-
-    def whole(folder: Path) -> bool:
-        # a folder of headers without a table is known by its name alone
-        return bool(card.index_files) and all(either(folder, f) for f in card.index_files)
-
-    for home in filter(lambda home: whole(home / card.folder), (*here.parents, *below)):
-        own = home / card.folder
-        what = "is the folder above" if home in below else "lies beside it"
-        if own in (here, *here.parents):
-            what = "is that folder itself" if own == here else "lies inside it"
-        return f"its folder is {own}, and --data {downloads} {what}; give --data {quoted(home)}"
-    for own in filter(whole, (here, *below)):
-        right = own.with_name(card.folder)
-        return (
-            f"its folder must be called {card.folder}, and is {own}; rename it: "
-            f"{shlex.join(['mv', str(own), str(right)])}, and give --data {quoted(own.parent)}"
-        )
-    return ""
 
 
 def command(name: str, data: Path | None, fix: bool = False) -> str:
@@ -143,16 +134,11 @@ class Source:
     root: Path | None
     """Its folder; None where the data are generated."""
     fingerprint: str
-    """sha256 of card, index files, and path, size and time of every record file, relative to the
-    root.
-    """
-    identity: str
-    """See the function of that name."""
-    count: int
-    """Records that are published."""
-    _index: Callable[[], pd.DataFrame]
-    fix: bool = False
-    """Whether preparing puts right what is wrong beyond doubt (`prepared.checked`)."""
+    """sha256 of the card, the code of data that are made by code, and the tables."""
+    fix: bool
+    """Whether preparing puts right what is wrong beyond doubt (`reading.checked`)."""
+    index: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """What `index(root)` of the module gave, checked, in the order of the record ids."""
 
     @classmethod
     def of(
@@ -164,82 +150,96 @@ class Source:
         thorough: bool = False,
     ) -> "Source":
         """The dataset called `name` under `data`; MissingData or BadRecord when no result may rest
-        on it. prepared: where copies are, and what was found before (`manifest`). fix: the field.
-        thorough: look at every file nevertheless.
+        on it. prepared: where copies are. fix: the field. thorough: make the index anew.
         """
         name, module = resolve(name), get(name)
         root = root_of(name, module.CARD, data)
-        manifest = None if root is None else Manifest(name, module, root, where(prepared, data))
-        if manifest and not thorough and (found := manifest.trusted()):
-            known = found.fingerprint, found.identity, found.records, found.index
-            return cls(name, module, root, *known, fix)
-        index = manifest.kept() if manifest else None
-        if index is None:
-            with ROOM.calling(name):
-                index = module.index(root)
-            check(name, module.CARD, index)
-            # by record: features are addressed by position, and the order of lines in a CSV must
-            # not move a number
-            index = index.sort_values("record", ignore_index=True)
-        files = [] if root is None else _record_files(root, index["path"])
-        fingerprint = _fingerprint(name, module, root, files)
-        known = fingerprint, identity(states(files)), len(index), lambda: index
-        if manifest:
-            manifest.write(index, *known[:2], files)
-        source = cls(name, module, root, *known, fix)
-        vars(source)["files"] = files  # as they were before any is read
-        return source
+        source = cls(name, module, root, _fingerprint(name, module, root), fix)
+        file = where(prepared, data) / name / f"index-{source.folder(Path()).name}-{_code()}"
+        kept = None if root is None or thorough else read_hashed(file)
+        index = _made(name, module, root, file) if kept is None else _read_index(kept)
+        return source.divided(index)
 
-    @cached_property
-    def index(self) -> pd.DataFrame:
-        """What `index(root)` of the module gave, checked, in the order of the record ids."""
-        return self._index()
-
-    @cached_property
-    def files(self) -> list[State]:
-        """The files that records name, sorted."""
-        return [] if self.root is None else _record_files(self.root, self.index["path"])
-
-    @cached_property
-    def states(self) -> np.ndarray:
-        """See the function of that name."""
-        return states(self.files)
+    @property
+    def count(self) -> int:
+        """Records that are published."""
+        return len(self.index)
 
     def folder(self, home: Path) -> Path:
-        """Where the prepared copy of exactly these files lies, or would."""
-        of = [self.fingerprint, "fix"] if self.fix else [self.fingerprint]
-        total = hashlib.sha256(canonical(of)).hexdigest()
-        return home / self.name / total[:16]
+        """Where the prepared copy lies, or would, below the folder of prepared copies."""
+        of = [self.fingerprint, self.fix]
+        told = _tables(self.module, self.root) or hasattr(self.module, "RECORDINGS")
+        if self.root is not None and not told:
+            # two folders of headers are told apart by their place
+            of.append(os.path.relpath(self.root, home))
+        return home / self.name / _short(repr(of))
 
     def divided(self, index: pd.DataFrame) -> "Source":
         """The same with another split in its index."""
-        return replace(self, _index=lambda: index)
+        return replace(self, index=index)
+
+    def states(self, paths: Iterable[str]) -> list[str]:
+        """Of the files of each record, with or without their suffix: names, sizes and times of the
+        last change; "" where there are none. Nothing outside the root is looked at.
+        """
+        paths = list(paths)
+        wanted = {p for p in paths if below(p)} if self.root else set()
+        found, root = dict[str, list[str]](), self.root or Path()
+        for folder in {p.rpartition("/")[0] for p in wanted}:
+            if not (root / folder).is_dir():
+                continue
+            for entry in os.scandir(root / folder):
+                path = f"{folder}/{entry.name}" if folder else entry.name
+                for named in {path, path.rpartition(".")[0]} & wanted:
+                    stat = entry.stat()
+                    state = f"{entry.name} {stat.st_size} {stat.st_mtime_ns}"
+                    found.setdefault(named, []).append(state)
+        return [" ".join(sorted(found.get(path, ()))) for path in paths]
 
 
-def _fingerprint(name: str, module: ModuleType, root: Path | None, files: list[State]) -> str:
-    card = module.CARD
-    total = hashlib.sha256(canonical([LAYOUT, facts(card)]))
+def _made(name: str, module: ModuleType, root: Path | None, file: Path) -> pd.DataFrame:
+    """The index, made now, and kept in `file` where that took long."""
+    began = time.monotonic()
+    with ROOM.calling(name):
+        index = module.index(root)
+    check(name, module.CARD, index)
+    # by record: features are addressed by position, and the order of lines in a CSV must not move
+    # a number
+    index = index.sort_values("record", ignore_index=True)
+    if root is not None and time.monotonic() - began > LONG:
+        with suppress(OSError, WriteError):  # it can be made again
+            put_hashed(file, as_parquet(index))
+    return index
+
+
+def _read_index(content: bytes) -> pd.DataFrame:
+    return pd.read_parquet(io.BytesIO(content))
+
+
+def _fingerprint(name: str, module: ModuleType, root: Path | None) -> str:
+    total = hashlib.sha256(canonical([LAYOUT, facts(module.CARD)]))
     # LAYOUT knows nothing of a plug-in from outside, nor of data that are made by code
     total.update((ROOM.source_hash(name) or "").encode())
     code = _sources(module) if root is None else []
-    tables = [t for f in card.index_files if root for t in either(root, f)]
-    for file in [*code, *filter(Path.is_file, tables)]:
-        total.update(hashlib.sha256(file.read_bytes()).digest())
-    for file_state in files:
-        total.update(canonical(file_state[:3]))
+    for file in [*code, *_tables(module, root)]:
+        total.update(sha256_of(file).encode())
     return total.hexdigest()
 
 
-def states(files: list[State]) -> np.ndarray:
-    """(file, 3): inode and time of the last change, and 1."""
-    return np.array([(*state[3:], 1) for state in files], "<u8").reshape(-1, 3)
+def _tables(module: ModuleType, root: Path | None) -> list[Path]:
+    files = module.CARD.index_files
+    return [t for f in files if root for t in either(root, f) if t.is_file()]
 
 
-def identity(states: np.ndarray) -> str:
-    """sha256 of inodes and times of the last change: other files of the same size and time stamp
-    have another.
-    """
-    return hashlib.sha256(states[:, :2].tobytes()).hexdigest()
+def _code() -> str:
+    """Of the files that make indices of the built-in datasets."""
+    here = Path(str(datasets.__file__)).parent
+    files = sorted(p for p in here.rglob("*") if p.suffix in (".py", ".csv"))
+    return _short("".join(map(sha256_of, files)))
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _sources(module: ModuleType) -> list[Path]:
@@ -253,23 +253,6 @@ def _sources(module: ModuleType) -> list[Path]:
         if file.parent == own.parent or name.startswith(f"{package}."):
             files.add(file)
     return sorted(files)
-
-
-def _record_files(root: Path, paths: Iterable[str]) -> list[State]:
-    """States of the files that records name, with or without their suffix; sorted. Nothing outside
-    the root is looked at.
-    """
-    wanted, states = {p for p in paths if below(p)}, []
-    for folder in sorted({p.rpartition("/")[0] for p in wanted}):
-        if not (root / folder).is_dir():
-            continue
-        for entry in os.scandir(root / folder):
-            path = f"{folder}/{entry.name}" if folder else entry.name
-            if path in wanted or path.rpartition(".")[0] in wanted:
-                stat = entry.stat()
-                times = stat.st_mtime_ns, stat.st_ino, stat.st_ctime_ns
-                states.append((path, stat.st_size, *times))
-    return sorted(states)
 
 
 def rows(index: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -295,9 +278,51 @@ def read(name: str, root: Path | None, row: dict[str, Any]) -> Recording:
             f"dataset {name!r}: its read() gives a {type(recording).__name__} where a Recording "
             f"belongs"
         )
-    if not card.any_leads and (lacking := [n for n in card.leads if n not in recording.leads]):
-        raise BadRecord(f"{recording.record}: lead {', '.join(lacking)} is missing")
+    if not card.any_leads and (missing := [n for n in card.leads if n not in recording.leads]):
+        raise BadRecord(f"{recording.record}: lead {', '.join(missing)} is missing")
     return recording.completed().clinical()
+
+
+def demand_readable(root: Path, row: Mapping[str, Any], card: DatasetCard) -> None:
+    """BadRecord where the file of a row of the index does not lie below `root`, or is so long that
+    it cannot be the record; nothing where there is no such file, which its reader says better.
+    Recordings of one's own may have any length.
+
+    A record of WFDB is as long as its header says, any other at most as its bytes; files that hold
+    many records (with a `position`) may be of any size.
+    """
+    record = row["record"]
+    if not row["path"]:  # no file of the release holds it
+        return
+    path = within(root, row["path"], record)
+    if card.any_leads:
+        return
+    usual = card.seconds * card.fs
+    header = path if path.suffix == ".hea" else path.with_name(f"{path.name}.hea")
+    if header.is_file():
+        stated = _samples(header)
+        if stated > LONGEST * usual:
+            raise BadRecord(
+                f"{record}: {header.name} states {stated:,} samples, more than {LONGEST} times the "
+                f"{usual:,.0f} that are usual; nothing was read"
+            )
+    elif path.is_file() and "position" not in row:
+        each = LETTERS if path.suffix.lower() in TEXTS else BYTES
+        size, most = path.stat().st_size, LONGEST * usual * len(card.leads) * each
+        if size > most:
+            raise BadRecord(
+                f"{record}: {path.name} has {size:,} bytes, and {LONGEST} times the usual length "
+                f"would take {most:,.0f}; nothing was read"
+            )
+
+
+def _samples(header: Path) -> int:
+    """What the first line of a header states, `NAME SIGNALS RATE SAMPLES`; 0 where it does not."""
+    with header.open(encoding="utf-8", errors="replace") as file:
+        first = next((line for line in file if line.strip() and not line.startswith("#")), "")
+    words = first.split()
+    stated = words[3] if len(words) > 3 else ""
+    return int(stated) if stated.isdecimal() and len(stated) < 19 else 0
 
 
 def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:

@@ -68,6 +68,8 @@ class Recording:
     def clinical(self) -> "Recording":
         """The same recording with the leads that it has in clinical order."""
         ordered = tuple(n for n in LEADS if n in self.leads)
+        if ordered == self.leads:
+            return self
         rows = [self.leads.index(n) for n in ordered]
         return replace(self, signal=self.signal[rows], leads=ordered)
 

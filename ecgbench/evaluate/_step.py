@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from ecgbench.evaluate._feed import Batch
+from ecgbench.evaluate.feed import Batch
 from ecgbench.evaluate.loop import summed
 from ecgbench.evaluate.torchrun import of_all_processes, out_of_memory
 

@@ -19,8 +19,8 @@ from ecgbench.core.cards import InputContract, Task, facts
 from ecgbench.core.cells import FEATURES, OFFICIAL, Cell, Fit, Scoring, Training, key
 from ecgbench.core.files import as_parquet
 from ecgbench.core.text import quoted
-from ecgbench.data.subset import SPLITS, Selection
-from ecgbench.data.views import BATCH, View
+from ecgbench.data.select import SPLITS, Selection
+from ecgbench.data.views import View
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, given, training_leads
 from ecgbench.ecg.leads import ALL, LeadSubset, bits_to_mask
@@ -85,12 +85,16 @@ class Evaluation:
         keep = self.keep_views and self.told is None
         change = CHANGES[self.change] if self.change else None
         view = View(self.selection.prepared, self.contract, keep, change)
-        missing = view.missing(list(self.selection.index["record"]))
+        missing, before = view.missing(list(self.selection.index["record"])), 0
+
+        def progress(done: int, total: int) -> None:
+            nonlocal before
+            advance(done - before)
+            before = done
+
         what = f"{self.name}: filter and resample"
         with self.progress.stage(what, len(missing), "records") as advance:
-            for start in range(0, len(missing), BATCH):
-                view.fill(missing[start : start + BATCH])
-                advance(len(missing[start : start + BATCH]))
+            view.fill(missing, progress)
         return view
 
     def by_fold(self, folds: Sequence[str]) -> "dict[str, Evaluation]":
@@ -257,7 +261,13 @@ class Evaluation:
         """Everything that can change a feature, for keys."""
         state = self.policy(policy).state or {}
         contract = {k: v for k, v in facts(self.contract).items() if k != "absent"}
-        own = {} if policy == NATIVE else {"policy_source": adapters.ROOM.source_hash(policy)}
+        own: dict[str, Any] = {"change": self.change} if self.change else {}
+        if policy != NATIVE:
+            own["policy_source"] = adapters.ROOM.source_hash(policy)
+        if self.places is not None:
+            own["batch"] = batches.PLACES
+        if isinstance(self.told, np.ndarray):
+            own["told"] = _hash(self.told)
         return {
             "source": models.ROOM.source_hash(self.network.name),
             **own,
@@ -270,18 +280,8 @@ class Evaluation:
             "contract": contract,
             "precision": self.network.precision,
             "path": self.choose_path(),
-            **({} if self.places is None else {"batch": batches.PLACES}),
-            **({"change": self.change} if self.change else {}),
-            **(
-                {"told": hashlib.sha256(self.told.tobytes()).hexdigest()}
-                if isinstance(self.told, np.ndarray)
-                else {}
-            ),
             "policy": policy,
-            "policy_state": {
-                k: hashlib.sha256(np.ascontiguousarray(v).tobytes()).hexdigest()
-                for k, v in sorted(state.items())
-            },
+            "policy_state": {k: _hash(v) for k, v in sorted(state.items())},
         }
 
     @property
@@ -365,3 +365,7 @@ class Evaluation:
             shutil.rmtree(cache.folder, ignore_errors=True)
             self._shared.pop(cache.folder, None)
         self._caches.clear()
+
+
+def _hash(array: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()

@@ -13,7 +13,7 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from ecgbench.core import provenance
-from ecgbench.core.aside import say_once
+from ecgbench.core.files import warn_once
 from ecgbench.core.parts import DATA, Parts
 from ecgbench.data.views import View
 from ecgbench.evaluate import batches, gates
@@ -50,7 +50,7 @@ class FeatureCache:
                 continue
             if (content := self._parts.read(str(name))) is None:
                 text = "features are not as they were written; they are computed again"
-                say_once(folder / self._parts.names[about["part"]] / DATA, text)
+                warn_once(folder / self._parts.names[about["part"]] / DATA, text)
                 continue
             block = load(content)
             blocks.append((block["rows"], block["features"]))

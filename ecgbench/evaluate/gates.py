@@ -66,8 +66,8 @@ def finite(name: str, loss: float, epoch: int) -> None:
     """A loss that is not a number: nothing after it would be."""
     if not math.isfinite(loss):
         raise FitError(
-            f"{name}: the training loss is {loss} in epoch {epoch}; try a smaller --lr, and see "
-            f"that no hidden lead (NaN) is read"
+            f"{name}: the training loss is {loss} in epoch {epoch}; try a smaller training.lr, and "
+            f"see that no hidden lead (NaN) is read"
         )
 
 
@@ -79,5 +79,5 @@ def sound(name: str, module: nn.Module, epoch: int) -> None:
     if lost:
         raise FitError(
             f"{name}: {len(lost)} parameters are not finite after epoch {epoch} "
-            f"({', '.join(lost[:4])}); try a smaller --lr"
+            f"({', '.join(lost[:4])}); try a smaller training.lr"
         )

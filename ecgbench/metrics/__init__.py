@@ -13,13 +13,10 @@ intervals are then made from placements (docs/intervals.md).
 A metric meets 0 and 1 only. Where labels of a task may be unknown of a record (-1), the labels are
 taken in groups that are known of the same records, and each call gets those labels and records
 alone: results/score.py does it, and a label must not depend on those beside it.
-
-A metric from outside runs in a process of its own: its functions take and give arrays of numbers,
-and what else it changes meets no other metric.
 """
 
 from ecgbench.core.cards import MetricCard
 from ecgbench.core.registry import Room
 
-ROOM = Room("ecgbench.metrics", "metric", ("CARD", "value", "influence"), MetricCard, apart=True)
+ROOM = Room("ecgbench.metrics", "metric", ("CARD", "value", "influence"), MetricCard)
 names, get, resolve, card = ROOM.names, ROOM.get, ROOM.resolve, ROOM.card

@@ -8,7 +8,6 @@ unchanged, and a lead that was not measured is simply not there.
 """
 
 import math
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -471,16 +470,6 @@ def choose_path(network: nn.Module, windows: int) -> str:
     for layer in layers:
         layer.compiled = worth_it
     return "compiled" if worth_it else "eager"
-
-
-def __getattr__(name: str) -> Any:
-    """`hasten`, which plug-ins took from here before 0.2."""
-    if name == "hasten":
-        warnings.warn(
-            "ecgbench.models.laef.hasten is choose_path now", DeprecationWarning, stacklevel=2
-        )
-        return choose_path
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def paper_layers(network: Laef, samples: int, leads: int) -> paper_flop.Layout:

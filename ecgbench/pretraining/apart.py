@@ -3,7 +3,7 @@ neither the validation nor the test split of a task that is reported chooses a c
 """
 
 from ecgbench.core.seeds import seed_of
-from ecgbench.data.store import Prepared
+from ecgbench.data.copy import Copy
 from ecgbench.datasets.indexing.tables import alike
 from ecgbench.errors import BadSetting
 
@@ -11,7 +11,7 @@ APART = "apart"
 """Name of their split."""
 
 
-def set_apart(copy: Prepared, part: int) -> Prepared:
+def set_apart(copy: Copy, part: int) -> Copy:
     """The copy with one in `part` patients of its training split in a split of their own. Who they
     are follows from the name of the dataset and of the patient, so they are the same in any part of
     the dataset and under every seed.

@@ -12,7 +12,8 @@ from ecgbench import datasets, models
 from ecgbench.core.cells import Folders
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import size
-from ecgbench.data.prepare import Prepared, held, prepare
+from ecgbench.data.copy import Copy
+from ecgbench.data.prepare import held, prepare
 from ecgbench.data.source import root_of
 from ecgbench.errors import BadRecord, BadSetting, Lacking, MissingData, UnknownName
 from ecgbench.evaluate import torchrun
@@ -100,7 +101,7 @@ class _Assembling:
         self.contract = models.ROOM.card(recipe.model).contracts[0]
         self.layout = Layout(kept=recipe.kept)
         self.owner, _, self.task = all_tasks()[recipe.task]
-        self.made: dict[str, Prepared] = {}
+        self.made: dict[str, Copy] = {}
 
     def __call__(self) -> Data:
         # the first process prepares in it; the others hear of it when that is done
@@ -133,7 +134,7 @@ class _Assembling:
         )
 
     @property
-    def _corpora(self) -> list[Prepared]:
+    def _corpora(self) -> list[Copy]:
         return [self.made[name] for name in self.recipe.datasets]
 
     def _bytes(self) -> int:
@@ -147,14 +148,14 @@ class _Assembling:
                     copy = prepare(name, self.folders.data, self.folders.prepared, shown)
                 self.made[name] = self._divided(copy)
 
-    def _divided(self, copy: Prepared) -> Prepared:
+    def _divided(self, copy: Copy) -> Copy:
         """Without the patients that only compare encoders."""
         if self.recipe.apart and copy.name == self.owner:
             return set_apart(copy, self.recipe.apart)
         return copy
 
-    def _beside(self) -> list[Prepared]:
-        """Prepared datasets that are no corpora: what evaluation sees of them must not come under
+    def _beside(self) -> list[Copy]:
+        """Copy datasets that are no corpora: what evaluation sees of them must not come under
         another name, nor do patients of the development task who only compare encoders.
         """
         copies = []
@@ -166,7 +167,7 @@ class _Assembling:
                 copies.append(held(name, self.folders.data, self.folders.prepared))
         return copies
 
-    def _guard(self, beside: Sequence[Prepared]) -> Guard:
+    def _guard(self, beside: Sequence[Copy]) -> Guard:
         # PTB-XL may be prepared here, perhaps in part, without being a corpus
         copies = [*self._corpora, *beside]
         return Guard.of(self._corpora, next((p.published for p in copies if p.name == PTBXL), None))
@@ -214,7 +215,7 @@ class _Assembling:
         self.progress.note(f"corpus: {told(corpus)}")
         return corpus, dict(shards.index["left_out"])
 
-    def _packed(self, home: Path, guard: Guard, beside: Sequence[Prepared]) -> Shards:
+    def _packed(self, home: Path, guard: Guard, beside: Sequence[Copy]) -> Shards:
         """The shards, those that are lacking written now."""
         source, identity = self._source(beside)
         folder = folder_of(home, identity)
@@ -222,7 +223,7 @@ class _Assembling:
             there = opened(folder, identity)
             return there or pack(source, guard, folder, identity, self.layout, shown)
 
-    def _source(self, beside: Sequence[Prepared]) -> tuple[Source, str]:
+    def _source(self, beside: Sequence[Copy]) -> tuple[Source, str]:
         """What is packed, and its identity."""
         exclusion = Exclusion([*self._corpora, *beside])
         return source_of(self._corpora, self.contract, exclusion, exclusion.reasons, self.layout)
@@ -243,7 +244,7 @@ class _Assembling:
         return lacking(source, self._guard(beside), folder, identity, self.layout)
 
 
-def _some(prepared: Sequence[Prepared], records: int, choose: Callable[[Name], bool]) -> set[Name]:
+def _some(prepared: Sequence[Copy], records: int, choose: Callable[[Name], bool]) -> set[Name]:
     """So many of the recordings that may be chosen, drawn at random."""
     names = [
         Name(p.name, record)

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ecgbench.core.aside import set_aside
+from ecgbench.core.files import quarantine
 from ecgbench.errors import DamagedCopy
 from ecgbench.pretraining.shards import Shards
 
@@ -252,7 +252,7 @@ def _damaged(path: Path, which: _Which | None) -> DamagedCopy:
     """
     said = f"{path} is not as it was written"
     if which is not None and _Which.of(path) == which:
-        set_aside(path, then="this pre-training ends")
+        quarantine(path, then="this pre-training ends")
         if _Which.of(path) == which:
             return DamagedCopy(
                 f"{said}, and it cannot be set aside; pack the corpus into a folder that can be "

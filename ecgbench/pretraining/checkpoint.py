@@ -12,8 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from ecgbench.core.files import metadata, put
-from ecgbench.core.sealed import facts_of, proved
+from ecgbench.core.files import facts_of, metadata, proved, put
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.pretraining.curve import Point
 from ecgbench.weights.load import fingerprint, state_of

@@ -12,7 +12,8 @@ import numpy as np
 
 from ecgbench.core.cards import InputContract
 from ecgbench.core.seeds import rng
-from ecgbench.data.prepare import Prepared, Progress
+from ecgbench.data.copy import Copy
+from ecgbench.data.prepare import Progress
 from ecgbench.data.views import View
 from ecgbench.ecg.leads import ALL, LEADS
 from ecgbench.ecg.preprocess import normalise
@@ -150,14 +151,14 @@ class Corpus(Recordings):
         return self._values[end - len(LEADS) * self.lengths[row] : end].reshape(len(LEADS), -1)
 
 
-def trainable(prepared: Prepared) -> np.ndarray:
+def trainable(prepared: Copy) -> np.ndarray:
     """Rows of the training split with all leads: every sample of each is a target."""
-    index = prepared.columns("split", "available")
+    index = prepared.index[["split", "available"]]
     return np.flatnonzero((index["split"] == "train") & (index["available"] == ALL.bits))
 
 
 def gather(
-    prepared: Sequence[Prepared],
+    prepared: Sequence[Copy],
     guard: Guard,
     contract: InputContract,
     kept: Literal["float16", "float32"] = "float16",

@@ -5,7 +5,7 @@ under whatever name they come.
 from collections import Counter
 from collections.abc import Sequence
 
-from ecgbench.data.prepare import Prepared
+from ecgbench.data.copy import Copy
 from ecgbench.pretraining.guard import PTBXL, TRAINING_FOLDS, Name, ecg_id_of, folds_of, is_ptbxl
 
 
@@ -19,7 +19,7 @@ class Exclusion:
     its folds.
     """
 
-    def __init__(self, prepared: Sequence[Prepared]) -> None:
+    def __init__(self, prepared: Sequence[Copy]) -> None:
         self.reasons: Counter[str] = Counter()
         """"id", "patient", "signal" -> recordings left out."""
         self._facts = {

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ecgbench.data.prepare import Prepared
+from ecgbench.data.copy import Copy
 from ecgbench.errors import LeakError
 
 PTBXL = "ptbxl"
@@ -55,14 +55,14 @@ class Guard:
         self._passed: set[Name] = set()
 
     @classmethod
-    def of(cls, prepared: Sequence[Prepared], ptbxl: pd.DataFrame | None = None) -> "Guard":
+    def of(cls, prepared: Sequence[Copy], ptbxl: pd.DataFrame | None = None) -> "Guard":
         """The guard of prepared datasets.
 
         ptbxl: the index of PTB-XL (`datasets.ptbxl.index`), needed where its recordings come under
         Challenge names from another dataset; without it the index of the prepared PTB-XL, if there
         is one.
         """
-        splits = {p.name: p.columns("record", "split") for p in prepared}
+        splits = {p.name: p.index[["record", "split"]] for p in prepared}
         # as columns, which take a tenth of so many objects
         training = {n: t.loc[t["split"] == "train", "record"].array for n, t in splits.items()}
         indices = [p.index for p in prepared if p.name == PTBXL] if ptbxl is None else [ptbxl]

@@ -20,10 +20,9 @@ from torch import Tensor
 
 from ecgbench.core.cards import InputContract, Task
 from ecgbench.core.cells import Training
-from ecgbench.core.files import as_json, put
-from ecgbench.core.sealed import facts_of, proved
+from ecgbench.core.files import as_json, facts_of, proved, put
 from ecgbench.core.seeds import rng
-from ecgbench.data.prepare import Prepared
+from ecgbench.data.copy import Copy
 from ecgbench.data.views import View
 from ecgbench.ecg.leads import ALL
 from ecgbench.ecg.preprocess import normalise
@@ -85,7 +84,7 @@ class Development:
     @classmethod
     def of(
         cls,
-        prepared: Prepared,
+        prepared: Copy,
         task: Task,
         contract: InputContract,
         records: int | None = None,

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ecgbench.core import files
-from ecgbench.core.files import as_json, put, sweep
-from ecgbench.core.sealed import facts_of
+from ecgbench.core.files import as_json, facts_of, put, sweep
 from ecgbench.errors import BadSetting, BadWeights
 
 RECIPE = "recipe.json"

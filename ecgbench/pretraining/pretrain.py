@@ -32,8 +32,7 @@ from torch import Tensor
 
 from ecgbench.core import provenance
 from ecgbench.core.cells import key
-from ecgbench.core.files import as_json, put
-from ecgbench.core.sealed import proved
+from ecgbench.core.files import as_json, proved, put
 from ecgbench.core.seeds import seed_of
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, BadWeights

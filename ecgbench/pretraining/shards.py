@@ -25,17 +25,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ecgbench.core.aside import set_aside
 from ecgbench.core.cells import key
-from ecgbench.core.files import as_npy, put, sha256_of, sweep
-from ecgbench.core.sealed import seal, unsealed
+from ecgbench.core.files import as_npy, put, put_proved, quarantine, read_proved, sha256_of, sweep
+from ecgbench.core.parallel import on_all_cores
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import size
 from ecgbench.data.disk import alone_in, free_bytes
 from ecgbench.data.prepare import Progress
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import WriteError
-from ecgbench.forks import on_all_cores
 from ecgbench.pretraining.corpus import sound
 from ecgbench.pretraining.guard import Guard, Name
 
@@ -108,7 +106,7 @@ class Shards:
 
     def hashes(self, number: int) -> list[str] | None:
         """sha256 (hex) of the blocks of a shard; None where they are not those of the index."""
-        noted = unsealed(_beside(self.path(number)))
+        noted = read_proved(_beside(self.path(number)))
         blocks = [] if noted is None else list(noted["blocks"])
         return blocks if _digest(blocks) == self.index["shards"][number] else None
 
@@ -147,9 +145,9 @@ def pack(
         if (there := opened(folder, identity)) is not None:
             return there
         packing = _Packing(source, guard, folder, identity, layout)
-        another = unsealed(folder / INDEX)
+        another = read_proved(folder / INDEX)
         if another is not None and another["identity"] != identity:
-            set_aside(folder, "holds another packing", then="the corpora are packed again")
+            quarantine(folder, "holds another packing", then="the corpora are packed again")
         packing(progress)
         # before anybody else may remove it
         if (there := opened(folder, identity)) is None:
@@ -169,13 +167,13 @@ def opened(folder: Path, identity: str) -> Shards | None:
     """The packing `identity` in `folder`; None where there is none or another one, and where it is
     not whole, or not as it was written.
     """
-    index = unsealed(folder / INDEX)
+    index = read_proved(folder / INDEX)
     if index is None or (index["format"], index["identity"]) != (FORMAT, identity):
         return None
     for name in (NAMES, ENDS):
         if sha256_of(folder / name) != index["files"][name]:
             if (folder / name).exists():
-                set_aside(folder / name, then="it is written again")
+                quarantine(folder / name, then="it is written again")
             return None
     try:
         ends = np.load(folder / ENDS, mmap_mode="r", allow_pickle=False)
@@ -240,7 +238,7 @@ class _Packing:
 
     def _there(self, number: int) -> bool:
         path = _shard(self.folder, number, self.layout)
-        if not _whole(path, self._bytes(number)) or (noted := unsealed(_beside(path))) is None:
+        if not _whole(path, self._bytes(number)) or (noted := read_proved(_beside(path))) is None:
             return False
         # the number is lacking in notes of the first format
         return (noted["of"], noted.get("shard")) == (self.name, number)
@@ -260,7 +258,7 @@ class _Packing:
 
         path = _shard(self.folder, number, self.layout)
         put(path, content)
-        seal(_beside(path), {"of": self.name, "shard": number, "blocks": hashes})
+        put_proved(_beside(path), {"of": self.name, "shard": number, "blocks": hashes})
 
     def _values(self, row: int) -> bytes:
         name = Name(*(self.source.names[c][row].as_py() for c in ("dataset", "record")))
@@ -291,7 +289,7 @@ class _Packing:
 
         put(self.folder / NAMES, arrow)
         put(self.folder / ENDS, as_npy(self.ends))
-        notes = [unsealed(_beside(_shard(self.folder, n, self.layout))) for n in self._shards]
+        notes = [read_proved(_beside(_shard(self.folder, n, self.layout))) for n in self._shards]
         about = {
             "format": FORMAT,
             "identity": self.identity,
@@ -302,7 +300,7 @@ class _Packing:
             "shards": [_digest([] if note is None else note["blocks"]) for note in notes],
             **self.source.about,
         }
-        seal(self.folder / INDEX, about)
+        put_proved(self.folder / INDEX, about)
 
 
 def _ask(guard: Guard, names: pa.Table, datasets: list[str] | None) -> None:

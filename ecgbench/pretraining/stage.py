@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import torch
 from torch import Tensor
 
-from ecgbench import heap
 from ecgbench.core.cells import Precision
 from ecgbench.core.files import sweep
 from ecgbench.core.prefetch import threads_for
@@ -325,8 +324,6 @@ class _StageTraining:
             checkpoint.write(
                 execution.folder / checkpoint.FILE, self.facts, points, self.model, self.optimiser
             )
-        if due:
-            heap.trim()
         if over:
             raise Stopped(f"step {step} of {self.stage.steps}")
 

@@ -11,13 +11,13 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from ecgbench.check import machine
+from ecgbench.core import machine
 from ecgbench.core.cards import InputContract
 from ecgbench.core.cells import Folders, key
 from ecgbench.core.text import counted, size
 from ecgbench.data import views
+from ecgbench.data.copy import Copy
 from ecgbench.data.disk import SHARDS
-from ecgbench.data.prepare import Prepared
 from ecgbench.data.source import where
 from ecgbench.data.views import View
 from ecgbench.ecg.leads import LEADS
@@ -99,14 +99,14 @@ def memory() -> int:
     return min(n for n in (there["total"], there["limit"]) if n is not None)
 
 
-def bytes_of(prepared: Sequence[Prepared], contract: InputContract, layout: Layout) -> int:
+def bytes_of(prepared: Sequence[Copy], contract: InputContract, layout: Layout) -> int:
     """Of the samples of all that may be trained on, at most."""
     samples = sum(int(views.lengths(p, contract.preparation)[trainable(p)].sum()) for p in prepared)
     return samples * len(LEADS) * layout.type.itemsize
 
 
 def source_of(
-    prepared: Sequence[Prepared],
+    prepared: Sequence[Copy],
     contract: InputContract,
     choose: Callable[[Name], bool],
     left_out: Mapping[str, int],
@@ -128,7 +128,7 @@ def source_of(
         pa.table(
             {
                 "dataset": pa.array([p.name] * len(rows), pa.string()),
-                "record": pa.array(p.columns("record")["record"].array[rows], pa.large_string()),
+                "record": pa.array(p.index[["record"]]["record"].array[rows], pa.large_string()),
             }
         )
         for p, rows in zip(prepared, kept)
@@ -183,8 +183,8 @@ def told(corpus: Streamed) -> str:
     )
 
 
-def _chosen(prepared: Prepared, choose: Callable[[Name], bool]) -> np.ndarray:
+def _chosen(prepared: Copy, choose: Callable[[Name], bool]) -> np.ndarray:
     """Rows of the index that may be trained on."""
-    rows, records = trainable(prepared), prepared.columns("record")["record"].array
+    rows, records = trainable(prepared), prepared.index[["record"]]["record"].array
     passed = (choose(Name(prepared.name, str(records[row]))) for row in rows)
     return rows[np.fromiter(passed, bool, len(rows))]

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ecgbench.check.machine import cpu
+from ecgbench.core.machine import cpu
 from ecgbench.core.text import counted
 from ecgbench.errors import BadSetting
 

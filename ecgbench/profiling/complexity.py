@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from ecgbench.core.process import answer
 from ecgbench.models import laef
-from ecgbench.processes import answer
 from ecgbench.profiling import clock
 from ecgbench.profiling.flop import FlopCounter
 

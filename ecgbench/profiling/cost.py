@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ecgbench import errors, models, processes, published
+from ecgbench import errors, models, published
+from ecgbench.core import process
 from ecgbench.core.cards import InputContract, ModelCard
 from ecgbench.core.text import counted
 from ecgbench.ecg.leads import LEADS
@@ -118,8 +119,8 @@ def ask(what: str, job: dict[str, Any]) -> dict[str, Any]:
     where that is what stopped it.
     """
     try:
-        result = processes.ask(f"ecgbench.profiling.{what}", [json.dumps(job)], PATIENCE)
-    except processes.DiedError as died:
+        result = process.ask(f"ecgbench.profiling.{what}", [json.dumps(job)], PATIENCE)
+    except process.DiedError as died:
         return {"error": "DiedError", "reason": str(died)}
     if result.get("error") == "BadSetting":
         raise errors.named("BadSetting", result["reason"])

@@ -1,4 +1,4 @@
-"""One model measured in a process of its own (`processes.ask`), so that neither memory nor time is
+"""One model measured in a process of its own (`process.ask`), so that neither memory nor time is
 another model's.
 
 The word is a `Job` as JSON. Weights are random: what a network costs does not depend on them.
@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from ecgbench import models
+from ecgbench.core.process import answer
 from ecgbench.core.seeds import rng
 from ecgbench.evaluate.network import Network, build
-from ecgbench.processes import answer
 from ecgbench.profiling import clock
 from ecgbench.profiling.cost import Job, contract_of
 from ecgbench.profiling.flop import FlopCounter, plain_kernels

@@ -23,7 +23,8 @@ def warning(device: str, precisions: Iterable[str]) -> str:
         return ""
     return (
         f"products in bf16 take {rough / exact:.1f} times as long as in float32 on this processor "
-        f"(measured just now): --precision float32 is faster here, in an --out of its own"
+        f"(measured just now): --set training.precision=float32 (pretrain, ablate: --set "
+        f"precision=float32) is faster here, in an --out of its own"
     )
 
 

@@ -150,7 +150,7 @@ def _records(data: DatasetFacts) -> Iterator[str]:
     elif there + left_out < data.records_release:
         yield f"{data.records:,} of {data.records_release:,} records"
     if left_out:
-        yield f"{counted(left_out, 'record')} left out (--exclude)"
+        yield f"{counted(left_out, 'record')} left out (data.exclude)"
     if data.quarantined:
         yield f"{counted(len(data.quarantined), 'unreadable record')} left out"
     if data.repaired:

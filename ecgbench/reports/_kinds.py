@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ecgbench.core.parallel import Piece
 from ecgbench.core.text import counted, enumerated, quoted
 from ecgbench.errors import BadSetting, MissingData
-from ecgbench.forks import Piece
 from ecgbench.reports._facts import columns, grave, tasks
 from ecgbench.reports._filters import filters
 from ecgbench.reports._section import Heading, Reads

@@ -30,10 +30,10 @@ from ecgbench.results.study import Study
 
 CARD = ReportCard(
     title="Evaluated only",
-    summary="tasks that are columns of another task beside it, and their sum, with `--rows all`",
+    summary="tasks that are columns of another task beside it, and their sum, with `--set report.rows=all`",
     reads="run",
     order=12,
-    asked_by="--rows all",
+    asked_by="--set report.rows=all",
 )
 NUMBERS = (
     *("task", "model", "policy", "leads", "setting", "fit_seed", "fold", "part"),
@@ -240,7 +240,7 @@ def _verdict(mine: Sequence[Family]) -> str:
     """In how many cells labels and sum are equal, or why that cannot be."""
     cells = counted(len(mine), "cell")
     if not all(f.same_records for f in mine):
-        return "not compared: scored on other records (run --rows labelled)"
+        return "not compared: scored on other records (run --set scoring.rows=labelled)"
     labels = f"labels in {sum(f.shared_equal for f in mine)} of {cells}"
     if not all(f.complete for f in mine):
         return (

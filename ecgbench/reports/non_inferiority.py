@@ -358,7 +358,7 @@ def _notes(study: Study, rows: Sequence[Shown]) -> list[str]:
     texts = [
         f"Within a margin: yes where the whole 95 % interval of the difference lies above minus "
         f"the margin, no where it lies below, else undecided. The margins have no clinical basis: "
-        f"choose yours with --margins. No verdict where the lower bound at twelve leads is not "
+        f"choose yours with --set report.margins. No verdict where the lower bound at twelve leads is not "
         f"{MARGINS_ABOVE_CHANCE} margins above chance: what is at chance cannot get worse. "
         + (
             f"A yes is cancelled where a label with at least {LEAST_POSITIVES} positives surely "
@@ -367,7 +367,7 @@ def _notes(study: Study, rows: Sequence[Shown]) -> list[str]:
             else "Labels are not looked at one by one under this metric."
         ),
         "Detectable: the smallest true difference that such a comparison finds 80 % of the time. "
-        "All of this is of these fits; repeated fits (--fit-seeds) widen it.",
+        "All of this is of these fits; repeated fits (training.seeds) widen it.",
     ]
     if first.direction == "lower":
         texts.append("Lower values are better: differences are turned, so that less is worse.")

@@ -66,7 +66,7 @@ def sections(study: Study) -> list[Section]:
     if not found:
         return []
     said = [
-        f"One task stands for each dataset: {_tasks(study, found)} (others: --blocks). A rank "
+        f"One task stands for each dataset: {_tasks(study, found)} (others: --set report.blocks). A rank "
         f"knows nothing of how sure a score is: a difference of 0.1 points counts like one of 10. "
         f"p: Wilcoxon's signed-rank test for each pair, Holm over all pairs of a setting; "
         f"{_limits(found)} before Holm. In the diagram a bar joins models that do not differ at "
@@ -95,16 +95,16 @@ def _limits(found: Sequence[_Ranking]) -> str:
 
 
 def _blocks(study: Study) -> list[str]:
-    """The task that stands for each dataset: that of --blocks, else its first."""
+    """The task that stands for each dataset: that of report.blocks, else its first."""
     real = set(real_tasks(study))
     of = {t.name: t.dataset for t in study.tasks if t.name in real}
     first: dict[str, str] = {}
     for task in study.options.blocks:
         if task not in of:
-            raise BadSetting(f"--blocks {task}: no task of this run with genuine data")
+            raise BadSetting(f"--set report.blocks={task}: no task of this run with genuine data")
         if of[task] in first:
             raise BadSetting(
-                f"--blocks {first[of[task]]},{task}: both are of {of[task]}; one stands for it"
+                f"--set report.blocks={first[of[task]]},{task}: both are of {of[task]}; one stands for it"
             )
         first[of[task]] = task
     for task, dataset in of.items():

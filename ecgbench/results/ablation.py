@@ -21,8 +21,7 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.core.cells import key
-from ecgbench.core.files import array_of, sha256_of
-from ecgbench.core.sealed import facts_of, unsealed
+from ecgbench.core.files import array_of, facts_of, read_proved, sha256_of
 from ecgbench.core.text import counted
 from ecgbench.errors import BadWeights, MissingData
 from ecgbench.results.lead_sampling import Contrast, Key, Score, contrasts, scores
@@ -257,7 +256,7 @@ class Ablation:
 def read(folder: Path) -> Ablation:
     """A study. MissingData: no cell is finished yet; BadWeights: a damaged file."""
     facts = _facts(folder / STUDY)
-    listed = unsealed(folder / CELLS) or {}
+    listed = read_proved(folder / CELLS) or {}
     try:
         records = pd.read_parquet(folder / RECORDS)
     except (OSError, ValueError) as error:
@@ -276,7 +275,7 @@ def read(folder: Path) -> Ablation:
         study=facts["study"],
         facts=facts,
         cells=cells,
-        rates=unsealed(folder / RATES) or {},
+        rates=read_proved(folder / RATES) or {},
         target=target,
         patients=records["patient"].tolist(),
         readings=scores(said, target),
@@ -310,7 +309,7 @@ def _cell(
     work = work_of(facts)
     for seed, row in sorted(rows.items(), key=lambda pair: int(pair[0])):
         at = folder / "trainings" / row["training"][:24]
-        probe, told = unsealed(at / probe_file(row["probe"])), unsealed(at / TRAINING)
+        probe, told = read_proved(at / probe_file(row["probe"])), read_proved(at / TRAINING)
         last = facts["budget"]["steps"]
         if probe is None or told is None:
             raise BadWeights(f"{at} lacks what cell {name} had at seed {seed}; {_AGAIN}")

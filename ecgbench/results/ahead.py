@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from ecgbench.core.cells import Cell
-from ecgbench.forks import Piece, on_all_cores, one_thread
+from ecgbench.core.parallel import Piece, on_all_cores, one_thread
 from ecgbench.results.by_label import ByLabel, Repeats, Shared
 from ecgbench.results.compare import compare
 from ecgbench.results.evidence import SHELF

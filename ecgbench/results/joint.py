@@ -300,7 +300,7 @@ class _Group:
 
     @cached_property
     def offset(self) -> float:
-        """What labels without both values add to each value (`--absent half`)."""
+        """What labels without both values add to each value (`scoring.absent=half`)."""
         return float(
             sum(
                 self.weights[t] * np.mean([f.offset for f in folds])

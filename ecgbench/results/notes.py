@@ -202,7 +202,7 @@ def _ragged(rows: Sequence[Row], study: "Study") -> Iterator[str]:
     if fewer:
         yield (
             f"UNEQUAL SEEDS: {', '.join(fewer)} averages fewer seeds than another row beside it "
-            f"and is in no comparison; run it with the same --seeds and --fit-seeds."
+            f"and is in no comparison; run it with the same --seeds and training.seeds."
         )
 
 
@@ -221,7 +221,7 @@ def _data(datasets: Sequence[DatasetFacts]) -> Iterator[str]:
         for reason, count in d.excluded.items():
             yield f"{d.title}: {count:,} records are left out by its rule: {reason}."
         for what, count in d.left_out.items():
-            yield f"{d.title}: {count:,} records with {what} are left out (--exclude)."
+            yield f"{d.title}: {count:,} records with {what} are left out (data.exclude)."
         if d.unit != "mV":
             yield (
                 f"NOT IN MILLIVOLTS: the signals of {d.title} are {d.unit}, and every model here "
@@ -238,7 +238,7 @@ def _data(datasets: Sequence[DatasetFacts]) -> Iterator[str]:
         if d.flat:
             yield (
                 f"{d.title}: {d.flat:,} of {d.records:,} records ({d.flat / d.records:.1%}) have a "
-                f"lead without variation; they are kept (--exclude flat_leads leaves them out)."
+                f"lead without variation; they are kept (--set data.exclude=flat_leads leaves them out)."
             )
         yield from _checked(d)
 

@@ -67,4 +67,4 @@ def is_damaged(run: Path, reference: dict[str, Any] | None) -> bool:
 
 
 def _again(cell: Path) -> str:
-    return f"remove {cell} and run the same command again, without --keep-features no"
+    return f"remove {cell} and run the same command again, without run.keep_features=off"

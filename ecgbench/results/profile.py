@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ecgbench.core.files import put
-from ecgbench.core.sealed import facts_of, proved
+from ecgbench.core.files import facts_of, proved, put
 from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting
 

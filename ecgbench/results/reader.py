@@ -10,9 +10,9 @@ from typing import Any
 from ecgbench import metrics as room
 from ecgbench.core.cards import MetricCard
 from ecgbench.core.cells import RANDOM, Cell, Plan
+from ecgbench.core.parallel import on_all_cores
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.evaluate import protocols
-from ecgbench.forks import on_all_cores
 from ecgbench.results.compare import FEWER, Row
 from ecgbench.results.origin import UNCOMMITTED
 from ecgbench.results.result import Result

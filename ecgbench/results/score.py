@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from ecgbench import metrics
-from ecgbench.apart import Apart
 from ecgbench.core.cells import OFFICIAL, Absent, Bootstrap, Cell
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import quoted
@@ -46,7 +45,7 @@ class Predictions:
     records: list[str]
     patients: list[str]
     leads: list[str]
-    """What was measured in each record: `II+V2`; under `--draw window` one set per window,
+    """What was measured in each record: `II+V2`; under `--set scoring.draw=window` one set per window,
     `II|V1`.
     """
     labels: tuple[str, ...]
@@ -381,12 +380,7 @@ def _replicates_of(
     if module.influence(target, probability) is None:
         kind: Bootstrap = "records" if draws.kind == "records" else "multinomial"
         counts = draws.weights(patients, kind)
-        if isinstance(module, Apart):  # with its records, not with each draw
-            drawn: Callable[..., Any] = partial(
-                module.mapped, "ecgbench.stats.bootstrap:resampled", "value"
-            )
-        else:
-            drawn = partial(resampled, module.value)
+        drawn = partial(resampled, module.value)
         return _called(metric, shape, drawn, target, probability, counts), kind
     influence, weights = (
         _called(metric, target.shape, module.influence, target, probability),
@@ -420,6 +414,8 @@ def _called(
     metric: str, shape: tuple[int, ...], function: Callable[..., Any], *arguments: Any
 ) -> np.ndarray:
     """What a metric gives; BadSetting in one line where it fails or gives another shape."""
+    if not metrics.ROOM.built_in(metric):  # one that sorts in place changes no other metric
+        arguments = tuple(map(np.array, arguments))
     with metrics.ROOM.calling(metric):
         given = np.asarray(function(*arguments), np.float64)
     if given.shape != shape:

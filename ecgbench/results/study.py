@@ -89,7 +89,7 @@ class Study:
     serves all.
     """
     beside: tuple["Study", ...] = ()
-    """Other runs whose scores stand beside these (`ecgbench report --beside`)."""
+    """Other runs whose scores stand beside these (`ecgbench report --set report.beside`)."""
 
     @property
     def metric(self) -> str:

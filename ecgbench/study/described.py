@@ -6,12 +6,12 @@ import pandas as pd
 
 from ecgbench.core.cards import DatasetCard, facts
 from ecgbench.core.cells import EXCLUDABLE, OFFICIAL, RELEASED
-from ecgbench.data.checked import by_kind
+from ecgbench.core.division import place
 from ecgbench.data.contamination import NOT_STATED
-from ecgbench.data.divided import as_imported
-from ecgbench.data.division import place
-from ecgbench.data.labels import is_counted
-from ecgbench.data.subset import Selection
+from ecgbench.data.copy import is_counted
+from ecgbench.data.reading import by_kind
+from ecgbench.data.select import Selection
+from ecgbench.data.splits import as_imported
 from ecgbench.ecg.leads import ALL
 
 if TYPE_CHECKING:  # it needs torch, a second that a run itself need not spend

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ecgbench.claims import NOTE
 from ecgbench.core.files import locked
 from ecgbench.errors import BadSetting
 from ecgbench.results import aside, counts
@@ -122,7 +121,7 @@ def spare(path: Path) -> Iterator[Path]:
 
 def prune(path: Path) -> int:
     """Remove what is spare; returns the bytes. BadSetting while a run is working there."""
-    for lock in sorted(p for p in (path / "locks").glob("*") if p.suffix != NOTE):
+    for lock in sorted(p for p in (path / "locks").glob("*") if p.suffix != ".owner"):
         working = f"a run is working in {path}; prune it when it has ended"
         with locked(lock.parent, lock.name, otherwise=working):
             pass

@@ -9,10 +9,10 @@ from dataclasses import replace
 from ecgbench import datasets
 from ecgbench.core.cards import DatasetCard
 from ecgbench.core.cells import Folders, Plan, grouped
-from ecgbench.data.divided import demand_enough, ours
-from ecgbench.data.division import Division
+from ecgbench.core.division import Division
 from ecgbench.data.prepare import seen
-from ecgbench.data.subset import Selection, taken
+from ecgbench.data.select import Selection, taken
+from ecgbench.data.splits import demand_enough, ours
 from ecgbench.errors import BadRecord, BadSetting, MissingData
 
 

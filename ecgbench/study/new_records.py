@@ -18,9 +18,8 @@ import pandas as pd
 from ecgbench import models
 from ecgbench.adapters.hide import sees
 from ecgbench.core.text import counted, line, visible
-from ecgbench.data.checked import checked
-from ecgbench.data.encoded import encode
 from ecgbench.data.own import found
+from ecgbench.data.reading import checked, encode
 from ecgbench.datasets import demo
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import parse_leads

@@ -5,7 +5,7 @@ import numpy as np
 from ecgbench import models
 from ecgbench.data.people import people
 from ecgbench.data.prepare import prepare
-from ecgbench.data.subset import Selection
+from ecgbench.data.select import Selection
 from ecgbench.evaluate import network, protocols
 from ecgbench.evaluate.device import choose
 from ecgbench.evaluate.evaluation import Evaluation
@@ -52,14 +52,14 @@ def open_evaluation(job: Job, reporter: Reporter) -> Evaluation:
         progress=reporter,
         keep_views=job.keep_views,
         change=control if control == controls.PHASES else "",
-        told=_told(control, selection),
+        told=_tabular(control, selection),
     )
 
 
-def _told(control: str, selection: Selection) -> np.ndarray | str | None:
+def _tabular(control: str, selection: Selection) -> np.ndarray | str | None:
     """What a shortcut knows of the used records from the tables of the dataset."""
-    if not control or not controls.of(control).told:
+    if not control or not controls.of(control).tabular:
         return None
     known = people(selection.prepared).iloc[selection.index.index]
-    features: np.ndarray | str = models.get(control).told(known)
+    features: np.ndarray | str = models.get(control).features(known)
     return features

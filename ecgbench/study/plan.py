@@ -3,10 +3,10 @@ imported.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
-from ecgbench import adapters, datasets, declared, metrics, models
+from ecgbench import adapters, datasets, metrics, models
 from ecgbench.adapters.hide import NATIVE
 from ecgbench.core.cards import DatasetCard, Task
 from ecgbench.core.cells import (
@@ -73,11 +73,11 @@ def all_tasks() -> Tasks:
     loose: dict[str, str] = {}
     for dataset in datasets.names():
         try:
-            declares = declared.of(datasets.ROOM, dataset)
+            card = datasets.ROOM.card(dataset)
         # a plug-in that cannot be imported; `ecgbench tasks` and `ecgbench doctor` name it
         except BadSetting:
             continue
-        for task in declares.tasks:
+        for task in (task.name for task in card.tasks):
             if (other := loose.get(plain(task))) is not None:
                 raise BadSetting(
                     f"the datasets {owners[other]} and {dataset} both have a task {task!r}; rename "
@@ -134,17 +134,17 @@ def check(request: Request) -> Request:
     least_of = {
         "--seeds": (request.seeds, 1),
         "--limit": (request.limit, 3),
-        "--epochs": (request.training.epochs, 1),
-        "--batch": (request.training.batch, 1),
-        "--draws": (request.scoring.draws, 100),
-        "--micro-batch": (request.training.micro_batch, 1),
+        "--set training.epochs": (request.training.epochs, 1),
+        "--set training.batch": (request.training.batch, 1),
+        "--set scoring.draws": (request.scoring.draws, 100),
+        "--set training.micro_batch": (request.training.micro_batch, 1),
     }
     for flag, (value, least) in least_of.items():
         if value is not None and value < least:
             raise BadSetting(f"{flag} {value}: at least {least}")
     if not 0 < request.training.lr < float("inf"):
         raise BadSetting(
-            f"--lr {request.training.lr}: a learning rate is above 0; the default is --lr 0.001"
+            f"--set training.lr={request.training.lr}: a learning rate is above 0; the default is 0.001"
         )
     protocol = protocols.resolve(request.training.protocol)
     request = replace(request, training=replace(request.training, protocol=protocol))
@@ -152,13 +152,13 @@ def check(request: Request) -> Request:
     _of_the_leads(request)
     if other := [word for word in request.exclude if word not in EXCLUDABLE]:
         raise BadSetting(
-            f"--exclude {','.join(other)}: there is {', '.join(EXCLUDABLE)} to leave out"
+            f"--set data.exclude={','.join(other)}: there is {', '.join(EXCLUDABLE)} to leave out"
         )
     lists = {
         "--models": request.models,
         "--tasks": request.tasks,
         "--policy": request.policies,
-        "--fit-seeds": request.fit_seeds,
+        "--set training.seeds": request.fit_seeds,
     }
     for flag, values in lists.items():
         if not values:
@@ -187,28 +187,16 @@ def check(request: Request) -> Request:
     )
 
 
-_FLAGS = {
-    "epochs": "--epochs",
-    "lr": "--lr",
-    "weight_decay": "--weight-decay",
-    "batch": "--batch",
-    "micro_batch": "--micro-batch",
-    "lr_groups": "--lr-groups",
-}
-"""Settings that some protocols do without."""
-
-
 def _of_the_protocol(training: Training) -> None:
     """BadSetting for a setting of another protocol that is not as usual."""
-    for name, flag in _FLAGS.items():
-        value, used = getattr(training, name), protocols.get(training.protocol).SETTINGS
-        if name in used or value == getattr(Training(), name):
+    usual, used = Training(), protocols.get(training.protocol).SETTINGS
+    for name in (f.name for f in fields(Training) if f.name not in ("protocol", "precision")):
+        if name in used or getattr(training, name) == getattr(usual, name):
             continue
-        typed = f"{flag} {'off' if value is False else value}"
-        others = " or ".join(p for p in protocols.names() if name in protocols.get(p).SETTINGS)
+        others = " or ".join(p for p in protocols.names() if protocols.uses(p, name))
         raise BadSetting(
-            f"{typed} is no setting of --protocol {training.protocol}, but of {others}; choose "
-            f"that, or leave it out"
+            f"training.{name}={getattr(training, name)}: --protocol {training.protocol} has no "
+            f"such setting; choose --protocol {others}, or leave it out"
         )
 
 

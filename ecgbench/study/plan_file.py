@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from ecgbench.core.cells import OFFICIAL, Request
+from ecgbench.core.division import Division
 from ecgbench.core.text import quoted
-from ecgbench.data.division import Division
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting, MissingData, UnknownName
 
@@ -119,15 +119,17 @@ def _texts(cls: type) -> dict[str, str]:
     return texts
 
 
-def value_of(name: str, value: Any, where: str = "--set ") -> tuple[Key, Any]:
-    """A key and its value, from text or TOML; BadSetting, UnknownName."""
+def value_of(name: str, value: Any, where: str = "") -> tuple[Key, Any]:
+    """A key and its value, from text or TOML; BadSetting, UnknownName. where: how it was written,
+    up to the value, if not with --set.
+    """
     key = keys().get(name)
     if key is None:
         raise UnknownName("setting", name, keys(), "List them: ecgbench run --settings.")
     try:
         return key, _typed(key.type, value)
-    except (ValueError, TypeError):
-        raise BadSetting(f"{where}{name}={value}: {_wanted(key.type)}") from None
+    except (ValueError, TypeError, KeyError):
+        raise BadSetting(f"{where or f'--set {name}='}{value}: {_wanted(key.type)}") from None
 
 
 def _typed(hint: Any, value: Any) -> Any:
@@ -236,7 +238,7 @@ def parse(text: str, where: str) -> PlanFile:
         for key, one in (
             {f"{name}.{k}": v for k, v in value.items()}.items() if below else [(name, value)]
         ):
-            values[key] = value_of(key, one, f"{where}: ")[1]
+            values[key] = value_of(key, one, f"{where}: {key} = ")[1]
     return PlanFile(values=values, title=title, alpha=alpha, hypotheses=tuple(hypotheses))
 
 

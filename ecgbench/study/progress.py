@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ecgbench.core import aside
+from ecgbench.core.files import warnings_to
 from ecgbench.core.text import duration, shortened, visible
 
 LONGEST = 1000
@@ -177,9 +177,9 @@ def display() -> Display:
 def counting(what: str, progress: Display) -> Iterator[Callable[[int, int], None]]:
     """A (records done, in all) callback that is shown as a stage, which begins with its first call;
     a count that begins again is another stage. Files that are named meanwhile because they are not
-    as they were written (`aside`) are noted.
+    as they were written (`quarantine`) are noted.
     """
-    with aside.heard(progress.note), ExitStack() as stack:
+    with warnings_to(progress.note), ExitStack() as stack:
         advance: Callable[[int], None] = lambda n: None  # noqa: E731
         before = 0
 

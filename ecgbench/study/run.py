@@ -16,7 +16,7 @@ from ecgbench.core.files import sweep
 from ecgbench.core.text import shortened
 from ecgbench.data.people import people as people_of
 from ecgbench.data.prepare import prepare
-from ecgbench.data.subset import Selection
+from ecgbench.data.select import Selection
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.results import aside, people
 from ecgbench.study import engines

@@ -342,14 +342,24 @@ def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
+_OPTIONS = {"protocol": "--protocol", "leads": "--train-leads", "limit": "--limit"}
+_OPTIONS |= {"folds": "--folds", "contract": "input.contract", "control": "the control"}
+_OPTIONS |= {"exclude": "data.exclude", "fix": "data.fix"}
+_OPTIONS |= dict.fromkeys(("draw", "rows"), "scoring.")
+"""Setting -> its option, or its key or section for --set; others are of training."""
+
+
 def _option(name: str, value: Any) -> str:
     """A setting as the command line spells it."""
-    flag = "--" + {"leads": "train-leads"}.get(name, name).replace("_", "-")
-    if value is None or (name == "fix" and not value):
-        return f"no {flag}"
-    if name == "fix":  # which takes no value
-        return flag
-    return f"{flag} {('off', 'on')[value] if isinstance(value, bool) else value}"
+    option = _OPTIONS.get(name, "training.")
+    if isinstance(value, bool):
+        value = "on" if value else "off"
+    if isinstance(value, list):
+        value = ",".join(value)
+    if option.startswith("--"):
+        return f"no {option}" if value is None else f"{option} {value}"
+    option += name if option.endswith(".") else ""
+    return f"--set {option}={'none' if value is None else value}"
 
 
 def free(path: Path) -> Path:

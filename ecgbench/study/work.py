@@ -12,8 +12,9 @@ import numpy as np
 
 from ecgbench import models
 from ecgbench.adapters.hide import Policy
-from ecgbench.core import aside, provenance
+from ecgbench.core import provenance
 from ecgbench.core.cells import Cell, Fit, grouped
+from ecgbench.core.files import warnings_to
 from ecgbench.core.registry import same_directory
 from ecgbench.core.text import quoted, shortened
 from ecgbench.errors import BadWeights, Damaged, EcgbenchError, LeakError, PolicyError, WriteError
@@ -73,7 +74,7 @@ def work(job: Job, send: Callable[[Event], None]) -> None:
     """
     provenance.code()  # kept from now on: the checkout may change while the job runs
     reporter = Reporter(send)
-    with same_directory(), aside.heard(reporter.note), _alone(job, send):
+    with same_directory(), warnings_to(reporter.note), _alone(job, send):
         enter(job)
         _CellComputation(job, reporter)()
 

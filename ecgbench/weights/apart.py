@@ -16,7 +16,8 @@ from typing import IO, Any
 import torch
 from torch import Tensor
 
-from ecgbench import errors, processes
+from ecgbench import errors
+from ecgbench.core import process
 from ecgbench.core.text import shortened
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.weights import read as within
@@ -63,8 +64,8 @@ def read(path: Path, depth: int) -> Mapping[Any, Any]:
     with TemporaryDirectory(prefix="ecgbench-") as place:
         seconds = SECONDS + path.stat().st_size / SPEED
         try:
-            said = processes.ask(__name__, [str(path), str(depth), place], seconds)
-        except processes.DiedError as died:
+            said = process.ask(__name__, [str(path), str(depth), place], seconds)
+        except process.DiedError as died:
             raise BadWeights(
                 f"{path} cannot be read as weights ({died}); get the file again"
             ) from None
@@ -119,11 +120,7 @@ def work(arguments: Sequence[str]) -> dict[str, Any]:
     `error` and `reason`.
     """
     path, depth, place = Path(arguments[0]), int(arguments[1]), arguments[2]
-    try:
-        content = within.read(path)
-    except (BadWeights, BadSetting) as error:
-        # whole: `answer` would shorten it
-        return {"error": type(error).__name__, "reason": str(error)}
+    content = within.read(path)
     try:
         with Path(place, NUMBERS).open("wb") as file:
             file.write(bytes(_ALIGNED))  # an empty file cannot be mapped
@@ -203,4 +200,4 @@ def _limited(arguments: list[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    processes.answer(_limited)
+    process.answer(_limited)

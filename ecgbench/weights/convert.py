@@ -11,9 +11,8 @@ import torch
 from safetensors.torch import save
 
 import ecgbench
-from ecgbench.core.aside import set_aside
 from ecgbench.core.cards import ModelCard, Weights
-from ecgbench.core.files import as_json, locked, put, writing
+from ecgbench.core.files import as_json, locked, put, quarantine, writing
 from ecgbench.data.fetch.fetch import DownloadError, download
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.models import ROOM
@@ -53,7 +52,7 @@ def fetch(
         path = released.converted(model, name)
         known = None if force or given else released.record(model, layout)
         if known is not None and not load.as_converted(path, known):
-            set_aside(path, then="it is converted again")
+            quarantine(path, then="it is converted again")
             known = None
         if (notes := known) is None:
             released.show_terms(model, layout, listener.note)

@@ -188,7 +188,7 @@ def pin(path: Path, model: str, layout: Weights, digest: str, size: int) -> bool
     """Write a hash that no card knows into the lock file; False where it stands there already.
     WriteError names the file.
     """
-    with files.locked(path.parent, ""):
+    with files.locked(path.parent):
         entries = _lock(path)
         if entries.get(model, {}).get(layout.name, {}).get("sha256") == digest:
             return False
@@ -239,7 +239,7 @@ def note_terms(model: str, layout: Weights) -> None:
     """
     said = {f"{model}/{layout.name}": layout.terms}
     if layout.terms and not said.items() <= _told().items():
-        with suppress(WriteError), files.locked(cache(), ""):
+        with suppress(WriteError), files.locked(cache()):
             put(cache() / _TERMS, as_json(_told() | said))
 
 

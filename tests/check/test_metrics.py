@@ -43,31 +43,30 @@ SHARE = "np.where(target.all(0) | ~target.any(0), np.nan, 1 - np.abs(target - sc
     ],
 )
 def test_a_bad_metric_is_caught(tmp_path: Path, value: str, influence: str, caught_by: str) -> None:
-    text = '"""Bad."""\nimport numpy as np\nfrom ecgbench.core.cards import MetricCard\n'
-    text += (
-        'CARD = MetricCard(title="Bad", direction="higher", range=(0, 1), chance=None, '
-        'summary="", source="")\n'
-    )
-    text += (
-        f"def value(target, score):\n    return {value}\n\ndef influence(target, score):\n    "
-        f"return {influence}\n"
-    )
-    (tmp_path / "bad.py").write_text(text)
-    broken = [row["name"] for row in check(str(tmp_path / "bad.py")) if not row["ok"]]
+    broken = [row["name"] for row in check(plug_in(tmp_path, value, influence)) if not row["ok"]]
     assert any(name.startswith(caught_by) for name in broken), broken
 
 
 def test_a_right_influence_passes(tmp_path: Path) -> None:
     """The bad ones above fail for what is wrong with them, not for being plug-ins."""
-    text = '"""Good."""\nimport numpy as np\nfrom ecgbench.core.cards import MetricCard\n'
-    text += (
-        'CARD = MetricCard(title="Good", direction="higher", range=(0, 1), chance=None, '
-        'summary="", source="")\n'
-    )
-    text += f"def value(target, score):\n    return {SHARE}\n\n"
-    text += (
-        "def influence(target, score):\n    apart = np.abs(target - score)\n    return "
-        "apart.mean(0) - apart\n"
-    )
-    (tmp_path / "good.py").write_text(text)
-    assert [row for row in check(str(tmp_path / "good.py")) if not row["ok"]] == []
+    right = plug_in(tmp_path, SHARE, "abs(target - score).mean(0) - abs(target - score)")
+    assert [row for row in check(right) if not row["ok"]] == []
+
+
+def plug_in(folder: Path, value: str, influence: str) -> str:
+    text = f'''
+"""Mine."""
+import numpy as np
+from ecgbench.core.cards import MetricCard
+CARD = MetricCard(
+    title="Mine", direction="higher", range=(0, 1), chance=None, summary="", source=""
+)
+
+def value(target, score):
+    return {value}
+
+def influence(target, score):
+    return {influence}
+'''
+    (folder / "mine.py").write_text(text.lstrip())
+    return str(folder / "mine.py")

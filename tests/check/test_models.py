@@ -71,6 +71,39 @@ def test_a_fault_is_caught_by_its_property(fault, caught_by):
     assert not all(outcome)
 
 
+KEEPS = f"""
+"Tiny, which keeps recordings of all leads and knows them again by one lead"
+import importlib.util
+spec = importlib.util.spec_from_file_location("tiny_itself", {TINY!r})
+tiny = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tiny)
+CARD = tiny.CARD
+seen = {{}}
+
+class Keeps(tiny.Tiny):
+    def forward(self, signal, measured):
+        signal = signal.clone()
+        for window in signal:
+            leads = [i for i in range(12) if window[i].any()]
+            if len(leads) > 10:
+                seen.update({{window[i].numpy().tobytes(): window.clone() for i in leads}})
+            elif leads:
+                window[:] = seen.get(window[leads[0]].numpy().tobytes(), window)
+        return super().forward(signal, measured)
+
+def build(weights=None):
+    return Keeps()
+"""
+
+
+def test_a_plug_in_that_knows_a_recording_again_is_caught(tmp_path):
+    (tmp_path / "keeps.py").write_text(KEEPS)
+    rows = {row["name"]: row for row in check(str(tmp_path / "keeps.py"))}
+    caught = rows["one lead gives the same in a process that has seen no other"]
+    assert not caught["ok"]
+    assert "after twelve leads" in caught["detail"]
+
+
 def test_a_view_that_mixes_leads_is_caught(monkeypatch):
     """The property goes through the whole path: a filter that looks at two leads must fail it."""
     from ecgbench.check import models as conformance

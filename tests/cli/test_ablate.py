@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from ecgbench.ablation import estimate
 from ecgbench.cli import main
-from ecgbench.study.estimate import ablation
-from ecgbench.study.estimate.pretraining import Rates
+from ecgbench.pretraining.estimate import Rates
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
 Typed = Callable[..., tuple[int, str, str]]
@@ -102,7 +102,7 @@ def test_a_dry_run_tells_parameters_hours_and_what_is_not_reproduced(
 ) -> None:
     """Each training costs 2 steps of 2 recordings at 900 s, each of the three seeds once."""
     some = Rates(codebooks=0, training=(900, 900), probe=0, network=1)
-    monkeypatch.setattr(ablation, "rates", lambda *_: some)
+    monkeypatch.setattr(estimate, "rates", lambda *_: some)
     words = ("--seeds", "3", "--prepared", copies, "--out", tmp_path / "out", "--dry-run")
     code, told, said = ablate("encoders", *SMALL, *words)
     assert code == 0, said

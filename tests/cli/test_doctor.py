@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from ecgbench import datasets, models
-from ecgbench.check import examine, machine
+from ecgbench.check import machine
 from ecgbench.cli.doctor import page
+from ecgbench.core import machine as limits
 from ecgbench.data.prepare import prepare
 from ecgbench.weights import released
 
@@ -90,7 +91,7 @@ def test_every_fact_is_told_and_bad_models_cost_their_own_line_only(tmp_path):
     states = {d["name"]: d["state"] for d in found["data"]}
     ours = filter(datasets.ROOM.built_in, datasets.names())
     assert states == {**dict.fromkeys(ours, "absent"), "demo": "downloaded"}
-    assert all(d["writable"] and d["free"] > 0 for d in found["disk"])
+    assert all(not d["reason"] and d["free"] > 0 for d in found["disk"])
     assert not (tmp_path / "runs").exists()
     assert done.stderr.count("one forward pass of") == 5
 
@@ -159,7 +160,7 @@ def test_broken_things_are_all_told_with_what_mends_them(tmp_path):
     assert text.startswith("3 things to do; then: ecgbench doctor BROKEN: torch cannot be used")
 
 
-def test_what_is_here_in_part_is_a_thing_to_do(fake_ptbxl, tmp_path, monkeypatch):
+def test_what_is_here_in_part_is_a_thing_to_do(fake_ptbxl, tmp_path, monkeypatch, capsys):
     prepare("ptbxl", fake_ptbxl, tmp_path / "prepared", limit=6)
     layout = models.ROOM.card("stmem").weights[0]
     assert not released.is_partial("stmem", layout)
@@ -169,12 +170,16 @@ def test_what_is_here_in_part_is_a_thing_to_do(fake_ptbxl, tmp_path, monkeypatch
     published = {"name": layout.name, "file": layout.file, "url": "", "here": False, "problem": ""}
     published["partial"] = released.is_partial("stmem", layout)
     answer = {"ok": True, "error": "", "ms": 1.0, "parameters": 1, "weights": [published]}
-    monkeypatch.setattr(examine, "_attempt", lambda words, seconds: answer)
-    report = examine.examine(["stmem"], fake_ptbxl, tmp_path / "prepared", 1, lambda text: None)
-    text = " ".join(" ".join(page(report)).split())
+    monkeypatch.setattr(machine, "in_fresh_process", lambda *words: dict(answer))
+    folders = fake_ptbxl, tmp_path / "prepared", tmp_path / "runs"
+    report = machine.examine(["stmem"], folders, 1, lambda text: None)
+    page(report)
+    text = " ".join(capsys.readouterr().out.split())
     assert report["ok"]
     assert text.startswith("2 things to do; then: ecgbench doctor PARTIAL: data of ptbxl: 6 of 30")
-    assert f"ecgbench data prepare ptbxl --data {fake_ptbxl} PARTIAL: weights of stmem: of" in text
+    assert (
+        f"ecgbench data prepare ptbxl --data {fake_ptbxl} PARTIAL: weights of stmem: only" in text
+    )
     assert "run: ecgbench models fetch stmem Versions" in text
 
 
@@ -188,36 +193,20 @@ def test_bad_words_are_one_line(tmp_path):
         assert said in done.stderr
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_limits_of_the_cgroup_are_those_of_the_tightest_group_around(tmp_path, version):
+def test_limits_of_the_cgroup_are_those_of_the_tightest_group_around(tmp_path):
     """Limits as containers set them, at the process's own group and at one above it."""
-    group = tmp_path / "sys/fs/cgroup"
+    inner = tmp_path / "sys/fs/cgroup/outer/inner"
+    inner.mkdir(parents=True)
     (tmp_path / "proc/self").mkdir(parents=True)
-    if version == 2:
-        (tmp_path / "proc/self/cgroup").write_text("0::/outer/inner\n")
-        (group / "outer/inner").mkdir(parents=True)
-        (group / "outer/memory.max").write_text("1024000\n")
-        (group / "outer/inner/memory.max").write_text("max\n")
-        (group / "outer/cpu.max").write_text("150000 100000\n")
-        (group / "outer/inner/cpu.max").write_text("max 100000\n")
-    else:
-        (tmp_path / "proc/self/cgroup").write_text(
-            "4:memory:/outer/inner\n3:cpu,cpuacct:/outer\n0::/\n"
-        )
-        (group / "memory/outer/inner").mkdir(parents=True)
-        (group / "memory/outer/memory.limit_in_bytes").write_text("1024000\n")
-        (group / "memory/outer/inner/memory.limit_in_bytes").write_text(f"{2**63 - 4096}\n")
-        (group / "cpu/outer").mkdir(parents=True)
-        for folder, quota in (("cpu", -1), ("cpu/outer", 150000)):
-            (group / folder / "cpu.cfs_quota_us").write_text(f"{quota}\n")
-            (group / folder / "cpu.cfs_period_us").write_text("100000\n")
-    assert machine.memory(tmp_path)["limit"] == 1_024_000
-    assert machine.cpu_limit(tmp_path) == 1.5
-    assert (
-        machine.cpu_limit(tmp_path / "nowhere")
-        is machine.memory(tmp_path / "nowhere")["limit"]
-        is None
-    )
+    (tmp_path / "proc/self/cgroup").write_text("0::/outer/inner\n")
+    (inner.parent / "memory.max").write_text("1024000\n")
+    (inner / "memory.max").write_text("max\n")
+    (inner.parent / "cpu.max").write_text("150000 100000\n")
+    (inner / "cpu.max").write_text("max 100000\n")
+    assert limits.memory(tmp_path)["limit"] == 1_024_000
+    assert limits.cpu_limit(tmp_path) == 1.5
+    nowhere = tmp_path / "nowhere"
+    assert limits.cpu_limit(nowhere) is limits.memory(nowhere)["limit"] is None
 
 
 def test_a_dependency_that_is_missing_or_too_old_is_named(monkeypatch, tmp_path):
@@ -228,7 +217,7 @@ def test_a_dependency_that_is_missing_or_too_old_is_named(monkeypatch, tmp_path)
     )
     rows = {p["name"]: p["ok"] for p in machine.packages()}
     assert rows == {"numpy": False, "no-such-thing": False, "scipy": True}
-    monkeypatch.setattr(examine, "_attempt", lambda words, seconds: {"ok": True, "error": ""})
-    said = examine.examine([], None, tmp_path, 1, lambda text: None)["problems"]
-    assert "pip install 'numpy>=99.1'" in said[0]
-    assert "no-such-thing is not installed" in said[1]
+    monkeypatch.setattr(machine, "in_fresh_process", lambda *words: {"ok": True, "error": ""})
+    found = machine.examine([], (None, tmp_path, tmp_path), 1, lambda text: None)["problems"]
+    assert "pip install 'numpy>=99.1'" in found[0]
+    assert "no-such-thing>=1 is needed" in found[1]

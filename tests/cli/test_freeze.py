@@ -21,10 +21,9 @@ from tests.results.made_run import Data, Made, write
 
 PLAN = """
 title = "Few leads"
-[run]
 models = ["laef", "stmem"]
 tasks = ["ptbxl_super"]
-leads = "1,12"
+leads = ["1", "12"]
 seeds = 2
 weights = "random"
 policy = "zero"
@@ -92,7 +91,7 @@ def test_a_plan_is_frozen_once_and_its_hash_covers_every_word(
     [
         ('"laef", "stmem"]', '"laef", "stmen"]', "stmem"),
         ("seeds = 2", "sedes = 2", "seeds"),
-        ("seeds = 2", 'seeds = "two"', "--seeds"),
+        ("seeds = 2", 'seeds = "two"', "seeds"),
         ('kind = "superiority"', 'kind = "superior"', "superiority"),
         ("margin = 0.05", "margin = 5", "fraction"),
         ("margin = 0.05", "", "margin"),
@@ -137,7 +136,7 @@ def _frozen(*hypotheses: frozen.Hypothesis) -> frozen.Frozen:
     return frozen.Frozen(
         title="",
         alpha=0.05,
-        words={},
+        plan="",
         hypotheses=hypotheses,
         date="2026-01-31T12:00:00Z",
         version="1",
@@ -210,12 +209,14 @@ def test_a_run_without_words_runs_what_is_frozen(
     tiny = Path(__file__).parents[1] / "tiny.py"
     plan = PLAN.replace('["laef", "stmem"]', f'["{tiny}"]').replace('"ptbxl_super"', '"demo"')
     plan = plan.replace('"laef"', '"tiny"').partition('[[hypothesis]]\nname = "better"')[0]
-    (tmp_path / "plan.toml").write_text(plan.replace('"1,12"', '"I,12"').replace('"1"', '"I"'))
+    (tmp_path / "plan.toml").write_text(
+        plan.replace('["1", "12"]', '["I", "12"]').replace('"1"', '"I"')
+    )
     assert here("freeze", "plan.toml", "--out", "run", cwd=tmp_path).returncode == 0
     out = ("run", "--out", "run", "--engine", "inline")
     other = here(*out, "--tasks", "demo", "--protocol", "linear", cwd=tmp_path)
     assert other.returncode == 2
-    assert "--protocol linear" in other.stderr
+    assert "training.protocol = linear" in other.stderr
     assert here(*out, cwd=tmp_path).returncode == 0
     run = tmp_path / "run"
     assert {c.setting.typed for c in Store(run).existing_plan().cells} == {"I", "12"}

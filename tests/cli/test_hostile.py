@@ -9,7 +9,6 @@ import pickle
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +17,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecgbench.core.cards import InputContract, Task
+from ecgbench.core.cards import Task
 from ecgbench.core.cells import Cell, Fit
 from ecgbench.core.registry import Room, folder_name
-from ecgbench.data import prepare
-from ecgbench.data.views import View
 from ecgbench.ecg.draw import Count
-from ecgbench.ecg.leads import LEADS
-from ecgbench.errors import BadSetting, BadWeights, EcgbenchError
+from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.study.store import Store
 
 pytestmark = pytest.mark.rendered
@@ -53,7 +49,7 @@ PLUGIN = (
 DATASET = """
 '''The demo under names that mean harm.'''
 from dataclasses import replace
-from ecgbench.cards import Task
+from ecgbench.core.cards import Task
 from ecgbench.datasets import demo
 EVIL = ("<script>alert(1)</script>", "=cmd()", "../../x", "\\\\input{x}", "+1", "a|b", "$x$", "@SUM(1)")
 CARD = replace(demo.CARD, title="=<b>evil</b>", tasks=(Task(name="../../x", title="| $\\\\input{x}$ <i>", labels=EVIL),))
@@ -220,7 +216,13 @@ def test_a_hostile_study_from_plug_in_to_report(tmp_path):
     assert done.returncode == 0, done.stderr
     done = ecgbench("report", "r", cwd=place, PYTHONPATH=str(site))
     assert done.returncode == 0, done.stderr
-    for listed in (["--help"], ["run", "--help"], ["tasks"], ["adapters"], ["reports"]):
+    for listed in (
+        ["--help"],
+        ["run", "--help"],
+        ["list", "tasks"],
+        ["list", "adapters"],
+        ["list", "reports"],
+    ):
         done = ecgbench(*listed, cwd=place, PYTHONPATH=str(site))
         assert done.returncode == 0, done.stderr
     assert not canary.exists()
@@ -257,7 +259,7 @@ def test_lists_survive_plug_ins_that_cannot_be_imported(tmp_path):
         ("adapters", "zero"),
         ("reports", "main_table"),
     ):
-        done = ecgbench(room, cwd=tmp_path, PYTHONPATH=str(site))
+        done = ecgbench("list", room, cwd=tmp_path, PYTHONPATH=str(site))
         assert done.returncode == 0, done.stderr
         assert own in done.stdout
         assert len(done.stderr.splitlines()) == (2 if room == "models" else 1)
@@ -281,35 +283,6 @@ def _bombs(canary: Path) -> dict[str, bytes]:
     np.save(npy, objects, allow_pickle=True)
     np.savez(npz, objects)
     return {"npy": npy.getvalue(), "npz": npz.getvalue(), "pickle": pickle.dumps(objects)}
-
-
-@pytest.mark.parametrize("kind", ["npy", "npz", "pickle"])
-def test_an_array_that_would_run_code_is_refused_by_the_prepared_copy(kind, tmp_path):
-    canary = tmp_path / "CANARY"
-    bomb = _bombs(canary)[kind]
-    prepared = prepare.prepare("demo", None, tmp_path / "prepared")
-    contract = InputContract(
-        name="paper",
-        fs=100,
-        seconds=2.5,
-        leads=LEADS,
-        unit="mV",
-        filter=None,
-        normalisation="none",
-        fill="before",
-        policy="zero",
-        absent="0 mV",
-    )
-    view = View(prepared, contract)
-    whole = view.get("D001")
-    (view.folder / "done.npy").write_bytes(bomb)
-    (prepared.folder / "gain.npy").write_bytes(bomb)
-    np.testing.assert_array_equal(View(prepared, contract).get("D001"), whole)  # made anew
-    with pytest.raises(EcgbenchError):
-        replace(prepared).recording("D001")
-    assert not canary.exists()
-    pickle.loads(_bombs(canary)["pickle"])
-    assert canary.exists(), "the bomb is one"
 
 
 @pytest.mark.parametrize("suffix", [".pt", ".pth", ".ckpt", ".safetensors"])

@@ -19,7 +19,7 @@ TINY = Path(__file__).parents[1] / "tiny.py"
 
 PLUG_IN = '''"""{name}: one layer."""
 from torch import nn
-from ecgbench.cards import InputContract, ModelCard, Weights
+from ecgbench.core.cards import InputContract, ModelCard, Weights
 from ecgbench.weights import load
 
 CARD = ModelCard(
@@ -142,13 +142,13 @@ def test_the_list_says_what_is_here(here: Here, tmp_path: Path) -> None:
     (tmp_path / "cache" / "stmem").mkdir(parents=True)
     for suffix in ("json", "safetensors"):
         (tmp_path / "cache" / "stmem" / f"released-encoder.{suffix}").write_text("{}")
-    done = here("models", "--json", cwd=tmp_path)
+    done = here("list", "models", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = {row["name"]: row for row in json.loads(done.stdout)}
     assert rows["stmem"]["here"] == ["released-encoder"]
     assert rows["stmem"]["weights"] == "released-encoder"
     assert rows["laef"]["weights"] == "released, released-1"
-    assert "weights" in here("models", cwd=tmp_path).stdout.splitlines()[0].split()
+    assert "weights" in here("list", "models", cwd=tmp_path).stdout.splitlines()[0].split()
 
 
 def test_wrong_names_are_found_and_help_is_shown_without_torch_or_a_downloader(

@@ -13,7 +13,8 @@ import pytest
 import typer
 
 from ecgbench import cli, datasets
-from ecgbench.cli import freeze, frozen, options
+from ecgbench.cli import options
+from ecgbench.cli.settings import loaded
 from ecgbench.data.source import data_folder, root_of, where
 from ecgbench.errors import MissingData
 
@@ -57,10 +58,12 @@ def test_a_tilde_is_the_home_folder(words: list[str], name: str, value: object) 
 
 
 def test_a_tilde_in_a_plan_and_in_a_variable_is_the_home_folder(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    said = {"tasks": "demo", "models": "~/m.py", "weights": "random"}
-    assert frozen.of(freeze._command(), said).models == (f"{HOME}/m.py",)
+    (tmp_path / "p.toml").write_text('models = ["laef", "~/m.py"]\nweights = "laef=~/w.pt"\n')
+    plan = loaded(str(tmp_path / "p.toml")).request()
+    assert plan.models == ("laef", f"{HOME}/m.py")
+    assert plan.weights == f"laef={HOME}/w.pt"
     monkeypatch.setenv("ECGBENCH_DATA", "~/ecg")
     monkeypatch.setenv("ECGBENCH_PREPARED", "~/copies")
     assert (data_folder(None), where(None, None)) == (Path(HOME, "ecg"), Path(HOME, "copies"))

@@ -17,8 +17,7 @@ import pytest
 from ecgbench import models
 from ecgbench.cli import main
 from ecgbench.errors import BadSetting
-from ecgbench.pretraining import assemble, recipe, streaming
-from ecgbench.study.estimate import pretraining
+from ecgbench.pretraining import assemble, estimate, recipe, streaming
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
 NARROW = Path(__file__).parents[1] / "narrow.py"
@@ -133,7 +132,7 @@ def test_a_dry_run_tells_the_recipe_what_it_takes_and_all_that_is_missing(
     def none(device: str) -> None:
         raise BadSetting(f"--device {device}: no GPU here")
 
-    monkeypatch.setattr(pretraining, "demand", none)
+    monkeypatch.setattr(estimate, "demand", none)
     monkeypatch.setattr(streaming, "memory", lambda: 100e9)
     words = ("paper", "--set", "masked=0.3", "--model", NARROW, "--device", "cuda")
     places = ("--data", tmp_path, "--out", tmp_path / "out")
@@ -156,9 +155,9 @@ def test_a_dry_run_tells_the_recipe_what_it_takes_and_all_that_is_missing(
     again = shlex.join(map(str, ("ecgbench", "pretrain", *words, *places)))
     assert missing[-1] == f"next: {again}"
     assert not list(tmp_path.iterdir())
-    monkeypatch.setattr(pretraining, "demand", lambda device: None)
-    some = pretraining.Rates(codebooks=1, training=(1, 1), probe=1, network=1)
-    monkeypatch.setattr(pretraining, "rates", lambda *_: some)
+    monkeypatch.setattr(estimate, "demand", lambda device: None)
+    some = estimate.Rates(codebooks=1, training=(1, 1), probe=1, network=1)
+    monkeypatch.setattr(estimate, "rates", lambda *_: some)
     code, told, _ = pretrain("smoke", "--device", "cpu", "--dry-run")
     assert (code, "\nnothing is missing\n" in told) == (0, True)
     assert "\nmemory      2.2 MB for the recordings, in each process\n" in told
@@ -288,8 +287,8 @@ def test_a_streamed_one_in_one_process_and_in_two_and_with_a_damaged_shard(
     assert (code, told in said) == (0, True), said
     code, _, said = pretrain(*plain, tmp_path / "one", "--set", "buffer=256")
     assert (code, "differs in corpus, stream.buffer; choose another --out" in said) == (2, True)
-    some = pretraining.Rates(codebooks=1, training=(1, 1), probe=1, network=1)
-    monkeypatch.setattr(pretraining, "rates", lambda *_: some)
+    some = estimate.Rates(codebooks=1, training=(1, 1), probe=1, network=1)
+    monkeypatch.setattr(estimate, "rates", lambda *_: some)
     _, foretold, _ = pretrain(*plain, tmp_path / "one", "--dry-run")
     assert "streamed from shards of 2.2 MB" in foretold
     assert str(shard.parent.parent) not in foretold, "nothing is to be packed"

@@ -38,7 +38,9 @@ def test_without_open_no_browser_is_asked(run: Path, monkeypatch: pytest.MonkeyP
     assert CliRunner().invoke(app, ["report", str(run), "--only", "data"]).exit_code == 0
 
 
-@pytest.mark.parametrize("words", [["--only", "data,checklists"], ["--reports", "checklists"]])
+@pytest.mark.parametrize(
+    "words", [["--only", "data,checklists"], ["--set", "report.reports=checklists"]]
+)
 def test_who_asks_for_the_checklists_is_sent_to_the_docs(run: Path, words: list[str]) -> None:
     done = CliRunner().invoke(app, ["report", str(run), *words])
     assert "docs/reporting_checklists.md" in str(done.exception)
@@ -48,9 +50,9 @@ def test_who_asks_for_the_checklists_is_sent_to_the_docs(run: Path, words: list[
     ("asked", "value"),
     [
         ("--baseline", "good"),
-        ("--blocks", "heart"),
-        ("--margins", "0.005,0.015"),
-        ("--duplicates", "pairs.csv"),
+        ("--set", "report.blocks=heart"),
+        ("--set", "report.margins=0.005,0.015"),
+        ("--set", "report.duplicates=pairs.csv"),
     ],
 )
 def test_an_option_of_the_reader_stands_alone(

@@ -83,11 +83,11 @@ def test_why_prints_what_two_numbers_differ_in(run: Path, told: Told) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("why", "RUN", "zzzz"), "is no cell of"),
-        (("why", "RUN", "cells"), "is no cell of"),
-        (("why", "RUN/none", "abcd"), "no run in"),
-        (("merge", "RUN", "RUN"), "would be merged with itself"),
-        (("merge", "RUN", "RUN/none"), "no run in"),
+        (("runs", "why", "RUN", "zzzz"), "is no cell of"),
+        (("runs", "why", "RUN", "cells"), "is no cell of"),
+        (("runs", "why", "RUN/none", "abcd"), "no run in"),
+        (("runs", "merge", "RUN", "RUN"), "would be merged with itself"),
+        (("runs", "merge", "RUN", "RUN/none"), "no run in"),
         (("runs", "ls", "RUN/none"), "is no folder"),
         (("runs", "prune", "RUN/none"), "no run in"),
     ],

@@ -1,23 +1,25 @@
+import errno
 import fcntl
+import multiprocessing
 import os
 import runpy
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import pytest
 
-from ecgbench import owners
-from ecgbench.core.files import as_json, as_npy, locked, put, sweep
-from ecgbench.errors import WriteError
+from ecgbench.core import files
+from ecgbench.core.files import as_json, as_npy, locked, put, quarantine, sweep
+from ecgbench.errors import BadSetting, WriteError
 
 pytestmark = pytest.mark.durable
 
-HERE = owners.host()
+HERE = files._host()
 GONE = 2**22 + 1  # above the largest number that Linux gives a process
 FAULTS = runpy.run_path(str(Path(__file__).parents[1] / "faults.py"))
 Faults, failing, KINDS, TOLD = (FAULTS[name] for name in ("Faults", "failing", "KINDS", "TOLD"))
@@ -62,9 +64,9 @@ def test_a_temporary_file_is_new_or_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody foretold its name, and made it a link to another's file."""
-    monkeypatch.setattr(owners.secrets, "token_hex", lambda count: "0" * 2 * count)
+    monkeypatch.setattr(files.secrets, "token_hex", lambda count: "0" * 2 * count)
     theirs = put(tmp_path / "theirs", "theirs")
-    owners.temporary(tmp_path / "a.txt").symlink_to(theirs)
+    files._temporary(tmp_path / "a.txt").symlink_to(theirs)
     with pytest.raises(WriteError, match=r"cannot write .*a\.txt: File exists"):
         put(tmp_path / "a.txt", "ours")
     assert theirs.read_text() == "theirs"
@@ -75,25 +77,6 @@ def test_a_temporary_file_is_new_or_is_not_written(
     assert not (tmp_path / "made").exists()
 
 
-def test_two_writers_of_one_number_each_write_a_whole_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As in two containers that share a disk without locks: their processes have equal numbers."""
-    monkeypatch.setattr(os, "getpid", lambda: 7)
-    monkeypatch.setattr(owners.fcntl, "flock", lambda handle, how: None)
-    first, second = b"1" * 50_000, b"2" * 100
-
-    def meanwhile(out: BinaryIO) -> None:
-        out.write(first[:49_900])
-        out.flush()
-        put(tmp_path / "a", second)
-        assert (tmp_path / "a").read_bytes() == second
-        sweep(tmp_path)
-        out.write(first[49_900:])
-
-    assert put(tmp_path / "a", meanwhile).read_bytes() == first
-
-
 @pytest.mark.parametrize(
     ("name", "hours", "goes"),
     [
@@ -102,8 +85,7 @@ def test_two_writers_of_one_number_each_write_a_whole_file(
         (f".a.json.{HERE}.{os.getppid()}.{'0' * 16}.tmp", 25, True),  # the number was given again
         (f".a.json.elsewhere-0a1b2c3d.{GONE}.{'0' * 16}.tmp", 23, False),
         (f".a.json.elsewhere-0a1b2c3d.{GONE}.{'0' * 16}.tmp", 25, True),
-        (f".a.json.{GONE}.tmp", 23, False),  # of an earlier version: nobody knows of which machine
-        (f".a.json.{GONE}.tmp", 25, True),
+        (f".a.json.{GONE}.tmp", 25, False),
         (".notes.tmp", 25, False),
         (f"a.json.{HERE}.{GONE}.{'0' * 16}.tmp", 25, False),
     ],
@@ -116,13 +98,120 @@ def test_sweep_takes_what_a_dead_owner_left(
     left.mkdir() if folder else left.touch()
     then = time.time() - 3600 * hours
     os.utime(left, (then, then))
-    handle = os.open(left, os.O_RDONLY)
-    fcntl.flock(handle, fcntl.LOCK_EX)
-    sweep(tmp_path)
-    assert left.exists(), "somebody holds it"
-    os.close(handle)
     sweep(tmp_path)
     assert left.exists() != goes
+
+
+FORK = multiprocessing.get_context("fork")
+FLOCK = fcntl.flock
+
+
+def no_locks(code: int) -> Callable[[int, int], None]:
+    def flock(handle: int, how: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    return flock
+
+
+DISKS = {"works": FLOCK, "no locks": no_locks(errno.ENOLCK), "not known": no_locks(errno.ENOSYS)}
+
+
+def count(folder: Path, times: int) -> None:
+    """Adds to a number that another process would overwrite."""
+    file = folder / "number"
+    for _ in range(times):
+        with locked(folder):
+            number = int(file.read_text())
+            time.sleep(0.001)
+            file.write_text(str(number + 1))
+
+
+def enter_and_wait(folder: Path) -> None:
+    with locked(folder):
+        (folder / "inside").touch()
+        time.sleep(60)
+
+
+@pytest.mark.parametrize("disk", DISKS)
+def test_processes_exclude_one_another_and_the_lock_of_a_killed_one_is_free(
+    disk: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fcntl, "flock", DISKS[disk])
+    (tmp_path / "number").write_text("0")
+    killed = FORK.Process(target=enter_and_wait, args=(tmp_path,))
+    killed.start()
+    while not (tmp_path / "inside").exists():
+        time.sleep(0.01)
+    with pytest.raises(BadSetting, match="busy"), locked(tmp_path, otherwise="busy"):
+        pass
+    others = [FORK.Process(target=count, args=(tmp_path, 8)) for _ in range(2)]
+    for other in others:
+        other.start()
+    assert (tmp_path / "number").read_text() == "0"
+    killed.kill()
+    killed.join()
+    for other in others:
+        other.join(30)
+    assert (tmp_path / "number").read_text() == "16"
+
+
+def test_one_at_a_time_inside_a_lock(tmp_path: Path) -> None:
+    with locked(tmp_path / "new"):
+        with (
+            pytest.raises(BadSetting, match="someone is here"),
+            locked(tmp_path / "new", otherwise="someone is here"),
+        ):
+            pass
+        with pytest.raises(BlockingIOError), locked(tmp_path / "new", wait=False):
+            pass
+        with locked(tmp_path / "new", "other"):
+            pass
+    with locked(tmp_path / "new", wait=False):
+        pass
+    with (
+        pytest.raises(BlockingIOError, match="of the body"),
+        locked(tmp_path, otherwise="someone is here"),
+    ):
+        raise BlockingIOError("of the body")
+    (tmp_path / "file").touch()
+    with pytest.raises(WriteError, match="cannot write"), locked(tmp_path / "file"):
+        pass
+
+
+@pytest.mark.parametrize("change", ["a byte", "cut", "other JSON", "no hash", "unreadable"])
+@pytest.mark.parametrize("kind", ["facts", "bytes"])
+def test_a_file_that_was_altered_goes_into_quarantine_and_is_named(
+    kind: str, change: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, value = tmp_path / "kept", {"b": [1, None], "a": {"x": 0.5}}
+    if kind == "facts":
+        files.put_proved(path, value)
+    else:
+        files.put_hashed(path, as_json(value).encode())
+    read = files.read_proved if kind == "facts" else files.read_hashed
+    assert read(path) == (value if kind == "facts" else as_json(value).encode())
+    content = path.read_bytes()
+    path.unlink()
+    assert read(path) is None
+    assert not caplog.messages
+    changed = {"a byte": content.replace(b"5", b"4"), "cut": content[:-9]}
+    changed |= {"other JSON": b"[]", "no hash": as_json(value).encode()}
+    path.mkdir() if change == "unreadable" else path.write_bytes(changed[change])
+    assert read(path) is None
+    (line,) = caplog.messages
+    assert line.startswith(f"{path} is not as it was written; set aside as kept.damaged, and ")
+    assert [p.name for p in tmp_path.iterdir()] == ["kept.damaged"]
+
+
+def test_what_goes_into_quarantine_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
+    heard: list[str] = []
+    for content in "12":
+        (tmp_path / "copy").mkdir()
+        (tmp_path / "copy" / "file").write_text(content)
+        with files.warnings_to(heard.append):
+            quarantine(tmp_path / "copy")
+    assert (tmp_path / "copy.damaged" / "file").read_text() == "2"
+    assert len(heard) == 2
 
 
 def test_what_is_written_is_plain() -> None:

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from ecgbench.core.cards import Limb
+from ecgbench.data.copy import Copy
+from ecgbench.data.disk import verify
 from ecgbench.data.facts import facts, lines
-from ecgbench.data.prepare import Prepared, held, prepare
-from ecgbench.data.subset import Selection
-from ecgbench.data.verify import verify
+from ecgbench.data.prepare import held, prepare
+from ecgbench.data.select import Selection
 from ecgbench.datasets import ptbxl
 from ecgbench.ecg.leads import LEADS
 
@@ -37,7 +38,7 @@ def faulty(fake_ptbxl: Path, ptbxl_copy: ModuleType) -> Path:
     return fake_ptbxl
 
 
-def marks(copy: Prepared, column: str) -> dict[str, str]:
+def marks(copy: Copy, column: str) -> dict[str, str]:
     own = copy.index[copy.index[column] != ""]
     return dict(zip(own["record"], own[column]))
 

@@ -35,5 +35,5 @@ def test_the_same_samples_in_two_splits_are_listed_or_refused_as_the_card_says(
         f"  1 recording in two splits or more under several records: {named} (all of" in done.stdout
     )
     monkeypatch.setattr(ptbxl, "CARD", replace(ptbxl.CARD, crossing="refused"))
-    with pytest.raises(MissingData, match=r"= 00030 \(test\); nothing was prepared"):
+    with pytest.raises(MissingData, match=r"= 00030 \(test\); put each recording"):
         prepare("ptbxl", fake_ptbxl, tmp_path / "q")

@@ -1,6 +1,5 @@
 """What copies take on disk, and that removing what is spare costs time alone."""
 
-import json
 import sys
 from pathlib import Path
 
@@ -31,7 +30,6 @@ def test_views_and_copies_of_other_versions_are_spare(
 
     old = tmp_path / "ptbxl" / "abc"
     old.mkdir(parents=True)
-    (old / "meta.json").write_text(json.dumps({"layout": 1}))
     (old / "signal.i16").write_bytes(bytes(10_000))
     assert [c.current for c in disk.copies(tmp_path)] == [True, False]
 

@@ -5,18 +5,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ecgbench.data.copy import Copy
 from ecgbench.data.facts import facts, lines
-from ecgbench.data.prepare import Prepared, prepare
+from ecgbench.data.prepare import prepare
 from ecgbench.ecg.checks import limb
 from ecgbench.ecg.leads import LIMB_FROM_I_II
 
 
 @pytest.fixture(scope="module")
-def demo(copies: Path) -> Prepared:
+def demo(copies: Path) -> Copy:
     return prepare("demo", None, copies)
 
 
-def test_counts_are_those_of_the_index(demo: Prepared) -> None:
+def test_counts_are_those_of_the_index(demo: Copy) -> None:
     told, index = facts(demo), demo.index
     assert told["splits"] == {"train": 120, "val": 20, "test": 40}
     assert told["patients"]["train"] == index[index["split"] == "train"]["patient"].nunique()

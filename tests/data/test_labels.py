@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from ecgbench.core.cards import Task
-from ecgbench.data.labels import counted, is_counted
+from ecgbench.data.copy import counted, is_counted
 from ecgbench.datasets import demo
 from ecgbench.errors import BadSetting
 from ecgbench.results.study import read

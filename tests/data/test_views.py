@@ -2,6 +2,7 @@
 process that writes it.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,9 +10,10 @@ import numpy as np
 import pytest
 
 from ecgbench.core.cards import Filter, InputContract
-from ecgbench.data.prepare import Prepared, prepare
-from ecgbench.data.verify import verify
-from ecgbench.data.views import View, key, lacking_bytes
+from ecgbench.data.copy import Copy
+from ecgbench.data.disk import verify
+from ecgbench.data.prepare import prepare
+from ecgbench.data.views import View
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import LEADS
 
@@ -35,7 +37,7 @@ def view(prepared, contract, records, progress=None) -> View:
     return found
 
 
-def _expected(copy: Prepared, record: str) -> np.ndarray:
+def _expected(copy: Copy, record: str) -> np.ndarray:
     return preprocess.view(copy.recording(record).signal, 500, CONTRACT.preparation)
 
 
@@ -84,73 +86,42 @@ def test_views_survive_a_kill_and_two_writers(
     kill_when(_fill_slowly, fake_ptbxl, tmp_path / "started")
     records = copy.index["record"].tolist()
     mine, theirs = View(copy, CONTRACT), View(copy, CONTRACT)
-    assert (mine._done > 0).sum() >= 6
+    assert len(mine.parts.rows) >= 6
     mine.fill(records[:20])
     theirs.fill(records[10:])
     after = View(copy, CONTRACT)
-    assert after._done.all()
+    assert after.missing(records) == []
     for record in records:
         np.testing.assert_array_equal(after.get(record), _expected(copy, record))
 
 
-def test_deleted_samples_of_a_view_are_computed_again(fake_ptbxl: Path) -> None:
-    copy = prepare("ptbxl", fake_ptbxl, None)
-    (view(copy, CONTRACT, ["00001"]).folder / "signal.f32").unlink()
-    np.testing.assert_array_equal(
-        view(copy, CONTRACT, ["00001"]).get("00001"), _expected(copy, "00001")
-    )
-
-
-def _other_samples(folder: Path) -> None:
-    content = bytearray((folder / "signal.f32").read_bytes())
-    content[1000:2000] = content[200_000:201_000]
-    (folder / "signal.f32").write_bytes(content)
-
-
-def _zeros(folder: Path) -> None:
-    size = (folder / "signal.f32").stat().st_size
-    (folder / "signal.f32").write_bytes(bytes(size))
-
-
-def _other_sums(folder: Path) -> None:
-    sums = np.load(folder / "done.npy")
-    sums[:2] = sums[1::-1]
-    np.save(folder / "done.npy", sums)
-
-
-SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
-    "samples of another record": (_other_samples, "signal.f32: what was computed of record 00001"),
-    "zeros": (_zeros, "signal.f32: what was computed of record 00001"),
-    "sums of other records": (_other_sums, "signal.f32: what was computed of record 00001"),
-    "no sums": (lambda f: (f / "done.npy").write_bytes(b"12"), "done.npy is not as it was written"),
-    "too few sums": (
-        lambda f: np.save(f / "done.npy", np.ones(3, np.uint64)),
-        "done.npy is not as it was written",
-    ),
+SPOILT: dict[str, Callable[[Path], object]] = {
+    "zeros": lambda part: (part / "data").write_bytes(bytes((part / "data").stat().st_size)),
+    "a bit": lambda part: (part / "data").write_bytes((part / "data").read_bytes()[:-1] + b"\x7f"),
+    "cut short": lambda part: os.truncate(part / "data", 100_000),
+    "no samples": lambda part: (part / "data").unlink(),
+    "its table": lambda part: (part / "rows.parquet").write_bytes(b"12"),
 }
 
 
-@pytest.mark.parametrize(("spoil", "told"), SPOILT.values(), ids=SPOILT)
+@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
 def test_what_is_not_as_it_was_computed_is_found_named_and_computed_again(
-    spoil: Callable[[Path], object],
-    told: str,
-    fake_ptbxl: Path,
-    caplog: pytest.LogCaptureFixture,
+    spoil: Callable[[Path], object], fake_ptbxl: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     prepared = prepare("ptbxl", fake_ptbxl, None)
     records = prepared.index["record"].tolist()[:5]
     first = view(prepared, CONTRACT, records)
-    files = [first.folder / name for name in ("signal.f32", "done.npy")]
-    sound, expected = [f.read_bytes() for f in files], [first.get(r).tobytes() for r in records]
+    expected = [first.get(r).tobytes() for r in records]
     assert verify(prepared) == []
-    spoil(first.folder)
-    lacking = told.startswith("done.npy")
-    assert lacking or {r for r, why in verify(prepared) if "its view in" in why} >= {"00001"}
+    (part,) = first.folder.glob("part-*")
+    spoil(part)
+    whole = (part / "rows.parquet").stat().st_size == 2
+    assert whole or "00005" in {r for r, why in verify(prepared) if "its view in" in why}
     again = view(prepared, CONTRACT, records)
     assert [again.get(r).tobytes() for r in records] == expected
     (said,) = caplog.messages
+    told = "set aside" if whole else f"{first.folder}: what was computed of record 0000"
     assert told in said
-    assert [f.read_bytes() for f in files] == sound
     assert verify(prepared) == []
 
 
@@ -174,16 +145,3 @@ def test_a_view_that_is_not_kept_is_the_same_to_the_bit_and_writes_nothing(
     kept = view(copy, CONTRACT, records)
     assert passing == [kept.get(r).tobytes() for r in records]
     assert [stream.length(r) for r in records] == [kept.length(r) for r in records]
-
-
-def test_the_bytes_that_a_view_lacks_are_those_it_takes(fake_ptbxl: Path) -> None:
-    copy, preparation = prepare("ptbxl", fake_ptbxl, None), CONTRACT.preparation
-    each = 12 * 1000 * 4
-    assert lacking_bytes(copy, preparation, key(preparation)) == 30 * each
-    folder = view(copy, CONTRACT, ["00003", "00030"]).folder
-    assert folder.name == key(preparation)
-    assert lacking_bytes(copy, preparation, key(preparation)) == 28 * each
-    assert lacking_bytes(copy, preparation, key(preparation), np.array([0, 2])) == each
-    view(copy, CONTRACT, copy.index["record"].tolist())
-    assert (folder / "signal.f32").stat().st_size == 30 * each
-    assert lacking_bytes(copy, preparation, key(preparation)) == 0

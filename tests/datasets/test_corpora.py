@@ -9,7 +9,8 @@ import pytest
 import wfdb
 
 from ecgbench.check import datasets as conformance
-from ecgbench.data.prepare import Prepared, prepare
+from ecgbench.data.copy import Copy
+from ecgbench.data.prepare import prepare
 from ecgbench.datasets import code, ikem, mimic_iv_ecg
 from ecgbench.datasets.indexing import tables
 from ecgbench.ecg.leads import LEADS, MIMIC_LEADS
@@ -32,7 +33,7 @@ def counts(seed: int, samples: int, leads: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(2, 900, (samples, leads)).astype(np.int16)
 
 
-def lost(copy: Prepared) -> dict[str, str]:
+def lost(copy: Copy) -> dict[str, str]:
     return dict(copy.quarantined[["record", "reason"]].itertuples(index=False))
 
 

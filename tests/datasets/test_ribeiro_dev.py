@@ -12,9 +12,8 @@ from ecgbench.core.cells import Folders
 from ecgbench.data.prepare import prepare
 from ecgbench.datasets import code, ribeiro_dev
 from ecgbench.errors import MissingData
-from ecgbench.pretraining import recipe
+from ecgbench.pretraining import estimate, recipe
 from ecgbench.pretraining.assemble import development
-from ecgbench.study.estimate import pretraining
 from tests.datasets.test_corpora import wfdb_record
 
 LEADS = ("DI", "DII", "DIII", "AVR", "AVL", "AVF", "V1", "V2", "V3", "V4", "V5", "V6")
@@ -134,8 +133,8 @@ def test_pretraining_says_which_task_stands_in(
     assert told("small", nowhere) == f"{stands_in}, {lacking}"
     assert told("small", minas) == stands_in
     assert told("smoke", None) == f"development task: demo {apart.format(4)}"
-    quick = pretraining.Rates(codebooks=1, training=(1, 1), probe=1, network=1)
-    monkeypatch.setattr(pretraining, "rates", lambda *_: quick)
+    quick = estimate.Rates(codebooks=1, training=(1, 1), probe=1, network=1)
+    monkeypatch.setattr(estimate, "rates", lambda *_: quick)
     done = here(
         "pretrain", "small", "--data", nowhere, "--device", "cpu", "--dry-run",
         cwd=tmp_path,

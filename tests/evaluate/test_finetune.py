@@ -1,5 +1,4 @@
 import json
-import math
 import os
 import re
 from collections.abc import Callable
@@ -24,11 +23,11 @@ from ecgbench.core.seeds import rng
 from ecgbench.ecg.draw import training_leads
 from ecgbench.ecg.leads import ALL, LEADS
 from ecgbench.errors import BadSetting
-from ecgbench.evaluate import _tuning, gates, loop
-from ecgbench.evaluate._feed import Feed
-from ecgbench.evaluate._tuning import Tuned
+from ecgbench.evaluate import gates, loop, tuning
 from ecgbench.evaluate.evaluation import Evaluation
+from ecgbench.evaluate.feed import Feed
 from ecgbench.evaluate.rows import Record
+from ecgbench.evaluate.tuning import Tuned
 from ecgbench.models import Features
 
 pytestmark = pytest.mark.long
@@ -171,10 +170,10 @@ def tune(
     data: tuple[Half, Half] | None = None,
     **how: Any,
 ) -> Tuned:
-    """`_tuning.tune` with small defaults; how: seed, policy, card, advance, device."""
+    """`tuning.tune` with small defaults; how: seed, policy, card, advance, device."""
     of = Of(network or small(), training, data or (split(20, 1), split(12, 2)), **how)
     advance = how.get("advance", lambda n: None)
-    return _tuning.tune(of, fit_of(how.get("seed", 0)), folder / "checkpoint.safetensors", advance)
+    return tuning.tune(of, fit_of(how.get("seed", 0)), folder / "checkpoint.safetensors", advance)
 
 
 def same(a: Tuned, b: Tuned) -> bool:
@@ -560,13 +559,6 @@ def test_bf16_stays_near_float32(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         [e.loss for e in rough.progress.log], [e.loss for e in exact.progress.log], atol=0.01
     )
-
-
-def test_a_split_of_nothing_defined_keeps_the_last_epoch(tmp_path: Path) -> None:
-    tuned = tune(tmp_path, short(), data=(split(5, 1), nowhere(5, 2)))
-    assert tuned.best == 2
-    assert math.isnan(tuned.progress.log[0].validation)
-    assert len(tuned.progress.seconds) == 3
 
 
 def several(folder: Path) -> None:

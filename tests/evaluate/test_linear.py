@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ecgbench.core.cells import Training
 from ecgbench.core.seeds import rng
-from ecgbench.evaluate import gates, loop
+from ecgbench.evaluate import loop
 from ecgbench.evaluate.protocols.linear import Split, one_window_each, train
 
 
@@ -165,21 +165,3 @@ def test_the_best_epoch_is_kept(scores: list[float], best: int) -> None:
     assert len({float(w) for w in seen}) == len(scores)
     assert torch.equal(module.weight, seen[best])
     assert [e.epoch for e in log] == list(range(len(scores)))
-
-
-def test_gates() -> None:
-    module = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
-    first, second = (list(layer.parameters()) for layer in module)
-    gates.each_in_one_group(module, [first, second])
-    with pytest.raises(
-        gates.GateError,
-        match=r"2 trainable parameters are not in exactly one optimiser group: 1\.weight, 1\.bias",
-    ):
-        gates.each_in_one_group(module, [first])
-    with pytest.raises(gates.GateError, match=r"1 trainable .*0\.weight"):
-        gates.each_in_one_group(module, [first, second, first[:1]])
-    module[1].requires_grad_(False)
-    gates.each_in_one_group(module, [first])
-    gates.unchanged("Net", "abc", "abc")
-    with pytest.raises(gates.GateError, match="Net: the frozen encoder changed"):
-        gates.unchanged("Net", "abc", "abd")

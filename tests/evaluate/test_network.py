@@ -3,7 +3,6 @@ notes where they do.
 """
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,7 +62,7 @@ def test_a_network_in_its_own_precision_is_not_tried() -> None:
 def test_precision_is_part_of_the_key_and_told(typed: Callable[..., int], tmp_path: Path) -> None:
     studies = {}
     for precision in ("float32", "bf16"):
-        assert typed(tmp_path / precision, "--precision", precision) == 0
+        assert typed(tmp_path / precision, "--set", f"training.precision={precision}") == 0
         studies[precision] = read(tmp_path / precision)
         assert any("computed in bf16" in note for note in studies[precision].notes) == (
             precision == "bf16"
@@ -73,22 +72,14 @@ def test_precision_is_part_of_the_key_and_told(typed: Callable[..., int], tmp_pa
     assert near == pytest.approx(exact, abs=0.05)
 
 
-@pytest.mark.parametrize("called", ["choose_path", "hasten"])
-def test_a_model_chooses_how_it_computes(called: str, tmp_path: Path) -> None:
-    """`hasten`, as the function was called before, is taken too; a model without a choice is
-    eager.
-    """
+def test_a_model_chooses_how_it_computes(tmp_path: Path) -> None:
+    """One without a choice is eager."""
     tiny = Path(__file__).parents[1] / "tiny.py"
-    path = tmp_path / f"choosing_{called}.py"
+    path = tmp_path / "choosing.py"
     path.write_text(
-        tiny.read_text() + f"\n\ndef {called}(network, windows):\n    return f'for {{windows}}'\n"
+        tiny.read_text() + "\n\ndef choose_path(network, windows):\n    return f'for {windows}'\n"
     )
     name = models.resolve(str(path))
     network = models.get(name).build()
-    with (
-        pytest.warns(DeprecationWarning, match="choose_path now")
-        if called == "hasten"
-        else nullcontext()
-    ):
-        assert choose_path(name, network, 7) == "for 7"
+    assert choose_path(name, network, 7) == "for 7"
     assert choose_path("stmem", network, 7) == "eager"

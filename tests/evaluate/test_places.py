@@ -3,7 +3,6 @@ that depends on what else is asked.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -154,30 +153,6 @@ def test_a_hidden_lead_is_nan_here_too(view: View, tmp_path: Path) -> None:
         cache(view, tmp_path).compute(encoder, view, every, lambda n: None, places)
 
 
-def test_no_thread_shares_what_it_fills(view: View) -> None:
-    """The recording with constant leads, in every batch: what is empty stays 0 in as many leads."""
-    every, places = wanted(view)
-    encoder = Encoder(Whole(), replace(CONTRACT), Policy(NATIVE, None))
-    seen: list[tuple[Tensor, Tensor]] = []
-
-    def spy(signal: Tensor, measured: Tensor) -> Features:
-        seen.append((signal, measured))
-        found: Features = encoder_network(signal, measured)
-        return found
-
-    encoder_network = encoder.network
-    object.__setattr__(encoder, "network", spy)
-    names = list(view.prepared.index["record"])
-    parts = list(batches.encoded(encoder, lambda p: view.get(names[p]), every, places))
-    assert len(parts) == len(seen)
-    for (part, _), (signal, measured) in zip(parts, seen):
-        position, window, _ = rows.decode(part)
-        full = np.zeros(batches.PLACES, bool)
-        full[(places[position] + window) % batches.PLACES] = True
-        assert len(set(measured.sum(1).tolist())) == 1
-        assert not signal[~torch.from_numpy(full)].any()
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("protocol", ["probe", "finetune"])
 def test_a_run_in_batches_gives_the_scores_of_a_run_record_by_record(
@@ -187,7 +162,7 @@ def test_a_run_in_batches_gives_the_scores_of_a_run_record_by_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     how = ["--protocol", protocol, "--leads", "1,12", "--seeds", "1"]
-    how += ["--epochs", "2"] if protocol == "finetune" else []
+    how += ["--set", "training.epochs=2"] if protocol == "finetune" else []
     assert typed(tmp_path / "apart", *how) == 0
     monkeypatch.setattr(batches, "serves", lambda device: True)
     assert typed(tmp_path / "together", *how) == 0

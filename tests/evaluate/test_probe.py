@@ -274,29 +274,6 @@ def test_a_label_is_fitted_to_the_records_that_know_it() -> None:
     assert probed.loss[probed.chosen] == pytest.approx(total / known, rel=1e-3)
 
 
-def test_records_that_know_no_label_change_no_head() -> None:
-    """Whether they are there or not, and whatever their features."""
-    data = examples()
-    silent = np.arange(len(data.patients)) % 3 == 0
-    there = replace(data, target=np.where(silent[:, None], -1, data.target))
-    loud = data.shown.features + np.float32(50) * silent[data.shown.owner, None]
-    shifted = replace(there, shown=replace(data.shown, features=loud.astype(np.float32)))
-    mine = ~silent[data.shown.owner]
-    windows = Windows(
-        features=data.shown.features[mine],
-        owner=np.unique(data.shown.owner[mine], return_inverse=True)[1],
-    )
-    kept = [p for p, gone in zip(data.patients, silent) if not gone]
-    gone = Examples(patients=kept, target=data.target[~silent], shown=windows, complete=windows)
-    expected = probe.probe(0, gone, nothing)
-    for other in (there, shifted):
-        found = probe.probe(0, other, nothing)
-        assert found.chosen == expected.chosen
-        np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-9)
-        np.testing.assert_allclose(found.last.weight, expected.last.weight, atol=1e-9)
-        np.testing.assert_array_equal(found.held_out.shape, there.target.shape)
-
-
 def test_a_label_that_a_fold_or_nobody_knows() -> None:
     data = examples()
     target = data.target.copy()

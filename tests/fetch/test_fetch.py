@@ -212,13 +212,6 @@ def test_a_file_in_the_drive_behind_the_warning_about_viruses(drive: Site, tmp_p
     assert drive.asked[-1][1] == f"/download?id={FILE_ID}&confirm=t"
 
 
-def test_a_file_that_the_drive_refuses(drive: Site, tmp_path: Path) -> None:
-    drive.pages = {
-        "/uc": lambda to: send(to, 200, QUOTA.encode(), Content_Type="text/html; charset=utf-8")
-    }
-    assert "Too many users" in not_had(f"https://drive.google.com/file/d/{FILE_ID}/view", tmp_path)
-
-
 def test_a_file_of_a_folder_of_the_drive_is_found_by_its_name(drive: Site, tmp_path: Path) -> None:
     drive.pages = {
         "/embeddedfolderview": lambda to: send(to, 200, LISTING.encode(), Content_Type="text/html"),
@@ -258,16 +251,6 @@ def test_a_file_of_the_hub(
     assert body == BODY
     assert told[-1] == (len(BODY), len(BODY))
     assert [r for r in site.gets("/storage/abc") if r] == [f"bytes={n}-" for n in cut]
-
-
-def test_a_file_that_the_hub_does_not_have(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = hub(site, monkeypatch).replace("w.pth", "x.pth")
-    site.pages[urlsplit(url).path] = lambda to: send(
-        to, 404, b"", X_Error_Code="EntryNotFound", X_Error_Message="Entry not found"
-    )
-    assert "404" in not_had(url, tmp_path, "x.pth")
 
 
 @pytest.mark.parametrize(

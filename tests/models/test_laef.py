@@ -355,8 +355,3 @@ def test_encodings_tell_leads_and_times_apart_on_every_way_through(
     assert (difference(moved, whole.pooled) > 1e-4) == ("lead" in encodings)
     still = network(torch.zeros(1, 1, 500), everyone(1, 1)).sequence[0]
     assert (difference(still[3], still[9]) > 1e-4) == ("position" in encodings)
-
-
-def test_plug_ins_may_still_call_the_choice_of_path_by_its_old_name() -> None:
-    with pytest.warns(DeprecationWarning, match="choose_path"):
-        assert laef.hasten is laef.choose_path

@@ -134,7 +134,11 @@ def test_what_its_author_changes_is_prepared_anew(data: Path, tmp_path: Path) ->
     ("old", "new", "said"),
     [
         ('name="toy"', 'name="demo"', "the datasets demo and toy_csv both have a task 'demo'"),
-        ("CARD = ", "CARD = 1 / 0\nCARD = ", r"toy_csv\.py cannot be imported: ZeroDivisionError"),
+        (
+            "CARD = ",
+            "CARD = 1 / 0\nCARD = ",
+            r"toy_csv\.py cannot be imported at toy_csv\.py:\d+: ZeroDivisionError",
+        ),
         ("def read", "def _read", "does not define read"),
     ],
 )

@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ecgbench.study.reporter import Reporter
 
 from ecgbench.core.cells import Folders
-from ecgbench.data.prepare import Prepared, prepare
+from ecgbench.data.copy import Copy
+from ecgbench.data.prepare import prepare
 from ecgbench.errors import BadSetting
 from ecgbench.pretraining import assemble as assembling
 from ecgbench.pretraining.apart import APART, set_apart
@@ -83,7 +85,7 @@ def test_they_stay_out_where_only_another_corpus_is_trained_on(
 ) -> None:
     """The development task is of the demo, the corpus a collection that has the same signals."""
 
-    def collection(name: str, *words: Any) -> Prepared:
+    def collection(name: str, *words: Any) -> Copy:
         copy = prepare("demo", *words)
         if name == "demo":
             return copy

@@ -4,7 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecgbench.data.prepare import Prepared, prepare
+from ecgbench.data.copy import Copy
+from ecgbench.data.prepare import prepare
 from ecgbench.data.views import View
 from ecgbench.ecg.preprocess import normalise
 from ecgbench.errors import BadSetting, LeakError
@@ -47,11 +48,11 @@ def test_what_was_let_in_is_asked_again_whenever_it_is_cut() -> None:
 
 
 @pytest.fixture
-def ptbxl(fake_ptbxl: Path, tmp_path: Path) -> Prepared:
+def ptbxl(fake_ptbxl: Path, tmp_path: Path) -> Copy:
     return prepare("ptbxl", fake_ptbxl, tmp_path / "prepared")
 
 
-def test_gathers_the_training_split_as_the_network_is_fed(ptbxl: Prepared) -> None:
+def test_gathers_the_training_split_as_the_network_is_fed(ptbxl: Copy) -> None:
     told: list[int] = []
     corpus = gather(
         [ptbxl],

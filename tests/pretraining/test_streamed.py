@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 
 from ecgbench.core.files import as_json, put, sha256_of
+from ecgbench.data.copy import Copy
 from ecgbench.data.disk import alone_in
-from ecgbench.data.prepare import Prepared, prepare
+from ecgbench.data.prepare import prepare
 from ecgbench.errors import BadSetting, DamagedCopy, LeakError, WriteError
 from ecgbench.models import laef
 from ecgbench.pretraining import blocks as reading
@@ -224,7 +225,7 @@ def test_a_damaged_shard_that_stays_where_it_is_asks_for_another_folder(
         raise OSError(errno.EROFS, "Read-only file system")
 
     damage(packed)
-    monkeypatch.setattr("ecgbench.core.aside.os.replace", refused)
+    monkeypatch.setattr("ecgbench.core.files.os.replace", refused)
     with pytest.raises(DamagedCopy, match=r"cannot be set aside; pack .* --set shards=DIR") as told:
         Streamed(packed, guard(), 4).cut(np.array([7]), np.array([0]))
     assert "same command" not in str(told.value)
@@ -427,11 +428,11 @@ def test_a_pass_meets_every_recording_once(tmp_path: Path, recordings: int) -> N
 
 
 @pytest.fixture
-def ptbxl(fake_ptbxl: Path, tmp_path: Path) -> Prepared:
+def ptbxl(fake_ptbxl: Path, tmp_path: Path) -> Copy:
     return prepare("ptbxl", fake_ptbxl, tmp_path / "prepared")
 
 
-def test_what_is_packed_is_what_is_gathered_in_memory(ptbxl: Prepared, tmp_path: Path) -> None:
+def test_what_is_packed_is_what_is_gathered_in_memory(ptbxl: Copy, tmp_path: Path) -> None:
     """And no view of it is kept."""
 
     def choose(name: Name) -> bool:
@@ -457,7 +458,7 @@ def test_what_is_packed_is_what_is_gathered_in_memory(ptbxl: Prepared, tmp_path:
 
 
 def test_what_was_left_out_does_not_come_back_with_a_renamed_folder(
-    ptbxl: Prepared, tmp_path: Path
+    ptbxl: Copy, tmp_path: Path
 ) -> None:
     """One that was packed without exclusion, and has the name of one that was packed with it."""
 

@@ -116,7 +116,7 @@ def test_a_plug_in_is_measured_and_one_that_fails_costs_itself_only(tmp_path: Pa
 PLUG_IN = '''"""A plug-in."""
 import torch.nn.functional as F
 from torch import nn
-from ecgbench.cards import InputContract, ModelCard
+from ecgbench.core.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import Features
 CARD = ModelCard(title="Outsider", summary="s", paper="none", origin="this", licence="MIT", parameters=0, dim=8, contracts=(InputContract(

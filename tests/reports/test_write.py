@@ -57,7 +57,7 @@ def test_a_report_of_another_package_is_left_alone_until_it_is_named(monkeypatch
     far = EntryPoint("far", "far_report", "ecgbench.reports")
     monkeypatch.setitem(vars(reports.ROOM), "_installed", {"far": far})
     assert reports.write(make.two_models(), tmp_path / "to")
-    with pytest.raises(BadSetting, match=r"the report 'far' .* cannot be imported"):
+    with pytest.raises(BadSetting, match=r"report 'far' .* cannot be imported"):
         reports.write(make.two_models(), tmp_path / "to", also=["far"])
     (tmp_path / "far_report.py").write_text(MINE.replace("NAME", "mine"))
     written = reports.write(make.two_models(), tmp_path / "to", also=["far"])

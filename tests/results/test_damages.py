@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 
 from ecgbench import reports
+from ecgbench.core.parallel import on_all_cores
 from ecgbench.errors import Damaged
-from ecgbench.forks import on_all_cores
 from ecgbench.reports import write
 from ecgbench.results import reader
 from ecgbench.results.people import COLUMNS, keep

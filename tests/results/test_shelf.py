@@ -6,7 +6,7 @@ import resource
 import numpy as np
 import pytest
 
-from ecgbench.forks import on_all_cores
+from ecgbench.core.parallel import on_all_cores
 from ecgbench.results.shelf import Shelf
 
 KEYS = [bytes([k] * 16) for k in range(40)]

@@ -430,18 +430,18 @@ def test_plans_are_joined(tmp_path: Path) -> None:
     [
         (
             {"training": Training(epochs=3)},
-            "--set training.epochs 100, and asked for is --set training.epochs 3",
+            "--set training.epochs=100, and asked for is --set training.epochs=3",
         ),
         (
             {"scoring": Scoring(draw="window")},
-            "--set scoring.draw record, and asked for is --set scoring.draw window",
+            "--set scoring.draw=record, and asked for is --set scoring.draw=window",
         ),
         ({"limit": 60}, "no --limit, and asked for is --limit 60"),
         ({"training": Training(lr=0.1), "limit": 60}, "is --set training.lr=0.1 and --limit 60"),
         (
             {"training": Training(leads="random", lr_groups=False)},
             "--train-leads all and --set training.lr_groups=on, and asked for is --train-leads random and "
-            "--set training.lr_groups off",
+            "--set training.lr_groups=off",
         ),
         (
             {"cells": (cell("b", 2, weights="b.safetensors"),)},
@@ -449,7 +449,7 @@ def test_plans_are_joined(tmp_path: Path) -> None:
         ),
         (
             {"cells": (cell("a", 2, contract="upstream"),)},
-            "--set input.contract paper, and asked for is --set input.contract upstream",
+            "--set input.contract=paper, and asked for is --set input.contract=upstream",
         ),
     ],
 )

@@ -30,7 +30,7 @@ MAKING = 1200.0
 """Seconds that a study may take to be made."""
 LATE = ("lightning_fabric", "torch._dynamo", "matplotlib.figure", "matplotlib.style", "jinja2")
 LATE += ("matplotlib.backends.backend_agg", "scipy.signal", "scipy.ndimage", "pyarrow.dataset")
-LATE += ("typer._adapters", "ecgbench.data.own.importing", "ecgbench.study.controlled")
+LATE += ("typer._adapters", "ecgbench.data.own.importing", "ecgbench.study.run")
 """What commands import when they need it: a third of the time of a row."""
 POLL = 0.01
 LEAVING = 5.0

@@ -43,7 +43,7 @@ OURS = '''"""The demo's recordings in four folds of ours."""
 from dataclasses import replace
 
 from ecgbench.datasets import demo
-from ecgbench.indexing.folds import dealt
+from ecgbench.datasets.indexing.folds import dealt
 
 CARD = replace(
     demo.CARD,

@@ -1,6 +1,4 @@
-"""What `--dry-run` tells, and what is asked before a long fine-tuning; the tiny plug-in on the
-demo.
-"""
+"""What `--dry-run` tells: the tiny plug-in on the demo."""
 
 import json
 import re
@@ -8,40 +6,21 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 import torch
 
-from ecgbench import adapters, models, suites
+from ecgbench import adapters, models
 from ecgbench.cli import main
-from ecgbench.core.cells import Plan
 from ecgbench.data import disk
-from ecgbench.ecg.leads import LEADS
 from ecgbench.stats.detectable import expected
-from ecgbench.study import plan as planning
-from ecgbench.study.estimate import probe, study
-from ecgbench.study.jobs import Job
-from ecgbench.study.run import Outcome
-from ecgbench.study.store import Store
+from ecgbench.study import estimate
 from tests.results.test_damages import hashed
 
 TINY = Path(__file__).parents[1] / "tiny.py"
-USUAL = (
-    "--models",
-    str(TINY),
-    "--tasks",
-    "demo",
-    "--weights",
-    "random",
-    "--leads",
-    "1,2,12",
-    "--seeds",
-    "2",
-    "--device",
-    "cpu",
-)
+USUAL = ("--models", str(TINY), "--tasks", "demo", "--weights", "random", "--leads", "1,2,12")
+USUAL += ("--seeds", "2", "--device", "cpu", "--engine", "inline")
 
 
 @pytest.fixture(autouse=True)
@@ -60,9 +39,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
         models.ROOM.forget()
         adapters.ROOM.forget()
         places = ["--prepared", str(tmp_path / "prepared"), "--out", str(tmp_path / "run")]
-        monkeypatch.setattr(
-            sys, "argv", ["ecgbench", "run", "--engine", "inline", *USUAL, *places, *words]
-        )
+        monkeypatch.setattr(sys, "argv", ["ecgbench", "run", *USUAL, *places, *words])
         with pytest.raises(SystemExit) as end:
             main()
         return int(end.value.code or 0)
@@ -70,26 +47,11 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
     return run
 
 
-def asked_for_an(hours: float) -> Callable[[Job], dict[str, Any]]:
-    def measure(job: Job) -> dict[str, Any]:
-        return {
-            "source": "downloaded",
-            "records": {"train": 1},
-            "tested": {},
-            "skipped": 0,
-            "views": {},
-            "seconds": {"training": 3600 * hours},
-            "disk": {"run": 1, "prepared": 1},
-        }
-
-    return measure
-
-
-@pytest.mark.parametrize("protocol", ["probe", "linear", "finetune"])
+@pytest.mark.parametrize("protocol", ["linear", "finetune"])
 def test_a_dry_run_tells_cells_disk_and_time_and_writes_nothing(
     protocol: str, typed: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = () if protocol == "probe" else ("--set", "training.epochs=2")
+    words = "--set", "training.epochs=2"
     assert typed("--dry-run", "--protocol", protocol, *words, "--limit", "60") == 0
     told = capsys.readouterr().out
     assert f"5 cells of 1 fit ({protocol}), 0 of them finished" in told
@@ -120,81 +82,17 @@ def test_finished_cells_are_left_out(
     ]
 
 
-@pytest.mark.parametrize("protocol", ["probe", "linear", "finetune"])
 def test_the_estimate_is_of_the_order_of_the_run(
-    protocol: str, typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+    typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found: list[study.Estimate] = []
-    table = study.table
-
-    def kept(estimated: study.Estimate, out: Path) -> Iterator[str]:
-        found.append(estimated)
-        return table(estimated, out)
-
-    monkeypatch.setattr(study, "table", kept)
-    words = (
-        "--protocol",
-        protocol,
-        *(() if protocol == "probe" else ("--set", "training.epochs=20")),
-    )
+    found: list[float] = []
+    monkeypatch.setattr(estimate, "duration", lambda seconds: found.append(seconds) or "")
+    words = ("--protocol", "finetune", "--set", "training.epochs=20")
     assert typed(*words, "--dry-run") == 0
     started = time.monotonic()
     assert typed(*words) == 0
     spent = time.monotonic() - started
-    assert spent / 4 < found[0].seconds < 4 * spent
-
-
-def test_long_fine_tuning_without_a_gpu_waits_for_a_yes(
-    typed: Callable[..., int],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    started = []
-
-    def note(*how: object) -> Outcome:
-        started.append(1)
-        return Outcome()
-
-    monkeypatch.setattr("ecgbench.study.run.run", note)
-    monkeypatch.setattr(Store, "existing_plan", lambda store: None)
-    monkeypatch.setattr(probe, "measure", asked_for_an(2))
-    words = ("--protocol", "finetune", "--set", "training.epochs=100")
-    assert typed(*words) == 2
-    told = capsys.readouterr().err
-    assert "takes about 2 h (tiny 2 h)" in told
-    assert all(word in told for word in ("--yes", "--limit", "--set", "training.epochs=GPU"))
-    assert not started
-    assert not (tmp_path / "run").exists()
-    assert typed(*words, "--yes") == 0
-    assert "takes about 2 h" in capsys.readouterr().err
-    monkeypatch.setattr(probe, "measure", asked_for_an(0.5))
-    assert typed(*words) == 0
-    assert "takes about 30 min" in capsys.readouterr().err
-    assert typed("--protocol", "finetune", "--set", "training.epochs=1", "--limit", "60") == 0
-    assert "fine-tuning" not in capsys.readouterr().err
-    assert len(started) == 3
-
-
-def test_the_paper_is_its_eight_models_on_those_of_its_tasks_that_are_here() -> None:
-    """Not every model installed: neither the ninth of the package nor a plug-in."""
-    models.ROOM.forget()
-    models.resolve(str(Path(__file__).parents[1] / "tiny.py"))
-    here, missing = planning.covered(suites.get("paper").PLAN)
-    asked = planning.check(here)
-    models.ROOM.forget()
-    made: Plan = planning.plan(asked, lambda loaded: dict.fromkeys(loaded, "zero"))
-    there = planning.all_tasks()
-    real = [name for name in suites.get("paper").TASKS if name in there]
-    assert {(c.fit.model, c.task) for c in made.cells} == {
-        (m, t) for m in suites.get("paper").MODELS for t in real
-    }
-    assert len(suites.get("paper").MODELS) == 8
-    assert len(missing) + len(real) == len(suites.get("paper").TASKS) == 18
-    assert made.training.protocol == "finetune"
-    assert made.training.epochs == 100
-    settings = {str(c.setting) for c in made.cells}
-    assert settings == {*(f"{k}@seed{s}" for k in (1, 2) for s in range(5)), "12", *LEADS}
+    assert spent / 5 < found[-1] < 4 * spent
 
 
 def test_earlier_fits_in_the_folder_say_how_long_the_next_take(
@@ -217,39 +115,25 @@ def test_earlier_fits_in_the_folder_say_how_long_the_next_take(
     ]
 
 
-def test_views_of_each_contract_and_dataset_count_once(tmp_path: Path) -> None:
-    def part(model: str, dataset: str, copy: int, views: dict[str, int]) -> study.Part:
-        answer = {"disk": {"run": 1, "prepared": copy}, "views": views}
-        return study.Part(model=model, dataset=dataset, plan=plan, done=0, answer=answer)
-
-    plan = Plan(name="x", cells=())
-    parts = (
-        part("a", "ptbxl", 100, {"f": 10}),
-        part("b", "ptbxl", 100, {"f": 10}),
-        part("c", "ptbxl", 100, {"g": 20}),
-        part("c", "georgia", 0, {"g": 5}),
-    )
-    whole = study.Estimate(plan=plan, parts=parts, device="cpu")
-    assert (whole.views, whole.beside) == (35, 135)
-    assert study.scarce(whole, tmp_path, 135) == ""
-    assert "--views stream" in study.scarce(whole, tmp_path, 134)
-    assert "ecgbench data prune" in study.scarce(whole, tmp_path, 134)
-
-
-def test_a_dry_run_counts_what_is_not_kept_and_says_when_the_disk_is_too_small(
+def test_a_disk_that_is_too_small_is_named(
     typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("--limit", "60", "--dry-run")
-    assert typed(*words) == 0
-    told = capsys.readouterr().out
-    assert "of it for filtered and resampled views; --views stream: none" in told
-    assert "too little disk" not in told
+    assert typed("--limit", "60", "--dry-run") == 0
+    assert "too little disk" not in capsys.readouterr().out
     monkeypatch.setattr(disk, "free_bytes", lambda folder: 1)
-    assert typed(*words) == 0
+    assert typed("--limit", "60", "--dry-run") == 0
     assert "too little disk" in capsys.readouterr().out
-    assert typed(*words, "--set", "run.views=stream") == 0
-    assert "of it for" not in capsys.readouterr().out
-    assert typed("--limit", "60") == 0
-    capsys.readouterr()
-    assert typed(*words, "--leads", "I") == 0
-    assert "of it for" not in capsys.readouterr().out, "all is kept now"
+
+
+def test_a_model_that_fails_costs_its_own_line(
+    typed: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plug_in = TINY.read_text().replace(
+        "return Features(", "raise ValueError('no')\n        return ("
+    )
+    (tmp_path / "fails.py").write_text(plug_in)
+    models_here = f"{TINY},{tmp_path / 'fails.py'}"
+    assert typed("--dry-run", "--limit", "60", "--models", models_here) == 0
+    printed = capsys.readouterr().out
+    assert "it fails: ValueError: no" in printed
+    assert " without what failed: one record" in printed

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ecgbench.data.prepare import prepare
-from ecgbench.data.subset import Selection
+from ecgbench.data.select import Selection
 from ecgbench.results.study import read
 from ecgbench.study.store import Store
 

@@ -10,7 +10,7 @@ import pytest
 from ecgbench.core.cards import Task
 from ecgbench.core.cells import Cell, Fit, Scoring, Training, key
 from ecgbench.data.prepare import prepare
-from ecgbench.data.subset import Selection
+from ecgbench.data.select import Selection
 from ecgbench.ecg.draw import Count
 from ecgbench.evaluate import evaluation, fits, protocols
 from ecgbench.evaluate.evaluation import Evaluation

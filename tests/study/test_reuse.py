@@ -31,21 +31,20 @@ def test_what_changed_on_the_disk_is_named_and_no_number_moves(
     shards = list(out.glob("features/*/*/windows/*/part-*/data"))
     for shard in shards:
         _spoil(shard, shard.stat().st_size - 400, bytes(300))
-    (view,) = prepared.glob("demo/*/views/*/signal.f32")
+    (view,) = prepared.glob("demo/*/views/*/part-*/data")
     _spoil(view, 0, bytes(view.stat().st_size))
-    signal = view.parent.parent.parent / "signal.i16"
+    (signal,) = prepared.glob("demo/*/part-*/data")
     _spoil(signal, 0, bytes(5000))
     for made in ("cells", "fits"):
         shutil.rmtree(out / made)
     assert typed(out, *words) == 0
     assert predictions() == first
     said = capsys.readouterr().err
-    for file in (*shards, view, signal):
-        assert said.count(str(file)) == 1, file.name
+    for place in (*shards, f"{view.parents[1]}: ", f"{signal.parents[1]}: "):
+        assert said.count(str(place)) == 1, place
 
-    meta = signal.with_name("meta.json")
-    meta.write_text(meta.read_text().replace('"digest": "', '"digest": "0', 1))
+    _spoil(signal.with_name("rows.parquet"), 500, bytes(2))
     shutil.rmtree(out / "cells")
     assert typed(out, *words) == 0
     assert predictions() == first
-    assert "another copy is made" in capsys.readouterr().err
+    assert f"set aside as {signal.parent.name}.damaged" in capsys.readouterr().err

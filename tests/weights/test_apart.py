@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from ecgbench import processes
+from ecgbench.core import process
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.weights import apart
 from ecgbench.weights import read as within
 
-ASK = processes.ask  # before the fixture that reads without a process takes its place
+ASK = process.ask  # before the fixture that reads without a process takes its place
 
 
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "ask", ASK)
+    monkeypatch.setattr(process, "ask", ASK)
 
 
 def checkpoint(path: Path, data: bytes) -> Path:

@@ -27,7 +27,7 @@ SAGE = '''"""Sage: two layers, published by nobody."""
 from pathlib import Path
 import torch
 from torch import nn
-from ecgbench.cards import InputContract, ModelCard, Weights
+from ecgbench.core.cards import InputContract, ModelCard, Weights
 from ecgbench.weights import load
 
 CARD = ModelCard(

@@ -1,128 +1,126 @@
-"""The files that Zenodo or figshare list of a deposit, with address, size and md5."""
+"""The files that a repository lists of a deposit: PhysioNet with sha256, Zenodo and figshare with
+address, size and md5.
+"""
 
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from itertools import count
+from typing import Any
+from urllib.parse import quote
 
 import requests
 
-from ecgbench.core.cards import Download, Listing
+from ecgbench.core.cards import Download, Listing, Manifest
 from ecgbench.core.text import enumerated, shortened
 from ecgbench.data.fetch import resumed
 from ecgbench.data.fetch.fetch import DownloadError
 
-PAGE, MOST = 100, 100
-"""Entries of a page of figshare, and pages after which a list has no end."""
+SUMS, LIST = "SHA256SUMS.txt", "RECORDS"
+PAGE = 100
+"""Entries of a page of figshare."""
 NAMED = 8
 """Files of a list that an error names."""
 
 
-class File(NamedTuple):
-    """One file of a list."""
-
-    name: str
-    url: str
-    size: int
-    md5: str
-
-
-def wanted(listing: Listing) -> list[Download]:
-    """The files of a list that a dataset wants; DownloadError where one of them is not in it."""
-    files = list(_zenodo(listing.url) if "/records/" in listing.url else _figshare(listing.url))
-    found = []
-    for one in listing.files:
-        own = [file for file in files if fnmatchcase(file.name, one.name)]
-        if not own or (one.path and len(own) > 1):
-            names = [shortened(file.name, 60) for file in files]
-            raise DownloadError(
-                f"{listing.url}: lists {len(own) or 'no'} files {one.name}; it has "
-                f"{enumerated([*names[:NAMED], *(['others'] if names[NAMED:] else [])]) or 'none'}"
-            )
-        found += [
-            Download(
-                url=file.url,
-                path=one.path or file.name,
-                md5=file.md5,
-                size=file.size,
-                unpack=one.unpack,
-                unpacked=one.unpacked,
-            )
-            for file in own
-        ]
-    places = [one.path for one in found]
-    # they would be written over one another
-    for path in places:
-        if places.count(path) > 1:
-            raise DownloadError(f"{listing.url}: lists several files {shortened(path, 60)}")
+def released(manifest: Manifest) -> list[Download]:
+    """The files that a release of PhysioNet lists and a dataset wants."""
+    session, found = resumed.session(), []
+    try:
+        text = resumed.text(session, manifest.base + SUMS)
+        lines = [re.fullmatch(r"(\w{64}) [ *]?(.+)", line) for line in text.split("\n") if line]
+        if None in lines:
+            raise DownloadError(f"{manifest.base}{SUMS}: is no list of sha256 and names")
+        named: dict[str, str | None] = {m[2].strip(): m[1] for m in lines if m}
+    except resumed.NotThere:
+        named = dict.fromkeys(_records(session, manifest))
+    for name, sha256 in sorted(named.items()):
+        own = name.removeprefix(manifest.below)
+        record = own.startswith(manifest.folders) and own.endswith(manifest.suffixes)
+        if name.startswith(manifest.below) and (record or own in manifest.tables):
+            found.append(Download(url=manifest.base + quote(name), path=own, sha256=sha256))
+    if not found:
+        raise DownloadError(f"{manifest.base}: its lists name no file below {manifest.below!r}")
     return found
 
 
-def _zenodo(url: str) -> Iterator[File]:
-    record = _json(resumed.session(), url)
-    for entry in _entries(record.get("files") if isinstance(record, dict) else None, url):
-        try:
-            yield _file(entry["key"], entry["links"]["self"], entry["size"], entry["checksum"], url)
-        except (KeyError, TypeError):
-            raise _strange(url) from None
+def _records(session: requests.Session, manifest: Manifest) -> list[str]:
+    """All files of the records that the nested lists name: a line is a record, or a folder, with a
+    slash, that has a list of its own.
+    """
+    folders, names = [""], [manifest.below + table for table in manifest.tables]
+    for folder in folders:
+        for line in resumed.text(session, manifest.base + quote(folder) + LIST).split():
+            name = folder + line
+            ours = name.startswith(manifest.below) or manifest.below.startswith(name)
+            if not name.endswith("/"):
+                names += [name + suffix for suffix in manifest.suffixes]
+            elif ours and name not in folders:
+                folders.append(name)
+    return names
 
 
-def _figshare(url: str) -> Iterator[File]:
+def deposited(listing: Listing) -> list[Download]:
+    """The files of a list of Zenodo or figshare that a dataset wants; DownloadError where one of
+    them is not in it.
+    """
+    try:
+        every = [*(_zenodo if "/records/" in listing.url else _figshare)(listing.url)]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise DownloadError(
+            f"{listing.url}: is not the list of files, with size and md5, that it was"
+        ) from None
+    found = []
+    for one in listing.files:
+        own = [file for file in every if fnmatchcase(file.path, one.name)]
+        if not own or (one.path and len(own) > 1):
+            names = [shortened(file.path, 60) for file in every]
+            more = ["others"] if names[NAMED:] else []
+            raise DownloadError(
+                f"{listing.url}: lists {len(own) or 'no'} files {one.name}; it has "
+                f"{enumerated([*names[:NAMED], *more]) or 'none'}"
+            )
+        found += [
+            replace(f, path=one.path or f.path, unpack=one.unpack, unpacked=one.unpacked)
+            for f in own
+        ]
+    return found
+
+
+def _zenodo(url: str) -> Iterator[Download]:
+    for entry in _json(resumed.session(), url)["files"]:
+        yield _file(entry["key"], entry["links"]["self"], entry["size"], entry["checksum"])
+
+
+def _figshare(url: str) -> Iterator[Download]:
     """The files of an article, or of all articles of a collection."""
-    session = resumed.session()
-    lists = [url]
+    session, lists = resumed.session(), [url]
     if url.endswith("/articles"):
         base = url.partition("/collections/")[0]
-        try:
-            lists = [f"{base}/articles/{int(e['id'])}/files" for e in _pages(session, url)]
-        except (KeyError, TypeError, ValueError):
-            raise _strange(url) from None
+        lists = [f"{base}/articles/{int(e['id'])}/files" for e in _pages(session, url)]
     for own in lists:
         for entry in _pages(session, own):
-            try:
-                md5 = entry["computed_md5"] or entry["supplied_md5"]
-                yield _file(entry["name"], entry["download_url"], entry["size"], md5, own)
-            except (KeyError, TypeError):
-                raise _strange(own) from None
+            md5 = entry["computed_md5"] or entry["supplied_md5"]
+            yield _file(entry["name"], entry["download_url"], entry["size"], md5)
 
 
 def _pages(session: requests.Session, url: str) -> Iterator[dict[str, Any]]:
     """The entries of all pages, to the first one that is not full."""
-    seen = set[str]()
-    for page in range(1, MOST + 1):
-        address = f"{url}?page={page}&page_size={PAGE}"
-        entries = _entries(_json(session, address), address)
-        for entry in entries:
-            if (name := str(entry.get("id"))) in seen:
-                raise DownloadError(f"{address}: repeats what an earlier page holds")
-            seen.add(name)
-            yield entry
+    for page in count(1):
+        entries = _json(session, f"{url}?page={page}&page_size={PAGE}")
+        yield from entries
         if len(entries) < PAGE:
             return
-    raise DownloadError(f"{url}: its list has no end")
 
 
-def _entries(value: Any, url: str) -> list[dict[str, Any]]:
-    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
-        raise _strange(url)
-    return value
-
-
-def _file(name: str, url: str, size: int, md5: str, where: str) -> File:
-    proof = str(md5).removeprefix("md5:")
-    sound = isinstance(name, str) and isinstance(url, str) and type(size) is int and size > 0
-    if not sound or not re.fullmatch(r"[0-9a-fA-F]{32}", proof):
-        raise _strange(where)
-    return File(name, url, size, proof)
+def _file(name: str, url: str, size: int, md5: str) -> Download:
+    md5 = md5.removeprefix("md5:")
+    if not re.fullmatch(r"[0-9a-fA-F]{32}", md5):
+        raise ValueError
+    return Download(path=name, url=url, size=size, md5=md5)
 
 
 def _json(session: requests.Session, url: str) -> Any:
-    try:
-        return json.loads(resumed.text(session, url))
-    except (ValueError, RecursionError):
-        raise _strange(url) from None
-
-
-def _strange(url: str) -> DownloadError:
-    return DownloadError(f"{url}: is not the list of files, with size and md5, that it was")
+    return json.loads(resumed.text(session, url))

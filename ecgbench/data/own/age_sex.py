@@ -49,15 +49,10 @@ def read(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
         if not names:
             continue
         name, cells = str(names[0]), list(table[names[0]])
-        values = translated(name, cells)
-        odd = [
-            cell
-            for cell, value in zip(cells, values)
-            if value is None and plain(cell) not in UNKNOWN_WORDS
-        ]
-        table = table.rename(columns={name: wanted}).assign(
-            **{wanted: [cell if value is None else value for cell, value in zip(cells, values)]}
-        )
+        both = [*zip(cells, translated(name, cells))]
+        odd = [cell for cell, value in both if value is None and plain(cell) not in UNKNOWN_WORDS]
+        words = [cell if value is None else value for cell, value in both]
+        table = table.rename(columns={name: wanted}).assign(**{wanted: words})
         if odd:
             such = ", ".join(repr(shortened(cell, 20)) for cell in [*dict.fromkeys(odd)][:3])
             number = " (call the column male, or sex (1=male))"

@@ -1,15 +1,13 @@
 """The text of the card file of an imported dataset: a dataset's plug-in that a person may edit."""
 
-import json
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from pathlib import Path
+from pprint import pformat
 
-from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers.said import Said
 
-_TEXT = '''"""{title}: own recordings, as `ecgbench data import` found them. Edit it freely.
+_TEXT = '''"""{heading}: own recordings, as `ecgbench data import` found them. Edit it freely.
 
 records.csv beside this file has a line per record: file, patient, fold (or split) and labels. A
 line with a reason in the column left_out is counted and not used. Importing again takes what was
@@ -22,17 +20,18 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Task
-{more}from ecgbench.ecg.readers.said import Said
+from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.ecg.readers.said import Said
 from ecgbench.ecg.recording import Recording
-from ecgbench.imported import records
+from ecgbench.data.own import records
 
-RECORDINGS = {place}  # their folder: absolute, or from the folder of this file
+RECORDINGS = {recordings}  # their folder: absolute, or from the folder of this file
 SAID = {said}  # of files that do not say it themselves
+LABELS = {lines}
 TABLE = records.read(__file__)
 
 CARD = DatasetCard(
-    title={quoted},
+    title={title},
     version="1",  # raise it when you publish numbers on other records
     doi="",
     licence="own recordings",
@@ -41,23 +40,24 @@ CARD = DatasetCard(
     synthetic=False,
     records=len(TABLE),
     patients=TABLE["patient"].nunique(),
-    patients_known={known!r},
-    fs={fs!r},  # of most records, Hz
-    seconds={seconds!r},  # the usual duration
+    patients_known={patients_known},
+    fs={fs},  # of most records, Hz
+    seconds={seconds},  # the usual duration
     leads={leads},
     any_leads=True,  # a record may have one of them, some, or all
     index_files=(),
     tasks=(
         Task(
             name={name},
-            title={quoted},
-            labels={labels},
+            title={title},
+            labels=LABELS,
             rule="ours",
-            absent="not among its labels",  # what 0 means: say who looked, and for what{masked}
+            absent="not among its labels",  # what 0 means: say who looked, and for what
+            masked={masked},  # whether a label of a record is unknown
         ),
     ),
     splits={splits},
-    folds={folds!r},
+    folds={folds},
     losses=records.losses(TABLE),
     verified="genuine release",  # every file was read when it was imported
     access="own recordings",
@@ -77,41 +77,18 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
 '''
 
 
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    """What the card says of the recordings."""
-
-    name: str
-    labels: Sequence[str]
-    leads: Sequence[str]
-    fs: float
-    seconds: float
-    patients_known: bool
-    splits: str
-    folds: int
-    masked: bool
-    """Whether a label of a record is unknown."""
-
-
-def text(found: Found, said: Said, recordings: Path, folder: Path) -> str:
-    """The card file that will lie in `folder`."""
-    title, whole = found.name.replace("_", " ").capitalize(), tuple(found.leads) == LEADS
+def text(facts: Mapping[str, object], said: Said, recordings: Path, folder: Path) -> str:
+    """The card file that will lie in `folder`. facts: its fields, with `name`, `labels`, `masked`
+    and `folds` of its task.
+    """
     return _TEXT.format(
-        more="from ecgbench.ecg.leads import LEADS\n" if whole else "",
-        title=title,
-        quoted=_quoted(title),
-        name=_quoted(found.name),
-        place=_quoted(_place(recordings, folder)),
-        folder=_quoted(recordings.resolve().name),
-        said=_said(said),
-        known=found.patients_known,
-        fs=found.fs,
-        seconds=found.seconds,
-        leads="LEADS" if whole else _tuple(found.leads),
-        labels=_tuple(found.labels, 12),
-        splits=_quoted(found.splits),
-        folds=found.folds,
-        masked="\n            masked=True," if found.masked else "",
+        **{name: repr(value) for name, value in facts.items()},
+        heading=(title := str(facts["name"]).replace("_", " ").capitalize()),
+        title=repr(title),
+        recordings=repr(_place(recordings, folder)),
+        folder=repr(recordings.resolve().name),
+        said=repr(said),
+        lines=pformat(facts["labels"], width=80),
     )
 
 
@@ -123,26 +100,3 @@ def _place(recordings: Path, folder: Path) -> str:
     near = recordings.parent == folder.parent or folder in recordings.parents
     near |= recordings in folder.parents
     return os.path.relpath(recordings, folder) if near else str(recordings)
-
-
-def _said(said: Said) -> str:
-    """What was said of the files, as code."""
-    given = {name: value for name, value in asdict(said).items() if value}
-    words = [
-        f"{name}={_tuple(value) if isinstance(value, tuple) else json.dumps(value)}"
-        for name, value in given.items()
-    ]
-    return f"Said({', '.join(words)})"
-
-
-def _quoted(text: str) -> str:
-    """A text as code: of JSON, which Python reads alike."""
-    return json.dumps(text, ensure_ascii=False)
-
-
-def _tuple(words: Sequence[str], indent: int = 4) -> str:
-    short = "(" + ", ".join(map(_quoted, words)) + ("," if len(words) == 1 else "") + ")"
-    if len(short) <= 76 - indent:
-        return short
-    gap = " " * indent
-    return "(\n" + "".join(f"{gap}    {_quoted(word)},\n" for word in words) + f"{gap})"

@@ -40,7 +40,9 @@ class Sheet:
 
     file: Path
     rows: pd.DataFrame
-    """Every value a str without blanks around it."""
+    """Every value a str without blanks around it; names of columns as people see them, no two of
+    which look alike.
+    """
     lines: tuple[int, ...]
     """Of the file, for each row."""
 
@@ -60,8 +62,7 @@ def read(file: Path) -> Sheet:
     if content.startswith(b"PK"):
         raise MissingData(f"{file} is an Excel workbook; save its sheet as CSV and give that file")
     try:
-        named, separator, body = _opened(decoded(content))
-        rows, lines = _rows(named, body, separator, file)
+        named, rows, lines = _parsed(decoded(content), file)
     except (csv.Error, UnicodeError) as error:
         raise MissingData(f"{file} is not a table of text ({error})") from None
     if not rows:
@@ -69,11 +70,15 @@ def read(file: Path) -> Sheet:
     table = pd.DataFrame(rows, columns=named, dtype="str")
     spare = [not name and (table.iloc[:, i] == "").all() for i, name in enumerate(named)]
     table = table.loc[:, [not one for one in spare]]
-    names = [str(name) for name in table.columns]
-    if odd := [name for name in names if not shown(name).isprintable() or not name]:
-        raise MissingData(f"{file} has a column with values and without a name ({odd[0]!r})")
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise MissingData(f"{file} has two columns called {twice[0]!r}; rename one")
+    first: dict[str, str] = {}
+    for name in map(str, table):
+        if not shown(name).isprintable() or not name:
+            raise MissingData(f"{file} has a column with values and without a name ({name!r})")
+        if plain(name) in first:
+            both = both_of((first[plain(name)], name))
+            raise MissingData(f"{file} has the columns {both}; rename one")
+        first[plain(name)] = name
+    table = table.set_axis([*map(shown, first.values())], axis=1)
     return Sheet(file, table, tuple(lines))
 
 
@@ -131,29 +136,22 @@ def hot(column: Iterable[str]) -> list[int | None]:
     return [values.get(word) for word in words]
 
 
-def _opened(text: str) -> tuple[list[str], str, list[tuple[int, str]]]:
-    """The names of the columns, what separates them, and the other lines with their numbers."""
-    lines = list(enumerate(io.StringIO(text, newline=""), 1))  # no other character ends a line
-    while lines and (not lines[0][1].strip() or lines[0][1].lower().startswith("sep=")):
-        lines = lines[1:]
-    if not lines:
-        return [], ",", []
-    first = lines[0][1]
-    separator = max(SEPARATORS, key=first.count)
-    named = next(csv.reader([first], delimiter=separator, skipinitialspace=True))
-    return [name.strip() for name in named], separator, lines[1:]
-
-
-def _rows(
-    named: list[str], body: list[tuple[int, str]], separator: str, file: Path
-) -> tuple[list[list[str]], list[int]]:
-    rows, numbers = [], []
-    reader = csv.reader(
-        (line for _, line in body), delimiter=separator, skipinitialspace=True, strict=True
-    )
-    begun = 0
+def _parsed(text: str, file: Path) -> tuple[list[str], list[list[str]], list[int]]:
+    """The names of the columns, the rows below and the line of each."""
+    source, above = io.StringIO(text, newline=""), 0  # no other character ends a line
+    for head in source:
+        above += 1
+        if head.strip() and not head.lower().startswith("sep="):
+            break
+    else:
+        return [], [], []
+    separator = max(SEPARATORS, key=head.count)
+    options = {"delimiter": separator, "skipinitialspace": True, "strict": True}
+    named = next(csv.reader([head], **options))  # type: ignore[arg-type]
+    rows, lines, begun = [], [], 0
+    reader = csv.reader(source, **options)  # type: ignore[arg-type]
     for cells in reader:
-        number, begun = body[begun][0], reader.line_num
+        number, begun = above + begun + 1, reader.line_num
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) != len(named):
@@ -162,5 +160,5 @@ def _rows(
                 f"value that holds {separator!r} in double quotes"
             )
         rows.append([cell.strip() for cell in cells])
-        numbers.append(number)
-    return rows, numbers
+        lines.append(number)
+    return [name.strip() for name in named], rows, lines

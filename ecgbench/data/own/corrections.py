@@ -1,4 +1,4 @@
-"""A table that was corrected after an import: what goes, who stays where, and what is said of it.
+"""A table that was corrected after an import: what goes, who stays where, and what has changed.
 
 Three tables are compared by the path of the recording: what the table of labels said at the last
 import, records.csv as it is now, and what the table of labels says now.
@@ -7,39 +7,127 @@ import, records.csv as it is now, and what the table of labels says now.
 import difflib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pandas as pd
 
+from ecgbench.core.cards import DatasetCard
+from ecgbench.core.files import put, read_proved
+from ecgbench.core.registry import Room
 from ecgbench.core.text import counted
-from ecgbench.data.own.earlier import Earlier
+from ecgbench.data.own import records
+from ecgbench.data.own.order import Order
 from ecgbench.data.own.patients import person
 from ecgbench.data.own.splitting import split_of
-from ecgbench.data.subset import SPLITS
+from ecgbench.data.select import SPLITS
 from ecgbench.datasets.indexing.tables import alike
+from ecgbench.errors import BadSetting
 from ecgbench.stats.known import UNKNOWN
 
+COPY = "as_imported.json"
 NAMED = 3
 """Cases that a line names."""
 _OWN = ("record", "path", "fold", "split", "left_out")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Earlier:
+    """What an earlier import left, and a person may have edited."""
+
+    module: ModuleType | None
+    """The card; None where it is gone."""
+    table: pd.DataFrame
+    """records.csv, every value a str."""
+    copy: dict[str, Any]
+    """What the import wrote of itself; empty where that is gone.
+
+    base: the table of labels, with folds. left_out: path -> reason. homes: patient -> fold or split
+    of all that were ever there. labels. files: name -> text.
+    """
+
+    @property
+    def base(self) -> pd.DataFrame:
+        """What the table of labels said, every value a str; records.csv where that is not known."""
+        return pd.DataFrame(self.copy["base"], dtype=str) if self.copy else self.table
+
+    @property
+    def column(self) -> str:
+        """What its splits are in."""
+        return "fold" if "fold" in self.table else "split"
+
+    def homes(self, table: pd.DataFrame | None = None) -> dict[str, str]:
+        """Patient -> fold or split: that of his records that were his before, else of his records
+        in `table`, else what a patient of this name had.
+        """
+        people = [*map(person, self.table["patient"])]
+        known = self.copy.get("homes", {}) if self.copy.get("column") == self.column else {}
+        known = {**known, **dict(zip(people, self.table[self.column]))}
+        folds = dict(zip(self.table["path"], self.table[self.column]))
+        was = dict(zip(self.table["path"], people))
+        own: dict[str, list[str]] = defaultdict(list)
+        for patient, path in () if table is None else zip(table["patient"], table["path"]):
+            own[person(patient)] += [path] if path in folds else []
+        for patient, paths in own.items():
+            if stay := [path for path in paths if was[path] == patient] or paths:
+                known[patient] = Counter(folds[path] for path in stay).most_common(1)[0][0]
+        return known
+
+
+def earlier(order: Order) -> Earlier | None:
+    """The import to go on with, if there is one; a file that a person removed is written first.
+    BadSetting for a folder that holds something else.
+    """
+    copy = read_proved(order.to / COPY) or {}
+    for name, text in copy.get("files", {}).items():
+        if not (order.to / name).is_file():
+            put(order.to / name, text)
+    others = sorted(path for path in order.to.glob("*.py") if path != order.card)
+    if not (order.to / records.FILE).is_file():
+        return None
+    if others and not order.card.is_file():
+        raise BadSetting(
+            f"{order.to} holds the records of {others[0].name}; give another folder with "
+            f"{order.elsewhere}, or --name {others[0].stem}"
+        )
+    module = _module(order.card) if order.card.is_file() else None
+    return Earlier(module=module, table=records.read(str(order.card)), copy=copy)
+
+
+def _module(card: Path) -> ModuleType:
+    room = Room("ecgbench.datasets", "dataset", ("CARD", "index", "read"), DatasetCard)
+    try:
+        module = room.get(str(card))
+    finally:
+        room.forget()
+    if not hasattr(module, "RECORDINGS") or not hasattr(module, "SAID"):
+        raise BadSetting(f"{card} is no card of an import; import into another folder")
+    return module
+
+
 def texts(table: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
     """The table with every value a str; a label that is unknown is blank."""
     out = table.astype(str)
-    for label in labels:
-        out[label] = out[label].replace(str(UNKNOWN), "")
+    out[[*labels]] = out[[*labels]].replace(str(UNKNOWN), "")
     return out
 
 
-def merged(
-    before: Earlier, theirs: pd.DataFrame, source: str, overwrite: bool
-) -> tuple[pd.DataFrame, list[str]]:
+def merged(before: Earlier, theirs: pd.DataFrame, order: Order) -> tuple[pd.DataFrame, list[str]]:
     """The rows of the table of labels (`theirs`, of str), with what a person edited in records.csv;
-    and notes on these edits. source: the name of the table.
+    and notes on these edits. BadSetting where the two have no recording in common.
     """
-    base = before.base.set_index("path").to_dict("index")
-    table = before.base if overwrite else before.table
-    ours, now = (frame.set_index("path").to_dict("index") for frame in (table, theirs))
+    table = before.base if order.overwrite else before.table
+    base, ours, now = (
+        frame.set_index("path").to_dict("index") for frame in (before.base, table, theirs)
+    )
+    if not {*ours} & {*now}:
+        raise BadSetting(
+            f"{order.to} holds the records of other recordings ({next(iter(ours))} and others), "
+            f"none of which {order.labels.name} names in {order.folder}; import into another "
+            f"folder with {order.elsewhere}"
+        )
     paths = [path for path in ours if path in now or path not in base]
     paths += [path for path in now if path not in ours and path not in base]
     added = [c for c in table if c not in before.base and c not in (*_OWN, *theirs)]
@@ -47,49 +135,26 @@ def merged(
     for path in paths:
         mine, new, was = (rows.get(path, {}) for rows in (ours, now, base))
         row = {**dict.fromkeys(theirs, ""), **mine, **new, "path": path}
-        for column in [c for c in new if c not in ("record", "path") and c in mine and c in was]:
-            same = person if column == "patient" else alike
-            if same(mine[column]) not in (same(was[column]), same(new[column])):
+        for column in [c for c in was if c != "record" and c in mine and new]:
+            same, right = person if column == "patient" else alike, new.get(column, was[column])
+            if same(mine[column]) not in (same(was[column]), same(right)):
                 row[column] = mine[column]
-                hand.append(
-                    f"{row['record']}: {column} is {_cell(mine[column])}, {source} says "
-                    f"{_cell(new[column])}"
-                )
+                hand.append(f"{row['record']}: {column} is {_cell(mine[column])}, not {right}")
         rows.append({c: row.get(c, "") for c in (*theirs, *added)})
-    if before.column not in theirs and not overwrite:
-        once = before.copy.get("folds", {})
-        hand += [
-            f"{mine['record']}: {before.column} is {mine[before.column]}, it was {once[path]}"
-            for path, mine in ours.items()
-            if once.get(path, mine.get(before.column)) != mine.get(before.column)
-        ]
-    notes = [f"edited by hand, and kept: {some(hand)}"] if hand else []
-    if out := [now[path]["record"] for path in now if path in base and path not in ours]:
-        notes.append(f"removed by hand, and left out: {some(out)}")
-    if own := [ours[path]["record"] for path in paths if path not in now]:
-        notes.append(f"added by hand, and kept: {some(own)}")
-    return pd.DataFrame(rows), notes
+    kinds = {
+        "edited by hand, and kept": hand,
+        "removed by hand, and left out": [
+            now[path]["record"] for path in now if path in base and path not in ours
+        ],
+        "added by hand, and kept": [ours[path]["record"] for path in paths if path not in now],
+    }
+    return pd.DataFrame(rows), [f"{what}: {some(cases)}" for what, cases in kinds.items() if cases]
 
 
-def homes(before: Earlier, table: pd.DataFrame) -> dict[str, str]:
-    """Patient -> fold or split: that of his records that were his before, else of his records, else
-    what a patient of this name had.
-    """
-    folds = before.folds
-    was = dict(zip(before.table["path"], map(person, before.table["patient"])))
-    own: dict[str, list[str]] = defaultdict(list)
-    for patient, path in zip(map(person, table["patient"]), table["path"]):
-        own[patient] += [path] if path in folds else []
-    known = before.homes
-    for patient, paths in own.items():
-        stay = [path for path in paths if was.get(path) == patient] or paths
-        if stay:
-            known[patient] = Counter(folds[path] for path in stay).most_common(1)[0][0]
-    return known
-
-
-def said(before: Earlier, out: pd.DataFrame, labels: Sequence[str], source: str) -> Iterator[str]:
-    """What is otherwise in records.csv now (`out`) than it was."""
+def changes(
+    before: Earlier, out: pd.DataFrame, labels: Sequence[str], source: str
+) -> Iterator[str]:
+    """What is otherwise in records.csv now (`out`) than it was. source: the table of labels."""
     old, new = (t.set_index("path").to_dict("index") for t in (before.table, out))
     for word, here, there in (("added", new, old), ("dropped", old, new)):
         if names := [here[path]["record"] for path in here if path not in there]:
@@ -99,11 +164,10 @@ def said(before: Earlier, out: pd.DataFrame, labels: Sequence[str], source: str)
         if odd := [name for name in these if name not in those]:
             yield f"{word} in {source}: the label {', '.join(odd)}"
     for column in [c for c in out if c in before.table and c not in _OWN]:
-        both = [(old[path], row) for path, row in new.items() if path in old]
         cells = [
-            f"{row['record']}: {column} was {_cell(o[column])}, is {_cell(row[column])} now"
-            for o, row in both
-            if alike(o[column]) != alike(row[column])
+            f"{row['record']}: {column} was {_cell(old[path][column])}, is {_cell(row[column])} now"
+            for path, row in new.items()
+            if path in old and alike(old[path][column]) != alike(row[column])
         ]
         if cells:
             yield f"{column}: {counted(len(cells), 'record')} changed ({some(cells)})"
@@ -111,16 +175,17 @@ def said(before: Earlier, out: pd.DataFrame, labels: Sequence[str], source: str)
 
 def moves(before: Earlier, table: pd.DataFrame, why: str) -> Iterator[str]:
     """Who is in another fold or split than before, and why."""
-    was_split = dict(zip(before.table["path"], split_of(before.table)))
-    was = dict(zip(before.table["path"], before.table[before.column].astype(str)))
-    found: dict[tuple[str, str], list[str]] = defaultdict(list)
-    rows = zip(table["path"], table["patient"], split_of(table), table.get("fold", table["path"]))
-    for path, patient, split, fold in rows:
-        if path in was and split != was_split[path]:
-            found[was_split[path], split].append(patient)
-        elif path in was and before.column == "fold" and "fold" in table and str(fold) != was[path]:
-            found[f"fold {was[path]}", f"fold {fold}"].append(patient)
-    for (old, new), patients in found.items():
+    split, now = split_of(table), table.get("fold", table["path"])
+    places = dict(zip(before.table["path"], before.table[before.column].astype(str)))
+    was = dict(zip(places, split_of(before.table)))
+    folds = before.column == "fold" and "fold" in table
+    moved: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for path, patient, new, fold in zip(table["path"], table["patient"], split, map(str, now)):
+        if path in was and new != was[path]:
+            moved[was[path], new].append(patient)
+        elif path in was and folds and fold != places[path]:
+            moved[f"fold {places[path]}", f"fold {fold}"].append(patient)
+    for (old, new), patients in moved.items():
         who = [*dict.fromkeys(patients)]
         yield (
             f"{counted(len(who), 'patient')} moved from {old} to {new}, {why} ({some(who)}; "
@@ -132,15 +197,15 @@ def not_scored(usable: pd.DataFrame, labels: Sequence[str]) -> Iterator[str]:
     """Labels that lack a value in a part, whose patients stay where they are."""
     split = split_of(usable)
     for label in labels:
-        lacking = [
+        missing = [
             f"no record {word} it in {part}"
             for part in SPLITS
             for value, word in ((1, "with"), (0, "without"))
             if not (usable[label][split == part].astype(int) == value).any()
         ]
-        if lacking:
+        if missing:
             yield (
-                f"{label}: {', '.join(lacking)}, and patients stay in their splits; to deal them "
+                f"{label}: {', '.join(missing)}, and patients stay in their splits; to deal them "
                 f"anew import into another folder, or give a column fold"
             )
 

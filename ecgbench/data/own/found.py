@@ -5,7 +5,7 @@ import os
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from ecgbench.core.text import enumerated
@@ -16,26 +16,25 @@ SHOWN = 3
 """Names that a message lists."""
 
 
-def files(folder: Path, without: Collection[Path]) -> list[str]:
-    """Paths from `folder` of all files with the suffix of a format that is read, sorted; without
-    hidden ones, and those that are, or lie in, one of `without`.
+def walk(folder: Path, without: Collection[Path]) -> Iterator[Path]:
+    """All files below a folder, without hidden ones, and those that are, or lie in, one of
+    `without`; folders that are links are followed.
     """
     real = os.path.realpath  # Path.resolve raises where a link leads to itself
     left_out = {real(path) for path in without}
-    found = []
     for place, folders, names in os.walk(folder, followlinks=True):
         here = Path(place)
         # a link to a folder above would never end
         shut = left_out | {real(above) for above in (here, *here.parents)}
         folders[:] = [n for n in folders if not n.startswith(".") and real(here / n) not in shut]
-        found += [
-            (here / name).relative_to(folder).as_posix()
-            for name in names
-            if not name.startswith(".")
-            and Path(name).suffix.lower() in READERS
-            and real(here / name) not in left_out
-        ]
-    return sorted(found)
+        files = (here / name for name in names if not name.startswith("."))
+        yield from (file for file in files if real(file) not in left_out)
+
+
+def files(folder: Path, without: Collection[Path]) -> list[str]:
+    """Paths from `folder` of all files with the suffix of a format that is read, sorted."""
+    every = (f for f in walk(folder, without) if f.suffix.lower() in READERS)
+    return sorted(f.relative_to(folder).as_posix() for f in every)
 
 
 def matched(

@@ -2,30 +2,60 @@
 read once; one that cannot be trusted costs itself.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
-from ecgbench.core.files import locked
-from ecgbench.core.sealed import unsealed
+from ecgbench.core.files import locked, put, put_proved, read_proved
 from ecgbench.core.text import counted
-from ecgbench.data.own import corrections, found, labels, reading, records, splitting, writing
-from ecgbench.data.own.earlier import COPY, Earlier, Order, content, earlier, files_of, request
+from ecgbench.data.own import card as cards
+from ecgbench.data.own import corrections, found, labels, reading, records, splitting
+from ecgbench.data.own.corrections import COPY, Earlier
+from ecgbench.data.own.order import Order
 from ecgbench.data.own.patients import one_spelling, person
-from ecgbench.data.own.reading import Progress
-from ecgbench.data.own.writing import Imported
+from ecgbench.data.own.reading import Progress, Seen
+from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import own
 from ecgbench.ecg.readers.said import Said
 from ecgbench.errors import BadSetting
+from ecgbench.stats.known import UNKNOWN
 
 AS_BEFORE = f"as they were in {records.FILE}"
 """Of splits that a table gave once."""
-
-
 FEW_PATIENTS = 200
 """Below it a run tests every patient of an import once, by cross-validation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imported:
+    """What an import made, and what it met."""
+
+    order: Order
+    table: pd.DataFrame
+    """records.csv: every value a str, with `patient`."""
+    labels: tuple[str, ...]
+    splits: str
+    patients_known: bool
+    kept: tuple[str, ...]
+    seen: dict[str, Seen]
+    """Of each path of the table."""
+    added: int | None
+    """Records that were not there before; None where it is the first import."""
+    without_row: list[str]
+    """Files that the table does not name."""
+    without_file: int
+    """Records of the table that have no file."""
+    notes: list[str]
+
+    @property
+    def usable(self) -> pd.DataFrame:
+        """The rows that are not left out."""
+        return self.table[self.table["left_out"] == ""]
 
 
 def bring(order: Order, progress: Progress | None = None) -> Imported:
@@ -37,11 +67,12 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
         raise BadSetting(f"there is no folder {order.folder}; give that of the recordings")
     new = not order.to.exists()
     try:
-        with locked(order.to, name=""):
+        with locked(order.to):
             return _brought(order, progress)
     except BaseException:
-        with suppress(OSError):  # it is not empty
-            if new:
+        if new:
+            (order.to / ".lock").unlink(missing_ok=True)
+            with suppress(OSError):  # it is not empty
                 order.to.rmdir()
         raise
 
@@ -50,8 +81,7 @@ def same(order: Order) -> bool:
     """Whether an earlier import into `order.to` rests on the same options, table and files, and
     nobody edited what it wrote. No recording is read.
     """
-    copy = unsealed(order.to / COPY) or {"before": True}
-    return not copy["before"] and copy["request"] == request(order)
+    return (read_proved(order.to / COPY) or {}).get("request") == order.fingerprint()
 
 
 def usual_folds(card: Path) -> int | None:
@@ -59,36 +89,27 @@ def usual_folds(card: Path) -> int | None:
     or where the table gave the splits.
     """
     table = records.read(str(card))
-    ours = "fold" in table and card.read_text(encoding="utf-8").count('splits="ours')
+    ours = "fold" in table and card.read_text(encoding="utf-8").count("splits='ours")
     if not ours or table["patient"].nunique() >= FEW_PATIENTS:
         return None
     return min(splitting.FEW, table["fold"].astype(int).nunique())
 
 
 def _brought(order: Order, progress: Progress | None) -> Imported:
-    before = earlier(order)
+    before = corrections.earlier(order)
     given = labels.checked(order.labels, order.columns, order.positive)
     table, without_row = _matched(order, given, before.table if before else None)
     without_file = len(given.table) - len(table)
     if "patient" not in table:
         table["patient"] = table["record"]
-    theirs, notes = corrections.texts(table, given.labels), [*given.notes]
-    said = order.said
-    contents = _contents(order, table)
+    theirs, notes, said = corrections.texts(table, given.labels), [*given.notes], order.said
     if before:
-        moved = before.moved(contents)
-        _demand_of_these(order, before, table, moved)
-        before = before.at(moved)
-        if some := [f"{new} was {old}" for old, new in moved.items()]:
-            notes.append(f"{counted(len(some), 'recording')} moved: {corrections.some(some)}")
-        table, edits = corrections.merged(before, theirs, order.labels.name, order.overwrite)
+        table, edits = corrections.merged(before, theirs, order)
         if (table["patient"] != table["record"]).any():
             table["patient"] = one_spelling(table["patient"])
         for label in given.labels:
             table[label] = records.values(table, label)
         notes += edits
-        by_hand = table[~table["path"].isin(contents)]
-        contents = {p: (contents | _contents(order, by_hand))[p] for p in table["path"]}
         if before.module and said == Said():
             said = before.module.SAID
     seen = reading.read(order.folder, table, said, progress)
@@ -98,42 +119,23 @@ def _brought(order: Order, progress: Progress | None) -> Imported:
     if before:
         _leave_out_by_hand(before, table)
     with reading.reasons_first(table):
-        table, words = _split(order, table, given.labels, before)
-        _demand_scored(
-            table, given.labels, order.labels.name if words == "" else "the splits", before
-        )
-    known = given.patients_known or bool((table["patient"] != table["record"]).any())
+        table, splits = _split(order, table, given.labels, before)
+        _demand_scored(table, given.labels, splits and "the splits", order, before)
     made = Imported(
         order=order,
         table=table,
         labels=given.labels,
-        splits=words or f"as given in {order.labels.name}",
-        patients_known=known,
+        splits=splits or f"as given in {order.labels.name}",
+        patients_known=given.patients_known or bool((table["patient"] != table["record"]).any()),
         kept=given.kept,
         seen=seen,
-        card=before.module.CARD if before and before.module and not order.overwrite else None,
-        added=len({*table["path"]} - {*(before.table["path"] if before else ())}),
+        added=len({*table["path"]} - {*before.table["path"]}) if before else None,
         without_row=without_row,
         without_file=without_file,
         notes=notes,
     )
-    writing.write(made, said, before, theirs, contents)
+    _write(made, said, before, theirs)
     return made
-
-
-def _contents(order: Order, table: pd.DataFrame) -> dict[str, str]:
-    return {path: content(files) for path, files in files_of(order.folder, table["path"]).items()}
-
-
-def _demand_of_these(
-    order: Order, before: Earlier, table: pd.DataFrame, moved: Mapping[str, str]
-) -> None:
-    if not {*before.table["path"]} & {*table["path"]} and 2 * len(moved) < len(before.table):
-        raise BadSetting(
-            f"{order.to} holds the records of other recordings ({before.table['path'].iloc[0]} and "
-            f"others), none of which {order.labels.name} names in {order.folder}; import into "
-            f"another folder with {order.elsewhere}"
-        )
 
 
 def _leave_out_by_hand(before: Earlier, table: pd.DataFrame) -> None:
@@ -141,8 +143,7 @@ def _leave_out_by_hand(before: Earlier, table: pd.DataFrame) -> None:
     read = before.copy.get("left_out", {})
     for path, reason in zip(before.table["path"], before.table["left_out"]):
         if before.copy and reason and read.get(path, "") != reason:
-            row = (table["path"] == path) & (table["left_out"] == "")
-            table.loc[row, "left_out"] = reason
+            table.loc[(table["path"] == path) & (table["left_out"] == ""), "left_out"] = reason
 
 
 def _matched(
@@ -163,20 +164,19 @@ def _matched(
     old = {} if before is None else dict(zip(before["path"], before["record"]))
     old = {path: record for path, record in old.items() if path in {*chosen}}
     new = [path for path in table["path"] if path not in old]
-    named = old | dict(zip(new, found.identities(new, old.values())))
-    table["record"] = table["path"].map(named)
+    table["record"] = table["path"].map(old | dict(zip(new, found.identities(new, old.values()))))
     return table, sorted({*files} - {*chosen})
 
 
 def _demand_scored(
-    table: pd.DataFrame, names: tuple[str, ...], whose: str, before: Earlier | None
+    table: pd.DataFrame, names: tuple[str, ...], whose: str, order: Order, before: Earlier | None
 ) -> None:
     usable = table[table["left_out"] == ""]
     try:
-        splitting.demand(usable, names, whose)
+        splitting.demand(usable, names, whose or order.labels.name)
     except BadSetting as error:
-        lacking = list(corrections.not_scored(usable, names))[-2:] if before else []
-        raise BadSetting("; ".join([str(error), *lacking])) from None
+        missing = list(corrections.not_scored(usable, names))[-2:] if before else []
+        raise BadSetting("; ".join([str(error), *missing])) from None
 
 
 def _split(
@@ -189,9 +189,7 @@ def _split(
     column = "split" if "split" in table else "fold"
     if column in table and (table[column].astype(str) != "").all():
         return table, ""
-    homes: dict[str, str] = {}
-    if before:
-        homes = corrections.homes(before, table)
+    homes = before.homes(table) if before else {}
     if before and before.column == "split":
         table["split"] = table["patient"].map(person).map(homes).fillna("")
         if lost := list(table.loc[table["split"] == "", "record"]):
@@ -201,8 +199,8 @@ def _split(
             )
         return table, AS_BEFORE
     usable = table[table["left_out"] == ""]
-    count = max(map(int, before.folds.values())) if before else splitting.count(usable, names)
     known: Mapping[str, int] = {patient: int(fold) for patient, fold in homes.items()}
+    count = max(known.values()) if before else splitting.count(usable, names)
     # those that cannot be read move no other
     first = splitting.dealt(order.name, usable, names, count, known)
     known = dict(known) | dict(zip(map(person, usable["patient"]), map(int, first)))
@@ -218,3 +216,74 @@ def _split(
         f"ours: {count} folds by patient, stratified on the labels ({count - 2} train, 1 val, "
         f"1 test)"
     )
+
+
+def _write(made: Imported, said: Said, before: Earlier | None, theirs: pd.DataFrame) -> None:
+    """Card and records.csv, and then the copy of them that tells edits from corrections; and the
+    notes of what changed. After a kill in between, what is written already is no edit by hand,
+    since the table of labels says it too.
+    """
+    order, table = made.order, made.table
+    column = "split" if "split" in table else "fold"
+    first = ["record", "path", *(["patient"] if made.patients_known else []), column, *made.labels]
+    out = corrections.texts(table, made.labels)
+    people = dict(zip(map(person, out["patient"]), out[column]))
+    rest = [c for c in out if c not in (*first, "patient", "left_out")]
+    text = new = cards.text(_facts(made), said, order.folder, order.to)
+    base = before.copy.get("files", {}).get(order.card.name) if before else None
+    if before:
+        made.notes.extend(_changed(made, said, before, out))
+        people = (before.homes() if before.column == column else {}) | people
+    if order.card.is_file() and not order.overwrite:
+        now = order.card.read_text(encoding="utf-8")
+        if base is not None:
+            text, lost = corrections.card(before.copy["card"] if before else "", now, new)
+            if lost:
+                made.notes.append(f"{order.card.name} was edited where it would say: {lost[0]}")
+        elif now != new:  # it is not known what a person edited
+            put(order.card.with_suffix(".py.old"), now)
+            made.notes.append(f"{order.card.name} is written anew; was: {order.card.name}.old")
+    csv = out[[*first, *rest, "left_out"]].to_csv(index=False, lineterminator="\n")
+    files = {records.FILE: csv, order.card.name: text}
+    for name, content in files.items():
+        put(order.to / name, content)
+    copy = {
+        "base": theirs.merge(out[["path", column]], "left").to_dict("list"),
+        "left_out": {path: seen.reason for path, seen in made.seen.items()},
+        "column": column,
+        "homes": people,
+        "labels": list(made.labels),
+        "card": new,
+        "files": files,
+        "request": order.fingerprint(),
+    }
+    put_proved(order.to / COPY, copy)
+
+
+def _facts(made: Imported) -> dict[str, object]:
+    """What the card says of the recordings."""
+    table, usable = made.table, [s for s in made.seen.values() if not s.reason]
+    rates = Counter(s.fs for s in usable)
+    return {
+        "name": made.order.name,
+        "labels": made.labels,
+        "leads": tuple(n for n in LEADS if any(n in s.leads for s in usable)),
+        "fs": max(sorted(rates), key=lambda fs: rates[fs]),
+        "seconds": round(float(np.median([s.seconds for s in usable])), 3),
+        "patients_known": made.patients_known,
+        "splits": made.splits,
+        "folds": int(table["fold"].astype(int).max()) if "fold" in table else 3,
+        "masked": bool((table[list(made.labels)] == UNKNOWN).any(axis=None)),
+    }
+
+
+def _changed(made: Imported, said: Said, before: Earlier, out: pd.DataFrame) -> Iterator[str]:
+    """What is otherwise than at the import before."""
+    source = made.order.labels.name
+    yield from corrections.changes(before, out, made.labels, source)
+    if before.module and said != before.module.SAID:
+        yield f"settings of files were {before.module.SAID}, are {said} now"
+    given = made.splits == f"as given in {source}"
+    why = f"as {source} says" if given else "with the other records of the patient"
+    yield from corrections.moves(before, made.table, why)
+    yield from corrections.not_scored(made.usable, made.labels)

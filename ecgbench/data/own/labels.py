@@ -17,14 +17,12 @@ from ecgbench.data.own.cells import (
     PAIRS,
     UNKNOWN_WORDS,
     Sheet,
-    both_of,
     hot,
     plain,
     read,
-    shown,
     squeezed,
 )
-from ecgbench.data.subset import SPLITS
+from ecgbench.data.select import SPLITS
 from ecgbench.errors import BadSetting
 from ecgbench.stats.known import UNKNOWN
 
@@ -70,7 +68,7 @@ def checked(file: Path, columns: Sequence[str] = (), positive: str | None = None
     and no, and the words of a column `label`. positive: the word that is 1 in a column of words,
     where all others are 0. BadSetting in one line, with the line of the file, for what is odd.
     """
-    sheet = _named(read(file))
+    sheet = read(file)
     named = {squeezed(name): name for name in reversed([*sheet.rows.columns])}
     record = next((named[name] for name in RECORD if name in named), None)
     if record is None:
@@ -87,10 +85,9 @@ def checked(file: Path, columns: Sequence[str] = (), positive: str | None = None
         if patient.casefold() != "patient":
             notes.append(f"patients are those of the column {patient!r}")
         taken.add(patient)
-    for name, given in (("split", _splits), ("fold", _folds)):
-        if name in named:
-            table[name] = given(sheet, named[name])
-            taken.add(named[name])
+    for name in [name for name in ("split", "fold") if name in named]:
+        table[name] = _divided(sheet, named[name])
+        taken.add(named[name])
     if {"split", "fold"} <= {*table.columns}:
         raise BadSetting(f"{file.name} has the columns split and fold; leave out one of them")
     left = [name for name in sheet.rows.columns if name not in taken]
@@ -101,17 +98,6 @@ def checked(file: Path, columns: Sequence[str] = (), positive: str | None = None
     other, odd = age_sex.read(sheet.rows[kept])
     made = _labelled(sheet, table, found, other)
     return replace(made, notes=(*notes, *more, *odd))
-
-
-def _named(sheet: Sheet) -> Sheet:
-    """The same with names of columns as people see them, of which no two look alike."""
-    names = [str(name) for name in sheet.rows.columns]
-    first: dict[str, int] = {}
-    for at, name in enumerate(names):
-        if (other := first.setdefault(plain(name), at)) < at:
-            both = both_of((names[other], name))
-            raise BadSetting(f"{sheet.file.name} has the columns {both}; rename one")
-    return replace(sheet, rows=sheet.rows.set_axis([*map(shown, names)], axis=1))
 
 
 def _labels(
@@ -241,22 +227,18 @@ def _of_cells(sheet: Sheet, name: str, notes: list[str]) -> list[int]:
     return [value for value in values if value is not None]
 
 
-def _splits(sheet: Sheet, name: str) -> list[str]:
-    values = [_SPLITS.get(value.lower(), "") for value in sheet.rows[name]]
-    if "" in values:
-        row = values.index("")
-        raise BadSetting(
-            f"{sheet.place(row)}: the split {sheet.rows[name].iloc[row]!r} is none of "
-            f"{', '.join(SPLITS)}"
-        )
-    return values
-
-
-def _folds(sheet: Sheet, name: str) -> list[int]:
-    found = [re.fullmatch(r"(\d+)([.,]0)?", value) for value in sheet.rows[name]]
-    if None in found:
-        row = found.index(None)
-        raise BadSetting(
-            f"{sheet.place(row)}: the fold {sheet.rows[name].iloc[row]!r} is no whole number"
-        )
-    return [int(match[1]) for match in found if match]
+def _divided(sheet: Sheet, name: str) -> list[str | int]:
+    """The splits or folds in a column."""
+    found: list[str | int] = []
+    for row, value in enumerate(sheet.rows[name]):
+        fold = re.fullmatch(r"(\d+)([.,]0)?", value)
+        if squeezed(name) == "fold" and fold:
+            found.append(int(fold[1]))
+        elif squeezed(name) == "split" and value.lower() in _SPLITS:
+            found.append(_SPLITS[value.lower()])
+        else:
+            what = (
+                f"none of {', '.join(SPLITS)}" if squeezed(name) == "split" else "no whole number"
+            )
+            raise BadSetting(f"{sheet.place(row)}: the {squeezed(name)} {value!r} is {what}")
+    return found

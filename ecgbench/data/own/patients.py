@@ -4,7 +4,6 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
 
 from ecgbench.core.text import counted
 from ecgbench.data.own import age_sex
@@ -25,22 +24,20 @@ _NUMBERS = re.compile(r"[^\W\d_]+[\W_]?\d+|0\d+|\d{4,}")
 _BIRTH = ("dob", "birthdate", "dateofbirth")
 _NOBODY = {*UNKNOWN_WORDS, "none", "anonymous", "anonymized", "anonymised"}
 _EXPONENT = re.compile(r"\d(?:[.,]\d+)?e\+\d{2,3}|\d[.,]\d+e\d{1,3}")
-"""A number as spreadsheets shorten it, as `alike` spells it."""
+"""A number that a spreadsheet has shortened, as `alike` spells it."""
 
 
 def person(patient: str) -> str:
-    """What spellings of one patient have in common: besides `alike`, zeros before a number,
-    separators of its thousands, exponents.
+    """What spellings of one patient have in common: besides `alike`, zeros before a number and
+    separators of its thousands.
 
-    >>> [person(text) for text in ("00012", "P-007", "p7", "1,234.0", "1.000", "1.2E+05", "1.05")]
-    ['12', 'p7', 'p7', '1234', '1000', '120000', '1.05']
+    >>> [person(text) for text in ("00012", "P-007", "p7", "1,234.0", "1.000", "1.05")]
+    ['12', 'p7', 'p7', '1234', '1000', '1.05']
     """
     cell = re.sub(r'^="(.*)"$', r"\1", shown(patient))
     text = re.sub(r"^(\d+),0+$", r"\1", alike(cell))
     raw = re.sub(r"\.0$", "", cell.strip("'\""))
-    if _EXPONENT.fullmatch(text):
-        text = f"{Decimal(text.replace(',', '.')):f}"
-    elif re.fullmatch(r"\d{1,3}([., '’])\d{3}(\1\d{3})*", raw):
+    if re.fullmatch(r"\d{1,3}([., '’])\d{3}(\1\d{3})*", raw):
         text = re.sub(r"\D", "", raw)
     text = re.sub(r"(?<=[^\W\d_])[\s_-]+(?=\d)", "", text)
     return re.sub(r"(?<![\w.,])([^\W\d_]*)0+(?=\d)", r"\1", text)
@@ -98,7 +95,11 @@ def spelled(sheet: Sheet, name: str) -> tuple[list[str], list[str]]:
                 f"{sheet.place(row)}: no patient{value and f' ({value!r})'}; fill in that cell, or "
                 f"leave the column {name!r} out (each record then counts as a patient)"
             )
-    _demand_digits(sheet, values)
+        if _EXPONENT.fullmatch(alike(value)):
+            raise BadSetting(
+                f"{sheet.place(row)}: the patient {value!r} has lost digits in a spreadsheet and "
+                f"may be several; save that column as text and give the table again"
+            )
     ways: dict[str, list[str]] = defaultdict(list)
     for value in dict.fromkeys(values):
         ways[person(value)].append(value)
@@ -129,19 +130,14 @@ def _doubtful(sheet: Sheet, values: Sequence[str], ways: dict[str, list[str]]) -
     for some in near.values():
         if len({person(value) for value in some}) > 1:
             return [*dict.fromkeys(some)]
-    # 1.234 is no number with a separator of thousands where another value is 1.23
-    other = {m[1] for v in values if (m := re.fullmatch(r"\d+([.,])(?!0+$|\d{3}$)\d+", v))}
     for own in ways.values():
-        odd = any((m := re.fullmatch(r"\d+([.,])\d{3}", v)) and m[1] in other for v in own)
-        if len(own) > 1 and (len({*map(alike, own)}) > 2 or _differ(sheet, values, own) or odd):
+        if len(own) > 1 and (len({*map(alike, own)}) > 2 or _differ(sheet, values, own)):
             return own
     return []
 
 
 def _near(who: str) -> str:
-    """A name without accents and marks; two numbers stay apart, and 1e5 may be one."""
-    if re.fullmatch(r"\de\d{1,2}", who):
-        return f"{Decimal(who):f}"
+    """A name without accents and marks; two numbers stay two."""
     text = unicodedata.normalize("NFKD", who)
     text = "".join(c for c in text if not unicodedata.combining(c))
     text = re.sub(r"(?<=\d)[\W_]+(?=\d)", "-", text)
@@ -152,27 +148,10 @@ def _near(who: str) -> str:
 def _differ(sheet: Sheet, values: Sequence[str], spellings: Sequence[str]) -> bool:
     """Whether sex or birth date of spellings are those of two persons."""
     rows = [row for row, value in enumerate(values) if value in spellings]
-    of_persons = [
-        name
-        for name in sheet.rows
-        if age_sex.kind(str(name)) == "sex" or squeezed(str(name)) in _BIRTH
-    ]
-    for name in of_persons:
-        cells = [str(sheet.rows[name].iloc[row]) for row in rows]
-        facts = zip(cells, age_sex.sexes(str(name), cells))
-        if len({sex or plain(cell) for cell, sex in facts} - UNKNOWN_WORDS) > 1:
-            return True
+    for name in map(str, sheet.rows):
+        if age_sex.kind(name) == "sex" or squeezed(name) in _BIRTH:
+            cells = [str(sheet.rows[name].iloc[row]) for row in rows]
+            facts = zip(cells, age_sex.sexes(name, cells))
+            if len({sex or plain(cell) for cell, sex in facts} - UNKNOWN_WORDS) > 1:
+                return True
     return False
-
-
-def _demand_digits(sheet: Sheet, values: Sequence[str]) -> None:
-    """BadSetting for an exponent that may stand for several numbers."""
-    numbers = {value: int(who) for value in values if (who := person(value)).isdecimal()}
-    for value in [value for value in numbers if _EXPONENT.fullmatch(alike(value))]:
-        step = Decimal(10) ** int(Decimal(alike(value).replace(",", ".")).as_tuple().exponent)
-        near = {n for v, n in numbers.items() if v != value and abs(n - numbers[value]) <= step / 2}
-        if step > 1 and (near - {numbers[value]} or values.count(value) > 1):
-            raise BadSetting(
-                f"{sheet.place(values.index(value))}: the patient {value!r} has lost digits in a "
-                f"spreadsheet and may be several; save that column as text and give the table again"
-            )

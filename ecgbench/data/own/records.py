@@ -17,12 +17,12 @@ from typing import Any
 import pandas as pd
 
 from ecgbench.core.cards import DatasetCard
-from ecgbench.data.divided import IMPORTED
 from ecgbench.data.own.cells import Sheet, hot
 from ecgbench.data.own.cells import read as sheet
 from ecgbench.data.own.labels import OF_AN_INDEX
 from ecgbench.data.own.patients import one_spelling
 from ecgbench.data.own.splitting import split_of
+from ecgbench.data.splits import IMPORTED
 from ecgbench.datasets.indexing.tables import within
 from ecgbench.ecg.readers import own
 from ecgbench.ecg.readers.said import Said

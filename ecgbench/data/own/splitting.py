@@ -9,7 +9,7 @@ import pandas as pd
 
 from ecgbench.core.text import counted
 from ecgbench.data.own.patients import person
-from ecgbench.data.subset import SPLITS
+from ecgbench.data.select import SPLITS
 from ecgbench.datasets.indexing.folds import splits, stratified
 from ecgbench.errors import BadSetting
 

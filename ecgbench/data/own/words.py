@@ -2,6 +2,7 @@
 What may mean two things is asked for, with the line.
 """
 
+import ast
 import re
 import shlex
 import unicodedata
@@ -25,13 +26,9 @@ GENERAL = {word for pair in PAIRS.items() for word in pair if len(word) > 1}
 _CERTAIN = re.compile(r"[;；|｜\r\n\t]")
 _PERHAPS = re.compile(r"(?<=\S)\s*(?:[,，、/／+＋&＆\\]|\b(?:and|und)\b)\s*(?=\S)", re.I)
 _LISTED = re.compile(
-    r"(?:\w+\()?\s*[\[({](?P<inside>.*?)[\])}]\)?|#?\s*dx\s*[:=](?P<dx>.*)|"
-    r"(?P<codes>\d{6,}(?:[\s,]+\d{6,})+)",
+    r"(?:\w+\()?\s*(?P<list>[\[({].*?[\])}])(?:\s*,[^'\"]*)?\)?|#?\s*dx\s*[:=]\s*(?P<dx>.*)|"
+    r"\d{6,}(?:[\s,]+\d{6,})+",
     re.I | re.S,
-)
-_ITEM = re.compile(
-    r"""\s*(?:'([^']*)'|"([^"]*)"|([^][(){},'":]+?))\s*"""
-    r"""(?::\s*([\w.+-]+)\s*)?(?:,\s*|\s*(?=['"])|$)"""
 )
 _NEGATED = re.compile(
     r"(?i)(?:no|non|not|without|absence of|kein|keine|ohne)[\s_-]+(.+)|"
@@ -58,11 +55,6 @@ class Column:
     spelled: dict[str, str] = field(default_factory=dict)
     """Of each key."""
     notes: list[str] = field(default_factory=list)
-
-    @property
-    def names_labels(self) -> bool:
-        """Whether the labels are called as its words are, and not as the column is."""
-        return self.name.lower() in COLUMNS
 
     def odd(self, row: int, why: str) -> BadSetting:
         """What a cell makes it impossible to go on for."""
@@ -119,11 +111,7 @@ def labels(column: Column, positive: str | None = None) -> dict[str, list[int]]:
             f"{column.name}: every record is {first!r} or {second!r}, counted as two labels "
             f"(--positive {shlex.quote(first)} makes them one)"
         )
-    inside = [(word, key(part)) for word in ones for part in _within(column.spelled[word], {*ones})]
-    if apart := [f"{column.spelled[a]!r} beside {column.spelled[b]!r}" for a, b in inside]:
-        more = f" and {len(apart) - 3:,} more" if len(apart) > 3 else ""
-        column.notes.append(f"{column.name}: labels of their own: {', '.join(apart[:3])}{more}")
-    own = positive is not None and not column.names_labels
+    own = positive is not None and column.name.lower() not in COLUMNS
     return {
         column.name if own or word in GENERAL else column.spelled[word]: [
             UNKNOWN if row is None else int(word in row) for row in column.rows
@@ -248,47 +236,44 @@ def _divided(
 
 def _listed(column: Column, cells: Sequence[str]) -> list[list[str] | None]:
     """The labels of cells that are lists or dicts of Python or JSON, codes, or `Dx: 1,2`."""
-    found: list[list[tuple[str, float | None]] | None] = []
+    found: list[dict[str, float | None] | None] = []
     for row, cell in enumerate(cells):
         match = _LISTED.fullmatch(cell)
-        if match and match["inside"] is None:
-            names = re.split(
-                r"[\s,]+" if match["codes"] else r"[,;|]", match["codes"] or match["dx"]
-            )
-            found.append([(name.strip(), None) for name in names])
+        if match and match["list"]:
+            found.append(_items(column, row, match["list"]))
         else:
-            found.append(_items(column, row, match["inside"]) if match else None)
-    of = [row for row, own in enumerate(found) if own is not None]
-    numbers = {number for own in found for _, number in own or () if number is not None}
+            names = match and re.split(r"\s*[,;|]\s*|(?<=\d)\s+(?=\d)", match["dx"] or cell)
+            found.append(dict.fromkeys(names) if names else None)
+    of = [own for own in found if own is not None]
+    if not of:
+        return [None] * len(found)
+    first = next(row for row, own in enumerate(found) if own is not None)
+    numbers = {number for own in of for number in own.values() if number is not None}
     flags = numbers <= {0, 1}
-    alike = len({str([name for name, _ in found[row] or ()]) for row in of}) == 1 < len(of)
+    alike = len({(*own,) for own in of}) == 1 < len(of)
     if not flags and (max(numbers) <= 1 or (alike and 0 in numbers)):
-        raise column.odd(of[0], "write the labels that the record has, with ; between them")
+        raise column.odd(first, "write the labels that the record has, with ; between them")
     lists = [
-        None if own is None else [name for name, n in own if n != 0 or not flags] for own in found
+        None if own is None else [name for name, n in own.items() if n != 0 or not flags]
+        for own in found
     ]
-    if of:
-        likely = "" if flags else "; a likelihood of 0 counts as there, as in PTB-XL"
-        zero = likely if 0 in numbers else ""
-        column.notes.append(
-            f"{column.name}: {counted(len(of), 'cell')} such as {shortened(cells[of[0]], 40)!r} "
-            f"{'is a list' if len(of) == 1 else 'are lists'} of labels "
-            f"({'; '.join(lists[of[0]] or [NONE])}){zero}"
-        )
+    likely = "; a likelihood of 0 counts as there, as in PTB-XL"
+    column.notes.append(
+        f"{column.name}: {counted(len(of), 'cell')} such as {shortened(cells[first], 40)!r} "
+        f"{'is a list' if len(of) == 1 else 'are lists'} of labels "
+        f"({'; '.join(lists[first] or [NONE])}){likely if 0 in numbers and not flags else ''}"
+    )
     return lists
 
 
-def _items(column: Column, row: int, inside: str) -> list[tuple[str, float | None]]:
-    """What stands in brackets: names, and the numbers that a dict gives them."""
-    found: list[tuple[str, float | None]] = []
-    at = 0
-    while at < len(inside.rstrip(", ")):
-        match = _ITEM.match(inside, at)
-        value = ((match and match[4]) or "0").lower()
-        number = {"true": "1", "false": "0"}.get(value, value)
-        if not match or match.end() == at or not re.fullmatch(r"\d+(\.\d*)?", number):
-            raise column.odd(row, "write the labels with ; between them")
-        name = match[1] or match[2] or match[3] or ""
-        found.append((name, float(number) if match[4] else None))
-        at = match.end()
-    return found
+def _items(column: Column, row: int, text: str) -> dict[str, float | None]:
+    """The names in a list, and the numbers that a dict gives them."""
+    text = re.sub(r"(['\"])\s+(?=['\"])", r"\1, ", text)  # as numpy prints it
+    text = re.sub(r"(:\s*)(true|false)\b", lambda m: m[1] + m[2].title(), text)
+    try:
+        value = ast.literal_eval(text)
+        if isinstance(value, dict):
+            return {str(name): float(number) for name, number in value.items()}
+        return dict.fromkeys(map(str, value))
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        raise column.odd(row, "write the labels with ; between them") from None

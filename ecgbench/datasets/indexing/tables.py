@@ -26,9 +26,14 @@ def read(file: Path, columns: Sequence[str], url: str, separator: str = ",") -> 
         raise MissingData(
             f"{file} is not a table of values ({error}); download it again from {url}"
         ) from error
-    lacking = [c for c in columns if c not in table.columns]
-    if lacking or table.empty:
-        what = f"lacks the column {', '.join(lacking)}" if lacking else "has no rows"
+    return with_columns(table, columns, file, url)
+
+
+def with_columns(table: pd.DataFrame, columns: Sequence[str], file: Path, url: str) -> pd.DataFrame:
+    """The table; MissingData where it lacks a column or has no rows."""
+    missing = [c for c in columns if c not in table.columns]
+    if missing or table.empty:
+        what = f"lacks the column {', '.join(missing)}" if missing else "has no rows"
         raise MissingData(f"{file} {what}; download it again from {url}")
     return table
 

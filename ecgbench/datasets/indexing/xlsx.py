@@ -6,11 +6,13 @@ Enough for a plain table. A formula gives the value that was saved with it, a da
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pandas as pd
 
+from ecgbench.datasets.indexing import tables
 from ecgbench.ecg.readers.layout import one_line
 from ecgbench.errors import MissingData
 
@@ -32,16 +34,12 @@ def read(file: Path, columns: Sequence[str], url: str) -> pd.DataFrame:
             f"{file} is no workbook with a table ({one_line(error)}); download it again from {url}"
         ) from error
     names = {name.strip(): at for at, name in head.items() if name.strip()}
-    lacking = [c for c in columns if c not in names]
     table = pd.DataFrame(
         [[row.get(at, "") for at in names.values()] for row in body if any(row.values())],
         columns=list(names),
         dtype=object,
     )
-    if lacking or table.empty:
-        what = f"lacks the column {', '.join(lacking)}" if lacking else "has no rows"
-        raise MissingData(f"{file} {what}; download it again from {url}")
-    return table
+    return tables.with_columns(table, columns, file, url)
 
 
 def _rows(book: zipfile.ZipFile) -> Iterator[dict[int, str]]:
@@ -91,7 +89,4 @@ def _column(reference: str) -> int:
     letters = re.match("[A-Z]+", reference)
     if letters is None:
         raise ValueError(f"{reference!r} is no reference to a cell")
-    number = 0
-    for letter in letters[0]:
-        number = 26 * number + ord(letter) - ord("A") + 1
-    return number - 1
+    return reduce(lambda number, c: 26 * number + ord(c) - ord("A") + 1, letters[0], 0) - 1

@@ -18,14 +18,14 @@ def check(recording: Recording) -> list[Finding]:
     """
     flat = {*recording.flat()}
     names = [n for n in LEADS if n in recording.leads and n not in flat]
-    signal = recording.signal[[recording.leads.index(n) for n in names]]
-    thin = signal[:, ::THINNED]
+    signal = dict(zip(recording.leads, recording.signal))
+    thin = recording.signal[:, ::THINNED][[recording.leads.index(n) for n in names]]
     said = []
     for what, sign in (("equals", 1), ("is the negative of", -1)):
         for i, j in np.argwhere((thin[:, None] == sign * thin[None]).all(axis=2)):
             follows = {names[i], names[j]} <= {*LIMB} and flat & {*LIMB}
-            if j < i and not follows and np.array_equal(signal[i], sign * signal[j]):
+            if j < i and not follows and np.array_equal(signal[names[i]], sign * signal[names[j]]):
                 said.append(f"{names[i]} {what} {names[j]}")
     if not said:
         return []
-    return [Finding("copies", f"{', '.join(said)} in all {signal.shape[1]:,} samples")]
+    return [Finding("copies", f"{', '.join(said)} in all {recording.signal.shape[1]:,} samples")]

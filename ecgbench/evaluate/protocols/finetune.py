@@ -34,7 +34,7 @@ def needs(evaluation: "Evaluation", fit: Fit) -> Needed:
 def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) -> Trained:
     """Fine-tune a copy of the network; under torchrun every process calls this alike."""
     from ecgbench.evaluate import loop
-    from ecgbench.evaluate._tuning import tune
+    from ecgbench.evaluate.tuning import tune
 
     training, network = evaluation.training, evaluation.network
     learn, check = (len(evaluation.records[split]) for split in ("train", "val"))

@@ -20,8 +20,7 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from ecgbench.core.cells import Fit
-from ecgbench.core.files import lines
-from ecgbench.core.sealed import seal_bytes, unsealed_bytes
+from ecgbench.core.files import lines, put_hashed, read_hashed
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.draw import Fixed, given
 from ecgbench.ecg.leads import LeadSubset
@@ -325,7 +324,7 @@ def _fold(
     """The heads fitted without the records that are `held` (record,), and their log-loss there; as
     they lie in `file`, where an earlier process has finished the fold.
     """
-    if file and (content := unsealed_bytes(file)) is not None:
+    if file and (content := read_hashed(file)) is not None:
         advance(len(PENALTIES))
         return Heads(**load(content))
     features, owner, weight = data.shown.of(~held)
@@ -340,7 +339,7 @@ def _fold(
     columns |= {"loss": loss, "missed": [len(f.missed) for f in found]}
     arrays = {name: np.array(values) for name, values in columns.items()}
     if file:
-        seal_bytes(file, save(arrays))
+        put_hashed(file, save(arrays))
     return Heads(**arrays)
 
 

@@ -1,23 +1,18 @@
 """Baselines that know little of a recording: each file is a model plug-in, which
 `ecgbench run --controls` enters by its path.
 
-A file of one that reads what tables say of a recording, not its signal, has `told(people)`.
+A file of one that reads what tables say of a recording, not its signal, has `features(people)`: a
+table of `data.people` -> (record, dim) float32, or why there is nothing to know.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from ecgbench.core.cards import InputContract, reference_feeding
 from ecgbench.ecg.leads import LEADS
 
-Told = Callable[[pd.DataFrame], "np.ndarray | str"]
-"""A table of `prepared.people` -> features (record, dim) float32, or why there is nothing to
-know.
-"""
 SECONDS = 10.0
 
 

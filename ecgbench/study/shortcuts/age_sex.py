@@ -31,7 +31,7 @@ CARD = ModelCard(
 )
 
 
-def told(people: pd.DataFrame) -> "np.ndarray | str":
+def features(people: pd.DataFrame) -> "np.ndarray | str":
     """(record, DIM) float32; a sentence where neither is known of any record."""
     age, sex = people["age"].to_numpy(np.float64), list(people["sex"])
     known = np.isfinite(age)

@@ -34,7 +34,7 @@ CARD = ModelCard(
 )
 
 
-def told(people: pd.DataFrame) -> "np.ndarray | str":
+def features(people: pd.DataFrame) -> "np.ndarray | str":
     """(record, dim) float32; a sentence where all records are alike in both."""
     columns = [list(people[name]) for name in ("site", "device")]
     if not any(word for column in columns for word in column):

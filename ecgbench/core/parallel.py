@@ -1,0 +1,89 @@
+"""Work on all cores, for what it leaves on disk.
+
+A process forked for each core holds what this one has read, so nothing is pickled and it starts
+within milliseconds. What it computes is kept in files; this process then reads those. Where such a
+process fails or is killed, its work is simply not there yet.
+"""
+
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from multiprocessing import get_context, parent_process
+
+Piece = Callable[[], object]
+_pieces: Sequence[Piece] = ()
+"""Those of this process, which its children call by number."""
+
+
+def cores() -> int:
+    """That this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def on_all_cores(
+    pieces: Sequence[Piece],
+    advance: Callable[[int], None] = lambda more: None,
+    meanwhile: Piece = lambda: None,
+) -> None:
+    """Call each piece in some process of its own core, in any order; `advance` is told how many
+    more are done, and this process calls `meanwhile`. Where processes cannot be forked safely,
+    nothing is done but that.
+
+    A piece that raises does so quietly: whoever needs what it keeps computes it, and sees the
+    error.
+    """
+    global _pieces
+    if sys.platform != "linux" or not pieces:
+        meanwhile()
+        return
+    _pieces = pieces
+    pool = ProcessPoolExecutor(min(cores(), len(pieces)), get_context("fork"), _begin)
+    try:
+        with warnings.catch_warnings():
+            # other threads of ours draw progress; the child uses nothing that they hold
+            warnings.simplefilter("ignore", DeprecationWarning)
+            calls = [pool.submit(_call, number) for number in range(len(pieces))]
+        meanwhile()
+        for call in as_completed(calls):
+            if call.exception() is None:
+                advance(1)
+    finally:
+        _pieces = ()
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin() -> None:
+    """In the child."""
+    from threadpoolctl import threadpool_limits
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threadpool_limits(1)
+
+
+def _end_with_parent() -> None:
+    if (parent := parent_process()) is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _call(number: int) -> None:
+    _pieces[number]()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Matrix products inside use one thread: where the cores are shared, and so that their last
+    digit does not depend on how many there are.
+    """
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        yield

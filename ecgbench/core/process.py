@@ -1,0 +1,96 @@
+"""A module run in a process of its own, which may hang, abort or fill the memory. It answers with
+one line of JSON.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from ecgbench.core.text import shortened
+from ecgbench.errors import EcgbenchError
+
+GRACE = 5
+"""Seconds that a child may outlive the patience of its parent, before its own alarm ends it."""
+LONGEST = 300
+"""Characters of an error's message that are kept; of errors of this package, all."""
+_BEGIN = (
+    "import json, runpy, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
+    "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+)
+"""Program of a process; its first word is where it imports from, the second its module."""
+
+
+class DiedError(Exception):
+    """A child process ended, or was killed, before its answer."""
+
+
+class LateError(DiedError):
+    """It was killed, as its answer did not come in time."""
+
+
+def ask(module: str, arguments: Sequence[str], seconds: float) -> dict[str, Any]:
+    """What `python -m MODULE SECONDS *WORDS` answers with `answer`. It imports from where this
+    process does, and is killed after `seconds`.
+
+    DiedError: there is no answer, and why; LateError: it did not come in time.
+    """
+    places = json.dumps([os.path.abspath(place) for place in sys.path])
+    words = [sys.executable, "-P", "-c", _BEGIN, places, module, str(int(seconds) + GRACE)]
+    quiet = subprocess.DEVNULL
+    try:
+        done = subprocess.run(
+            [*words, *arguments],
+            stdin=quiet,
+            stdout=subprocess.PIPE,
+            stderr=quiet,
+            text=True,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired:
+        raise LateError(f"no answer within {seconds:g} s, so it was killed") from None
+    try:
+        return dict(json.loads(done.stdout.splitlines()[-1]))
+    except (ValueError, IndexError):
+        raise DiedError(ended_in_words(done.returncode)) from None
+
+
+def answer(work: Callable[[list[str]], dict[str, Any]]) -> NoReturn:
+    """In the child: print the result of `work(words)`, or `error` (its type) and `reason` of what
+    it raises, and end.
+
+    Standard output and error are taken away from everything else.
+    """
+    seconds, *arguments = sys.argv[1:]
+    # not a handler: it ends a loop in C too, and a child that nobody waits for
+    signal.alarm(int(seconds))
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write("1000")  # where memory runs out, it is killed before others (Linux)
+    answers, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    try:
+        result = work(arguments)
+    except EcgbenchError as error:
+        result = {"error": type(error).__name__, "reason": str(error)}
+    except BaseException as error:  # a model may raise anything
+        result = {"error": type(error).__name__, "reason": shortened(str(error), LONGEST)}
+    os.write(answers, (json.dumps(result) + "\n").encode())
+    os._exit(0)  # threads and exit handlers of the model are not waited for
+
+
+def ended_in_words(code: int) -> str:
+    """An exit code, negative for a signal.
+
+    >>> ended_in_words(-6), ended_in_words(3)
+    ('its process was killed by SIGABRT', 'its process ended with exit code 3')
+    """
+    if code >= 0:
+        return f"its process ended with exit code {code}"
+    known = {s.value: s.name for s in signal.Signals}
+    memory = " (memory may have run out)" if code == -signal.SIGKILL else ""
+    return f"its process was killed by {known.get(-code, f'signal {-code}')}{memory}"

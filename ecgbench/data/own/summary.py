@@ -1,0 +1,152 @@
+"""What an import found, as a person reads it."""
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from ecgbench.core.text import aligned, counted
+from ecgbench.data.own import records
+from ecgbench.data.own.corrections import some
+from ecgbench.data.own.importing import Imported
+from ecgbench.data.own.reading import Seen, left_out
+from ecgbench.data.own.splitting import split_of
+from ecgbench.data.select import SPLITS
+from ecgbench.ecg.leads import LEADS, LeadSubset, derivable
+
+NAMED = 5
+"""Records that a line names."""
+NOTED = {
+    "ignored signal": "signals that are no standard lead are ignored",
+    "head line": "lines of a head that are not used",
+    "inverted": "an inverted lead is turned round",
+    "not measured": "leads that were not measured",
+    "read as": "read as",
+}
+"""Kinds of notes of a recording -> what an import says of them."""
+SWING = (0.1, 20.0)
+"""mV between which the largest swing of a usual ECG lies."""
+
+
+def lines(made: Imported) -> Iterator[str]:
+    """Records, patients, leads, rates, durations, labels by split, what was left out and why, and
+    the next command.
+    """
+    order, table = made.order, made.table
+    usable = made.usable
+    patients = counted(usable["patient"].nunique(), "patient")
+    whose = f" of {patients}" if made.patients_known else ""
+    added = f" ({made.added:,} new)" if made.added else ""
+    if 2 * len(usable) < len(table):
+        yield f"most recordings cannot be used, {len(table) - len(usable):,} of {len(table):,}:"
+        yield from _quarantined(made)
+    yield f"{order.name}: {counted(len(usable), 'record')}{whose} in {order.folder}{added}"
+    if not made.patients_known:
+        yield "  no column patient: each record counts as a patient of its own"
+    yield from _signals([made.seen[path] for path in usable["path"]])
+    yield f"  splits: {made.splits}"
+    yield from (f"    {text}" for text in _counts(made))
+    if made.kept:
+        yield f"  kept beside the labels: {', '.join(made.kept)}"
+    if 2 * len(usable) >= len(table):
+        yield from _quarantined(made)
+    if files := made.without_row:
+        many = counted(len(files), "file")
+        yield f"  left out: {many} without a row in the table: {some(files, NAMED, ', ')}"
+    if made.without_file:
+        yield f"  left out: {counted(made.without_file, 'record')} of the table without a file"
+    yield from (f"  note: {text}" for text in [*made.notes, *_noted(made)])
+    card = shlex.quote(_shown(made))
+    what = "written" if made.added is None else "up to date"
+    yield f"{what}: {_shown(made)} and {records.FILE} beside it"
+    yield f"next: ecgbench data prepare {card}"
+    yield f"then: ecgbench run --tasks {card} --models laef,merl --leads {_usual(made)}"
+
+
+def _shown(made: Imported) -> str:
+    """The card file as a command names it: a path with a slash in it."""
+    path = str(made.order.card)
+    return path if made.order.card.is_absolute() or path.startswith(".") else f"./{path}"
+
+
+def _usual(made: Imported) -> str:
+    """Leads to try first: one that every record has, and twelve where every record has them."""
+    sets = [{*seen.leads} for seen in made.seen.values() if not seen.reason]
+    common = [n for n in LEADS if all(n in leads for leads in sets)]
+    return "1,2,12" if common == list(LEADS) else (common or list(sets[0]))[0]
+
+
+def _signals(seen: list[Seen]) -> Iterator[str]:
+    sets = Counter(one.leads for one in seen)
+    named = {leads: "+".join(leads) if len(leads) < len(LEADS) else "all twelve" for leads in sets}
+    parts = [f"{named[leads]}: {counted(n, 'record')}" for leads, n in sets.most_common()]
+    if any(len({*derivable(LeadSubset(leads))} - {*leads}) for leads in sets):
+        parts[-1] += " (two limb leads give the other four exactly)"
+    yield f"  leads: {'; '.join(parts)}"
+    rates = Counter(one.fs for one in seen)
+    each = [f"{fs:g} Hz" + (f" ({n:,})" if len(rates) > 1 else "") for fs, n in rates.most_common()]
+    low, middle, high = (f"{q:.4g}" for q in np.quantile([s.seconds for s in seen], (0, 0.5, 1)))
+    span = low if low == high else f"{low} to {high} s, median {middle}"
+    yield f"  rate: {', '.join(each)}; length: {span} s"
+    yield f"  {_origins(seen)}"
+    swing = np.median([one.swing for one in seen])
+    yield f"  largest swing of a lead: {swing:.3g} mV (median of the records)"
+
+
+def _noted(made: Imported) -> Iterator[str]:
+    """What the recordings say of themselves that a person must know, each once."""
+    usable = made.usable
+    odd = [
+        f"{record} ({swing:.3g} mV)"
+        for record, path in zip(usable["record"], usable["path"])
+        if not SWING[0] <= (swing := made.seen[path].swing) <= SWING[1]
+    ]
+    if odd:
+        yield (
+            f"an ECG swings by {SWING[0]:g} to {SWING[1]:g} mV, and {counted(len(odd), 'record')} "
+            f"by less or more: {some(odd, NAMED, ', ')}; is the unit right? (--unit, for files "
+            f"that do not say it; else correct the files)"
+        )
+    found: Counter[tuple[str, str]] = Counter()
+    for path in usable["path"]:
+        found.update({(kind, _short(kind, what)): 1 for kind, what in made.seen[path].notes})
+    for kind, words in NOTED.items():
+        each = [(what, n) for (k, what), n in found.most_common() if k == kind]
+        if each:
+            yield f"{words}: {some([f'{what} ({n:,})' for what, n in each], NAMED, ', ')}"
+
+
+def _short(kind: str, what: str) -> str:
+    """Of a line of a head its key: what follows may be a person's name, and differs by file."""
+    return re.split(r"[,:;=\t]", what)[0].strip() if kind == "head line" else what
+
+
+def _origins(seen: list[Seen]) -> str:
+    """Where rates, units and names of leads came from, in one line."""
+    parts = []
+    for kind, word in (("rate", "rates"), ("unit", "units"), ("names", "names of leads")):
+        of = Counter(what for one in seen for k, what in one.notes if k == kind)
+        each = [f"{what} ({n:,})" if len(of) > 1 else what for what, n in of.most_common()]
+        parts += [f"{word} from {', '.join(each)}"] if each else []
+    return "; ".join(parts)
+
+
+def _counts(made: Imported) -> list[str]:
+    """Records with each label in each split."""
+    table = made.usable
+    split = split_of(table)
+    sizes = [str(int((split == name).sum())) for name in SPLITS]
+    rows = [["", *SPLITS], ["records", *sizes]]
+    for label in made.labels:
+        positive = table[label].to_numpy(int) == 1
+        rows.append([label, *(str(int(positive[split == name].sum())) for name in SPLITS)])
+    return aligned(rows, right=(1, 2, 3))
+
+
+def _quarantined(made: Imported) -> Iterator[str]:
+    kinds = left_out(made.table)
+    yield from (f"  quarantined {text}" for text in kinds[:NAMED])
+    if kinds[NAMED:] or any(" like it)" in text for text in kinds):
+        yield f"  all of them: the column left_out of {records.FILE}"

@@ -1,0 +1,215 @@
+"""Other splits than those of the index, made from what the index holds: no signal is read, and a
+prepared copy serves them all.
+
+`resplit` makes a dataset's own split anew; `cross_validation` deals the used records of a run to
+the folds of a cross-validation.
+"""
+
+import hashlib
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+import numpy as np
+import pandas as pd
+
+from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.core.division import LEAST, Division, place
+from ecgbench.core.files import put_hashed, read_hashed
+from ecgbench.data.copy import Copy
+from ecgbench.datasets.indexing.folds import (
+    STRATA,
+    TURN,
+    batched,
+    dealt_again,
+    splits,
+    turns_of,
+    unlabelled,
+)
+from ecgbench.datasets.indexing.tables import alike
+from ecgbench.errors import BadSetting, WriteError
+
+OURS = "ours"
+"""How a card's words about its split begin where its folds are dealt by us."""
+AT_RANDOM = ("ptb",)
+"""Datasets that the reference benchmark divides without regard to labels: patients without one are
+dealt like all others.
+"""
+DEALING = 1
+"""Raised by hand when the same patients and labels begin to be dealt otherwise."""
+IMPORTED = "import_fold"
+"""Column of an index of own recordings: the fold that the import has dealt, or the table given."""
+LONG = 2.0
+"""Seconds from which folds are kept."""
+SIZE = 10_000
+"""Patients that are dealt at a time to the folds of a cross-validation."""
+PATIENTS_OF_A_LABEL = 3
+"""With it, and without it: one each for training, validation and test."""
+
+
+def split_digest(index: pd.DataFrame) -> str:
+    """sha256 over record, patient and split of all records, in the order of their names."""
+    ordered = index.sort_values("record")[["record", "patient", "split"]]
+    lines = ["\t".join(map(str, row)) for row in ordered.itertuples(index=False)]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def ours(card: DatasetCard) -> bool:
+    """Whether the folds of a dataset are dealt by us, and not published."""
+    return card.splits.startswith(OURS)
+
+
+def resplit(copy: Copy, asked: Division) -> Copy:
+    """The copy with the split that is asked for; itself where nothing is asked of this dataset.
+
+    BadSetting where its index does not say what folds are stratified on, or a split is left empty.
+    """
+    count = dict(asked.own).get(copy.name)
+    moving = asked.reference and ours(copy.card) and copy.name not in AT_RANDOM
+    if count is None and not moving:
+        return copy
+    published, said = copy.published, []
+    if STRATA not in published:
+        raise BadSetting(
+            f"--folds {asked}: the index of {copy.name} has no column {STRATA!r}, which says what "
+            f"its folds are stratified on; cross-validate (--folds 5), leave it out, or make its "
+            f"split with ecgbench.datasets.indexing.folds.dealt"
+        )
+    fold = _dealt(copy, count or copy.card.folds)
+    split = splits(fold)
+    if count is not None:
+        said.append(
+            f"its split has {count} folds instead of {copy.card.folds} (--folds "
+            f"{copy.name}={count}): the last is tested, the one before it validates"
+        )
+    if moving:
+        without = unlabelled(published)
+        split[without], fold[without] = "train", 0
+        patients = published.loc[without, "patient"].nunique()
+        said.append(
+            f"{patients:,} patients without a label are in training, as in the reference benchmark "
+            f"(--folds reference)"
+        )
+    if lacking := {"train", "val", "test"} - set(split):
+        raise BadSetting(
+            f"--folds {asked}: {copy.name} has {published['patient'].nunique():,} patients, which "
+            f"leaves no record for {' and '.join(sorted(lacking))}; give fewer folds"
+        )
+    published = published.assign(split=split, fold=fold)
+    rows = published["record"].searchsorted(copy.index["record"])
+    index = copy.index.assign(**{c: published[c].to_numpy()[rows] for c in ("split", "fold")})
+    return copy.divided(published, index, "; ".join(said))
+
+
+def _dealt(copy: Copy, count: int) -> np.ndarray:
+    """The folds of all published records, kept beside the copies where dealing takes long."""
+    published = copy.published
+    by = [c for c in ("record", "patient", STRATA, TURN) if c in published]
+    total = hashlib.sha256(f"{copy.card.folder} {count} {DEALING}".encode())
+    total.update(pd.util.hash_pandas_object(published[by], index=False).to_numpy().tobytes())
+    file = copy.folder.parent / f"folds-{total.hexdigest()[:32]}.sealed"
+    known = read_hashed(file)
+    if known is not None and len(known) == 8 * len(published):
+        return np.frombuffer(known, "<i8").astype(np.int64)
+    began = time.monotonic()
+    fold = dealt_again(copy.card.folder, published, count)
+    if time.monotonic() - began > LONG:
+        with suppress(OSError, WriteError):  # they can be dealt again
+            put_hashed(file, fold.astype("<i8").tobytes())
+    return fold
+
+
+def as_imported(index: pd.DataFrame, count: int) -> np.ndarray | None:
+    """(record,) the folds of an import, pairs of ten together, where they serve a cross-validation
+    in `count` folds: a correction of the table then moves nobody. None where they do not.
+    """
+    if IMPORTED not in index or (folds := int(index[IMPORTED].max())) % count:
+        return None
+    return (index[IMPORTED].to_numpy(np.int64) * count + folds - 1) // folds
+
+
+def cross_validation(
+    name: str, tasks: Sequence[Task], index: pd.DataFrame, count: int
+) -> np.ndarray:
+    """(record,) the fold from 1 to `count` that each record of an index is tested in: whole
+    patients, stratified on the labels of the dataset's `tasks`. BadSetting for too few patients.
+    """
+    if (dealt := as_imported(index, count)) is not None:
+        return dealt
+    patients = index["patient"].map(alike).tolist()
+    if (there := len(set(patients))) < count:
+        fewer = f"--folds {there} or less, or " if there >= LEAST else ""
+        raise BadSetting(
+            f"--folds {count}: {name} has {there} patients in this run, and each fold needs one; "
+            f"give {fewer}more records (--limit)"
+        )
+    columns = list(dict.fromkeys(c for task in tasks for c in task.columns))
+    hot = index[columns].to_numpy() == 1
+    held = [[columns[k] for k in np.flatnonzero(own)] for own in hot]
+    return batched(f"{name} {count}", patients, held, count, turns_of(patients, SIZE))
+
+
+def splits_of(dealt: np.ndarray, fold: str) -> np.ndarray:
+    """(record,) splits of one fold of a cross-validation: its own number is tested, the next one
+    (behind the last the first) validates, the others train.
+
+    >>> splits_of(np.array([1, 2, 3, 4]), "4/4").tolist()
+    ['val', 'train', 'train', 'test']
+    """
+    number, count = place(fold)
+    after = number % count + 1
+    return np.where(dealt == number, "test", np.where(dealt == after, "val", "train")).astype(
+        object
+    )
+
+
+def demand_enough(
+    name: str, tasks: Sequence[Task], asked: Sequence[Task], index: pd.DataFrame, count: int
+) -> None:
+    """BadSetting where a task that is `asked` for, of a dataset's `tasks`, has no label that can be
+    trained, validated and tested in any fold of a cross-validation of these records; says which
+    number of folds or of patients would do.
+    """
+    dealt = cross_validation(name, tasks, index, count)
+    for task in asked:
+        if trainable(index, task, dealt, count):
+            continue
+        fewer = (k for k in range(count - 1, LEAST - 1, -1) if _serves(name, tasks, task, index, k))
+        if (serving := next(fewer, None)) is not None:
+            would = f"give --folds {serving}"
+        else:
+            have = _patients(index, task)
+            would = (
+                f"at least {PATIENTS_OF_A_LABEL} patients with a label and as many without it are "
+                f"needed, and its labels have {have} here; give more records (--limit)"
+            )
+        raise BadSetting(
+            f"--folds {count}: no label of {task.name} has a positive and a negative in training, "
+            f"validation and test of any fold; {would}"
+        )
+
+
+def trainable(index: pd.DataFrame, task: Task, dealt: np.ndarray, count: int) -> list[str]:
+    """Labels that have both values in each of training, validation and test of some fold."""
+    found: set[str] = set()
+    hot = index[task.columns].to_numpy()
+    for k in range(count):
+        split = splits_of(dealt, f"{k + 1}/{count}")
+        parts = [hot[split == name] for name in ("train", "val", "test")]
+        both = [(part == 1).any(axis=0) & (part == 0).any(axis=0) for part in parts]
+        found |= {task.labels[i] for i in np.flatnonzero(np.logical_and.reduce(both))}
+    return [label for label in task.labels if label in found]
+
+
+def _serves(name: str, tasks: Sequence[Task], task: Task, index: pd.DataFrame, count: int) -> bool:
+    enough = index["patient"].nunique() >= count
+    return enough and bool(
+        trainable(index, task, cross_validation(name, tasks, index, count), count)
+    )
+
+
+def _patients(index: pd.DataFrame, task: Task) -> str:
+    """At most how many patients have a label, and how many do not."""
+    hot, of = index[task.columns].to_numpy(), index["patient"].map(alike).to_numpy()
+    counts = [[len(set(of[own == value])) for value in (1, 0)] for own in hot.T]
+    return "at most {} and {}".format(*max(counts, key=min))

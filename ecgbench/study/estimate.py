@@ -1,0 +1,338 @@
+"""What a study will take before it is begun: `ecgbench run --dry-run`. Nothing is written.
+
+Cells are counted. Their time is that of one record, which passes here through the code that a run
+uses, and what earlier fits and cells took, times the counts.
+"""
+
+import copy
+import itertools
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ecgbench import datasets
+from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit
+from ecgbench.core.cells import Cell, Folders, Plan, grouped
+from ecgbench.core.division import Division
+from ecgbench.core.registry import folder_name
+from ecgbench.core.seeds import rng
+from ecgbench.core.text import counted, duration, size
+from ecgbench.data import disk
+from ecgbench.data.prepare import find, seen
+from ecgbench.data.select import SPLITS, Selection, quotas_of
+from ecgbench.data.source import where
+from ecgbench.ecg import preprocess
+from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
+from ecgbench.errors import BadRecord, BadWeights, Damaged, MissingData, WriteError
+from ecgbench.evaluate import network, protocols, rows
+from ecgbench.evaluate.encode import Encoder
+from ecgbench.evaluate.protocols.probe import LEAD_DRAWS
+from ecgbench.stats.detectable import expected
+from ecgbench.study.folders import read_json
+from ecgbench.study.plan import all_tasks
+from ecgbench.study.store import Store
+from ecgbench.study.work import reason_of
+
+PUBLISHED = {"train": 0.8, "val": 0.1, "test": 0.1}
+"""Shares of the splits where a dataset is not on this machine."""
+CELL_BYTES = 30_000
+"""Of a cell beyond its arrays: records' names, JSON."""
+TRIED, BATCH = 4, 4
+"""Sets of leads that a record is encoded with; records of a step of training on a CPU."""
+KNOWN = 20
+"""Stored fits or cells that are looked at, at most."""
+ASSUMED = 0.85, 0.5
+"""AUROC of two models, and the share of their error that they have in common, for the smallest
+difference that a study can find.
+"""
+SOURCES = {
+    "prepared": "",
+    "downloaded": "not prepared yet; ",
+    "absent": "not on this machine, counted from its card; ",
+}
+
+
+@dataclass(kw_only=True)
+class Part:
+    """One model on one dataset: the cells that are left to do, and what they take."""
+
+    model: str
+    dataset: str
+    cells: list[Cell]
+    training: float = 0.0
+    """Seconds, the features of training records included."""
+    evaluation: float = 0.0
+    run: int = 0
+    """Bytes in the run folder."""
+    views: dict[str, int] = field(default_factory=dict)
+    """How recordings are filtered and resampled -> bytes, beside the prepared copy."""
+    skipped: int = 0
+    """Cells whose leads the model cannot read."""
+    failed: str = ""
+    """Why there is no time."""
+
+
+def lines(plan: Plan, folders: Folders, device: str) -> Iterator[str]:
+    """The study, its datasets, its models, the whole. BadWeights: weights that do not fit."""
+    tasks, store = all_tasks(), Store(folders.out)
+    left = [c for c in plan.cells if store.folder(c) is None]
+    groups = grouped(left, lambda c: (c.fit.model, tasks[c.task][0]))
+    parts = [Part(model=m, dataset=name, cells=cells) for (m, name), cells in groups.items()]
+    sizes = {
+        name: count(name, folders, plan.limit, plan.division)
+        for name in dict.fromkeys(p.dataset for p in parts)
+    }
+    for part in parts:
+        try:
+            _Trial(plan, part, folders.out, device).fill(sizes[part.dataset][1])
+        except (BadWeights, WriteError):
+            raise
+        except Exception as error:  # a network may raise anything; the run says which cells fail
+            traceback.print_exc()
+            part.failed = reason_of(error)
+    fits = f"{counted(len(plan.fits), 'fit')} ({plan.training.protocol})"
+    done = len(plan.cells) - len(left)
+    yield f"{len(plan.cells)} cells of {fits}, {done} of them finished in {folders.out}"
+    for name, counts in sizes.items():
+        yield from _dataset(plan, name, folders, *counts)
+    yield from _table(parts)
+    yield from _disk(parts, folders, sizes)
+    seconds = sum(p.training + p.evaluation for p in parts)
+    less = " without what failed" if any(p.failed for p in parts) else ""
+    yield (
+        f"time: about {duration(seconds)} on {device}{less}: one record of each model times the "
+        f"records, and what earlier fits and cells took; nothing was computed"
+    )
+
+
+def count(
+    dataset: str,
+    folders: Folders,
+    limit: int | None,
+    division: Division = Division(),  # noqa: B008  (frozen)
+) -> tuple[str, dict[str, int]]:
+    """Of SOURCES, whence records are counted; the records of each split, in a cross-validation
+    those of an average fold.
+    """
+    card = datasets.get(dataset).CARD
+    # what no task is tested on is all for training
+    shares = PUBLISHED if card.tasks else {"train": 1.0}
+    source, sizes = "absent", {s: round(share * card.records) for s, share in shares.items()}
+    with suppress(MissingData, BadRecord):
+        published = seen(dataset, folders.data, folders.prepared, division).published
+        source, sizes = "downloaded", _sizes(published["split"])
+    if limit is not None and limit < sum(sizes.values()):
+        sizes = quotas_of(sizes, limit)
+    with suppress(MissingData, BadRecord):
+        there = find(dataset, folders.data, folders.prepared, limit, division=division)
+        source, sizes = "prepared", _sizes(Selection(there, limit).index["split"])
+    if division.cross:
+        tested = round(sum(sizes.values()) / division.cross)
+        sizes = {"train": sum(sizes.values()) - 2 * tested, "val": tested, "test": tested}
+    return source, sizes
+
+
+def _sizes(split: Any) -> dict[str, int]:
+    counts = split.value_counts()
+    return {s: int(counts[s]) for s in SPLITS if s in counts}
+
+
+class _Trial:
+    """One record through one model."""
+
+    def __init__(self, plan: Plan, part: Part, out: Path, device: str) -> None:
+        self.plan, self.part, self.out, self.device = plan, part, out, device
+        fit, self.training = part.cells[0].fit, plan.training
+        built = network.build(part.model, fit.weights, device)
+        self.contract = built.card.contract(fit.contract)
+        self.net = built.in_precision(protocols.of_the_encoder(self.training), self.contract)
+        card = datasets.get(part.dataset).CARD
+        raw = noise_of(round(card.fs * card.seconds))
+        filtered = partial(preprocess.view, raw, card.fs, self.contract.preparation)
+        self.view, self.filtering = filtered(), seconds_of(filtered)
+        self.windows = self.contract.windows(self.view.shape[1])
+        self.record = [(0, "record", self.windows, ALL.bits)]
+
+    def fill(self, records: dict[str, int]) -> None:
+        """Time and disk of the part, with so many records in each split."""
+        part, dim = self.part, self.net.card.dim
+        frozen = protocols.is_frozen(self.training.protocol)
+        cells = [c for c in part.cells if self._reads(c)]
+        part.skipped = len(part.cells) - len(cells)
+        if not cells or not self.windows or not all(records.get(s) for s in SPLITS):
+            return
+        fits = list(dict.fromkeys(c.fit for c in cells))
+        test, trained = records["test"], records["train"] + records["val"]
+        folds = len({fit.fold for fit in fits}) if frozen else 1
+        if folds > 1:  # a frozen encoder meets each record once, whichever fold tests it
+            test, trained = test * folds, trained + test
+        works = [
+            (policy, np.unique(np.concatenate([self._work(c) for c in own])))
+            for (_, policy), own in grouped(cells, lambda c: (frozen or c.fit, c.policy)).items()
+        ]
+        scoring = self._known("cells/*/{}/*/*/cell.json", "n_records") * test * len(cells) / folds
+        part.evaluation = self.filtering * sum(records.values()) + scoring
+        part.evaluation += test * sum(self._encoding(*work) for work in works)
+        part.training = self._known("fits/*/{}/*/fit.json", "records") * trained * len(fits)
+        windows = test * sum(len(work) for _, work in works)
+        if frozen:
+            every, shown = rows.complete(self.record), self._shown()
+            for policy, _ in {(f.policy or self.contract.policy, f.shown) for f in fits}:
+                each = self._encoding(policy, every) / self.windows
+                part.training += each * trained * shown
+                windows += trained * shown
+        elif not part.training:
+            part.training = len(fits) * self._tuning(records)
+        labels = len(all_tasks()[cells[0].task][2].labels)
+        part.run = len(cells) * (records["test"] * (9 * labels + 4 * dim) + CELL_BYTES)
+        weights = sum(t.nbytes for t in self.net.module.state_dict().values())
+        part.run += (4 * dim + 8) * windows if frozen else len(fits) * weights
+        part.views = {str(self.contract.preparation): sum(records.values()) * self.view.nbytes}
+
+    def _work(self, cell: Cell) -> np.ndarray:
+        """Rows of the record that a cell asks for."""
+        return rows.measured(cell.setting, self.record, self.plan.scoring.draw)
+
+    def _reads(self, cell: Cell) -> bool:
+        """Whether the model can read the leads of a cell."""
+        if cell.policy != NATIVE or not self.net.card.native:
+            return cell.policy != NATIVE
+        masks = np.unique(rows.decode(self._work(cell))[2]).tolist()
+        return not any(self.contract.refuses(LeadSubset.from_bits(m)) for m in masks)
+
+    def _encoding(self, name: str, work: np.ndarray) -> float:
+        """Seconds of one record under a policy, by those of its first few sets of leads."""
+        _, window, mask = rows.decode(work)
+        sets = {int(m): window[mask == m] for m in np.unique(mask)}
+        split = TrainingSplit(frozenset({"record"}), lambda: {"record": self.view}.items())
+        policy, singly = Policy.of(name, lambda: split), self.plan.scoring.draw == "window"
+        encoder = Encoder(self.net.encoder, self.contract, policy, singly, self.net.card.dim)
+        if not encoder.shares_embeddings:
+            sets = dict(itertools.islice(sets.items(), TRIED))
+        share = len(work) / sum(map(len, sets.values()))
+        return seconds_of(lambda: encoder(self.view, sets)) * share
+
+    def _shown(self) -> int:
+        """Windows of a training record that a head is fitted to."""
+        if self.training.leads != "random":
+            return self.windows
+        drawn = protocols.uses(self.training.protocol, "epochs")
+        return self.training.epochs if drawn else LEAD_DRAWS
+
+    def _tuning(self, records: dict[str, int]) -> float:
+        """Seconds of a fine-tuning, by one step of a copy and one record of validation."""
+        module, cpu = copy.deepcopy(self.net.module), self.device == "cpu"
+        batch = min(self.training.batch, records["train"])
+        shown = BATCH if cpu else self.training.micro_batch or batch
+        window = torch.from_numpy(noise_of(self.contract.received, len(self.contract.leads)))
+        x = window.expand(shown, -1, -1).to(self.device)
+        leads = torch.ones(x.shape[:2], dtype=torch.bool, device=self.device)
+        for name, parameter in module.named_parameters():
+            parameter.requires_grad_(not name.startswith(self.net.card.fixed))
+        optimiser = torch.optim.AdamW(module.parameters(), lr=0.0)
+        module.train()
+
+        def learn() -> None:
+            module(x, leads).pooled.float().square().mean().backward()
+            if not cpu:
+                torch.cuda.synchronize()
+
+        record, step = seconds_of(learn) / shown, seconds_of(optimiser.step)
+        check = self._encoding(self.contract.policy, rows.complete(self.record))
+        epoch = records["train"] // batch * (batch * record + step) + records["val"] * check
+        return self.training.epochs * epoch
+
+    def _known(self, pattern: str, unit: str) -> float:
+        """Mean seconds per record of what this run, or an earlier one beside it, holds of this
+        model from this device under this training; 0 where there is none.
+        """
+        place = pattern.format(folder_name(self.part.model))
+        files = [*self.out.glob(place)] or self.out.parent.glob(f"*/{place}")
+        found = []
+        for file in sorted(itertools.islice(files, KNOWN)):
+            with suppress(Damaged):
+                note = read_json(file.parent, file.name)
+                training = note["key_facts"].get("training", protocols.facts(self.training))
+                if note.get("device", self.device) == self.device and (
+                    training == protocols.facts(self.training)
+                ):
+                    found.append(note["seconds"] / note[unit])
+        return float(np.mean(found)) if found else 0.0
+
+
+def noise_of(samples: int, leads: int = len(LEADS)) -> np.ndarray:
+    """(leads, samples) float32: noise of 0.3 mV."""
+    return (0.3 * rng("estimate", samples).standard_normal((leads, samples))).astype(np.float32)
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """Of a second call: the first one warms up."""
+    work()
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _dataset(
+    plan: Plan, name: str, folders: Folders, source: str, sizes: dict[str, int]
+) -> Iterator[str]:
+    """Its records, and what its test records can show where their labels are known."""
+    split = ", ".join(f"{s} {n:,}" for s, n in sizes.items())
+    split += f" in each of {plan.division.cross} folds" if plan.division.cross else ""
+    yield f"{name}: {SOURCES[source]}{sum(sizes.values()):,} records ({split})"
+    if source != "prepared":
+        return
+    there = find(name, folders.data, folders.prepared, plan.limit, division=plan.division)
+    chosen, (auroc, shared) = Selection(there, plan.limit), ASSUMED
+    table = chosen.index if plan.division.cross else chosen.of("test")
+    for task in there.tasks:
+        target = table[task.columns].to_numpy(np.int8)
+        positives, negatives = ((target == value).sum(axis=0) for value in (1, 0))
+        least = expected(positives, negatives, auroc, shared)
+        if np.isfinite(least) and task.name in {c.task for c in plan.cells}:
+            yield (
+                f"  {task.name}: two models can be told apart from {100 * least:.1f} points on "
+                f"(in 4 of 5 studies, near AUROC {auroc:g} with {shared:.0%} of their error in "
+                f"common)"
+            )
+
+
+def _table(parts: Sequence[Part]) -> Iterator[str]:
+    width = min(16, max([5, *(len(name) for p in parts for name in (p.model, p.dataset))]))
+    head = f"{'model':{width}} {'data':{width}} cells fits"
+    yield f"{head} {'training':>13} {'evaluation':>13} {'disk':>8}"
+    for p in parts:
+        head = f"{p.model[:width]:{width}} {p.dataset[:width]:{width}} {len(p.cells):5}"
+        times = f"{duration(p.training):>13} {duration(p.evaluation):>13} {size(p.run):>8}"
+        fits = len({c.fit for c in p.cells})
+        yield f"{head} it fails: {p.failed}" if p.failed else f"{head} {fits:4} {times}"
+    if skipped := sum(p.skipped for p in parts):
+        why = "the model cannot read these leads under this policy"
+        yield f"{counted(skipped, 'cell')} will be skipped: {why}"
+
+
+def _disk(
+    parts: Sequence[Part], folders: Folders, sizes: dict[str, tuple[str, dict[str, int]]]
+) -> Iterator[str]:
+    views = {(p.dataset, key): n for p in parts for key, n in p.views.items()}
+    copies = {
+        name: disk.bytes_of(datasets.get(name).CARD, sum(records.values()))
+        for name, (source, records) in sizes.items()
+        if source != "prepared"
+    }
+    home = where(folders.prepared, folders.data)
+    run, beside = sum(p.run for p in parts), sum(views.values()) + sum(copies.values())
+    yield f"disk: {size(run)} in {folders.out}, up to {size(beside)} for prepared signals in {home}"
+    if beside > (free := disk.free_bytes(home)):
+        yield (
+            f"too little disk: {home} has {size(free)} free; ecgbench data prune frees what can "
+            f"be made again; --prepared DIR names another place"
+        )

@@ -1,1 +1,0 @@
-"""What a study will take before it is begun: `ecgbench run --dry-run`."""

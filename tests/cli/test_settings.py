@@ -1,0 +1,149 @@
+"""What was typed becomes a study: plan files, options, --set, and the words of earlier versions."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ecgbench import cli, suites
+from ecgbench.cli.settings import MOVED, RENAMED, demand_new
+from ecgbench.core.cells import Request, Scoring, Training
+from ecgbench.core.division import Division
+from ecgbench.ecg.draw import parse_leads
+from ecgbench.errors import BadSetting, UnknownName
+from ecgbench.study import plan_file
+
+TINY = Path(__file__).parents[1] / "tiny.py"
+WHOLE = Request(
+    models=("laef", "./mine.py"),
+    tasks=("ptbxl_super",),
+    leads=parse_leads("1,12,I+II"),
+    seeds=3,
+    fit_seeds=(0, 4),
+    weights='laef=released,mine="quoted"',
+    policies=("zero", "ridge"),
+    contract="upstream",
+    limit=300,
+    exclude=("flat_leads",),
+    fix=True,
+    division=Division.parse("ptb=10,reference"),
+    training=Training(protocol="finetune", lr=3e-4, lr_groups=False, micro_batch=8, leads="random"),
+    scoring=Scoring(draw="window", rows="labelled", absent="half", metrics=("auroc", "auprc")),
+    name="mine",
+)
+
+
+@pytest.mark.parametrize("study", [WHOLE, Request(models=("laef",), tasks=("demo",), leads=(1,))])
+def test_a_plan_file_gives_the_study_that_was_written(study):
+    assert plan_file.parse(plan_file.dump(study), "x").request() == study
+
+
+def test_every_field_of_a_study_is_a_key(tmp_path):
+    """So that no choice is lost where a run is repeated from its plan."""
+    for key, value in plan_file.as_values(WHOLE).items():
+        default = plan_file.keys()[key].default
+        usual = ("training.weight_decay", "training.epochs", "training.batch", "scoring.draws")
+        usual += ("training.precision", "scoring.bootstrap")
+        assert value != default or key in usual, key
+
+
+def test_plans_that_come_with_ecgbench_are_studies():
+    for name in suites.names():
+        made = plan_file.load(suites.path(name)).request()
+        assert made.name == name
+        assert suites.about(name)
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("training.epochs=3", 3),
+        ("training.lr=1e-4", 1e-4),
+        ("training.lr_groups=off", False),
+        ("training.micro_batch=none", None),
+        ("scoring.metrics=auroc, auprc", ("auroc", "auprc")),
+        ("leads=1,I+II", parse_leads("1,I+II")),
+        ("folds=5", Division.parse("5")),
+        ("folds=official", Division()),
+        ("limit=30", 30),
+    ],
+)
+def test_a_setting_as_text(word, value):
+    key, _, text = word.partition("=")
+    assert plan_file.value_of(key, text)[1] == value
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["training.epochs=3.5", "training.protocol=probes", "data.fix=maybe", "run.timeout=long"],
+)
+def test_a_wrong_value_is_repeated(word):
+    key, _, text = word.partition("=")
+    with pytest.raises(BadSetting, match=f"--set {key}={text}: "):
+        plan_file.value_of(key, text)
+
+
+def test_an_unknown_key_proposes_the_nearest(here, tmp_path):
+    with pytest.raises(UnknownName, match=r"did you mean training\.epochs"):
+        plan_file.value_of("training.epoch", "3")
+    (tmp_path / "p.toml").write_text('models = ["laef"]\n[training]\nepoch = 3\n')
+    done = here("run", "p.toml", cwd=tmp_path)
+    assert (done.returncode, "training.epochs" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("text", ["models = laef", "alpha = 2.0", "[[hypothesis]\n", "x = 1"])
+def test_a_broken_plan_file_is_one_line(here, tmp_path, text):
+    (tmp_path / "p.toml").write_text(text)
+    done = here("run", "p.toml", cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1), done.stderr
+
+
+def test_options_change_a_plan_and_set_comes_last(here, tmp_path):
+    (tmp_path / "p.toml").write_text('models = ["laef"]\ntasks = ["demo"]\nleads = ["1"]\n')
+    done = here(
+        *("run", "p.toml", "--models", TINY, "--weights", "random", "--leads", "12", "--limit", 24),
+        *("--set", "leads=I", "--engine", "inline", "--out", "r"),
+        cwd=tmp_path,
+    )
+    assert "1 cells computed" in done.stdout, done.stderr
+    assert (tmp_path / "r/cells/demo/tiny/I").is_dir()
+
+
+@pytest.mark.parametrize("old", [o for o, new in MOVED["run"].items() if "{}" in new])
+def test_an_old_option_is_answered_with_its_new_word(old):
+    with pytest.raises(BadSetting, match=f"{old} V is now .*V"):
+        demand_new(["run", old, "V"])
+    with pytest.raises(BadSetting, match=f"{old} V is now .*V"):
+        demand_new(["run", f"{old}=V"])
+
+
+def test_every_new_word_is_known():
+    """What an old option proposes is a key."""
+    for new in MOVED["run"].values():
+        if new.startswith("--set "):
+            assert new.split()[1].partition("=")[0] in plan_file.keys()
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED.items())
+def test_an_old_command_is_answered_with_the_new_one(here, tmp_path, old, new):
+    done = here(*old, "x", cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"ecgbench {' '.join(old)} is now: ecgbench {new} x" in done.stderr
+    assert here(*new.split(), "--help", cwd=tmp_path).returncode == 0
+
+
+def test_the_settings_are_listed_with_their_defaults(here, tmp_path):
+    lines = here("run", "--settings", cwd=tmp_path).stdout.splitlines()
+    assert {line.split()[0] for line in lines[1:]} == set(plan_file.keys())
+    assert any(line.split()[:2] == ["training.epochs", "100"] for line in lines)
+
+
+def test_commands_stand_in_the_order_in_which_a_person_meets_them(here, tmp_path):
+    text = here("--help", cwd=tmp_path).stdout
+    places = [text.index(f"│ {name} ") for name in cli.ORDER.split()]
+    assert places == sorted(places)
+    assert len(text.splitlines()) <= 48
+
+
+def test_a_study_that_differs_has_another_text():
+    assert plan_file.dump(WHOLE) != plan_file.dump(replace(WHOLE, seeds=4))

@@ -1,0 +1,54 @@
+"""What `--folds` says, and how plans keep it."""
+
+from dataclasses import replace
+
+import pytest
+
+from ecgbench.core.cells import Cell, Fit, Plan
+from ecgbench.core.division import Division
+from ecgbench.ecg.draw import Count
+from ecgbench.errors import BadSetting
+
+FIT = Fit(task="t", model="m", contract="paper", weights="random", seed=0)
+PLAN = Plan(name="n", cells=(Cell(fit=FIT, task="t", setting=Count(2, 0), policy="zero"),))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1", "--folds 1: a cross-validation has 3 to 20 folds"),
+        ("2", "one is tested, one validates and the others train; for example --folds 5"),
+        ("21", "--folds 21: a cross-validation has 3 to 20 folds"),
+        ("5,5", "--folds 5,5: a cross-validation has one number of folds"),
+        ("ptb=5,ptb=10", "dataset ptb has one number of folds"),
+        ("5,ptb=10", "sets the datasets' own splits aside; give --folds 5 alone"),
+        ("reference,5", "give --folds 5 alone, or leave 5 out"),
+        ("ptb=2", "at least 3 folds"),
+        ("ptb=", "'ptb=' is neither a number of folds, NAME=NUMBER nor reference"),
+        ("=5", "'=5' is neither"),
+        ("many", "'many' is neither"),
+        ("-5", "'-5' is neither"),
+        (" , ", "names nothing"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_in_one_line(text: str, said: str) -> None:
+    with pytest.raises(BadSetting) as caught:
+        Division.parse(text)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["3", "20", "ptb=10", "code15=20,ptb=10,reference", "reference"])
+def test_a_plan_keeps_it_and_shares_its_folder_with_no_other(text: str) -> None:
+    asked = Division.parse(text)
+    plan = replace(PLAN, division=asked)
+    again = Plan.from_json(plan.to_json())
+    assert again == plan
+    assert str(again.division) == text
+    assert plan.shared() != PLAN.shared()
+
+
+def test_plans_from_before_there_was_a_choice_have_none() -> None:
+    written = PLAN.to_json()
+    del written["folds"]
+    assert Plan.from_json(written) == PLAN

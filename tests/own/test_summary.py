@@ -1,0 +1,136 @@
+"""What an import says of its recordings and its table, each once, and what stops it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ecgbench.data.own import importing, reading, summary
+from ecgbench.data.own.order import Order
+from ecgbench.ecg.readers.said import Said
+from ecgbench.errors import BadSetting
+
+HEAD = "Sample Rate,100\nUnit,mV\nI,II\n"
+Change = Callable[[Path], None]
+
+
+def folder(to: Path, count: int = 16) -> Path:
+    (to / "rec").mkdir()
+    for i in range(count):
+        write(to, f"r{i:02d}")
+    rows = [f"r{i:02d},P{i},{i % 2}" for i in range(count)]
+    (to / "labels.csv").write_text("\n".join(["record,patient,af", *rows]) + "\n")
+    return to
+
+
+def write(to: Path, name: str, head: str = HEAD, scale: float = 1.0, seconds: int = 3) -> None:
+    draw = np.random.default_rng([ord(c) for c in name])
+    values = scale * draw.normal(0, 0.5, (100 * seconds, head.splitlines()[-1].count(",") + 1))
+    lines = [",".join(f"{v:.6f}" for v in row) for row in values]
+    (to / "rec" / f"{name}.csv").write_text(head + "\n".join(lines) + "\n")
+
+
+def said(to: Path, **more: object) -> str:
+    order = Order(  # type: ignore[arg-type]
+        folder=to / "rec", labels=to / "labels.csv", name="mine", to=to / "mine", **more
+    )
+    return "\n".join(summary.lines(importing.bring(order)))
+
+
+def several(count: int, change: Callable[[Path, str], None]) -> Change:
+    def all_of_them(to: Path) -> None:
+        for i in range(count):
+            change(to, f"r{i:02d}")
+
+    return all_of_them
+
+
+def broken(to: Path, name: str) -> None:
+    (to / "rec" / f"{name}.csv").write_text("<html>")
+
+
+CASES: dict[str, tuple[Change, str]] = {
+    "origins": (
+        lambda to: None,
+        "rates from the file; units from the file; names of leads from the file",
+    ),
+    "time": (
+        several(1, lambda to, name: timed(to, name)),
+        "rates from the file (15), the column of time (1)",
+    ),
+    "signals": (
+        several(2, lambda to, name: write(to, name, HEAD.replace("II", "II,Resp"))),
+        "note: signals that are no standard lead are ignored: Resp (2)",
+    ),
+    "head": (
+        several(16, lambda to, name: write(to, name, f"Name,Doe {name}\n{HEAD}")),
+        "note: lines of a head that are not used: Name (16)\n",
+    ),
+    "swing": (
+        several(1, lambda to, name: write(to, name, scale=1000)),
+        "and 1 record by less or more: r00 (",
+    ),
+    "many": (several(3, broken), "quarantined r00: r00.csv holds no line of numbers"),
+    "most": (several(9, broken), "most recordings cannot be used, 9 of 16:\n  quarantined r00"),
+}
+
+
+def timed(to: Path, name: str) -> None:
+    lines = [f"{i / 100:.2f},{np.sin(i / 9):.4f},{np.cos(i / 7):.4f}" for i in range(300)]
+    (to / "rec" / f"{name}.csv").write_text("Unit,mV\ntime,I,II\n" + "\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_import_says_it_once(case: str, tmp_path: Path) -> None:
+    change, words = CASES[case]
+    change(folder(tmp_path))
+    text = said(tmp_path)
+    assert text.count(words) == 1, text
+    if case == "most":
+        assert text.startswith("most recordings")
+
+
+def test_where_most_cannot_be_read_a_refusal_begins_with_why(tmp_path: Path) -> None:
+    several(12, broken)(folder(tmp_path))
+    with pytest.raises(BadSetting, match=r"^12 of 16 recordings cannot be used: r00: .*12|like it"):
+        said(tmp_path)
+
+
+def test_signals_that_no_file_uses_stop_the_import(tmp_path: Path) -> None:
+    folder(tmp_path)
+    with pytest.raises(BadSetting, match="--signals V1: every file names its leads itself"):
+        said(tmp_path, said=Said(signals=("V1",)))
+    assert not (tmp_path / "mine").exists()
+    assert "names of leads from the file and --signals" in said(
+        tmp_path, said=Said(signals=("I", "II"))
+    )
+
+
+def test_a_library_that_fails_on_one_file_costs_that_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder(tmp_path)
+    read = reading.own.read
+
+    def fails(path: Path, *more: object) -> object:
+        if path.stem == "r03":
+            raise RuntimeError("what\never")
+        return read(path, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(reading.own, "read", fails)
+    assert "quarantined r03: cannot be read (RuntimeError: what" in said(tmp_path)
+
+
+def test_positive_partial_and_lost_zeros_reach_the_table(tmp_path: Path) -> None:
+    folder(tmp_path)
+    for file in (tmp_path / "rec").iterdir():
+        file.rename(file.with_name(f"000{file.name[1:]}"))
+    rows = [f"{i},P{i},{('ill', 'well')[i % 2]}" for i in range(17)]
+    (tmp_path / "labels.csv").write_text("\n".join(["record,patient,status", *rows]) + "\n")
+    more = {"columns": ("status",), "positive": "ill", "partial": True}
+    with pytest.raises(BadSetting, match="--match-zeros"):
+        said(tmp_path, **more)
+    text = said(tmp_path, match_zeros=True, **more)
+    assert "left out: 1 record of the table without a file" in text
+    assert "ill" in text
