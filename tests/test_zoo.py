@@ -11,8 +11,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from ecgbench.study.engine import Setup
-from ecgbench.study.job import Compute, Look
 from torch import nn
 
 from ecgbench.adapters.hide import Policy

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ecgbench.study.reporter import Reporter
 
 from ecgbench.core.cells import Folders
 from ecgbench.data.copy import Copy

@@ -2,7 +2,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ecgbench.study.carry_out import look
 
 from ecgbench.core.cells import Plan, Request, Scoring, Training
 from ecgbench.ecg.draw import parse_leads
