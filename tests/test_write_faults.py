@@ -21,6 +21,7 @@ from ecgbench import adapters, models
 from ecgbench.cli import main
 from ecgbench.core.cards import Filter, InputContract
 from ecgbench.core.files import put
+from ecgbench.core.folders import DONE, intact
 from ecgbench.core.seeds import rng
 from ecgbench.data.disk import verify
 from ecgbench.data.prepare import find, held, prepare
@@ -31,7 +32,6 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import WriteError
 from ecgbench.results.study import read
-from ecgbench.study.folders import DONE, intact
 from ecgbench.study.store import Store
 
 FAULTS = runpy.run_path(str(Path(__file__).with_name("faults.py")))

@@ -17,12 +17,12 @@ from ecgbench.core import provenance
 from ecgbench.core.cards import Task
 from ecgbench.core.cells import FITS, FORMAT, OFFICIAL, Fit, key
 from ecgbench.core.files import as_json, put
+from ecgbench.core.folders import document, finished, publish, read_bytes, read_json
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate import gates, protocols, rows
 from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.predict import probabilities
 from ecgbench.evaluate.protocols import Trained
-from ecgbench.study.folders import document, finished, publish, read_bytes, read_json
 from ecgbench.weights.load import assign, digest
 
 ENCODER, HEAD, VALIDATION = "encoder.safetensors", "head.safetensors", "validation.parquet"
@@ -153,7 +153,7 @@ class Fitting:
         if VALIDATION not in files:
             files[VALIDATION] = self._validation(made, trained.head)
         files["fit.json"] = as_json(self._note(made, trained, time.time() - started))
-        publish(self.folder, files, self.places.path)
+        publish(self.folder, files)
         shutil.rmtree(self._checkpoint, ignore_errors=True)
         fold = "" if self.fit.fold == OFFICIAL else f" · fold {self.fit.fold}"
         fit = f"{self.fit.task} · {self.fit.model} · seed {self.fit.seed}{fold}"

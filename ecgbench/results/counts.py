@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from ecgbench.core.cells import Cell
+from ecgbench.core.folders import below
 from ecgbench.core.registry import folder_name
-from ecgbench.study.folders import below
 from ecgbench.study.store import Status, Store
 
 WINDOW = 6 * 3600.0

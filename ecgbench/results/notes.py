@@ -10,6 +10,7 @@ import pandas as pd
 
 from ecgbench import metrics
 from ecgbench.core.cells import NONE, Plan
+from ecgbench.core.folders import finished
 from ecgbench.core.text import counted, enumerated
 from ecgbench.data import contamination as corpora
 from ecgbench.ecg.draw import Count
@@ -21,7 +22,6 @@ from ecgbench.results.doubled import FEW
 from ecgbench.results.facts import DatasetFacts, ModelFacts, TaskFacts
 from ecgbench.results.score import firsts, over_folds
 from ecgbench.study import frozen
-from ecgbench.study.folders import finished
 
 if TYPE_CHECKING:
     from ecgbench.results.study import Study

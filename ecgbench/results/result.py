@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.core.cells import Cell
+from ecgbench.core.folders import DONE, finished, read_table, recorded
 from ecgbench.errors import BadSetting
 from ecgbench.results import whole
 from ecgbench.results.facts import Code
 from ecgbench.results.held import Held
 from ecgbench.results.pooled import pooled_file, read_pooled
 from ecgbench.results.predicted import Predicted
-from ecgbench.study.folders import DONE, finished, read_table, recorded
 
 if TYPE_CHECKING:
     import pyarrow

@@ -13,13 +13,13 @@ from typing import Any
 
 from ecgbench.core.cells import Cell
 from ecgbench.core.files import sha256_of
+from ecgbench.core.folders import damaged, demand_intact, finished
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.results import people
 from ecgbench.results.pooled import is_damaged
 from ecgbench.results.result import Result
 from ecgbench.results.whole import CELL, fit_document
 from ecgbench.study import frozen, invocation
-from ecgbench.study.folders import damaged, demand_intact, finished
 from ecgbench.study.store import Store
 
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from ecgbench import metrics
 from ecgbench.core.cells import key
+from ecgbench.core.folders import damaged, read_json
 from ecgbench.core.registry import folder_name
 from ecgbench.results.predicted import Predicted
 from ecgbench.results.score import MACRO, ROUNDING, ranks_records
 from ecgbench.stats.known import UNKNOWN
-from ecgbench.study.folders import damaged, read_json
 
 if TYPE_CHECKING:
     import pyarrow

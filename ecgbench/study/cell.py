@@ -14,6 +14,7 @@ from ecgbench.core import provenance
 from ecgbench.core.cards import Task
 from ecgbench.core.cells import FORMAT, Cell, Scoring, key
 from ecgbench.core.files import as_json, as_parquet, put
+from ecgbench.core.folders import publish, read_json
 from ecgbench.core.registry import folder_name
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate import rows
@@ -24,7 +25,6 @@ from ecgbench.evaluate.rows import owners, positions
 from ecgbench.results.aside import set_aside
 from ecgbench.results.pooled import store_pooled
 from ecgbench.results.score import Predictions, score_table, with_wins
-from ecgbench.study.folders import publish, read_json
 from ecgbench.study.store import Store
 
 
@@ -107,7 +107,6 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
             "scores.parquet": as_parquet(scores),
             "cell.json": as_json(note),
         },
-        store.path,
     )
     store.reason_file(cell).unlink(missing_ok=True)
     store.add_finished([request.key])

@@ -22,6 +22,7 @@ from ecgbench import datasets
 from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit
 from ecgbench.core.cells import Cell, Folders, Plan, grouped
 from ecgbench.core.division import Division
+from ecgbench.core.folders import read_json
 from ecgbench.core.registry import folder_name
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import counted, duration, size
@@ -36,7 +37,6 @@ from ecgbench.evaluate import network, protocols, rows
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.protocols.probe import LEAD_DRAWS
 from ecgbench.stats.detectable import expected
-from ecgbench.study.folders import read_json
 from ecgbench.study.plan import all_tasks
 from ecgbench.study.store import Store
 from ecgbench.study.work import reason_of

@@ -7,9 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ecgbench.core.folders import finished, read_table
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.results import whole
-from ecgbench.study.folders import finished, read_table
 from ecgbench.study.store import Store, cells_of
 
 SHORTEST = 4

@@ -11,7 +11,7 @@ from typing import Any
 from ecgbench.core import provenance
 from ecgbench.core.cells import FORMAT, key
 from ecgbench.core.files import as_json, put
-from ecgbench.study.folders import damaged, document
+from ecgbench.core.folders import damaged, document
 from ecgbench.study.store import Store
 
 _KINDS: Mapping[str, Any] = {

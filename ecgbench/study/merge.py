@@ -9,11 +9,11 @@ from typing import Any
 
 from ecgbench.core.cells import Cell, key
 from ecgbench.core.files import making, move, put, put_into, sha256_of
+from ecgbench.core.folders import demand_intact, document, finished
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.results import people
 from ecgbench.results.whole import CELL, cell_document, fit_document
 from ecgbench.study import frozen
-from ecgbench.study.folders import demand_intact, document, finished
 from ecgbench.study.store import Store, claimed
 
 _VERSION = {"model": ("source", "weights"), "dataset": ("data",), "policy": ("policy_source",)}

@@ -17,6 +17,7 @@ from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit
 from ecgbench.core.cards import facts
 from ecgbench.core.cells import FEATURES, FITS, PAPER, RANDOM, RELEASED, Cell, Fit
 from ecgbench.core.files import sha256_of
+from ecgbench.core.folders import damaged, read_bytes
 from ecgbench.core.registry import plain
 from ecgbench.core.text import counted, enumerated
 from ecgbench.ecg import preprocess
@@ -31,7 +32,6 @@ from ecgbench.results.compare import compare
 from ecgbench.results.reader import Reader
 from ecgbench.results.result import Result
 from ecgbench.study import invocation
-from ecgbench.study.folders import damaged, read_bytes
 from ecgbench.study.new_records import Values, features, table
 from ecgbench.study.store import Store
 

@@ -13,6 +13,7 @@ from ecgbench import adapters, models
 from ecgbench.adapters.hide import NATIVE
 from ecgbench.core.cells import Cell, Folders, Plan
 from ecgbench.core.files import sweep
+from ecgbench.core.folders import read_json
 from ecgbench.core.text import shortened
 from ecgbench.data.people import people as people_of
 from ecgbench.data.prepare import prepare
@@ -22,7 +23,6 @@ from ecgbench.results import aside, people
 from ecgbench.study import engines
 from ecgbench.study.described import dataset_facts
 from ecgbench.study.engines import Died, Event, Setup
-from ecgbench.study.folders import read_json
 from ecgbench.study.invocation import Invocation
 from ecgbench.study.jobs import Job, group
 from ecgbench.study.plan import all_tasks

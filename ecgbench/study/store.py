@@ -31,11 +31,11 @@ from typing import Any, Literal
 
 from ecgbench.core.cells import FORMAT, OFFICIAL, Cell, Fit, Plan, key
 from ecgbench.core.files import as_json, locked, put
+from ecgbench.core.folders import DONE, below, damaged, document, finished, read_json
 from ecgbench.core.registry import folder_name
 from ecgbench.core.text import enumerated
 from ecgbench.errors import BadSetting, Damaged, MissingData
 from ecgbench.results.aside import set_aside
-from ecgbench.study.folders import DONE, below, damaged, document, finished, read_json
 from ecgbench.study.index import Index
 
 Status = Literal["ok", "skipped", "failed", "damaged", "missing"]

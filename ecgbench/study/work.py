@@ -15,6 +15,7 @@ from ecgbench.adapters.hide import Policy
 from ecgbench.core import provenance
 from ecgbench.core.cells import Cell, Fit, grouped
 from ecgbench.core.files import warnings_to
+from ecgbench.core.folders import finished
 from ecgbench.core.registry import same_directory
 from ecgbench.core.text import quoted, shortened
 from ecgbench.errors import BadWeights, Damaged, EcgbenchError, LeakError, PolicyError, WriteError
@@ -31,7 +32,6 @@ from ecgbench.study import controls, keys
 from ecgbench.study.cell import CellRequest, compute
 from ecgbench.study.described import dataset_facts, network_facts
 from ecgbench.study.engines import Event
-from ecgbench.study.folders import finished
 from ecgbench.study.jobs import Job, enter
 from ecgbench.study.open_evaluation import open_evaluation
 from ecgbench.study.progress import SILENT, Reporter

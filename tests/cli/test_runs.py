@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ecgbench.cli import main
+from ecgbench.core.folders import intact
 from ecgbench.results.study import read
 from ecgbench.study import disk
-from ecgbench.study.folders import intact
 from ecgbench.study.store import Store, cells_of
 
 Typed = Callable[..., int]

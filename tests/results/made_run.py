@@ -11,11 +11,11 @@ import numpy as np
 
 from ecgbench.core.cells import OFFICIAL, Cell, Fit, Plan, Scoring, key
 from ecgbench.core.files import as_json, as_parquet
+from ecgbench.core.folders import publish
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.draw import parse_leads, settings
 from ecgbench.evaluate.predict import prediction_table
 from ecgbench.results.score import score_table, with_wins
-from ecgbench.study.folders import publish
 from ecgbench.study.store import Store
 
 CONTRACT = {

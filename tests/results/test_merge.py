@@ -11,11 +11,11 @@ import pytest
 
 from ecgbench.core.cells import Cell, Fit, Plan, key
 from ecgbench.core.files import as_json
+from ecgbench.core.folders import publish
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting
 from ecgbench.results.people import COLUMNS, keep
 from ecgbench.results.whole import CELL, READ
-from ecgbench.study.folders import publish
 from ecgbench.study.merge import merge
 from ecgbench.study.store import Store
 

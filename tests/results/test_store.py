@@ -12,13 +12,13 @@ import pytest
 
 from ecgbench.core.cells import Cell, Fit, Plan, Scoring, Training, key
 from ecgbench.core.files import as_json
+from ecgbench.core.folders import publish
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting, WriteError
 from ecgbench.results import counts
 from ecgbench.results.aside import set_aside
 from ecgbench.results.verify import faults
 from ecgbench.study.disk import look, prune, spare
-from ecgbench.study.folders import publish
 from ecgbench.study.store import PENDING, Store
 
 pytestmark = pytest.mark.durable

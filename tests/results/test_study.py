@@ -26,6 +26,7 @@ from ecgbench import metrics
 from ecgbench.core import provenance
 from ecgbench.core.cells import Cell, Fit, Plan, Scoring, Training, key
 from ecgbench.core.files import as_json, as_parquet
+from ecgbench.core.folders import publish, read_table
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.draw import parse_leads, settings
 from ecgbench.errors import BadSetting, Damaged, EcgbenchError, MissingData, WriteError
@@ -35,7 +36,6 @@ from ecgbench.results.score import score_table, with_wins
 from ecgbench.results.study import Study, read
 from ecgbench.results.tables import MAIN_COLUMNS
 from ecgbench.study import invocation
-from ecgbench.study.folders import publish, read_table
 from ecgbench.study.store import Store, cells_of
 from tests.results.made_run import CONTRACT, fit_facts, fit_folder, key_facts
 

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.core.files import as_json
+from ecgbench.core.folders import DONE
 from ecgbench.core.seeds import rng
-from ecgbench.study.folders import DONE
 from tests.soak.families.results import AFTER, follow, kinds
 from tests.soak.place import Place
 from tests.soak.row import Row

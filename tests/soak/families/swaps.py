@@ -8,7 +8,7 @@ from functools import partial
 from itertools import combinations, permutations
 from pathlib import Path
 
-from ecgbench.study.folders import DONE
+from ecgbench.core.folders import DONE
 from tests.soak.families.results import AFTER, follow
 from tests.soak.place import Place
 from tests.soak.row import Row

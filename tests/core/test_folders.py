@@ -15,11 +15,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ecgbench.core import files
+from ecgbench.core import files, folders
 from ecgbench.core.files import as_json, as_npy, as_parquet, sweep
 from ecgbench.errors import Damaged, WriteError
-from ecgbench.results.aside import listed
-from ecgbench.study import folders
 
 pytestmark = pytest.mark.durable
 
@@ -139,7 +137,7 @@ def test_writers_that_interleave_leave_one_readable_folder(tmp_path: Path) -> No
         assert [p.name for p in folder.parent.iterdir()] == ["cell"]
 
 
-def test_a_damaged_folder_is_set_aside_for_a_whole_one(tmp_path: Path) -> None:
+def test_a_damaged_folder_makes_room_for_a_whole_one(tmp_path: Path) -> None:
     folder = tmp_path / "cell"
     folders.publish(folder, {"a.json": '"first"'})
     (folder / "a.json").write_text('"spoilt"')
@@ -147,9 +145,8 @@ def test_a_damaged_folder_is_set_aside_for_a_whole_one(tmp_path: Path) -> None:
     assert folders.publish(folder, {"a.json": '"second"'})
     assert folders.intact(folder)
     assert (folder / "a.json").read_text() == '"second"'
-    (aside,) = listed(tmp_path)
-    assert (tmp_path / aside.now / "a.json").read_text() == '"spoilt"'
-    assert "set_aside" in aside.now
+    assert (tmp_path / "cell.damaged" / "a.json").read_text() == '"spoilt"'
+    assert folders.below(tmp_path.parent, tmp_path.name, 1) == [f"{tmp_path.name}/cell"]
 
 
 def test_what_was_altered_or_is_gone_is_not_read(tmp_path: Path) -> None:

@@ -10,9 +10,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ecgbench.core.files import Content, as_json, making, move, put_into, sha256_of
+from ecgbench.core.files import (
+    DAMAGED,
+    Content,
+    as_json,
+    making,
+    move,
+    put_into,
+    quarantine,
+    sha256_of,
+)
 from ecgbench.errors import Damaged
-from ecgbench.results.aside import set_aside
 
 if TYPE_CHECKING:
     import pyarrow
@@ -27,7 +35,7 @@ def finished(folder: Path) -> bool:
 
 def below(run: Path, part: str, levels: int) -> list[str]:
     """What lies so many levels below a part of a run, each as PART/NAME/NAME...; names alone are
-    read, and what is hidden or being written is left out.
+    read, and what is hidden, being written or in quarantine is left out.
     """
     places = [part]
     for _ in range(levels):
@@ -37,7 +45,8 @@ def below(run: Path, part: str, levels: int) -> list[str]:
 
 def _names(folder: str) -> list[str]:
     with suppress(FileNotFoundError, NotADirectoryError):
-        return [name for name in os.listdir(folder) if not name.startswith(".")]
+        names = os.listdir(folder)
+        return [n for n in names if not n.startswith(".") and not n.endswith(DAMAGED)]
     return []
 
 
@@ -64,9 +73,9 @@ def demand_intact(
             raise damaged(folder / name, folder)
 
 
-def publish(folder: Path, content: Mapping[str, Content], run: Path | None = None) -> bool:
+def publish(folder: Path, content: Mapping[str, Content]) -> bool:
     """Write a complete folder and give it its name. False where an intact one has it: then ours is
-    discarded. A damaged one is set aside in the folder `run`, by default the one around it.
+    discarded. A damaged one goes into quarantine.
     """
     with making(folder) as unfinished:
         hashes = {
@@ -76,7 +85,7 @@ def publish(folder: Path, content: Mapping[str, Content], run: Path | None = Non
         while not move(unfinished, folder):
             if intact(folder):
                 return False
-            set_aside(run or folder.parent, folder, "its files were not what the run wrote")
+            quarantine(folder)
     return True
 
 
