@@ -122,8 +122,8 @@ def _environments(evaluation: Evaluation, request: CellRequest) -> list[str]:
     others = {here, *fit, *evaluation.cache(request.cell.policy).environments} - {here}
     if request.pinned and others:
         raise BadSetting(
-            f"--set run.same_environment=on: features or the fit were computed with {'; '.join(others)}, and "
-            f"this is {here}; leave it out, or choose another --out"
+            f"--set run.same_environment=on: features or the fit were computed with "
+            f"{'; '.join(others)}, and this is {here}; leave it out, or choose another --out"
         )
     return [here, *sorted(others)]
 

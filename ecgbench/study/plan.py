@@ -144,7 +144,8 @@ def check(request: Request) -> Request:
             raise BadSetting(f"{flag} {value}: at least {least}")
     if not 0 < request.training.lr < float("inf"):
         raise BadSetting(
-            f"--set training.lr={request.training.lr}: a learning rate is above 0; the default is 0.001"
+            f"--set training.lr={request.training.lr}: a learning rate is above 0; the default is "
+            f"0.001"
         )
     protocol = protocols.resolve(request.training.protocol)
     request = replace(request, training=replace(request.training, protocol=protocol))

@@ -57,11 +57,11 @@ def test_another_engine_is_refused(tmp_path: Path) -> None:
         "ecgbench",
         "run",
         "--engine",
-        "isolated",
+        "local",
         "--out",
         str(tmp_path / "run"),
     ]
     done = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
-    assert "--engine isolated: torchrun runs models in its own processes" in done.stderr
+    assert "--engine local: torchrun runs models in its own processes" in done.stderr
     assert not (tmp_path / "run").exists()
