@@ -147,8 +147,8 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def typed(copies: Path) -> Callable[..., int]:
-    """typed(out, *words): `ecgbench run --engine inline` of the tiny plug-in on 60 records of the demo
-    at twelve leads, with random weights; protocol linear, two epochs, unless `words` name the
+    """typed(out, *words): `ecgbench run --engine inline` of the tiny plug-in on 60 records of the
+    demo at twelve leads, with random weights; protocol linear, two epochs, unless `words` name the
     probe.
 
     Later words override. Returns the exit code.

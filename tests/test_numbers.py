@@ -2,8 +2,9 @@
 predict, and scores, against tests/data/numbers.json.
 
 Keys of results hold three integers of `ecgbench.core.cells` in place of this package's code.
-Where a number here moves, raise the right one and run `WRITE_NUMBERS=1 pytest tests/test_numbers.py`, which
-writes the file anew, but nothing that moved without that.
+Where a number here moves, raise the right one and run
+`WRITE_NUMBERS=1 pytest tests/test_numbers.py`, which writes the file anew,
+but nothing that moved without that.
 
 Numbers are compared to 1e-4 of the largest beside it: the last bits differ between processors.
 """

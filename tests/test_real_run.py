@@ -26,7 +26,8 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.usefixtures("one_thread"),
 ]
-FINETUNE = "run --protocol finetune --limit 24 --tasks ptbxl_super --leads 12,I --weights random --set training.batch=8"
+FINETUNE = "run --protocol finetune --limit 24 --tasks ptbxl_super --leads 12,I --weights random"
+FINETUNE += " --set training.batch=8"
 NARROW = Path(__file__).with_name("narrow.py")
 LONG = ("--models", str(NARROW), "--set", "training.epochs=5")
 """Some seconds are left after the first epoch."""

@@ -30,7 +30,7 @@ from ecgbench.results.study import Study
 
 CARD = ReportCard(
     title="Evaluated only",
-    summary="tasks that are columns of another task beside it, and their sum, with `--set report.rows=all`",
+    summary="tasks that are columns of another task beside it, and their sum (report.rows=all)",
     reads="run",
     order=12,
     asked_by="--set report.rows=all",

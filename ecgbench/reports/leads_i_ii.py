@@ -64,8 +64,8 @@ def sections(study: Study) -> list[Section]:
                 [
                     "Random: one lead drawn for each record; its mean is over the same datasets. "
                     "Models average their score over different numbers of windows of a record: "
-                    "where a lead is drawn for each window (scoring.draw=window), more windows see more "
-                    "leads."
+                    "where a lead is drawn for each window (scoring.draw=window), more windows see "
+                    "more leads."
                 ]
             )
         )

@@ -358,7 +358,8 @@ def _notes(study: Study, rows: Sequence[Shown]) -> list[str]:
     texts = [
         f"Within a margin: yes where the whole 95 % interval of the difference lies above minus "
         f"the margin, no where it lies below, else undecided. The margins have no clinical basis: "
-        f"choose yours with --set report.margins. No verdict where the lower bound at twelve leads is not "
+        f"choose yours with --set report.margins. No verdict where the lower bound at twelve leads "
+        f"is not "
         f"{MARGINS_ABOVE_CHANCE} margins above chance: what is at chance cannot get worse. "
         + (
             f"A yes is cancelled where a label with at least {LEAST_POSITIVES} positives surely "

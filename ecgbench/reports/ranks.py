@@ -66,9 +66,9 @@ def sections(study: Study) -> list[Section]:
     if not found:
         return []
     said = [
-        f"One task stands for each dataset: {_tasks(study, found)} (others: --set report.blocks). A rank "
-        f"knows nothing of how sure a score is: a difference of 0.1 points counts like one of 10. "
-        f"p: Wilcoxon's signed-rank test for each pair, Holm over all pairs of a setting; "
+        f"One task stands for each dataset: {_tasks(study, found)} (others: --set report.blocks). "
+        f"A rank knows nothing of how sure a score is: a difference of 0.1 points counts like "
+        f"one of 10. p: Wilcoxon's signed-rank test for each pair, Holm over all pairs of a setting; "
         f"{_limits(found)} before Holm. In the diagram a bar joins models that do not differ at "
         f"{LEVEL:g}. This is of these datasets."
     ]
@@ -104,7 +104,8 @@ def _blocks(study: Study) -> list[str]:
             raise BadSetting(f"--set report.blocks={task}: no task of this run with genuine data")
         if of[task] in first:
             raise BadSetting(
-                f"--set report.blocks={first[of[task]]},{task}: both are of {of[task]}; one stands for it"
+                f"--set report.blocks={first[of[task]]},{task}: both are of {of[task]}; "
+                f"one stands for it"
             )
         first[of[task]] = task
     for task, dataset in of.items():

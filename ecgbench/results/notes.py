@@ -238,7 +238,8 @@ def _data(datasets: Sequence[DatasetFacts]) -> Iterator[str]:
         if d.flat:
             yield (
                 f"{d.title}: {d.flat:,} of {d.records:,} records ({d.flat / d.records:.1%}) have a "
-                f"lead without variation; they are kept (--set data.exclude=flat_leads leaves them out)."
+                f"lead without variation; they are kept "
+                f"(--set data.exclude=flat_leads leaves them out)."
             )
         yield from _checked(d)
 

@@ -45,7 +45,7 @@ class Predictions:
     records: list[str]
     patients: list[str]
     leads: list[str]
-    """What was measured in each record: `II+V2`; under `--set scoring.draw=window` one set per window,
+    """What was measured in each record: `II+V2`; under `scoring.draw=window` one set per window,
     `II|V1`.
     """
     labels: tuple[str, ...]

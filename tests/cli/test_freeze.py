@@ -203,9 +203,7 @@ def test_a_plan_that_was_changed_is_said_before_any_number(tmp_path: Path) -> No
     assert confirmatory.sections(read(run)) == []
 
 
-def test_a_run_without_words_runs_what_is_frozen(
-    here: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_run_without_words_runs_what_is_frozen(here: Callable[..., Any], tmp_path: Path) -> None:
     tiny = Path(__file__).parents[1] / "tiny.py"
     plan = PLAN.replace('["laef", "stmem"]', f'["{tiny}"]').replace('"ptbxl_super"', '"demo"')
     plan = plan.replace('"laef"', '"tiny"').partition('[[hypothesis]]\nname = "better"')[0]

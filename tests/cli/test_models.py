@@ -1,5 +1,5 @@
-"""`ecgbench list models` and `ecgbench models fetch` as a person uses them: output, exit codes, what is
-loaded, what is left.
+"""`ecgbench list models` and `ecgbench models fetch` as a person uses them: output, exit
+codes, what is loaded, what is left.
 """
 
 import hashlib

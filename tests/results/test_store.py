@@ -440,8 +440,8 @@ def test_plans_are_joined(tmp_path: Path) -> None:
         ({"training": Training(lr=0.1), "limit": 60}, "is --set training.lr=0.1 and --limit 60"),
         (
             {"training": Training(leads="random", lr_groups=False)},
-            "--train-leads all and --set training.lr_groups=on, and asked for is --train-leads random and "
-            "--set training.lr_groups=off",
+            "--train-leads all and --set training.lr_groups=on, and asked for is "
+            "--train-leads random and --set training.lr_groups=off",
         ),
         (
             {"cells": (cell("b", 2, weights="b.safetensors"),)},
