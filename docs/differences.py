@@ -2,7 +2,7 @@
 of predictions: `python docs/differences.py RUN [--window RUN]`.
 
 RUN is a folder of `ecgbench run`; each of its AUROCs is given its interval in four ways, from
-the stored predictions. --window: the same run with `--draw window`. Writes docs/differences.csv.
+the stored predictions. --window: the same run with `--set scoring.draw=window`. Writes docs/differences.csv.
 Everything else is computed from the files of reports/ptbxl-2000 and ecgbench/published.
 """
 
@@ -271,7 +271,7 @@ def _of_scores() -> Iterator[Sequence[str]]:
         "counts 0.5 in the mean",
         "left out of the mean, and named",
         f"{listed}; {', '.join(still)} 0.0",
-        "`--absent half`",
+        "`--set scoring.absent=half`",
     )
     changed, cells = reranked()
     yield (
@@ -292,7 +292,7 @@ def _of_scores() -> Iterator[Sequence[str]]:
     yield (
         "labels of PTB-XL Diag, Form, Rhythm",
         "the paper's means cannot be columns of the same predictions (below)",
-        "columns of the predictions of All; `ecgbench report --rows all` shows that they add up",
+        "columns of the predictions of All; `ecgbench report --set report.rows=all` shows that they add up",
         "nothing: labels are equal to the last bit",
         "none",
     )
@@ -305,7 +305,7 @@ def _of_intervals() -> Iterator[Sequence[str]]:
         "patients; by default nothing is drawn, intervals are from placements (intervals.md)",
         f"drawing records, intervals are {wide(RECORDS, PATIENTS)} as with patients; drawing "
         f"patients, {wide(PATIENTS, PLACED)} as from placements",
-        "`--bootstrap records`",
+        "`--set scoring.bootstrap=records`",
     )
     counted = ", ".join(
         f"{title(task)} loses {lost:.2f} labels a draw, the mean of its draws falls by "
@@ -332,14 +332,14 @@ def _of_intervals() -> Iterator[Sequence[str]]:
         "none; with a bootstrap 1,000, seeded",
         f"an end of a drawn interval moves by {points(min(ends))} to {points(max(ends))} (standard "
         f"deviation over {AGAIN} bootstraps)",
-        "`--bootstrap records`",
+        "`--set scoring.bootstrap=records`",
     )
     yield (
         "asterisk",
         "draws of differences in pairs; the code of the test is not public",
         "the paired difference from placements, none with too little evidence (intervals.md)",
         NOT,
-        "`--bootstrap records` draws both sides alike",
+        "`--set scoring.bootstrap=records` draws both sides alike",
     )
 
 
@@ -354,7 +354,7 @@ def _of_input() -> Iterator[Sequence[str]]:
         "the paper does not say whether per record or per window",
         "one subset per record, the same in all its windows and for all models",
         f"drawn in every window: {', '.join(moved)} (one draw of leads)" if moved else NOT,
-        "`--draw window`",
+        "`--set scoring.draw=window`",
     )
     excluded = sum(int(row["excluded"]) for row in rows("cells.csv") if row["excluded"])
     windows = {r["model"]: float(r["windows"]) for r in rows("cells.csv") if r["windows"]}
@@ -387,7 +387,7 @@ def _of_input() -> Iterator[Sequence[str]]:
         "16 bit mixed, but for ECG-CPC and S4",
         "float32",
         f"features by at most 1 % (performance.md); scores: {NOT}",
-        "`--precision bf16`",
+        "`--set training.precision=bf16`",
     )
 
 
@@ -404,7 +404,7 @@ def _of_training() -> Iterator[Sequence[str]]:
         "seeds",
         "none (reference benchmark): one run, not repeatable",
         "derived from words; the same command gives the same numbers",
-        f"{NOT}; `--fit-seeds 0,1,2` shows the spread",
+        f"{NOT}; `--set training.seeds=0,1,2` shows the spread",
         "none",
     )
     yield (
