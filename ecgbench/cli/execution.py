@@ -10,7 +10,7 @@ from ecgbench.core.text import quoted, visible
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate import torchrun
 from ecgbench.results.aside import FOLDER as SET_ASIDE
-from ecgbench.study import controls as declared
+from ecgbench.study.controls import FOLDER as CONTROLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,6 +24,8 @@ class Execution:
 
     carrying: "Carrying"
     dry_run: bool
+    text: str = ""
+    """What was asked for, as the text of a plan file."""
     controls: tuple[str, ...] = ()
     """Names of the controls that follow the study."""
 
@@ -55,18 +57,21 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
 
 
 def _run(planned: Plan, folders: Folders, execution: Execution) -> None:
+    from ecgbench.study import control_runs
     from ecgbench.study.progress import display
     from ecgbench.study.run import remove_windows, run
     from ecgbench.study.store import Store
 
     progress, carrying, store = display(), execution.carrying, Store(folders.out)
+    if execution.text:
+        store.keep_request(execution.text)
     done = run(planned, folders, carrying, progress)
     whole = store.existing_plan()
     if done.elsewhere:
         typer.echo(f"{done.elsewhere} jobs go on without this command")
         typer.echo(f"next: ecgbench runs status {quoted(folders.out)}")
         return
-    after = declared.compute(whole, folders, execution.controls, carrying, progress)
+    after = control_runs.compute(whole, folders, execution.controls, carrying, progress)
     if not carrying.keep_features:
         remove_windows(whole, store)
     _print_outcome(done, after, folders.out)
@@ -76,7 +81,7 @@ def _print_outcome(done: "Outcome", controlled: "dict[str, list[Outcome]]", out:
     _print_counts(done, str(out), out)
     for name, outcomes in controlled.items():
         times = f", {len(outcomes)} times" if len(outcomes) > 1 else ""
-        _print_counts(_together(outcomes), f"control {name}{times}", out / declared.FOLDER)
+        _print_counts(_together(outcomes), f"control {name}{times}", out / CONTROLS)
     typer.echo(f"next: ecgbench report {quoted(out)}")
     if done.failed or any(one.failed for own in controlled.values() for one in own):
         raise typer.Exit(1)
@@ -136,6 +141,8 @@ def _planned(request: Request, folders: Folders, execution: Execution, device: s
     if execution.dry_run:
         for text in estimate.lines(planned, folders, device):
             typer.echo(text)
-        for text in declared.lines(planned, folders.out, execution.controls):
+        from ecgbench.study import control_runs
+
+        for text in control_runs.lines(planned, folders.out, execution.controls):
             typer.echo(text)
     return planned

@@ -113,7 +113,7 @@ def _frozen(file: Path, data: Path | None, prepared: Path | None) -> Frozen:
     return Frozen(
         title=plan.title,
         alpha=plan.alpha,
-        plan=dump(study),
+        plan=dump(plan.request()),
         hypotheses=hypotheses(plan.hypotheses, study),
         date=provenance.date(),
         **provenance.code(),

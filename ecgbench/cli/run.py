@@ -1,5 +1,6 @@
 """`ecgbench run`: compute what is missing of a study."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,6 +115,7 @@ def _run(
     from ecgbench.core.registry import folder_name
     from ecgbench.evaluate import torchrun
     from ecgbench.study import plan as planning
+    from ecgbench.study.plan_file import dump
 
     data, prepared, out = places
     whole = planning.ALL in values.get("tasks", (planning.ALL,))
@@ -124,14 +126,11 @@ def _run(
     out = out or Path("runs") / folder_name(checked.name or "+".join(checked.tasks))
     frozen.demand_same(checked, out)
     running = file.section("run")
-    folders = Folders(
-        data=data,
-        prepared=prepared,
-        out=out,
-    )
+    folders = Folders(data=data, prepared=prepared, out=out)
     import_report = brought.folder is not None and not machine["dry_run"] and torchrun.rank() == 0
     with own.reported(out, import_report):
-        compute(checked, folders, _execution(running, machine))
+        execution = _execution(running, machine)
+        compute(checked, folders, replace(execution, text=dump(request)))
 
 
 def _plan_file(plan: str | None, values: dict[str, Any], out: Path | None) -> "PlanFile":

@@ -5,25 +5,18 @@ What is expected of each is known before it is computed. A control that comes ou
 that a score of the run does not mean what it seems to mean.
 """
 
-import os
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ecgbench import models
-from ecgbench.core.cells import OFFICIAL, RELEASED, Cell, Fit, Folders, Plan, Training
-from ecgbench.core.files import making, move
-from ecgbench.core.text import counted
+from ecgbench.core.cells import OFFICIAL, RELEASED, Cell, Fit, Plan, Training
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import UnknownName
 from ecgbench.evaluate import protocols
-from ecgbench.study.store import Store
 
 if TYPE_CHECKING:
-    from ecgbench.study.progress import Display
-    from ecgbench.study.run import Carrying, Outcome
+    pass
 
 FOLDER = "controls"
 """Below a run."""
@@ -179,71 +172,3 @@ def _shortcut(cell: Cell, control: str) -> Cell:
 def shortcut(control: str) -> bool:
     """Whether it takes the place of all models."""
     return of(control).kind == "shortcut"
-
-
-def studies(plan: Plan, folders: Folders, control: str) -> Iterator[tuple[Plan, Folders]]:
-    """The plans of a control of a study in `folders`, and where each goes."""
-    from ecgbench.study import shortcuts
-
-    if shortcut(control):
-        models.resolve(str(shortcuts.path(control)))
-    shared = None if shortcut(control) else folders.out
-    for name in names(control, plan.training):
-        yield derived(plan, name), replace(folders, out=folder(folders.out, name), shared=shared)
-
-
-def lines(plan: Plan, out: Path, wanted: Sequence[str]) -> Iterator[str]:
-    """Of each control that is wanted: cells that are left to do."""
-    for control in wanted:
-        every = [derived(plan, name) for name in names(control, plan.training)]
-        left = sum(
-            Store(folder(out, one.control)).folder(c) is None for one in every for c in one.cells
-        )
-        times = f", {len(every)} permutations" if len(every) > 1 else ""
-        yield f"control {control}: {counted(left, 'cell')} left{times}"
-
-
-def compute(
-    plan: Plan, folders: Folders, wanted: Sequence[str], carrying: "Carrying", progress: "Display"
-) -> "dict[str, list[Outcome]]":
-    """Compute what is missing of the controls of a finished run; control -> the outcome of each of
-    its runs.
-    """
-    from ecgbench.study.run import remove_windows, run
-
-    done: dict[str, list[Outcome]] = {}
-    folders = folders.absolute()
-    for control in wanted:
-        own = replace(carrying, keep_features=False)
-        if shortcut(control):  # what is read from tables, or measured in few steps, needs no GPU
-            own = replace(own, device="cpu", pin_environment=False, keep_views=False)
-        every = list(studies(plan, folders, control))
-        for number, (one, places) in enumerate(every, 1):
-            which = f" ({number} of {len(every)})" if len(every) > 1 else ""
-            progress.note(f"control {one.control}{which}")
-            if control == LEADS:
-                _take_fits(one, Store(folders.out), Store(places.out))
-            done.setdefault(control, []).append(run(one, places, own, progress))
-            remove_windows(one, Store(places.out))
-    return done
-
-
-def _take_fits(plan: Plan, run: Store, control: Store) -> None:
-    """Make the fits of a run known to a control that tests the same fits on other recordings. The
-    key of each says whether it is the one.
-    """
-    for fit in plan.fits:
-        for done in run.fit_folder(fit, "any").parent.glob("[!.]*/DONE"):
-            there = control.path / done.parent.relative_to(run.path)
-            if not there.exists():
-                with making(there) as passing:
-                    shutil.copytree(done.parent, passing, copy_function=_linked, dirs_exist_ok=True)
-                    move(passing, there)
-
-
-def _linked(source: str, target: str) -> None:
-    """The same file under another name; a copy where the disk has no such thing."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)

@@ -127,6 +127,18 @@ class Store:
         both = replace(both, scoring=replace(plan.scoring, metrics=metrics))
         return both.powered(max(plan.scoring.draws, old.scoring.draws))
 
+    def keep_request(self, text: str) -> None:
+        """Keep what a command asked for, as the text of a plan file: plan.toml, and plan-2.toml
+        and so on for what later commands added.
+        """
+        names = chain(["plan.toml"], (f"plan-{n}.toml" for n in count(2)))
+        for file in (self.path / name for name in names):
+            if not file.exists():
+                put(file, text)
+                return
+            if file.read_text(encoding="utf-8") == text:
+                return
+
     def write_plan(self, plan: Plan) -> Plan:
         """Write what is asked for now, joined with what was before; returns both.
 

@@ -75,7 +75,7 @@ def test_a_setting_as_text(word, value):
 
 @pytest.mark.parametrize(
     "word",
-    ["training.epochs=3.5", "training.protocol=probes", "data.fix=maybe", "run.timeout=long"],
+    ["training.epochs=3.5", "scoring.rows=some", "data.fix=maybe", "run.timeout=long"],
 )
 def test_a_wrong_value_is_repeated(word):
     key, _, text = word.partition("=")
@@ -107,6 +107,20 @@ def test_options_change_a_plan_and_set_comes_last(here, tmp_path):
     )
     assert "1 cells computed" in done.stdout, done.stderr
     assert (tmp_path / "r/cells/demo/tiny/I").is_dir()
+
+
+def test_a_run_is_repeated_from_the_plan_in_its_folder(here, tmp_path):
+    words = ("--models", TINY, "--weights", "random", "--leads", "I", "--limit", 24, "--seeds", 1)
+    for out in ("a", "a"):
+        done = here("run", "demo", *words, "--engine", "inline", "--out", out, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    done = here("run", "a/plan.toml", "--engine", "inline", "--out", "b", cwd=tmp_path)
+    assert "1 cells computed" in done.stdout, done.stderr
+    first, second = (next((tmp_path / r).rglob("predictions.parquet")) for r in ("a", "b"))
+    assert first.read_bytes() == second.read_bytes()
+    assert not (tmp_path / "a/plan-2.toml").exists()
+    here("run", "a", "--leads", "II", "--engine", "inline", "--out", "a", cwd=tmp_path)
+    assert 'leads = ["II"]' in (tmp_path / "a/plan-2.toml").read_text()
 
 
 @pytest.mark.parametrize("old", [o for o, new in MOVED["run"].items() if "{}" in new])

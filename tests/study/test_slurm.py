@@ -20,7 +20,7 @@ import pytest
 
 from ecgbench.errors import BadSetting
 from ecgbench.results.study import read
-from ecgbench.study.engines.slurm import _options
+from ecgbench.study.engines.slurm import options_of
 from ecgbench.study.store import cells_of
 from tests.test_zoo import plug_in
 
@@ -277,4 +277,4 @@ def test_a_job_whose_time_is_over_goes_on_where_it_stopped(
 )
 def test_options_are_those_of_sbatch(words: str) -> None:
     with pytest.raises(BadSetting, match=r"--engine slurm: .*NAME=VALUE of sbatch"):
-        _options(words)
+        options_of(words)

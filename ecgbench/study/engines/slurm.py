@@ -58,7 +58,7 @@ def run(
     work: Work, jobs: deque[Job], show: Show, setup: Setup
 ) -> Iterator[tuple[Job, Died | None]]:
     """Submit jobs, and follow them until they have ended."""
-    options = _options(setup.options)
+    options = options_of(setup.options)
     wait, at_once = options.pop("wait", "yes"), int(options.pop("at_once", "256"))
     folder = setup.out / "jobs"
     earlier = submitted(setup.out)
@@ -214,7 +214,8 @@ def _said(words: list[str]) -> str:
     return subprocess.run(words, capture_output=True, text=True, check=True, timeout=TIMEOUT).stdout
 
 
-def _options(text: str) -> dict[str, str]:
+def options_of(text: str) -> dict[str, str]:
+    """What stood behind the colon: name -> value; BadSetting."""
     options: dict[str, str] = {}
     for word in filter(None, text.split(",")):
         name, equals, value = word.partition("=")
