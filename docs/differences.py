@@ -2,7 +2,8 @@
 of predictions: `python docs/differences.py RUN [--window RUN]`.
 
 RUN is a folder of `ecgbench run`; each of its AUROCs is given its interval in four ways, from
-the stored predictions. --window: the same run with `--set scoring.draw=window`. Writes docs/differences.csv.
+the stored predictions. --window: the same run with `--set scoring.draw=window`. Writes
+docs/differences.csv.
 Everything else is computed from the files of reports/ptbxl-2000 and ecgbench/published.
 """
 
@@ -292,7 +293,8 @@ def _of_scores() -> Iterator[Sequence[str]]:
     yield (
         "labels of PTB-XL Diag, Form, Rhythm",
         "the paper's means cannot be columns of the same predictions (below)",
-        "columns of the predictions of All; `ecgbench report --set report.rows=all` shows that they add up",
+        "columns of the predictions of All; `ecgbench report --set report.rows=all` shows that they "
+        "add up",
         "nothing: labels are equal to the last bit",
         "none",
     )

@@ -38,19 +38,20 @@ class Budget:
     """Seeds that are trained now; none: all."""
 
     def __post_init__(self) -> None:
-        least = {"steps": self.steps, "seeds": self.seeds, "probe-epochs": self.epochs}
-        for name, value in (*least.items(), ("records", self.records)):
-            if value is not None and value < 1:
-                raise BadSetting(f"--{name} {value}: 1 or more")
+        least = {"--set steps=": self.steps, "--set probe_epochs=": self.epochs}
+        least |= {"--seeds ": self.seeds, "--set records=": self.records or 1}
+        for name, value in least.items():
+            if value < 1:
+                raise BadSetting(f"{name}{value}: 1 or more")
         if self.seeds > SWEPT:
             raise BadSetting(f"--seeds {self.seeds}: at most {SWEPT}")
         if beyond := [seed for seed in self.only if not 0 <= seed < self.seeds]:
             last = self.seeds - 1
             raise BadSetting(
-                f"--only-seeds {beyond[0]}: --seeds {self.seeds} are 0 to {last}; raise --seeds"
+                f"--set only_seeds={beyond[0]}: --seeds {self.seeds} are 0 to {last}; raise --seeds"
             )
         if len({*self.rates}) < len(self.rates):
-            raise BadSetting(f"--lr {', '.join(map(str, self.rates))}: a rate is there twice")
+            raise BadSetting(f"--set lr={', '.join(map(str, self.rates))}: a rate is there twice")
 
     @property
     def numbers(self) -> tuple[int, ...]:

@@ -102,7 +102,7 @@ class _Making:
         if most > segments:
             raise BadSetting(
                 f"a codebook of {most} codes from {len(corpus)} recordings: the first batch of the "
-                f"clustering has {segments} segments; take more recordings (--records)"
+                f"clustering has {segments} segments; take more recordings (--set records)"
             )
 
     def _claim(self) -> str:

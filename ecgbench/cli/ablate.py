@@ -17,7 +17,7 @@ from ecgbench.cli.options import (
     option,
     words,
 )
-from ecgbench.cli.settings import assigned, numbers
+from ecgbench.cli.settings import assigned, fractions, numbers
 from ecgbench.cli.steps import shown
 from ecgbench.core.registry import folder_name
 
@@ -38,7 +38,7 @@ SETTINGS: dict[str, Callable[[str], Any]] = {
     "batch": int,
     "micro_batch": int,
     "precision": str,
-    "lr": lambda text: tuple(float(word) for word in text.split(",")),
+    "lr": fractions,
     "records": int,
     "probe_records": int,
     "probe_epochs": int,

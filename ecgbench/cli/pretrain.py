@@ -119,10 +119,13 @@ def pretrain(
     name, given = _settings(recipe, sets)
     if model is not None:
         given["model"] = models.resolve(model)
-    if corpora := words(datasets):
+    if (corpora := words(datasets)) is not None:
         given["datasets"] = tuple(map(resolve, corpora))
-    if len(given.get("steps", (0, 0))) != 2:
-        raise BadSetting("--set steps: one number for each stage, for example --set steps=800,800")
+    if len(steps := given.get("steps", (0, 0))) != 2:
+        raise BadSetting(
+            f"--set steps={','.join(map(str, steps))}: one number for each stage, for example "
+            f"--set steps=800,800"
+        )
     if "apart" in given:
         given["apart"] = given["apart"] or None
     holding = Holding(**{n: given.pop(n) for n in ("how", "shards", "buffer") if n in given})

@@ -165,7 +165,8 @@ def assigned(sets: Sequence[str], known: Mapping[str, Callable[[str], Any]]) -> 
         try:
             found[key] = known[key](value) if equals else [][0]
         except (ValueError, KeyError, IndexError):
-            raise BadSetting(f"--set {word}: KEY=VALUE; {key} takes another value") from None
+            wanted = _WANTED.get(known[key], "KEY=VALUE")
+            raise BadSetting(f"--set {word}: {wanted}") from None
     return found
 
 
@@ -177,6 +178,21 @@ def numbers(text: str) -> tuple[int, ...]:
 def switch(text: str) -> bool:
     """on or off."""
     return {"on": True, "yes": True, "off": False, "no": False}[text.lower()]
+
+
+def fractions(text: str) -> tuple[float, ...]:
+    """Numbers with commas between."""
+    return tuple(float(word) for word in text.split(","))
+
+
+_WANTED: dict[Callable[[str], Any], str] = {
+    int: "a whole number",
+    float: "a number",
+    numbers: "whole numbers, comma-separated",
+    fractions: "numbers, comma-separated",
+    switch: "on or off",
+}
+"""What reads a value -> what the value must be."""
 
 
 def plan_of(name: str) -> Path:

@@ -30,7 +30,7 @@ def set_apart(copy: Copy, part: int) -> Copy:
         raise BadSetting(
             f"one in {part} of the {published.loc[trained, 'patient'].nunique():,} training "
             f"patients of {copy.name} to compare encoders: that leaves a split empty; name another "
-            f"number (--apart), or compare on the validation split: --apart 0"
+            f"number (--set held_out), or compare on the validation split: --set held_out=0"
         )
     split = published["split"].mask(out, APART)
     rows = published["record"].searchsorted(copy.index["record"])

@@ -64,7 +64,7 @@ def assemble(
         raise BadSetting(
             f"recipe {recipe.name} reads {len(names)} corpora, and for {', '.join(lost)} there is "
             f"no loader yet; register them as data sets of a plug-in, or run: ecgbench pretrain "
-            f"--recipe small"
+            f"pretrain small"
         )
     if recipe.task not in all_tasks():
         raise UnknownName("task", recipe.task, list(all_tasks()), "List them: ecgbench tasks")

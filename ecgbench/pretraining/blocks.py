@@ -242,7 +242,7 @@ def _told(path: Path) -> Iterator[None]:
     except OSError as error:
         raise DamagedCopy(
             f"{path} cannot be read ({error.strerror}); repair that disk, or pack the corpus on "
-            f"another one: --shards DIR"
+            f"another one: --set shards=DIR"
         ) from error
 
 
@@ -256,7 +256,7 @@ def _damaged(path: Path, which: _Which | None) -> DamagedCopy:
         if _Which.of(path) == which:
             return DamagedCopy(
                 f"{said}, and it cannot be set aside; pack the corpus into a folder that can be "
-                f"written: --shards DIR"
+                f"written: --set shards=DIR"
             )
     return DamagedCopy(
         f"{said}; run the same command again, which packs this shard anew and goes on"

@@ -187,7 +187,7 @@ def _missing(recipe: Recipe, folders: Folders) -> Iterator[str]:
     if lost := [n for n in recipe.datasets if n not in datasets.names()]:
         yield (
             f"loaders of {', '.join(lost)}: register them as data sets of a plug-in, or: ecgbench "
-            f"pretrain --recipe small"
+            f"pretrain small"
         )
     for name in recipe.datasets:
         with suppress(UnknownName):

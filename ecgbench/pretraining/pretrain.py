@@ -179,7 +179,7 @@ class _Pretraining:
             raise BadSetting(
                 f"a codebook of {most} codes from {len(self.data.corpus)} recordings: the first "
                 f"batch of the clustering has "
-                f"{self._segments} segments; take fewer codes (--codes, --refined)"
+                f"{self._segments} segments; take fewer codes (--set codes, refined)"
             )
 
     def _network(self) -> NodeEncoder:

@@ -108,12 +108,12 @@ class Recipe:
         if self.apart is not None and self.apart < 2:
             raise BadSetting(
                 f"recipe {self.name}: one in {self.apart} training patients compares encoders; "
-                f"2 or more, for example --apart 8"
+                f"2 or more, for example --set held_out=8"
             )
         if self.probe_records is not None and self.probe_records < 1:
             raise BadSetting(
                 f"recipe {self.name}: a probe that learns from {self.probe_records} recordings; 1 "
-                f"or more, for example --probe-records 800"
+                f"or more, for example --set probe_records=800"
             )
         if self.init not in ("previous", "scratch"):
             raise BadSetting(f"init {self.init}: previous (the checkpoint of stage 1) or scratch")
@@ -167,7 +167,7 @@ class Recipe:
             return []
         said = (
             f"risk: at a learning rate of {max(steep):g} without warm-up LAEF's nodes became alike "
-            f"on small data (docs/pretraining.md, Collapse); --warmup prevented it there, and an "
+            f"on small data (docs/pretraining.md, Collapse); a warm-up prevented it there, and an "
             f"alarm ends a stage that collapses"
         )
         if self.name != PAPER:

@@ -153,7 +153,7 @@ def pack(
         if (there := opened(folder, identity)) is None:
             raise WriteError(
                 f"{folder} does not hold what was just written there; check that disk, or choose "
-                f"another folder (--shards DIR)"
+                f"another folder (--set shards=DIR)"
             )
         return there
 
@@ -270,7 +270,7 @@ class _Packing:
         if needed > (free := free_bytes(self.folder)):
             raise WriteError(
                 f"the shards need {size(needed)} in {self.folder}, which has {size(free)} free; "
-                f"make room there, or name another folder (--shards DIR)"
+                f"make room there, or name another folder (--set shards=DIR)"
             )
 
     def _bytes(self, number: int) -> int:

@@ -97,13 +97,13 @@ class Stage:
         if self.warmup < 0 or (self.clip is not None and not 0 < self.clip < math.inf):
             raise BadSetting(
                 f"a stage with warmup={self.warmup}, clip={self.clip}: steps, 0 or more, and a "
-                f"norm above 0, for example --warmup 200 --clip 1"
+                f"norm above 0, for example --set warmup=200 --set clip=1"
             )
         if self.warmup + self.falling > max(self.steps, 1):
             falls = " and a fall after it" if self.falling else ""
             raise BadSetting(
                 f"a stage of {self.steps} steps with a warm-up of {self.warmup}{falls}: the rate "
-                f"would not get there; take a shorter --warmup, or more --steps"
+                f"would not get there; take a shorter warmup, or more steps"
             )
         sound = (
             0 < self.lr < math.inf and 0 <= self.weight_decay < math.inf and 0 <= self.edge_drop < 1
@@ -346,7 +346,7 @@ class _StageTraining:
             )
         raise alarm.Collapse(
             f"the network collapses at step {step}: {seen}; {there}; start anew in another folder "
-            f"with a lower --lr, or --warmup and --clip, or go on in spite of it: --no-alarm"
+            f"with a lower lr, or warmup and clip, or go on in spite of it: --set alarm=off"
         )
 
     def _resume(self, folder: Path) -> list[Point]:
@@ -408,7 +408,7 @@ class _StageTraining:
             records = len(piece.signal)
             raise BadSetting(
                 f"memory does not suffice for {records} records per pass; set "
-                f"micro={max(1, records // 2)} (--micro-batch)"
+                f"micro={max(1, records // 2)} (--set micro_batch)"
             ) from error
         entropy, correct = result.entropy.detach().double(), result.correct.double()
         return torch.cat([entropy, correct, entropy.new_full((1,), result.nodes)])

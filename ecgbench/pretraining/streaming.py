@@ -52,7 +52,9 @@ class Holding:
 
     def __post_init__(self) -> None:
         if self.how not in ("auto", "memory", "stream"):
-            raise BadSetting(f"--corpus {self.how}: auto, memory, or stream (from shards on disk)")
+            raise BadSetting(
+                f"--set corpus={self.how}: auto, memory, or stream (from shards on disk)"
+            )
 
         if self.buffer is not None:
             demand_buffer(self.buffer, Layout.block)
@@ -61,7 +63,7 @@ class Holding:
             if not there.is_dir():
                 which = "" if there == self.shards else f"{there} "
                 raise BadSetting(
-                    f"--shards {self.shards}: {which}is a file; name a folder, which is made where "
+                    f"--set shards={self.shards}: {which}is a file; name a folder, which is made where "
                     f"there is none"
                 )
 
@@ -166,7 +168,7 @@ def found(home: Path, identity: str) -> Shards:
     if shards is None:
         raise BadSetting(
             f"there are no shards of this corpus in {folder_of(home, identity)}, where another "
-            f"process of this machine packed them; give --shards a folder that all its processes "
+            f"process of this machine packed them; give --set shards=DIR, a folder that all its processes "
             f"see"
         )
     return shards

@@ -179,7 +179,7 @@ def read(folder: Path) -> Pretraining:
     stages = [stage for stage in stages if stage.curve or stage.elbow or stage.checkpoints]
     if not stages:
         raise MissingData(
-            f"nothing of a pre-training in {folder} yet; run: ecgbench pretrain --recipe NAME "
+            f"nothing of a pre-training in {folder} yet; run: ecgbench pretrain NAME "
             f"--out {quoted(folder)}"
         )
     return Pretraining(

@@ -86,9 +86,9 @@ def test_smoke_ends_with_weights_a_table_and_a_report(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("smal"), "unknown recipe 'smal'; did you mean small"),
-        (("smoke", "--set", "steps=5"), "--set steps 5: one number for each stage"),
-        (("smoke", "--set", "codes=5,x"), "--set codes 5,x: whole numbers"),
+        (("smal",), "unknown recipe 'smal'; did you mean small"),
+        (("smoke", "--set", "steps=5"), "--set steps=5: one number for each stage"),
+        (("smoke", "--set", "codes=5,x"), "--set codes=5,x: whole numbers"),
         (("smoke", "--set", "init=middle"), "init middle: previous"),
         (
             ("smoke", "--set", "descriptor=mfcc"),
@@ -107,9 +107,9 @@ def test_smoke_ends_with_weights_a_table_and_a_report(
         (("smoke", "--set", "warmup=5"), "4 steps with a warm-up of 5: the rate would not"),
         (("smoke", "--set", "warmup=4", "--set", "decay=cosine"), "and a fall after it"),
         (("smoke", "--set", "refined=30000"), "a codebook of 30000 codes"),
-        (("smoke", "--set", "corpus=disk"), "--set corpus disk: auto, memory, or stream"),
-        (("smoke", "--set", "buffer=200"), "--set buffer 200: a multiple of 128"),
-        (("smoke", "--set", f"shards={__file__}"), f"--set shards {__file__}: is a file"),
+        (("smoke", "--set", "corpus=disk"), "--set corpus=disk: auto, memory, or stream"),
+        (("smoke", "--set", "buffer=200"), "--set buffer=200: a multiple of 128"),
+        (("smoke", "--set", f"shards={__file__}"), f"--set shards={__file__}: is a file"),
     ],
 )
 def test_bad_words_give_one_line(
