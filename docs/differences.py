@@ -293,7 +293,8 @@ def _of_scores() -> Iterator[Sequence[str]]:
     yield (
         "labels of PTB-XL Diag, Form, Rhythm",
         "the paper's means cannot be columns of the same predictions (below)",
-        "columns of the predictions of All; `ecgbench report --set report.rows=all` shows that they "
+        "columns of the predictions of All; `ecgbench report --set report.rows=all` shows "
+        "that they "
         "add up",
         "nothing: labels are equal to the last bit",
         "none",

@@ -39,7 +39,10 @@ class Budget:
 
     def __post_init__(self) -> None:
         least = {"--set steps=": self.steps, "--set probe_epochs=": self.epochs}
-        least |= {"--seeds ": self.seeds, "--set records=": self.records or 1}
+        least |= {
+            "--seeds ": self.seeds,
+            "--set records=": 1 if self.records is None else self.records,
+        }
         for name, value in least.items():
             if value < 1:
                 raise BadSetting(f"{name}{value}: 1 or more")

@@ -83,6 +83,7 @@ def demand_buffer(buffer: int, block: int) -> None:
     """BadSetting where a buffer is no multiple of a block."""
     if buffer < block or buffer % block:
         raise BadSetting(
-            f"--set buffer={buffer}: a multiple of {block}, the recordings that lie together on disk, "
+            f"--set buffer={buffer}: a multiple of {block}, the recordings that lie together "
+            f"on disk, "
             f"for example {BUFFER}"
         )

@@ -63,7 +63,8 @@ class Holding:
             if not there.is_dir():
                 which = "" if there == self.shards else f"{there} "
                 raise BadSetting(
-                    f"--set shards={self.shards}: {which}is a file; name a folder, which is made where "
+                    f"--set shards={self.shards}: {which}is a file; name a folder, which is "
+                    f"made where "
                     f"there is none"
                 )
 
@@ -168,7 +169,8 @@ def found(home: Path, identity: str) -> Shards:
     if shards is None:
         raise BadSetting(
             f"there are no shards of this corpus in {folder_of(home, identity)}, where another "
-            f"process of this machine packed them; give --set shards=DIR, a folder that all its processes "
+            f"process of this machine packed them; give --set shards=DIR, a folder that all "
+            f"its processes "
             f"see"
         )
     return shards

@@ -68,8 +68,10 @@ def sections(study: Study) -> list[Section]:
     said = [
         f"One task stands for each dataset: {_tasks(study, found)} (others: --set report.blocks). "
         f"A rank knows nothing of how sure a score is: a difference of 0.1 points "
-        f"counts like one of 10. p: Wilcoxon's signed-rank test for each pair, Holm over all pairs of "
-        f"a setting; {_limits(found)} before Holm. In the diagram a bar joins models that do not differ at "
+        f"counts like one of 10. p: Wilcoxon's signed-rank test for each pair, Holm over all "
+        f"pairs of "
+        f"a setting; {_limits(found)} before Holm. In the diagram a bar joins models that do "
+        f"not differ at "
         f"{LEVEL:g}. This is of these datasets."
     ]
     pairs = [row for r in found for row in _pairs(r)]
