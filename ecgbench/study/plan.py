@@ -141,7 +141,8 @@ def check(request: Request) -> Request:
     }
     for flag, (value, least) in least_of.items():
         if value is not None and value < least:
-            raise BadSetting(f"{flag} {value}: at least {least}")
+            typed = f"{flag}={value}" if flag.startswith("--set") else f"{flag} {value}"
+            raise BadSetting(f"{typed}: at least {least}")
     if not 0 < request.training.lr < float("inf"):
         raise BadSetting(
             f"--set training.lr={request.training.lr}: a learning rate is above 0; the default is "

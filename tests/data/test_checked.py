@@ -133,4 +133,4 @@ def test_as_a_person_types_it(faulty: Path, tmp_path: Path, here: Callable[..., 
     assert "found: a lead that is a copy of another, in 2 records" in text
     assert "prepared with --fix" in said("facts", "ptbxl", "--fix")
     assert "prepared with --fix" not in said("facts", "ptbxl")
-    assert "0 differences in 30 prepared records" in said("verify", "ptbxl", "--fix")
+    assert "0 differences in 30 prepared records" in said("check", "ptbxl", "--fix")

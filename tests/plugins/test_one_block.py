@@ -51,10 +51,9 @@ def test_it_is_pretrained_by_a_recipe_and_measured_with_its_weights(
 ) -> None:
     out = tmp_path / "made"
     options = [
-        "--recipe",
         "smoke",
-        "--steps",
-        "2,1",
+        "--set",
+        "steps=2,1",
         "--device",
         "cpu",
         "--prepared",
@@ -87,7 +86,6 @@ def test_a_model_that_offers_no_nodes_is_refused_before_anything_is_computed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     options = [
-        "--recipe",
         "smoke",
         "--device",
         "cpu",

@@ -101,11 +101,11 @@ def test_as_a_person_types_it(run: Path, tmp_path: Path, here: Callable[..., obj
         "--only",
         "main_table",
         "--set",
-        "scoring.rows=all",
+        "report.rows=all",
         "--against",
         "paper,FMB",
-        "--beside",
-        run,
+        "--set",
+        f"report.beside={run}",
     )
     done = here("report", run, "--to", page, *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr  # type: ignore[attr-defined]
@@ -122,9 +122,9 @@ def test_as_a_person_types_it(run: Path, tmp_path: Path, here: Callable[..., obj
     ("words", "said"),
     [
         (("--against", "papre"), "unknown source 'papre'; did you mean paper?"),
-        (("--beside", "runs/x"), "--beside runs/x: say what with: --against paper"),
-        (("--against", "fmb", "--beside", "nowhere"), "nowhere"),
-        (("--set", "scoring.rows=some"), "'some' is not one of 'all'"),
+        (("--set", "report.beside=runs/x"), "--set report.beside=runs/x: say what with: --against paper"),
+        (("--against", "fmb", "--set", "report.beside=nowhere"), "nowhere"),
+        (("--set", "report.rows=some"), "report.rows=some: all"),
     ],
 )
 def test_bad_words_are_answered_in_one_line(

@@ -803,7 +803,7 @@ def test_features_that_were_not_kept_name_the_folder_to_remove(tmp_path: Path) -
     (folder,) = folders(run, "good", "12")
     with pytest.raises(
         MissingData,
-        match=f"remove {folder} and run the same command again, without --set run.keep_features=no",
+        match=f"remove {folder} and run the same command again, without run.keep_features=off",
     ):
         read(tmp_path).results[0].features()
 

@@ -159,7 +159,7 @@ def test_numbers_are_means_over_folds_and_hold_by_an_independent_computation(
         assert said in page
     with (run / "report" / "labels.csv").open() as table:
         assert {row["fold"] for row in csv.DictReader(table)} == set(FOLDS)
-    why = here("why", run, study.results[0].cell.identity, cwd=tmp_path).stdout
+    why = here("runs", "why", run, study.results[0].cell.identity, cwd=tmp_path).stdout
     assert "fold 1/3" in why
     assert "fit: fold: 1/3" in why
 

@@ -61,7 +61,7 @@ def test_they_take_no_part_and_have_keys_of_their_own(
     assert part.datasets[0].records == len(used) < whole.datasets[0].records == 150
     assert part.datasets[0].flat == 0 < whole.datasets[0].flat
     left_out = 150 - len(used)
-    line = f"Flat: {left_out} records with a lead without variation are left out (--exclude)."
+    line = f"Flat: {left_out} records with a lead without variation are left out (data.exclude)."
     assert any(line in note for note in part.notes), part.notes
     keys = [set(Store(tmp_path / name).keys().values()) for name in ("all", "some")]
     assert not keys[0] & keys[1]
@@ -71,7 +71,7 @@ def test_they_take_no_part_and_have_keys_of_their_own(
     assert typed(tmp_path / "all", *usual, "--set", "data.exclude=flat_leads") == 2
     assert "exclude" in capsys.readouterr().err
     assert typed(tmp_path / "c", *usual, "--set", "data.exclude=loud") == 2
-    assert "--exclude loud: there is flat_leads, suspect_leads" in capsys.readouterr().err
+    assert "--set data.exclude=loud: there is flat_leads, suspect_leads" in capsys.readouterr().err
 
 
 def test_what_is_put_right_is_another_study(
@@ -100,4 +100,4 @@ def test_what_is_put_right_is_another_study(
     capsys.readouterr()
     assert typed(tmp_path / "fixed", *usual) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert "holds a run with --fix, and asked for is no --fix" in said
+    assert "holds a run with --set data.fix=on, and asked for is --set data.fix=off" in said

@@ -181,24 +181,24 @@ def test_a_probe_for_each_set_of_leads_that_is_tested(typed: Typed, tmp_path: Pa
         (("--device", "gpu"), "--device gpu: auto, cpu, cuda or cuda:N"),
         (
             ("--protocol", "finetune", "--set", "training.micro_batch=0"),
-            "--micro-batch 0: at least 1",
+            "--set training.micro_batch=0: at least 1",
         ),
-        (("--set", "run.timeout=0"), "--cell-timeout 0: seconds, more than 0"),
+        (("--set", "run.timeout=0"), "--set run.timeout=0: seconds, more than 0"),
         (
             ("--set", "training.micro_batch=4"),
-            "--micro-batch 4 is no setting of --protocol probe, but of finetune",
+            "training.micro_batch=4: --protocol linear has no such setting; choose --protocol finetune",
         ),
         (
             ("--protocol", "probe", "--set", "training.epochs=4"),
-            "--epochs 4 is no setting of --protocol probe, but of finetune or lin",
+            "training.epochs=4: --protocol probe has no such setting; choose --protocol finetune or lin",
         ),
         (
             ("--protocol", "probe", "--set", "training.lr_groups=off"),
-            "--lr-groups off is no setting of",
+            "training.lr_groups=False: --protocol probe has no such setting",
         ),
         (
             ("--set", "training.precision=fp16"),
-            "'--precision': 'fp16' is not one of 'float32', 'bf16'",
+            "--set training.precision=fp16: one of float32, bf16",
         ),
     ],
 )

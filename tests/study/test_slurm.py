@@ -254,7 +254,7 @@ def test_a_job_whose_time_is_over_goes_on_where_it_stopped(
     """As Slurm tells it before the end; a fine-tuning, submitted by a command that does not wait,
     and followed by another.
     """
-    tuned = ("--protocol", "finetune", "--set", "training.epochs=8", "--out", "run", "--yes")
+    tuned = ("--protocol", "finetune", "--set", "training.epochs=8", "--out", "run")
     model = plug_in(tmp_path, "slow", before="time.sleep(0.5)")
     words = ("run", "--models", model, *STUDY, *tuned)
     spread = "slurm:partition=low,time=20m"
