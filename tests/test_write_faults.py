@@ -20,7 +20,7 @@ import pytest
 from ecgbench import adapters, models
 from ecgbench.cli import main
 from ecgbench.core.cards import Filter, InputContract
-from ecgbench.core.files import put
+from ecgbench.core.files import making, put
 from ecgbench.core.folders import DONE, intact
 from ecgbench.core.seeds import rng
 from ecgbench.data.disk import verify
@@ -39,6 +39,12 @@ Faults, failing, KINDS, TOLD = (FAULTS[name] for name in ("Faults", "failing", "
 pytestmark = pytest.mark.long
 TINY = Path(__file__).parent / "tiny.py"
 SOAK = bool(os.environ.get("ECGBENCH_SOAK"))
+
+
+def left_name(folder: Path) -> str:
+    """The name of what a writer makes in a folder before it is complete."""
+    with making(folder / "part") as unfinished:
+        return unfinished.name
 
 
 def typed(*words: object) -> int:
@@ -128,7 +134,7 @@ def test_a_view_keeps_what_was_done_and_can_be_filled_again(fake_ptbxl: Path) ->
         shutil.rmtree(views, ignore_errors=True)
         made = View(copy, CONTRACT)
         made.fill(records[:3])
-        left = put(made.folder / ".part.1.tmp", "of a process that was killed")
+        left = put(made.folder / left_name(made.folder), "of a process that was killed")
         os.utime(left, (0, 0))
 
     fresh()
@@ -328,7 +334,7 @@ def test_a_report_is_the_old_one_or_the_new_one(
     for at, kind in chosen(counted.steps, 2, "report"):
         shutil.rmtree(to, ignore_errors=True)
         shutil.copytree(tmp_path / "old", to)
-        left = put(to / ".index.html.1.tmp", "of a report that was killed")
+        left = put(to / left_name(to), "of a report that was killed")
         os.utime(left, (0, 0))
         capsys.readouterr()
         with failing(Faults(to, at, kind)) as faults:

@@ -201,7 +201,7 @@ def evaluation(training: list[str]) -> Evaluation:
     prepared = SimpleNamespace(index=index, name="invented")
     selection: Any = SimpleNamespace(prepared=prepared, fold=OFFICIAL)
     nothing: Any = SimpleNamespace(name="none")
-    made = Evaluation(nothing, nothing, selection, Path(), nothing)
+    made = Evaluation(nothing, nothing, selection, nothing, Path(), Path(), nothing)
     made.__dict__["records"] = {
         "train": [Record(i, r, 1, ALL.bits) for i, r in enumerate(training)]
     }

@@ -263,8 +263,7 @@ def test_lists_survive_plug_ins_that_cannot_be_imported(tmp_path):
         assert done.returncode == 0, done.stderr
         assert own in done.stdout
         assert len(done.stderr.splitlines()) == (2 if room == "models" else 1)
-        assert "RuntimeError at evil" in done.stderr
-        assert "boom from a plug-in" in done.stderr
+        assert "RuntimeError: boom" in done.stderr
 
 
 class _Bomb:

@@ -171,7 +171,7 @@ def test_one_run_folder_holds_one_contract(
     assert typed(tmp_path / "run") == 0
     assert typed(tmp_path / "run", "--models", "laef", "--set", "input.contract=upstream") == 2
     assert (
-        "--set input.contract paper, and asked for is --set input.contract upstream"
+        "--set input.contract=paper, and asked for is --set input.contract=upstream"
         in capsys.readouterr().err
     )
 

@@ -122,7 +122,10 @@ def test_as_a_person_types_it(run: Path, tmp_path: Path, here: Callable[..., obj
     ("words", "said"),
     [
         (("--against", "papre"), "unknown source 'papre'; did you mean paper?"),
-        (("--set", "report.beside=runs/x"), "--set report.beside=runs/x: say what with: --against paper"),
+        (
+            ("--set", "report.beside=runs/x"),
+            "--set report.beside=runs/x: say what with: --against paper",
+        ),
         (("--against", "fmb", "--set", "report.beside=nowhere"), "nowhere"),
         (("--set", "report.rows=some"), "report.rows=some: all"),
     ],

@@ -55,7 +55,7 @@ def test_ranks_are_those_of_one_task_a_dataset(three: Study) -> None:
 
 
 def test_two_tasks_of_one_dataset_do_not_both_stand_for_it(three: Study) -> None:
-    with pytest.raises(BadSetting, match="--set report.blocks=a,b: both are of alpha"):
+    with pytest.raises(BadSetting, match=r"--set report\.blocks=a,b: both are of alpha"):
         ranks.sections(replace(three, options=Options(blocks=("a", "b"))))
 
 

@@ -186,11 +186,11 @@ def test_a_probe_for_each_set_of_leads_that_is_tested(typed: Typed, tmp_path: Pa
         (("--set", "run.timeout=0"), "--set run.timeout=0: seconds, more than 0"),
         (
             ("--set", "training.micro_batch=4"),
-            "training.micro_batch=4: --protocol linear has no such setting; choose --protocol finetune",
+            "training.micro_batch=4: --protocol linear has no such setting",
         ),
         (
             ("--protocol", "probe", "--set", "training.epochs=4"),
-            "training.epochs=4: --protocol probe has no such setting; choose --protocol finetune or lin",
+            "training.epochs=4: --protocol probe has no such setting",
         ),
         (
             ("--protocol", "probe", "--set", "training.lr_groups=off"),

@@ -31,7 +31,7 @@ URL = "models/laef/laef.safetensors"
 BOTH = """
 import sys
 from ecgbench.cli import main
-for words in (["models", "--json"], ["models", "fetch", "laef"]):
+for words in (["list", "models", "--json"], ["models", "fetch", "laef"]):
     sys.argv = ["ecgbench", *words]
     try:
         main()
