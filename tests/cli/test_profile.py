@@ -87,7 +87,7 @@ def test_counts_without_timing(profile: Profile, tmp_path: Path) -> None:
         (("--models", ","), "no model is named"),
         (("--device", "tpu"), "--device tpu"),
         (("--device", "cuda:99", "--models", "laef", "--leads", "1"), "CUDA device"),
-        (("--set", "training.batch=0"), "--batch 0"),
+        (("--batch", "0"), "--batch 0"),
         (("--complexity", "--leads", "1"), "leave out --leads"),
         (("--complexity", "--leads", ""), "leave out --leads"),
         (("--leads", ""), "--leads '': no number of leads"),

@@ -171,6 +171,7 @@ def test_the_wfdb_release(tmp_path: Path) -> None:
 
 
 def test_nothing_there(tmp_path: Path) -> None:
+    (tmp_path / "chapman").mkdir()
     with pytest.raises(MissingData, match=r"Diagnostics.xlsx or WFDBRecords not found"):
         prepare("chapman", tmp_path, tmp_path / "prepared")
 

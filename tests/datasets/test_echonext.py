@@ -120,7 +120,7 @@ def test_the_table_in_capitals(tmp_path: Path) -> None:
     lower = echonext.index(write(tmp_path / "b") / "echonext")
     assert echonext.index(root / "echonext").equals(lower)
     assert state("echonext", root, tmp_path / "prepared") == "downloaded"
-    (tmp_path / "nowhere").mkdir()
+    (tmp_path / "nowhere" / "echonext").mkdir(parents=True)
     with pytest.raises(MissingData, match=r"echonext_metadata_100k.csv or EchoNext_metadata_100k"):
         prepare("echonext", tmp_path / "nowhere", tmp_path / "prepared")
 
