@@ -124,7 +124,7 @@ def test_by_entry_point_with_the_same_numbers(
         ("report", "r", "--to", "by_name"),
         ("run", *STUDY, "--prepared", place / "prepared", "--metrics", "Youden"),
         ("report", "r", "--to", "leading"),
-        ("metrics", "--json"),
+        ("list", "metrics", "--json"),
     )
     assert rows(place / "by_name") == rows(by_path)
     assert "0 cells computed" in told

@@ -62,7 +62,9 @@ def test_their_recordings_stay_out_under_challenge_names(tmp_path: Path) -> None
         )
         for t, table in (("published", copy.published), ("index", copy.index))
     }
-    ptbxl = replace(copy, name="ptbxl").divided(named["published"], named["index"], "")
+    ptbxl = replace(copy, source=replace(copy.source, name="ptbxl")).divided(
+        named["published"], named["index"], ""
+    )
     held = set_apart(ptbxl, 4)
     other = copy.index.assign(
         record=[f"HR{i:05d}" for i in ids],
@@ -70,7 +72,9 @@ def test_their_recordings_stay_out_under_challenge_names(tmp_path: Path) -> None
         sha256=[f"{i:064x}" for i in ids],
         split="train",
     )
-    challenge = replace(copy, name="challenge").divided(other, other, "")
+    challenge = replace(copy, source=replace(copy.source, name="challenge")).divided(
+        other, other, ""
+    )
     exclusion = Exclusion([held, challenge])
     let = {r for r in other["record"] if exclusion(Name("challenge", r))}
     trained = held.index.loc[held.index["split"] == "train", "record"]
@@ -91,7 +95,9 @@ def test_they_stay_out_where_only_another_corpus_is_trained_on(
         table = copy.index.assign(
             patient=[f"other {i}" for i in range(len(copy.index))], split="train"
         )
-        return replace(copy, name=name).divided(table, table, "a collection")
+        return replace(copy, source=replace(copy.source, name=name)).divided(
+            table, table, "a collection"
+        )
 
     monkeypatch.setattr(assembling, "prepare", collection)
     monkeypatch.setattr(assembling, "_demand_data", lambda *_: None)
@@ -108,5 +114,5 @@ def test_nobody_apart_is_one_line(tmp_path: Path) -> None:
     copy = prepare("demo", None, tmp_path, limit=60)
     with pytest.raises(BadSetting, match=r"one in 100000 of the \d+ training patients of demo"):
         set_apart(copy, 100_000)
-    with pytest.raises(BadSetting, match="--set held_out 8"):
+    with pytest.raises(BadSetting, match="--set held_out=8"):
         get("smoke").changed({"apart": 1})

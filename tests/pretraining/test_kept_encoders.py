@@ -152,8 +152,9 @@ def test_the_probe_is_the_linear_protocol_on_pooled_features() -> None:
     heads = []
     for epochs in range(TRAINING.epochs - LAST + 1, TRAINING.epochs + 1):
         until = replace(TRAINING, epochs=epochs)
-        heads.append(linear.fit(until, 0, split(task.learn), split(task.check), last=1).state)
-    weight, bias = (np.mean([h[k].numpy() for h in heads], axis=0) for k in ("weight", "bias"))
+        head, *_ = linear.train(until, 0, split(task.learn), split(task.check), last=1)
+        heads.append([p.detach().numpy() for p in (head.weight, head.bias)])
+    weight, bias = (np.mean(values, axis=0) for values in zip(*heads))
     features = split(task.check).features
     logits = features @ weight.T + bias
     found = probed(network, task)

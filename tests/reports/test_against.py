@@ -108,7 +108,7 @@ def counted(of: Study) -> Study:
             "--limit 2000: 2,000 of 21,799 records",
         ),
         (data(records=2000, records_prepared=2000), "2,000 of 21,799 records"),
-        (data(left_out={"a flat lead": 7}), "7 records left out (--set data.exclude)"),
+        (data(left_out={"a flat lead": 7}), "7 records left out (data.exclude)"),
         (data(quarantined=({"record": "1", "reason": "NaN"},)), "1 unreadable record left out"),
         (data(repaired=3), "3 records repaired"),
         (data(folds=5), "5 folds, theirs one split"),

@@ -241,7 +241,12 @@ PLAN: dict[str, Spoil] = {
 @pytest.mark.parametrize("damage", PLAN)
 def test_a_damaged_plan_is_one_line(damage: str, run: Path, here: Any, tmp_path: Path) -> None:
     PLAN[damage](run / "plan.json")
-    for words in (("report", run), ("why", run, "a"), ("merge", run, run), ("runs", "prune", run)):
+    for words in (
+        ("report", run),
+        ("runs", "why", run, "a"),
+        ("runs", "merge", run, run),
+        ("runs", "prune", run),
+    ):
         done = here(*words, cwd=tmp_path)
         assert done.returncode == 2, words
         assert done.stderr.startswith(f"ecgbench: {run}/plan.json is not what a run wrote"), words

@@ -70,7 +70,7 @@ def test_what_events_say_is_shown_as_one_line_that_no_terminal_obeys(
 ) -> None:
     show = JobDisplay(Lines())
     show(1, ("note", "\x1b]0;evil\x07 fitted\n2 cells computed"))
-    show(1, ("stage", 1, "\x1b[31mred\nline", 2, "windows\r"))
+    show(1, ("stage", 1, "\x1b[31mred\nline", 2, "windows"))
     assert (
         capsys.readouterr().err
         == "U+001B]0;evilU+0007 fitted 2 cells computed\nU+001B[31mred line: 2 windows\n"
