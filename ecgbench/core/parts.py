@@ -66,7 +66,7 @@ class Parts:
         """PLACE and the facts of each row; its index are the names."""
         if not self._tables:
             return pd.DataFrame(columns=["name", *PLACE]).set_index("name")
-        table = pa.concat_tables(self._tables, promote_options="default").to_pandas()
+        table: pd.DataFrame = pa.concat_tables(self._tables, promote_options="default").to_pandas()
         return table.drop_duplicates("name", keep="last").set_index("name")
 
     @cached_property

@@ -230,7 +230,10 @@ def test_other_settings_or_a_second_writer_need_another_folder(
     was = (grid / "plan.json").read_bytes()
     assert typed(grid, "--set", "training.epochs=9") == 2
     said = capsys.readouterr().err
-    assert "holds a run with --epochs 2, and asked for is --epochs 9; choose another" in said
+    assert (
+        "holds a run with --set training.epochs=2, and asked for is --set training.epochs=9; choose"
+        in said
+    )
     assert said.endswith(f"--set training.epochs=9 --out {grid}-2\n")
     assert said.count("--out") == 1
     assert (grid / "plan.json").read_bytes() == was
