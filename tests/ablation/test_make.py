@@ -154,7 +154,7 @@ def test_seeds_made_elsewhere_are_taken_over_with_their_trainings(
     shutil.copytree(there / "trainings", here / "trainings", dirs_exist_ok=True)
     assert not [line for line in made(here).said if ", step" in line]
     assert tables(here, tmp_path / "a") == tables(whole, tmp_path / "b")
-    with pytest.raises(BadSetting, match="--only-seeds 2: --seeds 2 are 0 to 1; raise --seeds"):
+    with pytest.raises(BadSetting, match="--set only_seeds=2: --seeds 2 are 0 to 1; raise --seeds"):
         budget(only=(0, 2))
 
 
