@@ -54,9 +54,9 @@ def test_networks_of_the_cells_are_what_their_names_say() -> None:
 
 def test_what_is_no_budget_is_refused() -> None:
     for wrong, said in (
-        ({"steps": 0}, "--steps 0: 1 or more"),
+        ({"steps": 0}, "--set steps=0: 1 or more"),
         ({"seeds": 0}, "--seeds 0: 1 or more"),
-        ({"records": 0}, "--records 0: 1 or more"),
+        ({"records": 0}, "--set records=0: 1 or more"),
         ({"rates": (1e-4, 1e-4)}, "a rate is there twice"),
     ):
         with pytest.raises(BadSetting, match=said):
