@@ -14,7 +14,8 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-TESTS = ("tests/conftest.py", "tests/tiny.py", "tests/test_room.py")
+TESTS = ("tests/conftest.py", "tests/tiny.py", "tests/core/test_registry.py")
+LISTS = ("list models", "list tasks", "list reports", "list plans")
 RUN = "run --models laef,tests/tiny.py --tasks demo --weights laef=released,tiny=random --limit 40"
 RUN += " --leads I,12 --out run"
 
@@ -59,7 +60,7 @@ def main() -> None:
             text=True,
         ).stdout.strip()
         assert Path(found) == site, f"tested is {found}, not the wheel in {site}"
-        for words in ("models", "tasks", "reports", "run --help", RUN, "report run"):
+        for words in (*LISTS, "run --help", RUN, "report run"):
             command = [sys.executable, "-m", "ecgbench", *words.split()]
             subprocess.run(command, cwd=away, env=env, check=True, stdout=subprocess.DEVNULL)
         subprocess.run(
