@@ -394,7 +394,7 @@ def ecgbench(*words: str, processes: int = 0, fine: Sequence[int] = (0,)) -> str
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(HERE.parent), "ECGBENCH_RECOMPUTE": "no"},
+        env={**os.environ, "PYTHONPATH": str(HERE.parent)},
     )
     if done.returncode not in fine:
         raise RuntimeError(f"ecgbench {' '.join(words)}: {done.stderr.strip()[-2000:]}")

@@ -164,7 +164,6 @@ def main() -> None:
     asked = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
     # features of models from outside are computed again in another process, those of ours are not
-    os.environ["ECGBENCH_RECOMPUTE"] = "no"
     print(machine("cpu"))
     counts = [int(word) for word in asked.workers.split(",") if word]
     met = scaled(counts, asked.seconds, asked.folder)

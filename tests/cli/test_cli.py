@@ -35,7 +35,6 @@ def ecgbench(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess:
             "ECGBENCH_PREPARED": str(cwd / "prepared"),
             "NO_COLOR": "1",
             "COLUMNS": "200",
-            "ECGBENCH_RECOMPUTE": "no",
             **env,
         },
     )

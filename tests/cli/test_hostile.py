@@ -75,7 +75,6 @@ def ecgbench(*words: object, cwd: Path, **env: str) -> subprocess.CompletedProce
         "NO_COLOR": "1",
         "COLUMNS": "200",
         "OMP_NUM_THREADS": "1",
-        "ECGBENCH_RECOMPUTE": "no",
         **env,
     }
     env["PYTHONPATH"] = os.pathsep.join(

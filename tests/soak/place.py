@@ -196,7 +196,6 @@ def surroundings(folder: Path, row: str) -> None:
     for name in [n for n in os.environ if n.startswith("ECGBENCH_")]:
         del os.environ[name]
     os.environ |= {
-        "ECGBENCH_RECOMPUTE": "no",
         "ECGBENCH_SOAK_ROW": row,
         "ECGBENCH_WEIGHTS": str(folder / "weights"),
         "XDG_CACHE_HOME": str(folder / "cache"),
