@@ -26,7 +26,7 @@ def write(folder: Path, count: int, records: int) -> int:
     """A run of about `count` cells in `folder`; returns how many."""
     import numpy as np
 
-    from ecgbench.core.cells import Cell, Fit, Plan, key
+    from ecgbench.core.cells import Request, key
     from ecgbench.core.files import as_json, as_parquet
     from ecgbench.core.folders import DONE, sha256_of
     from ecgbench.ecg.draw import parse_leads, settings
@@ -34,15 +34,16 @@ def write(folder: Path, count: int, records: int) -> int:
     from ecgbench.study.store import Store
 
     drawn = list(settings(parse_leads(LEADS), SEEDS))
-    fits = [
-        Fit(task="a", model=f"m{i}", contract="paper", weights="released", seed=0)
-        for i in range(-(-count // len(drawn)))
-    ]
-    cells = tuple(
-        Cell(fit=fit, task="a", setting=setting, policy="zero") for fit in fits for setting in drawn
+    asked = Request(
+        models=tuple(f"m{i}" for i in range(-(-count // len(drawn)))),
+        tasks=("a",),
+        leads=parse_leads(LEADS),
+        seeds=SEEDS,
+        policies=("zero",),
+        name="opening",
     )
     run = Store(folder)
-    run.write_plan(Plan(name="opening", cells=cells))
+    cells = run.add_request(asked).cells
     random = np.random.default_rng(0)
     target = (random.random((records, LABELS)) < 0.3).astype(np.int8)
     names = {name: [f"{name}{i:05}" for i in range(records)] for name in ("record", "patient")}

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from ecgbench.core.cells import Plan, Request
+from ecgbench.core.cells import Request, plan_of
 from ecgbench.results.study import read
 from ecgbench.study import plan as planning
 from ecgbench.study.store import Store
@@ -88,7 +88,7 @@ def stop(process: "subprocess.Popen[str]") -> None:
 
 def intact(out: Path) -> dict[str, tuple[int, str]]:
     """Every file of a finished cell or fit with its time and hash, which are what DONE says;
-    plan.json is whole where it is.
+    a plan file is whole where it is.
     """
     found = {}
     for done in out.rglob("DONE"):
@@ -102,8 +102,7 @@ def intact(out: Path) -> dict[str, tuple[int, str]]:
             path = done.with_name(name)
             assert hashlib.sha256(path.read_bytes()).hexdigest() == said, path
             found[str(path.relative_to(out))] = (path.stat().st_mtime_ns, said)
-    if (out / "plan.json").exists():
-        json.loads((out / "plan.json").read_text())
+    Store(out).plan()
     return found
 
 
@@ -281,7 +280,7 @@ def test_runs_side_by_side_share_the_work(
 
 
 def _contend(
-    folder: Path, which: int, plan: Plan, gate: "multiprocessing.synchronize.Barrier"
+    folder: Path, which: int, request: Request, gate: "multiprocessing.synchronize.Barrier"
 ) -> None:
     store = Store(folder)
     gate.wait()
@@ -293,21 +292,21 @@ def _contend(
                     notes.write("computed\n")
     store.add_facts("models", {"name": str(which)})
     store.add_keys({str(which): "key"})
-    store.write_plan(plan)
+    store.add_request(request)
 
 
 def test_claims_and_plans_of_many_processes(tmp_path: Path) -> None:
     """Races of three processes: nobody holds what another holds, and what each wrote into
     the plan is there.
     """
-    plan = planning.plan(
-        planning.check(Request(models=("laef",), tasks=("demo",), leads=(12,), seeds=1))
-    )
+    request = planning.check(Request(models=("laef",), tasks=("demo",), leads=(12,), seeds=1))
     context = multiprocessing.get_context("fork")
     for turn in range(RACES):
         folder, gate = tmp_path / str(turn), context.Barrier(3)
         folder.mkdir()
-        racers = [context.Process(target=_contend, args=(folder, i, plan, gate)) for i in range(3)]
+        racers = [
+            context.Process(target=_contend, args=(folder, i, request, gate)) for i in range(3)
+        ]
         for racer in racers:
             racer.start()
         for racer in racers:
@@ -317,7 +316,7 @@ def test_claims_and_plans_of_many_processes(tmp_path: Path) -> None:
             (folder / n).read_text() == "computed\n" for n in "abc" if (folder / n).exists()
         ), turn
         store = Store(folder)
-        assert store.plan() == plan
+        assert store.plan() == plan_of(request)
         assert (
             set(store.keys())
             == {facts["name"] for facts in store.facts("models").values()}

@@ -310,7 +310,7 @@ def test_a_run_loses_nothing_and_goes_on(
         assert leftovers(place.folder) == [], (at, kind)
         after = contents(place.folder)
         lost = [p.name for p, h in before.items() if after.get(p) != h]
-        assert set(lost) <= {"plan.json", "index.jsonl", "tested.jsonl"}, (at, kind)
+        assert set(lost) <= {"plan.toml", "index.jsonl", "tested.jsonl"}, (at, kind)
         sound(place.run)
         assert typed(*place.command()) == 0, capsys.readouterr().err
         assert numbers(place.run) == expected, (at, kind)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ecgbench.core.cells import Folders, Plan, Request
+from ecgbench.core.cells import Folders, Request, plan_of
 from ecgbench.core.text import quoted, visible
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate import torchrun
@@ -24,8 +24,6 @@ class Execution:
 
     carrying: "Carrying"
     dry_run: bool
-    text: str = ""
-    """What was asked for, as the text of a plan file."""
     controls: tuple[str, ...] = ()
     """Names of the controls that follow the study."""
 
@@ -51,29 +49,26 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
 
             take_part()
             return
-        planned = _planned(request, folders, execution, device)
+        _demand_possible(request, folders, execution, device)
         if not execution.dry_run:
-            _run(planned, folders, execution)
+            _run(request, folders, execution)
 
 
-def _run(planned: Plan, folders: Folders, execution: Execution) -> None:
+def _run(request: Request, folders: Folders, execution: Execution) -> None:
     from ecgbench.study import control_runs
     from ecgbench.study.progress import display
     from ecgbench.study.run import remove_windows, run
     from ecgbench.study.store import Store
 
-    progress, carrying, store = display(), execution.carrying, Store(folders.out)
-    if execution.text:
-        store.keep_request(execution.text)
-    done = run(planned, folders, carrying, progress)
-    whole = store.existing_plan()
+    progress, carrying = display(), execution.carrying
+    done = run([request], folders, carrying, progress)
     if done.elsewhere:
         typer.echo(f"{done.elsewhere} jobs go on without this command")
         typer.echo(f"next: ecgbench runs status {quoted(folders.out)}")
         return
-    after = control_runs.compute(whole, folders, execution.controls, carrying, progress)
+    after = control_runs.compute(folders, execution.controls, carrying, progress)
     if not carrying.keep_features:
-        remove_windows(whole, store)
+        remove_windows(Store(folders.out))
     _print_outcome(done, after, folders.out)
 
 
@@ -124,15 +119,15 @@ def _print_counts(done: "Outcome", where: str, out: "Path") -> None:
         )
 
 
-def _planned(request: Request, folders: Folders, execution: Execution, device: str) -> Plan:
-    """The plan; a dry run prints what it takes on `device`."""
+def _demand_possible(request: Request, folders: Folders, execution: Execution, device: str) -> None:
+    """EcgbenchError for what a study lacks; a dry run prints what it takes on `device`."""
     from ecgbench.core.provenance import command
-    from ecgbench.study import dividing, estimate, lacking
+    from ecgbench.study import control_runs, dividing, estimate, lacking
     from ecgbench.study import plan as planning
     from ecgbench.study.store import Store, free
 
     lacking.demand(request, folders, data=not execution.dry_run)
-    planned = planning.plan(request)
+    planned = plan_of(request)
     dividing.demand(planned, folders, planning.all_tasks().owners)
     try:
         Store(folders.out).join(planned)
@@ -141,8 +136,5 @@ def _planned(request: Request, folders: Folders, execution: Execution, device: s
     if execution.dry_run:
         for text in estimate.lines(planned, folders, device):
             typer.echo(text)
-        from ecgbench.study import control_runs
-
-        for text in control_runs.lines(planned, folders.out, execution.controls):
+        for text in control_runs.lines([request], folders, execution.controls):
             typer.echo(text)
-    return planned

@@ -45,7 +45,7 @@ def demand_same(checked: Request, out: Path) -> None:
             f"{quoted(out)}, or choose another folder"
         )
     both = set(checked.models) & set(fixed.models)
-    mine, frozen_ = (planning.weights_of(r.weights, r.models) for r in (checked, fixed))
+    mine, frozen_ = (request.weights_of() for request in (checked, fixed))
     for model in sorted(m for m in both if mine[m] != frozen_[m]):
         raise BadSetting(
             f"--weights {model}={mine[model]}: the plan frozen in {out} has {frozen_[model]}; run: "

@@ -274,7 +274,7 @@ def _fewer(rows: "pd.DataFrame") -> Iterator[str]:
 
 def newest(folder: Path) -> Path:
     """The run on which a command worked last; MissingData when there is none."""
-    plans = sorted(folder.glob("*/plan.json"), key=_worked)
+    plans = sorted(folder.glob("*/plan.toml"), key=_worked)
     if not plans:
         raise MissingData(
             f"no run under {folder}/; run: ecgbench run, or name the folder: ecgbench report FOLDER"

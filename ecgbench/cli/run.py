@@ -115,7 +115,6 @@ def _run(
     from ecgbench.core.registry import folder_name
     from ecgbench.evaluate import torchrun
     from ecgbench.study import plan as planning
-    from ecgbench.study.plan_file import dump
 
     data, prepared, out = places
     whole = planning.ALL in values.get("tasks", (planning.ALL,))
@@ -130,12 +129,13 @@ def _run(
     import_report = brought.folder is not None and not machine["dry_run"] and torchrun.rank() == 0
     with own.reported(out, import_report):
         execution = _execution(running, machine)
-        compute(checked, folders, replace(execution, text=dump(request)))
+        compute(checked, folders, execution)
 
 
 def _plan_file(plan: str | None, values: dict[str, Any], out: Path | None) -> "PlanFile":
     """The plan that was named, or is frozen in `out`, or the demo, with what was typed."""
     from ecgbench.cli import frozen, settings
+    from ecgbench.study import jobs
     from ecgbench.study.plan_file import PlanFile
 
     if plan is not None:
@@ -145,7 +145,9 @@ def _plan_file(plan: str | None, values: dict[str, Any], out: Path | None) -> "P
     else:
         studied = any(not key.startswith("run.") for key in values)
         base = (None if studied else frozen.plan(out)) or settings.loaded("demo")
-    return PlanFile(values={**base.values, **values})
+    for room, path in base.plugins:
+        jobs.ROOMS[room].resolve(path)
+    return replace(base, values={**base.values, **values})
 
 
 def _covered(request: "Request", plan: str | None) -> "Request":

@@ -4,14 +4,13 @@ data, and keys.
 
 import hashlib
 import json
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from ecgbench.core.division import Division
-from ecgbench.ecg.draw import Count, Draw, Fixed, LeadSetting
+from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, settings
 from ecgbench.ecg.leads import LeadSubset
 from ecgbench.errors import UnknownName
 
@@ -29,7 +28,7 @@ cells.
 SCORES = 1
 """Raised by hand when the same fit gives other predictions or scores. In keys of cells."""
 FORMAT = 2
-"""Of plan.json, cell.json and fit.json; a run of another format is refused."""
+"""Of plan.toml, cell.json and fit.json; a run of another format is refused."""
 
 OFFICIAL = "official"
 """The fold of a fit that is trained, validated and tested on the dataset's own splits."""
@@ -169,7 +168,7 @@ EXCLUDABLE = {
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What was asked for."""
+    """The cells of one or several requests, and what they have in common."""
 
     name: str
     cells: tuple[Cell, ...]
@@ -183,7 +182,6 @@ class Plan:
     """Whether records are prepared with what is wrong beyond doubt put right."""
     division: Division = field(default_factory=Division)
     """How records are split, if not as datasets publish it or their cards say."""
-    suite: str | None = None
     control: str = ""
     """Which control of a study it is (`controls`); "" of a study itself."""
 
@@ -235,66 +233,10 @@ class Plan:
         draws = max(self.scoring.draws, least, 100 * pairs)
         return replace(self, scoring=replace(self.scoring, draws=draws))
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON, read back by `from_json`."""
-        cells = [
-            {
-                **asdict(c.fit),
-                "fit_task": c.fit.task,
-                "fit_policy": c.fit.policy,
-                "task": c.task,
-                "policy": c.policy,
-                **(
-                    {"count": c.setting.k, "lead_seed": c.setting.seed}
-                    if isinstance(c.setting, Count)
-                    else {"leads": list(c.setting.subset)}
-                ),
-            }
-            for c in self.cells
-        ]
-        scoring = {**asdict(self.scoring), "metrics": list(self.scoring.metrics)}
-        return {
-            "name": self.name,
-            "suite": self.suite,
-            **self.shared(),
-            "scoring": scoring,
-            "cells": cells,
-        }
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Plan":
-        """The plan that `to_json` wrote."""
-        cells = []
-        fit_of, count_of = cache(Fit), cache(Count)  # a plan of 100,000 cells has few of them
-        for c in data["cells"]:
-            same = {name: c[name] for name in ("model", "contract", "weights", "seed", "fold")}
-            # plans before there was a choice have one fit for all lead settings
-            shown = c.get("shown", "")
-            fit = fit_of(task=c["fit_task"], policy=c["fit_policy"], shown=shown, **same)
-            setting = (
-                count_of(c["count"], c["lead_seed"])
-                if "count" in c
-                else Fixed(LeadSubset(tuple(c["leads"])))
-            )
-            cells.append(Cell(fit=fit, task=c["task"], setting=setting, policy=c["policy"]))
-        return cls(
-            name=data["name"],
-            suite=data["suite"],
-            control=data.get("control", ""),
-            limit=data["limit"],
-            # plans before there was a choice left nothing out
-            exclude=tuple(data.get("exclude", ())),
-            fix=data.get("fix", False),
-            division=Division.parse(folds) if (folds := data.get("folds")) else Division(),
-            cells=tuple(cells),
-            training=Training(**data["training"]),
-            scoring=Scoring(**{**data["scoring"], "metrics": tuple(data["scoring"]["metrics"])}),
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A study as typed; suites are values of it."""
+    """A study as typed."""
 
     models: tuple[str, ...]
     """Names or paths."""
@@ -326,7 +268,19 @@ class Request:
     scoring: Scoring = field(default_factory=Scoring)
     name: str = ""
     """What the run folder is called where none is named."""
-    suite: str | None = None
+    parents: Mapping[str, str] = field(default_factory=dict)
+    """Task -> the task whose fit scores it; from the cards, once names are checked."""
+    own_policies: Mapping[str, str] = field(default_factory=dict)
+    """Model -> what the policy `paper` means for it; from the cards, once names are checked."""
+    control: str = ""
+    """Which control of a study it is; "" of a study itself."""
+
+    def weights_of(self) -> dict[str, str]:
+        """Model -> its weights, of a checked study."""
+        if "=" not in self.weights:
+            return dict.fromkeys(self.models, self.weights)
+        pairs = (part.partition("=") for part in self.weights.split(","))
+        return {model: word for model, _, word in pairs}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -373,6 +327,57 @@ def grid(
         for policy in policies
         for setting in settings
     )
+
+
+def plan_of(request: Request) -> Plan:
+    """The cells of a checked request. Nothing is looked up: what follows from the cards stands in
+    it.
+    """
+    scored = grouped(request.tasks, lambda task: request.parents.get(task, task))
+    cells = [
+        cell
+        for fit_task in scored
+        for model in request.models
+        for fits, tested, policies in _fits(request, fit_task, model)
+        for cell in grid(fits, tested, policies, scored)
+    ]
+    kept = ("name", "training", "scoring", "limit", "exclude", "fix", "division", "control")
+    same = {name: getattr(request, name) for name in kept}
+    return Plan(cells=tuple(dict.fromkeys(cells)), **same).powered()
+
+
+def _fits(
+    request: Request, task: str, model: str
+) -> Iterator[tuple[list[Fit], Sequence[LeadSetting], list[str]]]:
+    """Fits of one model on one task, each with the lead settings and policies that it serves."""
+    tested = settings(request.leads, request.seeds)
+    own = request.own_policies.get(model, "zero")
+    policies = [own if name == PAPER else name for name in request.policies]
+    one = Fit(
+        task=task,
+        model=model,
+        contract=request.contract,
+        weights=request.weights_of()[model],
+        seed=0,
+    )
+    fits = [
+        replace(one, seed=seed, fold=fold)
+        for seed in request.fit_seeds
+        for fold in request.division.fits or (OFFICIAL,)
+    ]
+    if request.training.leads == "all":
+        yield fits, tested, policies
+        return
+    # where training leaves leads out, each policy has fits of its own
+    for policy in policies:
+        trained = [replace(fit, policy=policy) for fit in fits]
+        if request.training.leads == "random":
+            yield trained, tested, [policy]
+            continue
+        for setting in tested:
+            # all twelve are no set: a record shows those that it has
+            shown = str(setting.subset) if isinstance(setting, Fixed) else ""
+            yield [replace(fit, shown=shown) for fit in trained], [setting], [policy]
 
 
 def key(facts: dict[str, Any]) -> str:

@@ -47,7 +47,7 @@ def read(folder: Path, metrics: Sequence[str], stage: Stage | None, tasks: Seque
                 return study.read(folder, metrics, stage, tasks)
             return kind.read(folder)
     raise MissingData(
-        f"no run in {folder} (no plan.json there), no profile, pre-training or ablation; run: "
+        f"no run in {folder} (no plan.toml there), no profile, pre-training or ablation; run: "
         f"ecgbench run --out {quoted(folder)}"
     )
 
@@ -141,7 +141,7 @@ def _of_ablation(source: ablation.Ablation) -> Heading:
 KINDS: dict[Reads, Kind] = {
     "run": Kind(
         source=study.Study,
-        files=("plan.json",),
+        files=("plan.toml",),
         read=study.read,
         heading=_of_run,
         pictures=_pictures,

@@ -95,7 +95,7 @@ def controlled(study: Study) -> list[Named]:
 
 
 def _is_run(folder: Path) -> bool:
-    return (folder / "plan.json").is_file()
+    return (folder / "plan.toml").is_file()
 
 
 def checked(study: Study, found: Sequence[Named]) -> list[Checked]:

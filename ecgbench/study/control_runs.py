@@ -4,10 +4,9 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from ecgbench import models
-from ecgbench.core.cells import Folders, Plan
+from ecgbench.core.cells import Folders, Request, plan_of
 from ecgbench.core.files import making, move
 from ecgbench.core.text import counted
 from ecgbench.study import shortcuts
@@ -17,54 +16,61 @@ from ecgbench.study.run import Carrying, Outcome, remove_windows, run
 from ecgbench.study.store import Store
 
 
-def studies(plan: Plan, folders: Folders, control: str) -> Iterator[tuple[Plan, Folders]]:
-    """The plans of a control of a study in `folders`, and where each goes."""
+def studies(
+    requests: Sequence[Request], folders: Folders, control: str
+) -> Iterator[tuple[list[Request], Folders]]:
+    """A control of a study in `folders`, and where it goes; each permutation of it."""
     if shortcut(control):
         models.resolve(str(shortcuts.path(control)))
     shared = None if shortcut(control) else folders.out
-    for name in names(control, plan.training):
-        yield derived(plan, name), replace(folders, out=folder(folders.out, name), shared=shared)
+    for name in names(control, requests[0].training):
+        places = replace(folders, out=folder(folders.out, name), shared=shared)
+        yield [derived(request, name) for request in requests], places
 
 
-def lines(plan: Plan, out: Path, wanted: Sequence[str]) -> Iterator[str]:
+def lines(requests: Sequence[Request], folders: Folders, wanted: Sequence[str]) -> Iterator[str]:
     """Of each control that is wanted: cells that are left to do."""
     for control in wanted:
-        every = [derived(plan, name) for name in names(control, plan.training)]
+        every = list(studies(requests, folders, control))
         left = sum(
-            Store(folder(out, one.control)).folder(c) is None for one in every for c in one.cells
+            Store(places.out).folder(cell) is None
+            for own_requests, places in every
+            for cell in {cell for one in own_requests for cell in plan_of(one).cells}
         )
         times = f", {len(every)} permutations" if len(every) > 1 else ""
         yield f"control {control}: {counted(left, 'cell')} left{times}"
 
 
 def compute(
-    plan: Plan, folders: Folders, wanted: Sequence[str], carrying: Carrying, progress: Display
+    folders: Folders, wanted: Sequence[str], carrying: Carrying, progress: Display
 ) -> dict[str, list[Outcome]]:
     """Compute what is missing of the controls of a finished run; control -> the outcome of each of
     its runs.
     """
     done: dict[str, list[Outcome]] = {}
     folders = folders.absolute()
+    requests = [file.request() for file in Store(folders.out).requested()]
     for control in wanted:
         own = replace(carrying, keep_features=False)
         if shortcut(control):  # what is read from tables, or measured in few steps, needs no GPU
             own = replace(own, device="cpu", pin_environment=False, keep_views=False)
-        every = list(studies(plan, folders, control))
-        for number, (one, places) in enumerate(every, 1):
+        every = list(studies(requests, folders, control))
+        for number, (own_requests, places) in enumerate(every, 1):
             which = f" ({number} of {len(every)})" if len(every) > 1 else ""
-            progress.note(f"control {one.control}{which}")
+            progress.note(f"control {own_requests[0].control}{which}")
+            store = Store(places.out)
             if control == LEADS:
-                _take_fits(one, Store(folders.out), Store(places.out))
-            done.setdefault(control, []).append(run(one, places, own, progress))
-            remove_windows(one, Store(places.out))
+                _take_fits(own_requests, Store(folders.out), store)
+            done.setdefault(control, []).append(run(own_requests, places, own, progress))
+            remove_windows(store)
     return done
 
 
-def _take_fits(plan: Plan, run: Store, control: Store) -> None:
+def _take_fits(requests: Sequence[Request], run: Store, control: Store) -> None:
     """Make the fits of a run known to a control that tests the same fits on other recordings. The
     key of each says whether it is the one.
     """
-    for fit in plan.fits:
+    for fit in {fit for request in requests for fit in plan_of(request).fits}:
         for done in run.fit_folder(fit, "any").parent.glob("[!.]*/DONE"):
             there = control.path / done.parent.relative_to(run.path)
             if not there.exists():

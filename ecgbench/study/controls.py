@@ -8,15 +8,11 @@ that a score of the run does not mean what it seems to mean.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from ecgbench.core.cells import OFFICIAL, RELEASED, Cell, Fit, Plan, Training
-from ecgbench.ecg.draw import Count
+from ecgbench.core.cells import RELEASED, Request, Training
 from ecgbench.errors import UnknownName
 from ecgbench.evaluate import protocols
-
-if TYPE_CHECKING:
-    pass
 
 FOLDER = "controls"
 """Below a run."""
@@ -136,37 +132,23 @@ def folder(run: Path, control: str) -> Path:
     return run / FOLDER / control
 
 
-def derived(plan: Plan, control: str) -> Plan:
-    """The plan of a control of a study: its first draw of leads and first fit, everything else
-    alike. A shortcut takes the place of all models, and is always a probe.
+def derived(request: Request, control: str) -> Request:
+    """A control of a study: its first draw of leads and first fit, everything else alike. A
+    shortcut takes the place of all models, and is always a probe.
     """
-    kept = [c for c in plan.cells if _first(plan, c)]
-    same = replace(plan, name=f"{plan.name} {control}".strip(), suite=None, control=control)
+    name = f"{request.name} {control}".strip()
+    first = replace(request, name=name, control=control, seeds=1, fit_seeds=request.fit_seeds[:1])
     if not shortcut(control):
-        return replace(same, cells=tuple(kept))
+        return first
     return replace(
-        same,
-        cells=tuple(dict.fromkeys(_shortcut(c, control) for c in kept)),
+        first,
+        models=(control,),
+        weights=RELEASED,
+        contract="paper",
+        policies=("native",),
+        fit_seeds=(0,),
         training=Training(),
     )
-
-
-def _first(plan: Plan, cell: Cell) -> bool:
-    seeds = (c.setting.seed for c in plan.cells if isinstance(c.setting, Count))
-    drawn = not isinstance(cell.setting, Count) or cell.setting.seed == min(seeds)
-    return drawn and cell.fit.seed == min(fit.seed for fit in plan.fits)
-
-
-def _shortcut(cell: Cell, control: str) -> Cell:
-    fit = Fit(
-        task=cell.fit.task,
-        model=control,
-        contract="paper",
-        weights=RELEASED,
-        seed=0,
-        fold=cell.fit.fold or OFFICIAL,
-    )
-    return replace(cell, fit=fit, policy="native")
 
 
 def shortcut(control: str) -> bool:

@@ -44,8 +44,8 @@ class Run:
 
 def runs(folder: Path, most: float = MOST, looking: bool = False) -> list[Run]:
     """The runs in a folder, or the folder's own, by name; see `look`."""
-    own = (folder / "plan.json").is_file()
-    found = sorted(folder.glob("plan.json" if own else "*/plan.json"))
+    own = (folder / "plan.toml").is_file()
+    found = sorted(folder.glob("plan.toml" if own else "*/plan.toml"))
     return [look(plan.parent, most, looking) for plan in found]
 
 

@@ -14,19 +14,20 @@ from ecgbench.core.cells import Cell, Folders, Plan, grouped
 from ecgbench.core.registry import folder_name
 from ecgbench.evaluate import protocols
 
-_ROOMS: Mapping[str, Any] = {
+ROOMS: Mapping[str, Any] = {
     "models": models,
     "adapters": adapters,
     "datasets": datasets,
     "metrics": metrics,
     "protocols": protocols,
 }
+"""The rooms whose plug-ins a command may name by path."""
 _number = count(1)
 
 
 def plugins() -> tuple[tuple[str, str], ...]:
     """(room, path) of the plug-ins that were given by path."""
-    return tuple((name, str(path)) for name, room in _ROOMS.items() for path in room.ROOM.paths())
+    return tuple((name, str(path)) for name, room in ROOMS.items() for path in room.ROOM.paths())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +112,7 @@ def enter(job: Job) -> None:
     with suppress(OSError):  # of a command that was typed on another machine
         os.chdir(job.directory)
     for room, path in job.plugins:
-        _ROOMS[room].resolve(path)
+        ROOMS[room].resolve(path)
 
 
 def group(plan: Plan, dataset_of: Mapping[str, Any]) -> Iterator[Plan]:
@@ -121,7 +122,6 @@ def group(plan: Plan, dataset_of: Mapping[str, Any]) -> Iterator[Plan]:
     dataset_of: task -> (dataset, ...).
     """
     frozen = protocols.get(plan.training.protocol).frozen
-    plain = replace(plan, suite=None)
 
     def together(cell: Cell) -> tuple[Any, ...]:
         fit = cell.fit
@@ -132,4 +132,4 @@ def group(plan: Plan, dataset_of: Mapping[str, Any]) -> Iterator[Plan]:
     first = [parts[0] for parts in of_model.values()]
     rest = [part for own in of_model.values() for part in own[1:]]
     for part in [*first, *rest]:
-        yield replace(plain, cells=tuple(parts[part]))
+        yield replace(plan, cells=tuple(parts[part]))

@@ -10,7 +10,7 @@ from ecgbench.core.cells import EITHER, RANDOM, Folders, Request, grouped
 from ecgbench.core.text import quoted
 from ecgbench.data.source import root_of
 from ecgbench.errors import BadSetting, Lacking, MissingData
-from ecgbench.study.plan import all_tasks, weights_of
+from ecgbench.study.plan import all_tasks
 from ecgbench.study.store import free
 from ecgbench.weights import shipped
 from ecgbench.weights.load import located
@@ -54,7 +54,7 @@ def demand(request: Request, folders: Folders, data: bool = True) -> None:
     models, and (`data`) its datasets.
     """
     lines, fetched = [], []
-    for model, word in weights_of(request.weights, request.models).items():
+    for model, word in request.weights_of().items():
         answer = {} if word in (RANDOM, EITHER) else locate(model, word)
         if answer.get("lacks"):
             lines.append(answer["lacks"])

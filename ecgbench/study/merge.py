@@ -54,7 +54,8 @@ def merge(run: Path, other: Path, to: Path) -> dict[str, int]:
     counts = {"cells": 0, "fits": 0, "files": 0, "damaged": 0}
     _one_plan(first.path, second.path)
     for store in [second] if in_place else [first, second]:
-        target.write_plan(store.existing_plan())
+        for asked in store.requested():
+            target.add_request(asked.request(), asked.plugins)
         newer = _newer(store, target)  # compared before the cells are copied
         for kind in ("fits", "cells"):
             for folder in _finished(store.path / kind):

@@ -1,6 +1,4 @@
-"""From a request to a plan. Names are checked here, before anything heavy is loaded; no model is
-imported.
-"""
+"""A request is checked: names and numbers, before anything heavy is loaded; no network is built."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -9,21 +7,9 @@ from pathlib import Path
 from ecgbench import adapters, datasets, metrics, models
 from ecgbench.adapters.hide import NATIVE
 from ecgbench.core.cards import DatasetCard, Task
-from ecgbench.core.cells import (
-    EXCLUDABLE,
-    OFFICIAL,
-    PAPER,
-    Cell,
-    Fit,
-    Plan,
-    Request,
-    Training,
-    grid,
-    grouped,
-)
+from ecgbench.core.cells import EXCLUDABLE, PAPER, Request, Training
 from ecgbench.core.registry import plain, unknown
 from ecgbench.data.source import root_of
-from ecgbench.ecg.draw import Fixed, settings
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.evaluate import protocols
@@ -130,7 +116,9 @@ def resolve_tasks(names: Sequence[str]) -> list[str]:
 
 
 def check(request: Request) -> Request:
-    """Resolve every name and refuse impossible numbers; imports no network."""
+    """Resolve every name, refuse impossible numbers, and take from the cards what cells depend on.
+    EcgbenchError for a contract that a model does not have.
+    """
     least_of = {
         "--seeds": (request.seeds, 1),
         "--limit": (request.limit, 3),
@@ -165,15 +153,11 @@ def check(request: Request) -> Request:
     for flag, values in lists.items():
         if not values:
             raise BadSetting(f"{flag} names nothing; leave it out for the default")
-    known = [*adapters.names(), NATIVE, PAPER]
-    for policy in request.policies:
-        if plain(policy) not in map(plain, known) and not policy.endswith(".py"):
-            raise unknown("policy", policy, known, "List them: ecgbench adapters")
     named = [m for m in request.models if plain(m) != ALL]
     names = tuple(dict.fromkeys(map(models.resolve, named)))
     if named != list(request.models):
         names = tuple(models.names())
-    weights_of(request.weights, names)
+    weights = weights_of(request.weights, names)
     whole = any(plain(name) == ALL for name in request.tasks)
     real = [t for t, (_, card, _) in all_tasks().items() if not card.synthetic] if whole else []
     named = [t for name in request.tasks for t in (real if plain(name) == ALL else [name])]
@@ -184,6 +168,12 @@ def check(request: Request) -> Request:
         request,
         tasks=found,
         models=names,
+        weights=",".join(f"{n}={w}" for n, w in weights.items())
+        if "=" in request.weights
+        else request.weights,
+        policies=tuple(dict.fromkeys(map(_policy, request.policies))),
+        parents={t: parent for t in found if (parent := every[t][2].parent)},
+        own_policies={model: _usual_policy(model, request.contract) for model in names},
         division=resolved(request.division, {every[t][0]: every[t][1] for t in found}),
         scoring=replace(request.scoring, metrics=chosen),
     )
@@ -227,8 +217,8 @@ def weights_of(text: str, names: Sequence[str]) -> dict[str, str]:
     pairs = [part.partition("=") for part in text.split(",")]
     chosen = {models.resolve(name): value for name, _, value in pairs}
     stray = [k for k in chosen if k not in names]
-    lacking = [n for n in names if not chosen.get(n)]
-    if stray or lacking or len(pairs) != len(chosen):
+    missing = [n for n in names if not chosen.get(n)]
+    if stray or missing or len(pairs) != len(chosen):
         raise BadSetting(
             f"--weights {text}: name each of {', '.join(names)} once, for example --weights "
             f"{names[0]}=random"
@@ -245,46 +235,14 @@ def _usual_policy(model: str, contract: str) -> str:
     return str(card.contract(contract).policy)
 
 
-def plan(request: Request) -> Plan:
-    """The cells of a checked study. EcgbenchError for a contract that a model does not have."""
-    tasks = all_tasks()
-    scored = grouped(request.tasks, lambda task: tasks[task][2].parent or task)
-    weights = weights_of(request.weights, request.models)
-    usual = {model: _usual_policy(model, request.contract) for model in request.models}
-    cells: list[Cell] = []
-    for fit_task in scored:
-        for model in request.models:
-            policies = [_policy(p, usual[model]) for p in request.policies]
-            # where training leaves leads out, each policy has fits of its own; else all share one
-            # fit
-            apart = request.training.leads != "all"
-            for trained, served in [(p, [p]) for p in policies] if apart else [("", policies)]:
-                one = Fit(
-                    task=fit_task,
-                    model=model,
-                    contract=request.contract,
-                    weights=weights[model],
-                    policy=trained,
-                    seed=0,
-                )
-                fits = [
-                    replace(one, seed=seed, fold=fold)
-                    for seed in request.fit_seeds
-                    for fold in request.division.fits or (OFFICIAL,)
-                ]
-                tested = settings(request.leads, request.seeds)
-                if request.training.leads != "same":
-                    cells += grid(fits, tested, served, scored)
-                    continue
-                for setting in tested:
-                    # all twelve are no set: a record shows those that it has
-                    shown = str(setting.subset) if isinstance(setting, Fixed) else ""
-                    own = [replace(fit, shown=shown) for fit in fits]
-                    cells += grid(own, [setting], served, scored)
-    kept = ("name", "training", "scoring", "limit", "exclude", "fix", "division", "suite")
-    same = {n: getattr(request, n) for n in kept}
-    return Plan(cells=tuple(dict.fromkeys(cells)), **same).powered()
-
-
-def _policy(name: str, default: str) -> str:
-    return {PAPER: default, NATIVE: NATIVE}.get(plain(name)) or adapters.resolve(name)
+def _policy(name: str) -> str:
+    """The proper name of a policy; UnknownName."""
+    if plain(name) in (PAPER, NATIVE):
+        return plain(name)
+    if name.endswith(".py"):
+        return adapters.resolve(name)
+    known = [*adapters.names(), NATIVE, PAPER]
+    found = next((one for one in known if plain(one) == plain(name)), None)
+    if found is None:
+        raise unknown("policy", name, known, "List them: ecgbench list adapters")
+    return found

@@ -10,13 +10,13 @@ import inspect
 import json
 import tomllib
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from ecgbench.core.cells import OFFICIAL, Request
+from ecgbench.core.cells import OFFICIAL, Request, grouped
 from ecgbench.core.division import Division
 from ecgbench.core.text import quoted
 from ecgbench.ecg.draw import parse_leads
@@ -79,6 +79,8 @@ _CALLED = {
 """Fields whose key has another name."""
 
 
+RESOLVED = ("parents", "own_policies", "control")
+"""Fields that are no keys: they follow from the cards, or name a control."""
 _BESIDES: dict[str, type] = {"run": RunSettings, "records": RecordSettings}
 """Sections that are no part of the study."""
 
@@ -99,7 +101,7 @@ def _of(cls: Any, path: tuple[str, ...]) -> list[Key]:
             found += _of(hints[one.name], (*path, one.name))
             continue
         default = one.default if one.default_factory is MISSING else one.default_factory()
-        if one.name == "suite":
+        if cls is Request and one.name in RESOLVED:
             continue
         name = ".".join([*path, one.name]) if path else _CALLED.get(one.name, one.name)
         shown = None if default is MISSING else default
@@ -188,6 +190,10 @@ class PlanFile:
     title: str = ""
     alpha: float = ALPHA
     hypotheses: tuple[dict[str, Any], ...] = field(default_factory=tuple)
+    resolved: dict[str, Any] = field(default_factory=dict)
+    """What the cards said when a run was begun: RESOLVED."""
+    plugins: tuple[tuple[str, str], ...] = ()
+    """(room, path) of plug-ins that were given by path when a run was begun."""
 
     def request(self, base: Request | None = None) -> Request:
         """The study, not checked yet."""
@@ -195,7 +201,7 @@ class PlanFile:
         for name, value in self.values.items():
             if (path := keys()[name].path)[0] not in _BESIDES:
                 made = changed(made, path, value)
-        return made
+        return replace(made, **self.resolved)
 
     def section(self, name: str) -> Any:
         """The `RunSettings` ("run") or `RecordSettings` ("records")."""
@@ -224,6 +230,8 @@ def parse(text: str, where: str) -> PlanFile:
             f"{where} is no TOML: {error}; an example: ecgbench freeze --example"
         ) from None
     table.pop("format", None)
+    resolved = {name: table.pop(name) for name in RESOLVED if name in table}
+    plugins = [(room, path) for room, paths in table.pop("plugins", {}).items() for path in paths]
     title, alpha = str(table.pop("title", "")), table.pop("alpha", ALPHA)
     if not isinstance(alpha, float) or not 0 < alpha <= LARGEST_ALPHA:
         raise BadSetting(
@@ -239,7 +247,14 @@ def parse(text: str, where: str) -> PlanFile:
             {f"{name}.{k}": v for k, v in value.items()}.items() if below else [(name, value)]
         ):
             values[key] = value_of(key, one, f"{where}: {key} = ")[1]
-    return PlanFile(values=values, title=title, alpha=alpha, hypotheses=tuple(hypotheses))
+    return PlanFile(
+        values=values,
+        title=title,
+        alpha=alpha,
+        hypotheses=tuple(hypotheses),
+        resolved=resolved,
+        plugins=tuple(plugins),
+    )
 
 
 def as_values(request: Request) -> dict[str, Any]:
@@ -254,8 +269,11 @@ def as_values(request: Request) -> dict[str, Any]:
     return found
 
 
-def dump(request: Request) -> str:
-    """A study as the text of a plan file: every key, so that it does not change with defaults."""
+def dump(request: Request, plugins: Iterable[tuple[str, str]] = ()) -> str:
+    """A study as the text of a plan file: every key, so that it does not change with defaults.
+
+    plugins: (room, path) of the plug-ins that it was given by path.
+    """
     plain: list[str] = []
     sections: dict[str, list[str]] = {}
     for key, value in as_values(request).items():
@@ -263,6 +281,13 @@ def dump(request: Request) -> str:
             continue
         section, _, name = key.rpartition(".")
         (sections.setdefault(section, []) if section else plain).append(f"{name} = {_toml(value)}")
+    if request.control:
+        plain.append(f"control = {_toml(request.control)}")
+    for name in ("parents", "own_policies"):
+        for key, value in getattr(request, name).items():
+            sections.setdefault(name, []).append(f"{_toml(key)} = {_toml(value)}")
+    for room, paths in grouped(plugins, lambda pair: pair[0]).items():
+        sections.setdefault("plugins", []).append(f"{room} = {_toml(tuple(p for _, p in paths))}")
     tables = [f"\n[{section}]\n" + "\n".join(lines) for section, lines in sections.items()]
     return "\n".join([*plain, *tables]) + "\n"
 

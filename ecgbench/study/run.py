@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from ecgbench import adapters, models
 from ecgbench.adapters.hide import NATIVE
-from ecgbench.core.cells import Cell, Folders, Plan
+from ecgbench.core.cells import Cell, Folders, Plan, Request, plan_of
 from ecgbench.core.files import sweep
 from ecgbench.core.folders import read_json
 from ecgbench.core.text import shortened
@@ -24,7 +24,7 @@ from ecgbench.study import engines
 from ecgbench.study.described import dataset_facts
 from ecgbench.study.engines import Died, Event, Setup
 from ecgbench.study.invocation import Invocation
-from ecgbench.study.jobs import Job, group
+from ecgbench.study.jobs import Job, group, plugins
 from ecgbench.study.plan import all_tasks
 from ecgbench.study.progress import Display, JobDisplay, counting
 from ecgbench.study.store import Store, made_by
@@ -70,13 +70,18 @@ class Outcome:
         return sum(map(len, self.failed.values()))
 
 
-def run(plan: Plan, folders: Folders, carrying: Carrying, progress: Display) -> Outcome:
-    """Compute every cell that is not finished. EcgbenchError for what a user must correct first."""
+def run(
+    requests: Sequence[Request], folders: Folders, carrying: Carrying, progress: Display
+) -> Outcome:
+    """Compute every cell of checked requests that is not finished. EcgbenchError for what a user
+    must correct first.
+    """
     folders, store = folders.absolute(), Store(folders.out)
     sweep(store.path)
-    whole = store.write_plan(plan)
+    for request in requests:
+        whole = store.add_request(request, plugins())
     before = len(aside.listed(store.path))
-    requested = set(plan.cells)
+    requested = {cell for request in requests for cell in plan_of(request).cells}
     cells = [c for c in whole.cells if c in requested or _known(c, progress)]
     if carrying.pin_environment:
         _demand_same_environment(store, cells, carrying.device)
@@ -247,7 +252,7 @@ def _prepare(name: str, plan: Plan, folders: Folders, progress: Display) -> None
         store.add_facts("datasets", dataset_facts(one))
 
 
-def remove_windows(plan: Plan, store: Store) -> None:
+def remove_windows(store: Store) -> None:
     """Remove the features of windows of a run folder, which only resuming needs."""
-    for model, dataset in {(c.fit.model, all_tasks()[c.task][0]) for c in plan.cells}:
-        shutil.rmtree(store.features_folder(model, dataset) / "windows", ignore_errors=True)
+    for windows in store.path.glob("features/*/*/windows"):
+        shutil.rmtree(windows, ignore_errors=True)

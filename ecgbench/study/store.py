@@ -1,6 +1,6 @@
 """The store of a run, format 2: plain files, each whole or absent. A finished folder is complete.
 
-<run>/plan.json                             what was asked for, and its hash
+<run>/plan.toml, plan-2.toml, ...           what each command asked for that was new, and its hash
       index.jsonl                           which key each cell has, and which cells are finished
       frozen.json, tested.jsonl             a plan that was frozen; what was scored
       people/<dataset>.parquet              age, sex, device, site and pacing of its records
@@ -20,16 +20,16 @@
 """
 
 import hashlib
-import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
-from itertools import chain, count
+from functools import lru_cache
+from itertools import chain, count, takewhile
 from pathlib import Path
 from typing import Any, Literal
 
-from ecgbench.core.cells import FORMAT, OFFICIAL, Cell, Fit, Plan, key
+from ecgbench.core.cells import FORMAT, OFFICIAL, Cell, Fit, Plan, Request, key, plan_of
 from ecgbench.core.files import as_json, locked, put
 from ecgbench.core.folders import DONE, below, damaged, document, finished, read_json
 from ecgbench.core.registry import folder_name
@@ -37,6 +37,7 @@ from ecgbench.core.text import enumerated
 from ecgbench.errors import BadSetting, Damaged, MissingData
 from ecgbench.results.aside import set_aside
 from ecgbench.study.index import Index
+from ecgbench.study.plan_file import FILE, PlanFile, dump, parse
 
 Status = Literal["ok", "skipped", "failed", "damaged", "missing"]
 _WITHOUT: tuple[Status, ...] = ("failed", "skipped")
@@ -45,6 +46,9 @@ _OUTDATED = "OUTDATED"
 """File in a finished cell's folder: its cell got another key since. It says so where the index is
 gone.
 """
+_MARK = "# sha256 "
+"""Before the hash of a plan file, in its last line."""
+_FORMAT = f"format = {FORMAT}"
 _ELSEWHERE = "choose another folder"
 PENDING = "not computed yet; the same `ecgbench run` command goes on where it stopped"
 
@@ -62,100 +66,56 @@ class Store:
         self._seen = 0, 0
         """What of the index is in `_keys`."""
 
-    @property
-    def plan_file(self) -> Path:
-        """Where the plan lies."""
-        return self.path / "plan.json"
+    def plan_files(self) -> list[Path]:
+        """The files with what was asked for, oldest first."""
+        names = chain(["plan.toml"], (f"plan-{n}.toml" for n in count(2)))
+        return [*takewhile(Path.exists, map(self.path.joinpath, names))]
 
     def plan(self) -> Plan | None:
-        """What was asked for in this folder, None before the first run; Damaged where it is not
+        """What was asked for in this folder, None before the first run; Damaged where a file is not
         what was hashed, BadSetting where it is of another format.
         """
-        if not self.plan_file.exists():
-            return None
-        try:
-            stored = json.loads(self.plan_file.read_bytes())
-            version = stored.get("format", 1)
-            if version == FORMAT and key(stored["plan"]) == stored["hash"]:
-                self.plan_hash = str(stored["hash"])
-                return Plan.from_json(stored["plan"])
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, BadSetting):
-            version = FORMAT
-        if version == FORMAT:
-            raise Damaged(
-                f"{self.plan_file} is not what a run wrote; restore it, or move it away and give "
-                f"the commands of this folder again, which find what is computed, or {_ELSEWHERE}"
+        if (old := self.path / "plan.json").exists():
+            raise BadSetting(
+                f"{old} is of an earlier version, and this one reads {FILE}; {_ELSEWHERE}"
             )
-        raise BadSetting(
-            f"{self.plan_file} holds a run of format {version}, and this version reads format "
-            f"{FORMAT}; {_ELSEWHERE}"
-        )
+        texts = tuple(map(_text_of, self.plan_files()))
+        self.plan_hash = key({"requests": texts}) if texts else ""
+        return _plan_of(self.path, texts)
+
+    def requested(self) -> list[PlanFile]:
+        """What each command asked for that was new, oldest first; Damaged."""
+        return [parse(_text_of(file), str(file)) for file in self.plan_files()]
 
     def existing_plan(self) -> Plan:
         """The plan; MissingData where there is none."""
         plan = self.plan()
         if plan is None:
             raise MissingData(
-                f"no run in {self.path} (no plan.json there); run: ecgbench run --out "
+                f"no run in {self.path} (no {FILE} there); run: ecgbench run --out "
                 f"{self.path}, or see `ecgbench runs ls`"
             )
         return plan
 
     def join(self, plan: Plan) -> Plan:
-        """The plan with what earlier runs asked of this folder; BadSetting when settings differ.
+        """The plan with what earlier runs asked of this folder; BadSetting when settings differ."""
+        return joined(self.path, self.plan(), plan)
 
-        A plan that holds all that was asked before keeps its own order, so a grid that grew reads
-        like one asked for at once.
-        """
-        old = self.plan()
-        if old is None:
-            return plan
-        ours, theirs = _flat(plan.shared()), _flat(old.shared())
-        names = {**ours, **theirs}
-        if differing := [name for name in names if ours.get(name) != theirs.get(name)]:
-            there, here = (
-                [_option(name, of.get(name)) for name in differing] for of in (theirs, ours)
-            )
-            raise self._other(there, here)
-        loaded: dict[str, str] = {}
-        for f in (*old.fits, *plan.fits):
-            # one row is one model: its seeds are averaged, its weights must not be
-            if (weights := loaded.setdefault(f.model, f.weights)) != f.weights:
-                raise self._other(*([f"--weights {f.model}={w}"] for w in (weights, f.weights)))
-        both = plan if set(old.cells) <= set(plan.cells) else old.joined(plan)
-        metrics = tuple(dict.fromkeys([*plan.scoring.metrics, *old.scoring.metrics]))
-        both = replace(both, scoring=replace(plan.scoring, metrics=metrics))
-        return both.powered(max(plan.scoring.draws, old.scoring.draws))
+    def add_request(self, request: Request, plugins: Iterable[tuple[str, str]] = ()) -> Plan:
+        """Keep a checked request in a plan file of its own, unless nothing in it is new; returns
+        the plan of all.
 
-    def keep_request(self, text: str) -> None:
-        """Keep what a command asked for, as the text of a plan file: plan.toml, and plan-2.toml
-        and so on for what later commands added.
-        """
-        names = chain(["plan.toml"], (f"plan-{n}.toml" for n in count(2)))
-        for file in (self.path / name for name in names):
-            if not file.exists():
-                put(file, text)
-                return
-            if file.read_text(encoding="utf-8") == text:
-                return
-
-    def write_plan(self, plan: Plan) -> Plan:
-        """Write what is asked for now, joined with what was before; returns both.
-
-        Nothing is written where that is what plan.json holds.
+        plugins: (room, path) of the plug-ins that it was given by path.
         """
         with self.alone("plan"):
-            joined = self.join(plan)
-            body = joined.to_json()
-            if self.plan() != joined:
-                put(self.plan_file, as_json({"format": FORMAT, "plan": body, "hash": key(body)}))
-        return joined
-
-    def _other(self, there: Sequence[str], here: Sequence[str]) -> BadSetting:
-        return BadSetting(
-            f"{self.path} holds a run with {enumerated(there)}, and asked for is "
-            f"{enumerated(here)}; {_ELSEWHERE}"
-        )
+            old = self.plan()
+            both = joined(self.path, old, plan_of(request))
+            if both != old:
+                number = len(self.plan_files()) + 1
+                name = FILE if number == 1 else f"plan-{number}.toml"
+                body = f"{_FORMAT}\n{dump(request, plugins)}"
+                put(self.path / name, f"{body}{_MARK}{_sha256(body)}\n")
+        return both
 
     # which key a cell has
 
@@ -288,7 +248,7 @@ class Store:
 
     def reason_file(self, cell: Cell) -> Path:
         """The file that says why a cell has no number."""
-        name = hashlib.sha256(cell.identity.encode()).hexdigest()[:32]
+        name = _sha256(cell.identity)[:32]
         return self.path.joinpath("reasons", *_setting_folders(cell), f"{name}.json")
 
     # facts that several cells share
@@ -339,11 +299,70 @@ class Store:
         """Holds a lock, which ends with its process. `wait` false: BlockingIOError where another
         process holds it.
         """
-        return locked(self.path / "locks", hashlib.sha256(name.encode()).hexdigest()[:32], wait)
+        return locked(self.path / "locks", _sha256(name)[:32], wait)
 
 
 def _setting_folders(cell: Cell) -> Iterator[str]:
     return map(folder_name, (cell.task, cell.fit.model, str(cell.setting)))
+
+
+def _text_of(file: Path) -> str:
+    """A plan file of a run without its hash; Damaged, BadSetting where it is of another format."""
+    body, mark, stated = file.read_text(encoding="utf-8", errors="replace").rpartition(_MARK)
+    if not mark or _sha256(body) != stated.strip():
+        raise Damaged(
+            f"{file} is not what a run wrote; restore it, or move it away and give the commands of "
+            f"this folder again, which find what is computed, or {_ELSEWHERE}"
+        )
+    first = body.partition("\n")[0]
+    if first != _FORMAT:
+        raise BadSetting(
+            f"{file} holds a run of another version ({first}), and this one reads {_FORMAT}; "
+            f"{_ELSEWHERE}"
+        )
+    return body
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@lru_cache(maxsize=4)
+def _plan_of(path: Path, texts: tuple[str, ...]) -> Plan | None:
+    plan: Plan | None = None
+    for text in texts:
+        plan = joined(path, plan, plan_of(parse(text, str(path)).request()))
+    return plan
+
+
+def joined(path: Path, old: Plan | None, plan: Plan) -> Plan:
+    """A plan with what was asked of its folder before; BadSetting when settings differ.
+
+    A plan that holds all that was asked before keeps its own order, so a grid that grew reads like
+    one asked for at once.
+    """
+    if old is None:
+        return plan
+    ours, theirs = _flat(plan.shared()), _flat(old.shared())
+    names = {**ours, **theirs}
+    if differing := [name for name in names if ours.get(name) != theirs.get(name)]:
+        raise _other(path, *([_option(n, of.get(n)) for n in differing] for of in (theirs, ours)))
+    loaded: dict[str, str] = {}
+    for f in (*old.fits, *plan.fits):
+        # one row is one model: its seeds are averaged, its weights must not be
+        if (weights := loaded.setdefault(f.model, f.weights)) != f.weights:
+            raise _other(path, *([f"--weights {f.model}={w}"] for w in (weights, f.weights)))
+    both = plan if set(old.cells) <= set(plan.cells) else old.joined(plan)
+    metrics = tuple(dict.fromkeys([*plan.scoring.metrics, *old.scoring.metrics]))
+    both = replace(both, scoring=replace(plan.scoring, metrics=metrics))
+    return both.powered(max(plan.scoring.draws, old.scoring.draws))
+
+
+def _other(path: Path, there: Sequence[str], here: Sequence[str]) -> BadSetting:
+    return BadSetting(
+        f"{path} holds a run with {enumerated(there)}, and asked for is {enumerated(here)}; "
+        f"{_ELSEWHERE}"
+    )
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:

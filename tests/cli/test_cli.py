@@ -458,10 +458,10 @@ def test_files_in_the_way_are_one_line(here, run, tmp_path):
             )
     (tmp_path / "r").mkdir()
     for content in ("not json", "{}"):
-        (tmp_path / "r/plan.json").write_text(content)
+        (tmp_path / "r/plan.toml").write_text(content)
         done = here("report", "r", cwd=tmp_path)
         assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1), done.stderr
-        assert "plan.json" in done.stderr
+        assert "plan.toml" in done.stderr
 
 
 def test_help_tells_the_defaults(here, tmp_path):

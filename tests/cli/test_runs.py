@@ -146,11 +146,11 @@ def test_runs_of_other_settings_are_not_merged(
 def test_runs_are_listed_with_what_they_take(run: Path, told: Told) -> None:
     old = run.with_name("old")
     old.mkdir()
-    (old / "plan.json").write_text('{"plan": {}, "facts": {}, "keys": {}}')
+    (old / "plan.toml").write_text("format = 1")
     code, out, err = told("runs", "ls", run.parent)
     assert code == 0
     assert [line.split()[:2] for line in out.splitlines()[1:]] == [[str(old), "0"], [str(run), "2"]]
-    assert "holds a run of format 1" in err
+    assert "is not what a run wrote" in err
     code, out, _ = told("runs", "ls", run, "--json")
     (row,) = json.loads(out)
     assert [row[s] for s in disk.STATES] == [2, 0, 0, 0, 0]

@@ -1,7 +1,6 @@
 """Cells, plans and keys: pure data that survives JSON; a key knows every value and no order."""
 
 import hashlib
-import json
 import os
 import subprocess
 import sys
@@ -27,7 +26,6 @@ PLAN = Plan(
     training=Training(epochs=3, lr=1e-4),
     scoring=Scoring(draw="window", rows="labelled", bootstrap="multinomial", draws=7),
     limit=60,
-    suite="demo",
 )
 
 
@@ -50,24 +48,15 @@ def test_cells_are_told_apart_in_words() -> None:
     assert len({c.identity for c in PLAN.cells}) == len(PLAN.cells)
 
 
-@pytest.mark.parametrize("plan", [PLAN, Plan(name="", cells=())], ids=["full", "empty"])
-def test_a_plan_survives_json(plan: Plan) -> None:
-    text = json.dumps(plan.to_json(), allow_nan=False)
-    back = Plan.from_json(json.loads(text))
-    assert back == plan
-    assert back.fits == plan.fits
-    assert json.dumps(back.to_json()) == text
-
-
 def test_joined_plans_hold_every_cell_once_and_keep_the_order() -> None:
     one, two = (
         replace(PLAN, cells=PLAN.cells[:6]),
-        replace(PLAN, cells=PLAN.cells[4:9], name="other", suite=None),
+        replace(PLAN, cells=PLAN.cells[4:9], name="other"),
     )
     assert one.joined(two).cells == PLAN.cells[:9]
     assert two.joined(one).cells == (*PLAN.cells[4:9], *PLAN.cells[:4])
     assert one.joined(one) == one
-    assert (one.joined(two).name, one.joined(two).suite) == ("mine", "demo")
+    assert one.joined(two).name == "mine"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +66,7 @@ def test_joined_plans_hold_every_cell_once_and_keep_the_order() -> None:
         ({"training": Training(epochs=4, lr=1e-4)}, True),
         ({"scoring": replace(PLAN.scoring, draw="record")}, True),
         ({"scoring": replace(PLAN.scoring, draws=8)}, False),
-        ({"name": "x", "suite": None, "cells": PLAN.cells[:1]}, False),
+        ({"name": "x", "cells": PLAN.cells[:1]}, False),
         (
             {
                 "cells": tuple(

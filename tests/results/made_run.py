@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ecgbench.core.cells import OFFICIAL, Cell, Fit, Plan, Scoring, key
+from ecgbench.core.cells import OFFICIAL, Cell, Request, Scoring, key
+from ecgbench.core.division import Division
 from ecgbench.core.files import as_json, as_parquet
 from ecgbench.core.folders import publish
 from ecgbench.core.seeds import rng
-from ecgbench.ecg.draw import parse_leads, settings
+from ecgbench.ecg.draw import parse_leads
 from ecgbench.evaluate.predict import prediction_table
 from ecgbench.results.score import score_table, with_wins
 from ecgbench.study.store import Store
@@ -94,28 +95,25 @@ def folds(made: Made) -> list[str]:
     return [f"{k + 1}/{made.folds}" for k in range(made.folds)] or [OFFICIAL]
 
 
-def plan(made: Made) -> Plan:
-    """Its plan."""
-    fits = [
-        Fit(task=task, model=model, contract="paper", weights="released", seed=seed, fold=fold)
-        for data in made.data.values()
-        for task in data.tasks
-        for model in made.models
-        for seed in made.fits
-        for fold in folds(made)
-    ]
-    cells = tuple(
-        Cell(fit=fit, task=fit.task, setting=setting, policy="zero")
-        for fit in fits
-        for setting in settings(parse_leads(made.leads), made.seeds)
+def request(made: Made) -> Request:
+    """What it was asked for."""
+    return Request(
+        models=tuple(made.models),
+        tasks=tuple(task for data in made.data.values() for task in data.tasks),
+        leads=parse_leads(made.leads),
+        seeds=made.seeds,
+        fit_seeds=tuple(made.fits),
+        policies=("zero",),
+        division=Division(cross=made.folds or None),
+        scoring=made.scoring,
+        name="made",
     )
-    return Plan(name="made", cells=cells, scoring=made.scoring)
 
 
 def write(path: Path, made: Made, **model_facts: Any) -> Store:
     """Write the run."""
-    run, asked = Store(path), plan(made)
-    run.write_plan(asked)
+    run = Store(path)
+    asked = run.add_request(request(made))
     models = {m: run.add_facts("models", _model(m) | model_facts.get(m, {})) for m in made.models}
     run.add_facts("invocations", _invocation())
     run.add_keys({c.identity: key(key_facts(c)) for c in asked.cells})

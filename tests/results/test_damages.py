@@ -232,15 +232,15 @@ PLAN: dict[str, Spoil] = {
     "no text": lambda file: file.write_bytes(b"\xff\xfe\x00"),
     "brackets": lambda file: file.write_text("[" * 100_000),
     "weights": replaced('"released"', '"random"'),
-    "another setting": replaced('"lead_seed": 0', '"lead_seed": 1'),
-    "a lead that is none": replaced('"count": 12', '"count": 13'),
-    "no hash": replaced('"hash"', '"hush"'),
+    "another setting": replaced("seeds = 1", "seeds = 2"),
+    "a lead that is none": replaced("[1, 12]", "[1, 13]"),
+    "no hash": replaced("# sha256", "# sha512"),
 }
 
 
 @pytest.mark.parametrize("damage", PLAN)
 def test_a_damaged_plan_is_one_line(damage: str, run: Path, here: Any, tmp_path: Path) -> None:
-    PLAN[damage](run / "plan.json")
+    PLAN[damage](run / "plan.toml")
     for words in (
         ("report", run),
         ("runs", "why", run, "a"),
@@ -249,7 +249,7 @@ def test_a_damaged_plan_is_one_line(damage: str, run: Path, here: Any, tmp_path:
     ):
         done = here(*words, cwd=tmp_path)
         assert done.returncode == 2, words
-        assert done.stderr.startswith(f"ecgbench: {run}/plan.json is not what a run wrote"), words
+        assert done.stderr.startswith(f"ecgbench: {run}/plan.toml is not what a run wrote"), words
         assert done.stderr.count("\n") == 1
     listed = here("runs", "ls", run, "--verify", cwd=tmp_path)
     assert listed.returncode == 1

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from ecgbench.core.cells import Cell, Fit, Plan, key
+from ecgbench.core.cells import Cell, Fit, Request, key
 from ecgbench.core.files import as_json
 from ecgbench.core.folders import publish
 from ecgbench.ecg.draw import Count
@@ -35,7 +35,16 @@ FACTS = {
 def run(path: Path, cell: Cell, which: str, finished: float, **facts: Any) -> Store:
     """A run of one finished cell; `which` is in its key."""
     store, own = Store(path), known(cell, which, **facts)
-    store.write_plan(Plan(name="test", cells=(cell,)))
+    assert isinstance(cell.setting, Count)
+    asked = Request(
+        models=("a",),
+        tasks=("demo",),
+        leads=(cell.setting.k,),
+        seeds=1,
+        weights="random",
+        policies=("zero",),
+    )
+    store.add_request(asked)
     document = dict.fromkeys(READ, 0) | {
         "identity": cell.identity,
         "key": key(own),

@@ -1,20 +1,22 @@
 """The store of a run: what a plan and an index hold, reasons, claims, facts."""
 
-import dataclasses
-import json
 import multiprocessing
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ecgbench.core.cells import Cell, Fit, Plan, Scoring, Training, key
+from ecgbench.core.cells import Cell, Fit, Request, Scoring, Training, key, plan_of
+from ecgbench.core.division import Division
 from ecgbench.core.files import as_json
 from ecgbench.core.folders import publish
 from ecgbench.ecg.draw import Count
-from ecgbench.errors import BadSetting, WriteError
+from ecgbench.ecg.leads import LeadSubset
+from ecgbench.errors import BadSetting, Damaged, WriteError
 from ecgbench.results import counts
 from ecgbench.results.aside import set_aside
 from ecgbench.results.verify import faults
@@ -29,8 +31,14 @@ def cell(model: str, k: int, weights: str = "random", contract: str = "paper") -
     return Cell(fit=fit, task="demo", setting=Count(k, 0), policy="zero")
 
 
-def plan(*cells: Cell) -> Plan:
-    return Plan(name="test", cells=cells)
+def request(models: str = "b", *leads: int, **more: Any) -> Request:
+    """Of models with names of one letter."""
+    return Request(
+        models=tuple(models),
+        tasks=("demo",),
+        leads=leads or (1,),
+        **{"seeds": 1, "weights": "random", "policies": ("zero",), "name": "test", **more},
+    )
 
 
 def finish(run: Store, of: Cell, cell_key: str, finished: float = 0.0) -> Path:
@@ -72,7 +80,7 @@ def test_what_is_finished_is_counted_from_the_index(tmp_path: Path) -> None:
     """And from the folders where it says nothing; what was set aside or pruned is not."""
     run = Store(tmp_path)
     cells = [cell(model, 1) for model in "abcdef"]
-    run.write_plan(plan(*cells))
+    run.add_request(request("abcdef"))
     for number, one in enumerate(cells[:4]):
         finish(run, one, f"k{number}")
     run.add_keys({one.identity: f"k{number}" for number, one in enumerate(cells[:4])})
@@ -205,7 +213,7 @@ def test_a_damaged_reason_is_one_line(tmp_path: Path) -> None:
         status, why = run.state(one)
         assert status == "damaged"
         assert why.startswith(f"{run.reason_file(one)} is not what the run wrote; remove")
-    run.write_plan(plan(one))
+    run.add_request(request("a"))
     assert look(tmp_path).states["damaged"] == 1
     run.reason_file(one).write_bytes(b"\xff")
     run.give_reason(one, "failed", "out of memory")
@@ -217,7 +225,7 @@ def test_pruning_keeps_a_planned_cell_whatever_the_index_says(
     index: str | None, tmp_path: Path
 ) -> None:
     run, one, other = Store(tmp_path), cell("a", 1), cell("b", 1)
-    run.write_plan(plan(one))
+    run.add_request(request("a"))
     folder, unplanned = finish(run, one, "k1"), finish(run, other, "k2")
     if index is not None:
         run.index.file.write_text(index)
@@ -290,61 +298,70 @@ def test_a_folder_that_cannot_be_made_is_told_and_no_lost_claim(tmp_path: Path) 
 
 
 def test_a_plan_holds_what_was_asked_and_keeps_what_another_run_asked(tmp_path: Path) -> None:
-    ours, theirs = plan(cell("a", 1)), plan(cell("b", 1))
-    Store(tmp_path).write_plan(theirs)
-    both = Store(tmp_path).write_plan(ours)
+    ours, theirs = plan_of(request("a")), plan_of(request("b"))
+    Store(tmp_path).add_request(request("b"))
+    both = Store(tmp_path).add_request(request("a"))
     assert set(both.cells) == {*ours.cells, *theirs.cells}
     assert Store(tmp_path).plan() == both
-    document = json.loads((tmp_path / "plan.json").read_text())
-    assert document == {"format": 2, "plan": both.to_json(), "hash": key(both.to_json())}
+    assert [file.request() for file in Store(tmp_path).requested()] == [request("b"), request("a")]
 
 
 def test_a_plan_is_written_when_more_is_asked_only(tmp_path: Path) -> None:
     run = Store(tmp_path)
-    run.write_plan(plan(cell("a", 1), cell("a", 2)))
-    before = run.plan_file.stat().st_mtime_ns, run.plan_file.stat().st_ino
-    run.write_plan(plan(cell("a", 2)))
-    assert (run.plan_file.stat().st_mtime_ns, run.plan_file.stat().st_ino) == before
-    run.write_plan(plan(cell("a", 3)))
-    assert run.plan_file.stat().st_ino != before[1]
+    run.add_request(request("a", 1, 2))
+    run.add_request(request("a", 2))
+    assert [file.name for file in run.plan_files()] == ["plan.toml"]
+    run.add_request(request("a", 3))
+    assert [file.name for file in run.plan_files()] == ["plan.toml", "plan-2.toml"]
+
+
+def test_what_follows_from_the_cards_is_read_without_them(tmp_path: Path) -> None:
+    whole = Request(
+        models=("a", "b"),
+        tasks=("all", "form"),
+        leads=(1, LeadSubset.of("I", "V2")),
+        weights="a=released,b=/x/y.safetensors",
+        fit_seeds=(0, 1),
+        policies=("paper", "zero"),
+        parents={"form": "all"},
+        own_policies={"a": "native", "b": "zero"},
+        division=Division(cross=3),
+        control="labels@3",
+        training=Training(leads="random"),
+    )
+    kept = Store(tmp_path).add_request(whole, [("models", "/x/a.py")])
+    (file,) = Store(tmp_path).requested()
+    assert file.request() == whole
+    assert file.plugins == (("models", "/x/a.py"),)
+    assert Store(tmp_path).plan() == kept == plan_of(whole)
+    assert {c.policy for c in kept.cells if c.fit.model == "a"} == {"native", "zero"}
 
 
 def test_another_bootstrap_or_more_draws_keep_every_cell(tmp_path: Path) -> None:
     """They change no prediction: intervals are computed from cells when a run is read."""
     run = Store(tmp_path)
-    run.write_plan(dataclasses.replace(plan(cell("b", 1)), scoring=Scoring(draws=2000)))
-    again = run.write_plan(
-        dataclasses.replace(plan(cell("a", 1)), scoring=Scoring(bootstrap="multinomial"))
-    )
+    run.add_request(request("b", scoring=Scoring(draws=2000)))
+    again = run.add_request(request("a", scoring=Scoring(bootstrap="multinomial")))
     assert again.scoring == Scoring(draws=2000, bootstrap="multinomial")
     assert len(again.cells) == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (
-            '{"plan": {}, "facts": {}, "keys": {}}',
-            "holds a run of format 1, and this version reads format 2; choose another",
-        ),
-        (
-            '{"format": 3, "plan": {}}',
-            "holds a run of format 3, and this version reads format 2; choose another",
-        ),
-        (
-            '{"format": 2, "plan": {}}',
-            "is not what a run wrote; restore it, .* or choose another folder",
-        ),
-        ("[" * 100_000, "is not what a run wrote"),
-        ('{"format": 2, "pl', "is not what a run wrote"),
-        ("[]", "is not what a run wrote"),
-    ],
-)
-def test_another_format_is_refused_in_one_sentence(text: str, told: str, tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_text(text)
-    with pytest.raises(BadSetting, match=told) as caught:
+@pytest.mark.parametrize("change", ["cut", "flipped", "emptied"])
+def test_a_damaged_plan_is_refused_in_one_sentence(change: str, tmp_path: Path) -> None:
+    Store(tmp_path).add_request(request("a", 1, 2, 12))
+    file = tmp_path / "plan.toml"
+    text = file.read_text()
+    changed = {"cut": text[:100], "flipped": text.replace("12", "11"), "emptied": ""}
+    file.write_text(changed[change])
+    with pytest.raises(Damaged, match=r"is not what a run wrote; .* or choose") as caught:
         Store(tmp_path).plan()
     assert "\n" not in str(caught.value)
+
+
+def test_another_format_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text('{"format": 2, "plan": {}}')
+    with pytest.raises(BadSetting, match=r"of an earlier version, .* choose another folder"):
+        Store(tmp_path).plan()
 
 
 def test_facts_of_a_network_are_written_once(tmp_path: Path) -> None:
@@ -363,7 +380,7 @@ def _contend(folder: Path, which: int, gate: "multiprocessing.synchronize.Barrie
     gate.wait()
     for i in range(40):
         run.add_keys({f"{which} {i}": "x" * 60})
-    run.write_plan(plan(cell(f"m{which}", 1)))
+    run.add_request(request(str(which)))
 
 
 def test_lines_and_plans_of_many_processes_are_all_there(tmp_path: Path) -> None:
@@ -378,25 +395,16 @@ def test_lines_and_plans_of_many_processes_are_all_there(tmp_path: Path) -> None
     assert set(Store(tmp_path).keys()) == {f"{which} {i}" for which in range(3) for i in range(40)}
     joined = Store(tmp_path).plan()
     assert joined is not None
-    assert {c.fit.model for c in joined.cells} == {"m0", "m1", "m2"}
+    assert {c.fit.model for c in joined.cells} == {"0", "1", "2"}
 
 
 @pytest.mark.parametrize("count", [400])
 def test_opening_a_run_grows_with_its_cells_and_not_faster(count: int, tmp_path: Path) -> None:
     def opened(cells: int) -> float:
-        fits = [
-            Fit(task="demo", model=f"m{i}", contract="paper", weights="random", seed=0)
-            for i in range(cells // 12)
-        ]
-        large = plan(
-            *(
-                Cell(fit=f, task="demo", setting=Count(k, 0), policy="zero")
-                for f in fits
-                for k in range(1, 13)
-            )
-        )
+        models = tuple(f"m{i}" for i in range(cells // 12))
+        every = replace(request("", *range(1, 13)), models=models)
         run = Store(tmp_path / str(cells))
-        run.write_plan(large)
+        large = run.add_request(every)
         run.add_keys({c.identity: key({"cell": c.identity}) for c in large.cells})
         times = []
         for _ in range(3):
@@ -414,15 +422,14 @@ def test_plans_are_joined(tmp_path: Path) -> None:
     behind.
     """
     run = Store(tmp_path)
-    first = plan(cell("b", 12), cell("b", 1))
+    first, larger = request("b", 12, 1), request("ab", 1, 12)
     assert run.plan() is None
-    assert run.join(first) == first
-    run.write_plan(first)
-    larger = plan(cell("a", 1), cell("b", 1), cell("b", 12))
-    assert run.join(larger) == larger
-    other = plan(cell("a", 1), cell("b", 1))
-    assert run.join(other).cells == (*first.cells, cell("a", 1))
-    assert run.join(first) == first
+    assert run.join(plan_of(first)) == plan_of(first)
+    run.add_request(first)
+    assert run.join(plan_of(larger)) == plan_of(larger)
+    other = plan_of(request("ab", 1))
+    assert run.join(other).cells == (*plan_of(first).cells, cell("a", 1))
+    assert run.join(plan_of(first)) == plan_of(first)
 
 
 @pytest.mark.parametrize(
@@ -444,11 +451,11 @@ def test_plans_are_joined(tmp_path: Path) -> None:
             "--train-leads random and --set training.lr_groups=off",
         ),
         (
-            {"cells": (cell("b", 2, weights="b.safetensors"),)},
+            {"weights": "b.safetensors"},
             "--weights b=random, and asked for is --weights b=b.safetensors",
         ),
         (
-            {"cells": (cell("a", 2, contract="upstream"),)},
+            {"contract": "upstream"},
             "--set input.contract=paper, and asked for is --set input.contract=upstream",
         ),
     ],
@@ -458,6 +465,6 @@ def test_other_settings_need_another_folder(
 ) -> None:
     """Two weights of one model would be averaged in one row as if they were two fits."""
     run = Store(tmp_path)
-    run.write_plan(plan(cell("b", 1)))
+    run.add_request(request())
     with pytest.raises(BadSetting, match=f"holds a run with .*{told}; choose another folder"):
-        run.join(dataclasses.replace(plan(cell("b", 1)), **changed))  # type: ignore[arg-type]
+        run.join(plan_of(replace(request(), **changed)))  # type: ignore[arg-type]

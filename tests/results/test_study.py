@@ -24,11 +24,11 @@ from sklearn.metrics import roc_curve
 import ecgbench
 from ecgbench import metrics
 from ecgbench.core import provenance
-from ecgbench.core.cells import Cell, Fit, Plan, Scoring, Training, key
+from ecgbench.core.cells import Cell, Request, Scoring, Training, key, plan_of
 from ecgbench.core.files import as_json, as_parquet
 from ecgbench.core.folders import publish, read_table
 from ecgbench.core.seeds import rng
-from ecgbench.ecg.draw import parse_leads, settings
+from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting, Damaged, EcgbenchError, MissingData, WriteError
 from ecgbench.reports import write
 from ecgbench.results.origin import PUBLISHED, UNCOMMITTED
@@ -58,23 +58,23 @@ stored.
 """
 
 
-def planned(models: Iterable[str], leads: str = "1,12", seeds: int = 3, **more: Any) -> Plan:
-    fits = [
-        Fit(task="toy", model=m, contract="paper", weights="random", seed=s)
-        for m in models
-        for s in more.get("fits", (0,))
-    ]
-    lead_settings = settings(parse_leads(leads), seeds)
-    cells = tuple(
-        Cell(fit=f, task=t, setting=s, policy="zero")
-        for f in fits
-        for t in more.get("tasks", ("toy",))
-        for s in lead_settings
+def planned(models: Iterable[str], leads: str = "1,12", seeds: int = 3, **more: Any) -> Request:
+    tasks = more.get("tasks", ("toy",))
+    return Request(
+        models=tuple(models),
+        tasks=tasks,
+        leads=parse_leads(leads),
+        seeds=seeds,
+        fit_seeds=tuple(more.get("fits", (0,))),
+        weights="random",
+        policies=("zero",),
+        scoring=more.get("scoring", SCORING),
+        name="toy",
+        parents=dict.fromkeys(tasks, "toy"),
     )
-    return Plan(name="toy", cells=cells, scoring=more.get("scoring", SCORING))
 
 
-def facts(plan: Plan) -> dict[str, Any]:
+def facts(plan: Request) -> dict[str, Any]:
     model = {
         "summary": "a network",
         "paper": "none",
@@ -109,13 +109,13 @@ def facts(plan: Plan) -> dict[str, Any]:
                 "evaluation_only": False,
                 "n_labels": 3,
             }
-            for c in plan.cells
+            for c in plan_of(plan).cells
         },
     }
     return {
         "models": {
             c.fit.model: {"name": c.fit.model, "title": c.fit.model.title(), **model}
-            for c in plan.cells
+            for c in plan_of(plan).cells
         },
         "datasets": {"toy": data},
         "provenance": {
@@ -178,17 +178,17 @@ def store_cell(run: Store, cell: Cell, rows: Iterable[int], about: dict[str, str
 
 def made(
     path: Path,
-    plan: Plan,
+    plan: Request,
     outcome_of: OutcomeOf = lambda cell: ALL,
     about: dict[str, Any] | None = None,
 ) -> Store:
     run, about = Store(path), about or facts(plan)
-    run.write_plan(plan)
+    run.add_request(plan)
     models = {name: run.add_facts("models", one) for name, one in about["models"].items()}
     datasets = [run.add_facts("datasets", one) for one in about["datasets"].values()]
     run.add_facts("invocations", about["provenance"])
-    run.add_keys({c.identity: key(key_facts(c)) for c in plan.cells})
-    for cell in plan.cells:
+    run.add_keys({c.identity: key(key_facts(c)) for c in plan_of(plan).cells})
+    for cell in plan_of(plan).cells:
         outcome = outcome_of(cell)
         if isinstance(outcome, tuple):
             run.give_reason(cell, *outcome)
@@ -245,7 +245,7 @@ def test_seeds_are_averaged_and_the_spread_is_over_draws_of_leads(tmp_path: Path
     row = line(read(tmp_path), "good", "1")
     ones = np.ones(len(RECORDS))
     by_cell: dict[int, list[float]] = {}
-    for c in plan.cells:
+    for c in plan_of(plan).cells:
         if c.setting.typed == "1":
             table = predictions(c, ALL)
             scores = macro(TARGET, table[[f"probability:{n}" for n in LABELS]].to_numpy(), ones)
@@ -369,14 +369,16 @@ def test_models_with_different_records_are_compared_on_those_in_both(tmp_path: P
     good, fair = line(study, "good", "12"), line(study, "fair", "12")
     assert (good["n_records"], fair["n_records"], fair["n_patients"]) == (60, 56, 51)
     estimate = []
-    for cell in plan.cells:
+    for cell in plan_of(plan).cells:
         probability = predictions(cell, kept)[[f"probability:{n}" for n in LABELS]].to_numpy()
         estimate.append(macro(TARGET[kept], probability, np.ones(len(kept))))
     found = study.comparisons.iloc[0]
     best = abs(estimate[0] - estimate[1])
     assert abs(found["difference"]) == pytest.approx(best, abs=1e-12)
     assert found["n_patients"] == 51
-    whole = predictions(plan.cells[0], ALL)[[f"probability:{n}" for n in LABELS]].to_numpy()
+    whole = predictions(plan_of(plan).cells[0], ALL)[
+        [f"probability:{n}" for n in LABELS]
+    ].to_numpy()
     # its own score is of all its records
     assert good["value"] == pytest.approx(macro(TARGET, whole, np.ones(60)), abs=1e-12)
     assert any("4 records shorter than its window" in note for note in study.notes)
@@ -552,7 +554,7 @@ def test_more_draws_or_another_bootstrap_are_not_taken_from_what_was_kept(tmp_pa
         replace(SCORING, absent="half"),
     ]
     for scoring in others:
-        run.write_plan(replace(plan, scoring=scoring))
+        run.add_request(replace(plan, scoring=scoring))
         lows.append(read(tmp_path).main["low"][0])
     assert len(set(lows)) == 6
     assert len(list((tmp_path / "derived").iterdir())) == 12
@@ -704,7 +706,7 @@ def test_each_note_is_said_once_and_only_where_it_is_true(tmp_path: Path) -> Non
 
 
 def test_a_model_that_was_pre_trained_on_the_tested_data_is_named(tmp_path: Path) -> None:
-    plan = planned(["good", "fair", "weak"]).powered()
+    plan = planned(["good", "fair", "weak"])
     told = facts(plan)
     told["models"]["good"] |= {"weights": "released", "corpora": ["Toy data"]}
     told["models"]["fair"] |= {"weights": "released", "corpora": ["HEEDB", "Toy data (folds 1-8)"]}

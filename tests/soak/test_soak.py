@@ -62,7 +62,7 @@ def cell(place: Place) -> Path:
     return folder
 
 
-LINE = "ecgbench: plan.json is not what a run wrote; restore it\n"
+LINE = "ecgbench: plan.toml is not what a run wrote; restore it\n"
 
 
 @pytest.mark.parametrize(

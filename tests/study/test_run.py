@@ -227,7 +227,7 @@ def test_the_key_changes_with_what_changes_the_number_and_with_nothing_else(
 def test_other_settings_or_a_second_writer_need_another_folder(
     grid: Path, typed: Typed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    was = (grid / "plan.json").read_bytes()
+    was = (grid / "plan.toml").read_bytes()
     assert typed(grid, "--set", "training.epochs=9") == 2
     said = capsys.readouterr().err
     assert (
@@ -236,7 +236,7 @@ def test_other_settings_or_a_second_writer_need_another_folder(
     )
     assert said.endswith(f"--set training.epochs=9 --out {grid}-2\n")
     assert said.count("--out") == 1
-    assert (grid / "plan.json").read_bytes() == was
+    assert (grid / "plan.toml").read_bytes() == was
 
 
 def test_a_model_that_fails_does_not_cost_the_others(

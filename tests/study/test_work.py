@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from ecgbench import models
-from ecgbench.core.cells import Folders, Plan, Request, Training
+from ecgbench.core.cells import Folders, Request, Training
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import MissingData
 from ecgbench.results.pooled import read_pooled
@@ -29,7 +29,7 @@ LINEAR: dict[str, object] = {"protocol": "linear", "epochs": 2}
 TUNED: dict[str, object] = {"protocol": "finetune", "epochs": 2}
 
 
-def planned(leads: str, **training: object) -> Plan:
+def planned(leads: str, **training: object) -> Request:
     models.ROOM.forget()
     asked = Request(
         models=(str(TINY),),
@@ -40,18 +40,18 @@ def planned(leads: str, **training: object) -> Plan:
         limit=60,
     )
     asked = Request(**{**asked.__dict__, "training": Training(**(training or LINEAR))})  # type: ignore[arg-type]
-    return planning.plan(planning.check(asked))
+    return planning.check(asked)
 
 
 @pytest.fixture
 def alone(copies: Path, tmp_path: Path) -> Callable[..., Path]:
-    """alone(plan, **job): writes plan.json, computes the plan as one job in this process, and
+    """alone(request, **job): writes plan.toml, computes its plan as one job in this process, and
     returns the run folder.
     """
 
-    def compute(plan: Plan, **job: object) -> Path:
+    def compute(request: Request, **job: object) -> Path:
         folders = Folders(data=None, prepared=copies, out=tmp_path / "run")
-        Store(folders.out).write_plan(plan)
+        plan = Store(folders.out).add_request(request)
         one = Job(model="tiny", plan=plan, dataset="demo", folders=folders, **job)  # type: ignore[arg-type]
         work(one, lambda event: None)
         return folders.out

@@ -21,7 +21,7 @@ from tests.soak.row import Row
 
 LEAVES = 6
 """Values of a kind of file that are edited; all of those that decide."""
-DECIDING = ("plan.json", "meta.json")
+DECIDING = ("plan.toml", "meta.json")
 OTHER_WORDS = {"random": "released", "released": "random", "I": "II", "12": "11", "cpu": "cuda"}
 MALFORMED: dict[str, bytes] = {
     "half of a document": b'{"a": ',
