@@ -72,8 +72,9 @@ def main() -> None:
     preparing = time.perf_counter() - preparing
     from ecgbench.evaluate import network
     from ecgbench.study import plan as planning
+    from ecgbench.study.jobs import Execution
     from ecgbench.study.progress import Lines
-    from ecgbench.study.run import Carrying, run
+    from ecgbench.study.run import run
 
     clock, hashing, build = Clock(), Clock(), network.build
     for name in ("sha256", "blake2b", "file_digest"):
@@ -97,12 +98,12 @@ def main() -> None:
         training=Training(protocol=options.protocol),
     )
     with tempfile.TemporaryDirectory() as folder:
-        planned, carrying = planning.plan(planning.check(request)), Carrying(engine="inline")
+        requests, execution = [planning.check(request)], Execution(engine="inline")
         folders = Folders(data=Path(options.data), prepared=prepared, out=Path(folder))
-        done = run(planned, folders, carrying, Lines())
+        done = run(requests, folders, execution, Lines())
         wall, hashed = time.perf_counter() - started - preparing, hashing.seconds
         again = time.perf_counter()
-        found = run(planned, folders, carrying, Lines())
+        found = run(requests, folders, execution, Lines())
         again = time.perf_counter() - again
     share = 1 - clock.seconds / wall
     print(

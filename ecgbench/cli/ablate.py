@@ -141,11 +141,11 @@ def _make(
     from ecgbench.pretraining.pretrain import Session
     from ecgbench.profiling import rough
     from ecgbench.profiling.clock import about, ready
-    from ecgbench.study.lacking import writable
+    from ecgbench.study.preflight import demand_writable
     from ecgbench.study.progress import Display, display
 
     device = choose(device)
-    writable(folders.out)
+    demand_writable(folders.out)
     ready(device)
     progress: Display = display()
     if slow := rough.warning(device, [budget.recipe.stages[0].precision]):

@@ -211,9 +211,8 @@ def _find_weights(values: dict[str, Any], studied: bool) -> str:
     are taken, and the line says which.
     """
     from ecgbench import models
-    from ecgbench.study import lacking
-    from ecgbench.study.lacking import locate
     from ecgbench.study.plan import ALL, weights_of
+    from ecgbench.study.preflight import demand_inputs, locate
 
     text, named = values.get("weights") or RELEASED, values.get("models")
     if studied or (named is None and "=" in text):
@@ -224,7 +223,7 @@ def _find_weights(values: dict[str, Any], studied: bool) -> str:
         own = {m: w for m, w in chosen.items() if models.ROOM.built_in(m)}
         pairs = ",".join(f"{m}={w}" for m, w in own.items()) or text
         request = Request(models=tuple(own), tasks=(), leads=(), weights=pairs)
-        lacking.demand(request, Folders(data=None, prepared=None, out=Path()), data=False)
+        demand_inputs(request, Folders(data=None, prepared=None, out=Path()), data=False)
     elif text not in (RANDOM, EITHER):
         cards = {m: models.get(m).CARD for m in models.names() if models.ROOM.built_in(m)}
         here = [m for m in cards if cards[m].parameters and not locate(m, text)["lacks"]]

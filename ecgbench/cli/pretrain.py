@@ -206,11 +206,11 @@ def _make(
     from ecgbench.pretraining.stage import Stopped
     from ecgbench.profiling import rough
     from ecgbench.profiling.clock import about, ready
-    from ecgbench.study.lacking import writable
+    from ecgbench.study.preflight import demand_writable
     from ecgbench.study.progress import SILENT, Display, display
 
     device, first = choose(device), torchrun.rank() == 0
-    writable(folders.out)
+    demand_writable(folders.out)
     ready(device)
     name = about(device)["device"] + (
         f", {torchrun.world()} processes" if torchrun.world() > 1 else ""

@@ -19,10 +19,14 @@ from ecgbench.cli.options import (
     flag,
     option,
 )
+from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting
 
 if TYPE_CHECKING:
-    from ecgbench.core.cells import Request
+    from collections.abc import Sequence
+
+    from ecgbench.core.cells import Folders, Request
+    from ecgbench.study.jobs import Execution
     from ecgbench.study.plan_file import PlanFile, RunSettings
 
 INLINE, DEFAULT = "inline", "local"
@@ -109,98 +113,157 @@ def _run(
     places: tuple[Path | None, Path | None, Path | None],
     machine: dict[str, Any],
 ) -> None:
-    from ecgbench.cli import frozen, settings
-    from ecgbench.cli.execution import compute
+    from ecgbench.cli.options import words
     from ecgbench.core.cells import Folders
     from ecgbench.core.registry import folder_name
     from ecgbench.evaluate import torchrun
+    from ecgbench.study import controls
     from ecgbench.study import plan as planning
 
     data, prepared, out = places
     whole = planning.ALL in values.get("tasks", (planning.ALL,))
     out, prepared = own.within(brought, values, (out, prepared), studied=plan is not None)
     file = _plan_file(plan, values, out)
-    request = _covered(file.request(), plan)
-    checked = settings.only_present(planning.check(request), whole, data)
+    request = _present(file.request(), data) if whole else file.request()
+    checked = planning.check(request)
     out = out or Path("runs") / folder_name(checked.name or "+".join(checked.tasks))
-    frozen.demand_same(checked, out)
-    running = file.section("run")
+    execution = _execution(file.section("run"), machine)
+    wanted = controls.resolve(words(machine["controls"]) or ())
     folders = Folders(data=data, prepared=prepared, out=out)
     import_report = brought.folder is not None and not machine["dry_run"] and torchrun.rank() == 0
     with own.reported(out, import_report):
-        execution = _execution(running, machine)
-        compute(checked, folders, execution)
+        _compute(checked, folders, execution, wanted, machine["dry_run"])
 
 
 def _plan_file(plan: str | None, values: dict[str, Any], out: Path | None) -> "PlanFile":
     """The plan that was named, or is frozen in `out`, or the demo, with what was typed."""
-    from ecgbench.cli import frozen, settings
-    from ecgbench.study import jobs
-    from ecgbench.study.plan_file import PlanFile
+    from ecgbench.cli.settings import loaded
+    from ecgbench.study import frozen, jobs
+    from ecgbench.study.plan_file import PlanFile, parse
 
-    if plan is not None:
-        base = settings.loaded(plan)
-    elif "tasks" in values:
+    studied = any(not key.startswith("run.") for key in values)
+    kept = None if plan or studied or out is None else frozen.read(out)
+    if kept is not None and out is not None:
+        frozen.demand_intact(kept, out)
+        typer.echo(
+            f"the plan that was frozen on {kept.plan.date} (hash {kept.stated[:16]}) is run",
+            err=True,
+        )
+        base = parse(kept.plan.plan, f"{out}/{frozen.FILE}")
+    elif plan is None and "tasks" in values:
         base = PlanFile(values={})
     else:
-        studied = any(not key.startswith("run.") for key in values)
-        base = (None if studied else frozen.plan(out)) or settings.loaded("demo")
+        base = loaded(plan or "demo")
     for room, path in base.plugins:
         jobs.ROOMS[room].resolve(path)
     return replace(base, values={**base.values, **values})
 
 
-def _covered(request: "Request", plan: str | None) -> "Request":
-    """Without the tasks of a plan that no data set here has, which are named."""
+def _present(request: "Request", data: Path | None) -> "Request":
+    """A study of all tasks, or of those of a plan, without those that no dataset has or whose data
+    are not here, which are named.
+    """
     from ecgbench.study import plan as planning
 
-    if plan is None:
+    here, absent = planning.present(request.tasks, data)
+    if not here or not absent:
         return request
-    here, missing = planning.covered(request)
-    if missing and here.tasks:
-        count = f"{len(here.tasks)} of its {len(request.tasks)} tasks"
-        typer.echo(
-            f"plan {plan}: {count} can be run; no dataset here has {', '.join(missing)}", err=True
-        )
-        return here
-    return request
-
-
-def _execution(running: "RunSettings", machine: dict[str, Any]) -> Any:
-    from ecgbench.cli.execution import Execution
-    from ecgbench.cli.options import words
-    from ecgbench.study import controls
-    from ecgbench.study.run import Carrying
-
-    if not running.timeout > 0:
-        raise BadSetting(
-            f"--set run.timeout={running.timeout:g}: seconds, more than 0; the default is 900"
-        )
-    engine, options = _engine_of(machine["engine"])
-    return Execution(
-        controls=controls.resolve(words(machine["controls"]) or ()),
-        dry_run=machine["dry_run"],
-        carrying=Carrying(
-            engine=engine,
-            options=options,
-            timeout=running.timeout,
-            device=machine["device"],
-            keep_features=running.keep_features,
-            pin_environment=running.same_environment,
-            keep_views=running.views == "keep",
-        ),
+    typer.echo(
+        f"{len(here)} of {len(here) + len(absent)} tasks are run; no dataset or no data here: "
+        f"{', '.join(absent)} (ecgbench list tasks; ecgbench data fetch NAME)",
+        err=True,
     )
+    return replace(request, tasks=tuple(here))
 
 
-def _engine_of(text: str | None) -> tuple[str, str]:
-    """An engine and its options, from `local:4` or `slurm:partition=gpu,time=4h`; under torchrun
-    models run in the processes that it has started.
-    """
+def _execution(settings: "RunSettings", machine: dict[str, Any]) -> "Execution":
+    """Under torchrun models run in the processes that it has started."""
     from ecgbench.evaluate import torchrun
     from ecgbench.study import engines
+    from ecgbench.study.jobs import Execution
 
+    if not settings.timeout > 0:
+        raise BadSetting(
+            f"--set run.timeout={settings.timeout:g}: seconds, more than 0; the default is 900"
+        )
+    text = machine["engine"]
     if torchrun.world() > 1:
         if text not in (None, INLINE):
             raise BadSetting(f"--engine {text}: torchrun runs models in its own processes")
         text = INLINE
-    return engines.named(text or DEFAULT)
+    engine, options = engines.named(text or DEFAULT)
+    return Execution(engine=engine, options=options, device=machine["device"], settings=settings)
+
+
+def _compute(
+    request: "Request",
+    folders: "Folders",
+    execution: "Execution",
+    controls: "Sequence[str]",
+    dry_run: bool,
+) -> None:
+    """Compute what is missing of a study, or print its time, and say what became of it; typer.Exit
+    with code 1 where a cell failed.
+    """
+    from ecgbench.evaluate import torchrun
+    from ecgbench.evaluate.device import choose, demand
+    from ecgbench.study import engines, preflight
+
+    device = choose(execution.device)
+    if not engines.get(execution.engine).CARD.other_machines:
+        demand(device)
+    if dry_run and torchrun.world() > 1:
+        raise BadSetting("--dry-run: its probe is of one process; run it without torchrun")
+    with torchrun.together():
+        if torchrun.rank() != 0:
+            from ecgbench.study.work import take_part
+
+            take_part()
+            return
+        preflight.demand(request, folders, data=not dry_run)
+        if not dry_run:
+            _finish(request, folders, execution, controls)
+            return
+        from ecgbench.study import control_runs, estimate
+
+        for text in estimate.lines(request, folders, device):
+            typer.echo(text)
+        for text in control_runs.lines([request], folders, controls):
+            typer.echo(text)
+
+
+def _finish(
+    request: "Request", folders: "Folders", execution: "Execution", controls: "Sequence[str]"
+) -> None:
+    from ecgbench.results.aside import FOLDER
+    from ecgbench.study import control_runs
+    from ecgbench.study.controls import FOLDER as CONTROLS
+    from ecgbench.study.progress import display
+    from ecgbench.study.run import remove_windows, run
+    from ecgbench.study.store import Store
+
+    out, progress = folders.out, display()
+    done = run([request], folders, execution, progress)
+    if done.elsewhere:
+        typer.echo(f"{done.elsewhere} jobs go on without this command")
+        typer.echo(f"next: ecgbench runs status {quoted(out)}")
+        return
+    after = control_runs.compute(folders, controls, execution, progress)
+    if not execution.settings.keep_features:
+        remove_windows(Store(out))
+    outcomes = [(f"{out}", out, done)]
+    outcomes += [(f"control {name}", out / CONTROLS, one) for name, one in after.items()]
+    for what, folder, one in outcomes:
+        counts, *failures = one.lines(what)
+        typer.echo(counts)
+        if one.set_aside:
+            typer.echo(
+                f"  damaged: {one.set_aside} set aside in {folder / FOLDER} and computed again; "
+                f"to see why: ecgbench runs ls {quoted(folder)}",
+                err=True,
+            )
+        for text in failures:
+            typer.echo(text, err=True)
+    typer.echo(f"next: ecgbench report {quoted(out)}")
+    if any(one.failed for _, _, one in outcomes):
+        raise typer.Exit(1)

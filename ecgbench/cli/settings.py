@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from ecgbench.cli.options import at_home
 from ecgbench.core.text import aligned, quoted
 from ecgbench.errors import BadSetting, UnknownName
@@ -220,25 +218,6 @@ def table() -> str:
 
     rows = [(key.name, in_words(key), key.help) for key in keys().values()]
     return "\n".join(aligned([("setting", "default", "what it is"), *rows]))
-
-
-def only_present(request: Any, whole: bool, data: Path | None) -> Any:
-    """A study of all tasks, or of a plan that comes with ecgbench, without the tasks that no
-    dataset has or whose data are not here, which are named.
-    """
-    from ecgbench.study import plan as planning
-
-    if not whole:
-        return request
-    here, absent = planning.with_data(request.tasks, data)
-    if not here or not absent:
-        return request
-    typer.echo(
-        f"{len(here)} tasks are run; the data of {len(absent)} others are not here: "
-        f"{', '.join(absent)} (ecgbench list tasks; ecgbench data fetch NAME)",
-        err=True,
-    )
-    return replace(request, tasks=tuple(here))
 
 
 def print_settings() -> None:

@@ -11,8 +11,10 @@ from ecgbench.core.files import making, move
 from ecgbench.core.text import counted
 from ecgbench.study import shortcuts
 from ecgbench.study.controls import LEADS, derived, folder, names, shortcut
+from ecgbench.study.jobs import Execution
+from ecgbench.study.outcome import Outcome
 from ecgbench.study.progress import Display
-from ecgbench.study.run import Carrying, Outcome, remove_windows, run
+from ecgbench.study.run import remove_windows, run
 from ecgbench.study.store import Store
 
 
@@ -42,18 +44,19 @@ def lines(requests: Sequence[Request], folders: Folders, wanted: Sequence[str]) 
 
 
 def compute(
-    folders: Folders, wanted: Sequence[str], carrying: Carrying, progress: Display
-) -> dict[str, list[Outcome]]:
-    """Compute what is missing of the controls of a finished run; control -> the outcome of each of
-    its runs.
+    folders: Folders, wanted: Sequence[str], execution: Execution, progress: Display
+) -> dict[str, Outcome]:
+    """Compute what is missing of the controls of a finished run; control -> what became of its
+    cells, in all permutations.
     """
-    done: dict[str, list[Outcome]] = {}
+    done: dict[str, Outcome] = {}
     folders = folders.absolute()
     requests = [file.request() for file in Store(folders.out).requested()]
     for control in wanted:
-        own = replace(carrying, keep_features=False)
+        own = replace(execution, settings=replace(execution.settings, keep_features=False))
         if shortcut(control):  # what is read from tables, or measured in few steps, needs no GPU
-            own = replace(own, device="cpu", pin_environment=False, keep_views=False)
+            alone = replace(own.settings, same_environment=False, views="stream")
+            own = replace(own, device="cpu", settings=alone)
         every = list(studies(requests, folders, control))
         for number, (own_requests, places) in enumerate(every, 1):
             which = f" ({number} of {len(every)})" if len(every) > 1 else ""
@@ -61,7 +64,7 @@ def compute(
             store = Store(places.out)
             if control == LEADS:
                 _take_fits(own_requests, Store(folders.out), store)
-            done.setdefault(control, []).append(run(own_requests, places, own, progress))
+            done[control] = run(own_requests, places, own, progress, done.get(control))
             remove_windows(store)
     return done
 

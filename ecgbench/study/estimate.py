@@ -20,7 +20,7 @@ import torch
 
 from ecgbench import datasets
 from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit
-from ecgbench.core.cells import Cell, Folders, Plan, grouped
+from ecgbench.core.cells import Cell, Folders, Plan, Request, grouped, plan_of
 from ecgbench.core.division import Division
 from ecgbench.core.folders import read_json
 from ecgbench.core.registry import folder_name
@@ -80,9 +80,9 @@ class Part:
     """Why there is no time."""
 
 
-def lines(plan: Plan, folders: Folders, device: str) -> Iterator[str]:
+def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
     """The study, its datasets, its models, the whole. BadWeights: weights that do not fit."""
-    tasks, store = all_tasks(), Store(folders.out)
+    plan, tasks, store = plan_of(request), all_tasks(), Store(folders.out)
     left = [c for c in plan.cells if store.folder(c) is None]
     groups = grouped(left, lambda c: (c.fit.model, tasks[c.task][0]))
     parts = [Part(model=m, dataset=name, cells=cells) for (m, name), cells in groups.items()]

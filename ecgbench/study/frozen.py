@@ -142,6 +142,16 @@ def write(run: Path, plan: Frozen, scored: bool) -> tuple[Kept, bool]:
         return Kept(plan=plan, stated=plan.hash), True
 
 
+def demand_intact(kept: Kept, run: Path) -> None:
+    """BadSetting where the file was changed after it was frozen."""
+    if not kept.intact:
+        raise BadSetting(
+            f"{run}/{FILE} was changed after it was frozen: it states the hash "
+            f"{kept.stated[:16]}, and holds {kept.plan.hash[:16]}; restore the file, or choose "
+            f"another folder"
+        )
+
+
 def copied(run: Path, to: Path) -> None:
     """Bring the frozen plan of a run into another folder, where it has none."""
     if (run / FILE).is_file() and not (to / FILE).exists():

@@ -13,6 +13,7 @@ from ecgbench.adapters.hide import NATIVE
 from ecgbench.core.cells import Cell, Folders, Plan, grouped
 from ecgbench.core.registry import folder_name
 from ecgbench.evaluate import protocols
+from ecgbench.study.plan_file import RunSettings
 
 ROOMS: Mapping[str, Any] = {
     "models": models,
@@ -31,6 +32,17 @@ def plugins() -> tuple[tuple[str, str], ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Execution:
+    """How jobs are carried out; nothing of it changes a number."""
+
+    engine: str = "local"
+    options: str = ""
+    """Of the engine: 4 in local:4."""
+    device: str = "auto"
+    settings: RunSettings = field(default_factory=RunSettings)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """Cells of one model, one set of weights, one contract and one dataset, or of one fine-tuned
     fit.
@@ -43,14 +55,7 @@ class Job:
     folders: Folders
     device: str = "auto"
     """As it was asked for; auto is decided where the job runs."""
-    keep_features: bool = True
-    """Whether cells keep the features of their test records."""
-    pin_environment: bool = False
-    """Whether a cell must be computed from end to end with this version of torch and this kind of
-    device.
-    """
-    keep_views: bool = True
-    """Whether filtered and resampled recordings are kept on disk, or computed while reading."""
+    settings: RunSettings = field(default_factory=RunSettings)
     command: str = ""
     """Id of the command that asked for it, in every cell that it computes."""
     plugins: tuple[tuple[str, str], ...] = field(default_factory=plugins)

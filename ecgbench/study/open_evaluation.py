@@ -50,7 +50,7 @@ def open_evaluation(job: Job, reporter: Reporter) -> Evaluation:
         features=store.shared_features(built.name, prepared.name),
         own_features=store.features_folder(built.name, prepared.name),
         progress=reporter,
-        keep_views=job.keep_views,
+        keep_views=job.settings.views == "keep",
         change=control if control == controls.PHASES else "",
         tabular=_tabular(control, selection),
     )

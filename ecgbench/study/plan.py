@@ -8,12 +8,13 @@ from ecgbench import adapters, datasets, metrics, models
 from ecgbench.adapters.hide import NATIVE
 from ecgbench.core.cards import DatasetCard, Task
 from ecgbench.core.cells import EXCLUDABLE, PAPER, Request, Training
+from ecgbench.core.division import Division
 from ecgbench.core.registry import plain, unknown
 from ecgbench.data.source import root_of
+from ecgbench.data.splits import ours
 from ecgbench.ecg.leads import LEADS
-from ecgbench.errors import BadSetting, MissingData
+from ecgbench.errors import BadSetting, MissingData, UnknownName
 from ecgbench.evaluate import protocols
-from ecgbench.study.dividing import resolved
 
 ALL = "all"
 """Of `--models`: every registered one; of `--tasks`: every task of the datasets that hold
@@ -73,27 +74,27 @@ def all_tasks() -> Tasks:
     return Tasks(owners)
 
 
-def covered(suite: Request) -> tuple[Request, list[str]]:
-    """A suite with the tasks that a dataset here has, and the names of its other tasks."""
-    known = all_tasks()
-    missing = [name for name in suite.tasks if name not in known and plain(name) != ALL]
-    return replace(suite, tasks=tuple(n for n in suite.tasks if n not in missing)), missing
-
-
-def with_data(tasks: Sequence[str], data: Path | None) -> tuple[list[str], list[str]]:
-    """Of checked tasks those whose dataset is under `data`, and the others."""
-    owners = all_tasks()
+def present(tasks: Sequence[str], data: Path | None) -> tuple[list[str], list[str]]:
+    """Of the tasks of a plan those that a dataset has whose data are under `data`, and the others;
+    `all` is every task of the datasets that hold patients.
+    """
 
     def here(task: str) -> bool:
-        dataset, card, _ = owners[task]
         try:
+            (name, *_) = resolve_tasks([task])  # a data set given by path is known from here on
+            dataset, card, _ = all_tasks()[name]
             root_of(dataset, card, data)
-        except MissingData:
+        except (MissingData, UnknownName):
             return False
         return True
 
-    present = [task for task in tasks if here(task)]
-    return present, [task for task in tasks if task not in present]
+    named = [name for task in tasks for name in (_real() if plain(task) == ALL else [task])]
+    there = [task for task in named if here(task)]
+    return there, [task for task in named if task not in there]
+
+
+def _real() -> list[str]:
+    return [task for task, (_, card, _) in all_tasks().items() if not card.synthetic]
 
 
 def resolve_tasks(names: Sequence[str]) -> list[str]:
@@ -158,9 +159,7 @@ def check(request: Request) -> Request:
     if named != list(request.models):
         names = tuple(models.names())
     weights = weights_of(request.weights, names)
-    whole = any(plain(name) == ALL for name in request.tasks)
-    real = [t for t, (_, card, _) in all_tasks().items() if not card.synthetic] if whole else []
-    named = [t for name in request.tasks for t in (real if plain(name) == ALL else [name])]
+    named = [t for name in request.tasks for t in (_real() if plain(name) == ALL else [name])]
     chosen = tuple(dict.fromkeys(map(metrics.resolve, request.scoring.metrics)))
     found = tuple(resolve_tasks(named))
     every = all_tasks()
@@ -174,7 +173,7 @@ def check(request: Request) -> Request:
         policies=tuple(dict.fromkeys(map(_policy, request.policies))),
         parents={t: parent for t in found if (parent := every[t][2].parent)},
         own_policies={model: _usual_policy(model, request.contract) for model in names},
-        division=resolved(request.division, {every[t][0]: every[t][1] for t in found}),
+        division=_division(request.division, {every[t][0]: every[t][1] for t in found}),
         scoring=replace(request.scoring, metrics=chosen),
     )
 
@@ -246,3 +245,34 @@ def _policy(name: str) -> str:
     if found is None:
         raise unknown("policy", name, known, "List them: ecgbench list adapters")
     return found
+
+
+def _division(asked: Division, chosen: Mapping[str, DatasetCard]) -> Division:
+    """With the datasets' proper names, and without numbers that are those of their cards.
+
+    chosen: the datasets of the study. BadSetting for one that is not among them, or whose split is
+    published; UnknownName.
+    """
+    own = {}
+    for word, number in asked.own:
+        name = datasets.resolve(word)
+        if name not in chosen:
+            raise BadSetting(
+                f"--folds {asked}: no task of dataset {name} is in this run, only of "
+                f"{', '.join(chosen)}; leave {word}={number} out"
+            )
+        card = chosen[name]
+        if not ours(card):
+            raise BadSetting(
+                f"--folds {asked}: the split of {card.title} is published and stays as it is "
+                f"({card.splits}); leave {word}={number} out, or cross-validate: --folds 5"
+            )
+        if number != card.folds:
+            own[name] = number
+    if asked.reference and not any(map(ours, chosen.values())):
+        said = "; ".join(f"{name}: {card.splits}" for name, card in chosen.items())
+        raise BadSetting(
+            f"--folds {asked}: the split of every dataset here is published, so there is nobody to "
+            f"move ({said}); leave reference out"
+        )
+    return replace(asked, own=tuple(sorted(own.items())))

@@ -291,8 +291,8 @@ class _CellComputation:
                 fitting.evaluation, cell, task, fitting.key, scoring, self.plan.control
             ),
             references={"fit": folder.as_posix(), **shared},
-            keep_features=self.job.keep_features,
-            pinned=self.job.pin_environment,
+            keep_features=self.job.settings.keep_features,
+            pinned=self.job.settings.same_environment,
             command=self.job.command,
         )
 

@@ -25,7 +25,8 @@ from ecgbench.core.files import append
 from ecgbench.core.text import shortened
 from ecgbench.errors import BadSetting, EcgbenchError
 from ecgbench.study.engines import Died, EngineCard, Setup, Show, Work
-from ecgbench.study.jobs import Job
+from ecgbench.study.jobs import Execution, Job
+from ecgbench.study.outcome import Outcome
 from ecgbench.study.store import Store
 
 CARD = EngineCard(
@@ -71,7 +72,7 @@ def run(
         new = [job for job in new if job.name not in alive]
         for start in range(0, len(new), most := _largest()):
             part = new[start : start + most]
-            ids = _submit(Task(work, setup.timeout), part, folder, options, at_once)
+            ids = _submit(Task(work), part, folder, options, at_once)
             lines = [json.dumps({"id": i, "name": j.name}) for i, j in zip(ids, part, strict=True)]
             append(folder / SUBMITTED, lines)
             following |= dict(zip(ids, part, strict=True))
@@ -102,16 +103,16 @@ class Task:
     """What a job of Slurm does on its node: it carries cells out in a process of their own."""
 
     work: Work
-    timeout: float
 
     def __call__(self, job: Job) -> None:
         """Compute a job; a reason is left for each cell without a number."""
         from ecgbench.study.progress import display
-        from ecgbench.study.run import Carrying, carry_out
+        from ecgbench.study.run import carry_out
 
-        store, carrying = Store(job.folders.out), Carrying(timeout=self.timeout, device=job.device)
+        store = Store(job.folders.out)
+        execution = Execution(device=job.device, settings=job.settings)
         try:
-            carry_out([job], carrying, store, display())
+            carry_out([job], execution, store, display(), Outcome())
         except EcgbenchError as error:
             for cell in job.cells:
                 if store.folder(cell) is None:

@@ -1,0 +1,70 @@
+"""What became of the cells of a run."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ecgbench.core.cells import Cell
+from ecgbench.core.text import counted, shortened, visible
+from ecgbench.study.jobs import Job
+from ecgbench.study.progress import Display
+from ecgbench.study.store import Store, made_by
+
+LONGEST_REASON = 500
+"""Characters of a reason that are kept."""
+
+
+@dataclass
+class Outcome:
+    """Counts of cells, and why some have no number."""
+
+    computed: int = 0
+    reused: int = 0
+    set_aside: int = 0
+    """Folders and files that were damaged."""
+    elsewhere: int = 0
+    """Jobs that go on without this command."""
+    skipped: int = 0
+    failed: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
+    """(model, reason, log) -> the cells that failed so."""
+
+    def settle(self, job: Job, cells: Sequence[Cell], store: Store, progress: Display) -> None:
+        """Count what the store says of cells of a job that is over, and name what has no number."""
+        failed: dict[tuple[str, str, str], list[str]] = {}
+        for cell in cells:
+            state, reason = store.state(cell)
+            if state == "missing":
+                state, reason = "failed", "its job ended without it"
+                store.give_reason(cell, "failed", reason, log=printed(job))
+            if state == "ok":
+                folder = store.folder(cell)
+                ours = folder is not None and made_by(folder) == job.command
+                self.computed += ours
+                self.reused += not ours
+            elif state == "skipped":
+                self.skipped += 1
+                progress.note(f"skipped {cell.label}: {shortened(reason, LONGEST_REASON)}")
+            else:
+                log = store.log_of(cell) or printed(job)
+                why = job.model, shortened(reason, LONGEST_REASON), log
+                failed.setdefault(why, []).append(cell.label)
+        for (model, reason, log), labels in failed.items():
+            more = f" (log: {log})" if log else ""
+            cells_ = counted(len(labels), "cell")
+            progress.note(f"failed {cells_} of {model} on {job.dataset}: {reason}{more}")
+            self.failed.setdefault((model, reason, log), []).extend(labels)
+
+    def lines(self, what: str) -> Iterator[str]:
+        """For people: counts, then failures. what: of which study."""
+        failures = sum(map(len, self.failed.values()))
+        yield (
+            f"{self.computed} cells computed, {self.reused} were there already, {self.skipped} "
+            f"skipped, {failures} failed: {what}"
+        )
+        for (model, reason, log), cells in self.failed.items():
+            which = cells[0] if len(cells) == 1 else f"{len(cells)} cells of {model}"
+            yield f"  failed: {which}: {visible(reason)}" + (f" (log: {log})" if log else "")
+
+
+def printed(job: Job) -> str:
+    """The file with what the model of a job printed; "" where it printed nothing."""
+    return str(job.log) if job.log.exists() and job.log.stat().st_size else ""

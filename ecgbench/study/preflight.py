@@ -1,0 +1,142 @@
+"""Before a run begins: what it needs and is not here, and what its folder does not allow."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ecgbench import datasets, models
+from ecgbench.core.cells import EITHER, RANDOM, Folders, Plan, Request, grouped, plan_of
+from ecgbench.core.provenance import command
+from ecgbench.core.text import quoted
+from ecgbench.data.prepare import seen
+from ecgbench.data.select import Selection, taken
+from ecgbench.data.source import root_of
+from ecgbench.data.splits import demand_enough
+from ecgbench.errors import BadRecord, BadSetting, Lacking, MissingData
+from ecgbench.study import frozen
+from ecgbench.study.plan import all_tasks, check
+from ecgbench.study.plan_file import as_values, parse
+from ecgbench.study.store import Store, free
+from ecgbench.weights import shipped
+from ecgbench.weights.load import located
+from ecgbench.weights.released import fetching
+
+MAY_GROW = ("models", "tasks", "leads", "seeds", "weights", "policy", "name")
+"""Keys that a later command may change; weights only of other models."""
+
+
+def demand(request: Request, folders: Folders, data: bool = True) -> None:
+    """EcgbenchError for what a checked study lacks. data: whether its datasets must be here."""
+    _demand_frozen(request, folders.out)
+    demand_writable(folders.out)
+    demand_inputs(request, folders, data)
+    plan = plan_of(request)
+    _demand_divisible(plan, folders)
+    try:
+        Store(folders.out).join(plan)
+    except BadSetting as error:
+        raise BadSetting(f"{error}: {command(free(folders.out))}") from None
+
+
+def demand_writable(out: Path) -> None:
+    """BadSetting for a run folder that is a file or cannot be written."""
+    there = next(p for p in (out, *out.absolute().parents) if p.exists())
+    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+        return
+    which = "" if there == out else f"cannot be made, for {there} "
+    why = "cannot be written" if there.is_dir() else "is a file"
+    raise BadSetting(
+        f"--out {out} {which}{why}; choose another folder, for example "
+        f"--out {quoted(free(Path(out.name)))}"
+    )
+
+
+def locate(model: str, weights: str) -> dict[str, Any]:
+    """{"lacks": why weights cannot be had on this machine, or "", "fetch": whether `ecgbench models
+    fetch` gets them}.
+
+    Left to the model's first job: a model that cannot be imported, and a plug-in's own words for
+    its weights.
+    """
+    with suppress(BadSetting):
+        card = models.get(model).CARD
+        layout = next((w for w in card.weights if w.name == weights), None)
+        if card.parameters and (layout or models.ROOM.built_in(model)):
+            try:
+                located(weights, card)
+            except BadSetting as error:
+                fetch = layout is not None and not shipped.comes_along(layout.url)
+                return {"lacks": str(error), "fetch": fetch}
+    return {"lacks": ""}
+
+
+def demand_inputs(request: Request, folders: Folders, data: bool = True) -> None:
+    """BadSetting where a checked study lacks one thing, Lacking where it lacks more: weights of its
+    models, and (`data`) its datasets.
+    """
+    lines, fetched = [], []
+    for model, word in request.weights_of().items():
+        answer = {} if word in (RANDOM, EITHER) else locate(model, word)
+        if answer.get("lacks"):
+            lines.append(answer["lacks"])
+            fetched += [(word, model)] if answer["fetch"] else []
+    tasks = all_tasks()
+    for name in dict.fromkeys(tasks[t][0] for t in request.tasks) if data else ():
+        try:
+            root_of(name, datasets.get(name).CARD, folders.data)
+        except MissingData as error:
+            lines.append(str(error))
+    if len(lines) == 1:
+        raise BadSetting(lines[0])
+    if lines:
+        words = grouped(fetched, lambda pair: pair[0]).items()
+        commands = [fetching(word, *(model for _, model in pairs)) for word, pairs in words]
+        commands += [then for text in lines if (then := text.partition(", then: ")[2])]
+        # the last line has the commands of all
+        short = [text.partition("; run: ")[0].partition(", then: ")[0] for text in lines]
+        get = [f"to get them: {' && '.join(commands)}"] if commands else []
+        raise Lacking(f"{len(lines)} things that this run needs are not here:", *short, *get)
+
+
+def _demand_frozen(request: Request, run: Path) -> None:
+    """BadSetting where a plan is frozen in a run folder and a checked request has other settings
+    than it: cells may be added, on the same terms.
+    """
+    kept = frozen.read(run)
+    if kept is None:
+        return
+    frozen.demand_intact(kept, run)
+    fixed = check(parse(kept.plan.plan, f"{run}/{frozen.FILE}").request())
+    asked, known = as_values(request), as_values(fixed)
+    other = f"run: ecgbench run --out {quoted(run)}, or choose another folder"
+    for name in (k for k in asked if k not in MAY_GROW and asked[k] != known[k]):
+        raise BadSetting(
+            f"{name} = {asked[name]}: the plan frozen in {run} has {known[name]}; models, tasks "
+            f"and leads may be added to it, nothing else changed; {other}"
+        )
+    mine, theirs = request.weights_of(), fixed.weights_of()
+    for model in (m for m in mine if theirs.get(m, mine[m]) != mine[m]):
+        raise BadSetting(
+            f"--weights {model}={mine[model]}: the plan frozen in {run} has {theirs[model]}; "
+            f"{other}"
+        )
+
+
+def _demand_divisible(plan: Plan, folders: Folders) -> None:
+    """BadSetting where a dataset of the plan cannot be divided as it asks; datasets that are not
+    here are not looked at. tasks: task -> its dataset.
+    """
+    if not plan.division:
+        return
+    asked, tasks = dict.fromkeys(c.task for c in plan.cells), all_tasks().owners
+    for name, own in grouped(asked, lambda task: tasks[task]).items():
+        with suppress(MissingData, BadRecord):  # preparing says what is wrong
+            copy = seen(name, folders.data, folders.prepared, plan.division)
+            if plan.division.cross is None:
+                continue
+            index = copy.published[copy.published["record"].isin(taken(copy, plan.limit))]
+            if len(copy.index) and not set(index["record"]) - set(copy.index["record"]):
+                index = Selection(copy, plan.limit, plan.exclude).index
+            named = [copy.task(task) for task in own]
+            demand_enough(name, copy.tasks, named, index, plan.division.cross)
