@@ -79,11 +79,9 @@ def _tasks(run: Path) -> list[tuple[str, str]]:
     """(standing, why it waits) of the jobs in Slurm that have not ended."""
     from ecgbench.study.engines import slurm
 
-    states = slurm.queued([one.id for one in slurm.submitted(run)]).values()
     return [
         ("waiting" if state in ("PENDING", "UNKNOWN") else "running", why)
-        for state, why in states
-        if state not in slurm.ENDED
+        for _, state, why in slurm.running(run).values()
     ]
 
 

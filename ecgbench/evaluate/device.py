@@ -2,6 +2,7 @@
 the workers only.
 """
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -41,3 +42,11 @@ def gpus() -> list[str]:
     except (OSError, subprocess.SubprocessError):
         return []
     return [line.strip() for line in answer.stdout.splitlines() if line.strip()]
+
+
+def usable_gpus() -> list[str]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [card for card in named.split(",") if card.strip()]
+    return [str(number) for number in range(len(gpus()))]

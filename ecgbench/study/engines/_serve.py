@@ -1,0 +1,80 @@
+"""The process of a job: what it does until its command is gone, and how it is ended."""
+
+import faulthandler
+import multiprocessing
+import os
+import signal
+import threading
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+import psutil
+
+from ecgbench.errors import EcgbenchError
+from ecgbench.study.engines import Event, Work
+from ecgbench.study.jobs import Job
+
+SHOW_STACKS = signal.SIGUSR1
+"""Has a process that stands still write to its log where."""
+
+
+def serve(work: Work, pipe: Connection) -> None:
+    """Job after job: sends ("event", what `work` sends), then ("over", None) or ("stop", (name,
+    text)) of what the user must correct first.
+    """
+    os.setsid()
+    for ignored in (signal.SIGINT, signal.SIGUSR2):  # the second: Slurm's, to the whole step
+        signal.signal(ignored, signal.SIG_IGN)
+    faulthandler.enable()  # an abort leaves its trace in the log
+    faulthandler.register(SHOW_STACKS)
+    threading.Thread(target=_end_with_the_command, daemon=True).start()
+    lock = threading.Lock()
+
+    def send(kind: str, what: Any = None) -> None:
+        with lock:
+            pipe.send((kind, what))
+
+    def send_event(event: Event) -> None:
+        send("event", event)
+
+    with suppress(EOFError):
+        while True:
+            job = pipe.recv()
+            _print_to(job)
+            try:
+                work(job, send_event)
+            except EcgbenchError as error:
+                send("stop", (type(error).__name__, str(error)))
+            else:
+                send("over")
+
+
+def _print_to(job: Job) -> None:
+    """What is printed from now on goes to the job's log."""
+    target = os.open(os.devnull, os.O_WRONLY)
+    with suppress(OSError):  # a log that cannot be written is no reason to stop
+        job.log.parent.mkdir(parents=True, exist_ok=True)
+        target = os.open(job.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(target, stream)
+    os.close(target)
+
+
+def _end_with_the_command() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    end_session(os.getpid())
+
+
+def end_session(leader: int) -> None:
+    """Kill a process that leads a session, and all that it started."""
+    started = []
+    with suppress(psutil.Error):
+        started = psutil.Process(leader).children(recursive=True)
+    for process in started:
+        with suppress(psutil.Error):
+            process.kill()
+    with suppress(ProcessLookupError, PermissionError):  # the latter of macOS: all are dead
+        os.killpg(leader, signal.SIGKILL)

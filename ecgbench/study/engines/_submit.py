@@ -1,0 +1,93 @@
+"""Jobs for Slurm, submitted by submitit. Its pickles carry them to a node; results are files."""
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ecgbench.core.text import shortened
+from ecgbench.errors import BadSetting, EcgbenchError
+from ecgbench.study.engines import Work
+from ecgbench.study.jobs import Execution, Job
+from ecgbench.study.outcome import Outcome
+from ecgbench.study.store import Store
+
+REQUEUES = 1000
+"""How often a job may run out of time; each time it has finished some cells."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a job of Slurm does on its node: it carries cells out in a process of their own."""
+
+    work: Work
+
+    def __call__(self, job: Job) -> None:
+        """Compute a job; a reason is left for each cell without a number."""
+        from ecgbench.study.progress import display
+        from ecgbench.study.run import carry_out
+
+        store = Store(job.folders.out)
+        execution = Execution(device=job.device, settings=job.settings)
+        try:
+            carry_out([job], execution, store, display(), Outcome())
+        except EcgbenchError as error:
+            for cell in job.cells:
+                if store.folder(cell) is None:
+                    store.give_reason(cell, "failed", str(error))
+
+    def checkpoint(self, job: Job) -> Any:
+        """What submitit submits again where its time is over, or it is preempted: the same."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self, job)
+
+
+def submit(
+    task: Task, jobs: Sequence[Job], folder: Path, options: dict[str, str], at_once: int
+) -> list[str]:
+    """The ids of jobs in Slurm; BadSetting with sbatch's own words where it refuses."""
+    if not shutil.which("sbatch"):
+        raise BadSetting(
+            "--engine slurm: there is no sbatch here; give the command on a login node of the "
+            "cluster, or choose --engine local:N"
+        )
+    import submitit  # half a second
+
+    places = shlex.quote(os.pathsep.join(map(os.path.abspath, sys.path)))
+    python = f"env PYTHONPATH={places} {shlex.quote(sys.executable)} -P"
+    executor = submitit.SlurmExecutor(folder, max_num_timeout=REQUEUES, python=python)
+    own = {name.replace("_", "-"): value for name, value in options.items() if name != "time"}
+    executor.update_parameters(
+        job_name="ecgbench",
+        time=minutes(options.get("time", "1h")),
+        stderr_to_stdout=True,
+        array_parallelism=at_once,
+        additional_parameters=own,
+    )
+    try:
+        with executor.batch():
+            sent = [executor.submit(task, job) for job in jobs]
+    except (submitit.core.utils.FailedJobError, RuntimeError) as error:
+        raise BadSetting(f"--engine slurm: {shortened(str(error), 300)}") from error
+    return [one.job_id for one in sent]
+
+
+def minutes(text: str) -> int:
+    """4h, 90m, 1d12h, minutes alone or Slurm's own D-HH:MM:SS in minutes; 0 for anything else.
+
+    >>> [minutes(text) for text in ("4h", "1d12h", "02:00:00", "1-06:00:00", "30", "soon")]
+    [240, 2160, 120, 1800, 30, 0]
+    """
+    if text.isdecimal():
+        return int(text)
+    try:
+        return max(1, int(pd.Timedelta(text.replace("-", "d").replace("d", " days ")).total_seconds()) // 60)
+    except ValueError:
+        return 0
