@@ -20,6 +20,7 @@ from ecgbench.core.cells import Folders
 from ecgbench.core.machine import memory as memory_here
 from ecgbench.core.provenance import command
 from ecgbench.core.text import counted, duration, size
+from ecgbench.data.counts import count
 from ecgbench.data.disk import free_bytes
 from ecgbench.data.source import root_of, where
 from ecgbench.ecg import preprocess
@@ -37,7 +38,7 @@ from ecgbench.pretraining.recipe import Recipe
 from ecgbench.pretraining.shards import Layout
 from ecgbench.pretraining.streaming import Holding
 from ecgbench.profiling.clock import ready
-from ecgbench.study.estimate import count, noise_of, seconds_of
+from ecgbench.study.estimate import noise_of, seconds_of
 from ecgbench.study.plan import all_tasks
 from ecgbench.study.progress import SILENT
 
@@ -130,7 +131,7 @@ def counts(recipe: Recipe, folders: Folders) -> Counts:
     """From what is prepared, or published. UnknownName: the development task."""
     owner = all_tasks()[recipe.task][0]
     names = [n for n in dict.fromkeys([*recipe.datasets, owner]) if n in datasets.names()]
-    found = {n: count(n, folders, None) for n in names}
+    found = {n: count(n, folders.data, folders.prepared, None) for n in names}
     train = {n: split["train"] for n, (_, split) in found.items()}
     check = train[owner] // recipe.apart if recipe.apart else found[owner][1]["val"]
     train[owner] -= check if recipe.apart else 0

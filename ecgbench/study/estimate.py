@@ -4,7 +4,6 @@ Cells are counted. Their time is that of one record, which passes here through t
 uses, and what earlier fits and cells took, times the counts.
 """
 
-import copy
 import itertools
 import time
 import traceback
@@ -13,26 +12,24 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import torch
 
 from ecgbench import datasets
 from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit
 from ecgbench.core.cells import Cell, Folders, Plan, Request, grouped, plan_of
-from ecgbench.core.division import Division
 from ecgbench.core.folders import read_json
 from ecgbench.core.registry import folder_name
 from ecgbench.core.seeds import rng
-from ecgbench.core.text import counted, duration, size
+from ecgbench.core.text import aligned, counted, duration, size
 from ecgbench.data import disk
-from ecgbench.data.prepare import find, seen
-from ecgbench.data.select import SPLITS, Selection, quotas_of
+from ecgbench.data.counts import SOURCES, count
+from ecgbench.data.prepare import find
+from ecgbench.data.select import SPLITS, Selection
 from ecgbench.data.source import where
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
-from ecgbench.errors import BadRecord, BadWeights, Damaged, MissingData, WriteError
+from ecgbench.errors import BadWeights, Damaged, WriteError
 from ecgbench.evaluate import network, protocols, rows
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.protocols.probe import LEAD_DRAWS
@@ -41,23 +38,16 @@ from ecgbench.study.plan import all_tasks
 from ecgbench.study.store import Store
 from ecgbench.study.work import reason_of
 
-PUBLISHED = {"train": 0.8, "val": 0.1, "test": 0.1}
-"""Shares of the splits where a dataset is not on this machine."""
 CELL_BYTES = 30_000
 """Of a cell beyond its arrays: records' names, JSON."""
-TRIED, BATCH = 4, 4
-"""Sets of leads that a record is encoded with; records of a step of training on a CPU."""
+TRIED = 4
+"""Sets of leads that a record is encoded with."""
 KNOWN = 20
 """Stored fits or cells that are looked at, at most."""
 ASSUMED = 0.85, 0.5
 """AUROC of two models, and the share of their error that they have in common, for the smallest
 difference that a study can find.
 """
-SOURCES = {
-    "prepared": "",
-    "downloaded": "not prepared yet; ",
-    "absent": "not on this machine, counted from its card; ",
-}
 
 
 @dataclass(kw_only=True)
@@ -87,7 +77,7 @@ def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
     groups = grouped(left, lambda c: (c.fit.model, tasks[c.task][0]))
     parts = [Part(model=m, dataset=name, cells=cells) for (m, name), cells in groups.items()]
     sizes = {
-        name: count(name, folders, plan.limit, plan.division)
+        name: count(name, folders.data, folders.prepared, plan.limit, plan.division)
         for name in dict.fromkeys(p.dataset for p in parts)
     }
     for part in parts:
@@ -111,38 +101,6 @@ def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
         f"time: about {duration(seconds)} on {device}{less}: one record of each model times the "
         f"records, and what earlier fits and cells took; nothing was computed"
     )
-
-
-def count(
-    dataset: str,
-    folders: Folders,
-    limit: int | None,
-    division: Division = Division(),  # noqa: B008  (frozen)
-) -> tuple[str, dict[str, int]]:
-    """Of SOURCES, whence records are counted; the records of each split, in a cross-validation
-    those of an average fold.
-    """
-    card = datasets.get(dataset).CARD
-    # what no task is tested on is all for training
-    shares = PUBLISHED if card.tasks else {"train": 1.0}
-    source, sizes = "absent", {s: round(share * card.records) for s, share in shares.items()}
-    with suppress(MissingData, BadRecord):
-        published = seen(dataset, folders.data, folders.prepared, division).published
-        source, sizes = "downloaded", _sizes(published["split"])
-    if limit is not None and limit < sum(sizes.values()):
-        sizes = quotas_of(sizes, limit)
-    with suppress(MissingData, BadRecord):
-        there = find(dataset, folders.data, folders.prepared, limit, division=division)
-        source, sizes = "prepared", _sizes(Selection(there, limit).index["split"])
-    if division.cross:
-        tested = round(sum(sizes.values()) / division.cross)
-        sizes = {"train": sum(sizes.values()) - 2 * tested, "val": tested, "test": tested}
-    return source, sizes
-
-
-def _sizes(split: Any) -> dict[str, int]:
-    counts = split.value_counts()
-    return {s: int(counts[s]) for s in SPLITS if s in counts}
 
 
 class _Trial:
@@ -228,27 +186,12 @@ class _Trial:
         return self.training.epochs if drawn else LEAD_DRAWS
 
     def _tuning(self, records: dict[str, int]) -> float:
-        """Seconds of a fine-tuning, by one step of a copy and one record of validation."""
-        module, cpu = copy.deepcopy(self.net.module), self.device == "cpu"
-        batch = min(self.training.batch, records["train"])
-        shown = BATCH if cpu else self.training.micro_batch or batch
-        window = torch.from_numpy(noise_of(self.contract.received, len(self.contract.leads)))
-        x = window.expand(shown, -1, -1).to(self.device)
-        leads = torch.ones(x.shape[:2], dtype=torch.bool, device=self.device)
-        for name, parameter in module.named_parameters():
-            parameter.requires_grad_(not name.startswith(self.net.card.fixed))
-        optimiser = torch.optim.AdamW(module.parameters(), lr=0.0)
-        module.train()
-
-        def learn() -> None:
-            module(x, leads).pooled.float().square().mean().backward()
-            if not cpu:
-                torch.cuda.synchronize()
-
-        record, step = seconds_of(learn) / shown, seconds_of(optimiser.step)
-        check = self._encoding(self.contract.policy, rows.complete(self.record))
-        epoch = records["train"] // batch * (batch * record + step) + records["val"] * check
-        return self.training.epochs * epoch
+        """Seconds of a fine-tuning: a window forwards and backwards takes as long as three that are
+        encoded.
+        """
+        record = self._encoding(self.contract.policy, rows.complete(self.record))
+        learn = 3 * record / self.windows
+        return self.training.epochs * (records["train"] * learn + records["val"] * record)
 
     def _known(self, pattern: str, unit: str) -> float:
         """Mean seconds per record of what this run, or an earlier one beside it, holds of this
@@ -306,14 +249,13 @@ def _dataset(
 
 
 def _table(parts: Sequence[Part]) -> Iterator[str]:
-    width = min(16, max([5, *(len(name) for p in parts for name in (p.model, p.dataset))]))
-    head = f"{'model':{width}} {'data':{width}} cells fits"
-    yield f"{head} {'training':>13} {'evaluation':>13} {'disk':>8}"
+    rows = [("model", "data", "cells", "fits", "training", "evaluation", "disk")]
     for p in parts:
-        head = f"{p.model[:width]:{width}} {p.dataset[:width]:{width}} {len(p.cells):5}"
-        times = f"{duration(p.training):>13} {duration(p.evaluation):>13} {size(p.run):>8}"
-        fits = len({c.fit for c in p.cells})
-        yield f"{head} it fails: {p.failed}" if p.failed else f"{head} {fits:4} {times}"
+        counts = str(len(p.cells)), str(len({c.fit for c in p.cells}))
+        times = duration(p.training), duration(p.evaluation), size(p.run)
+        rows.append((p.model, p.dataset, *counts, *(("", "", "-") if p.failed else times)))
+    yield from aligned(rows, right=range(2, 7))
+    yield from (f"{p.model} on {p.dataset}: it fails: {p.failed}" for p in parts if p.failed)
     if skipped := sum(p.skipped for p in parts):
         why = "the model cannot read these leads under this policy"
         yield f"{counted(skipped, 'cell')} will be skipped: {why}"

@@ -88,6 +88,7 @@ def minutes(text: str) -> int:
     if text.isdecimal():
         return int(text)
     try:
-        return max(1, int(pd.Timedelta(text.replace("-", "d").replace("d", " days ")).total_seconds()) // 60)
+        length = pd.Timedelta(text.replace("-", "d").replace("d", " days "))
+        return max(1, int(length.total_seconds()) // 60)
     except ValueError:
         return 0
