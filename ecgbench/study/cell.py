@@ -12,7 +12,7 @@ from safetensors.numpy import save
 from ecgbench import metrics
 from ecgbench.core import provenance
 from ecgbench.core.cards import Task
-from ecgbench.core.cells import FORMAT, Cell, Scoring, key
+from ecgbench.core.cells import FITS, FORMAT, SCORES, Cell, Scoring, key
 from ecgbench.core.files import as_json, as_parquet, put
 from ecgbench.core.folders import publish, read_json
 from ecgbench.core.registry import folder_name
@@ -51,6 +51,33 @@ class CellRequest:
     def key(self) -> str:
         """The hash of the facts."""
         return key(self.key_facts)
+
+
+def cell_facts(
+    evaluation: Evaluation,
+    cell: Cell,
+    task: Task,
+    fit_key: str,
+    scoring: Scoring,
+    control: str = "",
+) -> dict[str, Any]:
+    """Facts of a cell: its fit, setting, policy, labels and which records are scored.
+
+    Not metrics, nor the draws of the bootstrap, their kind, or the family of comparisons: they
+    change no prediction.
+    """
+    return {
+        "fits": FITS,
+        "scores": SCORES,
+        "cell": task.name,
+        "labels": list(task.labels),
+        "fit": fit_key,
+        "records": evaluation.selection.labelled(task.columns),
+        "setting": str(cell.setting),
+        "scoring": scoring.of_predictions,
+        **({"control": control} if control else {}),
+        **evaluation.facts(cell.policy),
+    }
 
 
 def compute(evaluation: Evaluation, request: CellRequest) -> float:

@@ -21,8 +21,8 @@ from ecgbench.data.select import Selection
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.results import aside, people
 from ecgbench.study import engines
-from ecgbench.study.described import dataset_facts
 from ecgbench.study.engines import Died, Event, Setup
+from ecgbench.study.facts import dataset_facts
 from ecgbench.study.invocation import Invocation
 from ecgbench.study.jobs import Execution, Job, group, plugins
 from ecgbench.study.outcome import Outcome, printed

@@ -28,10 +28,10 @@ from ecgbench.results.aside import set_aside
 from ecgbench.results.pooled import is_damaged
 from ecgbench.results.result import Result
 from ecgbench.results.verify import Verifier
-from ecgbench.study import controls, keys
-from ecgbench.study.cell import CellRequest, compute
-from ecgbench.study.described import dataset_facts, network_facts
+from ecgbench.study import controls
+from ecgbench.study.cell import CellRequest, cell_facts, compute
 from ecgbench.study.engines import Event
+from ecgbench.study.facts import dataset_facts, network_facts
 from ecgbench.study.jobs import Job, enter
 from ecgbench.study.open_evaluation import open_evaluation
 from ecgbench.study.progress import SILENT, Reporter
@@ -137,8 +137,6 @@ class _CellComputation:
         """Cells that failed in this job."""
         self.over: set[Cell] = set()
         """Cells that were there, or cannot run."""
-        self.fitless: list[Cell] = []
-        """Finished cells whose fit is gone, or was set aside."""
         self.by_fold: dict[str, Evaluation] = {}
         """The model on its dataset, for each fold of the job."""
         self._features: dict[str, bool] = {}
@@ -160,7 +158,6 @@ class _CellComputation:
                 todo = [c for c in known if not self._is_over(c)]
                 there = [self.requests[c].key for c in known if self.store.folder(c)]
                 self.store.add_finished(there, at=0.0)
-                self._fit_again()
                 (self._frozen if self.frozen else self._finetune)(todo)
                 gates.unchanged(network.card.title, network.sha256, digest(network.module))
                 for layout in network.licensed if not self.lost else ():
@@ -184,18 +181,6 @@ class _CellComputation:
         so each is then tried alone.
         """
         self.reporter.send(("cells", tuple(c.identity for c in cells), together))
-
-    def _fit_again(self) -> None:
-        """Fits on which finished cells rest that are there no longer; the cells stay."""
-        for part in grouped(self.fitless, lambda c: c.fit).values():
-            with self._failing(part):
-                self._begin(part)
-                fitting = self.requests[part[0]].fitting
-                if self.frozen:
-                    fitting.features()
-                    fitting.head()
-                else:
-                    self._tuned(fitting).forget()
 
     def _tuned(self, fitting: Fitting) -> Evaluation:
         whole = [c for c in self.plan.cells if c.fit == fitting.fit]
@@ -287,7 +272,7 @@ class _CellComputation:
             fitting=fitting,
             store=self.store,
             scoring=scoring,
-            key_facts=keys.cell_facts(
+            key_facts=cell_facts(
                 fitting.evaluation, cell, task, fitting.key, scoring, self.plan.control
             ),
             references={"fit": folder.as_posix(), **shared},
@@ -297,14 +282,15 @@ class _CellComputation:
         )
 
     def _is_over(self, cell: Cell) -> bool:
-        """Whether a cell is finished already or cannot run, which is stored."""
-        if self._has(cell):
-            if not finished(self.requests[cell].fitting.folder):
-                self.fitless.append(cell)
-        elif reason := self.by_fold[cell.fit.fold].refusal(cell, self.plan.scoring):
+        """Whether a cell is finished already or cannot run, which is stored. One whose fit is gone
+        is computed once more, which makes the fit; what is stored of it stays.
+        """
+        finished_already = self._has(cell) and finished(self.requests[cell].fitting.folder)
+        if not finished_already:
+            reason = self.by_fold[cell.fit.fold].refusal(cell, self.plan.scoring)
+            if not reason:
+                return False
             self.store.give_reason(cell, "skipped", reason)
-        else:
-            return False
         self.over.add(cell)
         return True
 

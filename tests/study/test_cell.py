@@ -15,8 +15,9 @@ from ecgbench.ecg.draw import Count
 from ecgbench.evaluate import evaluation, fits, protocols
 from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.protocols import probe
-from ecgbench.study import keys
-from ecgbench.study.described import dataset_facts
+from ecgbench.study import cell as cell_module
+from ecgbench.study.cell import cell_facts
+from ecgbench.study.facts import dataset_facts
 from ecgbench.study.store import Store
 
 TASK = Task(name="task", title="Task", labels=("A", "B"))
@@ -72,7 +73,7 @@ def three(
     if changed:
         changed(prepared.index)
     fitted = key(fit_facts(one, fit))
-    return key(one.facts("zero")), fitted, key(keys.cell_facts(one, cell, TASK, fitted, scoring))
+    return key(one.facts("zero")), fitted, key(cell_facts(one, cell, TASK, fitted, scoring))
 
 
 USUAL = three()
@@ -94,7 +95,7 @@ def test_preparing_all_or_what_a_limit_takes_gives_one_key(
         for task in prepared.card.tasks:
             one = Features(Selection(prepared, 9), task, LINEAR)
             facts = fit_facts(one, FIT)
-            cell = keys.cell_facts(one, CELL, task, key(facts), Scoring())
+            cell = cell_facts(one, CELL, task, key(facts), Scoring())
             keyed.append((limit, key(one.facts("zero")), key(facts), key(cell)))
         keyed.append((limit, key(dataset_facts(one.selection) | {"quarantined": []})))
         assert (prepared.count == 30) == (limit is None)
@@ -109,7 +110,7 @@ def test_preparing_all_or_what_a_limit_takes_gives_one_key(
 def test_a_number_that_is_raised_moves_what_lies_below_it(
     number: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (evaluation, fits, keys):
+    for module in (evaluation, fits, cell_module):
         if hasattr(module, number):
             monkeypatch.setattr(module, number, 99)
     assert moved(three()) == expected
