@@ -338,9 +338,8 @@ def prune(
 def _name(dataset: str) -> str:
     from ecgbench import datasets
     from ecgbench.core.registry import plain
-    from ecgbench.study.plan import all_tasks
 
-    for task, owner in all_tasks().owners.items():
+    for task, (owner, *_) in datasets.tasks().items():
         if plain(task) == plain(dataset) and plain(owner) != plain(dataset):
             raise UnknownName("dataset", dataset, datasets.names(), f"{task} is a task of {owner}")
     return datasets.resolve(dataset)

@@ -278,11 +278,10 @@ def _demand_free(name: str) -> None:
 def _taken(name: str) -> str:
     """What has a name already: "the dataset ptbxl", else ""."""
     from ecgbench import datasets
-    from ecgbench.study.plan import all_tasks
 
     own = {str(path.stem) for path in datasets.ROOM.paths()}
     names = {"dataset": [n for n in datasets.names() if n not in own]}
-    names["task"] = [task for task, owner in all_tasks().owners.items() if owner not in own]
+    names["task"] = [task for task, (owner, *_) in datasets.tasks().items() if owner not in own]
     for kind, known in names.items():
         for other in known:
             if plain(other) == plain(name):

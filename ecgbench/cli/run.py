@@ -81,7 +81,8 @@ def run(
 
       ecgbench run --records FOLDER --labels labels.csv -m laef,merl -l I
     """
-    from ecgbench.cli.settings import print_settings, values
+    from ecgbench.cli.settings import print_settings
+    from ecgbench.study.plan_file import values
 
     if settings:
         print_settings()

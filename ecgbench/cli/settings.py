@@ -15,83 +15,48 @@ from ecgbench.errors import BadSetting, UnknownName
 if TYPE_CHECKING:
     from ecgbench.study.plan_file import PlanFile
 
+
+def _set(section: str, keys: str, value: str = "{}") -> dict[str, str]:
+    """Options that are now keys of --set with the same name."""
+    return {f"--{k.replace('_', '-')}": f"--set {section}{k}={value}" for k in keys.split()}
+
+
 MOVED = {
     "run": {
         "--suite": "the name alone: ecgbench run {}",
-        "--contract": "--set input.contract={}",
-        "--rows": "--set scoring.rows={}",
-        "--bootstrap": "--set scoring.bootstrap={}",
-        "--absent": "--set scoring.absent={}",
-        "--draw": "--set scoring.draw={}",
-        "--exclude": "--set data.exclude={}",
-        "--fix": "--set data.fix=on",
-        "--fit-seeds": "--set training.seeds={}",
-        "--epochs": "--set training.epochs={}",
-        "--lr": "--set training.lr={}",
-        "--lr-groups": "--set training.lr_groups={}",
-        "--batch": "--set training.batch={}",
-        "--micro-batch": "--set training.micro_batch={}",
-        "--precision": "--set training.precision={}",
-        "--cell-timeout": "--set run.timeout={}",
-        "--keep-features": "--set run.keep_features={}",
-        "--views": "--set run.views={}",
-        "--pin-environment": "--set run.same_environment=on",
-        "--label-columns": "--set records.label_columns={}",
-        "--positive": "--set records.positive={}",
-        "--partial": "--set records.partial=on",
-        "--match-zeros": "--set records.match_zeros=on",
         "--slurm": "--engine slurm:{}",
         "--detach": "--engine slurm:wait=no",
         "--emit-sbatch": "--engine slurm:wait=no (its script lies in OUT/jobs)",
         "--in-process": "--engine inline",
+        "--fit-seeds": "--set training.seeds={}",
+        "--cell-timeout": "--set run.timeout={}",
+        "--pin-environment": "--set run.same_environment=on",
+        **_set("training.", "epochs lr lr_groups batch micro_batch precision"),
+        **_set("scoring.", "rows bootstrap absent draw"),
+        **_set("input.", "contract"),
+        **_set("data.", "exclude"),
+        **_set("data.", "fix", "on"),
+        **_set("run.", "keep_features views"),
+        **_set("records.", "label_columns positive"),
+        **_set("records.", "partial match_zeros", "on"),
     },
     "pretrain": {
         "--recipe": "the name alone: ecgbench pretrain {}",
-        "--corpus": "--set corpus={}",
-        "--shards": "--set shards={}",
-        "--buffer": "--set buffer={}",
-        "--descriptor": "--set descriptor={}",
-        "--codes": "--set codes={}",
-        "--refined": "--set refined={}",
-        "--init": "--set init={}",
-        "--steps": "--set steps={}",
-        "--batch": "--set batch={}",
-        "--micro-batch": "--set micro_batch={}",
         "--show": "--set leads={}",
-        "--masked": "--set masked={}",
-        "--edge-drop": "--set edge_drop={}",
-        "--lr": "--set lr={}",
-        "--warmup": "--set warmup={}",
-        "--decay": "--set decay={}",
-        "--clip": "--set clip={}",
-        "--weight-decay": "--set weight_decay={}",
-        "--adamw": "--set adamw=on",
-        "--precision": "--set precision={}",
-        "--checkpoint-every": "--set checkpoint_every={}",
-        "--probe-every": "--set probe_every={}",
         "--apart": "--set held_out={}",
-        "--seed": "--set seed={}",
         "--no-alarm": "--set alarm=off",
+        "--adamw": "--set adamw=on",
+        **_set("", "corpus shards buffer descriptor codes refined init steps batch micro_batch"),
+        **_set("", "masked edge_drop lr warmup decay clip weight_decay precision"),
+        **_set("", "checkpoint_every probe_every seed"),
     },
     "ablate": {
-        "--recipe": "--set recipe={}",
-        "--steps": "--set steps={}",
-        "--batch": "--set batch={}",
-        "--micro-batch": "--set micro_batch={}",
-        "--precision": "--set precision={}",
-        "--lr": "--set lr={}",
-        "--records": "--set records={}",
-        "--probe-records": "--set probe_records={}",
-        "--probe-epochs": "--set probe_epochs={}",
-        "--only-seeds": "--set only_seeds={}",
+        **_set("", "recipe steps batch micro_batch precision lr records probe_records"),
+        **_set("", "probe_epochs only_seeds"),
     },
     "report": {
-        "--blocks": "--set report.blocks={}",
-        "--margins": "--set report.margins={}",
-        "--duplicates": "--set report.duplicates={}",
-        "--beside": "--set report.beside={}",
-        "--rows": "--set report.rows={}",
         "--reports": "--only {}",
+        **_set("report.", "blocks margins duplicates beside rows"),
     },
 }
 """Command -> option of earlier versions -> what it is now, with its value."""
@@ -124,31 +89,6 @@ def demand_new(words: Sequence[str]) -> None:
             value = value if equals else "" if following.startswith("-") else following
             typed = f"{name} {value}".strip() if "{}" in options[name] else name
             raise BadSetting(f"{typed} is now {options[name].format(value or 'VALUE')}")
-
-
-def values(options: Mapping[str, Any], sets: Sequence[str]) -> dict[str, Any]:
-    """Key -> value of the options that were typed and of `--set`, which come last."""
-    from ecgbench.study.plan_file import value_of
-
-    named = {
-        "training.protocol": "--protocol",
-        "training.leads": "--train-leads",
-        "scoring.metrics": "--metrics",
-    }
-    found = {
-        key: value_of(key, value, f"{named.get(key, f'--{key}')} ")[1]
-        for key, value in options.items()
-        if value is not None
-    }
-    for word in sets:
-        key, equals, value = word.partition("=")
-        if not equals:
-            raise BadSetting(
-                f"--set {word}: KEY=VALUE, for example --set training.epochs=20; the keys: "
-                f"ecgbench run --settings"
-            )
-        found[key.strip()] = value_of(key.strip(), value.strip())[1]
-    return found
 
 
 def assigned(sets: Sequence[str], known: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:

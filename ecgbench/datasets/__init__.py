@@ -1,7 +1,32 @@
 """The room of datasets: one file per dataset, each with a card, an index and a reader."""
 
-from ecgbench.core.cards import DatasetCard
-from ecgbench.core.registry import Room
+from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.core.registry import Room, plain
+from ecgbench.errors import BadSetting
 
 ROOM = Room("ecgbench.datasets", "dataset", ("CARD", "index", "read"), DatasetCard)
 names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
+
+
+def tasks() -> dict[str, tuple[str, DatasetCard, Task]]:
+    """Task -> (dataset, its card, task), in the order of the cards; those of a plug-in that cannot
+    be imported are not among them (`ecgbench list tasks` names it).
+
+    BadSetting where two datasets have a task of one name; case, `-` and `_` do not count.
+    """
+    found: dict[str, tuple[str, DatasetCard, Task]] = {}
+    datasets: dict[str, str] = {}
+    for dataset in names():
+        try:
+            card = ROOM.card(dataset)
+        except BadSetting:
+            continue
+        for task in card.tasks:
+            other = datasets.setdefault(plain(task.name), dataset)
+            if other != dataset:
+                raise BadSetting(
+                    f"the datasets {other} and {dataset} both have a task {task.name!r}; rename "
+                    f"one in its CARD"
+                )
+            found[task.name] = dataset, card, task
+    return found

@@ -35,7 +35,6 @@ from ecgbench.pretraining.streaming import (
     source_of,
     told,
 )
-from ecgbench.study.plan import all_tasks
 from ecgbench.study.progress import SILENT, Display, counting
 
 
@@ -66,8 +65,8 @@ def assemble(
             f"no loader yet; register them as data sets of a plug-in, or run: ecgbench pretrain "
             f"pretrain small"
         )
-    if recipe.task not in all_tasks():
-        raise UnknownName("task", recipe.task, list(all_tasks()), "List them: ecgbench tasks")
+    if recipe.task not in datasets.tasks():
+        raise UnknownName("task", recipe.task, list(datasets.tasks()), "List them: ecgbench tasks")
     progress.note(development(recipe, folders))
     _demand_data(names, folders)
     return _Assembling(recipe, folders, progress, holding, records)()
@@ -100,7 +99,7 @@ class _Assembling:
         self.holding, self.records = holding, records
         self.contract = models.ROOM.card(recipe.model).contracts[0]
         self.layout = Layout(kept=recipe.kept)
-        self.owner, _, self.task = all_tasks()[recipe.task]
+        self.owner, _, self.task = datasets.tasks()[recipe.task]
         self.made: dict[str, Copy] = {}
 
     def __call__(self) -> Data:
@@ -257,7 +256,7 @@ def _some(prepared: Sequence[Copy], records: int, choose: Callable[[Name], bool]
 
 def development(recipe: Recipe, folders: Folders) -> str:
     """One line: on which task encoders are compared, and for which one it stands in."""
-    task, known = recipe.task, all_tasks()
+    task, known = recipe.task, datasets.tasks()
     told = f"development task: {task}"
     if recipe.apart:
         told += f" on one in {recipe.apart} training patients, who are not trained on"

@@ -39,7 +39,6 @@ from ecgbench.pretraining.shards import Layout
 from ecgbench.pretraining.streaming import Holding
 from ecgbench.profiling.clock import ready
 from ecgbench.study.estimate import noise_of, seconds_of
-from ecgbench.study.plan import all_tasks
 from ecgbench.study.progress import SILENT
 
 STEPS, SMALL = 2, 8
@@ -129,7 +128,7 @@ class Counts:
 
 def counts(recipe: Recipe, folders: Folders) -> Counts:
     """From what is prepared, or published. UnknownName: the development task."""
-    owner = all_tasks()[recipe.task][0]
+    owner = datasets.tasks()[recipe.task][0]
     names = [n for n in dict.fromkeys([*recipe.datasets, owner]) if n in datasets.names()]
     found = {n: count(n, folders.data, folders.prepared, None) for n in names}
     train = {n: split["train"] for n, (_, split) in found.items()}

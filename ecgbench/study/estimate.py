@@ -34,7 +34,6 @@ from ecgbench.evaluate import network, protocols, rows
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.protocols.probe import LEAD_DRAWS
 from ecgbench.stats.detectable import expected
-from ecgbench.study.plan import all_tasks
 from ecgbench.study.store import Store
 from ecgbench.study.work import reason_of
 
@@ -72,7 +71,7 @@ class Part:
 
 def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
     """The study, its datasets, its models, the whole. BadWeights: weights that do not fit."""
-    plan, tasks, store = plan_of(request), all_tasks(), Store(folders.out)
+    plan, tasks, store = plan_of(request), datasets.tasks(), Store(folders.out)
     left = [c for c in plan.cells if store.folder(c) is None]
     groups = grouped(left, lambda c: (c.fit.model, tasks[c.task][0]))
     parts = [Part(model=m, dataset=name, cells=cells) for (m, name), cells in groups.items()]
@@ -149,7 +148,7 @@ class _Trial:
                 windows += trained * shown
         elif not part.training:
             part.training = len(fits) * self._tuning(records)
-        labels = len(all_tasks()[cells[0].task][2].labels)
+        labels = len(datasets.tasks()[cells[0].task][2].labels)
         part.run = len(cells) * (records["test"] * (9 * labels + 4 * dim) + CELL_BYTES)
         weights = sum(t.nbytes for t in self.net.module.state_dict().values())
         part.run += (4 * dim + 8) * windows if frozen else len(fits) * weights

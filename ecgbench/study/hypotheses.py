@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ecgbench import datasets
 from ecgbench.core.cells import Request
 from ecgbench.core.registry import plain
 from ecgbench.ecg.draw import parse_leads, settings
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.study.frozen import NON_INFERIORITY, SUPERIORITY, Hypothesis
-from ecgbench.study.plan import all_tasks
 
 OWN = "own 12 leads"
 """What a model is compared with, if not with another: itself, with all leads."""
@@ -106,7 +106,7 @@ def _tasks(where: str, named: Any, study: Request) -> tuple[str, ...]:
         chosen = tuple(_among(where, "task", str(name), study.tasks) for name in names)
     if not chosen:
         raise BadSetting(f"{where}: tasks names nothing; leave it out for all of the plan")
-    every = all_tasks()
+    every = datasets.tasks()
     if generated := [t for t in chosen if every[t][1].synthetic and len(chosen) > 1]:
         raise BadSetting(
             f"{where}: {generated[0]} is synthetic, and a mean over it and others says nothing; "

@@ -1,12 +1,12 @@
 """A request is checked: names and numbers, before anything heavy is loaded; no network is built."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
 from ecgbench import adapters, datasets, metrics, models
 from ecgbench.adapters.hide import NATIVE
-from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.core.cards import DatasetCard
 from ecgbench.core.cells import EXCLUDABLE, PAPER, Request, Training
 from ecgbench.core.division import Division
 from ecgbench.core.registry import plain, unknown
@@ -22,58 +22,6 @@ patients.
 """
 
 
-class Tasks(Mapping[str, tuple[str, DatasetCard, Task]]):
-    """Task -> (dataset, its card, task). A dataset of an installed package is imported when one of
-    its tasks is asked for, not before.
-    """
-
-    def __init__(self, owners: Mapping[str, str]) -> None:
-        self.owners = owners
-        """Task -> dataset, in the order of the cards; nothing is imported for it."""
-
-    def __getitem__(self, task: str) -> tuple[str, DatasetCard, Task]:
-        dataset = self.owners[task]
-        card = datasets.get(dataset).CARD
-        if all(known.name != task for known in card.tasks):
-            raise BadSetting(
-                f"the dataset {dataset} has no task {task!r} any more, which it had when it was "
-                f"installed; install its package again, with a new version"
-            )
-        return dataset, card, card.task(task)
-
-    def __contains__(self, task: object) -> bool:
-        return task in self.owners
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.owners)
-
-    def __len__(self) -> int:
-        return len(self.owners)
-
-
-def all_tasks() -> Tasks:
-    """Every task of the room of datasets.
-
-    BadSetting where two datasets have a task of one name; case, `-` and `_` do not count.
-    """
-    owners: dict[str, str] = {}
-    loose: dict[str, str] = {}
-    for dataset in datasets.names():
-        try:
-            card = datasets.ROOM.card(dataset)
-        # a plug-in that cannot be imported; `ecgbench tasks` and `ecgbench doctor` name it
-        except BadSetting:
-            continue
-        for task in (task.name for task in card.tasks):
-            if (other := loose.get(plain(task))) is not None:
-                raise BadSetting(
-                    f"the datasets {owners[other]} and {dataset} both have a task {task!r}; rename "
-                    f"one in its CARD"
-                )
-            owners[task], loose[plain(task)] = dataset, task
-    return Tasks(owners)
-
-
 def present(tasks: Sequence[str], data: Path | None) -> tuple[list[str], list[str]]:
     """Of the tasks of a plan those that a dataset has whose data are under `data`, and the others;
     `all` is every task of the datasets that hold patients.
@@ -82,7 +30,7 @@ def present(tasks: Sequence[str], data: Path | None) -> tuple[list[str], list[st
     def here(task: str) -> bool:
         try:
             (name, *_) = resolve_tasks([task])  # a data set given by path is known from here on
-            dataset, card, _ = all_tasks()[name]
+            dataset, card, _ = datasets.tasks()[name]
             root_of(dataset, card, data)
         except (MissingData, UnknownName):
             return False
@@ -94,7 +42,7 @@ def present(tasks: Sequence[str], data: Path | None) -> tuple[list[str], list[st
 
 
 def _real() -> list[str]:
-    return [task for task, (_, card, _) in all_tasks().items() if not card.synthetic]
+    return [task for task, (_, card, _) in datasets.tasks().items() if not card.synthetic]
 
 
 def resolve_tasks(names: Sequence[str]) -> list[str]:
@@ -104,7 +52,7 @@ def resolve_tasks(names: Sequence[str]) -> list[str]:
     given = {
         n: [task.name for task in datasets.get(n).CARD.tasks] for n in names if n.endswith(".py")
     }
-    known = list(all_tasks())
+    known = list(datasets.tasks())
     loose = {plain(n): [n] for n in known}
     found: list[str] = []
     for name in names:
@@ -162,7 +110,7 @@ def check(request: Request) -> Request:
     named = [t for name in request.tasks for t in (_real() if plain(name) == ALL else [name])]
     chosen = tuple(dict.fromkeys(map(metrics.resolve, request.scoring.metrics)))
     found = tuple(resolve_tasks(named))
-    every = all_tasks()
+    every = datasets.tasks()
     return replace(
         request,
         tasks=found,

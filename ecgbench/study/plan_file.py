@@ -134,6 +134,29 @@ def value_of(name: str, value: Any, where: str = "") -> tuple[Key, Any]:
         raise BadSetting(f"{where or f'--set {name}='}{value}: {_wanted(key.type)}") from None
 
 
+def values(options: Mapping[str, Any], sets: Sequence[str]) -> dict[str, Any]:
+    """Key -> value of the options that were typed and of `--set`, which come last."""
+    named = {
+        "training.protocol": "--protocol",
+        "training.leads": "--train-leads",
+        "scoring.metrics": "--metrics",
+    }
+    found = {
+        key: value_of(key, value, f"{named.get(key, f'--{key}')} ")[1]
+        for key, value in options.items()
+        if value is not None
+    }
+    for word in sets:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise BadSetting(
+                f"--set {word}: KEY=VALUE, for example --set training.epochs=20; the keys: "
+                f"ecgbench run --settings"
+            )
+        found[key.strip()] = value_of(key.strip(), value.strip())[1]
+    return found
+
+
 def _typed(hint: Any, value: Any) -> Any:
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):

@@ -15,7 +15,7 @@ from ecgbench.data.source import root_of
 from ecgbench.data.splits import demand_enough
 from ecgbench.errors import BadRecord, BadSetting, Lacking, MissingData
 from ecgbench.study import frozen
-from ecgbench.study.plan import all_tasks, check
+from ecgbench.study.plan import check
 from ecgbench.study.plan_file import as_values, parse
 from ecgbench.study.store import Store, free
 from ecgbench.weights import shipped
@@ -81,7 +81,7 @@ def demand_inputs(request: Request, folders: Folders, data: bool = True) -> None
         if answer.get("lacks"):
             lines.append(answer["lacks"])
             fetched += [(word, model)] if answer["fetch"] else []
-    tasks = all_tasks()
+    tasks = datasets.tasks()
     for name in dict.fromkeys(tasks[t][0] for t in request.tasks) if data else ():
         try:
             root_of(name, datasets.get(name).CARD, folders.data)
@@ -129,8 +129,8 @@ def _demand_divisible(plan: Plan, folders: Folders) -> None:
     """
     if not plan.division:
         return
-    asked, tasks = dict.fromkeys(c.task for c in plan.cells), all_tasks().owners
-    for name, own in grouped(asked, lambda task: tasks[task]).items():
+    asked, tasks = dict.fromkeys(c.task for c in plan.cells), datasets.tasks()
+    for name, own in grouped(asked, lambda task: tasks[task][0]).items():
         with suppress(MissingData, BadRecord):  # preparing says what is wrong
             copy = seen(name, folders.data, folders.prepared, plan.division)
             if plan.division.cross is None:

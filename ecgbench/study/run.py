@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from ecgbench import adapters, models
+from ecgbench import adapters, datasets, models
 from ecgbench.adapters.hide import NATIVE
 from ecgbench.core.cells import Cell, Folders, Plan, Request, plan_of
 from ecgbench.core.files import sweep
@@ -26,7 +26,6 @@ from ecgbench.study.facts import dataset_facts
 from ecgbench.study.invocation import Invocation
 from ecgbench.study.jobs import Execution, Job, group, plugins
 from ecgbench.study.outcome import Outcome, printed
-from ecgbench.study.plan import all_tasks
 from ecgbench.study.progress import Display, JobDisplay, counting
 from ecgbench.study.store import Store
 
@@ -52,20 +51,20 @@ def run(
     cells = [c for c in whole.cells if c in requested or _is_known(c, progress)]
     if execution.settings.same_environment:
         _demand_same_environment(store, cells, execution.device)
-    for name in dict.fromkeys(all_tasks()[c.task][0] for c in cells):
+    for name in dict.fromkeys(datasets.tasks()[c.task][0] for c in cells):
         _prepare(name, whole, folders, progress)
     command, invocation = secrets.token_hex(6), Invocation(store, execution.device)
     jobs = [
         Job(
             model=part.cells[0].fit.model,
-            dataset=all_tasks()[part.cells[0].task][0],
+            dataset=datasets.tasks()[part.cells[0].task][0],
             plan=part,
             folders=folders,
             device=execution.device,
             settings=execution.settings,
             command=command,
         )
-        for part in group(replace(whole, cells=tuple(cells)), all_tasks())
+        for part in group(replace(whole, cells=tuple(cells)), datasets.tasks())
     ]
     outcome = carry_out(jobs, execution, store, progress, outcome or Outcome(), invocation)
     outcome.set_aside += len(aside.listed(store.path)) - damaged
@@ -151,7 +150,7 @@ def _is_known(cell: Cell, progress: Display) -> bool:
     known = (
         cell.fit.model in [*models.names(), *models.ROOM.variants()]
         and cell.policy in (*adapters.names(), NATIVE)
-        and cell.task in all_tasks()
+        and cell.task in datasets.tasks()
     )
     if not known:
         progress.note(
