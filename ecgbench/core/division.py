@@ -43,52 +43,45 @@ class Division:
         ('ptb=10,reference', ('1/3', '2/3', '3/3'))
         """
         own: dict[str, int] = {}
-        reference, cross = False, None
         words = [word.strip() for word in text.split(",") if word.strip()]
+        numbers = [word for word in words if word.isdecimal()]
         for word in words:
             name, _, number = word.rpartition("=")
-            if word == REFERENCE:
-                reference = True
-            elif not number.isdecimal() or (not name and "=" in word):
+            if word == REFERENCE or word in numbers:
+                continue
+            if not name or not number.isdecimal():
                 raise BadSetting(
                     f"--folds {text}: {word!r} is neither a number of folds, NAME=NUMBER nor "
                     f"{REFERENCE}; for example --folds 5, or --folds ptb=10,{REFERENCE}"
                 )
-            elif name in own or (not name and cross is not None):
-                what = f"dataset {name}" if name else "a cross-validation"
-                raise BadSetting(f"--folds {text}: {what} has one number of folds; name it once")
-            elif name:
-                own[name] = int(number)
-            else:
-                cross = int(number)
-        _demand_possible(text, own, cross)
-        if cross is not None and len(words) > 1:
-            raise BadSetting(
-                f"--folds {text}: a cross-validation sets the datasets' own splits aside; give "
-                f"--folds {cross} alone, or leave {cross} out"
-            )
+            if name in own:
+                raise BadSetting(f"--folds {text}: dataset {name} is there twice; name it once")
+            if int(number) < LEAST:
+                raise BadSetting(
+                    f"--folds {text}: a split has at least {LEAST} folds, as the last is tested, "
+                    f"the one before it validates and the others train; for example {name}=5"
+                )
+            own[name] = int(number)
         if not words:
             raise BadSetting("--folds names nothing; leave it out for the datasets' own splits")
-        return cls(own=tuple(sorted(own.items())), reference=reference, cross=cross)
+        if not numbers:
+            return cls(own=tuple(sorted(own.items())), reference=REFERENCE in words)
+        if len(words) > 1:
+            raise BadSetting(
+                f"--folds {text}: a cross-validation replaces the datasets' own splits; give "
+                f"--folds {numbers[0]} alone, or leave {numbers[0]} out"
+            )
+        if not LEAST <= (cross := int(numbers[0])) <= MOST:
+            raise BadSetting(
+                f"--folds {text}: a cross-validation has {LEAST} to {MOST} folds, as one is "
+                f"tested, one validates and the others train; for example --folds 5"
+            )
+        return cls(cross=cross)
 
     @property
     def fits(self) -> tuple[str, ...]:
         """What the folds of a cross-validation are called; none without one."""
         return tuple(f"{k + 1}/{self.cross}" for k in range(self.cross or 0))
-
-
-def _demand_possible(text: str, own: dict[str, int], cross: int | None) -> None:
-    if cross is not None and not LEAST <= cross <= MOST:
-        raise BadSetting(
-            f"--folds {text}: a cross-validation has {LEAST} to {MOST} folds, as one is tested, "
-            f"one validates and the others train; for example --folds 5"
-        )
-    for name, number in own.items():
-        if number < LEAST:
-            raise BadSetting(
-                f"--folds {text}: a split has at least {LEAST} folds, as the last is tested, the "
-                f"one before it validates and the others train; for example --folds {name}=5"
-            )
 
 
 def place(fold: str) -> tuple[int, int]:

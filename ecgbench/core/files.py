@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import numpy as np
 
@@ -36,6 +36,7 @@ except ImportError:
 if TYPE_CHECKING:
     import pandas as pd
 
+T = TypeVar("T")
 Content = bytes | str | Callable[[BinaryIO], object]
 """What a file will hold, or a function that writes it into an open file."""
 TEMPORARY = ".tmp"
@@ -52,8 +53,6 @@ far shorter.
 """
 _OURS = re.compile(r"\..+\.(?P<host>[\w-]+)\.(?P<pid>\d{1,9})\.[0-9a-f]{16}\.tmp")
 """Temporary names; a folder may hold other people's."""
-_AT_ONCE = 2**24
-"""Bytes of a file that is read in one piece to be hashed, at most."""
 _LOG = logging.getLogger(__name__)
 _WARNED: set[Path] = set()
 """Files of which this process has said that a part is wrong."""
@@ -87,9 +86,8 @@ def put(path: Path, content: Content, lasting: bool = True) -> Path:
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = _temporary(path)
-        out = open(unfinished, "xb", opener=_exclusive)  # noqa: SIM115  (what is here is not ours)
         try:
-            with out:
+            with open(unfinished, "xb") as out:
                 _fill(out, content, lasting)
                 os.replace(unfinished, path)
         finally:
@@ -106,7 +104,7 @@ def put_into(unfinished: Path, name: str, content: Content) -> Path:
     names it.
     """
     path = unfinished / name
-    with writing(path), open(path, "xb", opener=_exclusive) as out:
+    with writing(path), open(path, "xb") as out:
         _fill(out, content)
     return path
 
@@ -184,47 +182,37 @@ def sweep(folder: Path, below: bool = True) -> None:
     machine that ended, and what was not written for a day. What has another name stays.
     """
     names = f".*{TEMPORARY}"
-    for left in list(folder.rglob(names) if below else folder.glob(names)):
+    for path in list(folder.rglob(names) if below else folder.glob(names)):
         with suppress(OSError):
-            if not _abandoned(left):
+            if not _abandoned(path):
                 continue
-            if left.is_dir() and not left.is_symlink():
-                shutil.rmtree(left)
+            if path.is_dir():
+                shutil.rmtree(path)
             else:
-                left.unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
 
 
 def _temporary(path: Path) -> Path:
-    """A name beside `path` that nobody else gives and nobody can foretell; it says who writes."""
+    """A name beside `path` that nobody else gives; it holds machine and process."""
     mine = f"{_host()}.{os.getpid()}.{secrets.token_hex(8)}"
     return path.with_name(f".{path.name[:40]}.{mine}{TEMPORARY}")
 
 
-def _abandoned(left: Path) -> bool:
-    match = _OURS.fullmatch(left.name)
+def _abandoned(path: Path) -> bool:
+    import psutil  # takes longer than all else that most commands do
+
+    match = _OURS.fullmatch(path.name)
     if not match:
         return False
-    if match["host"] == _host():
-        try:
-            os.kill(int(match["pid"]), 0)
-        except ProcessLookupError:
-            return True
-        except (PermissionError, OverflowError):  # another user's
-            pass
-    return time.time() - left.lstat().st_mtime > _FORGOTTEN
+    if match["host"] == _host() and not psutil.pid_exists(int(match["pid"])):
+        return True
+    return time.time() - path.lstat().st_mtime > _FORGOTTEN
 
 
 @cache
 def _host() -> str:
-    """A word for the place whose process numbers this process sees: the machine's name, and a hash
-    that also tells its start and its container apart.
-    """
-    parts = [platform.node()]
-    with suppress(OSError):  # Linux has them
-        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))
-        parts.append(os.readlink("/proc/self/ns/pid"))
-    name = re.sub(r"[^A-Za-z0-9]+", "-", parts[0])[:24]
-    return f"{name}-{hashlib.sha256(repr(parts).encode()).hexdigest()[:8]}"
+    """The machine's name; one of another container has another name."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", platform.node())[:40] or "host"
 
 
 @contextmanager
@@ -270,7 +258,7 @@ def quarantine(
     """
     kept, where = path.with_name(path.name + DAMAGED), "it is not used"
     with suppress(OSError):
-        if kept.is_dir() and not kept.is_symlink():
+        if kept.is_dir():
             shutil.rmtree(kept)
         os.replace(path, kept)
         where = f"set aside as {kept.name}"
@@ -328,16 +316,14 @@ def read_proved(path: Path) -> dict[str, Any] | None:
     """What `put_proved` wrote; None where there is no such file, or another one, which goes into
     quarantine.
     """
-    try:
-        whole = json.loads(path.read_bytes())
-        if PROOF in whole:
-            return facts_of(whole)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError, RecursionError):
-        pass
-    quarantine(path)
-    return None
+
+    def facts(content: bytes) -> dict[str, Any]:
+        whole = json.loads(content)
+        if PROOF not in whole:
+            raise ValueError("it holds no hash")
+        return facts_of(whole)
+
+    return _read(path, facts)
 
 
 def put_hashed(path: Path, content: bytes) -> None:
@@ -349,21 +335,23 @@ def read_hashed(path: Path) -> bytes | None:
     """What `put_hashed` wrote; None where there is no such file, or another one, which goes into
     quarantine.
     """
+
+    def proved_content(content: bytes) -> bytes:
+        if hashlib.sha256(content[32:]).digest() != content[:32]:
+            raise ValueError("its hash is another")
+        return content[32:]
+
+    return _read(path, proved_content)
+
+
+def _read(path: Path, parse: Callable[[bytes], T]) -> T | None:
     try:
-        whole = path.read_bytes()
+        return parse(path.read_bytes())
     except FileNotFoundError:
         return None
-    except OSError:
-        whole = b""
-    if hashlib.sha256(whole[32:]).digest() == whole[:32]:
-        return whole[32:]
-    quarantine(path)
-    return None
-
-
-def _exclusive(path: str, flags: int) -> int:
-    """Opens a new file and nothing that is there, a link neither."""
-    return os.open(path, flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+    except (OSError, ValueError, TypeError, RecursionError):
+        quarantine(path)
+        return None
 
 
 def _sync(folder: Path) -> None:
@@ -378,9 +366,7 @@ def _sync(folder: Path) -> None:
 def sha256_of(path: Path | str) -> str:
     """The hash of a file's content; "" where there is no file."""
     with suppress(FileNotFoundError, IsADirectoryError), open(path, "rb", buffering=0) as file:
-        if os.fstat(file.fileno()).st_size > _AT_ONCE:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-        return hashlib.sha256(file.read()).hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
     return ""
 
 

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, NoReturn
 
 from ecgbench.core.text import shortened
@@ -18,43 +17,30 @@ GRACE = 5
 """Seconds that a child may outlive the patience of its parent, before its own alarm ends it."""
 LONGEST = 300
 """Characters of an error's message that are kept; of errors of this package, all."""
-_BEGIN = (
-    "import json, runpy, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
-    "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
-)
-"""Program of a process; its first word is where it imports from, the second its module."""
 
 
 class DiedError(Exception):
     """A child process ended, or was killed, before its answer."""
 
 
-class LateError(DiedError):
-    """It was killed, as its answer did not come in time."""
-
-
 def ask(module: str, arguments: Sequence[str], seconds: float) -> dict[str, Any]:
     """What `python -m MODULE SECONDS *WORDS` answers with `answer`. It imports from where this
-    process does, and is killed after `seconds`.
-
-    DiedError: there is no answer, and why; LateError: it did not come in time.
+    process does, and is killed after `seconds`. DiedError: there is no answer, and why.
     """
-    places = json.dumps([os.path.abspath(place) for place in sys.path])
-    words = [sys.executable, "-P", "-c", _BEGIN, places, module, str(int(seconds) + GRACE)]
-    quiet = subprocess.DEVNULL
+    path = os.pathsep.join(map(os.path.abspath, sys.path))
     try:
         done = subprocess.run(
-            [*words, *arguments],
-            stdin=quiet,
+            [sys.executable, "-P", "-m", module, str(int(seconds) + GRACE), *arguments],
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=quiet,
+            stderr=subprocess.DEVNULL,
             text=True,
             timeout=seconds,
+            env={**os.environ, "PYTHONPATH": path},
         )
-    except subprocess.TimeoutExpired:
-        raise LateError(f"no answer within {seconds:g} s, so it was killed") from None
-    try:
         return dict(json.loads(done.stdout.splitlines()[-1]))
+    except subprocess.TimeoutExpired:
+        raise DiedError(f"no answer within {seconds:g} s, so it was killed") from None
     except (ValueError, IndexError):
         raise DiedError(ended_in_words(done.returncode)) from None
 
@@ -68,17 +54,15 @@ def answer(work: Callable[[list[str]], dict[str, Any]]) -> NoReturn:
     seconds, *arguments = sys.argv[1:]
     # not a handler: it ends a loop in C too, and a child that nobody waits for
     signal.alarm(int(seconds))
-    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
-        score.write("1000")  # where memory runs out, it is killed before others (Linux)
     answers, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     try:
         result = work(arguments)
-    except EcgbenchError as error:
-        result = {"error": type(error).__name__, "reason": str(error)}
     except BaseException as error:  # a model may raise anything
-        result = {"error": type(error).__name__, "reason": shortened(str(error), LONGEST)}
+        own = isinstance(error, EcgbenchError)
+        reason = str(error) if own else shortened(str(error), LONGEST)
+        result = {"error": type(error).__name__, "reason": reason}
     os.write(answers, (json.dumps(result) + "\n").encode())
     os._exit(0)  # threads and exit handlers of the model are not waited for
 

@@ -14,10 +14,10 @@ import os
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext
 from dataclasses import dataclass, field, is_dataclass, replace
-from functools import cached_property, lru_cache
-from importlib.metadata import EntryPoint, distributions, entry_points
+from functools import cached_property, lru_cache, partial
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,6 +26,13 @@ from urllib.parse import quote
 from ecgbench.core.source_hash import SourceFiles
 from ecgbench.core.text import shortened
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
+
+same_directory = partial(chdir, ".")
+"""Around code from outside: this process is afterwards in the directory where it was, for what a
+person typed is found from there.
+"""
+_VARIANTS = "variants"
+"""Folder of a room with plug-ins that are no part of what is listed or compared by default."""
 
 
 def plain(name: str) -> str:
@@ -60,75 +67,6 @@ def unknown(kind: str, name: str, known: Iterable[str], hint: str) -> EcgbenchEr
     return UnknownName(kind, name, known, hint)
 
 
-@contextmanager
-def same_directory() -> Iterator[None]:
-    """Code from outside that runs inside leaves this process in the directory where it was, for
-    what a person typed is found from there.
-    """
-    try:
-        before = os.getcwd()
-    except OSError:  # it was removed
-        before = ""
-    try:
-        yield
-    finally:
-        if before:
-            with suppress(OSError):
-                os.chdir(before)
-
-
-def _entry_points(group: str) -> list[EntryPoint]:
-    """Of installed packages; those of a package whose list cannot be read are left out."""
-    try:
-        return list(entry_points(group=group))
-    except (ValueError, KeyError, AttributeError):  # one bad list is enough
-        return [point for point in _readable() if point.group == group]
-
-
-@lru_cache
-def _readable() -> list[EntryPoint]:
-    """Of every package whose list can be read; each other one is one line."""
-    found: dict[str, Iterable[EntryPoint]] = {}
-    for package in distributions():
-        try:
-            found.setdefault(package.name, tuple(package.entry_points))
-        except (ValueError, KeyError, AttributeError) as error:
-            print(
-                f"ecgbench: left out: the plug-ins of the installed package {package.name}, whose "
-                f"list of entry points cannot be read ({shortened(str(error), 100)}); install it "
-                f"again, or remove it",
-                file=sys.stderr,
-            )
-    return [point for points in found.values() for point in points]
-
-
-_PACKAGE = str(Path(__file__).parents[1])
-_VARIANTS = "variants"
-"""Folder of a room with plug-ins that are no part of what is listed or compared by default."""
-_RULE = "begins with no dot and holds no slash, bar or control character"
-
-
-def _is_name(name: str) -> bool:
-    return (
-        bool(plain(name))
-        and name.isprintable()
-        and not name.startswith(".")
-        and not set(name) & set("/\\|")
-    )
-
-
-def _place(error: BaseException, file: str | None = None) -> str:
-    """ " at FILE:LINE": where an error was raised, the last place in `file` if it came through
-    there, else the last outside this package.
-    """
-    trace = traceback.extract_tb(error.__traceback__)
-    # the innermost frame of an import is the interpreter's
-    frames = [f for f in trace if not f.filename.startswith("<") and f.filename != __file__]
-    outside = [f for f in frames if not f.filename.startswith(_PACKAGE)]
-    frames = [f for f in frames if f.filename == file] or outside or frames
-    return f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-
-
 @dataclass(frozen=True)
 class Room:
     """The plug-ins of one package, e.g. `Room("ecgbench.models", "model", ("CARD", "build"))`."""
@@ -143,9 +81,7 @@ class Room:
     besides: frozenset[str] = frozenset()
     """Public files of the folder that are no plug-ins."""
     _paths: dict[str, Path] = field(default_factory=dict, compare=False)
-    """Files of one's own, given by path; absolute, for the directory may be another later."""
-    _typed: dict[str, str] = field(default_factory=dict, compare=False)
-    """Those paths as they were given."""
+    """Files of one's own, as they were given by path."""
     _loaded: dict[str, ModuleType] = field(default_factory=dict, compare=False)
     """Those of them that have been imported."""
     _sources: dict[str, SourceFiles] = field(default_factory=dict, compare=False)
@@ -153,38 +89,34 @@ class Room:
 
     @cached_property
     def _files(self) -> dict[str, str]:
+        """Name -> module of the built-in plug-ins."""
         spec = importlib.util.find_spec(self.package)
         assert spec is not None
         assert spec.submodule_search_locations
         folder = Path(next(iter(spec.submodule_search_locations)))
-        files: dict[str, str] = {}
-        for path in sorted(folder.glob("[!_]*.py")) + sorted(folder.glob(f"{_VARIANTS}/[!_]*.py")):
-            if path.stem in self.besides:
-                continue
-            if plain(path.stem) in map(plain, files):
-                raise BadSetting(
-                    f"two plug-ins of {self.package} are called {path.stem!r}; rename {path.name}"
-                )
-            inside = path.relative_to(folder).with_suffix("").parts
-            files[path.stem] = ".".join([self.package, *inside])
-        return files
+        own = [(path, self.package) for path in sorted(folder.glob("[!_]*.py"))]
+        variants = sorted(folder.glob(f"{_VARIANTS}/[!_]*.py"))
+        own += [(path, f"{self.package}.{_VARIANTS}") for path in variants]
+        return {p.stem: f"{package}.{p.stem}" for p, package in own if p.stem not in self.besides}
 
     @cached_property
     def _installed(self) -> dict[str, EntryPoint]:
+        """Name -> entry point of the plug-ins of installed packages."""
+        try:
+            points = list(entry_points(group=self.package))
+        except (ValueError, KeyError, AttributeError) as error:  # of any package
+            print(
+                f"ecgbench: each {self.kind} of an installed package is left out, as the entry "
+                f"points of one cannot be read: {shortened(str(error), 100)}",
+                file=sys.stderr,
+            )
+            points = []
         installed: dict[str, EntryPoint] = {}
-        for point in _entry_points(self.package):
-            remedy = f"rename the entry point in {point.value}"
-            if not _is_name(point.name):
-                # of some installed package, which nobody may have asked for
-                print(
-                    f"ecgbench: left out: {point.name!r} is no name for a {self.kind}, which "
-                    f"{_RULE}; {remedy}",
-                    file=sys.stderr,
-                )
-                continue
+        for point in points:
             if plain(point.name) in map(plain, [*self._files, *installed]):
                 raise BadSetting(
-                    f"two plug-ins of {self.package} are called {point.name!r}; {remedy}"
+                    f"two plug-ins of {self.package} are called {point.name!r}; rename the entry "
+                    f"point in {point.value}"
                 )
             installed[point.name] = point
         return installed
@@ -209,7 +141,7 @@ class Room:
         if name.endswith(".py"):
             return self._enter(Path(name).expanduser())
         names = [*self.names(), *self.variants()]
-        if name in names:  # as it is asked for each record that is read
+        if name in names:  # once for each record that is read
             return name
         for known in names:
             if plain(known) == plain(name):
@@ -221,13 +153,13 @@ class Room:
 
     def paths(self) -> list[Path]:
         """The files that were given by path, absolute, in the order in which they came."""
-        return list(self._paths.values())
+        return [path.absolute() for path in self._paths.values()]
 
     def argument(self, name: str) -> str:
         """What another command calls a plug-in: its path where it was given by path, else its
         name.
         """
-        return self._typed.get(name, name)
+        return str(self._paths.get(name, name))
 
     def built_in(self, name: str) -> bool:
         """Whether a plug-in is one of this package's own files."""
@@ -264,7 +196,6 @@ class Room:
             self._sources.pop(name).forget()
         self._loaded.clear()
         self._paths.clear()
-        self._typed.clear()
 
     def get(self, name: str) -> Any:
         """The module of one plug-in; an unknown name raises UnknownName with the nearest ones.
@@ -273,13 +204,17 @@ class Room:
         """
         name = self.resolve(name)
         if name in self._paths:
-            return self._loaded.get(name) or self._load(name, self._paths[name])
+            return self._loaded.get(name) or self._load(name, self._paths[name].absolute())
         if name in self._files:
             return self._checked(importlib.import_module(self._files[name]), name)
         point = self._installed[name]
         with self._failing(f"{name!r} ({point.value}) cannot be imported"), self.reading(name):
             module = point.load()
         return self._checked(module, name)
+
+    def card(self, name: str) -> Any:
+        """A plug-in's CARD; its module is imported."""
+        return self.get(name).CARD
 
     @contextmanager
     def calling(self, name: str, *expected: type[Exception]) -> Iterator[None]:
@@ -300,7 +235,7 @@ class Room:
         self, what: str, file: str | None = None, *expected: type[Exception]
     ) -> Iterator[None]:
         """Whatever a plug-in's code raises, but not what is expected, becomes one line that says
-        what failed and where it happened.
+        what failed and at which line of `file`.
         """
         try:
             with same_directory():
@@ -308,14 +243,11 @@ class Room:
         except expected:
             raise
         except (Exception, SystemExit) as error:
-            # a SyntaxError tells its own place
-            place = "" if isinstance(error, SyntaxError) else _place(error, file)
-            said = f"{type(error).__name__}: {shortened(str(error), 200)}"
-            raise BadSetting(f"{self.kind} {what}{place}: {said}") from error
-
-    def card(self, name: str) -> Any:
-        """A plug-in's CARD; its module is imported."""
-        return self.get(name).CARD
+            frames = traceback.extract_tb(error.__traceback__)
+            lines = [frame.lineno for frame in frames if frame.filename == file]
+            place = f" at {Path(file).name}:{lines[-1]}" if file and lines else ""
+            message = f"{type(error).__name__}: {shortened(str(error), 200)}"
+            raise BadSetting(f"{self.kind} {what}{place}: {message}") from error
 
     @property
     def _needs(self) -> str:
@@ -328,24 +260,19 @@ class Room:
                 f"{self._needs}"
             )
         name = path.stem
-        if not _is_name(name):
-            raise BadSetting(
-                f"{str(path)!r} gives no name for a {self.kind}, which {_RULE}; rename the file"
-            )
+        if name.startswith(".") or not name.isprintable() or "|" in name:
+            raise BadSetting(f"{str(path)!r} gives no name for a {self.kind}; rename the file")
         if name in self._paths and self._paths[name].resolve() == path.resolve():
             return name
         if plain(name) in map(plain, [*self.names(), *self.variants()]):
             raise BadSetting(
                 f"{path} would be a second {self.kind} called {name!r}; rename the file"
             )
-        self._paths[name], self._typed[name] = path.absolute(), str(path)
+        self._paths[name] = path
         return name
 
-    def _module(self, name: str) -> str:
-        return f"ecgbench_plugin_{self.kind}_{name}"
-
     def _load(self, name: str, path: Path) -> ModuleType:
-        spec = importlib.util.spec_from_file_location(self._module(name), path)
+        spec = importlib.util.spec_from_file_location(f"ecgbench_plugin_{self.kind}_{name}", path)
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
@@ -361,22 +288,17 @@ class Room:
         return module
 
     def _checked(self, module: Any, name: str) -> ModuleType:
+        """The module, if it is a plug-in of this room; its CARD knows its name afterwards."""
+        file, card = getattr(module, "__file__", ""), getattr(module, "CARD", None)
+        problem, missing = "", [word for word in self.needs if not hasattr(module, word)]
         if not isinstance(module, ModuleType):
-            raise BadSetting(
-                f"{self.kind} {name!r}: its entry point gives {module!r}, not a module; let it "
-                f"name the module alone"
-            )
-        lacking = [n for n in self.needs if not hasattr(module, n)]
-        if lacking:
-            raise BadSetting(
-                f"{self.kind} {name!r} ({module.__file__}) does not define {' and '.join(lacking)}"
-            )
-        card = getattr(module, "CARD", None)
-        if self.declares is not None and not isinstance(card, self.declares):
-            raise BadSetting(
-                f"{self.kind} {name!r} ({module.__file__}): its CARD is a {type(card).__name__}, "
-                f"not a {self.declares.__name__}"
-            )
+            problem = f"its entry point gives {module!r}, not a module"
+        elif missing:
+            problem = f"it does not define {' and '.join(missing)}"
+        elif self.declares is not None and not isinstance(card, self.declares):
+            problem = f"its CARD is a {type(card).__name__}, not a {self.declares.__name__}"
+        if problem:
+            raise BadSetting(f"{self.kind} {name!r} ({file}): {problem}")
         if is_dataclass(card) and getattr(card, "name", name) != name:
-            module.CARD = replace(card, name=name)  # type: ignore[attr-defined, type-var]
+            module.CARD = replace(card, name=name)  # type: ignore[type-var]
         return module

@@ -60,23 +60,6 @@ def test_sweep_removes_what_put_left_and_nothing_of_others(
     assert mine.exists()
 
 
-def test_a_temporary_file_is_new_or_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Somebody foretold its name, and made it a link to another's file."""
-    monkeypatch.setattr(files.secrets, "token_hex", lambda count: "0" * 2 * count)
-    theirs = put(tmp_path / "theirs", "theirs")
-    files._temporary(tmp_path / "a.txt").symlink_to(theirs)
-    with pytest.raises(WriteError, match=r"cannot write .*a\.txt: File exists"):
-        put(tmp_path / "a.txt", "ours")
-    assert theirs.read_text() == "theirs"
-    assert not (tmp_path / "a.txt").exists()
-    (tmp_path / ".lock").symlink_to(tmp_path / "made")
-    with pytest.raises(WriteError, match="cannot write"), locked(tmp_path):
-        pass
-    assert not (tmp_path / "made").exists()
-
-
 @pytest.mark.parametrize(
     ("name", "hours", "goes"),
     [
