@@ -17,10 +17,11 @@ import platformdirs
 import psutil
 from packaging.requirements import Requirement
 
-from ecgbench import __version__, datasets, models
-from ecgbench.check._process import in_fresh_process, reason_of
+from ecgbench import __version__, datasets, errors, models
+from ecgbench.core import process
 from ecgbench.core.machine import cpu, cpu_limit, memory
-from ecgbench.core.text import quoted
+from ecgbench.core.parallel import cores
+from ecgbench.core.text import quoted, shortened
 from ecgbench.data.prepare import held
 from ecgbench.data.source import command, root_of, where
 from ecgbench.errors import BadSetting, EcgbenchError, MissingData
@@ -49,7 +50,7 @@ def examine(
     line about each. folders: of data, of prepared copies, of runs.
     """
     note("looking at torch")
-    torch = in_fresh_process(_torch, (), max(seconds, IMPORT))
+    torch = attempt(("torch",), max(seconds, IMPORT))
     device = "cuda" if torch.get("gpus") else "cpu"
     data, prepared, _ = folders
     report: Report = {
@@ -69,39 +70,51 @@ def examine(
     }
     for i, name in enumerate(names if torch["ok"] else (), 1):
         note(f"one forward pass of {name} ({i} of {len(names)})")
-        outcome = in_fresh_process(forward, (models.ROOM.argument(name), device), seconds)
+        outcome = attempt(("forward", models.ROOM.argument(name), device), seconds)
         report["models"].append({"name": name, "device": device, **outcome})
     for what in (problems, partial, remarks):
         report[what.__name__] = list(what(report))
     return {"ok": not report["problems"], **report}
 
 
+def attempt(words: Sequence[str], seconds: float) -> Report:
+    """What `torch` or `forward MODEL DEVICE` gives in a process of its own, with ok and error (why
+    there is none).
+    """
+    try:
+        found = process.ask(__name__, words, seconds)
+    except process.DiedError as died:
+        return {"ok": False, "error": str(died)}
+    if "reason" not in found:
+        return {"ok": True, "error": "", **found}
+    kind = "" if hasattr(errors, found["error"]) else f"{found['error']}: "
+    return {"ok": False, "error": f"{kind}{found['reason']}"}
+
+
 def packages() -> list[Report]:
     """Direct dependencies: name, version (None where it is not installed), wanted (`>=2.6`), ok."""
     rows = []
     for needed in map(Requirement, requires(DISTRIBUTION) or []):
-        if needed.marker is None or needed.marker.evaluate({"extra": ""}):
-            installed = None
-            with suppress(PackageNotFoundError):
-                installed = version(needed.name)
-            ok = installed is not None and needed.specifier.contains(installed, prereleases=True)
-            wanted = str(needed.specifier)
-            rows.append({"name": needed.name, "version": installed, "wanted": wanted, "ok": ok})
+        if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
+            continue
+        installed = None
+        with suppress(PackageNotFoundError):
+            installed = version(needed.name)
+        ok = installed is not None and needed.specifier.contains(installed, prereleases=True)
+        wanted = str(needed.specifier)
+        rows.append({"name": needed.name, "version": installed, "wanted": wanted, "ok": ok})
     return rows
 
 
 def _processor() -> Report:
     # as torch.compile looks for a compiler
     compilers = (shutil.which(name) for name in (os.environ.get("CXX"), "g++", "clang++") if name)
-    cores = psutil.cpu_count()
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
-    compiler = next(filter(None, compilers), None)
     return {
         "cpu": cpu(),
-        "cores": cores,
-        "usable": usable,
+        "cores": psutil.cpu_count(),
+        "usable": cores(),
         "limit": cpu_limit(),
-        "compiler": compiler,
+        "compiler": next(filter(None, compilers), None),
     }
 
 
@@ -142,11 +155,12 @@ def dataset(name: str, data: Path | None, prepared: Path | None) -> Report:
     except MissingData as error:
         row["next"] = row["next"] or str(error)
     except Exception as error:  # a plug-in's index may fail in any way
-        row |= {"state": "broken", "next": reason_of(error)}
+        kind = "" if isinstance(error, EcgbenchError) else f"{type(error).__name__}: "
+        row |= {"state": "broken", "next": f"{kind}{shortened(str(error), 300)}"}
     return row
 
 
-def _torch() -> Report:
+def torch_here() -> Report:
     """version, threads, and the CUDA devices as name, memory and free (bytes)."""
     import torch
 
@@ -256,7 +270,7 @@ def partial(report: Report) -> Iterator[str]:
 def remarks(report: Report) -> Iterator[str]:
     """What works, but slower or not for long."""
     device, here, threads = report["device"], report["memory"], report["threads"]["torch"]
-    allowed = max(1, int(min(device["usable"] or 1, device["limit"] or float("inf"))))
+    allowed = max(1, int(min(device["usable"], device["limit"] or float("inf"))))
     if threads and threads > allowed:
         yield (
             f"torch uses {threads} threads on {allowed} processors, which slows it: "
@@ -269,3 +283,11 @@ def remarks(report: Report) -> Iterator[str]:
             yield f"less than 1 GB is free for {row['what']} ({row['path']}): {row['moved_by']}"
     if min(here["available"], here["limit"] or here["available"]) < SCARCE:
         yield "less than 1 GB of memory is available; large models will not fit"
+
+
+def _work(words: list[str]) -> Report:
+    return torch_here() if words[0] == "torch" else forward(*words[1:])
+
+
+if __name__ == "__main__":
+    process.answer(_work)

@@ -13,8 +13,8 @@ from torch import nn
 
 from ecgbench import adapters, models
 from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit
-from ecgbench.check._process import in_fresh_process
 from ecgbench.check._properties import Broken, demand, identical, tried
+from ecgbench.core import process
 from ecgbench.core.cards import InputContract, ModelCard
 from ecgbench.core.seeds import rng
 from ecgbench.datasets import demo
@@ -212,15 +212,18 @@ def remembers_nothing(network: Network) -> str:
     """Features of one lead do not depend on what the process has seen before: here the twelve leads
     of that recording, in a fresh process nothing.
     """
-    words = models.ROOM.argument(network.name), torch.get_num_threads()
-    fresh = in_fresh_process(_one_lead, words, SECONDS)
-    demand(fresh["ok"], f"in a fresh process: {fresh['error']}")
+    words = models.ROOM.argument(network.name), str(torch.get_num_threads())
+    try:
+        fresh = process.ask(__name__, words, SECONDS)
+    except process.DiedError as died:
+        raise Broken(f"in a fresh process: {died}") from died
+    demand("features" in fresh, f"in a fresh process: {fresh.get('reason')}")
     worst = 0.0
     for contract, alone in zip(network.card.contracts, fresh["features"], strict=True):
         encoder, signal = _encoder(network, contract), _seen(1, contract)
         _encoded(encoder, signal, ALL)
         after = _encoded(encoder, signal, SUBSETS[0])
-        difference = np.abs(alone - after).max() / max(1.0, np.abs(after).max())
+        difference = np.abs(np.array(alone) - after).max() / max(1.0, np.abs(after).max())
         # NaN is no agreement
         moved = f"contract {contract.name}: features move by {difference:.2g} after twelve leads"
         demand(difference <= CLOSE, moved)
@@ -228,11 +231,13 @@ def remembers_nothing(network: Network) -> str:
     return f"largest difference {worst:.1e}"
 
 
-def _one_lead(name: str, threads: int) -> dict[str, Any]:
-    torch.set_num_threads(threads)
+def _one_lead(words: list[str]) -> dict[str, Any]:
+    name, threads = words
+    torch.set_num_threads(int(threads))
     network = build(models.resolve(name), "random")
     encoders = [_encoder(network, contract) for contract in network.card.contracts]
-    return {"features": [_encoded(e, _seen(1, e.contract), SUBSETS[0]) for e in encoders]}
+    found = [_encoded(e, _seen(1, e.contract), SUBSETS[0]) for e in encoders]
+    return {"features": [features.tolist() for features in found]}
 
 
 def view(recording: Recording, contract: InputContract) -> np.ndarray:
@@ -294,3 +299,7 @@ def _disturbed(contract: InputContract, windows: int) -> Disturbed:
             signal = np.where(~subset.mask[:, None], other, recording.signal).astype(np.float32)
             found[subset][kind] = view(replace(recording, signal=signal), contract)
     return found
+
+
+if __name__ == "__main__":
+    process.answer(_one_lead)

@@ -114,17 +114,12 @@ def _model(m: Report) -> tuple[str, ...]:
 
 
 def _hints(report: Report) -> Iterator[str]:
-    from ecgbench.weights import shipped
-
     for m in report["models"]:
         for w in m.get("weights", []):
-            if w["here"] or w["partial"]:
-                continue
-            which = "" if w["name"] == "released" else f" --weights {w['name']}"
-            how = f"ecgbench models fetch {m['name']}{which} gets {w['file']} from {w['url']}"
-            if shipped.comes_along(w["url"]):
-                how = f"{w['file']} cannot be used; {shipped.remedy(w['url'])}"
-            yield f"Weights of {m['name']}: {how}"
+            if not w["here"] and not w["partial"]:
+                which = "" if w["name"] == "released" else f" --weights {w['name']}"
+                how = f"ecgbench models fetch {m['name']}{which} gets {w['file']} from {w['url']}"
+                yield f"Weights of {m['name']}: {how}"
     for row in report["data"]:
         if row["state"] == "downloaded":
             yield f"Data: {row['name']} is not prepared; ecgbench run does it, or: {row['next']}"

@@ -170,7 +170,7 @@ def test_what_is_here_in_part_is_a_thing_to_do(fake_ptbxl, tmp_path, monkeypatch
     published = {"name": layout.name, "file": layout.file, "url": "", "here": False, "problem": ""}
     published["partial"] = released.is_partial("stmem", layout)
     answer = {"ok": True, "error": "", "ms": 1.0, "parameters": 1, "weights": [published]}
-    monkeypatch.setattr(machine, "in_fresh_process", lambda *words: dict(answer))
+    monkeypatch.setattr(machine, "attempt", lambda *words: dict(answer))
     folders = fake_ptbxl, tmp_path / "prepared", tmp_path / "runs"
     report = machine.examine(["stmem"], folders, 1, lambda text: None)
     page(report)
@@ -217,7 +217,7 @@ def test_a_dependency_that_is_missing_or_too_old_is_named(monkeypatch, tmp_path)
     )
     rows = {p["name"]: p["ok"] for p in machine.packages()}
     assert rows == {"numpy": False, "no-such-thing": False, "scipy": True}
-    monkeypatch.setattr(machine, "in_fresh_process", lambda *words: {"ok": True, "error": ""})
+    monkeypatch.setattr(machine, "attempt", lambda *words: {"ok": True, "error": ""})
     found = machine.examine([], (None, tmp_path, tmp_path), 1, lambda text: None)["problems"]
     assert "pip install 'numpy>=99.1'" in found[0]
     assert "no-such-thing>=1 is needed" in found[1]
