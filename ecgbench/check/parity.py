@@ -16,10 +16,6 @@ optional:
 
 import json
 import re
-import zipfile
-import zlib
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -48,10 +44,6 @@ have.
 TOLERANCE = 1e-5
 """Largest difference allowed, times max(1, largest value of the array)."""
 
-UNREADABLE = (
-    OSError, ValueError, EOFError, TypeError, RuntimeError, AttributeError, zipfile.BadZipFile,
-    zlib.error,
-)  # fmt: skip
 _FILLS = {"subset": np.nan, "zerofill": 0.0, "absentminus1": -1.0}
 
 
@@ -88,16 +80,6 @@ class ParityReport:
         return [asdict(row) for row in self.rows]
 
 
-@dataclass(frozen=True)
-class Request:
-    """What the name of an array asks for."""
-
-    time: int | None
-    """Samples; None where the name has no `_T<n>`."""
-    steps: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """("subset" | "zerofill" | "absentminus1", leads that stay), in the order of the name."""
-
-
 def check(name: str, pack: Path, keys: Path, seed: str) -> ParityReport:
     """Compare the model called `name` with every `feat` array of the npz `pack`, with
     pseudo-weights from `keys` and `seed`.
@@ -106,9 +88,7 @@ def check(name: str, pack: Path, keys: Path, seed: str) -> ParityReport:
     EcgbenchError; entries that are not those of the network are a failed check.
     """
     name = models.resolve(name)
-    module = models.get(name)
-    layout = _layout(keys)
-    arrays = _arrays(pack)
+    module, layout, arrays = models.get(name), _layout(keys), _arrays(pack)
     own = hasattr(module, "parity_network")
     network: nn.Module = module.parity_network(layout) if own else module.build()
     if problem := rule.fill(network, layout, seed, module):
@@ -120,22 +100,23 @@ def check(name: str, pack: Path, keys: Path, seed: str) -> ParityReport:
     return ParityReport(name, seed, rows)
 
 
-def parse(array: str) -> Request:
-    """What an array's name asks for; BadSetting for a name that is not understood.
+def parse(array: str) -> tuple[int | None, list[tuple[str, tuple[str, ...]]]]:
+    """What an array's name asks for: samples (None without `_T<n>`), and in the order of the name
+    ("subset" | "zerofill" | "absentminus1", leads that stay). BadSetting for any other name.
 
     >>> parse("feat_T600_subset_I_II")
-    Request(time=600, steps=(('subset', ('I', 'II')),))
-    >>> parse("features_zerofill_limb6_T500").steps[0][1]
+    (600, [('subset', ('I', 'II'))])
+    >>> parse("features_zerofill_limb6_T500")[1][0][1]
     ('I', 'II', 'III', 'aVR', 'aVL', 'aVF')
     """
     head, *modifiers = array.replace("+", "_").split("_")
     if head not in ("feat", "features"):
         raise BadSetting(f"array {array!r} is neither feat nor features")
-    times: set[int] = set()
+    time: int | None = None
     steps: list[tuple[str, tuple[str, ...]]] = []
     for modifier in modifiers:
         if re.fullmatch(r"T\d+", modifier):
-            times.add(int(modifier[1:]))
+            time = int(modifier[1:])
         elif modifier in _FILLS:
             steps.append((modifier, ()))
         elif steps and (more := _leads(modifier)):
@@ -143,9 +124,9 @@ def parse(array: str) -> Request:
             steps.append((kind, leads + more))
         else:
             raise BadSetting(f"array {array!r}: {modifier!r} is not a suffix of the rule")
-    if len(times) > 1 or not all(leads for _, leads in steps):
-        raise BadSetting(f"array {array!r} gives two lengths, or a suffix without leads")
-    return Request(times.pop() if times else None, tuple(steps))
+    if not all(leads for _, leads in steps):
+        raise BadSetting(f"array {array!r} has a suffix without leads")
+    return time, steps
 
 
 def _leads(word: str) -> tuple[str, ...]:
@@ -158,41 +139,36 @@ def _leads(word: str) -> tuple[str, ...]:
 
 
 def _layout(path: Path) -> dict[str, Any]:
-    wanted = "give the keys.json of the pack"
+    """A keys file, its entries and the name of the input checked."""
     try:
         layout = json.loads(Path(path).read_text(encoding="utf-8"))
-        known = all(_is_entry(e) for e in rule.entries(layout)) and _input_name(layout)
-    except OSError:
-        raise BadSetting(f"cannot read {path} (given with --keys); {wanted}") from None
-    except (ValueError, StopIteration, TypeError, AttributeError):
-        known = ""
+        entries = rule.entries(layout)
+        known = all(isinstance(e["key"], str) and isinstance(e["shape"], list) for e in entries)
+        known = known and bool(_of_input(layout, "name"))
+    except (OSError, ValueError, LookupError, StopIteration, TypeError, AttributeError):
+        known = False
     if not known:
         raise BadSetting(
             f"{path} (given with --keys) is no JSON that lists {' or '.join(rule.LAYOUTS)}, with "
-            f"key and shape of each, and has the name of the input; {wanted}"
+            f"key and shape of each, and has the name of the input; give the keys.json of the pack"
         )
     return dict(layout)
 
 
-def _is_entry(entry: Any) -> bool:
-    key, shape = entry.get("key"), entry.get("shape")
-    return isinstance(key, str) and isinstance(shape, list)
-
-
-def _described(layout: Mapping[str, Any]) -> Mapping[str, Any]:
+def _of_input(layout: dict[str, Any], fact: str) -> Any:
+    """A fact of the input: name, T (samples), n_leads; None where the file does not say it."""
     described = layout.get("input")
-    return described if isinstance(described, dict) else {}
-
-
-def _input_name(layout: Mapping[str, Any]) -> str:
-    return str(layout.get("input_name") or _described(layout).get("name") or "")
+    found = described.get(fact) if isinstance(described, dict) else None
+    return layout.get("input_name") or found if fact == "name" else found
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {}
-    # of a file that is missing, cut, or no npz of plain arrays
-    with suppress(*UNREADABLE), np.load(path, allow_pickle=False) as pack:
-        arrays = {a: pack[a] for a in pack.files if a.startswith("feat")}
+    try:
+        with np.load(path, allow_pickle=False) as pack:
+            arrays = {a: pack[a] for a in pack.files if a.startswith("feat")}
+    except Exception:  # what numpy raises depends on where a file was cut
+        arrays = {}
     if not arrays:
         raise BadSetting(
             f"{path} (given with --pack) is no npz with an array whose name begins with feat; give "
@@ -205,32 +181,28 @@ class _Computer:
     """Computes the arrays of one filled network; equal lengths share one draw of the input."""
 
     def __init__(
-        self, network: nn.Module, module: ModuleType, layout: Mapping[str, Any], seed: str
+        self, network: nn.Module, module: ModuleType, layout: dict[str, Any], seed: str
     ) -> None:
-        self.network, self.seed = network, seed
-        self.card = module.CARD
+        self.network, self.card, self.seed = network, module.CARD, seed
         self.leads = list(module.CARD.contracts[0].leads)
-        self.length = _described(layout).get("T")
-        # of which a network of fewer leads reads some
-        whole = len(LEADS) if "(x[:," in _input_name(layout) else len(self.leads)
-        self.rows = _described(layout).get("n_leads", whole)
-        if not isinstance(self.rows, int):
-            raise BadSetting(
-                f"input.n_leads of the keys is {self.rows!r}, not a number of leads; give the "
-                f"keys.json of the pack"
-            )
-        self.input = _input_name(layout)
+        self.length = _of_input(layout, "T")
+        # "ecgfounder (x[:,0:1,:])": a network of fewer leads reads rows of the full one's input
+        name = str(_of_input(layout, "name"))
+        part = re.fullmatch(r"(.+?)\s*\(x\[:,(\d+):(\d+),:\]\)", name, re.DOTALL)
+        self.input = part[1] if part else name
+        self.part = slice(int(part[2]), int(part[3])) if part else slice(None)
+        self.rows = _of_input(layout, "n_leads") or (len(LEADS) if part else len(self.leads))
         self.windows = cache(self._windows)
 
     def __call__(self, array: str) -> np.ndarray:
         """The array called `array`; BadSetting or ValueError where the network cannot give it."""
-        request = parse(array)
-        time = self.length if request.time is None else request.time
-        if not isinstance(time, int):
-            raise BadSetting("neither the array's name nor the keys give one length of the input")
+        time, steps = parse(array)
+        time = time or self.length
+        if not isinstance(time, int) or not isinstance(self.rows, int):
+            raise BadSetting("neither the array's name nor the keys give one shape of the input")
         x = self.windows(time)
         measured = np.ones(x.shape[:2], bool)
-        for kind, leads in request.steps:
+        for kind, leads in steps:
             x, measured = self._keep(kind, leads, x, measured)
         with torch.inference_mode():
             given = self.network(torch.from_numpy(x), torch.from_numpy(measured))
@@ -238,20 +210,14 @@ class _Computer:
         return pooled
 
     def _windows(self, time: int) -> np.ndarray:
-        # a name like "ecgfounder (x[:,0:1,:])": a network of fewer leads reads rows of the input of
-        # the full one
-        name, rows = re.fullmatch(
-            r"(.+?)\s*(?:\(x\[:,(\d+:\d+),:\]\))?", self.input, re.DOTALL
-        ).groups()  # type: ignore[union-attr]
-        x = rule.windows(name, self.seed, self.rows, time)
-        return np.ascontiguousarray(x[:, slice(*map(int, rows.split(":")))]) if rows else x
+        x = rule.windows(self.input, self.seed, self.rows, time)
+        return np.ascontiguousarray(x[:, self.part])
 
     def _keep(
         self, kind: str, leads: tuple[str, ...], x: np.ndarray, measured: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         rows = self.leads[: x.shape[1]]
-        foreign = [n for n in leads if n not in rows]
-        if foreign:
+        if foreign := [n for n in leads if n not in rows]:
             raise BadSetting(f"the network has no input {', '.join(foreign)}")
         if kind == "subset" and not self.card.native:
             raise BadSetting("the network reads all its leads or none; it has no subsets")
