@@ -10,7 +10,6 @@ import numpy as np
 
 from ecgbench import metrics
 from ecgbench.check._properties import demand, tried
-from ecgbench.core.cards import MetricCard
 from ecgbench.core.seeds import rng
 
 RECORDS, LABELS = 200, 4
@@ -25,7 +24,6 @@ def check(name: str) -> list[dict[str, Any]]:
 
 def properties() -> Iterator[tuple[str, Callable[[ModuleType], str]]]:
     """The properties of a metric, by name."""
-    yield "its card is a MetricCard", has_card
     yield "one float64 per label, within its range", in_range
     yield "NaN where a label is in all records or in none, and only there", undefined
     yield "the order of the records does not matter", unordered
@@ -33,13 +31,6 @@ def properties() -> Iterator[tuple[str, Callable[[ModuleType], str]]]:
     yield "better predictions have the better value", directed
     yield "influence values sum to 0 and say where a weight moves the value", influences
     yield "replicates at equal weights are the value", replicated
-
-
-def has_card(metric: ModuleType) -> str:
-    """Its CARD says direction and range."""
-    demand(isinstance(metric.CARD, MetricCard), f"its CARD is a {type(metric.CARD).__name__}")
-    low, high = metric.CARD.range
-    return f"{metric.CARD.title}, {low:g} to {high:g}, {metric.CARD.direction} is better"
 
 
 def in_range(metric: ModuleType) -> str:

@@ -37,10 +37,10 @@ def below(run: Path, part: str, levels: int) -> list[str]:
     """What lies so many levels below a part of a run, each as PART/NAME/NAME...; names alone are
     read, and what is hidden, being written or in quarantine is left out.
     """
-    places = [part]
+    found = [part]
     for _ in range(levels):
-        places = [f"{place}/{name}" for place in places for name in _names(f"{run}/{place}")]
-    return places
+        found = [f"{folder}/{name}" for folder in found for name in _names(f"{run}/{folder}")]
+    return found
 
 
 def _names(folder: str) -> list[str]:
@@ -91,18 +91,18 @@ def publish(folder: Path, content: Mapping[str, Content]) -> bool:
 
 def document(file: Path) -> dict[str, Any]:
     """What a JSON file of a run says; Damaged where it is gone or is not what a run wrote."""
-    says = _said(_content(str(file)))
-    if says is None:
+    found = _parsed(_content(str(file)))
+    if found is None:
         raise damaged(file)
-    return says
+    return found
 
 
-def _said(content: bytes) -> dict[str, Any] | None:
-    """What a JSON file says; None where it is none of a run."""
+def _parsed(content: bytes) -> dict[str, Any] | None:
+    """An object of JSON; None where it is none."""
     with suppress(ValueError, RecursionError):
-        says = json.loads(content)
-        if isinstance(says, dict):
-            return says
+        found = json.loads(content)
+        if isinstance(found, dict):
+            return found
     return None
 
 
@@ -128,10 +128,10 @@ def read_json(folder: Path, name: str, hashes: Mapping[str, str] | None = None) 
     """A JSON file of a finished folder, checked against DONE; `hashes`: what that says, where it
     was read already.
     """
-    says = _said(read_bytes(folder, name, hashes))
-    if says is None:
+    found = _parsed(read_bytes(folder, name, hashes))
+    if found is None:
         raise damaged(folder / name, folder)
-    return says
+    return found
 
 
 def read_table(folder: Path, name: str) -> "pyarrow.Table":
@@ -139,16 +139,11 @@ def read_table(folder: Path, name: str) -> "pyarrow.Table":
     import pyarrow  # a listing reads no table
     from pyarrow import parquet
 
-    content = read_bytes(folder, name)
+    content = pyarrow.BufferReader(read_bytes(folder, name))
     try:
         # one thread, as processes are copied
-        file = parquet.ParquetFile(pyarrow.BufferReader(content))
-        return file.read(use_threads=False)
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-    ) as error:  # of pyarrow: its hash fits, and it is no table
+        return parquet.ParquetFile(content).read(use_threads=False)
+    except (OSError, ValueError, KeyError) as error:  # its hash fits, and it is no table
         raise damaged(folder / name, folder) from error
 
 
@@ -161,8 +156,8 @@ def read_bytes(folder: Path, name: str, hashes: Mapping[str, str] | None = None)
 
 
 def recorded(folder: Path) -> dict[str, str]:
-    """File -> the hash that DONE tells of it; Damaged where that is not what a run writes."""
-    told = _said(_content(f"{folder}/{DONE}"))
-    if not told or not all(isinstance(sha256, str) and sha256 for sha256 in told.values()):
+    """File -> its hash, as DONE says; Damaged where that is not what a run writes."""
+    found = _parsed(_content(f"{folder}/{DONE}"))
+    if not found or not all(isinstance(sha256, str) and sha256 for sha256 in found.values()):
         raise damaged(folder / DONE, folder)
-    return told
+    return found

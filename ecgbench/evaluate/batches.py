@@ -63,13 +63,20 @@ def batches(rows: np.ndarray, places: np.ndarray, leads: np.ndarray) -> list[np.
 
 
 def encoded(
-    encoder: Encoder, view: Callable[[int], np.ndarray], rows: np.ndarray, places: np.ndarray
+    encoder: Encoder,
+    view: Callable[[int], np.ndarray],
+    rows: np.ndarray,
+    places: np.ndarray | None,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows of work and their features (row, dim) float32, batch by batch, each row once.
+    """Rows of work and their features (row, dim) float32, part by part, each row once.
 
     view: position of a record -> (12, time) mV at the contract's rate; called from several threads.
-    places (position,): see `first_places`. LeakError and EcgbenchError as of `Encoder`.
+    places (position,): see `first_places`; None: record by record, each by itself. LeakError and
+    EcgbenchError as of `Encoder`.
     """
+    if places is None:
+        yield from _by_record(encoder, view, rows)
+        return
     if encoder.policy.name == NATIVE:
         every = LeadSubset.of(*encoder.contract.leads).bits
         leads = np.bitwise_count(decode(rows)[2] & every).astype(int)
@@ -88,6 +95,19 @@ def encoded(
         for broken in np.flatnonzero(~np.isfinite(features).all(axis=1)):
             demand_finite(features[broken], int(decode(part)[2][broken]))
         yield part, features
+
+
+def _by_record(
+    encoder: Encoder, view: Callable[[int], np.ndarray], rows: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    position, window, mask = decode(rows)
+    for mine in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(position)) + 1):
+        if len(mine):
+            seen = mask[mine]
+            wanted = {int(m): window[mine][seen == m] for m in np.unique(seen)}
+            features = encoder(view(int(position[mine[0]])), wanted)
+            order = np.concatenate([rows[mine][seen == m] for m in features])
+            yield order, np.concatenate(list(features.values()))
 
 
 def _batch(

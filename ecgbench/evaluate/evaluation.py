@@ -69,9 +69,8 @@ class Evaluation:
     """Of a control: (record, dim) features of the used records that come from no recording, or why
     there are none.
     """
-    _shared: dict[Path, FeatureCache] = field(default_factory=dict)
+    _caches: dict[Path, FeatureCache] = field(default_factory=dict)
     """By folder: where nothing was learned from a training split, all folds have the same one."""
-    _caches: dict[str, FeatureCache] = field(default_factory=dict)
     _policies: dict[str, Policy] = field(default_factory=dict)
     _rows: dict[tuple[LeadSetting, Draw], np.ndarray] = field(default_factory=dict)
     _path: str = ""
@@ -105,7 +104,7 @@ class Evaluation:
             return {self.selection.fold: self}
         view, found = self.view, {}
         for fold, selection in self.selection.crossed(folds).items():
-            found[fold] = replace(self, selection=selection, _caches={}, _policies={}, _rows={})
+            found[fold] = replace(self, selection=selection, _policies={}, _rows={})
             found[fold].__dict__["view"] = view
         return found
 
@@ -113,7 +112,7 @@ class Evaluation:
         """The same with recordings of which something was taken away; what policies have learned
         stays.
         """
-        return replace(self, change=change, _shared={}, _caches={})
+        return replace(self, change=change, _caches={})
 
     @property
     def name(self) -> str:
@@ -291,13 +290,11 @@ class Evaluation:
 
     def cache(self, policy: str) -> FeatureCache:
         """The features computed so far under a policy."""
-        if policy not in self._caches:
-            folder = self.features_folder / "windows" / key(self.facts(policy))
-            if folder not in self._shared:
-                records = list(self.table["record"])
-                self._shared[folder] = FeatureCache(folder, records, self.network.environment)
-            self._caches[policy] = self._shared[folder]
-        return self._caches[policy]
+        folder = self.features_folder / "windows" / key(self.facts(policy))
+        if folder not in self._caches:
+            records = list(self.table["record"])
+            self._caches[folder] = FeatureCache(folder, records, self.network.environment)
+        return self._caches[folder]
 
     def compute(self, policy: str, wanted: np.ndarray, what: str, singly: bool = False) -> None:
         """Compute what is missing of `wanted`, with progress; `singly`: see Encoder."""
@@ -361,9 +358,8 @@ class Evaluation:
         """Remove the features that were computed: those of a fine-tuned network serve no other
         fit.
         """
-        for cache in self._caches.values():
-            shutil.rmtree(cache.folder, ignore_errors=True)
-            self._shared.pop(cache.folder, None)
+        for folder in self._caches:
+            shutil.rmtree(folder, ignore_errors=True)
         self._caches.clear()
 
 

@@ -5,7 +5,7 @@ across kills.
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from ecgbench.core.parts import DATA, Parts
 from ecgbench.data.views import View
 from ecgbench.evaluate import batches, gates
 from ecgbench.evaluate.encode import Encoder
-from ecgbench.evaluate.rows import decode
 from ecgbench.weights.load import digest
 
 FLUSH_SECONDS = 20.0
@@ -85,7 +84,9 @@ class FeatureCache:
             return
         before, self._flushed = digest(encoder.network), time.monotonic()
         try:
-            for part in self._encoded(encoder, view, missing, places):
+            for part in batches.encoded(
+                encoder, lambda p: view.get(self.records[p]), missing, places
+            ):
                 self._new.append(part)
                 if time.monotonic() - self._flushed > FLUSH_SECONDS:
                     self._flush(encoder, before)
@@ -116,21 +117,6 @@ class FeatureCache:
         self.environments |= {environment} - {""}
         if code not in self.code:
             self.code.append(code)
-
-    def _encoded(
-        self, encoder: Encoder, view: View, rows: np.ndarray, places: np.ndarray | None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Rows and their features, part by part."""
-        if places is not None:
-            yield from batches.encoded(encoder, lambda p: view.get(self.records[p]), rows, places)
-            return
-        position, window, mask = decode(rows)
-        for mine in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(position)) + 1):
-            signal = view.get(self.records[int(position[mine[0]])])
-            seen = mask[mine]
-            features = encoder(signal, {int(m): window[mine][seen == m] for m in np.unique(seen)})
-            order = np.concatenate([rows[mine][seen == m] for m in features])
-            yield order, np.concatenate(list(features.values()))
 
     def _merge(self, parts: list[tuple[np.ndarray, np.ndarray]]) -> None:
         if len(self._rows):

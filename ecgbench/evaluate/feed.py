@@ -16,7 +16,6 @@ from ecgbench.core.cells import Fit
 from ecgbench.core.prefetch import prefetched
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.leads import bits_to_mask
-from ecgbench.errors import BadSetting
 from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.loop import steps
 from ecgbench.evaluate.rows import Record
@@ -100,11 +99,6 @@ class Feed:
         contract, words = self.evaluation.contract, (self.fit.seed, epoch, record.name)
         leads = self.evaluation.training_leads(record, "train leads", *words)
         signal, measured = self._input(record, leads)
-        if not contract.windows(signal.shape[1]):
-            raise BadSetting(
-                f"record {record.name} has {signal.shape[1]} samples, a window {contract.samples}; "
-                f"leave it out of training"
-            )
         last = max(0, signal.shape[1] - contract.samples)
         start = rng("crop", *words).integers(last + 1, size=1)
         return cut(signal, measured, contract, start)[0], measured

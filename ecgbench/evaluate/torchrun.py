@@ -166,19 +166,17 @@ def repeatable(device: "torch.device") -> Iterator[None]:
         return
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     fill: Any = torch.utils.deterministic
-    how, warn = (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-    )
-    filled, bench = fill.fill_uninitialized_memory, torch.backends.cudnn.benchmark
+    before = torch.are_deterministic_algorithms_enabled()
+    warned = torch.is_deterministic_algorithms_warn_only_enabled()
+    filled = fill.fill_uninitialized_memory
     try:
         torch.use_deterministic_algorithms(True, warn_only=True)
-        fill.fill_uninitialized_memory = torch.backends.cudnn.benchmark = False
+        fill.fill_uninitialized_memory = False  # it costs time and changes no number
         with torch.random.fork_rng(devices=[device.index or 0]):
             yield
     finally:
-        torch.use_deterministic_algorithms(how, warn_only=warn)
-        fill.fill_uninitialized_memory, torch.backends.cudnn.benchmark = filled, bench
+        torch.use_deterministic_algorithms(before, warn_only=warned)
+        fill.fill_uninitialized_memory = filled
 
 
 def seed_dropout(fabric: "Fabric", seed: int, epoch: int) -> None:

@@ -5,7 +5,7 @@ validation as the evaluation computes it.
 import copy
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -19,7 +19,6 @@ from torch import Tensor
 from ecgbench.core.cards import facts
 from ecgbench.core.cells import FEATURES, FITS, Fit, key
 from ecgbench.core.prefetch import threads_for
-from ecgbench.errors import BadSetting
 from ecgbench.evaluate import _checkpoint, _network, batches, gates, protocols, rows, torchrun
 from ecgbench.evaluate._checkpoint import Progress
 from ecgbench.evaluate._step import Stepper
@@ -67,10 +66,6 @@ def tune(
     an uninterrupted one. Under torchrun every process calls this alike, has the device of its local
     rank, and returns the same. GateError where it would not be a fine-tuning.
     """
-    if not (evaluation.records["train"] and evaluation.records["val"]):
-        raise BadSetting(
-            "fine-tuning needs training and validation records; give more of them (--limit)"
-        )
     precision = evaluation.training.precision
     fabric = torchrun.open_fabric(evaluation.network.device, precision)
     with torchrun.repeatable(fabric.device):
@@ -106,7 +101,11 @@ class _Tuning:
         self.groups = _network.groups(self.module, card)
         self.before = {g: fingerprint(parameters) for g, parameters in self.groups.items()}
         self.optimiser = _network.optimiser(self.module, self.groups, self.training)
-        self.masks = [evaluation.training_leads(r, "validation leads", r.name) for r in self.check]
+        leads = [evaluation.training_leads(r, "validation leads", r.name) for r in self.check]
+        self.shown = [
+            r._replace(position=i, available=mask)
+            for i, (r, mask) in enumerate(zip(self.check, leads))
+        ]
 
     def _identity(self) -> str:
         """Of everything that a checkpoint rests on."""
@@ -196,41 +195,24 @@ class _Tuning:
         head, fabric = self.module.head, self.fabric
         weight, bias = (p.detach().cpu().numpy() for p in (head.weight, head.bias))
         probability = np.zeros(self.target.shape, np.float64)
-        mine = range(fabric.global_rank, len(self.check), fabric.world_size)
-        for records, features, owner in self._validation_features(mine):
-            probability[records] = probabilities(features, owner, weight, bias)
-            self.advance(len(records))
+        mine, found = self.shown[fabric.global_rank :: fabric.world_size], []
+        view, wanted = self.evaluation.view, rows.complete(mine)
+        encoder = self._encoder()
+        for part in batches.encoded(
+            encoder, lambda i: view.get(self.check[i].name), wanted, self._places
+        ):
+            found.append(part)
+            self.advance(int((rows.decode(part[0])[1] == 0).sum()))  # records, by first windows
+        if found:
+            done, features = (np.concatenate(part) for part in zip(*found))
+            probability[rows.positions(mine)] = probabilities(
+                features[np.argsort(done)], rows.owners(mine), weight, bias
+            )
         if fabric.world_size > 1:
             shares = torch.from_numpy(probability).to(fabric.device)
             probability = fabric.all_reduce(shares, reduce_op="sum").cpu().numpy()
             self.advance(len(self.check) - len(mine))
         return macro_auroc(self.target, probability)
-
-    def _validation_features(
-        self, mine: range
-    ) -> Iterator[tuple[list[int], np.ndarray, np.ndarray]]:
-        """Some validation records, the features of all their windows, and which of these records
-        each window belongs to.
-        """
-        encoder, places, view = self._encoder(), self._places, self.evaluation.view
-
-        def signal(i: int) -> np.ndarray:
-            return view.get(self.check[i].name)
-
-        if places is None:
-            for i in mine:
-                chosen, mask = np.arange(self.check[i].windows), self.masks[i]
-                of_record = encoder(signal(i), {mask: chosen})[mask]
-                yield [i], of_record, np.zeros(len(chosen), np.int64)
-            return
-        wanted = [
-            rows.encode(i, np.arange(n), np.full(n, self.masks[i]))
-            for i, n in ((i, self.check[i].windows) for i in mine)
-        ]
-        parts = batches.encoded(encoder, signal, np.concatenate(wanted), places)
-        done, features = (np.concatenate(part) for part in zip(*parts))
-        owner = np.repeat(np.arange(len(mine)), [len(part) for part in wanted])
-        yield list(mine), features[np.argsort(done)], owner
 
     def _encoder(self) -> Encoder:
         placed = Placed(self.module.encoder, self.fabric.device)

@@ -7,7 +7,6 @@ and can still be looked at.
 
 import json
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import count
@@ -38,16 +37,12 @@ def set_aside(run: Path, path: Path, why: str) -> Aside | None:
     home = (run / FOLDER / place).parent
     with writing(home):
         home.mkdir(parents=True, exist_ok=True)
-    for number in count(1):
-        there = home / f"{path.name}-{number}"
-        if there.exists():
-            continue
-        try:
-            with writing(there, but=FileNotFoundError):
-                os.rename(path, there)
-        except FileNotFoundError:
-            return None
-        break
+    there = next(to for n in count(1) if not (to := home / f"{path.name}-{n}").exists())
+    try:
+        with writing(there, but=FileNotFoundError):
+            os.rename(path, there)
+    except FileNotFoundError:
+        return None
     aside = Aside(place=place.as_posix(), now=there.relative_to(run).as_posix(), why=why)
     append(run / FOLDER / _WHY, [json.dumps(asdict(aside))])
     if place.parts[0] == "cells":
@@ -57,11 +52,8 @@ def set_aside(run: Path, path: Path, why: str) -> Aside | None:
 
 def listed(run: Path) -> list[Aside]:
     """What was set aside and is still there, the first first."""
-    return [aside for aside in _lines(run) if (run / aside.now).exists()]
-
-
-def _lines(run: Path) -> Iterator[Aside]:
-    with suppress(FileNotFoundError):
-        for line in (run / FOLDER / _WHY).read_bytes().splitlines():
-            with suppress(ValueError, TypeError, RecursionError):  # a writer died on it
-                yield Aside(**{name: str(value) for name, value in json.loads(line).items()})
+    file, found = run / FOLDER / _WHY, []
+    for line in file.read_bytes().splitlines() if file.exists() else ():
+        with suppress(ValueError, TypeError, RecursionError):  # a writer died on it
+            found.append(Aside(**{name: str(value) for name, value in json.loads(line).items()}))
+    return [aside for aside in found if (run / aside.now).exists()]

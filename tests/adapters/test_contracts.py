@@ -211,14 +211,6 @@ def test_a_measured_lead_that_is_no_number_is_never_taken_for_a_blank_one() -> N
             adapt(x, LeadSubset.of("I", "II").mask, fed, policy)
 
 
-def test_a_record_of_less_than_one_sample_has_no_window() -> None:
-    for name in ("ecgjepa", "ecgcpc"):
-        fed = contract(name, "upstream")
-        assert fed.windows(view(np.ones((12, 1)), 500, fed.preparation).shape[1]) == (
-            1 if name == "ecgcpc" else 0
-        )
-
-
 def test_a_filter_of_windows_never_meets_a_hidden_lead() -> None:
     band = Filter(kind="butterworth-sosfiltfilt", low=0.67, high=40, where="window")
     fed = InputContract(

@@ -17,7 +17,7 @@ from ecgbench import adapters
 from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit, adapt
 from ecgbench.core.cards import InputContract
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
-from ecgbench.errors import BadSetting, LeakError, UnknownName
+from ecgbench.errors import LeakError
 
 EIGHT = ("I", "II", "V1", "V2", "V3", "V4", "V5", "V6")
 POLICIES = [*adapters.names(), NATIVE]
@@ -218,10 +218,6 @@ def test_a_lead_that_a_network_does_not_read_does_not_reach_it_through_the_norma
         assert one.tobytes() == both.tobytes()
 
 
-def _forgets(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarray:
-    return signal
-
-
 def _forgets_one(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarray:
     out = np.where(measured[:, None], signal, 0)
     out[np.flatnonzero(~measured)[-1], -1] = np.nan
@@ -232,18 +228,6 @@ def _peeks(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarra
     return np.where(measured[:, None], signal, signal.mean(0))
 
 
-def _masks_by_multiplying(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarray:
-    return signal * measured[:, None]
-
-
-def _fills_with_infinity(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarray:
-    return np.where(measured[:, None], signal, np.inf)
-
-
-def _rescales(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarray:
-    return np.where(measured[:, None], signal * 2, 0)
-
-
 def _moves_one_sample(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarray:
     out = np.where(measured[:, None], signal, 0)
     row = np.flatnonzero(measured)[0]
@@ -251,35 +235,15 @@ def _moves_one_sample(signal: np.ndarray, measured: np.ndarray, state: object) -
     return out
 
 
-def _swaps(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarray:
-    return np.where(measured[:, None], signal, 0)[::-1]
-
-
 def _drops_rows(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarray:
     return np.where(measured[:, None], signal, 0)[:8]
-
-
-def _drops_a_sample(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarray:
-    return np.where(measured[:, None], signal, 0)[:, 1:]
 
 
 def _returns_nothing(signal: np.ndarray, measured: np.ndarray, state: object) -> None:
     signal[~measured] = 0
 
 
-BAD = [
-    _forgets,
-    _forgets_one,
-    _peeks,
-    _masks_by_multiplying,
-    _fills_with_infinity,
-    _rescales,
-    _moves_one_sample,
-    _swaps,
-    _drops_rows,
-    _drops_a_sample,
-    _returns_nothing,
-]
+BAD = [_forgets_one, _peeks, _moves_one_sample, _drops_rows, _returns_nothing]
 
 
 @pytest.mark.parametrize("leads", [LEADS, EIGHT], ids=["twelve", "eight"])
@@ -291,18 +255,6 @@ def test_a_policy_that_peeks_forgets_or_alters_is_stopped(
     for subset in SUBSETS:
         with pytest.raises(LeakError, match="policy 'bad'"):
             adapt(VIEW, subset.mask, contract("minmax-per-lead", fill, leads), Policy("bad", bad))
-
-
-def test_names_of_policies_are_loose_and_unknown_ones_suggest() -> None:
-    assert Policy.of("Native", training) == Policy(NATIVE, None)
-    assert Policy.of(" ZERO", training).name == "zero"
-    with pytest.raises(UnknownName, match="'einhoven'; did you mean einthoven"):
-        Policy.of("einhoven", training)
-
-
-def test_an_unknown_normalisation_is_refused(policies: dict[str, Policy]) -> None:
-    with pytest.raises(BadSetting, match="'zscore'"):
-        adapt(VIEW, ALL.mask, contract("zscore"), policies["zero"])
 
 
 def test_recordings_that_a_policy_learns_from_are_no_files_of_it(tmp_path: Path) -> None:

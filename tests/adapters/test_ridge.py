@@ -2,7 +2,7 @@
 and genuine recordings.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from safetensors.numpy import load, save
 from sklearn.linear_model import Ridge
 
 from ecgbench.adapters import mean, ridge, zero
@@ -19,8 +18,8 @@ from ecgbench.adapters.hide import Policy, TrainingSplit
 from ecgbench.core.cells import OFFICIAL
 from ecgbench.data.source import rows
 from ecgbench.datasets import ptbxl
-from ecgbench.ecg.leads import ALL, LEADS, LIMB, LIMB_FROM_I_II, LeadSubset, bits_to_mask, rows_of
-from ecgbench.errors import BadSetting, LeakError
+from ecgbench.ecg.leads import ALL, LEADS, LIMB, LIMB_FROM_I_II, LeadSubset, rows_of
+from ecgbench.errors import LeakError
 from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.rows import Record
 
@@ -79,24 +78,6 @@ def test_an_offset_costs_no_digits() -> None:
     np.testing.assert_allclose(shifted["covariance"], STATE["covariance"], rtol=0, atol=1e-11)
 
 
-def test_records_are_read_once_and_none_is_kept() -> None:
-    alive = 0
-
-    class Counted(np.ndarray):
-        def __del__(self) -> None:
-            nonlocal alive
-            alive -= self.base is not None and self.shape == (12, 50)
-
-    def signals() -> Iterator[np.ndarray]:
-        nonlocal alive
-        for seed in range(40):
-            alive += 1
-            yield ecg(seed, 50).view(Counted)
-            assert alive <= 4
-
-    assert ridge.fit(signals(), LEADS)["samples"].tolist() == [2000]
-
-
 @pytest.mark.parametrize("subset", SUBSETS, ids=str)
 def test_agrees_with_scikit_learn_on_stacked_samples(subset: LeadSubset) -> None:
     mask, fresh = subset.mask, ecg(77).astype(np.float64)
@@ -110,35 +91,11 @@ def test_agrees_with_scikit_learn_on_stacked_samples(subset: LeadSubset) -> None
     )
 
 
-def test_every_subset_is_solved_and_fits_its_training_data_no_worse_than_mean() -> None:
-    """Also in the limit: the penalised minimum lies below the constant, which is weights of 0."""
-    average = mean.fit(RECORDS, LEADS)
-    for bits in range(1, 4095):
-        mask = bits_to_mask(np.array(bits))
-        coefficients = ridge.weights(STATE["covariance"], mask)
-        assert np.abs(coefficients).max() < 20, LeadSubset.from_bits(bits)
-        if bits % 41 == 0:
-            assert error(ridge, STACKED, mask, STATE) <= error(mean, STACKED, mask, average) + 1e-15
-
-
 @pytest.mark.parametrize("pair", list(combinations(LIMB, 2)), ids="+".join)
 def test_two_limb_leads_give_the_six_within_microvolts(pair: tuple[str, ...]) -> None:
     fresh = ecg(78, scale=1.5)  # larger than anything in training
     out = filled(ridge, fresh, LeadSubset.of(*pair).mask, STATE)
     assert np.abs(out - fresh)[rows_of(LIMB)].max() < 0.003
-
-
-def test_redundant_limb_leads_do_not_blow_up_their_rounding() -> None:
-    """Four limb leads of rank two whose Einthoven law is off by 10 uV: the rest moves by as
-    little.
-    """
-    mask, signal = LeadSubset.of("I", "II", "III", "aVR").mask, ecg(79)
-    off = signal.copy()
-    off[2] += 0.01
-    assert (
-        np.abs(filled(ridge, off, mask, STATE) - filled(ridge, signal, mask, STATE))[~mask].max()
-        < 0.02
-    )
 
 
 def test_a_lead_flat_throughout_training_says_nothing_and_is_filled_with_its_level() -> None:
@@ -159,30 +116,8 @@ def test_a_training_split_without_variation_gives_its_means() -> None:
     assert np.array_equal(out[2:], np.tile(np.arange(2, 12)[:, None], out.shape[1]))
 
 
-def test_nothing_to_learn_from_is_an_error() -> None:
-    with pytest.raises(BadSetting, match="no training record"):
-        ridge.fit([], LEADS)
-
-
-def test_the_state_survives_safetensors_and_two_states_do_not_mix() -> None:
-    again = load(save(dict(STATE)))
-    other = ridge.fit([ecg(s)[::-1] for s in range(20, 24)], LEADS)
-    mask, fresh = SUBSETS[4].mask, ecg(82)
-    first = filled(ridge, fresh, mask, STATE)
-    assert not np.allclose(filled(ridge, fresh, mask, other), first, atol=1e-3)
-    assert np.array_equal(filled(ridge, fresh, mask, again), first)
-
-
 def split_of(*records: str) -> Callable[[], TrainingSplit]:
     return lambda: TrainingSplit(frozenset({"a", "b"}), lambda: ((r, ecg(ord(r))) for r in records))
-
-
-@pytest.mark.parametrize("name", ["mean", "ridge"])
-def test_a_record_that_is_not_of_the_training_split_is_refused(name: str) -> None:
-    assert Policy.of(name, split_of("a", "b")).state is not None
-    for records in (("v",), ("a", "b", "v"), ("a", "v", "b")):
-        with pytest.raises(LeakError, match="'v' is not of the training split"):
-            Policy.of(name, split_of(*records))
 
 
 def test_the_guard_stops_before_the_signal_is_handed_out() -> None:
@@ -222,6 +157,7 @@ def test_a_run_that_would_learn_from_validation_or_test_stops(name: str) -> None
 
 @pytest.mark.real
 def test_v2_from_four_leads_on_genuine_recordings(real_ptbxl: Path) -> None:
+    """Ridge is nearer than the others, and two limb leads give the six."""
     index = ptbxl.index(real_ptbxl / "ptbxl")
     chosen = {s: index[index["split"] == s][:n] for s, n in (("train", 200), ("test", 120))}
     learnt, unseen = (
@@ -232,19 +168,11 @@ def test_v2_from_four_leads_on_genuine_recordings(real_ptbxl: Path) -> None:
     rms = {}
     for policy in (zero, mean, ridge):
         state = policy.fit(learnt, LEADS) if hasattr(policy, "fit") else None
-        rms[policy] = 1000 * np.array(
-            [np.sqrt(np.mean((filled(policy, x, mask, state)[v2] - x[v2]) ** 2)) for x in unseen]
-        )
-        median, pooled = np.median(rms[policy]), np.sqrt(np.mean(rms[policy] ** 2))
-        print(
-            f"{policy.__name__}: V2 off by {median:.0f} uV (median of records), {pooled:.0f} uV "
-            f"(all)"
-        )
-    # of the ridge, the last
+        off = [(filled(policy, x, mask, state)[v2] - x[v2]) ** 2 for x in unseen]
+        rms[policy] = np.sqrt([one.mean() for one in off])
     for other in (zero, mean):
         assert np.median(rms[ridge]) < 0.75 * np.median(rms[other])
         assert np.mean(rms[ridge] ** 2) < 0.9 * np.mean(rms[other] ** 2)
-    two = LeadSubset.of("I", "II").mask
-    apart = [np.abs(filled(ridge, x, two, state) - x)[:6].max() for x in unseen]
-    assert np.quantile(apart, 0.95) < 0.005
-    assert np.array_equal(filled(ridge, unseen[0], ALL.mask, state), unseen[0])
+    state, two = ridge.fit(learnt, LEADS), LeadSubset.of("I", "II").mask
+    worst = [np.abs(filled(ridge, x, two, state) - x)[:6].max() for x in unseen]
+    assert np.quantile(worst, 0.95) < 0.005

@@ -18,7 +18,6 @@ from ecgbench.core.cards import (
     ModelCard,
     Normalisation,
     Task,
-    Weights,
     facts,
 )
 from ecgbench.core.registry import plain
@@ -63,48 +62,10 @@ def test_a_fact_of_another_type_is_refused(wrong: dict[str, object], told: str) 
     InputContract(**{**CONTRACT, "fs": np.float32(100), "leads": [*LEADS]})  # type: ignore[arg-type]
 
 
-def test_no_card_has_a_default_for_a_physical_quantity() -> None:
-    """What may be left out of a card is a list of things (weights, choices), a way to read a file,
-    or a step that is not taken.
-    """
-    free = {
-        "weights",
-        "choices",
-        "container",
-        "prefix",
-        "drop",
-        "aliases",
-        "member",
-        "terms",
-        "parent",
-        "fixed",
-        "objective",
-        "corpora",
-    }
-    free |= {"resampler", "clip", "scope", "stride", "decimate", "short", "where"}
-    free |= {"patients_known", "rule", "paper", "absent", "verified", "min_seconds", "losses"}
-    free |= {"folds", "country", "access", "cautions", "unit", "pretraining", "masked"}
-    free |= {"limb", "repair", "any_leads", "least", "complete", "crossing"}
-    for card in (InputContract, Filter, Weights, ModelCard, Task, DatasetCard):
-        # the room fills it in
-        required = (
-            {f.name for f in fields(card)} - free - ({"name"} if card is ModelCard else set())
-        )
-        with pytest.raises(TypeError) as caught:
-            card()
-        assert all(f"'{name}'" in str(caught.value) for name in required)
-
-
 @pytest.mark.parametrize("leads", [(), ("I", "I"), ("I", "V7"), ("avr",)])
 def test_a_contract_reads_known_leads_once(leads: tuple[str, ...]) -> None:
     with pytest.raises(BadSetting, match="each once"):
         InputContract(**{**CONTRACT, "leads": leads})
-
-
-def test_windows_are_whole_samples() -> None:
-    assert InputContract(**CONTRACT).samples == 600
-    assert InputContract(**{**CONTRACT, "fs": 100, "seconds": 2.55}).samples == 255
-    assert isinstance(InputContract(**{**CONTRACT, "fs": 240.0, "seconds": 2.5}).samples, int)
 
 
 def test_a_network_refuses_a_set_of_leads_of_which_it_sees_nothing() -> None:

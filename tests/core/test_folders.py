@@ -5,7 +5,6 @@ that can be read.
 import errno
 import hashlib
 import json
-import multiprocessing
 import os
 import time
 from collections.abc import Callable
@@ -115,26 +114,6 @@ def test_the_second_of_two_writers_is_discarded(tmp_path: Path) -> None:
         == "theirs"
     )
     assert [p.name for p in tmp_path.iterdir()] == ["cell"]
-
-
-def _race(folder: Path, which: int, gate: "multiprocessing.synchronize.Barrier") -> None:
-    gate.wait()
-    folders.publish(folder, {"a.json": f"{which}", "b.json": f"{which}"})
-
-
-def test_writers_that_interleave_leave_one_readable_folder(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("fork")
-    for turn in range(20):
-        folder, gate = tmp_path / str(turn) / "cell", context.Barrier(3)
-        racers = [context.Process(target=_race, args=(folder, i, gate)) for i in range(3)]
-        for racer in racers:
-            racer.start()
-        for racer in racers:
-            racer.join()
-        assert [racer.exitcode for racer in racers] == [0, 0, 0]
-        assert folders.intact(folder)
-        assert (folder / "a.json").read_text() == (folder / "b.json").read_text()
-        assert [p.name for p in folder.parent.iterdir()] == ["cell"]
 
 
 def test_a_damaged_folder_makes_room_for_a_whole_one(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from ecgbench import models
 from ecgbench.core.cells import Request
 from ecgbench.core.registry import Room, plain
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
@@ -226,14 +225,6 @@ def test_a_card_that_asks_for_a_name_is_told_what_the_plug_in_is_called(
         assert (plug_ins.card(asked).name, plug_ins.card(asked).title) == (name, "Mine")
         assert plug_ins.get(asked).build() == name
     assert plug_ins.card("laef") == f"{house.name}.laef"
-
-
-def test_every_model_knows_its_name() -> None:
-    for name in filter(models.ROOM.built_in, models.names()):
-        assert models.get(name).CARD.name == name
-    assert models.get("ecgfounder").CARD.name == "ecgfounder", (
-        "another model's card may be made from it"
-    )
 
 
 def test_plug_ins_of_other_packages_are_found_by_entry_point(

@@ -207,12 +207,6 @@ def test_what_was_computed_before_a_failure_is_kept(
     assert len(np.unique(stored)) == len(stored) == 40
 
 
-def test_what_is_not_there_is_not_taken(view: View, spy: Spy, tmp_path: Path) -> None:
-    cache = encoded(spy, view, work([Count(1, 0)], view), tmp_path)
-    with pytest.raises(KeyError, match="20 of 20 rows have no features"):
-        cache.take(work([Count(12, 0)], view))
-
-
 def test_a_network_that_changes_while_it_encodes_leaves_nothing_behind(
     view: View, spy: Spy, tmp_path: Path
 ) -> None:

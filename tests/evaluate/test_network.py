@@ -52,13 +52,6 @@ def test_a_network_that_bf16_would_spoil_keeps_to_float32() -> None:
     assert tiny.in_precision("bf16", replace(fed, seconds=60)) is tiny
 
 
-def test_a_network_in_its_own_precision_is_not_tried() -> None:
-    """What a plug-in's network would do to a trial, it must not do before its cells."""
-    network = Network("odd", models.get("stmem").CARD, Cancelling().eval(), "random", "")
-    network.module.forward = None  # whatever calls it fails
-    assert network.in_precision("float32", network.card.contract("paper")) is network
-
-
 def test_precision_is_part_of_the_key_and_told(typed: Callable[..., int], tmp_path: Path) -> None:
     studies = {}
     for precision in ("float32", "bf16"):

@@ -82,41 +82,6 @@ def test_predictions_of_held_out_records_are_those_of_scikit_learn() -> None:
             np.testing.assert_allclose(found.held_out[mine, label], expected, atol=1e-5)
 
 
-def test_the_penalty_is_the_one_with_the_least_loss_of_records_held_out() -> None:
-    data = examples(labels=2)
-    found, where = probe.probe(0, data, nothing), folds(data)
-    counts = np.bincount(data.shown.owner)
-    for at, penalty in enumerate(PENALTIES):
-        total = 0.0
-        for fold in range(FOLDS):
-            learn = where[data.shown.owner] != fold
-            (head,) = logistic.path(
-                data.shown.features[learn],
-                data.target[data.shown.owner[learn]],
-                1 / counts[data.shown.owner[learn]],
-                [penalty],
-            )
-            logits = data.shown.features[~learn] @ head.weight.T + head.bias
-            target = data.target[data.shown.owner[~learn]]
-            p = np.where(target == 1, 1 / (1 + np.exp(-logits)), 1 / (1 + np.exp(logits)))
-            total += float((-np.log(p).mean(axis=1) / counts[data.shown.owner[~learn]]).sum())
-        assert found.loss[at] == pytest.approx(total / len(where), rel=1e-3)
-    assert found.chosen == np.argmin(found.loss)
-    assert found.warnings == []
-
-
-def test_the_last_head_is_of_all_records() -> None:
-    data = examples()
-    found = probe.probe(0, data, nothing)
-    weight = 1 / np.bincount(data.shown.owner)[data.shown.owner]
-    target = data.target[data.shown.owner]
-    penalty = PENALTIES[found.chosen]
-    (head,) = logistic.path(data.shown.features, target, weight, [penalty])
-    np.testing.assert_array_equal(found.last.weight, head.weight)
-    np.testing.assert_array_equal(found.last.bias, head.bias)
-    assert found.log[-1][:2] == ("", penalty)
-
-
 def test_a_fold_learns_nothing_of_the_records_held_out() -> None:
     """Neither from their features (not even their mean) nor from their labels, but it judges
     them.
