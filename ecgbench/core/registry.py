@@ -287,7 +287,7 @@ class Room:
             raise
         return module
 
-    def _checked(self, module: Any, name: str) -> ModuleType:
+    def _checked(self, module: Any, name: str) -> Any:
         """The module, if it is a plug-in of this room; its CARD knows its name afterwards."""
         file, card = getattr(module, "__file__", ""), getattr(module, "CARD", None)
         problem, missing = "", [word for word in self.needs if not hasattr(module, word)]
