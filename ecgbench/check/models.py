@@ -51,15 +51,14 @@ def check(name: str) -> list[dict[str, Any]]:
 
 def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
     """The properties of one model, by name."""
-    card, once = network.card, Once(network.module)
-    yield "card", partial(card_is_true, network, once)
+    card = network.card
+    yield "card", partial(card_is_true, network)
     for contract in card.contracts:
         views = cache(partial(_disturbed, contract))
         for policy in [*adapters.names(), *([NATIVE] if card.native else [])]:
             encoder = _encoder(network, contract, policy)
-            if not encoder.shares_embeddings:
-                asked = contract == card.contracts[0] or policy in (NATIVE, contract.policy)
-                encoder = replace(encoder, network=once if asked else Given())
+            if policy != NATIVE:
+                encoder = replace(encoder, network=Given())
             where = f"contract {contract.name}, policy {policy}"
             what = "hidden leads do not matter"
             yield f"{what} ({where})", partial(hidden_leads, encoder, views)
@@ -67,10 +66,8 @@ def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
             if encoder.shares_embeddings:
                 what = "embed_leads and encode give what forward gives"
                 yield f"{what} ({where})", partial(shared_and_alone, encoder)
-        itself, where = _encoder(network, contract), f"contract {contract.name}"
-        encoder = replace(itself, network=once)
-        before = itself if itself.shares_embeddings else encoder
-        yield f"the same twice ({where})", partial(deterministic, before, itself)
+        encoder, where = _encoder(network, contract), f"contract {contract.name}"
+        yield f"the same twice ({where})", partial(deterministic, encoder)
         yield f"a batch of one equals a batch of n ({where})", partial(batch_of_one, encoder)
         if card.native:
             yield f"rows not measured are not read ({where})", partial(hidden_rows, encoder)
@@ -82,35 +79,11 @@ class Given(nn.Module):
     """
 
     def forward(self, signal: torch.Tensor, measured: torch.Tensor) -> torch.Tensor:
-        """signal (batch, lead, time), measured (batch, lead) -> (batch, lead * (time + 1)), finite:
-        NaN stands in rows that are not measured.
-        """
-        shown = torch.where(signal.isnan(), torch.finfo(torch.float32).max, signal)
-        return torch.cat([shown.flatten(1), measured.float()], 1)
+        """signal (batch, lead, time), measured (batch, lead) -> (batch, lead * (time + 1))."""
+        return torch.cat([signal.flatten(1), measured.float()], 1)
 
 
-class Once(nn.Module):
-    """A network that computes each input once and answers an equal one from memory.
-
-    Hidden leads that do not matter leave the network's input as it was, bit for bit, and contracts
-    share some inputs, so most passes would be repetitions. That a repetition gives the same is
-    tried by `deterministic`, which then asks the network itself.
-    """
-
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__()
-        self.network = network
-        self.given: dict[tuple[bytes, bytes], Any] = {}
-
-    def forward(self, signal: torch.Tensor, measured: torch.Tensor) -> Any:
-        """signal (batch, lead, time), measured (batch, lead) -> what the network gives."""
-        key = signal.numpy().tobytes(), measured.numpy().tobytes()
-        if key not in self.given:
-            self.given[key] = self.network(signal, measured)
-        return self.given[key]
-
-
-def card_is_true(network: Network, once: Once) -> str:
+def card_is_true(network: Network) -> str:
     """The card's counts are the network's, and every parameter is in exactly one group."""
     card: ModelCard = network.card
     count = sum(p.numel() for p in network.module.parameters())
@@ -121,26 +94,21 @@ def card_is_true(network: Network, once: Once) -> str:
         told = f"parameter {name} is in {len(groups)} of the groups {', '.join(card.groups)}"
         demand(len(groups) == 1, told)
     contract = card.contracts[0]
-    encoder = replace(_encoder(network, contract, "zero"), network=once)
+    encoder = _encoder(network, contract, "zero")
     width = _encoded(encoder, _seen(1, contract), ALL).shape[1]
     demand(width == card.dim, f"the card says {card.dim} features, the network gives {width}")
     return f"{count:,} parameters, {width} features"
 
 
 def hidden_leads(encoder: Encoder, views: Callable[[int], Disturbed]) -> str:
-    """Other millivolts in the leads that are not measured leave the features bit-identical.
-
-    Under a policy that is not the model's own the network is asked at one set of leads of the first
-    contract; elsewhere its input must stay as it was. views: number of windows -> `_disturbed`.
+    """Other millivolts in the leads that are not measured leave the features bit-identical; where a
+    policy fills them, the network's input. views: number of windows -> `_disturbed`.
     """
-    own = encoder.policy.name in (NATIVE, encoder.contract.policy)
-    given = replace(encoder, network=Given())
+    what = "the network's input" if isinstance(encoder.network, Given) else "a feature"
     for subset, signals in views(WINDOWS if encoder.shares_embeddings else 1).items():
-        tried = encoder if own or subset == SUBSETS[1] else given
-        what = "the network's input" if isinstance(tried.network, Given) else "a feature"
-        before = _encoded(tried, signals[""], subset)
+        before = _encoded(encoder, signals[""], subset)
         for kind, signal in [*signals.items()][1:]:
-            after = _encoded(tried, signal, subset)
+            after = _encoded(encoder, signal, subset)
             moved = f"moves {what} by {np.abs(before - after).max():.2g}"
             identical(before, after, f"{kind} in the leads hidden from {subset} {moved}")
     return f"bit-identical at {', '.join(map(str, SUBSETS))}"
@@ -170,12 +138,10 @@ def file_order(encoder: Encoder) -> str:
     return identical(one, other, "they differ")
 
 
-def deterministic(before: Encoder, encoder: Encoder) -> str:
-    """Two forward passes agree bit for bit, with all leads and with one; `before` may answer from
-    memory, `encoder` asks the network.
-    """
+def deterministic(encoder: Encoder) -> str:
+    """Two forward passes agree bit for bit, with all leads and with one."""
     for subset in (ALL, SUBSETS[0]):
-        one, other = (_encoded(e, _seen(1, e.contract), subset) for e in (before, encoder))
+        one, other = (_encoded(encoder, _seen(1, encoder.contract), subset) for _ in range(2))
         identical(one, other, f"two passes at {subset} differ")
     return "bit-identical"
 

@@ -62,27 +62,6 @@ def test_a_policy_works_on_one_record_of_any_length_and_precision(name: str) -> 
         assert np.isfinite(out).all()
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if hasattr(adapters.get(n), "fit")])
-def test_what_is_learned_depends_on_the_given_signals_only_and_is_stored_as_arrays(
-    name: str,
-) -> None:
-    one, again = Policy.of(name, training).state, Policy.of(name, training).state
-    other = Policy.of(name, lambda: training(ecg(s) for s in range(200, 210))).state
-    assert one is not None
-    assert again is not None
-    assert other is not None
-    assert all(
-        isinstance(v, np.ndarray) and v.dtype != object and np.isfinite(v).all()
-        for v in one.values()
-    )
-    assert all(np.array_equal(v, again[k]) for k, v in one.items())
-    assert any(not np.array_equal(v, other[k]) for k, v in one.items())
-    given = Policy.of(
-        name, lambda: pytest.fail("a state was given, so nothing may be fitted"), other
-    )
-    assert given.state is other
-
-
 @pytest.mark.parametrize("subset", SUBSETS, ids=str)
 def test_einthoven_gives_what_is_determined_and_zero_for_the_rest(subset: LeadSubset) -> None:
     signal = ecg(0, np.float64)

@@ -136,26 +136,6 @@ def test_any_seed_passes_with_its_own_pack_only(seed: str, tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("layout", ["entries", "encoder_checkpoint", "checkpoint"])
-def test_three_layouts_and_both_names_of_the_input(layout: str, tmp_path: Path) -> None:
-    beside = (
-        {"full_checkpoint": [{"key": "decoder", "shape": [2]}]}
-        if layout == "encoder_checkpoint"
-        else {}
-    )
-    assert verdict(
-        tmp_path,
-        golden("s"),
-        "s",
-        {layout: entries(), "input": {"name": "ti-ny", "n_leads": 12, "T": 30}} | beside,
-    ).ok
-    pack = {k: v for k, v in golden("s").items() if "T40" in k}
-    assert verdict(tmp_path, pack, "s", {layout: entries(), "input_name": "ti-ny"}).ok
-    rows = {"feat_T40": truth("s", 40, rows=1)}
-    assert verdict(tmp_path, rows, "s", {layout: entries(), "input_name": "ti-ny (x[:,0:1,:])"}).ok
-
-
-@pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize(
     "array",
     ["feat_T40_squared", "feature_T40", "feat_T40_subset", "feat_T40_subset_V7", "feat_T101"],

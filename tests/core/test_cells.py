@@ -49,28 +49,6 @@ def test_joined_plans_hold_every_cell_once_and_keep_the_order() -> None:
     assert one.joined(two).name == "mine"
 
 
-@pytest.mark.parametrize(
-    ("change", "differs"),
-    [
-        ({"limit": 61}, True),
-        ({"training": Training(epochs=4, lr=1e-4)}, True),
-        ({"scoring": replace(PLAN.scoring, draw="record")}, True),
-        ({"scoring": replace(PLAN.scoring, draws=8)}, False),
-        ({"name": "x", "cells": PLAN.cells[:1]}, False),
-        (
-            {
-                "cells": tuple(
-                    replace(c, fit=replace(c.fit, contract="upstream")) for c in PLAN.cells
-                )
-            },
-            True,
-        ),
-    ],
-)
-def test_what_two_plans_in_one_folder_must_share(change: dict[str, Any], differs: bool) -> None:
-    assert (replace(PLAN, **change).shared() != PLAN.shared()) is differs
-
-
 def test_a_key_does_not_know_the_order_of_what_it_is_given() -> None:
     forth: dict[str, Any] = {"a": 1, "b": {"x": [1, 2.5], "y": None}, "c": "ü"}
     back = {"c": "ü", "b": {"y": None, "x": (1, 2.5)}, "a": 1}

@@ -23,7 +23,6 @@ from ecgbench.evaluate.features import FeatureCache
 from ecgbench.evaluate.gates import GateError
 from ecgbench.evaluate.predict import averaged, probabilities
 from ecgbench.layers.features import Features
-from ecgbench.models import laef
 
 CONTRACT = InputContract(
     name="paper",
@@ -104,27 +103,6 @@ def test_rows_come_back() -> None:
         assert (m == every).all()
     with pytest.raises(BadSetting, match="a record of 4097 windows"):
         rows.encode(0, np.array([4096]), np.array([1]))
-
-
-def test_laef_from_shared_embeddings_equals_its_forward() -> None:
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        network = laef.build().eval()
-    contract = laef.CARD.contract("paper")
-    signal = np.random.default_rng(0).normal(size=(12, 1100)).astype(np.float32)
-    wanted = {
-        m: np.array(w) for m, w in ((4095, [0, 1]), (1, [1]), (0b101, [0, 1]), (1 << 11, [0]))
-    }
-    encoder = Encoder(network, contract, Policy(NATIVE, None))
-    assert encoder.shares_embeddings
-    whole = nn.ModuleList([network])  # without the two methods
-    whole.forward = network.forward
-    each = Encoder(whole, contract, Policy(NATIVE, None))(signal, wanted)
-    shared = encoder(signal, wanted)
-    for mask, chosen in wanted.items():
-        assert shared[mask].shape == (len(chosen), 768)
-        np.testing.assert_allclose(shared[mask], each[mask], atol=1e-5)
-    assert not Encoder(network, contract, ZERO).shares_embeddings
 
 
 def test_equal_subsets_are_computed_once(view: View, spy: Spy, tmp_path: Path) -> None:
