@@ -10,10 +10,9 @@ import difflib
 import hashlib
 import importlib
 import importlib.util
-import os
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property, lru_cache, partial
@@ -57,14 +56,6 @@ def folder_name(name: str) -> str:
     if len(spelled) <= 120:
         return spelled
     return f"{spelled[:80]}~{hashlib.sha256(spelled.encode()).hexdigest()[:32]}"
-
-
-def unknown(kind: str, name: str, known: Iterable[str], hint: str) -> EcgbenchError:
-    """UnknownName of a plug-in, or what says that the file of that name is meant."""
-    file = f"{name}.py" if os.path.dirname(name) else f"./{name}.py"
-    if os.path.isfile(file):
-        return BadSetting(f"unknown {kind} {name!r}; did you mean {file}?")
-    return UnknownName(kind, name, known, hint)
 
 
 @dataclass(frozen=True)
@@ -149,7 +140,7 @@ class Room:
         hint = f"Or give the path of a .py file that defines {self._needs}"
         # a variant is meant only by who nearly spells it
         meant = difflib.get_close_matches(name.lower(), self.variants(), cutoff=0.8)
-        raise unknown(self.kind, name, [*self.names(), *meant], hint)
+        raise UnknownName(self.kind, name, [*self.names(), *meant], hint)
 
     def paths(self) -> list[Path]:
         """The files that were given by path, absolute, in the order in which they came."""
@@ -192,8 +183,8 @@ class Room:
 
     def forget(self) -> None:
         """Forget every file that was given by path, as in a new process."""
-        for name in self._loaded:
-            self._sources.pop(name).forget()
+        for name in self._paths:
+            self._sources.pop(name, None)
         self._loaded.clear()
         self._paths.clear()
 

@@ -57,15 +57,6 @@ class SourceFiles:
             sys.dont_write_bytecode = before
             _noting.remove(self)
 
-    def forget(self) -> None:
-        """Let its modules be imported anew, as in a new process."""
-        files = self._imported()
-        for name, module in [*sys.modules.items()]:
-            if Path(os.path.realpath(getattr(module, "__file__", None) or "")) in files:
-                del sys.modules[name]
-        for file in files:
-            _at_import.pop(file, None)
-
     @property
     def sha256(self) -> str:
         """Of the contents of all files and of their places beside the module."""

@@ -9,7 +9,7 @@ from ecgbench.adapters.hide import NATIVE
 from ecgbench.core.cards import DatasetCard
 from ecgbench.core.cells import EXCLUDABLE, PAPER, Request, Training
 from ecgbench.core.division import Division
-from ecgbench.core.registry import plain, unknown
+from ecgbench.core.registry import plain
 from ecgbench.data.source import root_of
 from ecgbench.data.splits import ours
 from ecgbench.ecg.leads import LEADS
@@ -59,7 +59,7 @@ def resolve_tasks(names: Sequence[str]) -> list[str]:
         tasks = given.get(name) or loose.get(plain(name))
         if tasks is None:
             hint = "List them: ecgbench tasks; or give the path of a dataset's .py file"
-            raise unknown("task", name, known, hint)
+            raise UnknownName("task", name, known, hint)
         found += tasks
     return list(dict.fromkeys(found))
 
@@ -191,7 +191,7 @@ def _policy(name: str) -> str:
     known = [*adapters.names(), NATIVE, PAPER]
     found = next((one for one in known if plain(one) == plain(name)), None)
     if found is None:
-        raise unknown("policy", name, known, "List them: ecgbench list adapters")
+        raise UnknownName("policy", name, known, "List them: ecgbench list adapters")
     return found
 
 

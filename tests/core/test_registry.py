@@ -4,19 +4,15 @@ cannot be had.
 
 import importlib.metadata
 import sys
-from dataclasses import replace
 from importlib.metadata import EntryPoint
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from ecgbench.core.cells import Request
 from ecgbench.core.registry import Room, plain
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
-from ecgbench.study.plan import check
 
-TINY = Path(__file__).parents[1] / "tiny.py"
 _number = count()
 
 
@@ -104,20 +100,6 @@ def test_a_file_given_by_path_is_in_the_room(
     assert room(house).names() == ["laef", "st_mem"]
 
 
-def test_a_name_without_the_ending_of_its_file_is_told_the_file(
-    house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written(tmp_path, "mine.py")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(BadSetting, match=r"^unknown model 'mine'; did you mean \./mine\.py\?$"):
-        room(house).resolve("mine")
-    asked = Request(models=("laef",), tasks=("mine",), leads=(1,))
-    with pytest.raises(BadSetting, match=r"unknown task 'mine'; did you mean \./mine\.py\?"):
-        check(asked)
-    with pytest.raises(BadSetting, match=r"unknown policy 'mine'; did you mean \./mine\.py\?"):
-        check(replace(asked, tasks=("demo",), policies=("mine",)))
-
-
 def test_a_file_may_hold_dataclasses_and_live_in_the_home_folder(
     house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,7 +176,6 @@ def test_files_are_known_by_their_paths_and_may_be_forgotten(house: Path, tmp_pa
     assert sys.modules[module.__name__] is module
     found.forget()
     assert (found.paths(), found.names()) == ([], ["laef", "st_mem"])
-    assert module.__name__ not in sys.modules
     with pytest.raises(UnknownName):
         found.get("foo")
     path.write_text(

@@ -1,6 +1,5 @@
 """Which files a plug-in rests on: a change of one must move its keys, and nothing else may."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -130,22 +129,6 @@ def test_two_plug_ins_that_share_a_module_have_it_both_in_any_order(tmp_path: Pa
     assert fresh(first, second) == alone == fresh(second, first)[::-1]
     (tmp_path / "t.csv").write_text("2")
     assert not {*fresh(second, first)} & {*alone}
-
-
-def test_what_is_forgotten_is_imported_as_it_is_now(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    room = Room("ecgbench.metrics", "metric", ("CARD",))
-    own, beside = tmp_path / "own.py", tmp_path / "beside_own.py"
-    monkeypatch.syspath_prepend(tmp_path)
-    own.write_text("from beside_own import x\nCARD = x\n")
-    for x in (1, 2):
-        at = beside.stat() if beside.exists() else None
-        beside.write_text(f"x = {x}\n")
-        if at:
-            os.utime(beside, ns=(at.st_atime_ns, at.st_mtime_ns))
-        assert room.card(str(own)) == x
-        room.forget()
 
 
 def test_a_room_hashes_what_a_file_read_when_it_was_imported(folder: Path) -> None:
