@@ -47,8 +47,7 @@ class Stepper:
         value = float(loss)
         if abs(value) < float("inf") and batch.known:
             self.optimiser.step()
-        if others := batch.whole - len(batch.target):
-            self.advance(others)
+        self.advance(batch.whole)
         return value
 
     def _share(self, batch: Batch) -> Tensor:
@@ -56,16 +55,13 @@ class Stepper:
         it fits.
         """
         buffers = [(b, b.clone()) for b in self.module.buffers()]
-        state, done = self._generators(), 0
+        state = self._generators()
         while True:
             try:
                 self.optimiser.zero_grad(set_to_none=True)
                 loss = torch.zeros((), device=self.fabric.device)
                 for start in range(0, len(batch.target), self.micro):
                     loss += self._backward(batch, slice(start, start + self.micro))
-                    reached = min(start + self.micro, len(batch.target))
-                    self.advance(max(0, reached - done))
-                    done = max(done, reached)
                 return loss
             except RuntimeError as error:
                 size = min(self.micro, len(batch.target))
