@@ -78,8 +78,8 @@ class Policy:
             with adapters.ROOM.reading(name):
                 state = calling(module.fit)(training().guarded(), LEADS)
             if not isinstance(state, Mapping):
-                told = f"its fit() gives a {type(state).__name__} where a dict of arrays belongs"
-                raise BadSetting(f"policy {name!r}: {told}")
+                message = f"its fit() gives a {type(state).__name__} where a dict of arrays belongs"
+                raise BadSetting(f"policy {name!r}: {message}")
         return cls(name, calling(module.fill), state)
 
 
@@ -115,8 +115,8 @@ def adapt(
     if contract.clip is not None:  # what a policy made of limited leads may exceed the limit
         filled = filled.clip(-contract.clip, contract.clip)
     blank = np.full(len(rows), contract.fill == "after") & (~measured & ~filled.any(axis=1))[rows]
-    shown = np.where(blank[:, None], np.float32(np.nan), filled[rows])
-    signal = _record_normalised(shown, contract)
+    received = np.where(blank[:, None], np.float32(np.nan), filled[rows])
+    signal = _record_normalised(received, contract)
     if contract.scope == "record":
         signal[blank] = 0
     return signal, np.ones(len(rows), bool)
@@ -143,8 +143,8 @@ def cut(
     """What `adapt` gave -> (window, lead, received) float32, windows beginning at the samples
     `starts`, as the network receives them.
     """
-    if (lacking := contract.samples - signal.shape[1]) > 0 and contract.short == "edge":
-        signal = np.pad(signal, ((0, 0), (0, lacking)), mode="edge")
+    if (missing := contract.samples - signal.shape[1]) > 0 and contract.short == "edge":
+        signal = np.pad(signal, ((0, 0), (0, missing)), mode="edge")
     out = np.stack(
         [_finished(signal[:, s : s + contract.samples], contract) for s in starts.tolist()]
     )

@@ -37,8 +37,8 @@ def fills(name: str) -> str:
     policy, x = _policy(name), _signal(1)
     for subset in SUBSETS:
         filled = _fill(policy, x, subset)
-        left = int((~np.isfinite(filled)).any(axis=1).sum())
-        demand(not left, f"at {subset} {left} leads are not filled")
+        unfilled = int((~np.isfinite(filled)).any(axis=1).sum())
+        demand(not unfilled, f"at {subset} {unfilled} leads are not filled")
         measured = subset.mask
         identical(filled[measured], x[measured], f"at {subset} a measured lead was altered")
     return f"at {', '.join(map(str, SUBSETS))}"

@@ -37,8 +37,8 @@ def in_range(metric: ModuleType) -> str:
     """Also of predictions that are all alike, and of perfect and of worst ones."""
     target, score = _predictions(1.0)
     low, high = metric.CARD.range
-    for shown in (score, np.full_like(score, 0.5), target.astype(float), 1.0 - target):
-        values = metric.value(target, shown)
+    for predicted in (score, np.full_like(score, 0.5), target.astype(float), 1.0 - target):
+        values = metric.value(target, predicted)
         form = values.dtype == np.float64 and values.shape == (LABELS,)
         demand(form, f"it gives {values.dtype} {values.shape}")
         every = np.isfinite(values).all()
@@ -82,10 +82,10 @@ def directed(metric: ModuleType) -> str:
     """
     means = [float(np.mean(metric.value(*_predictions(skill)))) for skill in (0.5, 2.0, 8.0)]
     ordered = metric.CARD.sign * np.diff(means)
-    shown = f"of little, more and much skill: {', '.join(f'{m:.3f}' for m in means)}"
+    values = f"of little, more and much skill: {', '.join(f'{m:.3f}' for m in means)}"
     right = (ordered >= 0).all() and ordered.any()
-    demand(right, f"{shown}; {metric.CARD.direction} is better")
-    return shown
+    demand(right, f"{values}; {metric.CARD.direction} is better")
+    return values
 
 
 def influences(metric: ModuleType) -> str:

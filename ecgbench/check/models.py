@@ -87,12 +87,12 @@ def card_is_true(network: Network) -> str:
     """The card's counts are the network's, and every parameter is in exactly one group."""
     card: ModelCard = network.card
     count = sum(p.numel() for p in network.module.parameters())
-    told = f"the card says {card.parameters:,} parameters, the network has {count:,}"
-    demand(count == card.parameters, told)
+    message = f"the card says {card.parameters:,} parameters, the network has {count:,}"
+    demand(count == card.parameters, message)
     for name, _ in network.module.named_parameters():
         groups = [g for g, prefixes in card.groups.items() if name.startswith(tuple(prefixes))]
-        told = f"parameter {name} is in {len(groups)} of the groups {', '.join(card.groups)}"
-        demand(len(groups) == 1, told)
+        message = f"parameter {name} is in {len(groups)} of the groups {', '.join(card.groups)}"
+        demand(len(groups) == 1, message)
     contract = card.contracts[0]
     encoder = _encoder(network, contract, "zero")
     width = _encoded(encoder, _seen(1, contract), ALL).shape[1]

@@ -72,7 +72,9 @@ class Room:
     besides: frozenset[str] = frozenset()
     """Public files of the folder that are no plug-ins."""
     _paths: dict[str, Path] = field(default_factory=dict, compare=False)
-    """Files of one's own, as they were given by path."""
+    """Files of one's own, given by path; absolute, for a plug-in may change the directory."""
+    _typed: dict[str, str] = field(default_factory=dict, compare=False)
+    """Those paths as they were given."""
     _loaded: dict[str, ModuleType] = field(default_factory=dict, compare=False)
     """Those of them that have been imported."""
     _sources: dict[str, SourceFiles] = field(default_factory=dict, compare=False)
@@ -144,13 +146,13 @@ class Room:
 
     def paths(self) -> list[Path]:
         """The files that were given by path, absolute, in the order in which they came."""
-        return [path.absolute() for path in self._paths.values()]
+        return list(self._paths.values())
 
     def argument(self, name: str) -> str:
         """What another command calls a plug-in: its path where it was given by path, else its
         name.
         """
-        return str(self._paths.get(name, name))
+        return self._typed.get(name, name)
 
     def built_in(self, name: str) -> bool:
         """Whether a plug-in is one of this package's own files."""
@@ -185,8 +187,8 @@ class Room:
         """Forget every file that was given by path, as in a new process."""
         for name in self._paths:
             self._sources.pop(name, None)
-        self._loaded.clear()
-        self._paths.clear()
+        for known in (self._loaded, self._paths, self._typed):
+            known.clear()
 
     def get(self, name: str) -> Any:
         """The module of one plug-in; an unknown name raises UnknownName with the nearest ones.
@@ -195,7 +197,7 @@ class Room:
         """
         name = self.resolve(name)
         if name in self._paths:
-            return self._loaded.get(name) or self._load(name, self._paths[name].absolute())
+            return self._loaded.get(name) or self._load(name, self._paths[name])
         if name in self._files:
             return self._checked(importlib.import_module(self._files[name]), name)
         point = self._installed[name]
@@ -259,7 +261,7 @@ class Room:
             raise BadSetting(
                 f"{path} would be a second {self.kind} called {name!r}; rename the file"
             )
-        self._paths[name] = path
+        self._paths[name], self._typed[name] = path.absolute(), str(path)
         return name
 
     def _load(self, name: str, path: Path) -> ModuleType:

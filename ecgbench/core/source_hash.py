@@ -70,12 +70,12 @@ class SourceFiles:
 
     def _imported(self) -> set[Path]:
         """The module and all that it imports from beside it."""
-        found, left = set[Path](), {self.module}
-        while left:
-            found |= left
-            names = [name for file in left for name in _content(file)[1]]
+        found, todo = set[Path](), {self.module}
+        while todo:
+            found |= todo
+            names = [name for file in todo for name in _content(file)[1]]
             files = (file for base, name in names for file in _located(base or self.home, name))
-            left = set(filter(self._owns, files)) - found
+            todo = set(filter(self._owns, files)) - found
         return found
 
     def _owns(self, file: Path) -> bool:

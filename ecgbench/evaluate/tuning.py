@@ -102,7 +102,7 @@ class _Tuning:
         self.before = {g: fingerprint(parameters) for g, parameters in self.groups.items()}
         self.optimiser = _network.optimiser(self.module, self.groups, self.training)
         leads = [evaluation.training_leads(r, "validation leads", r.name) for r in self.check]
-        self.shown = [
+        self.validated = [
             r._replace(position=i, available=mask)
             for i, (r, mask) in enumerate(zip(self.check, leads))
         ]
@@ -195,7 +195,7 @@ class _Tuning:
         head, fabric = self.module.head, self.fabric
         weight, bias = (p.detach().cpu().numpy() for p in (head.weight, head.bias))
         probability = np.zeros(self.target.shape, np.float64)
-        mine, found = self.shown[fabric.global_rank :: fabric.world_size], []
+        mine, found = self.validated[fabric.global_rank :: fabric.world_size], []
         view, wanted = self.evaluation.view, rows.complete(mine)
         encoder = self._encoder()
         for part in batches.encoded(

@@ -41,7 +41,7 @@ def examples(patients: int = 60, dim: int = 6, labels: int = 3, seed: int = 0) -
     return Examples(
         patients=[f"p{i}" for i in owner_of],
         target=(score > 0).astype(np.int8),
-        shown=windows,
+        fitted=windows,
         complete=windows,
     )
 
@@ -64,18 +64,18 @@ def test_predictions_of_held_out_records_are_those_of_scikit_learn() -> None:
     """
     data = examples()
     found, where = probe.probe(0, data, nothing), folds(data)
-    counts = np.bincount(data.shown.owner)
+    counts = np.bincount(data.fitted.owner)
     for fold in range(FOLDS):
         mine = np.flatnonzero(where == fold)
-        learn = ~np.isin(data.shown.owner, mine)
-        weight = 1 / counts[data.shown.owner[learn]]
-        x = data.shown.features.astype(np.float64)
+        learn = ~np.isin(data.fitted.owner, mine)
+        weight = 1 / counts[data.fitted.owner[learn]]
+        x = data.fitted.features.astype(np.float64)
         scaler = StandardScaler().fit(x[learn], sample_weight=weight)
         for label in range(data.target.shape[1]):
             theirs = LogisticRegression(
                 C=1 / (PENALTIES[found.chosen] * weight.sum()), tol=1e-9, max_iter=10_000
             )
-            target = data.target[data.shown.owner[learn], label]
+            target = data.target[data.fitted.owner[learn], label]
             theirs.fit(scaler.transform(x[learn]), target, sample_weight=weight)
             each = theirs.predict_proba(scaler.transform(x))[:, 1]
             expected = [each[data.complete.owner == record].mean() for record in mine]
@@ -88,12 +88,12 @@ def test_a_fold_learns_nothing_of_the_records_held_out() -> None:
     """
     data = examples()
     held = folds(data) == 2
-    shifted = data.shown.features + np.where(held[data.shown.owner], 50, 0)[:, None]
-    windows = replace(data.shown, features=shifted.astype(np.float32))
+    shifted = data.fitted.features + np.where(held[data.fitted.owner], 50, 0)[:, None]
+    windows = replace(data.fitted, features=shifted.astype(np.float32))
     other = replace(
         data,
         target=np.where(held[:, None], 1 - data.target, data.target),
-        shown=windows,
+        fitted=windows,
         complete=windows,
     )
     was, now = probe.probe(0, data, nothing), probe.probe(0, other, nothing)
@@ -189,16 +189,16 @@ def test_a_repeat_with_another_seed_draws_patients_and_shows_a_spread() -> None:
     assert sum(t.pop() for t in by_patient.values()) == 60
     assert 0.2 < (times == 0).mean() < 0.55
     found = probe.probe(1, data, nothing)
-    counts = np.bincount(data.shown.owner)
-    weight = (times / counts)[data.shown.owner]
+    counts = np.bincount(data.fitted.owner)
+    weight = (times / counts)[data.fitted.owner]
     kept = weight > 0
-    features = data.shown.features[kept].astype(float)
+    features = data.fitted.features[kept].astype(float)
     scaler = StandardScaler().fit(features, sample_weight=weight[kept])
     scaled = scaler.transform(features)
     for label in range(3):
         theirs = LogisticRegression(
             C=1 / (PENALTIES[found.chosen] * weight.sum()), tol=1e-10, max_iter=10_000
-        ).fit(scaled, data.target[data.shown.owner][kept, label], sample_weight=weight[kept])
+        ).fit(scaled, data.target[data.fitted.owner][kept, label], sample_weight=weight[kept])
         np.testing.assert_allclose(
             found.last.weight[label] * scaler.scale_, theirs.coef_[0], atol=1e-4
         )
@@ -214,9 +214,9 @@ def test_a_label_is_fitted_to_the_records_that_know_it() -> None:
     unknown = draw.random(data.target.shape) < [0.0, 0.4, 0.5]
     unknown[:6] = True
     data = replace(data, target=np.where(unknown, -1, data.target))
-    owner, some = data.shown.owner, ~unknown.all(axis=1)
+    owner, some = data.fitted.owner, ~unknown.all(axis=1)
     weight = 1 / np.bincount(owner)[owner]
-    x, target = data.shown.features.astype(np.float64), data.target[owner]
+    x, target = data.fitted.features.astype(np.float64), data.target[owner]
     scaler = StandardScaler().fit(x[some[owner]], sample_weight=weight[some[owner]])
     (head,) = logistic.path(x, target, weight, [0.01])
     for k in range(3):

@@ -53,7 +53,7 @@ def needs(evaluation: "Evaluation", fit: Fit) -> Needed:
     if evaluation.training.leads == "all":
         return Needed([rows.complete(learn), complete], complete)
 
-    def shown(record: Record, epoch: int) -> np.ndarray:
+    def trained_on(record: Record, epoch: int) -> np.ndarray:
         words = fit.seed, epoch, record.name
         window = rng("window", *words).integers(record.windows, size=1)
         leads = evaluation.training_leads(record, "train leads", *words)
@@ -65,7 +65,7 @@ def needs(evaluation: "Evaluation", fit: Fit) -> Needed:
         return rows.encode(record.position, every, np.full(record.windows, leads))
 
     epochs = range(evaluation.training.epochs)
-    drawn = [np.concatenate([shown(record, epoch) for record in learn]) for epoch in epochs]
+    drawn = [np.concatenate([trained_on(record, epoch) for record in learn]) for epoch in epochs]
     return Needed([*drawn, np.concatenate(list(map(validated, check)))], complete)
 
 

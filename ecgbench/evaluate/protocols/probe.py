@@ -85,7 +85,7 @@ class Examples:
     """Of each record."""
     target: np.ndarray
     """(record, label) int8; -1 where a label is not known of a record."""
-    shown: Windows
+    fitted: Windows
     """What heads are fitted to, and judged on in the cross-validation."""
     complete: Windows
     """All evaluation windows with twelve leads: what is predicted of records held out."""
@@ -169,7 +169,7 @@ def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) ->
     data = Examples(
         patients=[str(patient) for patient in table["patient"]],
         target=table[task.columns].to_numpy(np.int8),
-        shown=Windows(features=cache.take(needed.drawn[0]), owner=owner),
+        fitted=Windows(features=cache.take(needed.drawn[0]), owner=owner),
         complete=Windows(features=cache.take(needed.complete), owner=rows.owners(records)),
     )
     what = f"{evaluation.name}: probe {fit.task}, seed {fit.seed}"
@@ -238,11 +238,11 @@ def _shown(evaluation: "Evaluation", fit: Fit) -> tuple[np.ndarray, np.ndarray]:
         each = (("train leads", fit.seed, i, r.name) for i in range(LEAD_DRAWS))
         return np.array([evaluation.training_leads(r, *words) for words in each])
 
-    shown = [
+    drawn_rows = [
         rows.encode(r.position, np.arange(count) % r.windows, np.resize(drawn(r), count))
         for r, count in zip(records, counts)
     ]
-    return np.concatenate(shown), np.repeat(np.arange(len(records)), counts)
+    return np.concatenate(drawn_rows), np.repeat(np.arange(len(records)), counts)
 
 
 def fold_of(seed: int, patient: str) -> int:
@@ -293,7 +293,7 @@ def probe(
     loss = np.sum([h.loss for h in done.values()], axis=0) / (known / data.target.shape[1])
     chosen = int(np.argmin(loss))
     times = times_drawn(seed, data.patients)
-    features, owner, weight = data.shown.of(times > 0)
+    features, owner, weight = data.fitted.of(times > 0)
     (last,) = logistic.path(
         features, data.target[owner], weight * times[owner], [PENALTIES[chosen]]
     )
@@ -319,16 +319,16 @@ def _folds(seed: int, data: Examples) -> np.ndarray:
 
 
 def _fold(
-    data: Examples, held: np.ndarray, advance: Callable[[int], None], file: Path | None
+    data: Examples, held_out: np.ndarray, advance: Callable[[int], None], file: Path | None
 ) -> Heads:
-    """The heads fitted without the records that are `held` (record,), and their log-loss there; as
+    """The heads fitted without the records that are `held_out` (record,), and their log-loss there; as
     they lie in `file`, where an earlier process has finished the fold.
     """
     if file and (content := read_hashed(file)) is not None:
         advance(len(PENALTIES))
         return Heads(**load(content))
-    features, owner, weight = data.shown.of(~held)
-    theirs, whose, share = data.shown.of(held)
+    features, owner, weight = data.fitted.of(~held_out)
+    theirs, whose, share = data.fitted.of(held_out)
     found, loss = [], []
     for fitted in logistic.path(features, data.target[owner], weight, PENALTIES):
         logits = theirs.astype(np.float64) @ fitted.weight.T + fitted.bias
