@@ -321,8 +321,8 @@ def _folds(seed: int, data: Examples) -> np.ndarray:
 def _fold(
     data: Examples, held_out: np.ndarray, advance: Callable[[int], None], file: Path | None
 ) -> Heads:
-    """The heads fitted without the records that are `held_out` (record,), and their log-loss there; as
-    they lie in `file`, where an earlier process has finished the fold.
+    """The heads fitted without the records that are `held_out` (record,), and their log-loss there;
+    as they lie in `file`, where an earlier process has finished the fold.
     """
     if file and (content := read_hashed(file)) is not None:
         advance(len(PENALTIES))
