@@ -75,7 +75,10 @@ def _no_rendering(request: pytest.FixtureRequest) -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         if not request.node.get_closest_marker("rendered"):
-            patch.setattr("ecgbench.reports._figure.rendered", lambda sheet: dict(PICTURES))
+            patch.setattr(
+                "ecgbench.reports._figure.rendered",
+                lambda sheet, kinds: {kind: PICTURES[kind] for kind in kinds},
+            )
         yield
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from ecgbench.core.registry import Room
-from ecgbench.reports._drawn import drawn
 from ecgbench.reports._figure import LONGEST, drawing, handle, lead_axis, look
 from ecgbench.reports._section import (
     Cell,
@@ -32,7 +31,6 @@ from ecgbench.reports._section import (
     Table,
     Text,
 )
-from ecgbench.reports._svg import Drawings
 from ecgbench.reports._table import csv_text, terminal_lines
 from ecgbench.reports._text import bracket, p_value, points, signed, signed_bracket
 
@@ -42,7 +40,6 @@ __all__ = [
     "Cell",
     "Code",
     "Column",
-    "Drawings",
     "Facts",
     "Figure",
     "Format",
@@ -61,7 +58,6 @@ __all__ = [
     "bracket",
     "csv_text",
     "drawing",
-    "drawn",
     "get",
     "handle",
     "lead_axis",

@@ -3,8 +3,9 @@ matplotlib is set to.
 """
 
 import io
+import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ _STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "legend.frameon": False,
     "svg.hashsalt": "ecgbench",
-    "svg.fonttype": "path",
+    "svg.fonttype": "none",
     "pdf.fonttype": 42,
     "text.parse_math": False,
 }
@@ -78,24 +79,53 @@ def drawing(figure: Figure) -> "Iterator[Sheet]":
         yield sheet
 
 
-def pictures(figure: Figure) -> dict[str, bytes]:
-    """PNG, SVG and PDF."""
+def pictures(figure: Figure, kinds: Sequence[str]) -> dict[str, bytes]:
+    """Kind of file -> its content."""
     with drawing(figure) as sheet:
-        return rendered(sheet)
+        return rendered(sheet, kinds)
 
 
-def rendered(sheet: "Sheet") -> dict[str, bytes]:
-    """The files of what is drawn, by format."""
-    first, *others = _EMPTY
-    made = {first: _bytes(sheet, first)}
-    sheet.set_layout_engine("none")  # the same places in all of them, found once
-    return made | {kind: _bytes(sheet, kind) for kind in others}
+def rendered(sheet: "Sheet", kinds: Sequence[str]) -> dict[str, bytes]:
+    """The files of what is drawn, by kind."""
+    made = {}
+    for kind in kinds:
+        out = io.BytesIO()
+        sheet.savefig(out, format=kind, dpi=160, metadata=_EMPTY[kind])
+        sheet.set_layout_engine("none")  # the same places in all of them, found once
+        made[kind] = out.getvalue()
+    return made
 
 
-def _bytes(sheet: "Sheet", kind: str) -> bytes:
-    out = io.BytesIO()
-    sheet.savefig(out, format=kind, dpi=160, metadata=_EMPTY[kind])
-    return out.getvalue()
+def inline(name: str, svg: str, of_column: Callable[[int], str]) -> str:
+    """The SVG of a figure as an element of the page: in the page's colours, light or dark, with ids
+    of its own and coordinates to a hundredth of a point.
+
+    of_column: attributes by which the page filters what is drawn with the gid `column-N`.
+    """
+
+    def own(found: re.Match[str]) -> str:
+        if column := re.fullmatch(r"column-(\d+)", found[1]):
+            return of_column(int(column[1]))
+        return f' id="{name}-{found[1]}"' if found[1] in used else ""
+
+    used = set(re.findall(r'(?:href="|url\()#([^")]+)', svg))
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.S)
+    svg = re.sub(r"(?<!scale\()(-?\d+\.\d\d)\d+", r"\1", svg)
+    svg = re.sub(r' id="([^"]+)"', own, svg)
+    svg = re.sub(r'((?:href="|url\()#)([^")]+)', rf"\g<1>{name}-\2", svg)
+    return re.sub(r"(?<=: )#([0-9a-f]{6})\b", _page_colour, svg)
+
+
+def _page_colour(found: re.Match[str]) -> str:
+    """A grey stands as far between ink and paper as in the file; others are those of the style
+    sheet, where it has them.
+    """
+    code = found[0].upper()
+    red, green, blue = (int(code[at : at + 2], 16) for at in (1, 3, 5))
+    if not red == green == blue:
+        return f"var(--c{COLOURS.index(code)})" if code in COLOURS else code
+    return f"color-mix(in srgb, var(--ink) {100 - round(red / 2.55)}%, var(--paper))"
 
 
 def look(at: int) -> dict[str, Any]:

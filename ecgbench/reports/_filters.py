@@ -1,14 +1,13 @@
-"""What a row, a column or a panel of the page is about, so that one filter acts on all of them: it
+"""What a row or a column of the page is about, so that one filter acts on all tables: it
 is read from the words they show.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from markupsafe import Markup
 
 from ecgbench.reports._facts import UNTRAINED, columns, setting_words, titles_of
-from ecgbench.reports._section import Column, Row
-from ecgbench.reports._shown import Filters
+from ecgbench.reports._section import Column, Filters, Row
 from ecgbench.reports._table import plain
 from ecgbench.results.study import Study
 
@@ -34,30 +33,19 @@ def filters(study: Study) -> Filters:
 
 def of_row(by: Filters | None, row: Row) -> Markup:
     """Attributes of a row of a table."""
-    return _attributes(by, _row(by, row)) if by else Markup("")
+    return _attributes(_row(by, row)) if by else Markup("")
 
 
 def of_column(by: Filters | None, column: Column) -> Markup:
     """Attributes of a column of a table that is a column of the run, or a lead setting."""
-    return of_words(by, column.title)
-
-
-def of_words(by: Filters | None, words: str) -> Markup:
-    """Attributes of what is headed by a column of the run, or by a lead setting."""
-    return _attributes(by, _words(by, words)) if by else Markup("")
-
-
-def of_task(by: Filters | None, task: str) -> Markup:
-    """Attributes of what belongs to a task, by its title."""
-    return _attributes(by, _task(by, task)) if by else Markup("")
+    return _attributes(_words(by, column.title)) if by else Markup("")
 
 
 def of_series(by: Filters | None, at: int) -> Markup:
-    """Attributes of a series of a figure."""
+    """Attributes of what a figure draws of a column of the run, by the place of the column."""
     if by is None or at >= len(by.series):
         return Markup("")
-    model, policy = by.series[at]
-    return _attributes(by, iter([("m", model), ("p", policy)]))
+    return _attributes(zip("mp", by.series[at]))
 
 
 def _row(by: Filters, row: Row) -> Iterator[tuple[str, int]]:
@@ -90,5 +78,5 @@ def _task(by: Filters, task: str) -> Iterator[tuple[str, int]]:
         yield "t", list(by.tasks).index(task)
 
 
-def _attributes(by: Filters, found: Iterator[tuple[str, int]]) -> Markup:
+def _attributes(found: Iterable[tuple[str, int]]) -> Markup:
     return Markup("").join(Markup(' data-{}="{}"').format(*pair) for pair in found)

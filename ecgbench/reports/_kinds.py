@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ecgbench.core.parallel import Piece
 from ecgbench.core.text import counted, enumerated, quoted
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.reports._facts import columns, grave, tasks
 from ecgbench.reports._filters import filters
 from ecgbench.reports._section import Heading, Reads
 from ecgbench.reports._trace import traces
-from ecgbench.results import ablation, ahead, pretraining, profile, study
+from ecgbench.results import ablation, pretraining, profile, study
 from ecgbench.results.ahead import Stage
 from ecgbench.results.origin import PUBLISHED
 
@@ -27,10 +26,6 @@ class Kind:
     """A folder that holds one of these is of this kind."""
     read: Callable[[Path], Any]
     heading: Callable[[Any], Heading]
-    pictures: Callable[[Any], Path | None] = lambda _: None
-    """Where pictures that were drawn before are kept."""
-    ahead: Callable[[Any, tuple[str, str], Sequence[Piece]], None] = lambda *_: None
-    """Does on all cores what keeps something."""
 
 
 def read(folder: Path, metrics: Sequence[str], stage: Stage | None, tasks: Sequence[str]) -> Any:
@@ -58,14 +53,6 @@ def of(source: object) -> tuple[Reads, Kind]:
         if isinstance(source, kind.source):
             return name, kind
     raise TypeError(f"{type(source).__name__} is nothing that can be reported")
-
-
-def _pictures(run: study.Study) -> Path | None:
-    return run.scorer.derived / "pictures" if run.scorer and run.scorer.keep else None
-
-
-def _ahead(run: study.Study, said: tuple[str, str], pieces: Sequence[Piece]) -> None:
-    ahead.each(run.scorer, run.stage, said, pieces)
 
 
 def _of_run(run: study.Study) -> Heading:
@@ -144,8 +131,6 @@ KINDS: dict[Reads, Kind] = {
         files=("plan.toml",),
         read=study.read,
         heading=_of_run,
-        pictures=_pictures,
-        ahead=_ahead,
     ),
     "profile": Kind(
         source=profile.Profile, files=profile.FILES, read=profile.read, heading=_of_profile

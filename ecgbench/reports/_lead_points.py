@@ -1,13 +1,13 @@
-"""The points of the lead curve and where they stand, in the drawing beside the page and on it."""
+"""The points of the lead curve, where they stand, and how they are drawn."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ecgbench.core.cards import MetricCard
-from ecgbench.core.text import enumerated
-from ecgbench.reports._chart import Axis, Dot, Panel, Series, ticks
+from ecgbench.core.text import shortened
 from ecgbench.reports._facts import (
     FULL,
     Head,
@@ -15,11 +15,15 @@ from ecgbench.reports._facts import (
     columns,
     leads_of,
     records,
-    setting_words,
     tasks,
 )
-from ecgbench.reports._text import sure
+from ecgbench.reports._figure import LONGEST, handle, lead_axis, look
+from ecgbench.reports._section import Figure
 from ecgbench.results.study import Study
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Sheet
 
 _GAP = 0.045
 """Distance between neighbouring lines at one number of leads, in doublings of the number of
@@ -27,9 +31,6 @@ leads.
 """
 CROWD = 4
 """Named sets of one number of leads beyond which they stand in a figure of their own."""
-_ROOM = 0.12
-"""Of the range of the scores, above and below them."""
-
 UNDEFINED = "no label has both values among the test records"
 """Why a cell that was scored has no score."""
 
@@ -63,7 +64,8 @@ class Curve:
 
     def label(self, at: int) -> str:
         """A column as a legend names it."""
-        return self.heads[at].label + (" (random weights)" if self.heads[at].untrained else "")
+        head = self.heads[at]
+        return shortened(head.label, LONGEST) + (" (random weights)" if head.untrained else "")
 
 
 def lead_points(study: Study) -> list[Point]:
@@ -161,102 +163,115 @@ def side_by_side(of: Curve, task: str) -> Mapping[int, list[tuple[float, Point]]
     return found
 
 
-def panels(of: Curve) -> list[Panel]:
-    """A panel of the page per task."""
-    return [panel(of, block) for block in of.blocks]
-
-
-def panel(of: Curve, block: Task) -> Panel:
-    """The panel of one task; scores x 100."""
-    mine = of.of(block.task)
-    if of.named:
-        return _panel(of, block, side_by_side(of, block.task), _leads(of.named), {})
-    where = spots(mine)
-    counts = sorted({p["n_leads"] for p in mine}) or [int(FULL)]
-    margin = 2**0.25 if len(counts) > 1 else 2
-    right = max([counts[-1] * margin, *(2**0.18 * x for x in where.values())])
-    shown = [n for n in counts if len(counts) <= 6 or n in (1, 2, 3, 4, 6, 8, 12)]
-    numbers = Axis(
-        label="measured leads",
-        low=counts[0] / margin,
-        high=right,
-        ticks=[(n, str(n)) for n in shown],
-        scale="log",
-    )
-    return _panel(of, block, placed(mine), numbers, where)
-
-
-def _leads(named: Sequence[str]) -> Axis:
-    places = list(enumerate(named))
-    return Axis(label="measured leads", low=-0.6, high=len(named) - 0.4, ticks=places)
-
-
-def _panel(
-    of: Curve,
-    block: Task,
-    by_series: Mapping[int, list[tuple[float, Point]]],
-    x: Axis,
-    where: Mapping[str, float],
-) -> Panel:
-    """`where`: sets whose name stands above them."""
-    mine, chance = of.of(block.task), of.metric.chance
-    series = [
-        Series(at=at, label=of.label(at), dots=[_dot(of, at_x, point) for at_x, point in places])
-        for at, places in by_series.items()
-    ]
-    return Panel(
-        title=block.title,
-        x=x,
-        y=_scores(of, mine),
-        series=series,
-        said=_said(of, block.task, by_series),
-        level=None if chance is None else (100 * chance, "chance"),
-        names=[(x, _top(mine, leads), leads) for leads, x in where.items()],
-        task=block.title,
+def alone(study: Study, block: Task) -> Figure:
+    """The curve of one task, of the first metric."""
+    one = replace(curve(study, study.metric), blocks=[block])
+    several = len(tasks(study)) > 1
+    return Figure(
+        name="opening_curve" if several else "lead_curve",
+        draw=partial(draw, one),
+        caption="Bars: 95 % intervals over patients." if several else "",
     )
 
 
-def _dot(of: Curve, x: float, point: Point) -> Dot:
-    ends = point["low"], point["high"]
-    low, high = (None if end is None else 100 * end for end in ends)
-    said = f"{of.label(point['series'])}, {setting_words(point['leads'])}: {_score(point)}"
-    return Dot(
-        x=x,
-        y=100 * point["value"],
-        said=said,
-        low=low,
-        high=high,
-        leads=point["leads"],
-        apart=point["named"],
-    )
+def shape(curve: Curve) -> tuple[int, int, tuple[float, float]]:
+    """Panels across and down, and the size in inches."""
+    count = len(curve.blocks)
+    across = 2 if count in (2, 4) else min(count, 3) or 1
+    down = max(1, math.ceil(count / across))
+    return across, down, (7.4, 4.6) if across == 1 else (9.6, 2.9 * down + 1.1)
 
 
-def _score(point: Point) -> str:
-    return sure(point["value"], point["low"], point["high"])
+def draw(curve: Curve, sheet: "Sheet") -> list[Any]:
+    across, down, _ = shape(curve)
+    axes = sheet.subplots(down, across, squeeze=False).ravel().tolist()
+    for ax, block in zip(axes, curve.blocks):
+        _panel(ax, curve, block)
+    for ax in axes[len(curve.blocks) :]:
+        ax.set_visible(False)
+    sheet.supylabel(f"Macro {curve.metric.title} × 100", fontsize=9)
+    drawn = {point["series"] for point in curve.points}
+    return [handle(curve.label(at), at) for at in range(len(curve.heads)) if at in drawn]
 
 
-def _top(mine: Sequence[Point], leads: str) -> float:
-    return 100 * max(max(p["high"] or 0, p["value"]) for p in mine if p["leads"] == leads)
-
-
-def _scores(of: Curve, mine: Sequence[Point]) -> Axis:
-    """The axis of the scores: what the metric can reach, and a little room around what is there."""
-    values = [100 * v for p in mine for v in (p["low"], p["value"], p["high"]) if v is not None]
-    lowest, highest = (100 * end for end in of.metric.range)
-    low, high = min(values, default=lowest), max(values, default=highest)
-    room = _ROOM * (high - low) or 1.0
-    low, high = max(low - room, lowest), min(high + room, highest + 2)
-    label = f"macro {of.metric.title} × 100"
-    return Axis(label=label, low=low, high=high, ticks=ticks(low, high))
-
-
-def _said(of: Curve, task: str, by_series: Mapping[int, list[tuple[float, Point]]]) -> str:
-    """`Macro AUROC × 100. LAEF: 1 random lead 72.3 [70.3, 74.3], ...`, for who hears the page."""
-    if not by_series:
-        nothing = of.nothing(task)
-        return f"{nothing[0].upper()}{nothing[1:]}."
-    lines = []
+def _panel(ax: "Axes", curve: Curve, block: Task) -> None:
+    points = curve.of(block.task)
+    where = {} if curve.named else spots(points)
+    by_series = side_by_side(curve, block.task) if curve.named else placed(points)
     for at, places in by_series.items():
-        each = [f"{setting_words(p['leads'])} {_score(p)}" for _, p in places]
-        lines.append(f"{of.label(at)}: {enumerated(each)}.")
-    return " ".join([f"Macro {of.metric.title} × 100.", *lines])
+        _line(ax, [(x, p) for x, p in places if not p["named"]], at)
+        _line(ax, [(x, p) for x, p in places if p["named"]], at, hollow=True)
+    upright = len(where) > 4 or len(curve.blocks) > 1
+    for leads, x in where.items():
+        tops = [max(p["high"] or 0, p["value"]) for p in points if p["leads"] == leads]
+        _name(ax, leads, (x, 100 * max(tops)), upright)
+    if curve.named:
+        ax.set_xticks(range(len(curve.named)), curve.named)
+        ax.set_xlabel("measured leads")
+    else:
+        counts = sorted({point["n_leads"] for point in points})
+        lead_axis(ax, counts, max([*counts, *where.values()], default=12))
+    _scale(ax, curve.metric)
+    ax.set_title(shortened(block.title, LONGEST))
+    if not points:
+        ax.set(xticks=[], yticks=[])
+        ax.text(
+            0.5,
+            0.5,
+            curve.nothing(block.task),
+            transform=ax.transAxes,
+            ha="center",
+            color="#777777",
+        )
+
+
+def _name(ax: "Axes", leads: str, where: tuple[float, float], upright: bool) -> None:
+    from matplotlib.patheffects import withStroke
+
+    ax.annotate(
+        leads,
+        where,
+        (0, 3),
+        textcoords="offset points",
+        ha="center",
+        va="bottom",
+        fontsize=7,
+        zorder=4,
+        rotation=90 if upright and "+" in leads else 0,
+        path_effects=[withStroke(linewidth=2.5, foreground="white")],
+    )
+
+
+def _line(ax: "Axes", points: Sequence[tuple[float, Point]], at: int, hollow: bool = False) -> None:
+    style = look(at)
+    for x, point in points:
+        # Each bar is drawn from its own ends, not as lengths around the estimate: an estimate may
+        # lie outside its interval.
+        if None not in (point["low"], point["high"]):
+            bar = {"color": style["color"], "linewidth": 1.3, "alpha": 0.75, "gid": f"column-{at}"}
+            ends = [100 * point["low"], 100 * point["high"]]
+            ax.plot([x, x], ends, solid_capstyle="butt", **bar)
+    style |= {"linewidth": 1.6, "markersize": 6, "zorder": 3, "gid": f"column-{at}"}
+    if hollow:
+        style |= {"linestyle": "none", "markerfacecolor": "white", "markersize": 5}
+    ax.plot([x for x, _ in points], [100 * point["value"] for _, point in points], **style)
+
+
+def _scale(ax: "Axes", metric: MetricCard) -> None:
+    """What the metric can reach, and the line of chance."""
+    ax.margins(y=0.12)
+    low, high = ax.get_ylim()
+    lowest, highest = (100 * end for end in metric.range)
+    ax.set_ylim(max(low, lowest), min(high, highest + 2))
+    if metric.chance is not None and low < (level := 100 * metric.chance) < high:
+        ax.axhline(level, color="#999999", linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        ax.annotate(
+            "chance",
+            (1, level),
+            (3, 0),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            va="center",
+            fontsize=7,
+            color="#777777",
+        )

@@ -13,9 +13,8 @@ from ecgbench.core.text import counted, enumerated
 from ecgbench.reports import bracket, points
 from ecgbench.reports._facts import FULL, Gap, Head, leads_of, setting_words
 from ecgbench.reports._grid import Block, Grid
-from ecgbench.reports._lead_points import UNDEFINED, curve, panel
-from ecgbench.reports._section import Numbers, Row, Score
-from ecgbench.reports._shown import Opening, Tile
+from ecgbench.reports._lead_points import UNDEFINED, alone
+from ecgbench.reports._section import Numbers, Opening, Row, Score, Tile
 from ecgbench.reports._skill import Kept, kept, skilled
 from ecgbench.reports._text import sure
 from ecgbench.results.notes import PENDING
@@ -46,14 +45,12 @@ def opening(study: Study, grid: Grid, lost: Sequence[Gap]) -> tuple[Opening, Num
     case = _case(study, grid)
     if case is None:
         return Opening(sentence=_nothing(study, lost)), Numbers(columns=COLUMNS, rows=[])
-    drawn = curve(study, study.metric)
     shown = Opening(
         sentence=_harness(grid) or _sentence(grid, case),
         about=_about(study, grid, case),
         tiles=list(_tiles(study, grid, case)),
-        panel=panel(drawn, case.block),
-        figure="lead_curve",
-        whole=len(drawn.blocks) == 1,
+        figure=alone(study, case.block),
+        more="lead_curve" if len(grid.tasks) > 1 else "",
     )
     summary = "the numbers that the page opens with"
     return shown, Numbers(columns=COLUMNS, rows=list(_rows(grid, case)), summary=summary)

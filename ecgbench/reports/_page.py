@@ -4,16 +4,16 @@ whatever sections it is given, and is whole without its script, which sorts, fil
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ecgbench.core.text import visible
-from ecgbench.reports import _chart, _filters, _heat
-from ecgbench.reports._section import Figure, Group, Heading, Part, Section
-from ecgbench.reports._shown import Opening
-from ecgbench.reports._svg import Drawings
+from ecgbench.reports import _filters
+from ecgbench.reports._figure import inline
+from ecgbench.reports._section import Figure, Heading, Opening, Section
 from ecgbench.reports._table import groups, plain, ranked, scores, spelled, spread
 from ecgbench.reports._text import bracket, points
 from ecgbench.reports._trace import embedded
@@ -40,21 +40,20 @@ def html(
     def shown(value: Any) -> Any:
         return visible(value) if type(value) is str else value  # Markup is ours
 
-    inside, used = Drawings(), 0
+    used = 0
 
     def drawing(figure: Figure) -> Markup:
         nonlocal used
-        room = DRAWN - used - len(inside.outlines)
-        drawn = inside.inline(drawings[figure.name].decode(), room)
-        if drawn is not None:
+        svg = drawings[figure.name].decode()
+        drawn = inline(figure.name, svg, partial(_filters.of_series, heading.filters))
+        if used + len(drawn) <= DRAWN:
             used += len(drawn)
             return Markup(drawn)
         # a page of all figures of eighteen tasks would not open on a phone
-        where = [f"{figure.name}.{kind}" for kind in ("svg", "png", "pdf")]
-        told = Markup(': <a href="{0}">{0}</a>')
-        links = [told.format(name) for name in where if name in files][:1]
+        there = [name for k in ("svg", "png", "pdf") if (name := f"{figure.name}.{k}") in files]
+        links = [Markup(': <a href="{0}">{0}</a>').format(name) for name in there[:1]]
         return Markup("<p>Not drawn here, to keep the page small{}</p>").format(
-            *links or [Markup()]
+            Markup("").join(links)
         )
 
     page = Environment(
@@ -68,53 +67,27 @@ def html(
     page.filters |= {"sortable": lambda value: f"{value:.7g}"}
     page.filters |= {"gathered": gathered, "extended": lambda kind, name: f"{name}.{kind}"}
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
-    figures = {f.name: f for section in sections for f in _figures(section.parts)}
-    parts = [part for section in sections for part in section.parts]
-    openings = [part for part in parts if isinstance(part, Opening)]
-    page.globals |= _tables() | _charts(heading)
+    openings = [p for section in sections for p in section.parts if isinstance(p, Opening)]
     page.globals |= {
-        "drawing": drawing,
-        "outlines": lambda: Markup(inside.outlines),
-        "heading": heading,
-        "beside": files,
-        "figures": figures,
-        "opened": bool(openings),
-        "whole": [one.figure for one in openings if one.whole],
-        "script": Markup(script),
-        "script_hash": hash_of(script),
-        "traces": Markup(embedded(heading.traces)),
-    }
-    seen = [section for section in sections if any(map(_shown, section.parts))]
-    return page.get_template("page.html.j2").render(sections=seen, files=_by_stem(files))
-
-
-def _tables() -> dict[str, Any]:
-    """What the templates call for tables."""
-    return {
         "bracket": bracket,
         "groups": groups,
         "spelled": partial(spelled, page=True),
         "scores": scores,
         "ranked": ranked,
         "spread": spread,
+        "of_row": partial(_filters.of_row, heading.filters),
+        "of_column": partial(_filters.of_column, heading.filters),
+        "drawing": drawing,
+        "light": lambda figure: re.search(b"<image|QuadMesh", drawings[figure.name]),
+        "heading": heading,
+        "beside": files,
+        "opened": [one.figure.name if one.figure else "" for one in openings],
+        "script": Markup(script),
+        "script_hash": hash_of(script),
+        "traces": Markup(embedded(heading.traces)),
     }
-
-
-def _charts(heading: Heading) -> dict[str, Any]:
-    """What the templates call for charts, and to say what is filtered by what."""
-    by = heading.filters
-    return {
-        "of_row": partial(_filters.of_row, by),
-        "of_column": partial(_filters.of_column, by),
-        "of_words": partial(_filters.of_words, by),
-        "of_task": partial(_filters.of_task, by),
-        "of_series": partial(_filters.of_series, by),
-        "plot": partial(_chart.svg, by=by),
-        "drawn": _chart.drawn,
-        "swatch": _chart.swatch,
-        "squares": _heat.squares,
-        "views": partial(_heat.views, by=by),
-    }
+    seen = [section for section in sections if any(map(_shown, section.parts))]
+    return page.get_template("page.html.j2").render(sections=seen, files=_by_stem(files))
 
 
 def hash_of(script: str) -> str:
@@ -142,14 +115,6 @@ def gathered(
     for word, text in notices:
         by_word.setdefault(word, []).append(text)
     return [(word, *clause(texts[0]), texts[1:]) for word, texts in by_word.items()]
-
-
-def _figures(parts: Sequence[Part]) -> Iterator[Figure]:
-    for part in parts:
-        if isinstance(part, Group):
-            yield from _figures(part.parts)
-        elif isinstance(part, Figure):
-            yield part
 
 
 def _shown(part: Any) -> bool:

@@ -3,16 +3,18 @@ selects.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from ecgbench.reports._chart import Axis, Dot, Panel, Series, ticks
-from ecgbench.reports._section import Numbers, Row
-from ecgbench.reports._shown import Opening, Tile
+from ecgbench.reports._figure import handle, look
+from ecgbench.reports._section import Figure, Numbers, Opening, Row, Tile
 from ecgbench.reports._text import points
 from ecgbench.results.pretraining import Pretraining, Stage
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Sheet
+
 COLUMNS = ("stage", "step", "probe", "best", "task", "data")
-_ROOM = 0.2
-"""Of the range of the probes, above and below them."""
 
 
 def opening(source: Pretraining) -> tuple[Opening, Numbers]:
@@ -26,8 +28,10 @@ def opening(source: Pretraining) -> tuple[Opening, Numbers]:
             "encoder: it has no interval and is no test score."
         ),
         tiles=list(_tiles(source, probed)),
-        panel=_panel(source, probed) if probed else None,
-        figure="dynamics",
+        figure=Figure(name="probes", draw=partial(_draw, probed, bool(source.warning)))
+        if probed
+        else None,
+        more="dynamics",
     )
     rows = [_row(source, stage) for stage in probed]
     return shown, Numbers(columns=COLUMNS, rows=rows, summary="the probes that the page opens with")
@@ -72,37 +76,16 @@ def _row(source: Pretraining, stage: Stage) -> Row:
     }
 
 
-def _panel(source: Pretraining, probed: Sequence[Stage]) -> Panel:
-    kept = [encoder for stage in probed for encoder in stage.checkpoints]
-    scores = [100 * encoder["score"] for encoder in kept]
-    last = max(encoder["step"] for encoder in kept)
-    room = _ROOM * (max(scores) - min(scores)) or 1.0
-    low, high = max(0.0, min(scores) - room), min(102.0, max(scores) + room)
-    title = f"Probe of the kept encoders{' (synthetic)' if source.warning else ''}"
-    return Panel(
-        title=title,
-        x=Axis(label="step", low=0, high=1.04 * last, ticks=ticks(0, last, 5)),
-        y=Axis(label="macro AUROC × 100", low=low, high=high, ticks=ticks(low, high)),
-        series=[_series(at, stage) for at, stage in enumerate(probed)],
-        said=" ".join(f"{stage.name.capitalize()}: {_probe(stage)} at t*." for stage in probed),
-        names=[
-            (stage.selected["step"], 100 * stage.selected["score"], "t*")
-            for stage in probed
-            if stage.selected
-        ],
-    )
-
-
-def _series(at: int, stage: Stage) -> Series:
-    return Series(
-        at=at,
-        label=stage.name,
-        dots=[
-            Dot(
-                x=encoder["step"],
-                y=100 * encoder["score"],
-                said=f"{stage.name}, step {encoder['step']:,}: {points(encoder['score'])}",
-            )
-            for encoder in stage.checkpoints
-        ],
-    )
+def _draw(probed: Sequence[Stage], synthetic: bool, sheet: "Sheet") -> list[Any]:
+    """The probes of the encoders that each stage kept, with its best."""
+    ax = sheet.subplots()
+    for at, stage in enumerate(probed):
+        assert stage.selected is not None
+        scores = [100 * encoder["score"] for encoder in stage.checkpoints]
+        ax.plot([encoder["step"] for encoder in stage.checkpoints], scores, **look(at))
+        best = stage.selected["step"], 100 * stage.selected["score"]
+        ax.annotate("t*", best, (0, 6), textcoords="offset points", ha="center")
+    ax.margins(y=0.2)
+    ax.set(xlabel="step", ylabel="macro AUROC × 100")
+    ax.set_title(f"Probe of the kept encoders{' (synthetic)' if synthetic else ''}")
+    return [handle(stage.name, at) for at, stage in enumerate(probed)]

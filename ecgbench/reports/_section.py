@@ -8,12 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ecgbench.errors import BadSetting
-from ecgbench.reports._shown import Filters, Heat, Opening
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
-
-    from ecgbench.reports._chart import Panel
 
 Reads = Literal["run", "profile", "pretraining", "ablation"]
 Format = Literal["csv", "md", "tex", "html"]
@@ -107,12 +104,8 @@ class Column:
     """Second line of the heading."""
     on_page: Callable[[Any], str] | None = None
     """`spell` for the page, where there is room for words."""
-    aside: str = ""
-    """What follows the note on the page alone."""
     mark: str = ""
     """A sign of Table.marks behind the heading."""
-    symbol: str = ""
-    """Letter that stands for the column in LaTeX; the last words of the caption say what it is."""
 
     @property
     def title(self) -> str:
@@ -150,6 +143,8 @@ class Table:
     """What its CSV file holds, where that is not `rows`."""
     formats: Sequence[Format] = ("csv", "md", "tex", "html")
     """Where it is shown."""
+    most_columns: int = 0
+    """Columns that the page shows before a reader asks for all of them; 0: all."""
 
     def __post_init__(self) -> None:
         named(self.name, "table")
@@ -157,7 +152,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A figure, as PNG, SVG, PDF and on the page, and its numbers in CSV."""
+    """A figure: one drawing as PNG, SVG, PDF and on the page, and its numbers in CSV."""
 
     kind: ClassVar = "figure"
     name: str
@@ -170,15 +165,49 @@ class Figure:
     size: tuple[float, float] = (7.4, 4.6)
     """Width and height in inches."""
     numbers: Numbers | None = None
-    panels: Sequence["Panel"] = ()
-    """What the page draws instead of the picture: the same points, each of which says its number;
-    in the colours of the page, and filtered with it.
-    """
-    heat: Heat | None = None
-    """The same for a map of scores in colours."""
 
     def __post_init__(self) -> None:
         named(self.name, "figure")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tile:
+    """A number in large letters, and what it is."""
+
+    value: str
+    interval: str
+    """95 %; "" where there is none."""
+    words: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """What stands first on a page: a sentence, numbers, and a figure."""
+
+    kind: ClassVar = "opening"
+    sentence: str
+    about: str = ""
+    """What the words of the sentence mean, and how sure it is."""
+    tiles: Sequence[Tile] = ()
+    figure: Figure | None = None
+    """Where a section has a figure of that name, the page shows it here alone."""
+    more: str = ""
+    """Name of the figure of which this one shows a part."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """By what a page filters: titles as its tables spell them."""
+
+    tasks: Sequence[str]
+    models: Sequence[str]
+    policies: Sequence[str]
+    leads: Sequence[str]
+    """As typed."""
+    columns: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """A column as tables name it -> the places of its model and of its policy."""
+    series: Sequence[tuple[int, int]] = ()
+    """Of the columns in their order."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
-from ecgbench.core.text import aligned, enumerated, visible
+from ecgbench.core.text import aligned, visible
 from ecgbench.reports._section import Cell, Code, Column, Link, Numbers, Row, Score, Section, Table
 from ecgbench.reports._text import bracket, latex, markdown, points
 
@@ -31,8 +31,6 @@ _RANKS = r"""% \uno, \due, \tre: best, second and third of a row, in the paper's
 """  # noqa: E501
 LONG = 45
 """Rows beyond which a table in LaTeX runs over several pages."""
-_SIZES = ((6, r"\footnotesize"), (8, r"\scriptsize"))
-"""Up to how many columns which letters; `\\tiny` beyond, shrunk to the line."""
 
 Spell = Callable[[Column, Any], str]
 
@@ -225,36 +223,21 @@ def latex_text(section: Section) -> str:
     shown = tables(section, "tex")
     if not shown:
         return ""
-    ranks = any(map(scores, shown))
-    needs = {
-        "booktabs": True,
-        "graphicx": any(_wide(table) and not _long(table) for table in shown),
-        "longtable": any(map(_long, shown)),
-        "xcolor": ranks,
-    }
-    packages = [rf"\usepackage{{{name}}}" for name, needed in needs.items() if needed]
-    texts = [f"% Needs {enumerated(packages)}.", *([_RANKS] if ranks else [])]
-    return "\n".join([*texts, *(text for table in shown for text in _latex_tables(table))])
-
-
-def _wide(table: Table) -> bool:
-    return len(table.columns) > _SIZES[-1][0]
-
-
-def _long(table: Table) -> bool:
-    return len(table.rows) > LONG
+    head = r"% Needs \usepackage{booktabs}, \usepackage{longtable} and \usepackage{xcolor}."
+    ranks = [_RANKS] if any(map(scores, shown)) else []
+    return "\n".join([head, *ranks, *(text for table in shown for text in _latex_tables(table))])
 
 
 def _latex_tables(table: Table) -> Iterator[str]:
-    symbol = "".join(f" ${c.symbol}$" for c in table.columns if c.symbol)
+    """A table, and another of its intervals where it has scores."""
     ranks = r"\uno{Best}, \due{second} and \tre{third} of a row, ranked before rounding."
+    signs = {sign: f"{_sign(sign)}~{latex(text)}." for sign, text in table.marks.items()}
     caption = [
-        latex(table.caption.removesuffix(".")) + symbol + "." if table.caption else "",
+        latex(table.caption),
         SPREAD if spread(table) else "",
         ranks if ranked(table) else "",
+        *signs.values(),
     ]
-    marks = {sign: f"{_sign(sign)}~{latex(said)}." for sign, said in table.marks.items()}
-    caption += marks.values()
     footnotes = enumerate(map(latex, table.footnotes), 1)
     notes = [rf"\textsuperscript{{{number}}}~{text}" for number, text in footnotes]
     notes += map(latex, table.notes)
@@ -262,87 +245,33 @@ def _latex_tables(table: Table) -> Iterator[str]:
     yield _latex_table(table, _latex_cell, (label, " ".join(filter(None, caption))), notes)
     if any(score.low is not None for score in scores(table)):
         # it may land on another page; an interval has no asterisk
-        signs = [text for sign, text in marks.items() if sign != "*"]
-        names = f"{label}-intervals", " ".join([latex("95 % intervals, × 100."), *signs])
+        text = [latex("95 % intervals, × 100."), *(signs[sign] for sign in signs if sign != "*")]
+        names = f"{label}-intervals", " ".join(text)
         yield _latex_table(table, _interval_or(_latex_cell), names, [])
 
 
 def _latex_table(table: Table, spell: Spell, names: tuple[str, str], notes: Sequence[str]) -> str:
-    label, caption = names
+    """A table that floats, or one over several pages where it is long."""
     kinds = {"group": "l", "text": "l", "number": "r", "score": "c"}
-    size = next((letters for most, letters in _SIZES if len(table.columns) <= most), r"\tiny")
-    wide = _wide(table)
-    kind = "".join(kinds[c.kind] for c in table.columns)
-    if _long(table):
-        return _latex_long(table, spell, (label, caption, kind, size), notes)
-    lines = [
-        r"\begin{table}[htb!]",
-        r"\centering",
-        rf"\caption{{{caption}}}",
-        rf"\label{{tab:ecgbench-{label}}}",
-        r"\setlength{\tabcolsep}{3pt}",
-        size,
-        *([r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{"] if wide else []),
-        rf"\begin{{tabular}}{{{kind}}}",
-        r"\toprule",
-        *_latex_heads(table),
-        r"\midrule",
-        *_latex_rows(table, spell),
-        r"\bottomrule",
-        r"\end{tabular}" + ("}" if wide else ""),
-    ]
-    if notes:
-        lines += [r"\par\smallskip", *_latex_notes(notes)]
-    return "\n".join([*lines, r"\end{table}", ""])
-
-
-def _latex_notes(notes: Sequence[str]) -> list[str]:
-    return [
-        r"\begin{minipage}{\linewidth}\scriptsize",
-        *(f"{note}\\par" for note in notes),
-        r"\end{minipage}",
-    ]
-
-
-def _latex_long(
-    table: Table, spell: Spell, names: tuple[str, str, str, str], notes: Sequence[str]
-) -> str:
-    """A table over several pages, its heading on each. It cannot be shrunk to the line as others
-    are: wide ones have narrow gaps and the smallest letters.
-    """
-    label, caption, kind, size = names
-    gap = "1pt" if _wide(table) else "3pt"
-    heads = list(_latex_heads(table))
-    lines = [
-        rf"{{{size}\setlength{{\tabcolsep}}{{{gap}}}",
-        rf"\begin{{longtable}}{{{kind}}}",
-        rf"\caption{{{caption}}}\label{{tab:ecgbench-{label}}}\\",
-        r"\toprule",
-        *heads,
-        r"\midrule",
-        r"\endfirsthead",
-        r"\toprule",
-        *heads,
-        r"\midrule",
-        r"\endhead",
-        r"\bottomrule",
-        r"\endfoot",
-        *_latex_rows(table, spell),
-        r"\end{longtable}}",
-        *(_latex_notes(notes) if notes else []),
-    ]
-    return "\n".join([*lines, ""])
+    columns = "".join(kinds[c.kind] for c in table.columns)
+    title = rf"\caption{{{names[1]}}}\label{{tab:ecgbench-{names[0]}}}"
+    heads = [r"\toprule", *_latex_heads(table), r"\midrule"]
+    rows = _latex_rows(table, spell)
+    small = r"\scriptsize\setlength{\tabcolsep}{3pt}"
+    below = [rf"\par\smallskip\parbox{{\linewidth}}{{\scriptsize {note}}}" for note in notes]
+    if len(table.rows) > LONG:
+        begin = ["{" + small, rf"\begin{{longtable}}{{{columns}}}", title + r"\\"]
+        lines = [*begin, *heads, r"\endfirsthead", *heads, r"\endhead", *rows, r"\bottomrule"]
+        return "\n".join([*lines, r"\end{longtable}}", *below, ""])
+    begin = [r"\begin{table}[htb!]", r"\centering" + small, title]
+    lines = [*begin, rf"\begin{{tabular}}{{{columns}}}", *heads, *rows, r"\bottomrule"]
+    return "\n".join([*lines, r"\end{tabular}", *below, r"\end{table}", ""])
 
 
 def _latex_heads(table: Table) -> Iterator[str]:
-    titles = [
-        (f"${c.symbol}$" if c.symbol else latex(c.title)) + _sign(c.mark) for c in table.columns
-    ]
-    if not any(c.note for c in table.columns):
-        yield " & ".join(titles) + r" \\"
-        return
-    yield " & ".join(titles) + r" \\"
-    yield " & ".join(f"({latex(c.note)})" if c.note else "" for c in table.columns) + r" \\"
+    yield " & ".join(latex(c.title) + _sign(c.mark) for c in table.columns) + r" \\"
+    if any(c.note for c in table.columns):
+        yield " & ".join(f"({latex(c.note)})" if c.note else "" for c in table.columns) + r" \\"
 
 
 def _latex_rows(table: Table, spell: Spell) -> Iterator[str]:

@@ -2,28 +2,38 @@
 PDF, and the page of them all.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
 from ecgbench.core.files import put, sweep
+from ecgbench.core.parallel import on_all_cores
 from ecgbench.core.registry import Room
 from ecgbench.errors import BadSetting
 from ecgbench.reports import _kinds, _predictions
-from ecgbench.reports._drawn import draw, drawn
-from ecgbench.reports._exploratory import said
+from ecgbench.reports._figure import pictures
 from ecgbench.reports._page import html
-from ecgbench.reports._section import Figure, Group, Part, Reads, Section, Table
+from ecgbench.reports._section import (
+    Figure,
+    Group,
+    Notes,
+    Opening,
+    Part,
+    Reads,
+    Section,
+    Table,
+)
 from ecgbench.reports._table import csv_text, latex_text, markdown_text, numbers
 from ecgbench.results.study import Study
+from ecgbench.study import frozen
 
 Content = str | bytes | Callable[[BinaryIO], object]
-
-
 PICTURES = ("png", "svg", "pdf")
 """Kinds of file that a figure becomes."""
+EXPLORATORY = "Exploratory: what stands here was not asked by the frozen plan."
 
 
 def write(
@@ -42,26 +52,8 @@ def write(
         )
     reads, kind = _kinds.of(source)
     heading = kind.heading(source)
-    named = [room.resolve(name) for name in [*(only or ()), *also]]
-    # those of other packages only where they are named: nobody knows what an import of them does
-    usual = [] if only is not None else filter(room.built_in, room.names())
-    every = [*usual, *named]
-    # those from outside last: they may change this process, and what the others say is made by then
-    made = _made(room, filter(room.built_in, every), named, reads, source)
-    outside = [name for name in every if not room.built_in(name)]
-    if outside:
-        made |= _made(room, outside, named, reads, left_alone(source))
-    cards = {name: room.card(name) for name in dict.fromkeys(every) if name in made}
-    names = sorted(cards, key=lambda name: (cards[name].order, bool(cards[name].asked_by)))
-    files, summaries = _together([made[name] for name in names])
-    sections = [section for name in names for section in made[name].sections]
-    drawings = {
-        name.removesuffix(".svg"): text
-        for name, text in files.items()
-        if isinstance(text, bytes) and name.endswith(".svg")
-    }
-    left_out = tuple(f".{kind}" for kind in PICTURES if kind not in pictures)
-    files = {name: text for name, text in files.items() if not name.endswith(left_out)}
+    sections = _sections(room, source, reads, only, also)
+    drawings, files, summaries = _files(sections, pictures)
     beside = {name: summaries.get(name, "") for name in files}
     streamed = only is None and isinstance(source, Study) and bool(source.results)
     if streamed and _predictions.rows(source) <= _predictions.MOST:
@@ -72,109 +64,104 @@ def write(
     return [put(folder / name, content) for name, content in files.items()]
 
 
-@dataclass(frozen=True)
-class _Made:
-    """What a report is made of."""
-
-    sections: list[Section]
-    files: dict[str, Content]
-    """Name -> content of all that lies beside the page."""
-    summaries: dict[str, str]
-    """Name -> what a row is."""
-
-
-def _made(
-    room: Room, names: Iterable[str], named: Sequence[str], reads: Reads, source: Any
-) -> dict[str, _Made]:
-    """Name -> what it is made of, of those reports that are `named`, or that no option asks for;
-    BadSetting where one that is named reads another kind of source.
+def _sections(
+    room: Room, source: Any, reads: Reads, only: Sequence[str] | None, also: Sequence[str]
+) -> list[Section]:
+    """Of the reports `only`, or of all of ours that no option asks for, and of `also`, in the order
+    of the page; BadSetting where one that is named reads another kind of source.
     """
-    cards = {name: room.card(name) for name in dict.fromkeys(names)}
-    for name, card in cards.items():
-        if card.reads != reads and name in named:
+    named = [room.resolve(name) for name in [*(only or ()), *also]]
+    # those of other packages only where they are named: nobody knows what an import of them does
+    usual = [] if only is not None else filter(room.built_in, room.names())
+    cards = {name: room.card(name) for name in dict.fromkeys([*usual, *named])}
+    for name in named:
+        if (other := cards[name].reads) != reads:
             raise BadSetting(
-                f"report {name} reads a {card.reads}, and this is a {reads}; see: ecgbench reports"
+                f"report {name} reads a {other}, and this is a {reads}; see: ecgbench reports"
             )
-    asked = {name: card for name, card in cards.items() if name in named or not card.asked_by}
-    mine = [name for name, card in asked.items() if card.reads == reads]
+    mine = [
+        name
+        for name, card in cards.items()
+        if card.reads == reads and (name in named or not card.asked_by)
+    ]
     if isinstance(source, Study):
         source = replace(source, together=frozenset(mine))
-    sections = {name: _sections(room, name, source) for name in mine}
-    _, kind = _kinds.of(source)
-    kept = kind.pictures(source)
-    parts = (part for own in sections.values() for s in own for part in _parts(s.parts))
-    figures = [part for part in parts if isinstance(part, Figure)]
-    if kept:
-        kind.ahead(source, ("pictures", "figures"), [partial(draw, one, kept) for one in figures])
-    return {name: _Made(own, *_files(own, kept)) for name, own in sections.items()}
+    made = {name: _of_report(room, name, source) for name in mine}
+    order = sorted(mine, key=lambda name: (cards[name].order, bool(cards[name].asked_by)))
+    return [section for name in order for section in made[name]]
 
 
-def left_alone(source: Any) -> Any:
-    """The same for reports from outside: what they compute is not kept in the run folder, where
-    others would read it.
-    """
-    if not isinstance(source, Study):
-        return source
-    scorer = source.scorer and replace(source.scorer, keep=False)
-    return replace(source, scorer=scorer, beside=tuple(map(left_alone, source.beside)))
-
-
-def _together(reports: Iterable[_Made]) -> tuple[dict[str, Content], dict[str, str]]:
-    """Files and summaries of all reports; BadSetting where two write one file."""
-    files: dict[str, Content] = {}
-    summaries: dict[str, str] = {}
-    for made in reports:
-        for name, content in made.files.items():
-            _add(files, name, content)
-        summaries |= made.summaries
-    return files, summaries
-
-
-def _add(files: dict[str, Content], name: str, content: Content) -> None:
-    if files.setdefault(name, content) != content:
-        raise BadSetting(
-            f"two reports write {name}; give the table or figure of yours another name"
-        )
-
-
-def _sections(room: Room, name: str, source: Any) -> list[Section]:
+def _of_report(room: Room, name: str, source: Any) -> list[Section]:
     with room.calling(name):
         sections = list(room.get(name).sections(source))
-    wrong = [type(section).__name__ for section in sections if not isinstance(section, Section)]
-    if wrong:
-        raise BadSetting(f"report {name!r} gives a {wrong[0]} where a Section belongs")
-    return [said(section, room.card(name), source) for section in sections]
+    for section in sections:
+        if not isinstance(section, Section):
+            word = type(section).__name__
+            raise BadSetting(f"report {name!r} gives a {word} where a Section belongs")
+    if room.card(name).exploratory and isinstance(source, Study) and frozen.read(source.path):
+        return [_exploratory(section) for section in sections]
+    return sections
+
+
+def _exploratory(section: Section) -> Section:
+    """Where a plan is frozen, all results but those of its hypotheses say that they are not."""
+    if section.title:
+        return replace(section, title=f"{section.title} (exploratory)")
+    return replace(section, parts=[*section.parts, Notes([EXPLORATORY])])
 
 
 def _files(
-    sections: Sequence[Section], kept: Path | None
-) -> tuple[dict[str, Content], dict[str, str]]:
-    """Name -> content, and name -> what a row is, of all that lies beside the page; `kept`: where
-    pictures are.
+    sections: Sequence[Section], pictures: Sequence[str]
+) -> tuple[dict[str, bytes], dict[str, Content], dict[str, str]]:
+    """SVG of the page by figure; name -> content, and name -> what a row is, of all that lies
+    beside the page. BadSetting where two of them have one name.
     """
+    parts = [part for section in sections for part in _parts(section.parts)]
+    figures = [part for part in parts if isinstance(part, Figure)]
+    openings = [p.figure for s in sections for p in s.parts if isinstance(p, Opening) and p.figure]
+    alone = [one for one in openings if one.name not in {figure.name for figure in figures}]
+    drawn = _drawn([*figures, *alone], ["svg", *(kind for kind in pictures if kind != "svg")])
     files: dict[str, Content] = {}
     summaries: dict[str, str] = {}
+
+    def add(name: str, content: Content) -> None:
+        if files.setdefault(name, content) != content:
+            raise BadSetting(
+                f"two reports write {name}; give the table or figure of yours another name"
+            )
+
     for section in sections:
-        for name, content in _of_section(section, summaries, kept):
-            _add(files, name, content)
-    return files, summaries
+        for part in _parts(section.parts):
+            rows = numbers(part) if isinstance(part, Table) else part.numbers
+            if rows is not None and "csv" in getattr(part, "formats", ["csv"]):
+                summaries[f"{part.name}.csv"] = rows.summary
+                add(f"{part.name}.csv", csv_text(rows.columns, rows.rows))
+            if isinstance(part, Figure):
+                for kind in PICTURES:
+                    if kind in pictures:
+                        add(f"{part.name}.{kind}", drawn[part.name][kind])
+        for kind, text in (("md", markdown_text(section)), ("tex", latex_text(section))):
+            if text:
+                add(f"{section.name}.{kind}", text)
+    return {name: made["svg"] for name, made in drawn.items()}, files, summaries
 
 
-def _of_section(
-    section: Section, summaries: dict[str, str], kept: Path | None
-) -> Iterator[tuple[str, Content]]:
-    for part in _parts(section.parts):
-        rows = numbers(part) if isinstance(part, Table) and "csv" in part.formats else None
-        rows = part.numbers if isinstance(part, Figure) else rows
-        if rows is not None:
-            summaries[f"{part.name}.csv"] = rows.summary
-            yield f"{part.name}.csv", csv_text(rows.columns, rows.rows)
-        if isinstance(part, Figure):
-            for kind, picture in drawn(part, kept).items():
-                yield f"{part.name}.{kind}", picture
-    for kind, text in (("md", markdown_text(section)), ("tex", latex_text(section))):
-        if text:
-            yield f"{section.name}.{kind}", text
+def _drawn(figures: Sequence[Figure], kinds: Sequence[str]) -> dict[str, dict[str, bytes]]:
+    """Name -> kind -> picture, drawn on all cores."""
+    with TemporaryDirectory() as folder:
+        on_all_cores([partial(_draw, figure, kinds, Path(folder)) for figure in figures])
+        made = {}
+        for figure in figures:
+            files = {kind: Path(folder, f"{figure.name}.{kind}") for kind in kinds}
+            if not files[kinds[-1]].exists():  # no process could draw it
+                _draw(figure, kinds, Path(folder))
+            made[figure.name] = {kind: file.read_bytes() for kind, file in files.items()}
+        return made
+
+
+def _draw(figure: Figure, kinds: Sequence[str], folder: Path) -> None:
+    for kind, content in pictures(figure, kinds).items():
+        put(folder / f"{figure.name}.{kind}", content)
 
 
 def _parts(parts: Sequence[Part]) -> Iterator[Table | Figure]:

@@ -118,7 +118,7 @@ def _table(costs: Costs) -> Table:
         caption="Cost of models by the number of measured leads.",
         columns=[
             Column("title", "Model"),
-            Column("leads", "Leads", symbol="L"),
+            Column("leads", "Leads"),
             Column("samples", "Samples", "number"),
             *_columns(FIGURES),
         ],

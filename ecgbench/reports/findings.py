@@ -79,6 +79,7 @@ def _matrix(table: Grid, found: Sequence[Verdict]) -> Section:
             summary="one row per task and lead setting in which models are compared",
         ),
         formats=("csv", "md", "html"),
+        most_columns=8,
     )
     title = "Who is best, and could that be chance?"
     return Section(name="verdicts", title=title, short="Verdicts", parts=[matrix])

@@ -14,10 +14,9 @@ import numpy as np
 
 from ecgbench.core.text import counted, enumerated, shortened
 from ecgbench.reports import LONGEST, Figure, Group, Numbers, Part, ReportCard, Section, Table, Text
-from ecgbench.reports._facts import numbers, records, setting_words, untrained_marks
+from ecgbench.reports._facts import numbers, records
 from ecgbench.reports._grid import Block, Grid, grids
 from ecgbench.reports._label_names import full_names
-from ecgbench.reports._shown import Heat, Spot, View
 from ecgbench.results.study import Study
 
 if TYPE_CHECKING:
@@ -27,15 +26,22 @@ CARD = ReportCard(
     title="Labels", summary="the score of each label by itself", reads="run", order=60
 )
 DRAWN = 12
-"""Columns that a drawing shows; the page and the CSV hold all."""
-MOST = 60_000
-"""Values that the maps of one page hold, so that it stays small; the CSV holds all."""
+"""Columns that a drawing shows; the CSV holds all."""
 COLUMNS = ("task", "model", "policy", "leads", "label", "name", "metric", "value", "low", "high")
 _LETTERS = 44
 """Of a label beside a drawing."""
 
 Draws = dict[str, list[tuple[float | None, ...]]]
 """Fold -> value, low and high of each lead draw and fit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spot:
+    """A value of the map, a fraction, with its 95 % interval where there is one."""
+
+    value: float
+    low: float | None
+    high: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +66,9 @@ def sections(study: Study) -> list[Section]:
     """A map per metric and task; labels.csv holds all draws."""
     title = f"{enumerated([card.title for card in study.metrics.values()])} × 100 of each label"
     intro = (
-        "Under each value its 95 % interval over patients. A value is the mean over lead draws, "
-        "and its interval the mean of theirs, which is wide enough. -- where a label has no "
-        "positive or no negative in the test set."
+        "A value is the mean over lead draws, and its interval (in the CSV file) the mean of "
+        "theirs, which is wide enough. Grey where a label has no positive or no negative in the "
+        "test set."
     )
     if any(data.folds for data in study.datasets):
         intro += " Also the mean over the folds in which it has both; records are those of all."
@@ -72,9 +78,8 @@ def sections(study: Study) -> list[Section]:
         for block, labels in _by_task(study.of(name), grid)
         if any(spot for label in labels for spot in label.spots.values())
     ]
-    room = MOST // max(1, len(found))
     figures = [
-        _figure(_stem(at, name, study), grid, block, labels, room)
+        _figure(_stem(at, name, study), grid, block, labels)
         for at, (name, grid, block, labels) in enumerate(found)
     ]
     kept = numbers(study.labels, "one row per cell, metric and label")
@@ -154,7 +159,7 @@ def _all(values: Sequence[float | None]) -> float | None:
     return sum(there) / len(there) if there and len(there) == len(values) else None
 
 
-def _figure(name: str, grid: Grid, block: Block, labels: Sequence[_Label], room: int) -> Figure:
+def _figure(name: str, grid: Grid, block: Block, labels: Sequence[_Label]) -> Figure:
     settings, heads = list(block.lines), list(grid.columns)
     title = f"{block.title}: {grid.metric.title} × 100 of {counted(len(labels), 'label')}"
     rows = [
@@ -181,7 +186,6 @@ def _figure(name: str, grid: Grid, block: Block, labels: Sequence[_Label], room:
         caption=f"{title}, by measured leads. White: {_chance(grid):g} and below.{left}",
         size=(4.4 + 0.2 * drawn * (0.5 + len(settings)), 2.4 + 0.17 * len(labels)),
         numbers=Numbers(columns=COLUMNS, rows=rows, summary="the squares of the map"),
-        heat=_heat(grid, block, labels, title, room),
     )
 
 
@@ -196,41 +200,6 @@ def _best(grid: Grid) -> float:
     return 100 * grid.metric.range[1 if grid.metric.direction == "higher" else 0]
 
 
-def _heat(grid: Grid, block: Block, labels: Sequence[_Label], title: str, room: int) -> Heat:
-    """Views by model first, then by lead setting; as many as there is room for."""
-    settings, heads = list(block.lines), list(grid.columns)
-    views = [
-        View(
-            title=f"{head.label}{head.mark} at each lead setting",
-            of=head.label,
-            columns=settings,
-            spots=[[label.spots.get((head.names, s)) for s in settings] for label in labels],
-        )
-        for head in heads
-    ]
-    if len(heads) > 1:
-        views += [
-            View(
-                title=f"all models, {setting_words(leads)}",
-                of=leads,
-                columns=[f"{head.label}{head.mark}" for head in heads],
-                spots=[[label.spots.get((h.names, leads)) for h in heads] for label in labels],
-            )
-            for leads in settings
-        ]
-    views = [view for view in views if any(map(any, view.spots))]
-    sizes = np.cumsum([len(view.columns) * len(labels) for view in views])
-    return Heat(
-        title=title,
-        head="Label",
-        rows=[(label.name, label.full, label.positives) for label in labels],
-        views=[view for view, size in zip(views, sizes) if size <= room] or views[:1],
-        scale=(_chance(grid) / 100, _best(grid) / 100),
-        notes=[f"{sign} {meaning}." for sign, meaning in untrained_marks(heads).items()],
-        task=block.title,
-    )
-
-
 def _draw(grid: Grid, block: Block, labels: Sequence[_Label], sheet: "Sheet") -> None:
     """A block of squares per column of the run, all on one axis."""
     settings, heads = list(block.lines), list(grid.columns)[:DRAWN]
@@ -240,7 +209,9 @@ def _draw(grid: Grid, block: Block, labels: Sequence[_Label], sheet: "Sheet") ->
         spots = [[label.spots.get((head.names, leads)) for leads in settings] for label in labels]
         square = np.array([[100 * s.value if s else np.nan for s in row] for row in spots])
         sides = at * step + np.arange(len(settings) + 1), np.arange(len(labels) + 1)
-        picture = ax.pcolormesh(*sides, square, cmap="Blues", vmin=worst, vmax=best)
+        picture = ax.pcolormesh(
+            *sides, square, cmap="Blues", vmin=worst, vmax=best, rasterized=True
+        )
         random = " (random weights)" if head.untrained else ""
         name = shortened(head.label, LONGEST // 2) + random
         middle = at * step + len(settings) / 2
@@ -251,7 +222,9 @@ def _draw(grid: Grid, block: Block, labels: Sequence[_Label], sheet: "Sheet") ->
     short = [shortened(leads, LONGEST // 3) for leads in settings]
     ax.set_xticks(places, short * len(heads), fontsize=7, rotation=90)
     words = [f"{label.name}: {label.full}" if label.full else label.name for label in labels]
-    names = [shortened(word, _LETTERS) for word in words]
+    names = [
+        f"{shortened(word, _LETTERS)} ({label.positives})" for word, label in zip(words, labels)
+    ]
     ax.set_yticks(np.arange(len(labels)) + 0.5, names, fontsize=7)
     sheet.suptitle(shortened(block.title, LONGEST), fontsize=10)
     sheet.colorbar(picture, ax=ax, shrink=0.6, label=f"{grid.metric.title} × 100")

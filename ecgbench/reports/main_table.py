@@ -69,14 +69,13 @@ def columns(grid: Grid) -> list[Column]:
             head.label,
             "score",
             note=millions(head.parameters),
-            aside=head.policy,
             mark=head.mark,
         )
         for at, head in enumerate(grid.columns)
     ]
     return [
         Column("task", "Task", "group"),
-        Column("leads", "Leads", on_page=setting_words, symbol="L"),
+        Column("leads", "Leads", on_page=setting_words),
         *models,
     ]
 

@@ -1,4 +1,4 @@
-// What a reader may ask of the page: sort, filter, point at a figure, where a number comes from. It adds to a page
+// What a reader may ask of the page: sort, filter, where a number comes from. It adds to a page
 // that is whole without it, writes text only (never markup), keeps nothing and asks nothing of any network.
 "use strict";
 (() => {
@@ -38,11 +38,6 @@
     const off = heads.map((head) => !shown(head));
     for (const row of all("tr:not(.g)", table)) [...row.children].forEach((cell, at) => cell.classList.toggle("off", off[at]));
   };
-  const joined = (series) => {
-    const line = one(".line", series);
-    const dots = all(".at:not(.apart):not(.off)", series);
-    if (line) line.setAttribute("d", dots.length ? "M" + dots.map((dot) => `${dot.dataset.x} ${dot.dataset.y}`).join("L") : "");
-  };
   const filter = () => {
     for (const element of all(about)) if (!element.closest("thead")) element.classList.toggle("off", !shown(element));
     all("table").forEach(columns);
@@ -50,22 +45,8 @@
       const rows = all("tr:not(.g)", body);
       body.classList.toggle("off", rows.length > 0 && rows.every((row) => row.classList.contains("off")));
     }
-    for (const fold of all("details:has(> figure)")) fold.classList.toggle("off", all("figure", fold).every((x) => x.classList.contains("off")));
-    all(".series").forEach(joined);
-    all("select[data-views]").forEach(allowed);
-    for (const plot of all(".plot")) {
-      const there = new Set(all(".at:not(.off)", plot).map((dot) => dot.dataset.l));
-      for (const name of all(".name", plot)) name.classList.toggle("off", name.dataset.l !== undefined && !there.has(name.dataset.l));
-    }
+    if (letters.some((x) => chosen[x])) for (const box of all("input.all")) box.checked = true;
     wide();
-  };
-  const allowed = (select) => {  // a map shows no model and no lead setting that is hidden
-    const options = [...select.options];
-    for (const option of options) option.disabled = option.classList.contains("off");
-    const next = options.find((option) => !option.disabled);
-    if (!next || !options[select.selectedIndex].disabled) return;
-    select.value = next.value;
-    select.dispatchEvent(new Event("change"));
   };
   for (const panel of all(".filters")) {
     if (!one("fieldset", panel)) continue;
@@ -114,8 +95,8 @@
       body.append(...rows);
     }
   };
-  const sortable = (table) => {
-    if (all("tbody tr:not(.g)", table).length < 3) return;
+  for (const table of all("table.sortable")) {
+    if (all("tbody tr:not(.g)", table).length < 3) continue;
     for (const head of all("thead th", table)) {
       const button = made("button", "", { type: "button", class: "sort" });
       const small = one("small", head);
@@ -133,8 +114,7 @@
         order(table, at, { ascending: 1, descending: -1 }[next] || 0, numeric);
       });
     }
-  };
-  all("table.sortable").forEach(sortable);
+  }
 
   // ---- what scrolls in a box of its own can be scrolled by keyboard
   function wide() {
@@ -149,95 +129,6 @@
   wide();
   addEventListener("resize", wide);
   addEventListener("toggle", wide, true);
-
-  // ---- figures: the point under the pointer, or chosen with the arrow keys, says its number
-  const tip = document.getElementById("tip");
-  const hide = (plot) => {
-    tip.hidden = true;
-    plot.classList.remove("picked");
-    for (const dot of all(".here", plot)) dot.classList.remove("here");
-  };
-  const pick = (plot, dot) => {
-    hide(plot);
-    dot.classList.add("here");
-    plot.classList.add("picked");
-    tip.textContent = dot.dataset.said;
-    tip.hidden = false;
-    const spot = one(".dot", dot).getBoundingClientRect();
-    const [width, height] = [tip.offsetWidth, tip.offsetHeight];
-    tip.style.left = `${Math.max(4, Math.min(innerWidth - width - 4, spot.left + spot.width / 2 - width / 2))}px`;
-    tip.style.top = `${spot.top > height + 12 ? spot.top - height - 8 : spot.bottom + 8}px`;
-  };
-  for (const plot of all(".plot")) {
-    const dots = () => all(".at:not(.off)", plot).filter((dot) => !dot.parentNode.classList.contains("off"));
-    plot.addEventListener("pointermove", (event) => {
-      const scale = plot.viewBox.baseVal.width / plot.getBoundingClientRect().width;
-      const [x, y] = [event.clientX, event.clientY];
-      const near = dots().map((dot) => {
-        const spot = one(".dot", dot).getBoundingClientRect();
-        return [Math.hypot(spot.left + spot.width / 2 - x, spot.top + spot.height / 2 - y), dot];
-      }).sort((a, b) => a[0] - b[0])[0];
-      if (near && near[0] < Math.max(28, 28 / scale)) pick(plot, near[1]); else hide(plot);
-    });
-    plot.addEventListener("pointerleave", () => hide(plot));
-    plot.addEventListener("blur", () => hide(plot));
-    plot.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 1, ArrowUp: -1 }[event.key];
-      if (event.key === "Escape") hide(plot);
-      if (!step) return;
-      event.preventDefault();
-      const there = dots();
-      if (!there.length) return;
-      const now = there.findIndex((dot) => dot.classList.contains("here"));
-      let next = now < 0 ? 0 : now + step;
-      if (now >= 0 && event.key.match(/Up|Down/)) {  // the next series, at the same setting
-        const [series, leads] = [there[now].parentNode, there[now].dataset.l];
-        while (there[next] && (there[next].parentNode === series || there[next].dataset.l !== leads)) next += step;
-      }
-      if (there[next]) pick(plot, there[next]);
-    });
-  }
-
-  // ---- maps of colours: another view of the same labels
-  const points = (tenths) => (tenths / 10).toFixed(1);
-  const cell = (spot) => {
-    if (!spot) return made("td", "--", { class: "n none" });
-    const [number, level, low, high] = spot;
-    const element = made("td", points(number), { class: `n h${level}`, "data-v": number });
-    if (low !== undefined) element.append(made("small", `[${points(low)}, ${points(high)}]`));
-    return element;
-  };
-  const attributes = (element, text) => {
-    for (const [, name, of] of text.matchAll(/data-([a-z])="(\d+)"/g)) element.dataset[name] = of;
-  };
-  for (const select of all("select[data-views]")) {
-    const table = one("table", select.closest("figure"));
-    select.closest(".tools").hidden = false;
-    select.value = "0";
-    let views = null;
-    select.addEventListener("change", async () => {
-      views ??= await json(select.dataset.views);
-      const view = views[select.value];
-      one("caption span", table).textContent = view.title;
-      const head = one("thead tr", table);
-      const rows = all("tbody tr", table).sort((a, b) => (a.dataset.place ?? 0) - (b.dataset.place ?? 0));
-      all("th", head).forEach((th, at) => {
-        if (at > 1) th.remove(); else { th.removeAttribute("aria-sort"); th.replaceChildren(one(".sort", th)?.textContent ?? th.textContent); }
-      });
-      for (const [name, of] of view.columns) {
-        const th = made("th", name, { scope: "col", class: "n" });
-        attributes(th, of);
-        head.append(th);
-      }
-      rows.forEach((row, at) => {
-        while (row.children.length > 2) row.lastChild.remove();
-        row.append(...view.spots[at].map(cell));
-      });
-      one("tbody", table).append(...rows);
-      sortable(table);
-      filter();
-    });
-  }
 
   // ---- where a number comes from
   const dialog = document.getElementById("trace");
@@ -298,7 +189,7 @@
       }[event.key];
       if (!near) return;
       event.preventDefault();
-      const next = near().find((cell) => cell && !cell.classList.contains("off") && one("button[data-line]", cell));
+      const next = near().find((cell) => cell && cell.checkVisibility() && one("button[data-line]", cell));
       if (!next) return;
       event.target.tabIndex = -1;
       const button = one("button[data-line]", next);
