@@ -170,6 +170,7 @@ def alone(study: Study, block: Task) -> Figure:
     return Figure(
         name="opening_curve" if several else "lead_curve",
         draw=partial(draw, one),
+        size=(5.6, 3.8) if several else shape(one)[2],
         caption="Bars: 95 % intervals over patients." if several else "",
     )
 

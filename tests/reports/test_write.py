@@ -2,9 +2,7 @@
 come from outside.
 """
 
-import pkgutil
 import runpy
-from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from ecgbench import reports
-from ecgbench.core.cells import Scoring
 from ecgbench.errors import BadSetting, MissingData, UnknownName
 from ecgbench.results import profile
-from ecgbench.results.scorer import Scorer
 
 pytestmark = pytest.mark.rendered
 
@@ -87,39 +83,6 @@ def test_a_report_from_outside_appears_on_the_page_and_in_all_formats(mine, tmp_
         in (tmp_path / "to/mine.tex").read_text()
     )
     assert "none & -- & --" in (tmp_path / "to/mine.tex").read_text()
-
-
-def test_a_report_from_outside_changes_no_other(mine, tmp_path, monkeypatch):
-    """Neither by what it patches when it is imported, nor by what it writes into the study; what it
-    computes is not kept for others.
-    """
-    for name in ("csv_text", "markdown_text", "latex_text", "drawn"):
-        place = f"ecgbench.reports._write.{name}"
-        monkeypatch.setattr(place, pkgutil.resolve_name(place))  # put back afterwards
-    study, file, ours = make.two_models(), Path(mine), ["main_table", "labels", "lead_curve"]
-    alone = {p.name: p.read_bytes() for p in reports.write(study, tmp_path / "alone", ours)}
-    text = MINE.replace("NAME", "mine").replace("order=15", "order=-1")
-    spoils = "    study.main['value'] = 0.5\n    seen.append(study.scorer)\n    rows = ["
-    patches = "; ".join(
-        [
-            "from ecgbench.reports import _write",
-            "said = lambda *_: 'patched'",
-            "_write.csv_text = _write.markdown_text = _write.latex_text = said",
-            "_write.drawn = lambda *_: {'svg': b'<svg/>'}",
-            "seen = []",
-        ]
-    )
-    file.write_text(f"{text.replace('    rows = [', spoils)}\n\n{patches}\n")
-    scored = replace(study, scorer=Scorer(run=tmp_path, scoring=Scoring(), patients={}))
-    written = reports.write(scored, tmp_path / "to", ours, [mine])
-    assert (tmp_path / "to" / "mine.csv").read_text() == "patched"
-    same = {p.name: p.read_bytes() for p in written if p.name in alone}
-    assert same.keys() == alone.keys()
-    assert [name for name in same if same[name] != alone[name]] == ["index.html"]
-    (scorer,) = reports.get("mine").seen
-    assert not scorer.keep
-    assert scorer.kept({"x": 1}, lambda: {"y": 2}) == {"y": 2}
-    assert not scorer.has({"x": 1})
 
 
 def test_the_named_alone(mine, tmp_path):
