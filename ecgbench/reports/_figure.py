@@ -109,7 +109,7 @@ def inline(name: str, svg: str, of_column: Callable[[int], str]) -> str:
         return f' id="{name}-{found[1]}"' if found[1] in used else ""
 
     used = set(re.findall(r'(?:href="|url\()#([^")]+)', svg))
-    svg = svg[svg.index("<svg") :]
+    svg = svg[svg.index("<svg") :].replace("xlink:href", "href")
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.S)
     svg = re.sub(r"(?<!scale\()(-?\d+\.\d\d)\d+", r"\1", svg)
     svg = re.sub(r' id="([^"]+)"', own, svg)
