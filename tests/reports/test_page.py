@@ -127,6 +127,8 @@ def test_self_contained_and_balanced(name, page):
                 continue
             if target.startswith("#"):
                 assert target[1:] in ids
+            elif tag == "image":
+                assert target.startswith("data:image/png;base64,")
             else:
                 assert tag == "a"
                 assert target in beside or target.startswith("https://doi.org/10.13026/")
