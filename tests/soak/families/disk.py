@@ -38,7 +38,7 @@ def rows(bases: Mapping[str, Place]) -> Iterator[Row]:
         for base, then in (("nothing", "run"), ("small", "run"), ("small", "report")):
             name = f"{folder} cannot be written, {base}, then {then}"
             yield Row("disk", name, base, partial(_read_only, folder, then))
-    for locks in ("none", "granted to everybody", "refused to everybody"):
+    for locks in ("none", "granted to everybody"):
         for base in ("bare", "small"):
             act = partial(_unlockable, locks)
             yield Row("disk", f"locks: {locks}, {base}", base, act, GOES_ON)
@@ -81,8 +81,6 @@ def _unlockable(locks: str, place: Place) -> None:
     def none(handle: int, how: int) -> None:
         if locks == "none":
             raise OSError(errno.ENOLCK, "No locks available")
-        if locks == "refused to everybody":
-            raise BlockingIOError(errno.EWOULDBLOCK, "Resource temporarily unavailable")
 
     fcntl.flock = none
     place.mark()
