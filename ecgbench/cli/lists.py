@@ -3,133 +3,95 @@ as a table or as JSON.
 """
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import typer
 
-from ecgbench.cli.options import DATA, JSON, MORE, PREPARED, add_commands, flag
-from ecgbench.core.registry import Room
+from ecgbench.cli.options import DATA, JSON, MORE, PREPARED, add_commands, argument, flag
+from ecgbench.core.cards import facts
+from ecgbench.core.registry import Room, plain
 from ecgbench.core.text import aligned, line, printed_json
-from ecgbench.errors import EcgbenchError
+from ecgbench.errors import EcgbenchError, UnknownName
+
+Rows = list[dict[str, Any]]
 
 
 def add(app: typer.Typer) -> None:
-    """Add the group to the program."""
-    group = typer.Typer(
-        help="What there is: models, tasks, ways to fill missing leads, ...", no_args_is_help=True
-    )
-    add_commands(group, models, tasks, adapters, metrics, reports, engines, plans)
-    app.add_typer(group, name="list", rich_help_panel=MORE)
+    """Add the command to the program."""
+    add_commands(app, list_, panel=MORE)
 
 
-def models(as_json: bool = JSON) -> None:
-    """Models: how they are fed, whether they read any subset of leads, whether their
-    weights are here.
+def list_(
+    what: str = argument("models, tasks, adapters, metrics, reports, engines or plans."),
+    as_json: bool = JSON,
+    contamination: bool = flag("Of tasks: which models have met their data in pre-training."),
+    data: Path = DATA,
+    prepared: Path = PREPARED,
+) -> None:
+    """List what there is: models, tasks, ways to fill missing leads, ...
 
-    `ecgbench models fetch NAME` gets the weights that a model's authors have published.
+    models: how they are fed, whether they read any subset of leads, whether their weights are here
+    (`ecgbench models fetch NAME` gets them). tasks: the number of targets beside the paper's, what
+    the reader of their dataset was tried on, whether the data are prepared. plans: studies for
+    `ecgbench run NAME`. engines: where `ecgbench run --engine` has models run. --json has more
+    columns.
     """
+    gc.disable()  # of networks that are imported nothing is garbage: a sixth of the time
+    name = next((known for known in _LISTS if plain(known) == plain(what)), None)
+    if name is None:
+        raise UnknownName("list", what, _LISTS)
+    if contamination:
+        show(_met(), as_json, ("name", "dataset", "met", "in part", "not known"))
+    elif name == "tasks":
+        show(_tasks(data, prepared), as_json, _LISTS[name][1])
+    else:
+        rows, columns = _LISTS[name]
+        show(rows(), as_json, columns)
+
+
+def _models() -> Rows:
     from ecgbench import models as room
     from ecgbench.weights import released
 
     rows = []
-    # while torch and the networks are imported: a sixth of the time, and nothing of them is garbage
-    gc.disable()
-    known = dict(cards(room.ROOM))
-    gc.enable()
-    for name, card in known.items():
-        c = card.contracts[0]
+    for name, card in _cards(room.ROOM):
+        contract = card.contracts[0]
         here = [w.name for w in card.weights if released.is_here(name, w)]
-        rows.append(
-            {
-                "name": name,
-                "title": card.title,
-                "parameters": card.parameters,
-                "fs": c.fs,
-                "seconds": c.seconds,
-                "leads": len(c.leads),
-                "policy": c.policy,
-                "native": card.native,
-                "weights": _where(bool(card.weights), here),
-                "released": [w.name for w in card.weights],
-                "here": here,
-                "licence": card.licence,
-            }
-        )
-    show(
-        rows,
-        as_json,
-        ("name", "title", "parameters", "fs", "seconds", "leads", "policy", "native", "weights"),
-    )
-    if not as_json:
-        told = ", ".join(room.ROOM.variants())
-        typer.echo(f"Encoders of LAEF's ablations, by name only: {told}")
+        where = ", ".join(here) or ("not here" if card.weights else "none released")
+        row = {"name": name, **_fields(card, "title", "parameters", "native", "licence")}
+        row |= _fields(contract, "fs", "seconds", "policy")
+        row |= {"leads": len(contract.leads), "released": [w.name for w in card.weights]}
+        rows.append({**row, "here": here, "weights": "here" if here == ["released"] else where})
+    return rows
 
 
-def _where(published: bool, here: list[str]) -> str:
-    if not published:
-        return "none released"
-    return "not here" if not here else "here" if here == ["released"] else ", ".join(here)
-
-
-def tasks(
-    as_json: bool = JSON,
-    data: Path = DATA,
-    prepared: Path = PREPARED,
-    wide: bool = flag("Also leads, patients, rate, country, licence, and who chose the labels."),
-    contamination: bool = flag("Which models have met the data of each task in pre-training."),
-) -> None:
-    """Tasks of every dataset, the number of targets beside the paper's, what its reader was tried
-    on, and whether the data are prepared.
-
-    A task marked as evaluation only is scored by the fit of another task of the same dataset.
-    """
+def _tasks(data: Path | None = None, prepared: Path | None = None) -> Rows:
     from ecgbench import datasets as room
 
-    if contamination:
-        show(_met(), as_json, ("name", "dataset", "met", "in part", "not known"))
-        if not as_json:
-            typer.echo(
-                "By what is published. Whether two datasets at hand share recordings: ecgbench "
-                "data duplicates A B"
-            )
-        return
-    rows: list[dict[str, Any]] = []
-    for dataset, card in cards(room.ROOM):
+    of_card = ("records", "country", "pretraining", "verified", "licence", "access", "synthetic")
+    rows = []
+    for dataset, card in _cards(room.ROOM):
         where = _state(dataset, data, prepared)
-        rows += [
-            {
-                "name": task.name,
-                "title": task.title,
-                "dataset": dataset,
-                "leads": len(card.leads),
-                "targets": len(task.labels),
-                "paper": task.paper,
-                "records": card.records,
-                "patients": card.patients if card.patients_known else None,
-                "Hz": card.fs,
-                "country": card.country,
-                "pretraining": card.pretraining,
-                "evaluation_only": task.parent is not None,
-                "rule": task.rule,
-                "verified": card.verified,
-                "licence": card.licence,
-                "access": card.access,
-                "prepared": where == "ready",
-                "data": where,
-                "synthetic": card.synthetic,
-            }
-            for task in card.tasks
-        ]
-    few = ("name", "title", "dataset", "targets", "paper", "records", "verified", "data")
-    hidden = ("prepared", "access", "synthetic")
-    every = tuple(k for k in rows[0] if k not in hidden)
-    show(rows, as_json, every if wide else few)
+        common = {"dataset": dataset, "leads": len(card.leads), "Hz": card.fs}
+        common |= {"patients": card.patients if card.patients_known else None}
+        common |= {**_fields(card, *of_card), "prepared": where == "ready", "data": where}
+        for task in card.tasks:
+            row = _fields(task, "name", "title", "paper", "rule")
+            row |= {"targets": len(task.labels), "evaluation_only": task.parent is not None}
+            rows.append({**row, **common})
+    return rows
 
 
-def _state(dataset: str, data: Path, prepared: Path) -> str:
+def _fields(card: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(card, name) for name in names}
+
+
+def _state(dataset: str, data: Path | None, prepared: Path | None) -> str:
     from ecgbench.data.prepare import state
 
     try:
@@ -139,92 +101,72 @@ def _state(dataset: str, data: Path, prepared: Path) -> str:
         return "broken"
 
 
-def _met() -> list[dict[str, Any]]:
-    """For each task the models that have met its data, by how much of it."""
+def _met() -> Rows:
+    """For each task the models that have met its data, by how much of it, as is published."""
     from ecgbench import datasets as room
     from ecgbench import models
     from ecgbench.data import contamination as corpora
 
-    networks = [(n, c) for n, c in cards(models.ROOM) if c.parameters]
+    networks = [(n, c) for n, c in _cards(models.ROOM) if c.parameters]
     rows = []
-    for dataset, card in cards(room.ROOM):
+    for dataset, card in _cards(room.ROOM):
         met: dict[str, list[str]] = {}
         for name, model in networks:
-            how, _ = corpora.met(model.corpora, dataset, card.title)
-            met.setdefault(how, []).append(name)
-        rows += [
-            {
-                "name": task.name,
-                "dataset": dataset,
-                "met": " ".join(met.get("equal", []) + met.get("contains", [])) or "-",
-                "in part": " ".join(met.get("part", []) + met.get("overlaps", [])) or "-",
-                "not known": " ".join(met.get("unknown", [])) or "-",
-            }
-            for task in card.tasks
-        ]
+            met.setdefault(corpora.met(model.corpora, dataset, card.title)[0], []).append(name)
+        known = {
+            "met": [*met.get("equal", []), *met.get("contains", [])],
+            "in part": [*met.get("part", []), *met.get("overlaps", [])],
+            "not known": met.get("unknown", []),
+        }
+        words = {column: " ".join(names) or "-" for column, names in known.items()}
+        rows += [{"name": task.name, "dataset": dataset, **words} for task in card.tasks]
     return rows
 
 
-def adapters(as_json: bool = JSON) -> None:
-    """Policies: how missing leads are filled."""
+def _adapters() -> Rows:
     from ecgbench import adapters as room
     from ecgbench.adapters.hide import NATIVE
 
-    rows = [
-        {"name": n, "summary": _summary(module), "learns": hasattr(module, "fit")}
-        for n, module in _modules(room.ROOM)
-    ]
     native = "Native: the network reads the measured leads only; models that can."
-    rows.append({"name": NATIVE, "summary": native, "learns": False})
-    show(rows, as_json, ("name", "summary"))
+    summaries = {
+        name: (module.__doc__ or "").strip().partition("\n")[0]
+        for name, module in _modules(room.ROOM)
+    }
+    return [{"name": n, "summary": text} for n, text in {**summaries, NATIVE: native}.items()]
 
 
-def metrics(as_json: bool = JSON) -> None:
-    """Metrics: how good predictions are, per label."""
-    from ecgbench import metrics as room
-    from ecgbench.core.cards import facts
-
-    rows = [{"name": name, **facts(card)} for name, card in cards(room.ROOM)]
-    rows = rows if as_json else [{**m, "range": "{:g} to {:g}".format(*m["range"])} for m in rows]
-    show(rows, as_json, ("name", "title", "direction", "range", "summary"))
+def _of_cards(package: str) -> Rows:
+    room = import_module(package).ROOM
+    return [{"name": name, **facts(card)} for name, card in _cards(room)]
 
 
-def reports(as_json: bool = JSON) -> None:
-    """Reports that `ecgbench report` writes, and of what."""
-    from ecgbench import reports as room
-
-    rows = [
-        {"name": name, "title": card.title, "reads": card.reads, "summary": card.summary}
-        for name, card in cards(room.ROOM)
-    ]
-    show(rows, as_json, ("name", "reads", "summary"))
-
-
-def engines(as_json: bool = JSON) -> None:
-    """Engines: where `ecgbench run --engine` has models run."""
-    from ecgbench.study import engines as room
-
-    rows = [{"name": n, "summary": module.CARD.summary} for n, module in _modules(room.ROOM)]
-    show(rows, as_json, ("name", "summary"))
-
-
-def plans(as_json: bool = JSON) -> None:
-    """Studies that come with ecgbench: `ecgbench run NAME`."""
+def _plans() -> Rows:
     from ecgbench import suites
 
-    rows = [
+    return [
         {"name": name, "summary": line(suites.about(name).partition("\n\n")[0])}
         for name in suites.names()
     ]
-    show(rows, as_json, ("name", "summary"))
 
 
-def _summary(module: ModuleType) -> str:
-    return (module.__doc__ or "").strip().partition("\n")[0]
+_FED = ("parameters", "fs", "seconds", "leads", "policy", "native", "weights")
+_KNOWN = ("dataset", "targets", "paper", "records", "verified", "data")
+_LISTS: dict[str, tuple[Callable[[], Rows], tuple[str, ...]]] = {
+    "models": (_models, ("name", "title", *_FED)),
+    "tasks": (_tasks, ("name", "title", *_KNOWN)),
+    "adapters": (_adapters, ("name", "summary")),
+    "metrics": (
+        partial(_of_cards, "ecgbench.metrics"),
+        ("name", "title", "direction", "range", "summary"),
+    ),
+    "reports": (partial(_of_cards, "ecgbench.reports"), ("name", "reads", "summary")),
+    "engines": (partial(_of_cards, "ecgbench.study.engines"), ("name", "summary")),
+    "plans": (_plans, ("name", "summary")),
+}
+"""What is listed -> its rows, and the columns of its table."""
 
 
-def cards(room: Room) -> Iterator[tuple[str, Any]]:
-    """Names and cards; a plug-in that cannot be had is left out, with a line on standard error."""
+def _cards(room: Room) -> Iterator[tuple[str, Any]]:
     return ((name, module.CARD) for name, module in _modules(room))
 
 
@@ -258,4 +200,6 @@ def _word(value: Any) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_word, value))
     return f"{value:,}" if isinstance(value, int) else line(str(value))

@@ -2,8 +2,6 @@
 
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +38,7 @@ def profile(
     complexity: bool = flag(
         "Of LAEF's graph instead: nodes, edges, formulas, time.", "--complexity"
     ),
-    to: str = option("Folder for the files.", default="profile", metavar="PATH"),
+    to: Path = option("Folder for the files.", default=Path("profile")),
 ) -> None:
     """Measure what models cost at each number of leads.
 
@@ -63,55 +61,38 @@ def profile(
 
       ecgbench profile --complexity --to costs
     """
+    from ecgbench import models as room
+    from ecgbench.core.files import writing
     from ecgbench.evaluate.device import choose
     from ecgbench.profiling.cost import Setup
 
     if batch is not None and batch < 1:
         raise BadSetting(f"--batch {batch}: at least one window")
     if complexity and (models is not None or leads is not None):
+        given = "--leads" if models is None else "--models"
+        raise BadSetting(f"--complexity is of LAEF at 1 to 12 leads: leave out {given}")
+    numbers = parse_leads(LEADS if leads is None else leads)
+    if named := [item for item in numbers if not isinstance(item, int)]:
         raise BadSetting(
-            f"--complexity is of LAEF at 1 to 12 leads: leave out "
-            f"{'--leads' if models is None else '--models'}"
+            f"--leads {leads}: {named[0]} names leads, and the cost depends on their number only; "
+            f"for example --leads 1,2,12"
         )
-    if not to.strip():
-        raise BadSetting("--to '': name a folder, for example --to costs")
-    numbers, names = _numbers(LEADS if leads is None else leads), _names(models)
+    typed = words(models)
+    names = room.names() if typed is None else list(dict.fromkeys(map(room.resolve, typed)))
+    if not names:
+        raise BadSetting(f"--models {models!r}: no model is named; there are {room.names()}")
     setup = Setup(choose(device), batch, not no_timing)
-    try:
-        with _folder(Path(to)) as folder:
-            if complexity:
-                _complexity(setup, folder)
-            else:
-                _cost(names, numbers, setup, folder)
-    except KeyboardInterrupt:
-        typer.echo(
-            "ecgbench: interrupted; profile writes its files when all is measured, so the same "
-            "command starts anew",
-            err=True,
-        )
-        sys.exit(130)
-
-
-@contextmanager
-def _folder(to: Path) -> Iterator[Path]:
-    """A folder that can be written to, which is tested before anything is measured; it is removed
-    again if it stays empty.
-    """
-    from ecgbench.core.files import writing
-
-    with writing(to):
-        if to.exists() and not to.is_dir():
-            raise BadSetting(f"--to {to}: that is a file; name a folder")
-        created = [folder for folder in (to, *to.parents) if not folder.exists()]
+    with writing(to):  # before anything is measured
         to.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=to):
-            pass
+        tempfile.TemporaryFile(dir=to).close()
     try:
-        yield to
-    finally:
-        for folder in created:
-            with suppress(OSError):  # it holds what was written
-                folder.rmdir()
+        if complexity:
+            _complexity(setup, to)
+        else:
+            _cost(names, sorted(n for n in numbers if isinstance(n, int)), setup, to)
+    except KeyboardInterrupt:
+        typer.echo("ecgbench: interrupted; nothing is written before all is measured", err=True)
+        sys.exit(130)
 
 
 def _cost(names: list[str], leads: list[int], setup: "Setup", to: Path) -> None:
@@ -159,30 +140,3 @@ def _report(measured: "Costs | Complexity", to: Path) -> None:
     for part in reports.get(file.stem).sections(profile)[0].parts:
         if isinstance(part, reports.Table) and part.name == file.stem:
             typer.echo("\n".join(["", *reports.terminal_lines(part)]))
-
-
-def _names(models: str | None) -> list[str]:
-    from ecgbench import models as room
-
-    typed = words(models)
-    if typed is None:
-        return room.names()
-    if not typed:
-        raise BadSetting(
-            f"--models {models!r}: no model is named; known: {', '.join(room.names())}"
-        )
-    return list(dict.fromkeys(map(room.resolve, typed)))
-
-
-def _numbers(text: str) -> list[int]:
-    if not text.strip():
-        raise BadSetting("--leads '': no number of leads; for example --leads 1,2,12")
-    counts: list[int] = []
-    for item in parse_leads(text):
-        if not isinstance(item, int):
-            raise BadSetting(
-                f"--leads {text}: {item} names leads, and the cost depends on their number only; "
-                f"for example --leads 1,2,12"
-            )
-        counts.append(item)
-    return sorted(counts)

@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ecgbench.cli.options import RESULTS, add_commands, argument, flag, option, words
+from ecgbench.cli.settings import assigned
 from ecgbench.core.registry import folder_name
 from ecgbench.core.text import quoted
-from ecgbench.errors import BadSetting, MissingData, UnknownName
+from ecgbench.errors import BadSetting, MissingData
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ecgbench.results.options import Options
     from ecgbench.results.study import Study
 
 NAMED = 12
 """Cells of one model and reason that are named one by one."""
-SETTINGS = ("margins", "blocks", "duplicates", "beside", "rows", "reports")
-"""Keys of `--set report.KEY`."""
+SETTINGS = tuple(
+    f"report.{key}" for key in ("margins", "blocks", "duplicates", "beside", "rows", "reports")
+)
+"""Keys of `--set`."""
 SHOWN = ("cells", "provenance")
 """Reports that no published page is without: what failed, and where numbers come from."""
 
@@ -57,7 +61,7 @@ def report(
         "Scores beside printed ones: paper (that introduced LAEF), fmb (the reference benchmark)."
     ),
     sets: list[str] = option(
-        "KEY=VALUE, any other setting: " + ", ".join(map("report.{}".format, SETTINGS)) + ".",
+        f"KEY=VALUE, any other setting: {', '.join(SETTINGS)}.",
         "--set",
         default=[],
         metavar="KEY=VALUE",
@@ -85,62 +89,87 @@ def report(
     report.rows=all (tasks that are evaluated only), report.reports=NAME,... (reports besides).
     """
     from ecgbench import reports
+    from ecgbench.results.study import Study
     from ecgbench.study.progress import display
 
-    more = _more(sets)
-    also, beside = more.get("reports"), more.get("beside")
-
-    if "checklists" in f"{only},{also}".lower().split(","):
-        raise BadSetting(
-            "report 'checklists' is a page of the docs now: docs/reporting_checklists.md tells "
-            "where each item of TRIPOD+AI and STARD-AI is found; leave the name out"
-        )
-    names = [reports.resolve(name) for name in only.split(",")] if only else None
-    besides = [reports.resolve(name) for name in also.split(",")] if also else []
-    besides += [f"against_{name}" for name in _sources(against, beside)]
-    besides += ["evaluated_only"] if more.get("rows") else []
+    chosen = assigned(sets, dict.fromkeys(SETTINGS, str))
+    names = [reports.resolve(name) for name in words(only) or ()] or None
+    besides = _besides(chosen, against)
     place = folder or newest(Path("runs"))
-    source = reports.read(
-        place,
-        metrics.split(",") if metrics else (),
-        display().stage,
-        tasks.split(",") if tasks else (),
-    )
-    source = _asked(
-        source,
-        place,
-        {
-            "--baseline": baseline or "",
-            **{f"--set report.{n}": more.get(n, "") for n in ("blocks", "margins", "duplicates")},
-        },
-    )
-    if beside:
-        source = _beside(source, place, beside.split(","))
-    if publish and tasks:
-        raise BadSetting(f"--publish: --tasks {tasks} leaves tasks out; leave one of the two out")
+    source = reports.read(place, words(metrics) or (), display().stage, words(tasks) or ())
+    of_a_run = {"--baseline": baseline, "--publish": publish, **chosen}
+    if isinstance(source, Study):
+        beside = words(chosen.get("report.beside")) or ()
+        source = _with(source, baseline or "", chosen, beside)
+    elif typed := [name for name, value in of_a_run.items() if value]:
+        raise BadSetting(f"{typed[0]}: {place} is no run; leave it out")
     if publish:
-        source = _published(source, place, names)
-    kinds = {"pictures": figures.split(",")} if figures else {}
+        source = _published(source, place, names, tasks)
+    kinds = {"pictures": words(figures)} if figures else {}
     # the report of the whole run stays what it is
-    usual = folder_name("-".join(["report", *(tasks or "").split(",")])) if tasks else "report"
+    usual = folder_name("-".join(["report", *(words(tasks) or ())]))
     page = write_and_tell(source, place, to or place / usual, names, besides, **kinds)
     if show:
-        _open(page)
+        import webbrowser
+
+        if not webbrowser.open(page.resolve().as_uri()):
+            typer.echo(f"--open: no browser was found here; open {page} in one", err=True)
 
 
-def _more(sets: Sequence[str]) -> dict[str, str]:
-    """Key of SETTINGS -> its value; UnknownName, BadSetting."""
-    found = {}
-    for word in sets:
-        key, _, value = word.partition("=")
-        if key.removeprefix("report.") not in SETTINGS:
-            raise UnknownName("setting", key, [f"report.{name}" for name in SETTINGS])
-        if not value:
-            raise BadSetting(f"--set {word}: KEY=VALUE, such as --set report.margins=0.02,0.05")
-        found[key.removeprefix("report.")] = value
-    if found.get("rows", "all") != "all":
-        raise BadSetting(f"--set report.rows={found['rows']}: all, or leave it out")
-    return found
+def _besides(chosen: dict[str, str], against: str | None) -> list[str]:
+    """Reports that are written besides the usual ones; UnknownName, BadSetting."""
+    from ecgbench import reports
+    from ecgbench.published import source
+
+    rows, beside = chosen.get("report.rows", "all"), chosen.get("report.beside")
+    if rows != "all":
+        raise BadSetting(f"--set report.rows={rows}: all, or leave it out")
+    if beside and not against:
+        raise BadSetting(
+            f"--set report.beside={beside}: say what with: --against paper or --against fmb"
+        )
+    return [
+        *(reports.resolve(name) for name in words(chosen.get("report.reports")) or ()),
+        *(f"against_{source(name).name}" for name in words(against) or ()),
+        *(["evaluated_only"] if "report.rows" in chosen else []),
+    ]
+
+
+def _with(study: "Study", baseline: str, chosen: dict[str, str], beside: Sequence[str]) -> "Study":
+    """The study with what its reader asks of its reports; BadSetting where that cannot be met."""
+    from ecgbench.published import METRIC
+    from ecgbench.results import options
+    from ecgbench.results.study import read
+
+    models, tasks = list(dict.fromkeys(study.main["model"])), [task.name for task in study.tasks]
+    first = options.chosen(baseline, models, "--baseline")
+    if len(first) > 1:
+        raise BadSetting(f"--baseline {baseline}: one model")
+    asked: Options = replace(
+        study.options,
+        baseline=first[0] if first else "",
+        blocks=options.chosen(chosen.get("report.blocks", ""), tasks, "--set report.blocks"),
+    )
+    if margins := chosen.get("report.margins"):
+        asked = replace(asked, margins=options.margins(margins))
+    if duplicates := chosen.get("report.duplicates"):
+        asked = replace(asked, paired=options.pairs(Path(duplicates)))
+    others = tuple(read(folder, (METRIC,)) for folder in beside)
+    return replace(study, options=asked, beside=others)
+
+
+def _published(study: "Study", place: Path, names: list[str] | None, tasks: str | None) -> "Study":
+    """The study with the note that its report may be published; BadSetting where it may not."""
+    from ecgbench.results.origin import published
+
+    if tasks:
+        raise BadSetting(f"--publish: --tasks {tasks} leaves tasks out; leave one of the two out")
+    if hidden := [name for name in SHOWN if names is not None and name not in names]:
+        raise BadSetting(
+            f"--publish: --only leaves out {' and '.join(hidden)}; run: ecgbench report "
+            f"{quoted(place)} --publish --only {','.join([*(names or ()), *hidden])}"
+        )
+    return replace(published(study), beside=tuple(map(published, study.beside)))
 
 
 def write_and_tell(
@@ -165,90 +194,9 @@ def write_and_tell(
         for line in _without_number(cells):
             typer.echo(f"  {line}", err=True)
         if names is None and not any(path.name == "predictions.csv" for path in written):
-            typer.echo(
-                "  predictions.csv is not written: it would be too large, or no cell is finished; "
-                "ecgbench.read(RUN).predictions() gives those of one row",
-                err=True,
-            )
-        for line in _fewer(source.of(source.metric).main):
-            typer.echo(f"  {line}", err=True)
-    typer.echo("\n".join(str(path) for path in written))
-    return next(path for path in written if path.name == "index.html")
-
-
-def _open(page: Path) -> None:
-    """In the browser of whoever typed the command; a machine without one says so."""
-    import webbrowser
-
-    if not webbrowser.open(page.resolve().as_uri()):
-        typer.echo(f"--open: no browser was found here; open {page} in one", err=True)
-
-
-def _asked(source: Any, place: Path, given: dict[str, str]) -> Any:
-    """The source with what its reader asks of it; BadSetting where that cannot be meant."""
-    from ecgbench.results import options
-    from ecgbench.results.study import Study
-
-    named = [option for option, value in given.items() if value]
-    if not named:
-        return source
-    if not isinstance(source, Study):
-        raise BadSetting(f"{named[0]} {given[named[0]]}: {place} is no run; leave it out")
-    models = list(dict.fromkeys(source.main["model"]))
-    tasks = [task.name for task in source.tasks]
-    baseline = options.chosen(given["--baseline"], models, "--baseline")
-    if len(baseline) > 1:
-        raise BadSetting(f"--baseline {given['--baseline']}: one model")
-    return replace(
-        source,
-        options=options.Options(
-            baseline=baseline[0] if baseline else "",
-            blocks=options.chosen(given["--set report.blocks"], tasks, "--set report.blocks"),
-            margins=options.margins(given["--set report.margins"])
-            if given["--set report.margins"]
-            else options.MARGINS,
-            paired=options.pairs(Path(given["--set report.duplicates"]))
-            if given["--set report.duplicates"]
-            else {},
-        ),
-    )
-
-
-def _sources(against: str | None, beside: str | None) -> list[str]:
-    """Names of what is compared with; UnknownName, BadSetting."""
-    from ecgbench.published import source
-
-    if beside and not against:
-        raise BadSetting(
-            f"--set report.beside={beside}: say what with: --against paper or --against fmb"
-        )
-    return [source(name).name for name in words(against) or ()]
-
-
-def _beside(source: Any, place: Path, folders: list[str]) -> "Study":
-    from ecgbench.published import METRIC
-    from ecgbench.results.study import Study, read
-
-    if not isinstance(source, Study):
-        raise BadSetting(
-            f"--set report.beside={','.join(folders)}: {place} is no run; leave it out"
-        )
-    return replace(source, beside=tuple(read(folder.strip(), (METRIC,)) for folder in folders))
-
-
-def _published(source: Any, place: Path, names: list[str] | None) -> "Study":
-    from ecgbench.results.origin import published
-    from ecgbench.results.study import Study
-
-    if not isinstance(source, Study):
-        raise BadSetting(f"--publish: {place} is no run; leave it out")
-    if hidden := [name for name in SHOWN if names is not None and name not in names]:
-        raise BadSetting(
-            f"--publish: --only leaves out {' and '.join(hidden)}; run: ecgbench report "
-            f"{quoted(place)} "
-            f"--publish --only {','.join([*(names or ()), *hidden])}"
-        )
-    return replace(published(source), beside=tuple(map(published, source.beside)))
+            typer.echo("  no predictions.csv: it would be too large, or empty", err=True)
+    typer.echo("\n".join(map(str, written)))
+    return to / "index.html"
 
 
 def _without_number(cells: "pd.DataFrame") -> Iterator[str]:
@@ -262,24 +210,14 @@ def _without_number(cells: "pd.DataFrame") -> Iterator[str]:
         yield f"{status}: {model}: {', '.join(named[:NAMED])}{more}: {reason}"
 
 
-def _fewer(rows: "pd.DataFrame") -> Iterator[str]:
-    """Rows that were not scored on all test records, and on how many they are compared."""
-    from ecgbench.results.compare import COMPARED, FEWER
-
-    for row in rows.itertuples():
-        said = [part for part in str(row.note).split("; ") if part.startswith((FEWER, COMPARED))]
-        if said:
-            yield f"{row.model} on {row.task} at {row.leads}, {row.policy}: {'; '.join(said)}"
-
-
 def newest(folder: Path) -> Path:
     """The run on which a command worked last; MissingData when there is none."""
-    plans = sorted(folder.glob("*/plan.toml"), key=_worked)
+    plans = list(folder.glob("*/plan.toml"))
     if not plans:
         raise MissingData(
             f"no run under {folder}/; run: ecgbench run, or name the folder: ecgbench report FOLDER"
         )
-    return plans[-1].parent
+    return max(plans, key=_worked).parent
 
 
 def _worked(plan: Path) -> float:

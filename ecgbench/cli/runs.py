@@ -1,11 +1,10 @@
 """`ecgbench runs ls | status | why | merge | prune | share`: run folders."""
 
 import gc
-import math
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,10 +12,20 @@ from ecgbench.cli.options import RESULTS, add_commands, argument, flag, option
 from ecgbench.core.text import aligned, counted, duration, line, printed_json, quoted, size
 from ecgbench.errors import BadSetting
 
+if TYPE_CHECKING:
+    from ecgbench.results.counts import Counts
+    from ecgbench.study.store import Status
+
 MODELS_LISTED = 40
 """Models that `status` lists at most."""
-NAMED = 5
-"""Tasks that are named one by one."""
+_WORDS: "dict[Status, str]" = {
+    "ok": "finished",
+    "skipped": "skipped",
+    "failed": "failed",
+    "damaged": "damaged",
+    "missing": "not yet",
+}
+"""State of a cell -> what `status` calls it."""
 RUN = argument("Folder of a run, for example runs/demo.")
 
 
@@ -31,97 +40,68 @@ def add(app: typer.Typer) -> None:
 
 
 def status(
-    run: Path = argument("Folder of a run, for example runs/demo."),
-    watch: bool = flag("Again every --every seconds, until no task waits or runs.", "--watch"),
-    every: float = option("Seconds between two looks of --watch.", default=10.0),
+    run: Path = RUN,
     as_json: bool = flag("One object instead of lines.", "--json"),
 ) -> None:
     """Print how far a run is: cells that are finished, skipped, failed and missing, how fast they
     come, and the jobs of a cluster that wait or run.
 
-    It reads the index of the run and squeue. Nothing is changed.
-    Of many models those are shown that have cells left.
-
-    Example:
-
-      ecgbench runs status runs/paper --watch
+    It reads the index of the run and squeue. Nothing is changed. To follow a run: watch -n 10
+    ecgbench runs status RUN
     """
-    if not every > 0:
-        raise BadSetting(f"--every {every:g}: seconds, more than 0")
-    while True:
-        told, alive = _told(run)
-        typer.echo(printed_json(told) if as_json else "\n".join(_lines(run, told)))
-        if not watch or not alive:
-            return
-        time.sleep(every)
-
-
-def _told(run: Path) -> tuple[dict[str, object], bool]:
-    """What is known of a run, and whether any task of it has not ended."""
     from ecgbench.results.counts import count
 
     gc.disable()  # of 100,000 cells nothing is garbage, and looking for it takes time
     counts = count(run)
-    gc.enable()
-    tasks = list(_tasks(run))
-    return {
+    jobs, waiting = _jobs(run)
+    if not as_json:
+        typer.echo("\n".join(_lines(run, counts, jobs, waiting)))
+        return
+    known = {
         "cells": sum(counts.all.values()),
-        **{state: counts.all[state] for state in ("ok", "skipped", "failed", "damaged", "missing")},
+        **{state: counts.all[state] for state in _WORDS},
         "models": {model: dict(own) for model, own in counts.models.items()},
         "cells_per_hour": round(3600 * counts.rate, 1) if counts.rate else None,
         "seconds_left": None if counts.left is None else round(counts.left),
-        "tasks": dict(Counter(standing for standing, _ in tasks)),
-        "waiting_for": dict(Counter(why for s, why in tasks if s == "waiting" and why)),
-    }, bool(tasks)
+        "tasks": dict(jobs),
+        "waiting_for": dict(waiting),
+    }
+    typer.echo(printed_json(known))
 
 
-def _tasks(run: Path) -> list[tuple[str, str]]:
-    """(standing, why it waits) of the jobs in Slurm that have not ended."""
+def _jobs(run: Path) -> tuple[Counter[str], Counter[str]]:
+    """How many jobs in Slurm are running and waiting, and for what those wait."""
     from ecgbench.study.engines import slurm
 
-    return [
-        ("waiting" if state in ("PENDING", "UNKNOWN") else "running", why)
-        for _, state, why in slurm.running(run).values()
-    ]
+    jobs, waiting = Counter[str](), Counter[str]()
+    for _, state, why in slurm.running(run).values():
+        waits = state in ("PENDING", "UNKNOWN")
+        jobs["waiting" if waits else "running"] += 1
+        if waits and why:
+            waiting[why] += 1
+    return jobs, waiting
 
 
-def _lines(run: Path, told: dict[str, object]) -> Iterator[str]:
-    shown = {"ok": "finished", "missing": "not yet"}
-    states = [s for s in ("ok", "skipped", "failed", "damaged", "missing") if told[s]]
-    head = ", ".join(f"{told[s]:,} {shown.get(s, s)}" for s in states)
-    yield f"{run}: {counted(int(str(told['cells'])), 'cell')}: {head or 'none'}"
-    models = told["models"]
-    assert isinstance(models, dict)
-    listed = {
-        m: own for m, own in models.items() if len(models) <= MODELS_LISTED or set(own) != {"ok"}
-    }
-    table = [
-        [m, *(str(own.get(s, 0) or "-") for s in states)]
-        for m, own in list(listed.items())[:MODELS_LISTED]
-    ]
-    if table:
-        head_row = ["model", *(shown.get(s, s) for s in states)]
-        yield from aligned([head_row, *table], right=range(1, len(states) + 1))
-    if len(table) < len(models):
-        yield f"and {counted(len(models) - len(table), 'model')} more (--json names all)"
-    if told["cells_per_hour"] and told["missing"]:
-        left = told["seconds_left"]
-        assert isinstance(left, int)
-        rate = f"{told['cells_per_hour']:,} cells an hour lately"
-        yield f"{rate}; at this rate {duration(left)} are left"
-    tasks, waiting = told["tasks"], told["waiting_for"]
-    assert isinstance(tasks, dict)
-    assert isinstance(waiting, dict)
-    if tasks:
-        why = f" ({', '.join(map(line, waiting))})" if waiting else ""
-        yield "tasks: " + ", ".join(
-            f"{tasks[s]} {what}"
-            for s, what in (
-                ("running", "running"),
-                ("waiting", f"waiting{why}"),
-            )
-            if tasks.get(s)
-        )
+def _lines(run: Path, counts: "Counts", jobs: Counter[str], waiting: Counter[str]) -> Iterator[str]:
+    states = [state for state in _WORDS if counts.all[state]]
+    head = ", ".join(f"{counts.all[s]:,} {_WORDS[s]}" for s in states)
+    yield f"{run}: {counted(sum(counts.all.values()), 'cell')}: {head or 'none'}"
+    rows = [
+        [model, *(str(own[s] or "-") for s in states)]
+        for model, own in counts.models.items()
+        if len(counts.models) <= MODELS_LISTED or set(own) != {"ok"}
+    ][:MODELS_LISTED]
+    if rows:
+        titles = ["model", *(_WORDS[s] for s in states)]
+        yield from aligned([titles, *rows], right=range(1, len(titles)))
+    if len(rows) < len(counts.models):
+        yield f"and {counted(len(counts.models) - len(rows), 'model')} more (--json names all)"
+    if counts.rate and counts.left:
+        rate = f"{3600 * counts.rate:,.1f} cells an hour lately"
+        yield f"{rate}; at this rate {duration(counts.left)} are left"
+    if jobs:
+        why = f" (waiting for {', '.join(map(line, waiting))})" if waiting else ""
+        yield "tasks: " + ", ".join(f"{n} {state}" for state, n in jobs.items()) + why
 
 
 def why(
@@ -180,53 +160,41 @@ def merge(
 def ls(
     folder: Path = argument("Folder that holds run folders, or one of them.", Path("runs")),
     as_json: bool = flag("One array of objects, sizes in bytes, instead of a table.", "--json"),
-    sizes: bool = flag("Sizes of runs with very many files too, which takes a while.", "--sizes"),
+    sizes: bool = flag("Also the disk that each part of a run takes.", "--sizes"),
     verify: bool = flag(
         "Read every file and compare it with the hash that was recorded; exit code 1 where one is "
         "another.",
         "--verify",
     ),
 ) -> None:
-    """List runs: cells that are done, failed, skipped or missing, and disk by part; then what was
-    damaged and set aside, and why.
+    """List runs: cells that are done, failed, skipped or missing; then what was damaged and set
+    aside, and why.
 
     The list believes the index of a run, in which its cells are noted when they are finished. A run
     and a report compare each file that they use with its hash; --verify does so with all of them.
     """
     from ecgbench.cli.lists import show
-    from ecgbench.study.disk import MOST, runs
+    from ecgbench.results.verify import faults
+    from ecgbench.study.disk import runs
+    from ecgbench.study.store import Store
 
     if not folder.is_dir():
         raise BadSetting(f"{folder} is no folder; name one that holds runs: ecgbench runs ls DIR")
     gc.disable()  # of 100,000 cells nothing is garbage, and looking for it takes time
-    listed = runs(folder, math.inf if sizes else MOST, looking=verify)
-    rows = [
-        {
-            "run": str(r.path),
-            **r.states,
-            **{p: n if as_json or n is None else size(n) for p, n in r.disk.items()},
-            "aside": [vars(aside) for aside in r.set_aside],
-            "note": r.note,
-        }
-        for r in listed
-    ]
+    listed = runs(folder, sizes, looking=verify)
+    rows = []
+    for r in listed:
+        disk = r.disk if as_json else {part: size(n) for part, n in r.disk.items()}
+        more = {"aside": [vars(aside) for aside in r.set_aside], "note": r.note}
+        rows.append({"run": str(r.path), **r.states, **disk, **more})
     show(rows, as_json, tuple(rows[0])[:-2] if rows else ("run",))
-    large = [run for run in listed if None in run.disk.values()]
-    if large and not as_json:
-        typer.echo(
-            f"sizes of runs with more than {MOST:,} files: ecgbench runs ls {quoted(folder)} "
-            f"--sizes"
-        )
-    for run in listed if not as_json else ():
-        if run.note:
-            typer.echo(f"cannot be read: {line(run.note)}", err=True)
-        for aside in run.set_aside:
-            typer.echo(f"set aside: {run.path / aside.now}: {line(aside.why)}")
+    for r in listed if not as_json else ():
+        if r.note:
+            typer.echo(f"cannot be read: {line(r.note)}", err=True)
+        for aside in r.set_aside:
+            typer.echo(f"set aside: {r.path / aside.now}: {line(aside.why)}")
     if verify:
-        from ecgbench.results.verify import faults
-        from ecgbench.study.store import Store
-
-        found = [fault for run in listed for fault in faults(Store(run.path))]
+        found = [fault for r in listed for fault in faults(Store(r.path))]
         for fault in found:
             typer.echo(f"damaged: {line(fault)}", err=True)
         typer.echo(f"{counted(len(found), 'damage')} in {counted(len(listed), 'run')}", err=True)

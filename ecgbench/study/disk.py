@@ -1,11 +1,9 @@
 """What run folders hold and what of it can be freed."""
 
-import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ecgbench.core.files import locked
@@ -16,10 +14,6 @@ from ecgbench.study.store import Status, Store, cells_of, claimed
 
 PARTS = ("cells", "fits", "features", "checkpoints", aside.FOLDER)
 """Parts of a run whose sizes are shown one by one."""
-OF_A_CELL = 4
-"""Files of a finished cell."""
-MOST = 20_000
-"""Files of a run that are looked at for its sizes, unless more are asked for."""
 STATES: tuple[Status, ...] = ("ok", "failed", "skipped", "missing", "damaged")
 
 
@@ -29,41 +23,39 @@ class Run:
 
     path: Path
     states: dict[str, int]
-    """Cells of the plan that are ok, failed, skipped, missing, damaged, as the index says; see
-    `counts.states`.
-    """
-    disk: dict[str, int | None]
-    """Bytes of each of PARTS and of "other"; None where the run holds more files than were to be
-    looked at.
-    """
+    """Cells of the plan in each of STATES, as `counts.states` says."""
+    disk: dict[str, int] = field(default_factory=dict)
+    """Bytes of each of PARTS and of "other"; {} where they were not looked at."""
     note: str = ""
     """Why it cannot be read, or ""."""
     set_aside: Sequence[aside.Aside] = ()
     """What was found damaged by runs."""
 
 
-def runs(folder: Path, most: float = MOST, looking: bool = False) -> list[Run]:
+def runs(folder: Path, sizes: bool = False, looking: bool = False) -> list[Run]:
     """The runs in a folder, or the folder's own, by name; see `look`."""
     own = (folder / "plan.toml").is_file()
     found = sorted(folder.glob("plan.toml" if own else "*/plan.toml"))
-    return [look(plan.parent, most, looking) for plan in found]
+    return [look(plan.parent, sizes, looking) for plan in found]
 
 
-def look(path: Path, most: float = MOST, looking: bool = False) -> Run:
-    """Count the cells of a run, and the bytes of its files, unless they are more than `most`.
-    looking: as `counts.states` says.
+def look(path: Path, sizes: bool = False, looking: bool = False) -> Run:
+    """Count the cells of a run and, with `sizes`, the bytes of its files. looking: as
+    `counts.states` says.
     """
-    store, note, states = Store(path), "", Counter[Status]()
+    store, note, states, disk = Store(path), "", Counter[Status](), Counter[str]()
     try:
         plan = store.plan()
         cells = plan.cells if plan else ()
         states.update(status for _, status in counts.states(store, cells, looking))
     except BadSetting as error:
         note = str(error)
+    for child in path.iterdir() if sizes else ():
+        disk[child.name if child.name in PARTS else "other"] += size(child)
     return Run(
         path=path,
         states={s: states[s] for s in STATES},
-        disk=_disk(path, most, len(store.index.finished) * OF_A_CELL),
+        disk={part: disk[part] for part in (*PARTS, "other")} if sizes else {},
         note=note,
         set_aside=aside.listed(path),
     )
@@ -71,34 +63,7 @@ def look(path: Path, most: float = MOST, looking: bool = False) -> Run:
 
 def size(path: Path) -> int:
     """Bytes of a file or of all files below a folder."""
-    return sum(_sizes(path))
-
-
-def _disk(run: Path, most: float, least: int) -> dict[str, int | None]:
-    """Bytes by part, None where there are more than `most` files; it has at least `least`."""
-    if least > most:
-        return dict.fromkeys((*PARTS, "other"))
-    disk, files = dict.fromkeys((*PARTS, "other"), 0), 0
-    for child in run.iterdir():
-        for bytes_of_one in _sizes(child):
-            disk[child.name if child.name in PARTS else "other"] += bytes_of_one
-            files += 1
-            if files > most:
-                return dict.fromkeys(disk)
-    return dict(disk)
-
-
-def _sizes(path: Path | str) -> Iterator[int]:
-    """Bytes of a file, or of each file below a folder."""
-    if os.path.isfile(path):
-        yield os.stat(path).st_size
-        return
-    with suppress(FileNotFoundError), os.scandir(path) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _sizes(entry.path)
-            elif entry.is_file():
-                yield entry.stat().st_size
+    return sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
 
 
 def spare(path: Path) -> Iterator[Path]:

@@ -33,19 +33,6 @@ def test_open_shows_the_page_or_says_that_there_is_no_browser(
     assert (f"--open: no browser was found here; open {page} in one" in done.stderr) is not there
 
 
-def test_without_open_no_browser_is_asked(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webbrowser, "open", lambda address: pytest.fail("opened"))
-    assert CliRunner().invoke(app, ["report", str(run), "--only", "data"]).exit_code == 0
-
-
-@pytest.mark.parametrize(
-    "words", [["--only", "data,checklists"], ["--set", "report.reports=checklists"]]
-)
-def test_who_asks_for_the_checklists_is_sent_to_the_docs(run: Path, words: list[str]) -> None:
-    done = CliRunner().invoke(app, ["report", str(run), *words])
-    assert "docs/reporting_checklists.md" in str(done.exception)
-
-
 @pytest.mark.parametrize(
     ("asked", "value"),
     [

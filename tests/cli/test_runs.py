@@ -151,7 +151,7 @@ def test_runs_are_listed_with_what_they_take(run: Path, told: Told) -> None:
     assert code == 0
     assert [line.split()[:2] for line in out.splitlines()[1:]] == [[str(old), "0"], [str(run), "2"]]
     assert "is not what a run wrote" in err
-    code, out, _ = told("runs", "ls", run, "--json")
+    code, out, _ = told("runs", "ls", run, "--json", "--sizes")
     (row,) = json.loads(out)
     assert [row[s] for s in disk.STATES] == [2, 0, 0, 0, 0]
     assert row["features"] > row["cells"] > 0
