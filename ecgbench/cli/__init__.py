@@ -10,7 +10,6 @@ from typer.core import TyperGroup
 
 from ecgbench import __version__
 from ecgbench.cli import (
-    ablate,
     check,
     data,
     doctor,
@@ -60,7 +59,6 @@ for group in (
     lists,
     freeze,
     pretrain,
-    ablate,
     doctor,
 ):
     group.add(app)

@@ -1,10 +1,12 @@
-"""`ecgbench pretrain`: make weights of LAEF, or of another network of nodes, by a recipe."""
+"""`ecgbench pretrain`: weights of LAEF, or of another network of nodes, by a recipe; `ecgbench
+ablate`: the paper's ablations, at any budget.
+"""
 
 import time
 import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,54 +23,45 @@ from ecgbench.cli.options import (
     option,
     words,
 )
-from ecgbench.cli.settings import assigned, numbers, switch
-from ecgbench.cli.steps import shown
+from ecgbench.cli.settings import assigned, fractions, numbers, switch
+from ecgbench.core.cells import Folders
 from ecgbench.core.registry import folder_name
 from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting
 
 if TYPE_CHECKING:
-    from ecgbench.core.cells import Folders
     from ecgbench.pretraining.curve import Listener
-
+    from ecgbench.pretraining.pretrain import Session
+    from ecgbench.pretraining.recipe import Recipe
+    from ecgbench.study.progress import Display
 
 LATER = 75
 """Exit code of a pre-training that stopped when its minutes were over (EX_TEMPFAIL)."""
 
 
 def add(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    add_commands(app, pretrain, panel=MORE)
+    """Add the commands to the program."""
+    add_commands(app, pretrain, ablate, panel=MORE)
 
 
-SETTINGS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "descriptor": ("descriptor", str),
-    "codes": ("codes", numbers),
-    "refined": ("refined", numbers),
-    "init": ("init", str),
-    "steps": ("steps", numbers),
-    "batch": ("batch", int),
-    "micro_batch": ("micro", int),
-    "leads": ("shown", str),
-    "masked": ("ratio", float),
-    "edge_drop": ("edge_drop", float),
-    "lr": ("lr", float),
-    "warmup": ("warmup", int),
-    "decay": ("decay", str),
-    "clip": ("clip", float),
-    "weight_decay": ("weight_decay", float),
-    "adamw": ("adamw", switch),
-    "precision": ("precision", str),
-    "checkpoint_every": ("checkpoint_every", int),
-    "probe_every": ("probe_every", int),
-    "held_out": ("apart", int),
-    "seed": ("seed", int),
-    "alarm": ("alarm", switch),
-    "corpus": ("how", str),
-    "shards": ("shards", Path),
-    "buffer": ("buffer", int),
+_READ: dict[Callable[[str], Any], str] = {
+    str: "descriptor init leads decay precision corpus",
+    int: "batch micro_batch warmup checkpoint_every probe_every held_out seed buffer",
+    float: "masked edge_drop lr clip weight_decay",
+    numbers: "codes refined steps",
+    switch: "adamw alarm",
+    Path: "shards",
 }
-"""Key of `--set` and of a recipe file -> field, and what reads its value."""
+SETTINGS = {key: read for read, keys in _READ.items() for key in keys.split()}
+"""Key of `--set` and of a recipe file -> what reads its value."""
+FIELDS = {
+    "micro_batch": "micro",
+    "leads": "shown",
+    "masked": "ratio",
+    "held_out": "apart",
+    "corpus": "how",
+}
+"""Keys that are called otherwise in `pretraining`."""
 
 
 def pretrain(
@@ -111,11 +104,14 @@ def pretrain(
 
       ecgbench pretrain small --data DIR --out runs/laef
     """
+    began = time.monotonic()
     from ecgbench import models
     from ecgbench.datasets import resolve
     from ecgbench.pretraining import recipe as recipes
     from ecgbench.pretraining.streaming import Holding
 
+    if minutes is not None and not minutes > 0:
+        raise BadSetting(f"--minutes {minutes:g}: a time above 0, for example 9")
     name, given = _settings(recipe, sets)
     if model is not None:
         given["model"] = models.resolve(model)
@@ -132,28 +128,17 @@ def pretrain(
     alarm = given.pop("alarm", True)
     chosen = recipes.get(name).changed(given)
     out = out or Path("runs") / folder_name(f"pretrain-{name}")
-    from ecgbench.core.cells import Folders
-
     folders = Folders(data=data, prepared=prepared, out=out)
     if dry_run:
         _foretell(chosen, folders, holding, device)
-        return
-    if minutes is not None and not minutes > 0:
-        raise BadSetting(f"--minutes {minutes:g}: a time above 0, for example 9")
-    _make(
-        chosen,
-        folders,
-        holding,
-        device,
-        alarm=alarm,
-        project=wandb,
-        minutes=minutes,
-    )
+    else:
+        over = (lambda: time.monotonic() - began > 60 * minutes) if minutes else None
+        _make(chosen, folders, holding, device, wandb, {"alarm": alarm, "over": over})
 
 
 def _settings(recipe: str, sets: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """Name of a recipe, and field -> value of its file and of what was typed."""
-    words = list(sets)
+    typed = list(sets)
     if recipe.endswith(".toml"):
         try:
             table = tomllib.loads(Path(recipe).read_text(encoding="utf-8"))
@@ -162,9 +147,9 @@ def _settings(recipe: str, sets: Sequence[str]) -> tuple[str, dict[str, Any]]:
         file, recipe = recipe, str(table.pop("recipe", ""))
         if not recipe:
             raise BadSetting(f'{file} names no recipe to start from; write recipe = "small"')
-        words = [f"{key}={_as_typed(value)}" for key, value in table.items()] + words
-    typed = assigned(words, {key: read for key, (_, read) in SETTINGS.items()})
-    return recipe, {SETTINGS[key][0]: value for key, value in typed.items()}
+        typed = [f"{key}={_as_typed(value)}" for key, value in table.items()] + typed
+    values = assigned(typed, SETTINGS)
+    return recipe, {FIELDS.get(key, key): value for key, value in values.items()}
 
 
 def _as_typed(value: Any) -> str:
@@ -173,93 +158,89 @@ def _as_typed(value: Any) -> str:
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
-def _foretell(recipe: Any, folders: "Folders", holding: Any, device: str) -> None:
+def _foretell(recipe: "Recipe", folders: Folders, holding: Any, device: str) -> None:
     from ecgbench.evaluate.device import choose
     from ecgbench.pretraining import estimate
     from ecgbench.pretraining.assemble import development
-    from ecgbench.profiling import rough
 
-    typer.echo("\n".join(recipe.lines()))
-    typer.echo("\n".join([development(recipe, folders), *recipe.risks()]))
     device = choose(device)
-    if slow := rough.warning(device, [stage.precision for stage in recipe.stages]):
-        typer.echo(slow)
+    lines = [*recipe.lines(), development(recipe, folders), *_risks(recipe, device)]
+    typer.echo("\n".join(lines))
     for text in estimate.lines(recipe, folders, holding, device):
         typer.echo(text)
 
 
+def _risks(recipe: "Recipe", device: str) -> list[str]:
+    """What to read before a pre-training starts."""
+    from ecgbench.profiling import rough
+
+    slow = rough.warning(device, [stage.precision for stage in recipe.stages])
+    return [*recipe.risks(), *([slow] if slow else [])]
+
+
+def _session(
+    out: Path, device: str, progress: "Display", processes: int = 1, **more: Any
+) -> "Session":
+    """Where it runs and who follows it: a line of a stage's steps every 15 s."""
+    from ecgbench.pretraining.curve import at_intervals
+    from ecgbench.pretraining.pretrain import Session
+    from ecgbench.profiling.clock import about, ready
+
+    def listener(stage: str) -> "Listener":
+        return at_intervals(lambda steps: progress.note(f"{stage}, {steps}"))
+
+    ready(device)
+    name = about(device)["device"] + (f", {processes} processes" if processes > 1 else "")
+    usual = {"out": out, "device": device, "name": name, "progress": progress}
+    return Session(**{**usual, "listener": listener, **more})
+
+
 def _make(
-    recipe: Any,
-    folders: "Folders",
+    recipe: "Recipe",
+    folders: Folders,
     holding: Any,
     device: str,
-    *,
-    alarm: bool,
     project: str | None,
-    minutes: float | None,
+    limits: dict[str, Any],
 ) -> None:
-    began = time.monotonic()
+    """Pre-train, or go on; limits: `alarm` and `over` of a Session."""
+    from ecgbench.core.cells import key
     from ecgbench.evaluate import torchrun
     from ecgbench.evaluate.device import choose
     from ecgbench.pretraining import curve, pretrain
     from ecgbench.pretraining.assemble import assemble
     from ecgbench.pretraining.stage import Stopped
-    from ecgbench.profiling import rough
-    from ecgbench.profiling.clock import about, ready
     from ecgbench.study.preflight import demand_writable
-    from ecgbench.study.progress import SILENT, Display, display
+    from ecgbench.study.progress import SILENT, display
 
     device, first = choose(device), torchrun.rank() == 0
     demand_writable(folders.out)
-    ready(device)
-    name = about(device)["device"] + (
-        f", {torchrun.world()} processes" if torchrun.world() > 1 else ""
-    )
     progress: Display = display() if first else SILENT
-    slow = rough.warning(device, [stage.precision for stage in recipe.stages])
-    for risk in [*recipe.risks(), *filter(None, [slow])]:
+    session = _session(folders.out, device, progress, torchrun.world(), **limits)
+    for risk in _risks(recipe, device):
         progress.note(risk)
     finished, stopped = None, ""
     with ExitStack() as stack:
         stack.callback(torchrun.leave)
         data = assemble(recipe, folders, progress, holding)
-        identity = pretrain.facts(recipe, data)
-        listener: Callable[[str], Listener] = partial(shown, note=progress.note)
         if project and first:
-            from ecgbench.core.cells import key
-
-            of_all = key({**identity, "out": str(folders.out)})
-            board = stack.enter_context(curve.wandb(project, recipe.name, of_all))
-            listener = _on_both(listener, board)
-        session = pretrain.Session(
-            out=folders.out,
-            device=device,
-            name=name,
-            progress=progress,
-            listener=listener,
-            alarm=alarm,
-            over=(lambda: time.monotonic() - began > 60 * minutes) if minutes else None,
-        )
+            digest = key({**pretrain.facts(recipe, data), "out": str(folders.out)})
+            board = stack.enter_context(curve.wandb(project, recipe.name, digest))
+            lines = session.listener
+            session = replace(
+                session, listener=lambda stage: curve.both(lines(stage), board(stage))
+            )
         try:
             finished = pretrain.run(recipe, data, session)
         except Stopped as stop:
-            stopped = f"stopped after {minutes:g} min at {stop}; the same command goes on"
+            stopped = f"its minutes are over: stopped at {stop}; the same command goes on"
         torchrun.wait()
     # torchrun ends the other processes when one fails, so only the first tells that time is over
     if first:
         _tell(recipe, folders.out, finished, stopped)
 
 
-def _on_both(
-    one: "Callable[[str], Listener]", other: "Callable[[str], Listener]"
-) -> "Callable[[str], Listener]":
-    """Listeners that tell two places of a stage."""
-    from ecgbench.pretraining import curve
-
-    return lambda stage: curve.both(one(stage), other(stage))
-
-
-def _tell(recipe: Any, out: Path, finished: dict[str, Any] | None, stopped: str) -> None:
+def _tell(recipe: "Recipe", out: Path, finished: dict[str, Any] | None, stopped: str) -> None:
     """Say what there is now."""
     from ecgbench import models, reports
     from ecgbench.pretraining import phase_times, pretrain
@@ -274,3 +255,96 @@ def _tell(recipe: Any, out: Path, finished: dict[str, Any] | None, stopped: str)
         f"next: ecgbench run --models {quoted(models.ROOM.argument(recipe.model))} --weights "
         f"{quoted(f'{recipe.model}={out / pretrain.ENCODER}')} ..."
     )
+
+
+ABLATE: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("recipe", "precision"), str),
+    **dict.fromkeys(("steps", "batch", "micro_batch", "records"), int),
+    **dict.fromkeys(("probe_records", "probe_epochs"), int),
+    "lr": fractions,
+    "only_seeds": numbers,
+}
+"""Key of `--set` of an ablation -> what reads its value."""
+
+
+def ablate(
+    name: str = argument(
+        "encoders, layers, masking, codebooks, stage2, encodings or lead-sampling.", metavar="NAME"
+    ),
+    seeds: int = option("Seeds 0, 1, ... that every cell is trained at.", default=3),
+    only: str = option("Some cells alone, as --dry-run names them.", metavar="CELL,..."),
+    sets: list[str] = option(
+        "KEY=VALUE, any other setting; see below.", "--set", default=[], metavar="KEY=VALUE"
+    ),
+    data: Path = DATA,
+    prepared: Path = PREPARED,
+    out: Path = option("Folder; resumed.  (default: runs/ablate-NAME)", "--out", "-o"),
+    device: str = DEVICE,
+    dry_run: bool = flag(
+        "Only say which cells there are and how long they take on this machine.", "--dry-run"
+    ),
+) -> None:
+    """Train and probe the cells of one of the paper's ablations.
+
+    All have the same recordings, codebooks, masks and order at a seed. Each network is probed
+    before its first step, after half of its steps and after all of them: a linear head on frozen
+    features, macro AUROC on patients of the development task who are set apart. The report puts the
+    scores beside those that the paper prints, and says of each difference whether the order is
+    evidence at this budget.
+
+    The same command goes on where it was interrupted. More --seeds add to what is there.
+
+    Settings of --set, with their defaults and the paper's: recipe=small-cpu (corpora and task of a
+    recipe), steps=150 of each stage (60000), batch=64 (448), micro_batch, precision, lr=1e-4 (1e-3;
+    of several each cell takes the best), records (recordings to train on at most), probe_records,
+    probe_epochs=100, only_seeds=3,4.
+
+      ecgbench ablate encoders --data DIR --only gat/spatiotemporal,mlp/none --seeds 1
+
+      ecgbench ablate stage2 --data DIR --set lr=3e-5,1e-4,3e-4 --out runs/stage2
+    """
+    from ecgbench import reports
+    from ecgbench.ablation import budget as budgets
+    from ecgbench.ablation import estimate, make, studies
+    from ecgbench.ablation.assemble import assembled
+    from ecgbench.evaluate.device import choose
+    from ecgbench.pretraining import recipe as recipes
+    from ecgbench.profiling import rough
+    from ecgbench.study.preflight import demand_writable
+    from ecgbench.study.progress import display
+
+    study = studies.get(name)
+    cells = [study.cell(word) for word in words(only) or ()]
+    chosen = assigned(sets, ABLATE)
+    of_recipe = ("batch", "micro_batch", "precision", "probe_records")
+    given = {FIELDS.get(key, key): chosen[key] for key in of_recipe if key in chosen}
+    budget = budgets.Budget(
+        recipe=recipes.get(chosen.get("recipe", "small-cpu")).changed({"batch": 64, **given}),
+        steps=chosen.get("steps", 150),
+        rates=chosen.get("lr", (1e-4,)),
+        seeds=seeds,
+        records=chosen.get("records"),
+        epochs=chosen.get("probe_epochs", 100),
+        parts=study.parts,
+        only=chosen.get("only_seeds", ()),
+    )
+    # what no training could be made of is refused before anything is read
+    for cell in cells or study.cells:
+        for rate in budget.rates:
+            budgets.training(study, budget, cell, seed=0, rates=(rate, rate))
+    out = out or Path("runs") / folder_name(f"ablate-{study.name}")
+    folders, device = Folders(data=data, prepared=prepared, out=out), choose(device)
+    slow = rough.warning(device, [budget.recipe.stages[0].precision])
+    if dry_run:
+        for text in estimate.lines(study, budget, cells or study.cells, folders, device):
+            typer.echo(text)
+        typer.echo(slow)
+        return
+    demand_writable(out)
+    progress: Display = display()
+    session = _session(out, device, progress)
+    if slow:
+        progress.note(slow)
+    make.run(study, budget, assembled(budget, folders, progress), session, cells)
+    drawn = reports.write(reports.read(out), out / "report")
+    typer.echo("\n".join(map(str, drawn)))
