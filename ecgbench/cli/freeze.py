@@ -4,51 +4,16 @@ from pathlib import Path
 
 import typer
 
-from ecgbench.cli.options import DATA, MORE, PREPARED, add_commands, argument, flag, option
+from ecgbench import study
+from ecgbench.cli.options import MORE, add_commands, argument, flag, option
 from ecgbench.cli.settings import loaded
 from ecgbench.core import provenance
 from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting
 from ecgbench.study.frozen import Frozen, write
 
-EXAMPLE = """\
-# A plan for ecgbench: what is run, and which hypotheses are tested. Change it, then:
-#
-#   ecgbench freeze PLAN.toml --out runs/NAME     before any test record is scored
-#   ecgbench run --out runs/NAME                  runs what is frozen
-#   ecgbench report runs/NAME                     tests the hypotheses, says what is exploratory
-
-title = "Two limb leads on PTB-XL"
-alpha = 0.05            # two-sided, within each family after Holm
-
-models = ["laef", "stmem"]
-tasks = ["ptbxl_super"]
-leads = ["2", "12", "I+II"]
-seeds = 5
-weights = "released"
-
-[training]
-protocol = "probe"      # further keys: ecgbench run --settings
-
-[[hypothesis]]
-name = "LAEF keeps its skill with leads I and II"
-kind = "non-inferiority"
-model = "laef"
-leads = "I+II"
-against = "own 12 leads"
-margin = 0.05           # of macro AUROC, as a fraction: yours to justify
-family = "primary"      # hypotheses of one family are corrected together
-
-[[hypothesis]]
-name = "LAEF is better than ST-MEM with two random leads"
-kind = "superiority"
-model = "laef"
-leads = "2"
-against = "stmem"
-family = "primary"
-# further words: tasks = ["ptbxl_super"] (default: all; several: the mean over datasets),
-# metric = "auroc", policy and against_policy (where the study has several)
-"""
+EXAMPLE = Path(study.__file__).with_name("example.toml")
+"""A plan file to start from."""
 
 
 def add(app: typer.Typer) -> None:
@@ -64,8 +29,6 @@ def freeze(
         "--out",
         "-o",
     ),
-    data: Path | None = DATA,
-    prepared: Path | None = PREPARED,
     example: bool = flag("Print a plan file to start from, and do nothing else.", "--example"),
 ) -> None:
     """Write down hypotheses before any test record is scored.
@@ -80,17 +43,30 @@ def freeze(
 
       ecgbench freeze plan.toml --out runs/limb
     """
-    from ecgbench.study.store import cells_of  # pandas: half a second
-
     if example:
-        typer.echo(EXAMPLE, nl=False)
+        typer.echo(EXAMPLE.read_text(encoding="utf-8"), nl=False)
         return
     if plan is None:
         raise BadSetting("freeze: name a plan file; an example: ecgbench freeze --example")
-    folder = out or Path("runs") / plan.stem
-    frozen = _frozen(plan, data, prepared)
+    from ecgbench.study.hypotheses import hypotheses
+    from ecgbench.study.plan import check
+    from ecgbench.study.plan_file import dump
+    from ecgbench.study.store import cells_of  # pandas: half a second
+
+    folder, file = out or Path("runs") / plan.stem, loaded(str(plan))
+    if not file.values.get("tasks"):
+        raise BadSetting(f'{plan} names no tasks; write tasks = ["ptbxl_super"]')
+    checked = check(file.request())
+    frozen = Frozen(
+        title=file.title,
+        alpha=file.alpha,
+        plan=dump(file.request()),
+        hypotheses=hypotheses(file.hypotheses, checked),
+        date=provenance.date(),
+        **provenance.code(),
+    )
     kept, new = write(folder, frozen, scored=any(True for _ in cells_of(folder)))
-    known = ", as it was before" if not new else ""
+    known = "" if new else ", as it was before"
     typer.echo(f"frozen on {kept.plan.date}{known}: {folder}")
     for number, h in enumerate(kept.plan.hypotheses, 1):
         typer.echo(f"  {number}. {h.name} ({h.kind}, family {h.family})")
@@ -99,22 +75,3 @@ def freeze(
         "a date of one's own machine proves little: register this hash elsewhere (OSF, a commit)"
     )
     typer.echo(f"next: ecgbench run --out {quoted(folder)}")
-
-
-def _frozen(file: Path, data: Path | None, prepared: Path | None) -> Frozen:
-    from ecgbench.study import plan as planning
-    from ecgbench.study.hypotheses import hypotheses
-    from ecgbench.study.plan_file import dump
-
-    plan = loaded(str(file))
-    if not plan.values.get("tasks"):
-        raise BadSetting(f'{file} names no tasks; write tasks = ["ptbxl_super"]')
-    study = planning.check(plan.request())
-    return Frozen(
-        title=plan.title,
-        alpha=plan.alpha,
-        plan=dump(plan.request()),
-        hypotheses=hypotheses(plan.hypotheses, study),
-        date=provenance.date(),
-        **provenance.code(),
-    )

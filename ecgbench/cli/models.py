@@ -1,12 +1,13 @@
 """`ecgbench models fetch`: the authors' weights into this machine's cache."""
 
-from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import typer
 
 from ecgbench.cli.options import MODELS, add_commands, argument, flag, option
+from ecgbench.core.text import line
 from ecgbench.errors import BadSetting, EcgbenchError
 
 MEGABYTE = 10**6
@@ -60,29 +61,29 @@ def fetch(
     or the only one asked for could not be had.
     """
     from ecgbench import models as room
+    from ecgbench.study.progress import counting, display
 
     chosen = _chosen(names, weights)
     if given is not None and len(chosen) != 1:
         raise BadSetting(
             f"--from {given}: one file is the weights of one model, not of {len(chosen)}; name one"
         )
-    for name in chosen:
-        if not room.ROOM.card(name).weights:
-            raise BadSetting(
-                f"no weights of {room.ROOM.card(name).title} are released; leave out {name}"
-            )
-    from ecgbench.weights import convert
+    if without := [name for name in chosen if not room.ROOM.card(name).weights]:
+        title = room.ROOM.card(without[0]).title
+        raise BadSetting(f"no weights of {title} are released; leave out {without[0]}")
+    from ecgbench.weights import convert  # after the names, for it loads torch
 
-    failed = 0
+    failed, shown = 0, display()
     for name in chosen:
         try:
-            with _Progress(name) as progress:
-                convert.fetch(name, weights, given, lock, force, progress)
+            with counting(f"download {name}", shown, "MB", MEGABYTE) as progress:
+                listener: Any = SimpleNamespace(note=shown.note, progress=progress)
+                convert.fetch(name, weights, given, lock, force, listener)
         except EcgbenchError as error:
             if len(chosen) == 1:
                 raise
             failed += 1
-            typer.echo(f"ecgbench: {name}: {' '.join(str(error).split())}", err=True)
+            typer.echo(f"ecgbench: {name}: {line(str(error))}", err=True)
     if failed:
         typer.echo(f"{len(chosen) - failed} of {len(chosen)} are here")
         raise typer.Exit(1)
@@ -92,54 +93,14 @@ def _chosen(names: list[str], weights: str) -> list[str]:
     from ecgbench import models as room
 
     if "all" not in names:
-        return list(dict.fromkeys(room.resolve(name) for name in names))
+        return list(dict.fromkeys(map(room.resolve, names)))
     if len(names) > 1:
         raise BadSetting(f"models fetch {' '.join(names)}: all stands alone")
-    published = [
-        name
-        for name in room.names()
-        if room.ROOM.built_in(name) and any(w.name == weights for w in room.ROOM.card(name).weights)
-    ]
+    cards = {name: room.ROOM.card(name) for name in room.names() if room.ROOM.built_in(name)}
+    published = [name for name, c in cards.items() if weights in {w.name for w in c.weights}]
     if not published:
         raise BadSetting(
             f"--weights {weights}: no model has weights of that name; see "
             f"ecgbench list models --json"
         )
     return published
-
-
-class _Progress:
-    """Shows how the weights of one model are obtained."""
-
-    def __init__(self, name: str) -> None:
-        from ecgbench.study.progress import display
-
-        self._name, self._display, self._stage, self._shown = name, display(), ExitStack(), 0
-        self._advance: Callable[[int], None] | None = None
-
-    def __enter__(self) -> "_Progress":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stage.close()
-
-    def note(self, text: str) -> None:
-        """One line; an open bar ends before it."""
-        self._stage.close()
-        self._display.note(text)
-
-    def progress(self, done: int, total: int | None) -> None:
-        """Bytes that are here: a bar or lines of megabytes, where the server says how many there
-        will be.
-        """
-        if not total:
-            return
-        if self._advance is None:
-            whole = max(1, total // MEGABYTE)
-            self._advance = self._stage.enter_context(
-                self._display.stage(f"download {self._name}", whole, "MB")
-            )
-        more = done // MEGABYTE - self._shown
-        if more > 0:
-            self._advance(more)
-            self._shown += more

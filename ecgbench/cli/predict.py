@@ -57,9 +57,9 @@ def predict(
     """
     from ecgbench.study import predict as made
 
-    chosen = {"task": task, "model": model, "policy": policy, "fold": fold}
-    how = {"leads": leads, "fs": fs, "unit": unit, "signals": words(signals) or ()}
-    _write(partial(made.predict, run, records, device=device, **chosen, **how), to, overwrite)
+    chosen = {"task": task, "model": model, "policy": policy, "fold": fold, "device": device}
+    how: dict[str, Any] = {"leads": leads, "fs": fs, "unit": unit, "signals": words(signals) or ()}
+    _write(partial(made.predict, run, records, **chosen, **how), to, overwrite)
 
 
 def embed(
@@ -88,12 +88,9 @@ def embed(
     """
     from ecgbench.study import predict as made
 
+    chosen = {"weights": weights, "policy": policy, "device": device}
     how: dict[str, Any] = {"leads": leads, "fs": fs, "unit": unit, "signals": words(signals) or ()}
-    _write(
-        partial(made.embed, model, records, weights=weights, policy=policy, device=device, **how),
-        to,
-        overwrite,
-    )
+    _write(partial(made.embed, model, records, **chosen, **how), to, overwrite)
 
 
 def _write(make: "partial[Any]", to: Path, overwrite: bool) -> None:

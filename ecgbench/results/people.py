@@ -69,11 +69,6 @@ def is_damaged(file: Path) -> bool:
     return file.is_file() and _recorded(file) not in (b"", _sha256(file.read_bytes()).encode())
 
 
-def belongs(stated: Path, place: Path) -> bool:
-    """Whether the hash in a file is that of the table beside `place`."""
-    return stated.read_bytes() == sha256_of(place.with_suffix(".parquet")).encode()
-
-
 def _recorded(file: Path) -> bytes:
     own = _hash(file)
     return own.read_bytes() if own.is_file() else b""

@@ -152,12 +152,6 @@ def demand_intact(kept: Kept, run: Path) -> None:
         )
 
 
-def copied(run: Path, to: Path) -> None:
-    """Bring the frozen plan of a run into another folder, where it has none."""
-    if (run / FILE).is_file() and not (to / FILE).exists():
-        put(to / FILE, (run / FILE).read_bytes())
-
-
 def warnings(run: Path) -> Iterator[str]:
     """Why the frozen plan of a run cannot be trusted: none, or one sentence for each reason."""
     kept = read(run)

@@ -174,22 +174,26 @@ def display() -> Display:
 
 
 @contextmanager
-def counting(what: str, progress: Display) -> Iterator[Callable[[int, int], None]]:
-    """A (records done, in all) callback that is shown as a stage, which begins with its first call;
-    a count that begins again is another stage. Files that are named meanwhile because they are not
-    as they were written (`quarantine`) are noted.
+def counting(
+    what: str, progress: Display, unit: str = "records", step: int = 1
+) -> Iterator[Callable[[int, int | None], None]]:
+    """A (done, in all) callback that is shown as a stage of units of `step`, which begins with its
+    first call; a count that begins again is another stage. Files that are named meanwhile because
+    they are not as they were written (`quarantine`) are noted.
     """
     with warnings_to(progress.note), ExitStack() as stack:
-        advance: Callable[[int], None] = lambda n: None  # noqa: E731
+        advance: Callable[[int], None] | None = None
         before = 0
 
-        def show(done: int, total: int) -> None:
+        def show(done: int, total: int | None) -> None:
             nonlocal advance, before
-            if done <= before or not before:
+            if not total:
+                return
+            if advance is None or done // step < before:
                 stack.close()
-                advance = stack.enter_context(progress.stage(what, total, "records"))
-                before = 0
-            advance(done - before)
-            before = done
+                stage = progress.stage(what, max(1, total // step), unit)
+                advance, before = stack.enter_context(stage), 0
+            advance(done // step - before)
+            before = done // step
 
         yield show

@@ -53,7 +53,7 @@ def freeze(
         file = tmp_path / "plan.toml"
         file.write_text(plan)
         said = ["ecgbench", "freeze", str(file), "--out", str(tmp_path / "run")]
-        monkeypatch.setattr(sys, "argv", [*said, "--prepared", str(tmp_path / "p"), *words])
+        monkeypatch.setattr(sys, "argv", [*said, *words])
         with pytest.raises(SystemExit) as end:
             main()
         printed = capsys.readouterr()

@@ -317,7 +317,9 @@ def test_minutes_end_it_cleanly_and_the_same_command_goes_on(
     words += ["--device", "cpu", "--prepared", copies, "--out"]
     code, told, said = pretrain(*words, tmp_path / "a", "--minutes", "0.0001")
     assert code == 75, said
-    assert "its minutes are over: stopped at stage 1, before its next step; the same command" in told
+    assert (
+        "its minutes are over: stopped at stage 1, before its next step; the same command" in told
+    )
     for name in "ab":
         code, _, said = pretrain(*words, tmp_path / name)
         assert code == 0, said
