@@ -1,6 +1,5 @@
 """Computing the controls of a finished study: each is a plan of its own (`study.controls`)."""
 
-import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -78,13 +77,5 @@ def _take_fits(requests: Sequence[Request], run: Store, control: Store) -> None:
             there = control.path / done.parent.relative_to(run.path)
             if not there.exists():
                 with making(there) as passing:
-                    shutil.copytree(done.parent, passing, copy_function=_linked, dirs_exist_ok=True)
+                    shutil.copytree(done.parent, passing, dirs_exist_ok=True)
                     move(passing, there)
-
-
-def _linked(source: str, target: str) -> None:
-    """The same file under another name; a copy where the disk has no such thing."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)

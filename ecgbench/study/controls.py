@@ -121,10 +121,8 @@ def names(control: str, training: Training) -> list[str]:
     """What the plans of a control are called: one, or one for each permutation."""
     if control != LABELS:
         return [control]
-    return [
-        f"{control}@{number}"
-        for number in range(REPEATS if protocols.get(training.protocol).frozen else 1)
-    ]
+    repeats = REPEATS if protocols.is_frozen(training.protocol) else 1
+    return [f"{control}@{number}" for number in range(repeats)]
 
 
 def folder(run: Path, control: str) -> Path:
