@@ -14,9 +14,7 @@ from ecgbench.study.store import Store, cells_of
 
 SHORTEST = 4
 """Characters of a key, at least, that may stand for it."""
-
-NAMED = 5
-"""Cells that a message names, at most."""
+_ABOUT = ("key", "fit", "weights_name", "weights_sha256", "n_records", "excluded", "windows")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,23 +64,23 @@ def explained(store: Store, text: str) -> Explained:
 
 def _folder(store: Store, text: str) -> Path:
     plan = store.existing_plan()
-    finished = list(cells_of(store.path))
+    for cell in plan.cells:
+        if text in (cell.identity, cell.label):
+            if folder := store.folder(cell):
+                return folder
+            raise MissingData("{} has no number, it is {}: {}".format(text, *store.state(cell)))
     places = Path(text).resolve(), (store.path / text).resolve()
-    if here := next((f for f in finished if f.resolve() in places), None):
-        return here
-    cells = [c for c in plan.cells if text in (c.identity, c.label)]
-    if len(cells) == 1:
-        if (folder := store.folder(cells[0])) is None:
-            raise MissingData("{} has no number, it is {}: {}".format(text, *store.state(cells[0])))
-        return folder
-    matching = [f for f in finished if len(text) >= SHORTEST and f.name.startswith(text.lower())]
-    if len(matching) == 1:
-        return matching[0]
-    if several := [c.identity for c in cells] or [str(f.relative_to(store.path)) for f in matching]:
-        more = " ..." if len(several) > NAMED else ""
-        raise BadSetting(
-            f"{text!r} names {len(several)} cells: {'; '.join(several[:NAMED])}{more}; name one"
-        )
+    begins = text.lower() if len(text) >= SHORTEST else None
+    found = [
+        folder
+        for folder in cells_of(store.path)
+        if folder.resolve() in places or (begins and folder.name.startswith(begins))
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        some = "; ".join(str(folder.relative_to(store.path)) for folder in found[:5])
+        raise BadSetting(f"{text!r} names {len(found)} cells, such as {some}; name one")
     example = f", for example {plan.cells[0].identity!r}" if plan.cells else ""
     raise BadSetting(
         f"{text!r} is no cell of {store.path}: name a folder, the beginning of a key, or an "
@@ -108,23 +106,16 @@ def description(cell: Explained) -> Iterator[str]:
     hashed.
     """
     document = cell.document
-    yield document["identity"]
-    about = ("key", "fit", "weights_name", "weights_sha256", "n_records", "excluded", "windows")
-    for name in (*about, "seconds"):
-        yield f"  {name}: {document[name]}"
-    features = document["features"]
-    yield f"  features: {features['path'] if features else 'none were kept'}"
-    code = document["code"]
+    features, code = document["features"], document["code"]
     commit = f", commit {code['commit']}" if code.get("commit") else ""
+    yield document["identity"]
+    yield from (f"  {name}: {document[name]}" for name in (*_ABOUT, "seconds"))
+    yield f"  features: {features['path'] if features else 'none were kept'}"
     yield f"  code: {code['version']}{commit}"
     yield f"scores ({cell.folder}/scores.parquet)"
     yield from (f"  {label}: {value:.6g}" for label, value in cell.scores.items())
     yield "facts that its key and the key of its fit are made of"
-    for name, value in cell.facts.items():
-        own = name.removeprefix("fit: ")
-        # the cell repeats most facts of its fit
-        if own == name or own not in cell.facts or cell.facts[own] != value:
-            yield f"  {name}: {_short(value)}"
+    yield from (f"  {name}: {_short(value)}" for name, value in cell.facts.items())
 
 
 def difference(a: Explained, b: Explained) -> Iterator[str]:
@@ -134,8 +125,7 @@ def difference(a: Explained, b: Explained) -> Iterator[str]:
     ours, theirs = a.facts, b.facts
     names = [n for n in {**ours, **theirs} if ours.get(n) != theirs.get(n)]
     yield "facts that differ" if names else "the keys are made of the same facts"
-    for name in names:
-        yield f"  {name}: {_short(ours.get(name))} | {_short(theirs.get(name))}"
+    yield from (f"  {n}: {_short(ours.get(n))} | {_short(theirs.get(n))}" for n in names)
     yield "scores: a | b | a - b"
     for label in [n for n in a.scores if n in b.scores]:
         x, y = a.scores[label], b.scores[label]

@@ -40,52 +40,40 @@ def _hypothesis(where: str, table: Mapping[str, Any], study: Request) -> Hypothe
     for word in table:
         if word not in (*_NEEDED, *_MORE):
             raise UnknownName(f"word of {where}", word, [*_NEEDED, *_MORE])
-    if lacking := [word for word in _NEEDED if not table.get(word)]:
-        raise BadSetting(f"{where} has no {' and no '.join(lacking)}; give it one")
+    if without := [word for word in _NEEDED if not table.get(word)]:
+        raise BadSetting(f"{where} has no {' and no '.join(without)}; give it one")
     where = f"hypothesis {table['name']!r}"
-    kind = _kind(where, str(table["kind"]))
-    model = _among(where, "model", str(table["model"]), study.models)
-    leads = _leads(where, str(table["leads"]), study)
-    itself = plain(str(table["against"])) == plain(OWN)
-    other = model if itself else _among(where, "model", str(table["against"]), study.models)
-    against = FULL if itself else leads
-    if itself:
-        _leads(where, FULL, study)
+    given = {word: str(value) for word, value in table.items()}
+    kind = _among(where, "kind", given["kind"], (SUPERIORITY, NON_INFERIORITY))
+    model = _among(where, "model", given["model"], study.models)
+    leads = _leads(where, given["leads"], study)
+    itself = plain(given["against"]) == plain(OWN)
+    other = model if itself else _among(where, "model", given["against"], study.models)
+    against = _leads(where, FULL, study) if itself else leads
     if (other, against) == (model, leads):
         raise BadSetting(f"{where}: {model} at {leads} is compared with itself; name another")
+    metrics = study.scoring.metrics
     return Hypothesis(
-        name=str(table["name"]),
-        kind=kind,
-        family=str(table.get("family", PRIMARY)),
-        metric=_among(
-            where,
-            "metric",
-            str(table.get("metric", study.scoring.metrics[0])),
-            study.scoring.metrics,
-        ),
+        name=given["name"],
+        kind=NON_INFERIORITY if kind == NON_INFERIORITY else SUPERIORITY,
+        family=given.get("family", PRIMARY),
+        metric=_among(where, "metric", given.get("metric", metrics[0]), metrics),
         tasks=_tasks(where, table.get("tasks"), study),
         model=model,
-        policy=_policy(where, "policy", table, study),
+        policy=_policy(where, "policy", given, study),
         leads=leads,
         against_model=other,
-        against_policy=_policy(where, "policy" if itself else "against_policy", table, study),
+        against_policy=_policy(where, "policy" if itself else "against_policy", given, study),
         against_leads=against,
         margin=_margin(where, kind, table.get("margin")),
     )
-
-
-def _kind(where: str, text: str) -> Any:
-    for kind in (SUPERIORITY, NON_INFERIORITY):
-        if plain(text) == plain(kind):
-            return kind
-    raise UnknownName(f"kind of {where}", text, [SUPERIORITY, NON_INFERIORITY])
 
 
 def _among(where: str, what: str, name: str, known: Sequence[str]) -> str:
     for one in known:
         if plain(one) == plain(name):
             return one
-    raise UnknownName(f"{what} of {where}", name, known, "It must be in the plan.")
+    raise UnknownName(f"{what} of {where}", name, known)
 
 
 def _leads(where: str, text: str, study: Request) -> str:
@@ -99,26 +87,22 @@ def _leads(where: str, text: str, study: Request) -> str:
 
 
 def _tasks(where: str, named: Any, study: Request) -> tuple[str, ...]:
-    if named is None:
-        chosen = study.tasks
-    else:
-        names = [named] if isinstance(named, str) else list(named)
-        chosen = tuple(_among(where, "task", str(name), study.tasks) for name in names)
+    names = study.tasks if named is None else [named] if isinstance(named, str) else named
+    chosen = tuple(_among(where, "task", str(name), study.tasks) for name in names)
     if not chosen:
         raise BadSetting(f"{where}: tasks names nothing; leave it out for all of the plan")
     every = datasets.tasks()
-    if generated := [t for t in chosen if every[t][1].synthetic and len(chosen) > 1]:
+    if len(chosen) > 1 and (synthetic := [t for t in chosen if every[t][1].synthetic]):
         raise BadSetting(
-            f"{where}: {generated[0]} is synthetic, and a mean over it and others says nothing; "
+            f"{where}: {synthetic[0]} is synthetic, and a mean over it and others says nothing; "
             f"name its tasks"
         )
     return chosen
 
 
-def _policy(where: str, word: str, table: Mapping[str, Any], study: Request) -> str:
-    named = str(table.get(word, ""))
-    if named:
-        return _among(where, word, named, study.policies)
+def _policy(where: str, word: str, given: Mapping[str, str], study: Request) -> str:
+    if word in given:
+        return _among(where, word, given[word], study.policies)
     if len(study.policies) > 1:
         raise BadSetting(
             f"{where}: the study has the policies {', '.join(study.policies)}; say which with "
@@ -132,10 +116,9 @@ def _margin(where: str, kind: str, margin: Any) -> float | None:
         if margin is not None:
             raise BadSetting(f"{where}: a margin is for {NON_INFERIORITY}; leave it out")
         return None
-    number = isinstance(margin, int | float) and not isinstance(margin, bool)
-    if not number or not 0 < margin < WIDEST:
+    if not isinstance(margin, float) or not 0 < margin < WIDEST:
         raise BadSetting(
             f"{where}: {NON_INFERIORITY} needs a margin as a fraction between 0 and {WIDEST:g}, "
             f"such as margin = 0.05, and has {margin!r}"
         )
-    return float(margin)
+    return margin

@@ -8,7 +8,8 @@ from itertools import count
 from typing import Any, Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.markup import escape
+from rich.progress import Progress
 
 from ecgbench.core.files import warnings_to
 from ecgbench.core.text import duration, shortened, visible
@@ -31,87 +32,57 @@ class Display(Protocol):
         """A stretch of work; the context gives a function to call with the units just done."""
 
 
-class Lines:
-    """Plain lines on standard error: a start, a line every 15 s with rate and time left, an end."""
-
-    def note(self, text: str) -> None:
-        """Print one line."""
-        print(visible(text), file=sys.stderr, flush=True)
-
-    @contextmanager
-    def stage(self, text: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
-        """Print how a stretch of work goes."""
-        started = last = time.monotonic()
-        done = 0
-
-        def advance(n: int) -> None:
-            nonlocal done, last
-            done += n
-            now = time.monotonic()
-            if now - last >= EVERY and done:
-                last = now
-                rate = done / (now - started)
-                self.note(
-                    f"  {text}: {done}/{total} {unit}, {rate:.1f} {unit}/s, "
-                    f"{duration((total - done) / rate)} left"
-                )
-
-        if total:
-            self.note(f"{text}: {total} {unit}")
-        yield advance
-        if total and time.monotonic() - started >= EVERY:
-            self.note(f"  {text}: done in {duration(time.monotonic() - started)}")
-
-
-class Bars:
-    """Bars on a terminal, one for each stretch of work that is under way: what, how far, rate, time
-    left.
+class Terminal:
+    """Standard error: on a terminal a bar for each stretch of work that is under way, and a line
+    when it is over; elsewhere a line when it starts, one every 15 s with rate and time left, and
+    one when it took longer than that.
     """
 
-    def __init__(self) -> None:
-        self.console = Console(stderr=True)
-        self._live: Progress | None = None
+    def __init__(self, bars: bool, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True)
+        self.bars = bars
+        self._live = Progress(console=self.console, transient=True)
 
     def note(self, text: str) -> None:
-        """Print one line above the bars."""
-        self.console.print(visible(text), highlight=False, markup=False)
+        """Print one line, above the bars."""
+        self.console.print(
+            visible(text), markup=False, emoji=False, highlight=False, soft_wrap=True
+        )
 
     @contextmanager
     def stage(self, text: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
-        """Show a bar for a stretch of work, and a line when it is over."""
+        """Show how a stretch of work goes."""
         if not total:
             yield lambda n: None
             return
-        live = self._live = self._live or self._begun()
-        task, started, done = live.add_task(text, total=total, rate=""), time.monotonic(), 0
+        started = last = time.monotonic()
+        done, bar = 0, None
+        if self.bars:
+            self._live.start()
+            bar = self._live.add_task(escape(text), total=total)
+        else:
+            self.note(f"{text}: {total} {unit}")
 
         def advance(n: int) -> None:
-            nonlocal done
-            done += n
-            rate = f"{done / max(time.monotonic() - started, 1e-9):.1f}/s"
-            live.update(task, completed=done, rate=rate)
+            nonlocal done, last
+            done, now = done + n, time.monotonic()
+            if bar is not None:
+                self._live.update(bar, completed=done)
+            elif now - last >= EVERY and done:
+                last, rate = now, done / (now - started)
+                left = duration((total - done) / rate)
+                self.note(f"  {text}: {done}/{total} {unit}, {rate:.1f} {unit}/s, {left} left")
 
         try:
             yield advance
         finally:
-            live.remove_task(task)
-            if not live.tasks:
-                live.stop()
-                self._live = None
-        self.note(f"{text}: {done}/{total} {unit} in {duration(time.monotonic() - started)}")
-
-    def _begun(self) -> Progress:
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=14),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(compact=True),
-            TextColumn("left"),
-        )
-        live = Progress(*columns, console=self.console, transient=True)
-        live.start()
-        return live
+            if bar is not None:
+                self._live.remove_task(bar)
+                if not self._live.tasks:
+                    self._live.stop()
+        if bar is not None or time.monotonic() - started >= EVERY:
+            spent = duration(time.monotonic() - started)
+            self.note(f"{text}: {done}/{total} {unit} in {spent}")
 
 
 class Reporter:
@@ -170,7 +141,7 @@ class JobDisplay:
 
 def display() -> Display:
     """Bars where standard error is a terminal, else plain lines."""
-    return Bars() if sys.stderr.isatty() else Lines()
+    return Terminal(bars=sys.stderr.isatty())
 
 
 @contextmanager

@@ -195,7 +195,7 @@ def test_a_damaged_cell_is_named_and_costs_itself_alone(
     if damage not in VALUES:
         other = made_run.write(tmp_path / "other", Made(data=MADE.data, models=("good",), seeds=1))
         shutil.rmtree(other.path / "cells")
-        assert merge(run, other.path, tmp_path / "both")["damaged"] == 1
+        assert merge(other.path, run, tmp_path / "both")["damaged"] == 1
 
 
 FIT: dict[str, Spoil] = {

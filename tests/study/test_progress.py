@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from ecgbench.study.progress import Bars, JobDisplay, Lines, counting
+from ecgbench.study.progress import JobDisplay, Terminal, counting
 
 MIXED = [
     (1, ("stage", 1, "left on demo: test windows", 3, "windows")),
@@ -19,18 +19,17 @@ MIXED = [
 
 
 def test_bars_of_two_jobs_share_one_display_and_leave_a_line_each() -> None:
-    bars, out = Bars(), io.StringIO()
-    bars.console = Console(file=out, force_terminal=True, width=100)
+    out = io.StringIO()
+    bars = Terminal(bars=True, console=Console(file=out, force_terminal=True, width=100))
     show = JobDisplay(bars)
     for event in MIXED[:5]:
         show(*event)
-    assert bars._live is not None
     assert [task.completed for task in bars._live.tasks] == [2, 5]
     for event in MIXED[5:]:
         show(*event)
     assert "right on demo: test windows: 5/5 windows in " in out.getvalue()
     show.end(1)  # its process died: the bar goes, and the cursor is shown again
-    assert bars._live is None
+    assert not bars._live.tasks
     assert "left on demo: test windows: 3/3 windows in " in out.getvalue()
     assert "fitted" in out.getvalue()
     assert out.getvalue().rindex("\x1b[?25h") > out.getvalue().rindex("\x1b[?25l")
@@ -40,21 +39,20 @@ def test_bars_of_two_jobs_share_one_display_and_leave_a_line_each() -> None:
 
 
 def test_preparing_is_a_bar_of_the_same_display() -> None:
-    bars, out = Bars(), io.StringIO()
-    bars.console = Console(file=out, force_terminal=True, width=100)
+    out = io.StringIO()
+    bars = Terminal(bars=True, console=Console(file=out, force_terminal=True, width=100))
     with bars.stage("left on demo", 2, "windows"), counting("prepare demo", bars) as shown:
         shown(1, 3)
-        assert bars._live is not None
         assert [(t.completed, t.total) for t in bars._live.tasks] == [(0, 2), (1, 3)]
         shown(3, 3)
         shown(1, 1)  # of a record in the place of a damaged one
     assert "prepare demo: 3/3 records in " in out.getvalue()
     assert "prepare demo: 1/1 records in " in out.getvalue()
-    assert bars._live is None
+    assert not bars._live.tasks
 
 
 def test_plain_lines_say_whose_stage_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    show = JobDisplay(Lines())
+    show = JobDisplay(Terminal(bars=False))
     for event in [*MIXED, (1, ("end", 1)), (1, ("advance", 1, 1))]:
         show(*event)
     said = capsys.readouterr().err.splitlines()
@@ -68,7 +66,7 @@ def test_plain_lines_say_whose_stage_it_is(capsys: pytest.CaptureFixture[str]) -
 def test_what_events_say_is_shown_as_one_line_that_no_terminal_obeys(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    show = JobDisplay(Lines())
+    show = JobDisplay(Terminal(bars=False))
     show(1, ("note", "\x1b]0;evil\x07 fitted\n2 cells computed"))
     show(1, ("stage", 1, "\x1b[31mred\nline", 2, "windows"))
     assert (
