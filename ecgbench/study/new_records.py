@@ -7,7 +7,6 @@ one that cannot be used costs itself.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,14 +21,13 @@ from ecgbench.data.own import matching
 from ecgbench.data.reading import checked, encode
 from ecgbench.datasets import demo
 from ecgbench.ecg import preprocess
-from ecgbench.ecg.draw import parse_leads
 from ecgbench.ecg.leads import ALL, LeadSubset
 from ecgbench.ecg.readers import own
 from ecgbench.ecg.readers.said import Said
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, EcgbenchError
 from ecgbench.evaluate import rows
-from ecgbench.study.progress import Display
+from ecgbench.study.progress import SILENT, Display
 
 if TYPE_CHECKING:  # with torch, which names are checked without
     from ecgbench.evaluate.encode import Encoder
@@ -37,10 +35,10 @@ if TYPE_CHECKING:  # with torch, which names are checked without
 Values = tuple[dict[str, Any], list[str], np.ndarray]
 """Of a recording: columns of the table, what must be said of it, and its values (column,)."""
 RESEARCH = "research use only"
-SILENT = ("rate", "unit", "names", "ignored signal", "head line")
+WITHOUT_EFFECT = ("rate", "unit", "names", "ignored signal", "head line")
 """Kinds of a reader's notes that change no number of a single recording."""
-FIRST = ("record", "file", "patient", "leads")
-"""Columns before the values."""
+FIRST, LAST = ("record", "file", "leads"), ("use", "note", "reason")
+"""Columns before all others, and behind them."""
 SHOWN = 3
 """Reasons that a message tells."""
 
@@ -66,7 +64,7 @@ def features(recording: Recording, leads: LeadSubset, encoder: "Encoder", model:
 def _read(path: Path, record: str, said: Said, fix: bool) -> tuple[Recording, list[str]]:
     """A recording as a run prepares it, and what must be said of it."""
     recording = own.read(path, record, "", said)
-    notes = [f"{kind}: {what}" for kind, what in recording.notes if kind not in SILENT]
+    notes = [f"{kind}: {what}" for kind, what in recording.notes if kind not in WITHOUT_EFFECT]
     # the demo's card asks what that of every imported dataset asks
     sound = checked(recording.completed().clinical(), demo.CARD, fix)
     steps, gain = encode(sound.recording)
@@ -80,7 +78,7 @@ def table(  # noqa: PLR0913  (each is a setting)
     records: Path,
     leads: str | None = None,
     fix: bool = False,
-    progress: Display | None = None,
+    progress: Display = SILENT,
     without: Sequence[Path] = (),
     **said: Any,
 ) -> pd.DataFrame:
@@ -91,52 +89,37 @@ def table(  # noqa: PLR0913  (each is a setting)
         raise BadSetting(f"--records {records}: there is no such file or folder")
     folder = records if records.is_dir() else records.parent
     files = matching.files(records, without) if records.is_dir() else [records.name]
-    wanted, stated = _leads(leads), Said(**said)
-    told, values, notes = [], [], Counter[str]()
-    shown = progress.stage("recordings", len(files), "records") if progress else None
-    with shown or nullcontext(lambda done: None) as advance:
+    wanted = ALL if leads == str(len(ALL)) else LeadSubset.parse(leads) if leads else None
+    stated, rows, values, notes = Said(**said), [], [], Counter[str]()
+    with progress.stage("recordings", len(files), "records") as advance:
         for record, file in zip(matching.identities(files, ()), files):
-            row = {"record": visible(record), "file": visible(file), "patient": "", "leads": ""}
-            reason = ""
-            own_values = np.full(len(columns), np.nan)
+            row = {"record": visible(record), "file": visible(file), "leads": "", "use": RESEARCH}
+            own_values, own_notes, reason = np.full(len(columns), np.nan), [], ""
             try:
-                recording, said_of_it = _read(folder / file, record, stated, fix)
+                recording, own_notes = _read(folder / file, record, stated, fix)
                 used = wanted or LeadSubset(recording.leads)
-                if lacking := [lead for lead in used if lead not in recording.leads]:
+                if missing := [lead for lead in used if lead not in recording.leads]:
                     there = "+".join(recording.leads)
-                    raise BadRecord(f"lead {', '.join(lacking)} is missing; it has {there}")
+                    raise BadRecord(f"lead {', '.join(missing)} is missing; it has {there}")
                 more, also, own_values = compute(recording, used)
                 row |= {"leads": str(used), **more}
-                said_of_it += also
+                own_notes += also
+                notes.update(set(own_notes))
             except (EcgbenchError, OSError) as error:
                 why = str(getattr(error, "strerror", None) or error).removeprefix(f"{record}: ")
-                reason, said_of_it = line(why), []
+                reason, own_notes = line(why), []
                 notes[f"left out: {line(why.replace(Path(file).name, 'the file'))}"] += 1
-            note = visible("; ".join(said_of_it))
-            told.append({**row, "use": RESEARCH, "note": note, "reason": reason})
+            rows.append({**row, "note": visible("; ".join(own_notes)), "reason": reason})
             values.append(own_values)
-            notes.update(dict.fromkeys(said_of_it, 1))
             advance(1)
     lines = [f"{counted(count, 'recording')}: {text}" for text, count in notes.most_common()]
-    if all(row["reason"] for row in told):
+    if all(row["reason"] for row in rows):
         known = f"files are read that end in {', '.join(own.READERS)}"
         raise BadSetting(
             f"{records}: no recording can be used: {'; '.join(lines[:SHOWN]) or known}"
         )
-    made = pd.DataFrame(told).join(pd.DataFrame(np.stack(values), columns=pd.Index(columns)))
-    last = ["use", "note", "reason"]
-    made = made[[*(c for c in dict.fromkeys([*FIRST, *columns, *made]) if c not in last), *last]]
+    made = pd.DataFrame(rows).join(pd.DataFrame(np.stack(values), columns=pd.Index(columns)))
+    middle = [c for c in dict.fromkeys([*columns, *made]) if c not in (*FIRST, *LAST)]
+    made = made[[*FIRST, *middle, *LAST]]
     made.attrs["notes"] = [RESEARCH, *lines]
     return made
-
-
-def _leads(text: str | None) -> LeadSubset | None:
-    """Leads by name, or all twelve; BadSetting for leads that are drawn, and for several sets."""
-    settings = [] if text is None else parse_leads(text)
-    named = [ALL if setting == len(ALL) else setting for setting in settings]
-    if len(named) > 1 or any(isinstance(setting, int) for setting in named):
-        raise BadSetting(
-            f"--leads {text}: one set of leads by their names, such as I or I+II, or 12; without "
-            f"--leads all that a recording has"
-        )
-    return next((leads for leads in named if isinstance(leads, LeadSubset)), None)

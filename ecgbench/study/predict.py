@@ -1,6 +1,5 @@
 """What the fits of a run predict for new recordings, and which features a model gives of them."""
 
-import re
 import sys
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -31,7 +30,6 @@ from ecgbench.evaluate.predict import probabilities
 from ecgbench.results.compare import compare
 from ecgbench.results.reader import Reader
 from ecgbench.results.result import Result
-from ecgbench.study import invocation
 from ecgbench.study.new_records import Values, features, table
 from ecgbench.study.store import Store
 
@@ -39,13 +37,8 @@ if TYPE_CHECKING:  # with torch, which names are checked without
     from ecgbench.evaluate.encode import Encoder
     from ecgbench.evaluate.network import Network
 
-AtLeads = tuple[list[float], dict[str, dict[Fit, tuple[np.ndarray, str]]]]
-"""AUROC of fits and its interval (three NaN where there is none); and test record -> of each fit
-that was tested on it: probabilities (label,), and the patient.
-"""
 MET = "has the name of a record that the fit was trained or chosen on: too good if it is that one"
-SAME = 1e-5
-"""A recording with the name and the probabilities of a test record of the run is that record."""
+TESTED = "has the name of a test record of the run: predicted by the fits that were tested on it"
 _OF: dict[str, Callable[[Cell], str]] = {
     "task": lambda c: c.task,
     "model": lambda c: c.fit.model,
@@ -101,11 +94,26 @@ def embed(
 
     def compute(recording: Recording, leads: LeadSubset) -> Values:
         of = features(recording, leads, encoder, name)
-        told = {"windows": len(of), "model": name, "weights": network.weights}
-        return {**told, "policy": filled.name}, _of_weights(network), of.mean(axis=0, dtype=float)
+        known = {"windows": len(of), "model": name, "weights": network.weights}
+        return {**known, "policy": filled.name}, _of_weights(network), of.mean(axis=0, dtype=float)
 
     columns = [f"f{number:04d}" for number in range(network.card.dim)]
     return table(compute, columns, Path(records), **how).astype(dict.fromkeys(columns, "float32"))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OneFit:
+    """A fit of a run, ready to predict."""
+
+    result: Result
+    """A finished cell of it."""
+    encoder: "Encoder"
+    head: dict[str, np.ndarray]
+    """`weight` (label, dim) and `bias` (label,)."""
+    met: frozenset[str]
+    """Records that it was trained or chosen on; of `linear` and `finetune` the latter alone."""
+    tested: frozenset[str]
+    """Test records that it was scored on."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -114,15 +122,10 @@ class Fits:
 
     reader: Reader
     """Of their cells."""
-    results: dict[Fit, Result]
-    """A finished cell of each."""
     network: "Network"
     """That with which they began."""
-    heads: dict[Fit, tuple["Encoder", dict[str, np.ndarray]]]
-    """Of each: what gives features, and `weight` (label, dim) and `bias` (label,)."""
-    met: dict[Fit, frozenset[str]]
-    """Records that each was trained or chosen on; of `linear` and `finetune` the latter alone."""
-    _known: dict[LeadSubset, "AtLeads"] = field(default_factory=dict)
+    fits: dict[Fit, OneFit]
+    _scores: dict[LeadSubset, tuple[float, float, float]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, run: Path, chosen: dict[str, str | None], device: str) -> "Fits":
@@ -133,14 +136,15 @@ class Fits:
         plan = store.existing_plan()
         if plan.control:
             raise BadSetting(f"{run} is a control of a study, whose fits predict nothing")
-        cells: Sequence[Cell] = plan.cells
-        done = {cell for cell in cells if store.folder(cell)}
-        for option, name in chosen.items():
-            cells = _narrowed(run, cells, option, name, done)
+        cells = _chosen(store, plan.cells, chosen)
         reader = Reader(store, replace(plan, cells=tuple(cells)), ("auroc",), plan)
         for why in reader.damaged.values():
             raise Damaged(why)
-        results = {result.cell.fit: result for result in reader.results.values()}
+        results: dict[Fit, Result] = {}
+        for result in reader.results.values():  # of each fit the one with most test records
+            other = results.setdefault(result.cell.fit, result)
+            if result.document["n_records"] > other.document["n_records"]:
+                results[result.cell.fit] = result
         if not results:
             raise MissingData(f"{run}: {cells[0].label} is not there: {store.state(cells[0])[1]}")
         first, tuned = next(iter(results.values())), not protocols.is_frozen(plan.training.protocol)
@@ -148,20 +152,25 @@ class Fits:
         weights = RANDOM if untrained else first.cell.fit.weights
         network = _built(first.cell.fit.model, weights, device)
         encoders: dict[tuple[str, str], Encoder] = {}
-        heads = {}
-        met = {fit: frozenset(result.validation()["record"]) for fit, result in results.items()}
+        fits = {}
         for fit, result in results.items():
             which = str(result.fit_folder) if tuned else "", str(result.document["policy_state"])
             if which not in encoders:
                 mine, singly = _of_fit(network, result, tuned), plan.scoring.draw == "window"
                 encoders[which] = _encoder(mine, fit.contract, _policy(result), singly)
-            heads[fit] = encoders[which], load(read_bytes(result.fit_folder, "head.safetensors"))
-        return cls(reader=reader, results=results, network=network, heads=heads, met=met)
+            fits[fit] = OneFit(
+                result=result,
+                encoder=encoders[which],
+                head=load(read_bytes(result.fit_folder, "head.safetensors")),
+                met=frozenset(result.validation()["record"]),
+                tested=frozenset(result.predicted().records),
+            )
+        return cls(reader=reader, network=network, fits=fits)
 
     @property
     def first(self) -> Result:
-        """The finished cell of the first of them."""
-        return next(iter(self.results.values()))
+        """A finished cell of the first of them."""
+        return next(iter(self.fits.values())).result
 
     @property
     def labels(self) -> list[str]:
@@ -171,133 +180,121 @@ class Fits:
     @property
     def columns(self) -> list[str]:
         """Of the values of a recording."""
-        alike = {(fit.seed, fit.fold) for fit in self.heads}
-        kinds = ("probability", "lowest", "highest")[: 3 if len(alike) > 1 else 1]
+        several = len({(fit.seed, fit.fold) for fit in self.fits}) > 1
+        kinds = ("probability", "lowest", "highest")[: 3 if several else 1]
         return [f"{kind}:{label}" for kind in kinds for label in self.labels]
 
     def __call__(self, recording: Recording, leads: LeadSubset) -> Values:
         """Facts, notes and values of a recording."""
         given, windows = self._given(recording, leads)
-        score, tested = self.at(leads)
-        stored = {f: s for f, s in tested.get(recording.record, {}).items() if f in given}
-        known = bool(stored) and all(
-            np.allclose(given[f], values, rtol=0, atol=SAME) for f, (values, _) in stored.items()
-        )
         # in a cross-validation the other fits were trained on it
-        used = {f: given[f] for f in stored} if known else given
-        values = np.stack(list(used.values()))
-        parts = [values.mean(axis=0), values.min(axis=0), values.max(axis=0)]
-        notes = self._notes(leads, [*used], score)
-        if known or any(recording.record in self.met[fit] for fit in used):
-            notes.append("a test record of the run" if known else MET)
-        first, fitted = self.first, [self.results[fit].fitted for fit in used]
-        told: dict[str, Any] = dict(zip(("auroc", "auroc_low", "auroc_high"), score))
-        told |= {
+        tested = [fit for fit in given if recording.record in self.fits[fit].tested]
+        used = tested or list(given)
+        score = self.score(leads)
+        notes = self._notes(leads, used[0], score) + ([TESTED] if tested else [])
+        if not tested and any(recording.record in self.fits[fit].met for fit in used):
+            notes.append(MET)
+        first, fitted = self.first, [self.fits[fit].result.fitted for fit in used]
+        trained_on = f"{fitted[0]['records']} records of {first.dataset}"
+        row: dict[str, Any] = {
+            **dict(zip(("auroc", "auroc_low", "auroc_high"), score)),
             "windows": windows,
-            "patient": next((patient for _, patient in stored.values()), "") if known else "",
             "task": first.cell.task,
             "model": self.network.name,
             "weights": first.document["weights_name"],
             "policy": first.cell.policy,
             "fit": " ".join(fit["key"] for fit in fitted),
-            "trained_on": f"{fitted[0]['records']} records of {first.dataset} at "
-            f"{self._trained_at(next(iter(used)))}",
+            "trained_on": f"{trained_on} at {self._trained_at(used[0])}",
         }
-        return told, notes, np.concatenate(parts)[: len(self.columns)]
+        values = np.stack([given[fit] for fit in used])
+        parts = [values.mean(axis=0), values.min(axis=0), values.max(axis=0)]
+        return row, notes, np.concatenate(parts)[: len(self.columns)]
 
     def _given(self, recording: Recording, leads: LeadSubset) -> tuple[dict[Fit, np.ndarray], int]:
         """Probabilities (label,) of each fit that is for these leads, and how many windows."""
-        shown = {fit.shown for fit in self.heads}
-        mine = str(leads) if str(leads) in shown else ""
-        if mine not in shown:
-            raise BadRecord(f"no fit of the run is for {leads}: {enumerated(sorted(shown))}")
+        trained = {fit.shown for fit in self.fits}
+        mine = str(leads) if str(leads) in trained else ""
+        if mine not in trained:
+            raise BadRecord(f"no fit of the run is for {leads}: {enumerated(sorted(trained))}")
+        fits = {fit: one for fit, one in self.fits.items() if fit.shown == mine}
+        encoders = {id(one.encoder): one.encoder for one in fits.values()}
+        model = self.network.name
+        made = {name: features(recording, leads, e, model) for name, e in encoders.items()}
+        windows = len(next(iter(made.values())))
         outputs = self.first.fitted["key_facts"]["labels"]
-        chosen = [outputs.index(label) for label in self.labels]
-        made: dict[int, np.ndarray] = {}
-        given = {}
-        for fit, (encoder, head) in self.heads.items():
-            if fit.shown == mine:
-                if id(encoder) not in made:
-                    made[id(encoder)] = features(recording, leads, encoder, self.network.name)
-                own = made[id(encoder)]
-                given[fit] = probabilities(own, np.zeros(len(own), int), **head)[0, chosen]
-        return given, len(own)
+        columns, owner = [outputs.index(label) for label in self.labels], np.zeros(windows, int)
+        given = {
+            fit: probabilities(made[id(one.encoder)], owner, **one.head)[0, columns]
+            for fit, one in fits.items()
+        }
+        return given, windows
 
-    def at(self, leads: LeadSubset) -> "AtLeads":
-        """What the run says of these fits at these leads."""
-        if leads not in self._known:
+    def score(self, leads: LeadSubset) -> tuple[float, float, float]:
+        """Macro AUROC of these fits in the run at these leads, and its 95 % interval; NaN where
+        there is none.
+        """
+        if leads not in self._scores:
             setting = Count(len(ALL), 0) if leads == ALL else Fixed(leads)
             cells = [c for c in self.reader.plan.cells if c.setting == setting]
-            score = [np.nan] * 3
-            tested: dict[str, dict[Fit, tuple[np.ndarray, str]]] = {}
-            for result in (self.reader.results.get(c.identity) for c in cells):
-                if result:
-                    own = result.predicted()
-                    for record, *known in zip(own.records, own.probability, own.patients.tolist()):
-                        tested.setdefault(record, {})[result.cell.fit] = known[0], known[1]
+            self._scores[leads] = (np.nan, np.nan, np.nan)
             for row in self.reader.rows(self.reader.outcomes(cells)):
                 if row.status == "ok":
                     compare([row], self.reader.rescored, self.reader.score.evidence)
-                    score = [row.score, row.sure.low, row.sure.high]
-            self._known[leads] = score, tested
-        return self._known[leads]
+                    self._scores[leads] = row.score, row.sure.low, row.sure.high
+        return self._scores[leads]
 
     def _trained_at(self, fit: Fit) -> str:
         """The leads of a training, in words."""
         if fit.shown or self.reader.plan.training.leads == "random":
             return fit.shown or "1 to 12 leads at random"
-        data = self.reader.datasets[self.first.dataset]
-        fewer, every = data["fewer_leads"], data["records"]
-        return (
-            f"their own leads (fewer than twelve: {fewer} of {every})" if fewer else "twelve leads"
-        )
+        fewer = self.reader.datasets[self.first.dataset]["fewer_leads"]
+        return f"their own leads ({fewer} with fewer than twelve)" if fewer else "twelve leads"
 
-    def _notes(self, leads: LeadSubset, used: list[Fit], score: list[float]) -> list[str]:
+    def _notes(self, leads: LeadSubset, fit: Fit, score: tuple[float, ...]) -> list[str]:
         """What must be said of probabilities at these leads."""
         plan, here = self.reader.plan, "twelve leads" if leads == ALL else str(leads)
-        said = _of_weights(self.network) if protocols.is_frozen(plan.training.protocol) else []
-        if lost := len({c.fit for c in plan.cells} - {*self.heads}):
-            said.append(f"{counted(lost, 'fit')} of the run not finished, and left out")
-        if (at := self._trained_at(used[0])) != here:
+        notes = _of_weights(self.network) if protocols.is_frozen(plan.training.protocol) else []
+        if lost := len({c.fit for c in plan.cells} - {*self.fits}):
+            notes.append(f"{counted(lost, 'fit')} of the run not finished, and left out")
+        if (at := self._trained_at(fit)) != here:
             known = "not calibrated" if at == "twelve leads" else "perhaps not calibrated"
-            said.append(f"trained at {at}: {known} at {here}")
-        value, low, high = (f"{100 * number:.1f}" for number in score)
+            notes.append(f"trained at {at}: {known} at {here}")
         if np.isnan(score[0]):
-            last = invocation.latest(invocation.stored(self.reader.run)) or {}
-            typed = re.sub(r" (--leads|-l)[ =]\S+", "", last.get("command", "ecgbench run"))
-            command = f"{typed} --leads {leads}"
-            return [*said, f"the run has no AUROC at {here}; this adds it: {command}"]
-        sure = "no interval" if np.isnan(score[1]) else f"95 % interval {low} to {high}"
-        return [*said, f"macro AUROC in the run at {here}: {value} ({sure})"]
+            again = f"the `ecgbench run` command of the run with --leads {leads} adds it"
+            return [*notes, f"the run has no AUROC at {here}; {again}"]
+        value, low, high = (f"{100 * number:.1f}" for number in score)
+        interval = "no interval" if np.isnan(score[1]) else f"95 % interval {low} to {high}"
+        return [*notes, f"macro AUROC in the run at {here}: {value} ({interval})"]
 
 
-def _narrowed(
-    run: Path, cells: Sequence[Cell], option: str, wanted: str | None, done: set[Cell]
-) -> Sequence[Cell]:
-    """The cells that an option chooses; None: those of the only name with cells that are `done`;
-    of folds all.
+def _chosen(store: Store, cells: Sequence[Cell], chosen: dict[str, str | None]) -> Sequence[Cell]:
+    """The cells that options choose; of an option that is not given, those of the only name, and of
+    folds all. BadSetting, UnknownName.
     """
-    of = _OF[option]
-    known = list(dict.fromkeys(map(of, cells)))
-    if wanted is None:
-        able = list(dict.fromkeys(of(cell) for cell in cells if cell in done)) or known
-        if option == "fold":
-            return cells
-        if len(able) > 1:
-            raise BadSetting(
-                f"{run} has more than one {option}: {enumerated(able)}; choose one, such as "
-                f"--{option} {able[0]}"
-            )
-        wanted = able[0]
-    room = {"model": models, "policy": adapters}.get(option)
-    name = room.resolve(wanted) if room and wanted.endswith(".py") else wanted
-    if not (mine := [cell for cell in cells if plain(of(cell)) == plain(name)]):
-        raise UnknownName(option, name, known, f"({run} has no other.)")
-    if option == "model" and plain(name) not in map(plain, models.names()):
+    rooms = {"model": models, "policy": adapters}
+    for option, of in _OF.items():
+        name, known = chosen[option], list(dict.fromkeys(map(of, cells)))
+        if name is None and option == "fold":
+            continue
+        if name is None:
+            if len(known) > 1:
+                raise BadSetting(
+                    f"{store.path} has more than one {option}: {enumerated(known)}; choose one, "
+                    f"such as --{option} {known[0]}"
+                )
+            name = known[0]
+        elif name.endswith(".py") and option in rooms:
+            name = rooms[option].resolve(name)
+        cells = [cell for cell in cells if plain(of(cell)) == plain(name)]
+        if not cells:
+            raise UnknownName(option, name, known, f"({store.path} has no other.)")
+    model = cells[0].fit.model
+    if model not in models.names():
         raise BadSetting(
-            f"the model {name} of {run} is a file of your own; give it: --model PATH/{name}.py"
+            f"the model {model} of {store.path} is a file of your own; give it: --model "
+            f"PATH/{model}.py"
         )
-    return mine
+    return cells
 
 
 def _built(name: str, weights: str, device: str) -> "Network":
