@@ -1,27 +1,23 @@
-"""What comes from outside stays where it belongs: names in paths, plug-ins nobody asked for, files
-that would run code.
+"""What comes from outside stays where it belongs: names in paths and pages, plug-ins that cannot be
+imported.
 """
 
 import csv
-import io
 import os
-import pickle
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecgbench.core.cards import Task
 from ecgbench.core.cells import Cell, Fit
-from ecgbench.core.registry import Room, folder_name
+from ecgbench.core.registry import folder_name
 from ecgbench.ecg.draw import Count
-from ecgbench.errors import BadSetting, BadWeights
+from ecgbench.errors import BadSetting
 from ecgbench.study.store import Store
 
 pytestmark = pytest.mark.rendered
@@ -66,27 +62,18 @@ def read(root, row):
 """  # noqa: E501
 
 
-def ecgbench(*words: object, cwd: Path, **env: str) -> subprocess.CompletedProcess:
+def ecgbench(*words: object, cwd: Path, site: Path) -> subprocess.CompletedProcess:
+    """A command in a process that finds the packages of `site`."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
-    env = {
-        **kept,
-        "ECGBENCH_PREPARED": str(cwd / "prepared"),
-        "XDG_CACHE_HOME": str(cwd / "prepared" / "cache"),
-        "NO_COLOR": "1",
-        "COLUMNS": "200",
-        "OMP_NUM_THREADS": "1",
-        **env,
-    }
-    env["PYTHONPATH"] = os.pathsep.join(
-        filter(None, (env.get("PYTHONPATH"), os.environ.get("PYTHONPATH")))
-    )
+    path = os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH"))))
+    places = {"ECGBENCH_PREPARED": str(cwd / "prepared"), "XDG_CACHE_HOME": str(cwd / "prepared")}
     return subprocess.run(
         [sys.executable, "-c", CODE, *map(str, words)],
         cwd=cwd,
         capture_output=True,
         text=True,
         timeout=120,
-        env=env,
+        env={**kept, **places, "OMP_NUM_THREADS": "1", "PYTHONPATH": path},
     )
 
 
@@ -133,14 +120,6 @@ def test_names_that_cannot_be_printed_are_refused_where_they_are_declared(name):
         Task(name="t", title="x", labels=("a", name))
 
 
-@pytest.mark.parametrize("file", ["...py", ".hidden.py", "a\nb.py", "a|b.py", "\x1b[2J.py"])
-def test_a_file_whose_name_is_no_name_is_refused_in_one_line(file, tmp_path):
-    (tmp_path / file).write_text("CARD = build = 1\n")
-    with pytest.raises(BadSetting, match="rename the file") as told:
-        Room("ecgbench.models", "model", ("CARD", "build")).resolve(str(tmp_path / file))
-    assert str(told.value).isprintable()
-
-
 CONTROLS = """
 from dataclasses import replace
 from ecgbench.datasets import demo
@@ -157,8 +136,7 @@ def read(root, row):
 """
 
 
-@pytest.mark.parametrize("text", ["\x1b[2J", "\u202e", "\x9b31m", "\n"])
-@pytest.mark.parametrize("column", ["record", "patient"])
+@pytest.mark.parametrize(("column", "text"), [("record", "\x1b[2J"), ("patient", "\n")])
 def test_an_id_with_a_control_character_is_refused_in_one_line(column, text, tmp_path, here):
     (tmp_path / "mine.py").write_text(CONTROLS.format(column=column, text=text))
     done = here("data", "prepare", tmp_path / "mine.py", cwd=tmp_path)
@@ -193,36 +171,10 @@ def test_a_hostile_study_from_plug_in_to_report(tmp_path):
     )
     place = tmp_path / "a" / "b" / "c"
     place.mkdir(parents=True)
-    words = (
-        "--tasks",
-        "../../x",
-        "--leads",
-        "I,1",
-        "--seeds",
-        "1",
-        "--protocol",
-        "linear",
-        "--set",
-        "training.epochs=2",
-        "--weights",
-        "random",
-        "--limit",
-        "60",
-        "--out",
-        "r",
-    )
-    done = ecgbench("run", "--models", model, *words, cwd=place, PYTHONPATH=str(site))
-    assert done.returncode == 0, done.stderr
-    done = ecgbench("report", "r", cwd=place, PYTHONPATH=str(site))
-    assert done.returncode == 0, done.stderr
-    for listed in (
-        ["--help"],
-        ["run", "--help"],
-        ["list", "tasks"],
-        ["list", "adapters"],
-        ["list", "reports"],
-    ):
-        done = ecgbench(*listed, cwd=place, PYTHONPATH=str(site))
+    words = "--tasks ../../x --leads I,1 --seeds 1 --protocol linear --set training.epochs=2"
+    words = f"{words} --weights random --limit 60 --out r".split()
+    for typed in (["run", "--models", model, *words], ["report", "r"], ["list", "tasks"]):
+        done = ecgbench(*typed, cwd=place, site=site)
         assert done.returncode == 0, done.stderr
     assert not canary.exists()
     assert {p.name for p in tmp_path.iterdir()} == {"a", "site", model.name}
@@ -252,53 +204,10 @@ def test_lists_survive_plug_ins_that_cannot_be_imported(tmp_path):
     for group in ("models", "adapters", "datasets", "reports"):
         plugin(site, group, f"evil{group}", PLUGIN.format(canary=str(canary)))
     plugin(site, "models", "cardless", "CARD = build = 'none'\n")
-    for room, own in (
-        ("models", "laef"),
-        ("tasks", "ptbxl_super"),
-        ("adapters", "zero"),
-        ("reports", "main_table"),
-    ):
-        done = ecgbench("list", room, cwd=tmp_path, PYTHONPATH=str(site))
+    own_names = ("laef", "ptbxl_super", "zero", "main_table")
+    for room, own in zip(("models", "tasks", "adapters", "reports"), own_names):
+        done = ecgbench("list", room, cwd=tmp_path, site=site)
         assert done.returncode == 0, done.stderr
         assert own in done.stdout
         assert len(done.stderr.splitlines()) == (2 if room == "models" else 1)
         assert "RuntimeError: boom" in done.stderr
-
-
-class _Bomb:
-    """Its pickle makes a file when it is read."""
-
-    def __init__(self, canary: Path) -> None:
-        self.canary = str(canary)
-
-    def __reduce__(self):
-        return Path.touch, (Path(self.canary),)
-
-
-def _bombs(canary: Path) -> dict[str, bytes]:
-    """The same bomb as an npy of objects, an npz with such an array, and a bare pickle."""
-    objects, npy, npz = np.array([_Bomb(canary)], object), io.BytesIO(), io.BytesIO()
-    np.save(npy, objects, allow_pickle=True)
-    np.savez(npz, objects)
-    return {"npy": npy.getvalue(), "npz": npz.getvalue(), "pickle": pickle.dumps(objects)}
-
-
-@pytest.mark.parametrize("suffix", [".pt", ".pth", ".ckpt", ".safetensors"])
-@pytest.mark.parametrize("how", ["torch", "pickle", "inside"])
-def test_weights_that_would_run_code_are_refused(suffix, how, tmp_path):
-    canary, path = tmp_path / "CANARY", tmp_path / f"w{suffix}"
-    module = Room("ecgbench.models", "model", ("CARD", "build")).get(str(TINY))
-    state = module.build().state_dict()
-    if how == "pickle":
-        path.write_bytes(pickle.dumps({**dict.fromkeys(state, 0), "x": _Bomb(canary)}))
-    else:
-        torch.save(
-            {"x": _Bomb(canary), **state}
-            if how == "torch"
-            else {"model": state, "args": _Bomb(canary)},
-            path,
-        )
-    with pytest.raises(BadWeights) as told:
-        module.build(weights=path)
-    assert "\n" not in str(told.value)
-    assert not canary.exists()
