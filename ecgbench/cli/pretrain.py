@@ -93,7 +93,8 @@ def pretrain(
 
     Settings of --set, and of a recipe file that begins with recipe = "small": descriptor, codes and
     refined (50,100), init (previous, scratch), steps (N,M), batch, micro_batch, leads (some, all),
-    masked, edge_drop, lr, warmup, decay (none, cosine), clip, weight_decay, adamw, precision,
+    masked, edge_drop, lr, warmup, decay (none, cosine), clip, weight_decay, adamw, precision (bf16,
+    float32: often the faster one on a processor),
     checkpoint_every, probe_every, held_out (one in N training patients compares encoders; 0: the
     validation split), seed, alarm (off: go on though all nodes become equal), corpus (memory,
     stream, auto), shards, buffer.
@@ -163,19 +164,10 @@ def _foretell(recipe: "Recipe", folders: Folders, holding: Any, device: str) -> 
     from ecgbench.pretraining import estimate
     from ecgbench.pretraining.assemble import development
 
-    device = choose(device)
-    lines = [*recipe.lines(), development(recipe, folders), *_risks(recipe, device)]
-    typer.echo("\n".join(lines))
-    for text in estimate.lines(recipe, folders, holding, device):
+    for text in (*recipe.lines(), development(recipe, folders), *recipe.risks()):
         typer.echo(text)
-
-
-def _risks(recipe: "Recipe", device: str) -> list[str]:
-    """What to read before a pre-training starts."""
-    from ecgbench.profiling import rough
-
-    slow = rough.warning(device, [stage.precision for stage in recipe.stages])
-    return [*recipe.risks(), *([slow] if slow else [])]
+    for text in estimate.lines(recipe, folders, holding, choose(device)):
+        typer.echo(text)
 
 
 def _session(
@@ -204,10 +196,11 @@ def _make(
     limits: dict[str, Any],
 ) -> None:
     """Pre-train, or go on; limits: `alarm` and `over` of a Session."""
+    from ecgbench import models, reports
     from ecgbench.core.cells import key
     from ecgbench.evaluate import torchrun
     from ecgbench.evaluate.device import choose
-    from ecgbench.pretraining import curve, pretrain
+    from ecgbench.pretraining import curve, phase_times, pretrain
     from ecgbench.pretraining.assemble import assemble
     from ecgbench.pretraining.stage import Stopped
     from ecgbench.study.preflight import demand_writable
@@ -217,9 +210,8 @@ def _make(
     demand_writable(folders.out)
     progress: Display = display() if first else SILENT
     session = _session(folders.out, device, progress, torchrun.world(), **limits)
-    for risk in _risks(recipe, device):
+    for risk in recipe.risks():
         progress.note(risk)
-    finished, stopped = None, ""
     with ExitStack() as stack:
         stack.callback(torchrun.leave)
         data = assemble(recipe, folders, progress, holding)
@@ -233,21 +225,14 @@ def _make(
         try:
             finished = pretrain.run(recipe, data, session)
         except Stopped as stop:
-            stopped = f"its minutes are over: stopped at {stop}; the same command goes on"
+            finished, stopped = None, str(stop)
         torchrun.wait()
-    # torchrun ends the other processes when one fails, so only the first tells that time is over
-    if first:
-        _tell(recipe, folders.out, finished, stopped)
-
-
-def _tell(recipe: "Recipe", out: Path, finished: dict[str, Any] | None, stopped: str) -> None:
-    """Say what there is now."""
-    from ecgbench import models, reports
-    from ecgbench.pretraining import phase_times, pretrain
-
+    if not first:  # torchrun ends the other processes when one fails
+        return
     if finished is None:
-        typer.echo(stopped)
+        typer.echo(f"its minutes are over: stopped at {stopped}; the same command goes on")
         raise typer.Exit(LATER)
+    out = folders.out
     typer.echo("\n".join(phase_times.lines(finished["phases"])))
     drawn = reports.write(reports.read(out), out / "report")
     typer.echo("\n".join(str(path) for path in [out / pretrain.ENCODER, *drawn]))
@@ -309,7 +294,6 @@ def ablate(
     from ecgbench.ablation.assemble import assembled
     from ecgbench.evaluate.device import choose
     from ecgbench.pretraining import recipe as recipes
-    from ecgbench.profiling import rough
     from ecgbench.study.preflight import demand_writable
     from ecgbench.study.progress import display
 
@@ -334,17 +318,13 @@ def ablate(
             budgets.training(study, budget, cell, seed=0, rates=(rate, rate))
     out = out or Path("runs") / folder_name(f"ablate-{study.name}")
     folders, device = Folders(data=data, prepared=prepared, out=out), choose(device)
-    slow = rough.warning(device, [budget.recipe.stages[0].precision])
     if dry_run:
         for text in estimate.lines(study, budget, cells or study.cells, folders, device):
             typer.echo(text)
-        typer.echo(slow)
         return
     demand_writable(out)
     progress: Display = display()
     session = _session(out, device, progress)
-    if slow:
-        progress.note(slow)
     make.run(study, budget, assembled(budget, folders, progress), session, cells)
     drawn = reports.write(reports.read(out), out / "report")
     typer.echo("\n".join(map(str, drawn)))

@@ -217,9 +217,5 @@ def newest(folder: Path) -> Path:
         raise MissingData(
             f"no run under {folder}/; run: ecgbench run, or name the folder: ecgbench report FOLDER"
         )
-    return max(plans, key=_worked).parent
-
-
-def _worked(plan: Path) -> float:
-    commands = plan.with_name("invocations")  # a file is added when one begins
-    return max(p.stat().st_mtime for p in (plan, commands) if p.exists())
+    runs = [plan.parent for plan in plans]
+    return max(runs, key=lambda run: max(file.stat().st_mtime for file in run.iterdir()))

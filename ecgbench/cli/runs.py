@@ -4,7 +4,7 @@ import gc
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from ecgbench.results.counts import Counts
     from ecgbench.study.store import Status
 
-MODELS_LISTED = 40
-"""Models that `status` lists at most."""
-_WORDS: "dict[Status, str]" = {
+_WORDS: dict["Status", str] = {
     "ok": "finished",
     "skipped": "skipped",
     "failed": "failed",
@@ -57,9 +55,10 @@ def status(
     if not as_json:
         typer.echo("\n".join(_lines(run, counts, jobs, waiting)))
         return
+    states: dict[str, Any] = {state: counts.all[state] for state in _WORDS}
     known = {
         "cells": sum(counts.all.values()),
-        **{state: counts.all[state] for state in _WORDS},
+        **states,
         "models": {model: dict(own) for model, own in counts.models.items()},
         "cells_per_hour": round(3600 * counts.rate, 1) if counts.rate else None,
         "seconds_left": None if counts.left is None else round(counts.left),
@@ -86,16 +85,10 @@ def _lines(run: Path, counts: "Counts", jobs: Counter[str], waiting: Counter[str
     states = [state for state in _WORDS if counts.all[state]]
     head = ", ".join(f"{counts.all[s]:,} {_WORDS[s]}" for s in states)
     yield f"{run}: {counted(sum(counts.all.values()), 'cell')}: {head or 'none'}"
-    rows = [
-        [model, *(str(own[s] or "-") for s in states)]
-        for model, own in counts.models.items()
-        if len(counts.models) <= MODELS_LISTED or set(own) != {"ok"}
-    ][:MODELS_LISTED]
+    rows = [[model, *(str(own[s] or "-") for s in states)] for model, own in counts.models.items()]
     if rows:
         titles = ["model", *(_WORDS[s] for s in states)]
         yield from aligned([titles, *rows], right=range(1, len(titles)))
-    if len(rows) < len(counts.models):
-        yield f"and {counted(len(counts.models) - len(rows), 'model')} more (--json names all)"
     if counts.rate and counts.left:
         rate = f"{3600 * counts.rate:,.1f} cells an hour lately"
         yield f"{rate}; at this rate {duration(counts.left)} are left"

@@ -44,7 +44,7 @@ def _hypothesis(where: str, table: Mapping[str, Any], study: Request) -> Hypothe
         raise BadSetting(f"{where} has no {' and no '.join(without)}; give it one")
     where = f"hypothesis {table['name']!r}"
     given = {word: str(value) for word, value in table.items()}
-    kind = _among(where, "kind", given["kind"], (SUPERIORITY, NON_INFERIORITY))
+    kind: Any = _among(where, "kind", given["kind"], (SUPERIORITY, NON_INFERIORITY))
     model = _among(where, "model", given["model"], study.models)
     leads = _leads(where, given["leads"], study)
     itself = plain(given["against"]) == plain(OWN)
@@ -55,7 +55,7 @@ def _hypothesis(where: str, table: Mapping[str, Any], study: Request) -> Hypothe
     metrics = study.scoring.metrics
     return Hypothesis(
         name=given["name"],
-        kind=NON_INFERIORITY if kind == NON_INFERIORITY else SUPERIORITY,
+        kind=kind,
         family=given.get("family", PRIMARY),
         metric=_among(where, "metric", given.get("metric", metrics[0]), metrics),
         tasks=_tasks(where, table.get("tasks"), study),

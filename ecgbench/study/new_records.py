@@ -94,7 +94,8 @@ def table(  # noqa: PLR0913  (each is a setting)
     with progress.stage("recordings", len(files), "records") as advance:
         for record, file in zip(matching.identities(files, ()), files):
             row = {"record": visible(record), "file": visible(file), "leads": "", "use": RESEARCH}
-            own_values, own_notes, reason = np.full(len(columns), np.nan), [], ""
+            own_notes: list[str] = []
+            own_values, reason = np.full(len(columns), np.nan), ""
             try:
                 recording, own_notes = _read(folder / file, record, stated, fix)
                 used = wanted or LeadSubset(recording.leads)

@@ -9,39 +9,26 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ecgbench.ablation import estimate
-from ecgbench.cli import main
 from ecgbench.pretraining.estimate import Rates
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
 Typed = Callable[..., tuple[int, str, str]]
-SMALL = (
-    "--set",
-    "recipe=smoke",
-    "--set",
-    "steps=2",
-    "--set",
-    "batch=2",
-    "--set",
-    "probe_epochs=3",
-    "--device",
-)
-SMALL += ("cpu", "--set", "records=10")
+_TYPED = "--set recipe=smoke --set steps=2 --set batch=2 --set probe_epochs=3 --set records=10"
+SMALL = (*_TYPED.split(), "--device", "cpu")
 
 
 @pytest.fixture
-def ablate(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Typed:
+def ablate(here: Callable[..., Any], tmp_path: Path) -> Typed:
     """ablate(*words): exit code, output, errors."""
 
     def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["ecgbench", "ablate", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        told = capsys.readouterr()
-        return int(end.value.code or 0), told.out, told.err
+        done = here("ablate", *words, cwd=tmp_path)
+        return done.returncode, done.stdout, done.stderr
 
     return run
 
@@ -81,10 +68,8 @@ def test_a_study_in_small_ends_with_a_report_that_goes_on(
         (("encoders", "--set", "recipe=smal"), "unknown recipe 'smal'; did you mean small"),
         (("layers", "--set", "lr=1e-4,x"), "--set lr=1e-4,x: numbers, comma-separated"),
         (("layers", "--set", "lr=0"), "lr=0.0"),
-        (("layers", "--set", "lr=1e-4,-1e-4"), "lr=-0.0001"),
         (("layers", "--set", "probe_records=-5"), "learns from -5 recordings"),
         (("layers", "--set", "steps=0"), "--set steps=0: 1 or more"),
-        (("layers", "--device", "gpu"), "--device gpu: auto, cpu, cuda"),
         (("layers", "--data", "/nowhere"), "/nowhere"),
     ],
 )
@@ -113,9 +98,6 @@ def test_a_dry_run_tells_parameters_hours_and_what_is_not_reproduced(
     assert "1,582,080 behind the embedder" in cells[0]
     assert f"time        about {11 * 3 * 2 * 2 * 900 / 3600:.2f} h on cpu" in told
     assert "not reproduced: sheaf_attention_v2/spatiotemporal" in told
-    code, told, _ = ablate("stage2", *SMALL, *words, "--set", "lr=1e-4,3e-4")
-    # 3 seeds and 2 rates of the shared stage 1, and of each of 10 cells
-    assert f"time        about {(10 + 1) * 5 * 2 * 2 * 900 / 3600:.2f} h on cpu" in told
     assert not list(tmp_path.iterdir())
 
 

@@ -15,25 +15,22 @@ from typing import Any
 import pytest
 
 from ecgbench import models
-from ecgbench.cli import main
 from ecgbench.errors import BadSetting
 from ecgbench.pretraining import assemble, estimate, recipe, streaming
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
 NARROW = Path(__file__).parents[1] / "narrow.py"
+STEPS = ("--set", "steps=2,2", "--set", "batch=2", "--device", "cpu")
 Typed = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def pretrain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Typed:
+def pretrain(here: Callable[..., Any], tmp_path: Path) -> Typed:
     """pretrain(*words): exit code, output, errors."""
 
     def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["ecgbench", "pretrain", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        told = capsys.readouterr()
-        return int(end.value.code or 0), told.out, told.err
+        done = here("pretrain", *words, cwd=tmp_path)
+        return done.returncode, done.stdout, done.stderr
 
     return run
 
@@ -42,21 +39,7 @@ def test_smoke_ends_with_weights_a_table_and_a_report(
     tmp_path: Path, pretrain: Typed, copies: Path
 ) -> None:
     out = tmp_path / "laef"
-    words = (
-        "smoke",
-        "--set",
-        "steps=2,2",
-        "--set",
-        "batch=2",
-        "--model",
-        NARROW,
-        "--device",
-        "cpu",
-        "--prepared",
-        copies,
-        "--out",
-        out,
-    )
+    words = ("smoke", *STEPS, "--model", NARROW, "--prepared", copies, "--out", out)
     code, told, said = pretrain(*words)
     assert code == 0, said
     assert "89 recordings of demo to train on, 0 left out" in said
@@ -69,7 +52,7 @@ def test_smoke_ends_with_weights_a_table_and_a_report(
         "stage 2: extraction",
     ]
     assert str(out / "encoder.safetensors") in lines
-    models.get(NARROW.stem).build(out / "encoder.safetensors")
+    models.get(models.resolve(str(NARROW))).build(out / "encoder.safetensors")
     assert (out / "report" / "index.html").is_file()
     assert {
         p["device"].rsplit(", ")[-1]
@@ -90,22 +73,13 @@ def test_smoke_ends_with_weights_a_table_and_a_report(
         (("smoke", "--set", "steps=5"), "--set steps=5: one number for each stage"),
         (("smoke", "--set", "codes=5,x"), "--set codes=5,x: whole numbers"),
         (("smoke", "--set", "init=middle"), "init middle: previous"),
-        (
-            ("smoke", "--set", "descriptor=mfcc"),
-            "unknown descriptor 'mfcc'; did you mean mfcc-ecg",
-        ),
-        (
-            ("smoke", "--wandb", "mine"),
-            "--wandb mine: Weights & Biases is not installed",
-        ),
+        (("smoke", "--set", "descriptor=mfcc"), "unknown descriptor 'mfcc'; did you mean mfcc-ecg"),
+        (("smoke", "--wandb", "mine"), "--wandb mine: Weights & Biases is not installed"),
         (("paper", "--data", "/nowhere"), "sph: there is no folder /nowhere"),
-        (("small", "--data", "/nowhere"), "/nowhere"),
         (("smoke", "--device", "gpu"), "--device gpu: auto, cpu, cuda"),
-        (("smoke", "--device", "cuda:99"), "--device cuda:99: torch finds"),
         (("smoke", "--set", "precision=fp16"), "precision fp16: bf16 or float32"),
         (("smoke", "--set", "lr=inf"), "lr=inf"),
         (("smoke", "--set", "warmup=5"), "4 steps with a warm-up of 5: the rate would not"),
-        (("smoke", "--set", "warmup=4", "--set", "decay=cosine"), "and a fall after it"),
         (("smoke", "--set", "refined=30000"), "a codebook of 30000 codes"),
         (("smoke", "--set", "corpus=disk"), "--set corpus=disk: auto, memory, or stream"),
         (("smoke", "--set", "buffer=200"), "--set buffer=200: a multiple of 128"),
@@ -169,8 +143,6 @@ def test_corpora_are_named(pretrain: Typed) -> None:
     assert "\n1 thing missing:\n  ptbxl: " in told
     code, _, said = pretrain("smoke", "--datasets", "demo,ptbxk", "--dry-run")
     assert (code, "'ptbxk'; did you mean ptbxl or ptb?" in said) == (2, True)
-    code, _, said = pretrain("smoke", "--datasets", ",", "--dry-run")
-    assert (code, "no dataset to train on" in said) == (2, True)
 
 
 @pytest.mark.parametrize("fold", [9, 10])
@@ -217,21 +189,8 @@ def test_weights_and_biases_follows_each_step(
         )
 
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
-    words = (
-        "smoke",
-        "--set",
-        "steps=2,1",
-        "--model",
-        NARROW,
-        "--device",
-        "cpu",
-        "--prepared",
-        copies,
-        "--out",
-        tmp_path / "out",
-        "--wandb",
-        "mine",
-    )
+    words = ("smoke", *STEPS, "--set", "steps=2,1", "--model", NARROW, "--prepared", copies)
+    words = (*words, "--out", tmp_path / "out", "--wandb", "mine")
     assert pretrain(*words)[0] == 0
     assert [(o["project"], o["resume"]) for o in opened] == [("mine", "allow")]
     assert [log["stage 1/step"] for log in logged[:2]] == [1, 2]
@@ -251,17 +210,8 @@ def test_a_streamed_one_in_one_process_and_in_two_and_with_a_damaged_shard(
     """torchrun packs; one process makes the same of its shards, and goes on as it began; a shard
     that changed is packed again by the same command.
     """
-    words = ["smoke", "--set", "steps=2,2", "--set", "batch=4", "--set", "micro_batch=2"]
-    words += [
-        "--model",
-        str(NARROW),
-        "--device",
-        "cpu",
-        "--set",
-        "corpus=stream",
-        "--set",
-        "buffer=128",
-    ]
+    words = ["smoke", *STEPS, "--set", "batch=4", "--set", "micro_batch=2", "--model", str(NARROW)]
+    words += ["--set", "corpus=stream", "--set", "buffer=128"]
     words += ["--prepared", str(tmp_path / "prepared"), "--out"]
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     line = [sys.executable, *torchrun, "-m", "ecgbench", "pretrain", *words, str(tmp_path / "two")]
@@ -313,8 +263,7 @@ def test_a_streamed_one_in_one_process_and_in_two_and_with_a_damaged_shard(
 def test_minutes_end_it_cleanly_and_the_same_command_goes_on(
     tmp_path: Path, pretrain: Typed, copies: Path
 ) -> None:
-    words = ["smoke", "--set", "steps=2,2", "--set", "batch=2", "--model", NARROW]
-    words += ["--device", "cpu", "--prepared", copies, "--out"]
+    words = ["smoke", *STEPS, "--model", NARROW, "--prepared", copies, "--out"]
     code, told, said = pretrain(*words, tmp_path / "a", "--minutes", "0.0001")
     assert code == 75, said
     assert (
