@@ -24,20 +24,8 @@ pytestmark = pytest.mark.rendered
 
 TINY = Path(__file__).parents[1] / "tiny.py"
 CODE = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
-NAMES = (
-    "<script>alert(1)</script>",
-    "../../x",
-    "..",
-    ".",
-    "/etc/passwd",
-    "\\input{x}",
-    "=cmd()",
-    "a\nb",
-    "\u202ex",
-    "long " * 100,
-    "",
-    "con:x",
-)
+NAMES = ("<script>alert(1)</script>", "../../x", "..", ".", "/etc/passwd", "\\input{x}", "")
+NAMES += ("=cmd()", "a\nb", "\u202ex", "long " * 100, "con:x")
 PLUGIN = (
     "from pathlib import Path\nPath({canary!r}).touch()\nraise RuntimeError('boom\\nfrom a "
     "plug-in')\n"

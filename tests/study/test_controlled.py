@@ -3,13 +3,12 @@ alone, "loud" in lead V1 alone (tests/plugins/aged.py).
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from ecgbench import datasets, reports
+from ecgbench import datasets
 from ecgbench.data import select
 from ecgbench.reports import controls as report
 from ecgbench.results.controls import Checked, checked, controlled
@@ -82,20 +81,6 @@ def test_the_model_stands_beside_its_control_at_the_same_number_as_in_the_run(
             assert row.model == pytest.approx(main.loc[(task, leads), "value"], abs=1e-12)
 
 
-def test_the_page_names_what_age_and_sex_reach_and_the_csv_holds_all(
-    whole: Study, tmp_path: Path
-) -> None:
-    reports.write(whole, tmp_path)
-    page = (tmp_path / "index.html").read_text()
-    assert "age and sex alone reach" in page
-    assert "is no result about ECGs" in page
-    table = pd.read_csv(tmp_path / "controls.csv")
-    assert len(table) == 4 * 2 * 2
-    assert table["synthetic"].all()
-    assert table["untrained"].all()
-    assert set(table.loc[table["control"] == "recorder", "verdict"]) == {"no number"}
-
-
 def test_features_and_fits_of_the_run_are_used_again(whole: Study) -> None:
     """Permuted labels need no network, scrambled leads no training; nothing of it stays."""
     home = whole.path / controls.FOLDER
@@ -134,7 +119,3 @@ def test_a_permutation_that_keeps_the_test_labels_shows(
     assert row.verdict == "NOT as expected", row
     (section, _) = report.sections(broken)
     assert "something in this run knows the labels" in section.parts[0].texts[0]  # type: ignore[union-attr]
-
-
-def test_a_run_without_controls_has_no_such_section(whole: Study, tmp_path: Path) -> None:
-    assert report.sections(replace(whole, path=tmp_path)) == []

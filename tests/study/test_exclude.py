@@ -11,38 +11,27 @@ from ecgbench.data.select import Selection
 from ecgbench.results.study import read
 from ecgbench.study.store import Store
 
-PLUG_IN = '''"""The demo's first records; every third has a lead that does not vary."""
+PLUG_IN = '''"""The demo's first records, of which every third is changed."""
 
 from dataclasses import replace
 
 from ecgbench.datasets import demo
 
-CARD = replace(
-    demo.CARD,
-    title="Flat",
-    tasks=(replace(demo.CARD.tasks[0], name="flat"),),
-)
+CARD = replace(demo.CARD, title="Flat", tasks=(replace(demo.CARD.tasks[0], name="flat"),))
 
 
 def index(root):
-    table = demo.index(root)
-    return table.rename(columns=lambda c: c.replace("demo:", "flat:"))
+    return demo.index(root).rename(columns=lambda c: c.replace("demo:", "flat:"))
 
 
 def read(root, row):
-    own = {name.replace("flat:", "demo:"): value for name, value in row.items()}
-    recording = demo.read(root, own)
+    recording = demo.read(root, {n.replace("flat:", "demo:"): value for n, value in row.items()})
     if int(row["record"][1:]) % 3 == 0:
         recording.signal[7] = 0.25
     return recording
 '''
-SWAPPED = (
-    PLUG_IN.replace(
-        "recording.signal[7] = 0.25", "recording.signal[[3, 5]] = recording.signal[[5, 3]]"
-    )
-    .replace("Flat", "Turned")
-    .replace("flat", "turned")
-)
+SWAPPED = PLUG_IN.replace("[7] = 0.25", "[[3, 5]] = recording.signal[[5, 3]]")
+SWAPPED = SWAPPED.replace("Flat", "Turned").replace("flat", "turned")
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
 
 
