@@ -1,7 +1,6 @@
 """`ecgbench runs share`: every byte of what is given away, also of what is compressed."""
 
 import base64
-import platform
 import re
 import shutil
 import zlib
@@ -108,19 +107,3 @@ def test_nothing_of_own_recordings_is_told(here: Callable[..., Any], tmp_path: P
     again = here("runs", "share", run, "--to", to, cwd=home)
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
     assert "not empty" in again.stderr
-
-
-def test_nothing_of_a_run_of_published_recordings_is_told(
-    typed: Callable[..., int], here: Callable[..., Any], tmp_path: Path
-) -> None:
-    run, to = tmp_path / "axolotlrun", tmp_path / "gift"
-    assert typed(run, "--leads", "12,I") == 0
-    done = here("runs", "share", run, "--to", to, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    rows = read(run).results[0].predictions()
-    names = [name for name in {*rows["record"], *rows["patient"]} if len(name) > 4]
-    where = ["axolotl", str(tmp_path), str(Path.home()), platform.platform(), "tests/tiny"]
-    assert told_of(to, [*names, *where]) == set()
-    given = pd.read_csv(to / "predictions.csv")
-    assert set(given["task"]) == {"demo"}
-    assert given["record"].nunique() == len(rows)
