@@ -65,9 +65,9 @@ def main() -> None:
     except EcgbenchError as error:
         _complain(str(error))
     except OSError as error:  # no space, no permission, a file where a folder should be
-        place = f": {error.filename}" if error.filename else ""
+        file = f": {error.filename}" if error.filename else ""
         _complain(
-            f"{error.strerror or error}{place}; choose another folder, or repair this one and run "
+            f"{error.strerror or error}{file}; choose another folder, or repair this one and run "
             f"the command again"
         )
     except KeyboardInterrupt:

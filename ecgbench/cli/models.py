@@ -73,11 +73,11 @@ def fetch(
         raise BadSetting(f"no weights of {title} are released; leave out {without[0]}")
     from ecgbench.weights import convert  # after the names, for it loads torch
 
-    failed, shown = 0, display()
+    failed, terminal = 0, display()
     for name in chosen:
         try:
-            with counting(f"download {name}", shown, "MB", MEGABYTE) as progress:
-                listener: Any = SimpleNamespace(note=shown.note, progress=progress)
+            with counting(f"download {name}", terminal, "MB", MEGABYTE) as progress:
+                listener: Any = SimpleNamespace(note=terminal.note, progress=progress)
                 convert.fetch(name, weights, given, lock, force, listener)
         except EcgbenchError as error:
             if len(chosen) == 1:

@@ -110,6 +110,6 @@ def _write(make: "partial[Any]", to: Path, overwrite: bool) -> None:
     separator = "\t" if kind == ".tsv" else ","
     text = table.to_csv(index=False, sep=separator, lineterminator="\n")
     put(to, as_parquet(table) if kind == ".parquet" else text)
-    for said in table.attrs["notes"]:
-        typer.echo(visible(said), err=True)
+    for note in table.attrs["notes"]:
+        typer.echo(visible(note), err=True)
     typer.echo(f"{to}: {(table['reason'] == '').sum():,} of {len(table):,} recordings")

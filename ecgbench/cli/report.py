@@ -95,25 +95,22 @@ def report(
     chosen = assigned(sets, dict.fromkeys(SETTINGS, str))
     names = [reports.resolve(name) for name in words(only) or ()] or None
     besides = _besides(chosen, against)
-    place = folder or newest(Path("runs"))
-    source = reports.read(place, words(metrics) or (), display().stage, words(tasks) or ())
+    run = folder or newest(Path("runs"))
+    source = reports.read(run, words(metrics) or (), display().stage, words(tasks) or ())
     of_a_run = {"--baseline": baseline, "--publish": publish, **chosen}
     if isinstance(source, Study):
         beside = words(chosen.get("report.beside")) or ()
         source = _with(source, baseline or "", chosen, beside)
     elif typed := [name for name, value in of_a_run.items() if value]:
-        raise BadSetting(f"{typed[0]}: {place} is no run; leave it out")
+        raise BadSetting(f"{typed[0]}: {run} is no run; leave it out")
     if publish:
-        source = _published(source, place, names, tasks)
+        source = _published(source, run, names, tasks)
     kinds = {"pictures": words(figures)} if figures else {}
     # the report of the whole run stays what it is
     usual = folder_name("-".join(["report", *(words(tasks) or ())]))
-    page = write_and_tell(source, place, to or place / usual, names, besides, **kinds)
+    page = write_and_tell(source, run, to or run / usual, names, besides, **kinds)
     if show:
-        import webbrowser
-
-        if not webbrowser.open(page.resolve().as_uri()):
-            typer.echo(f"--open: no browser was found here; open {page} in one", err=True)
+        typer.launch(page.resolve().as_uri())
 
 
 def _besides(chosen: dict[str, str], against: str | None) -> list[str]:
@@ -145,20 +142,20 @@ def _with(study: "Study", baseline: str, chosen: dict[str, str], beside: Sequenc
     first = options.chosen(baseline, models, "--baseline")
     if len(first) > 1:
         raise BadSetting(f"--baseline {baseline}: one model")
-    asked: Options = replace(
+    wanted: Options = replace(
         study.options,
         baseline=first[0] if first else "",
         blocks=options.chosen(chosen.get("report.blocks", ""), tasks, "--set report.blocks"),
     )
     if margins := chosen.get("report.margins"):
-        asked = replace(asked, margins=options.margins(margins))
+        wanted = replace(wanted, margins=options.margins(margins))
     if duplicates := chosen.get("report.duplicates"):
-        asked = replace(asked, paired=options.pairs(Path(duplicates)))
+        wanted = replace(wanted, paired=options.pairs(Path(duplicates)))
     others = tuple(read(folder, (METRIC,)) for folder in beside)
-    return replace(study, options=asked, beside=others)
+    return replace(study, options=wanted, beside=others)
 
 
-def _published(study: "Study", place: Path, names: list[str] | None, tasks: str | None) -> "Study":
+def _published(study: "Study", run: Path, names: list[str] | None, tasks: str | None) -> "Study":
     """The study with the note that its report may be published; BadSetting where it may not."""
     from ecgbench.results.origin import published
 
@@ -167,20 +164,20 @@ def _published(study: "Study", place: Path, names: list[str] | None, tasks: str 
     if hidden := [name for name in SHOWN if names is not None and name not in names]:
         raise BadSetting(
             f"--publish: --only leaves out {' and '.join(hidden)}; run: ecgbench report "
-            f"{quoted(place)} --publish --only {','.join([*(names or ()), *hidden])}"
+            f"{quoted(run)} --publish --only {','.join([*(names or ()), *hidden])}"
         )
     return replace(published(study), beside=tuple(map(published, study.beside)))
 
 
 def write_and_tell(
     source: Any,
-    place: Path,
+    run: Path,
     to: Path,
     names: list[str] | None = None,
     besides: Sequence[str] = (),
     **how: Any,
 ) -> Path:
-    """Write the report of what was read from `place`, and say which files, and of a run which
+    """Write the report of what was read from `run`, and say which files, and of a run which
     cells have no number; returns the page. `how`: see `reports.write`.
     """
     from ecgbench import reports
@@ -190,7 +187,7 @@ def write_and_tell(
     if isinstance(source, Study):
         cells = source.of(source.metric).cells
         states = cells["status"].value_counts().to_dict()
-        typer.echo(f"{place}: " + ", ".join(f"{n} cells {s}" for s, n in states.items()))
+        typer.echo(f"{run}: " + ", ".join(f"{n} cells {s}" for s, n in states.items()))
         for line in _without_number(cells):
             typer.echo(f"  {line}", err=True)
         if names is None and not any(path.name == "predictions.csv" for path in written):
@@ -203,8 +200,8 @@ def _without_number(cells: "pd.DataFrame") -> Iterator[str]:
     """Names of the cells that have no number, those of one model and reason together; they are in
     no mean and no test.
     """
-    lacking = cells[cells["status"] != "ok"]
-    for (status, model, reason), part in lacking.groupby(["status", "model", "reason"], sort=False):
+    without = cells[cells["status"] != "ok"]
+    for (status, model, reason), part in without.groupby(["status", "model", "reason"], sort=False):
         named = list(part[["task", "setting", "policy"]].astype(str).agg(" ".join, axis=1))
         more = f" and {len(named) - NAMED} more (all are on the page)" if len(named) > NAMED else ""
         yield f"{status}: {model}: {', '.join(named[:NAMED])}{more}: {reason}"

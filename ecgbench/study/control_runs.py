@@ -33,13 +33,13 @@ def lines(requests: Sequence[Request], folders: Folders, wanted: Sequence[str]) 
     """Of each control that is wanted: cells that are left to do."""
     for control in wanted:
         every = list(studies(requests, folders, control))
-        left = sum(
+        missing = sum(
             Store(places.out).folder(cell) is None
             for own_requests, places in every
             for cell in {cell for one in own_requests for cell in plan_of(one).cells}
         )
         times = f", {len(every)} permutations" if len(every) > 1 else ""
-        yield f"control {control}: {counted(left, 'cell')} left{times}"
+        yield f"control {control}: {counted(missing, 'cell')} left{times}"
 
 
 def compute(

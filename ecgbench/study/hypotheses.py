@@ -77,13 +77,13 @@ def _among(where: str, what: str, name: str, known: Sequence[str]) -> str:
 
 
 def _leads(where: str, text: str, study: Request) -> str:
-    asked = settings(parse_leads(text), 1)
+    given = settings(parse_leads(text), 1)
     known = list(dict.fromkeys(s.typed for s in settings(study.leads, 1)))
-    if len(asked) != 1 or asked[0].typed not in known:
+    if len(given) != 1 or given[0].typed not in known:
         raise BadSetting(
             f"{where}: leads {text} is not one of the lead settings of the plan: {', '.join(known)}"
         )
-    return asked[0].typed
+    return given[0].typed
 
 
 def _tasks(where: str, named: Any, study: Request) -> tuple[str, ...]:

@@ -66,8 +66,8 @@ def merge(run: Path, other: Path, to: Path) -> Counter[str]:
         kind = folder.relative_to(other).parts[0] if good else "damaged"
         counts[kind] += _copy(folder, to / folder.relative_to(other)) if good else 1
     for file in _files(other):
-        if not (place := to / file.relative_to(other)).exists():
-            put(place, file.read_bytes())
+        if not (target_file := to / file.relative_to(other)).exists():
+            put(target_file, file.read_bytes())
             counts["files"] += 1
     target.add_keys(newer)
     return counts
@@ -98,13 +98,13 @@ def _believed(folder: Path) -> bool:
     return False
 
 
-def _copy(folder: Path, place: Path) -> int:
+def _copy(folder: Path, to: Path) -> int:
     """1 where a finished folder was copied, 0 where one is there."""
-    if finished(place):
+    if finished(to):
         return 0
-    with making(place) as unfinished:
+    with making(to) as unfinished:
         shutil.copytree(folder, unfinished, dirs_exist_ok=True)
-        return int(move(unfinished, place))
+        return int(move(unfinished, to))
 
 
 def _chosen(cell: Cell, first: Store, second: Store) -> Path | None:

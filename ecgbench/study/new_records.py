@@ -48,8 +48,8 @@ def features(recording: Recording, leads: LeadSubset, encoder: "Encoder", model:
     contract = encoder.contract
     if not sees(contract, leads.mask, encoder.policy):
         raise BadRecord(f"the model sees nothing of {leads}")
-    shown = preprocess.view(recording.signal, recording.fs, contract.preparation)
-    seen = replace(recording, signal=shown).rows
+    signal = preprocess.view(recording.signal, recording.fs, contract.preparation)
+    seen = replace(recording, signal=signal).rows
     seen[~leads.mask] = np.nan
     windows = np.arange(contract.windows(seen.shape[1]))
     if not len(windows):
@@ -61,9 +61,9 @@ def features(recording: Recording, leads: LeadSubset, encoder: "Encoder", model:
         return encoder(seen, {leads.bits: windows})[leads.bits]
 
 
-def _read(path: Path, record: str, said: Said, fix: bool) -> tuple[Recording, list[str]]:
+def _read(path: Path, record: str, stated: Said, fix: bool) -> tuple[Recording, list[str]]:
     """A recording as a run prepares it, and what must be said of it."""
-    recording = own.read(path, record, "", said)
+    recording = own.read(path, record, "", stated)
     notes = [f"{kind}: {what}" for kind, what in recording.notes if kind not in WITHOUT_EFFECT]
     # the demo's card asks what that of every imported dataset asks
     sound = checked(recording.completed().clinical(), demo.CARD, fix)
@@ -80,24 +80,24 @@ def table(  # noqa: PLR0913  (each is a setting)
     fix: bool = False,
     progress: Display = SILENT,
     without: Sequence[Path] = (),
-    **said: Any,
+    **stated: Any,
 ) -> pd.DataFrame:
     """A row per recording: what `compute` gives of it, or the reason why it gives nothing; and in
-    `attrs["notes"]` what must be said. leads, said: as typed. BadSetting where nothing is given.
+    `attrs["notes"]` what must be said. leads, stated: as typed. BadSetting where nothing is given.
     """
     if not records.exists():
         raise BadSetting(f"--records {records}: there is no such file or folder")
     folder = records if records.is_dir() else records.parent
     files = matching.files(records, without) if records.is_dir() else [records.name]
     wanted = ALL if leads == str(len(ALL)) else LeadSubset.parse(leads) if leads else None
-    stated, rows, values, notes = Said(**said), [], [], Counter[str]()
+    known, rows, values, notes = Said(**stated), [], [], Counter[str]()
     with progress.stage("recordings", len(files), "records") as advance:
         for record, file in zip(matching.identities(files, ()), files):
             row = {"record": visible(record), "file": visible(file), "leads": "", "use": RESEARCH}
             own_notes: list[str] = []
             own_values, reason = np.full(len(columns), np.nan), ""
             try:
-                recording, own_notes = _read(folder / file, record, stated, fix)
+                recording, own_notes = _read(folder / file, record, known, fix)
                 used = wanted or LeadSubset(recording.leads)
                 if missing := [lead for lead in used if lead not in recording.leads]:
                     there = "+".join(recording.leads)
@@ -115,9 +115,9 @@ def table(  # noqa: PLR0913  (each is a setting)
             advance(1)
     lines = [f"{counted(count, 'recording')}: {text}" for text, count in notes.most_common()]
     if all(row["reason"] for row in rows):
-        known = f"files are read that end in {', '.join(own.READERS)}"
+        readable = f"files are read that end in {', '.join(own.READERS)}"
         raise BadSetting(
-            f"{records}: no recording can be used: {'; '.join(lines[:SHOWN]) or known}"
+            f"{records}: no recording can be used: {'; '.join(lines[:SHOWN]) or readable}"
         )
     made = pd.DataFrame(rows).join(pd.DataFrame(np.stack(values), columns=pd.Index(columns)))
     middle = [c for c in dict.fromkeys([*columns, *made]) if c not in (*FIRST, *LAST)]

@@ -126,8 +126,8 @@ class JobDisplay:
                 self.progress.note(shortened(text, LONGEST))
             case ("stage", stage, text, total, unit):
                 stack = ExitStack()
-                shown = self.progress.stage(shortened(text, LONGEST), total, unit)
-                self._stages[job, stage] = stack, stack.enter_context(shown)
+                bar = self.progress.stage(shortened(text, LONGEST), total, unit)
+                self._stages[job, stage] = stack, stack.enter_context(bar)
             case ("advance", stage, n) if (job, stage) in self._stages:
                 self._stages[job, stage][1](n)
             case ("end", stage) if (job, stage) in self._stages:
