@@ -2,7 +2,6 @@
 as a table or as JSON.
 """
 
-import gc
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
@@ -41,7 +40,6 @@ def list_(
     `ecgbench run NAME`. engines: where `ecgbench run --engine` has models run. --json has more
     columns.
     """
-    gc.disable()  # of networks that are imported nothing is garbage: a sixth of the time
     name = next((known for known in _LISTS if plain(known) == plain(what)), None)
     if name is None:
         raise UnknownName("list", what, _LISTS)

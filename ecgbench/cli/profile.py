@@ -80,7 +80,9 @@ def profile(
     typed = words(models)
     names = room.names() if typed is None else list(dict.fromkeys(map(room.resolve, typed)))
     if not names:
-        raise BadSetting(f"--models {models!r}: no model is named; there are {room.names()}")
+        raise BadSetting(
+            f"--models {models!r}: no model is named; known: {', '.join(room.names())}"
+        )
     setup = Setup(choose(device), batch, not no_timing)
     with writing(to):  # before anything is measured
         to.mkdir(parents=True, exist_ok=True)

@@ -1,29 +1,19 @@
 """`ecgbench runs ls | status | why | merge | prune | share`: run folders."""
 
-import gc
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from ecgbench.cli.options import RESULTS, add_commands, argument, flag, option
-from ecgbench.core.text import aligned, counted, duration, line, printed_json, quoted, size
+from ecgbench.core.text import counted, duration, line, printed_json, quoted, size
 from ecgbench.errors import BadSetting
 
 if TYPE_CHECKING:
-    from ecgbench.results.counts import Counts
     from ecgbench.study.store import Status
 
-_WORDS: dict["Status", str] = {
-    "ok": "finished",
-    "skipped": "skipped",
-    "failed": "failed",
-    "damaged": "damaged",
-    "missing": "not yet",
-}
-"""State of a cell -> what `status` calls it."""
+_STATES: "tuple[Status, ...]" = ("ok", "skipped", "failed", "damaged", "missing")
 RUN = argument("Folder of a run, for example runs/demo.")
 
 
@@ -47,54 +37,40 @@ def status(
     It reads the index of the run and squeue. Nothing is changed. To follow a run: watch -n 10
     ecgbench runs status RUN
     """
+    from ecgbench.cli.lists import show
     from ecgbench.results.counts import count
-
-    gc.disable()  # of 100,000 cells nothing is garbage, and looking for it takes time
-    counts = count(run)
-    jobs, waiting = _jobs(run)
-    if not as_json:
-        typer.echo("\n".join(_lines(run, counts, jobs, waiting)))
-        return
-    states: dict[str, Any] = {state: counts.all[state] for state in _WORDS}
-    known = {
-        "cells": sum(counts.all.values()),
-        **states,
-        "models": {model: dict(own) for model, own in counts.models.items()},
-        "cells_per_hour": round(3600 * counts.rate, 1) if counts.rate else None,
-        "seconds_left": None if counts.left is None else round(counts.left),
-        "tasks": dict(jobs),
-        "waiting_for": dict(waiting),
-    }
-    typer.echo(printed_json(known))
-
-
-def _jobs(run: Path) -> tuple[Counter[str], Counter[str]]:
-    """How many jobs in Slurm are running and waiting, and for what those wait."""
     from ecgbench.study.engines import slurm
 
-    jobs, waiting = Counter[str](), Counter[str]()
-    for _, state, why in slurm.running(run).values():
-        waits = state in ("PENDING", "UNKNOWN")
-        jobs["waiting" if waits else "running"] += 1
-        if waits and why:
-            waiting[why] += 1
-    return jobs, waiting
-
-
-def _lines(run: Path, counts: "Counts", jobs: Counter[str], waiting: Counter[str]) -> Iterator[str]:
-    states = [state for state in _WORDS if counts.all[state]]
-    head = ", ".join(f"{counts.all[s]:,} {_WORDS[s]}" for s in states)
-    yield f"{run}: {counted(sum(counts.all.values()), 'cell')}: {head or 'none'}"
-    rows = [[model, *(str(own[s] or "-") for s in states)] for model, own in counts.models.items()]
-    if rows:
-        titles = ["model", *(_WORDS[s] for s in states)]
-        yield from aligned([titles, *rows], right=range(1, len(titles)))
+    counts = count(run)
+    jobs = list(slurm.running(run).values())
+    waiting = [why for _, state, why in jobs if state in ("PENDING", "UNKNOWN")]
+    tasks = {"running": len(jobs) - len(waiting), "waiting": len(waiting)}
+    states: dict[str, int] = {state: counts.all[state] for state in _STATES}
+    cells = sum(states.values())
+    if as_json:
+        known = {
+            "cells": cells,
+            **states,
+            "models": {model: dict(own) for model, own in counts.models.items()},
+            "cells_per_hour": round(3600 * counts.rate, 1) if counts.rate else None,
+            "seconds_left": None if counts.left is None else round(counts.left),
+            "tasks": {state: n for state, n in tasks.items() if n},
+            "waiting_for": dict(Counter(filter(None, waiting))),
+        }
+        typer.echo(printed_json(known))
+        return
+    head = ", ".join(f"{n:,} {state}" for state, n in states.items() if n)
+    typer.echo(f"{run}: {counted(cells, 'cell')}: {head or 'none'}")
+    columns = [state for state in _STATES if states[state]]
+    rows = [{"model": m, **{s: own[s] for s in columns}} for m, own in counts.models.items()]
+    show(rows, False, ("model", *columns))
     if counts.rate and counts.left:
         rate = f"{3600 * counts.rate:,.1f} cells an hour lately"
-        yield f"{rate}; at this rate {duration(counts.left)} are left"
+        typer.echo(f"{rate}; at this rate {duration(counts.left)} are left")
     if jobs:
-        why = f" (waiting for {', '.join(map(line, waiting))})" if waiting else ""
-        yield "tasks: " + ", ".join(f"{n} {state}" for state, n in jobs.items()) + why
+        reasons = ", ".join(map(line, dict.fromkeys(filter(None, waiting))))
+        why = f" ({reasons})" if reasons else ""
+        typer.echo(f"tasks: {tasks['running']} running, {tasks['waiting']} waiting{why}")
 
 
 def why(
@@ -173,7 +149,6 @@ def ls(
 
     if not folder.is_dir():
         raise BadSetting(f"{folder} is no folder; name one that holds runs: ecgbench runs ls DIR")
-    gc.disable()  # of 100,000 cells nothing is garbage, and looking for it takes time
     listed = runs(folder, sizes, looking=verify)
     rows = []
     for r in listed:

@@ -24,7 +24,7 @@ _FILES = (
 """Folders whose files have names of their own, so that a file that is there is the same. Whoever
 reads one compares it with its hash.
 """
-_OF_ONE = shutil.ignore_patterns("locks", "jobs", "derived", "set_aside", "windows", ".*")
+_OF_ONE = ("locks", "jobs", "derived", "set_aside", "report")
 """What belongs to one run folder alone, or is computed again when it is missed."""
 
 
@@ -51,7 +51,13 @@ def merge(run: Path, other: Path, to: Path) -> Counter[str]:
             f"run would hold results of both kinds as one; report them apart"
         )
     if not in_place:
-        shutil.copytree(run, to, ignore=_OF_ONE, dirs_exist_ok=True)
+        to.mkdir(parents=True, exist_ok=True)
+        hidden = shutil.ignore_patterns(".*")
+        for path in run.iterdir():
+            if path.is_dir() and path.name not in _OF_ONE:
+                shutil.copytree(path, to / path.name, ignore=hidden)
+            elif path.is_file():
+                shutil.copy2(path, to)
     target = Store(to)
     for wanted in second.requested():
         target.add_request(wanted.request(), wanted.plugins)
@@ -84,7 +90,7 @@ def _finished(run: Path) -> Iterator[Path]:
 def _files(run: Path) -> Iterator[Path]:
     for part in _FILES:
         for file in sorted((run / part).rglob("[!.]*")):
-            if file.is_file() and "windows" not in file.parts:
+            if file.is_file() and file.parent.parent.name != "windows":
                 yield file
 
 
