@@ -92,12 +92,12 @@ def why(
 
       ecgbench runs why runs/demo 3fa9 cells/demo/stmem/12/81bc...
     """
-    from ecgbench.study.explain import description, difference, explained
+    from ecgbench.study.explain import description, difference, result_of
     from ecgbench.study.store import Store
 
     store = Store(run)
-    first = explained(store, cell)
-    lines = description(first) if other is None else difference(first, explained(store, other))
+    first = result_of(store, cell)
+    lines = description(first) if other is None else difference(first, result_of(store, other))
     typer.echo("\n".join(lines))
 
 

@@ -2,90 +2,60 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ecgbench.core.folders import finished, read_table
 from ecgbench.errors import BadSetting, MissingData
-from ecgbench.results import whole
-from ecgbench.study.store import Store, cells_of
+from ecgbench.results.result import Result
+from ecgbench.study.store import Store
 
 SHORTEST = 4
 """Characters of a key, at least, that may stand for it."""
 _ABOUT = ("key", "fit", "weights_name", "weights_sha256", "n_records", "excluded", "windows")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Explained:
-    """A finished cell and its fit."""
-
-    folder: str
-    """Inside the run."""
-    document: dict[str, Any]
-    """cell.json."""
-    fit: dict[str, Any]
-    """fit.json, or {} where the fit is gone."""
-    scores: dict[str, float]
-    """Metric and label -> value."""
-
-    @cached_property
-    def facts(self) -> dict[str, Any]:
-        """Everything that was hashed for the cell and for its fit, flat: "contract.fs", "fit:
-        training.lr".
-        """
-        own = {k: v for k, v in self.document["key_facts"].items() if k != "fit"}
-        fit = flat(self.fit.get("key_facts", {"key": self.document["key_facts"]["fit"]}))
-        return {**flat(own), **{f"fit: {k}": v for k, v in fit.items()}}
-
-
-def explained(store: Store, text: str) -> Explained:
-    """The cell that `text` names: a folder, the beginning of a key, an identity or a label.
-
-    BadSetting where it names none or several; MissingData where the cell has no number, with the
-    reason; Damaged where its files, or those of its fit, are not what the run wrote.
+def result_of(store: Store, text: str) -> Result:
+    """The finished cell that `text` names: its folder, the beginning of its key, its identity or
+    its label. BadSetting where it names none or several; MissingData where the cell has no number,
+    with the reason.
     """
-    folder = _folder(store, text)
-    document = whole.cell_document(folder)
-    fit = store.path / document["fit"]
-    table = read_table(folder, whole.SCORES)
-    scores = whole.scored(folder, whole.SCORES, table, int(document["n_records"]))
-    return Explained(
-        folder=folder.relative_to(store.path).as_posix(),
-        document=document,
-        fit=whole.fit_document(fit) if finished(fit) else {},
-        scores={
-            f"{metric} {label}": float(value)
-            for metric, label, value in zip(*(scores[c] for c in ("metric", "label", "value")))
-        },
-    )
-
-
-def _folder(store: Store, text: str) -> Path:
-    plan = store.existing_plan()
+    plan, found = store.existing_plan(), []
+    begins = Path(text).name.lower()  # a folder is called by its key
     for cell in plan.cells:
+        folder = store.folder(cell)
         if text in (cell.identity, cell.label):
-            if folder := store.folder(cell):
-                return folder
+            if folder:
+                return Result(cell=cell, run=store.path, folder=folder)
             raise MissingData("{} has no number, it is {}: {}".format(text, *store.state(cell)))
-    places = Path(text).resolve(), (store.path / text).resolve()
-    begins = text.lower() if len(text) >= SHORTEST else None
-    found = [
-        folder
-        for folder in cells_of(store.path)
-        if folder.resolve() in places or (begins and folder.name.startswith(begins))
-    ]
+        if folder and len(begins) >= SHORTEST and folder.name.startswith(begins):
+            found.append(Result(cell=cell, run=store.path, folder=folder))
     if len(found) == 1:
         return found[0]
     if found:
-        some = "; ".join(str(folder.relative_to(store.path)) for folder in found[:5])
+        some = "; ".join(result.cell.identity for result in found[:5])
         raise BadSetting(f"{text!r} names {len(found)} cells, such as {some}; name one")
     example = f", for example {plan.cells[0].identity!r}" if plan.cells else ""
     raise BadSetting(
         f"{text!r} is no cell of {store.path}: name a folder, the beginning of a key, or an "
         f"identity{example}"
     )
+
+
+def _facts(result: Result) -> dict[str, Any]:
+    """Everything that was hashed for a cell and for its fit, flat: "contract.fs", "fit:
+    training.lr".
+    """
+    own = dict(result.document["key_facts"])
+    fit = {"key": own.pop("fit")}
+    fit = flat(result.fitted.get("key_facts", fit))
+    return {**flat(own), **{f"fit: {name}": value for name, value in fit.items()}}
+
+
+def _scores(result: Result) -> dict[str, float]:
+    """Metric and label -> value."""
+    columns = result.scored()
+    rows = zip(*(columns[name] for name in ("metric", "label", "value")))
+    return {f"{metric} {label}": float(value) for metric, label, value in rows}
 
 
 def flat(facts: Mapping[str, Any], before: str = "") -> dict[str, Any]:
@@ -101,34 +71,35 @@ def flat(facts: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     return result
 
 
-def description(cell: Explained) -> Iterator[str]:
+def description(result: Result) -> Iterator[str]:
     """Lines about one cell: what it is, its scores, where it comes from, and every fact that was
-    hashed.
+    hashed; Damaged.
     """
-    document = cell.document
+    document = result.document
     features, code = document["features"], document["code"]
     commit = f", commit {code['commit']}" if code.get("commit") else ""
     yield document["identity"]
     yield from (f"  {name}: {document[name]}" for name in (*_ABOUT, "seconds"))
     yield f"  features: {features['path'] if features else 'none were kept'}"
     yield f"  code: {code['version']}{commit}"
-    yield f"scores ({cell.folder}/scores.parquet)"
-    yield from (f"  {label}: {value:.6g}" for label, value in cell.scores.items())
+    yield f"scores ({result.folder.relative_to(result.run)}/scores.parquet)"
+    yield from (f"  {label}: {value:.6g}" for label, value in _scores(result).items())
     yield "facts that its key and the key of its fit are made of"
-    yield from (f"  {name}: {_short(value)}" for name, value in cell.facts.items())
+    yield from (f"  {name}: {_short(value)}" for name, value in _facts(result).items())
 
 
-def difference(a: Explained, b: Explained) -> Iterator[str]:
-    """Lines about what two cells differ in: hashed facts, then scores."""
-    yield f"a: {a.document['identity']}"
-    yield f"b: {b.document['identity']}"
-    ours, theirs = a.facts, b.facts
+def difference(a: Result, b: Result) -> Iterator[str]:
+    """Lines about what two cells differ in: hashed facts, then scores; Damaged."""
+    yield f"a: {a.cell.identity}"
+    yield f"b: {b.cell.identity}"
+    ours, theirs = _facts(a), _facts(b)
     names = [n for n in {**ours, **theirs} if ours.get(n) != theirs.get(n)]
     yield "facts that differ" if names else "the keys are made of the same facts"
     yield from (f"  {n}: {_short(ours.get(n))} | {_short(theirs.get(n))}" for n in names)
     yield "scores: a | b | a - b"
-    for label in [n for n in a.scores if n in b.scores]:
-        x, y = a.scores[label], b.scores[label]
+    first, second = _scores(a), _scores(b)
+    for label in [n for n in first if n in second]:
+        x, y = first[label], second[label]
         yield f"  {label}: {x:.6g} | {y:.6g} | {x - y:+.6g}"
 
 

@@ -22,7 +22,7 @@ from ecgbench.results.people import COLUMNS, keep
 from ecgbench.results.reader import Reader
 from ecgbench.results.study import read
 from ecgbench.results.verify import faults
-from ecgbench.study.explain import explained
+from ecgbench.study.explain import difference, result_of
 from ecgbench.study.merge import merge
 from ecgbench.study.store import Store
 from tests.results import made_run
@@ -190,7 +190,7 @@ def test_a_damaged_cell_is_named_and_costs_itself_alone(
     assert list(faults(Store(run))) == [why], "--verify says the same"
     if damage not in PREDICTED:
         with pytest.raises(Damaged) as caught:
-            explained(Store(run), one.identity)
+            list(difference(*[result_of(Store(run), one.identity)] * 2))
         assert str(caught.value) == why
     if damage not in VALUES:
         other = made_run.write(tmp_path / "other", Made(data=MADE.data, models=("good",), seeds=1))
