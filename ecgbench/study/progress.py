@@ -3,9 +3,9 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -18,18 +18,6 @@ LONGEST = 1000
 """Characters of a text of an event that are shown."""
 EVERY = 15.0
 """Seconds between two plain lines of one stage."""
-
-
-class Display(Protocol):
-    """Shows what a run is doing."""
-
-    def note(self, text: str) -> None:
-        """One line about something that is done."""
-
-    def stage(
-        self, text: str, total: int, unit: str
-    ) -> AbstractContextManager[Callable[[int], None]]:
-        """A stretch of work; the context gives a function to call with the units just done."""
 
 
 class Terminal:
@@ -110,6 +98,10 @@ class Reporter:
 
 
 SILENT = Reporter(lambda event: None)
+Display = Terminal | Reporter
+"""Shows what a run is doing: `note`, one line about something that is done; `stage`, a stretch of
+work, whose context gives a function to call with the units just done.
+"""
 
 
 class JobDisplay:
