@@ -1,5 +1,6 @@
 """`ecgbench runs ls | status | why | merge | prune | share`: run folders."""
 
+import gc
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +42,7 @@ def status(
     from ecgbench.results.counts import count
     from ecgbench.study.engines import slurm
 
+    gc.disable()  # of 100,000 cells nothing is garbage, and looking for it takes time
     counts = count(run)
     jobs = list(slurm.running(run).values())
     waiting = [why for _, state, why in jobs if state in ("PENDING", "UNKNOWN")]
@@ -149,6 +151,7 @@ def ls(
 
     if not folder.is_dir():
         raise BadSetting(f"{folder} is no folder; name one that holds runs: ecgbench runs ls DIR")
+    gc.disable()
     listed = runs(folder, sizes, looking=verify)
     rows = []
     for r in listed:
