@@ -13,7 +13,6 @@ import json
 import os
 import time
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from ecgbench.core.files import append
@@ -49,19 +48,22 @@ class Index:
                 file.seek(self._read)
                 whole, end, _ = file.read().rpartition(b"\n")
             self._read += len(whole + end)
-            for line in whole.splitlines():
-                self._take(line)
+            self._take(whole.splitlines())
         return self.begun, self._read
 
-    def _take(self, line: bytes) -> None:
-        # a line that is damaged, or whose writer died, says nothing
-        with suppress(ValueError, TypeError, AttributeError, RecursionError):
-            says = json.loads(line)
-            at = float(says.pop("at", 0))
-            for name in says.pop("finished", ()):
+    def _take(self, lines: list[bytes]) -> None:
+        try:
+            every = json.loads(b"[%b]" % b",".join(lines))  # one by one takes three times as long
+        except (ValueError, RecursionError):  # of a line that is damaged, or whose writer died
+            for line in lines if len(lines) > 1 else ():
+                self._take([line])
+            return
+        for says in filter(lambda says: isinstance(says, dict), every):
+            at = says.get("at")
+            for name in says.get("finished", ()):
                 self.finished.pop(name, None)
-                self.finished[name] = at
-            for name in says.pop("gone", ()):
+                self.finished[name] = at if isinstance(at, int | float) else 0.0
+            for name in says.get("gone", ()):
                 self.finished.pop(name, None)
             self.keys.update((i, key) for i, key in says.items() if isinstance(key, str))
 
