@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from ecgbench.cli.options import DATA, JSON, MORE, PREPARED, add_commands, argument, flag
+from ecgbench.cli.options import DATA, JSON, MORE, PREPARED, add_commands, argument
 from ecgbench.core.cards import facts
 from ecgbench.core.registry import Room, plain
 from ecgbench.core.text import aligned, line, printed_json
@@ -28,7 +28,6 @@ def add(app: typer.Typer) -> None:
 def list_(
     what: str = argument("models, tasks, adapters, metrics, reports, engines or plans."),
     as_json: bool = JSON,
-    contamination: bool = flag("Of tasks: which models have met their data in pre-training."),
     data: Path = DATA,
     prepared: Path = PREPARED,
 ) -> None:
@@ -43,13 +42,8 @@ def list_(
     name = next((known for known in _LISTS if plain(known) == plain(what)), None)
     if name is None:
         raise UnknownName("list", what, _LISTS)
-    if contamination:
-        show(_met(), as_json, ("name", "dataset", "met", "in part", "not known"))
-    elif name == "tasks":
-        show(_tasks(data, prepared), as_json, _LISTS[name][1])
-    else:
-        rows, columns = _LISTS[name]
-        show(rows(), as_json, columns)
+    rows, columns = _LISTS[name]
+    show(_tasks(data, prepared) if name == "tasks" else rows(), as_json, columns)
 
 
 def _models() -> Rows:
@@ -97,28 +91,6 @@ def _state(dataset: str, data: Path | None, prepared: Path | None) -> str:
     except Exception as error:  # a plug-in's index may fail in any way
         _complain(f"dataset {dataset!r}: {type(error).__name__}: {error}")
         return "broken"
-
-
-def _met() -> Rows:
-    """For each task the models that have met its data, by how much of it, as is published."""
-    from ecgbench import datasets as room
-    from ecgbench import models
-    from ecgbench.data import contamination as corpora
-
-    networks = [(n, c) for n, c in _cards(models.ROOM) if c.parameters]
-    rows = []
-    for dataset, card in _cards(room.ROOM):
-        met: dict[str, list[str]] = {}
-        for name, model in networks:
-            met.setdefault(corpora.met(model.corpora, dataset, card.title)[0], []).append(name)
-        known = {
-            "met": [*met.get("equal", []), *met.get("contains", [])],
-            "in part": [*met.get("part", []), *met.get("overlaps", [])],
-            "not known": met.get("unknown", []),
-        }
-        words = {column: " ".join(names) or "-" for column, names in known.items()}
-        rows += [{"name": task.name, "dataset": dataset, **words} for task in card.tasks]
-    return rows
 
 
 def _adapters() -> Rows:

@@ -12,7 +12,6 @@ import typer
 from ecgbench.cli.options import RESULTS, add_commands, argument, flag, option, words
 from ecgbench.cli.settings import assigned
 from ecgbench.core.registry import folder_name
-from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting, MissingData
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ SETTINGS = tuple(
     f"report.{key}" for key in ("margins", "blocks", "duplicates", "beside", "rows", "reports")
 )
 """Keys of `--set`."""
-SHOWN = ("cells", "provenance")
-"""Reports that no published page is without: what failed, and where numbers come from."""
 
 
 def add(app: typer.Typer) -> None:
@@ -89,6 +86,7 @@ def report(
     report.rows=all (tasks that are evaluated only), report.reports=NAME,... (reports besides).
     """
     from ecgbench import reports
+    from ecgbench.results.origin import published
     from ecgbench.results.study import Study
     from ecgbench.study.progress import display
 
@@ -104,7 +102,9 @@ def report(
     elif typed := [name for name, value in of_a_run.items() if value]:
         raise BadSetting(f"{typed[0]}: {run} is no run; leave it out")
     if publish:
-        source = _published(source, run, names, tasks)
+        if only or tasks:
+            raise BadSetting("--publish: a published report is whole; leave --only and --tasks out")
+        source = replace(published(source), beside=tuple(map(published, source.beside)))
     kinds = {"pictures": words(figures)} if figures else {}
     # the report of the whole run stays what it is
     usual = folder_name("-".join(["report", *(words(tasks) or ())]))
@@ -153,20 +153,6 @@ def _with(study: "Study", baseline: str, chosen: dict[str, str], beside: Sequenc
         wanted = replace(wanted, paired=options.pairs(Path(duplicates)))
     others = tuple(read(folder, (METRIC,)) for folder in beside)
     return replace(study, options=wanted, beside=others)
-
-
-def _published(study: "Study", run: Path, names: list[str] | None, tasks: str | None) -> "Study":
-    """The study with the note that its report may be published; BadSetting where it may not."""
-    from ecgbench.results.origin import published
-
-    if tasks:
-        raise BadSetting(f"--publish: --tasks {tasks} leaves tasks out; leave one of the two out")
-    if hidden := [name for name in SHOWN if names is not None and name not in names]:
-        raise BadSetting(
-            f"--publish: --only leaves out {' and '.join(hidden)}; run: ecgbench report "
-            f"{quoted(run)} --publish --only {','.join([*(names or ()), *hidden])}"
-        )
-    return replace(published(study), beside=tuple(map(published, study.beside)))
 
 
 def write_and_tell(

@@ -71,6 +71,6 @@ def test_some_tasks_are_reported_as_if_no_other_had_been_asked_for(tmp_path: Pat
     assert set(pd.read_csv(tmp_path / "all/report-b/main_table.csv")["task"]) == {"b"}
     done = CliRunner().invoke(app, [*words, "--publish"])
     assert isinstance(done.exception, BadSetting)
-    assert "leave one of the two out" in str(done.exception)
+    assert "a published report is whole" in str(done.exception)
     with pytest.raises(UnknownName, match="'bb'"):
         read(tmp_path / "all", tasks=["bb"])

@@ -938,7 +938,7 @@ def _change_a_cell(run: Store) -> None:
             _nothing,
             CLEAN,
             ("--only", "main_table"),
-            "leaves out cells and provenance; run: ecgbench",
+            "a published report is whole; leave --only and --tasks out",
         ),
     ],
 )
