@@ -8,7 +8,7 @@ import typer
 
 from ecgbench.cli.options import MODELS, add_commands, argument, flag, option
 from ecgbench.core.text import line
-from ecgbench.errors import BadSetting, EcgbenchError
+from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
 
 MEGABYTE = 10**6
 
@@ -94,13 +94,9 @@ def _chosen(names: list[str], weights: str) -> list[str]:
 
     if "all" not in names:
         return list(dict.fromkeys(map(room.resolve, names)))
-    if len(names) > 1:
-        raise BadSetting(f"models fetch {' '.join(names)}: all stands alone")
     cards = {name: room.ROOM.card(name) for name in room.names() if room.ROOM.built_in(name)}
     published = [name for name, c in cards.items() if weights in {w.name for w in c.weights}]
     if not published:
-        raise BadSetting(
-            f"--weights {weights}: no model has weights of that name; see "
-            f"ecgbench list models --json"
-        )
+        known = dict.fromkeys(w.name for c in cards.values() for w in c.weights)
+        raise UnknownName("weights", weights, known)
     return published

@@ -91,8 +91,7 @@ def test_what_cannot_be_had_is_one_line_and_the_rest_is_fetched(here: Here, plac
     ("words", "says"),
     [
         (("stmen",), "did you mean stmem?"),
-        (("all", "stmem"), "all stands alone"),
-        (("all", "--weights", "x"), "no model has weights of that name"),
+        (("all", "--weights", "x"), "unknown weights 'x'"),
         (("stmem", "laef", "--from", "x.pth"), "name one"),
         (
             ("stmem", "--from", "x.pth"),
