@@ -4,6 +4,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +52,7 @@ def merge(run: Path, other: Path, to: Path) -> Counter[str]:
             f"run would hold results of both kinds as one; report them apart"
         )
     if not in_place:
-        to.mkdir(parents=True, exist_ok=True)
-        hidden = shutil.ignore_patterns(".*")
-        for path in run.iterdir():
-            if path.is_dir() and path.name not in _OF_ONE:
-                shutil.copytree(path, to / path.name, ignore=hidden)
-            elif path.is_file():
-                shutil.copy2(path, to)
+        shutil.copytree(run, to, ignore=partial(_unneeded, run), dirs_exist_ok=True)
     target = Store(to)
     for wanted in second.requested():
         target.add_request(wanted.request(), wanted.plugins)
@@ -77,6 +72,12 @@ def merge(run: Path, other: Path, to: Path) -> Counter[str]:
             counts["files"] += 1
     target.add_keys(newer)
     return counts
+
+
+def _unneeded(run: Path, folder: str, names: list[str]) -> list[str]:
+    """What is not copied of a folder of a run: unfinished files, and what is of one run alone."""
+    own = _OF_ONE if Path(folder) == run else ()
+    return [name for name in names if name.startswith(".") or name in own]
 
 
 def _finished(run: Path) -> Iterator[Path]:
