@@ -7,7 +7,7 @@ model on one process, over that of N models on N. The harness's own time of a ce
 to the last cell of a model, whose features are there by then. Targets: 0.95 at 8 processes, 50 ms.
 
 Store: cells written by hand, of 8 models on as many tasks as the paper has (18), with as many draws
-of leads as it takes. `ecgbench status` and `ecgbench runs ls`, each as a command (target: 2 s);
+of leads as it takes. `ecgbench runs status` and `ecgbench runs ls`, as commands (target: 2 s);
 `ecgbench report --tasks` of one of them (target: 60 s); files and folders per cell.
 """
 
@@ -142,7 +142,7 @@ def listed(cells: int, folder: Path | None) -> bool:
         count = sum(1 for _ in run.glob("cells/*/*/*/*/DONE"))
         inodes = sum(1 for _ in (run / "cells").rglob("*"))
         print(f"{count:,} cells; files and folders per cell: {inodes / count:.1f}", flush=True)
-        looked = [command("status", run, cwd=home) for _ in range(3)]
+        looked = [command("runs", "status", run, cwd=home) for _ in range(3)]
         shown = [command("runs", "ls", home / "runs", cwd=home) for _ in range(3)]
         print(
             f"status {min(looked):.1f} s, runs ls {min(shown):.1f} s (target {LISTED:.0f} s)",
