@@ -5,7 +5,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ecgbench.cli.options import argument, flag, option, words
-from ecgbench.core.cells import EITHER, OFFICIAL, RANDOM, RELEASED, Folders, Request
+from ecgbench.core.cells import EITHER, OFFICIAL, RANDOM, RELEASED
 from ecgbench.core.registry import plain
 from ecgbench.core.text import visible
 from ecgbench.ecg.readers.said import Said
 from ecgbench.errors import BadSetting
 
 if TYPE_CHECKING:
-    from ecgbench.data.own.order import Order
-    from ecgbench.study.plan_file import RecordSettings
+    from ecgbench.data.own.importing import Order
 
 PANEL = "Own recordings"
 _own = partial(option, rich_help_panel=PANEL)
@@ -43,10 +42,18 @@ class OwnRecords:
     unit: str | None
     signals: str | None
 
-    @property
-    def said(self) -> Said:
-        """What the files do not say."""
-        return Said(fs=self.fs, unit=self.unit, signals=words(self.signals) or ())
+    def order(self, name: str, to: Path, **how: Any) -> "Order":
+        """The import of them. how: further fields of the order."""
+        from ecgbench.data.own.importing import Order
+
+        assert self.folder is not None
+        if self.labels is None:
+            raise BadSetting(
+                f"--records {self.folder}: a table of labels belongs to it; add --labels "
+                f"labels.csv (a column record, and one of 0 and 1 per label)"
+            )
+        said = Said(fs=self.fs, unit=self.unit, signals=words(self.signals) or ())
+        return Order(folder=self.folder, labels=self.labels, name=name, to=to, said=said, **how)
 
 
 def import_(
@@ -91,17 +98,28 @@ def import_(
 
     Signals are taken by the names of their leads; others are ignored. Nothing is prepared yet.
     """
-    from ecgbench.study.plan_file import RecordSettings
-
-    chosen = _name(name) if name else _from(folder)
+    if name and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+        raise BadSetting(
+            f"--name {name}: a name has letters, digits, _ and -, and begins with a letter or a "
+            f"digit"
+        )
+    chosen = name or _name_of(folder)
     own = OwnRecords(folder=folder, labels=labels, fs=fs, unit=unit, signals=signals)
-    how = RecordSettings(
-        label_columns=words(label_columns) or (),
+    order = own.order(
+        chosen,
+        to or Path(chosen),
+        columns=words(label_columns) or (),
         positive=positive,
         partial=partial,
         match_zeros=match_zeros,
+        overwrite=overwrite,
     )
-    _bring(_order(own, how, chosen, to or Path(chosen), overwrite=overwrite))
+    if name and (what := _taken(name)):
+        raise BadSetting(
+            f"--name {name}: {what} is called so already; give another, for example --name "
+            f"own_{name}"
+        )
+    _bring(order)
 
 
 def within(
@@ -132,16 +150,11 @@ def within(
         if "folds" not in values and card.suffix == ".py" and card.with_name(FILE).is_file():
             _cross_validate(values, card)
         return out, prepared
-    if own.labels is None:
-        raise BadSetting(
-            f"--records {own.folder}: a table of labels belongs to it; add --labels labels.csv "
-            f"(a column record, and one of 0 and 1 per label)"
-        )
-    chosen = _find_weights(values, studied)
-    name = _from(own.folder)
+    how = asdict(RecordSettings(**{k.partition(".")[2]: value for k, value in typed.items()}))
+    name = _name_of(own.folder)
     out = out or Path("runs") / name
-    how = RecordSettings(**{key.partition(".")[2]: value for key, value in typed.items()})
-    order = _order(own, how, name, out / "imported", of_run=True)
+    order = own.order(name, out / "imported", columns=how.pop("label_columns"), **how)
+    chosen = "" if studied or "models" in values else _models_here(values)
     if same(order):
         typer.echo(f"{order.card}: imported before from the same files and labels", err=True)
     else:
@@ -153,25 +166,6 @@ def within(
     values["tasks"] = (*tasks, str(order.card))
     # of these recordings alone: everything lies in the run's folder
     return out, prepared or (None if tasks else order.to / "prepared")
-
-
-def _order(own: OwnRecords, how: "RecordSettings", name: str, to: Path, **more: bool) -> "Order":
-    from ecgbench.data.own.order import Order
-
-    assert own.folder is not None
-    assert own.labels is not None
-    return Order(
-        folder=own.folder,
-        labels=own.labels,
-        name=name,
-        to=to,
-        said=own.said,
-        columns=how.label_columns,
-        positive=how.positive,
-        partial=how.partial,
-        match_zeros=how.match_zeros,
-        **more,
-    )
 
 
 @contextmanager
@@ -205,36 +199,23 @@ def _cross_validate(values: dict[str, Any], card: Path) -> None:
         values["folds"] = Division.parse(str(folds))
 
 
-def _find_weights(values: dict[str, Any], studied: bool) -> str:
-    """Look for the weights of the models before any recording is read: BadSetting or Lacking where
-    those of a model that is named are not here; where none is named, the models whose weights are
-    are taken, and the line says which.
-    """
+def _models_here(values: dict[str, Any]) -> str:
+    """Choose the models whose weights are here, where none is named; a line that says which."""
     from ecgbench import models
-    from ecgbench.study.plan import ALL, weights_of
-    from ecgbench.study.preflight import demand_inputs, locate
+    from ecgbench.study.preflight import locate
 
-    text, named = values.get("weights") or RELEASED, values.get("models")
-    if studied or (named is None and "=" in text):
+    text = values.get("weights") or RELEASED
+    if "=" in text or text in (RANDOM, EITHER):
         return ""
-    if named:
-        whole = plain(ALL) in map(plain, named)
-        chosen = weights_of(text, models.names() if whole else [*map(models.resolve, named)])
-        own = {m: w for m, w in chosen.items() if models.ROOM.built_in(m)}
-        pairs = ",".join(f"{m}={w}" for m, w in own.items()) or text
-        request = Request(models=tuple(own), tasks=(), leads=(), weights=pairs)
-        demand_inputs(request, Folders(data=None, prepared=None, out=Path()), data=False)
-    elif text not in (RANDOM, EITHER):
-        cards = {m: models.get(m).CARD for m in models.names() if models.ROOM.built_in(m)}
-        here = [m for m in cards if cards[m].parameters and not locate(m, text)["lacks"]]
-        if not here:
-            raise BadSetting(
-                f"the {text} weights of no model are here; get some: ecgbench models fetch NAME "
-                f"(ecgbench list models shows them), or give --weights random"
-            )
-        values["models"] = tuple(here)
-        return f"models whose {text} weights are here: {', '.join(here)}"
-    return ""
+    cards = {m: models.get(m).CARD for m in models.names() if models.ROOM.built_in(m)}
+    here = [m for m in cards if cards[m].parameters and not locate(m, text)["lacks"]]
+    if not here:
+        raise BadSetting(
+            f"the {text} weights of no model are here; get some: ecgbench models fetch NAME "
+            f"(ecgbench list models shows them), or give --weights random"
+        )
+    values["models"] = tuple(here)
+    return f"models whose {text} weights are here: {', '.join(here)}"
 
 
 def _bring(order: "Order", err: bool = False) -> None:
@@ -243,7 +224,6 @@ def _bring(order: "Order", err: bool = False) -> None:
     from ecgbench.data.own.importing import bring
     from ecgbench.study.progress import counting, display
 
-    _demand_free(order.name)
     with counting(f"read {order.name}", display()) as shown:
         made = bring(order, shown)
     for text in summary.lines(made):
@@ -251,39 +231,17 @@ def _bring(order: "Order", err: bool = False) -> None:
             typer.echo(visible(text), err=err)
 
 
-def _name(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", text):
-        raise BadSetting(
-            f"--name {text}: a name has letters, digits, _ and -, and begins with a letter or a "
-            f"digit"
-        )
-    return text
-
-
-def _from(folder: Path) -> str:
+def _name_of(folder: Path) -> str:
     """A name from that of a folder; never one that a dataset or task here has."""
-    plain_name = re.sub(r"[^a-z0-9]+", "_", folder.resolve().name.lower()).strip("_")
-    name = plain_name or "own"
+    name = re.sub(r"[^a-z0-9]+", "_", folder.resolve().name.lower()).strip("_") or "own"
     return f"own_{name}" if _taken(name) else name
-
-
-def _demand_free(name: str) -> None:
-    if what := _taken(name):
-        raise BadSetting(
-            f"--name {name}: {what} is called so already; give another, for example --name "
-            f"own_{name}"
-        )
 
 
 def _taken(name: str) -> str:
     """What has a name already: "the dataset ptbxl", else ""."""
     from ecgbench import datasets
 
-    own = {str(path.stem) for path in datasets.ROOM.paths()}
-    names = {"dataset": [n for n in datasets.names() if n not in own]}
-    names["task"] = [task for task, (owner, *_) in datasets.tasks().items() if owner not in own]
-    for kind, known in names.items():
-        for other in known:
-            if plain(other) == plain(name):
-                return f"the {kind} {other}"
-    return ""
+    own = {path.stem for path in datasets.ROOM.paths()}
+    known = {f"the dataset {n}": n for n in datasets.names() if n not in own}
+    known |= {f"the task {t}": t for t, (owner, *_) in datasets.tasks().items() if owner not in own}
+    return next((what for what, other in known.items() if plain(other) == plain(name)), "")

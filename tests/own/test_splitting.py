@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from ecgbench.data.own import splitting
-from ecgbench.data.own.patients import person
+from ecgbench.data.own.people import person
 from ecgbench.errors import BadSetting
 
 KINDS = {"with": (1,), "without": (0,), "both": (0, 1), "unknown": (-1,)}

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from pprint import pformat
 
 from ecgbench.ecg.readers.said import Said
 
@@ -27,7 +26,7 @@ from ecgbench.data.own import records
 
 RECORDINGS = {recordings}  # their folder: absolute, or from the folder of this file
 SAID = {said}  # of files that do not say it themselves
-LABELS = {lines}
+LABELS = {labels}
 TABLE = records.read(__file__)
 
 CARD = DatasetCard(
@@ -78,8 +77,9 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
 
 
 def text(facts: Mapping[str, object], said: Said, recordings: Path, folder: Path) -> str:
-    """The card file that will lie in `folder`. facts: its fields, with `name`, `labels`, `masked`
-    and `folds` of its task.
+    """The card file that will lie in `folder`, with a line for each fact, so that a later import
+    can change these lines alone. facts: its fields, with `name`, `labels`, `masked` and `folds` of
+    its task.
     """
     return _TEXT.format(
         **{name: repr(value) for name, value in facts.items()},
@@ -88,7 +88,6 @@ def text(facts: Mapping[str, object], said: Said, recordings: Path, folder: Path
         recordings=repr(_place(recordings, folder)),
         folder=repr(recordings.resolve().name),
         said=repr(said),
-        lines=pformat(facts["labels"], width=80),
     )
 
 

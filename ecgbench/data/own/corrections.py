@@ -4,7 +4,6 @@ Three tables are compared by the path of the recording: what the table of labels
 import, records.csv as it is now, and what the table of labels says now.
 """
 
-import difflib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,10 +18,8 @@ from ecgbench.core.files import put, read_proved
 from ecgbench.core.registry import Room
 from ecgbench.core.text import counted
 from ecgbench.data.own import records
-from ecgbench.data.own.order import Order
-from ecgbench.data.own.patients import person
+from ecgbench.data.own.people import person
 from ecgbench.data.own.splitting import split_of
-from ecgbench.data.select import SPLITS
 from ecgbench.datasets.indexing.tables import alike
 from ecgbench.errors import BadSetting
 from ecgbench.stats.known import UNKNOWN
@@ -45,7 +42,7 @@ class Earlier:
     """What the import wrote of itself; empty where that is gone.
 
     base: the table of labels, with folds. left_out: path -> reason. homes: patient -> fold or split
-    of all that were ever there. labels. files: name -> text.
+    of all that were ever there. labels. card, files: name -> text.
     """
 
     @property
@@ -75,25 +72,32 @@ class Earlier:
                 known[patient] = Counter(folds[path] for path in stay).most_common(1)[0][0]
         return known
 
+    def leave_out_by_hand(self, table: pd.DataFrame) -> None:
+        """Put the reasons that a person wrote into records.csv into a new table."""
+        read = self.copy.get("left_out", {})
+        for path, reason in zip(self.table["path"], self.table["left_out"]):
+            if self.copy and reason and read.get(path, "") != reason:
+                table.loc[(table["path"] == path) & (table["left_out"] == ""), "left_out"] = reason
 
-def earlier(order: Order) -> Earlier | None:
-    """The import to go on with, if there is one; a file that a person removed is written first.
-    BadSetting for a folder that holds something else.
+
+def earlier(folder: Path, card: Path) -> Earlier | None:
+    """The import in a folder to go on with, if there is one; a file that a person removed is
+    written first. BadSetting for a folder that holds something else.
     """
-    copy = read_proved(order.to / COPY) or {}
+    copy = read_proved(folder / COPY) or {}
     for name, text in copy.get("files", {}).items():
-        if not (order.to / name).is_file():
-            put(order.to / name, text)
-    others = sorted(path for path in order.to.glob("*.py") if path != order.card)
-    if not (order.to / records.FILE).is_file():
+        if not (folder / name).is_file():
+            put(folder / name, text)
+    if not (folder / records.FILE).is_file():
         return None
-    if others and not order.card.is_file():
+    others = sorted(path for path in folder.glob("*.py") if path != card)
+    if others and not card.is_file():
         raise BadSetting(
-            f"{order.to} holds the records of {others[0].name}; give another folder with "
-            f"{order.elsewhere}, or --name {others[0].stem}"
+            f"{folder} holds the records of {others[0].name}; give another folder, or --name "
+            f"{others[0].stem}"
         )
-    module = _module(order.card) if order.card.is_file() else None
-    return Earlier(module=module, table=records.read(str(order.card)), copy=copy)
+    module = _module(card) if card.is_file() else None
+    return Earlier(module=module, table=records.read(str(card)), copy=copy)
 
 
 def _module(card: Path) -> ModuleType:
@@ -114,47 +118,47 @@ def texts(table: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
     return out
 
 
-def merged(before: Earlier, theirs: pd.DataFrame, order: Order) -> tuple[pd.DataFrame, list[str]]:
-    """The rows of the table of labels (`theirs`, of str), with what a person edited in records.csv;
-    and notes on these edits. BadSetting where the two have no recording in common.
+def merged(
+    before: Earlier, theirs: pd.DataFrame, overwrite: bool
+) -> tuple[pd.DataFrame, list[str]]:
+    """The rows of the table of labels (`theirs`, of str), with what a person edited in records.csv
+    unless `overwrite`; and notes on these edits. BadSetting where the two have no recording in
+    common.
     """
-    table = before.base if order.overwrite else before.table
+    table = before.base if overwrite else before.table
     base, ours, now = (
         frame.set_index("path").to_dict("index") for frame in (before.base, table, theirs)
     )
     if not {*ours} & {*now}:
         raise BadSetting(
-            f"{order.to} holds the records of other recordings ({next(iter(ours))} and others), "
-            f"none of which {order.labels.name} names in {order.folder}; import into another "
-            f"folder with {order.elsewhere}"
+            f"{records.FILE} holds other recordings ({next(iter(ours))} and others), none of which "
+            f"the table of labels names; import into another folder"
         )
     paths = [path for path in ours if path in now or path not in base]
     paths += [path for path in now if path not in ours and path not in base]
     added = [c for c in table if c not in before.base and c not in (*_OWN, *theirs)]
     rows, hand = [], list[str]()
     for path in paths:
-        mine, new, was = (rows.get(path, {}) for rows in (ours, now, base))
+        mine, new, was = (rows_.get(path, {}) for rows_ in (ours, now, base))
         row = {**dict.fromkeys(theirs, ""), **mine, **new, "path": path}
         for column in [c for c in was if c != "record" and c in mine and new]:
             same, right = person if column == "patient" else alike, new.get(column, was[column])
             if same(mine[column]) not in (same(was[column]), same(right)):
                 row[column] = mine[column]
-                hand.append(f"{row['record']}: {column} is {_cell(mine[column])}, not {right}")
+                hand.append(f"{row['record']}: {column} is {mine[column] or 'blank'}, not {right}")
         rows.append({c: row.get(c, "") for c in (*theirs, *added)})
+    gone = [now[path]["record"] for path in now if path in base and path not in ours]
+    more = [ours[path]["record"] for path in paths if path not in now]
     kinds = {
         "edited by hand, and kept": hand,
-        "removed by hand, and left out": [
-            now[path]["record"] for path in now if path in base and path not in ours
-        ],
-        "added by hand, and kept": [ours[path]["record"] for path in paths if path not in now],
+        "removed by hand, and left out": gone,
+        "added by hand, and kept": more,
     }
     return pd.DataFrame(rows), [f"{what}: {some(cases)}" for what, cases in kinds.items() if cases]
 
 
-def changes(
-    before: Earlier, out: pd.DataFrame, labels: Sequence[str], source: str
-) -> Iterator[str]:
-    """What is otherwise in records.csv now (`out`) than it was. source: the table of labels."""
+def changes(before: Earlier, out: pd.DataFrame, labels: Sequence[str]) -> Iterator[str]:
+    """What is otherwise in records.csv now (`out`) than it was, and who is in another split."""
     old, new = (t.set_index("path").to_dict("index") for t in (before.table, out))
     for word, here, there in (("added", new, old), ("dropped", old, new)):
         if names := [here[path]["record"] for path in here if path not in there]:
@@ -162,76 +166,43 @@ def changes(
     known = before.copy.get("labels", labels)
     for word, these, those in (("new", labels, known), ("gone", known, labels)):
         if odd := [name for name in these if name not in those]:
-            yield f"{word} in {source}: the label {', '.join(odd)}"
+            yield f"labels that are {word}: {', '.join(odd)}"
     for column in [c for c in out if c in before.table and c not in _OWN]:
         cells = [
-            f"{row['record']}: {column} was {_cell(old[path][column])}, is {_cell(row[column])} now"
+            f"{row['record']}: {column} was {was or 'blank'}, is {row[column] or 'blank'} now"
             for path, row in new.items()
-            if path in old and alike(old[path][column]) != alike(row[column])
+            if path in old and alike(was := old[path][column]) != alike(row[column])
         ]
         if cells:
             yield f"{column}: {counted(len(cells), 'record')} changed ({some(cells)})"
-
-
-def moves(before: Earlier, table: pd.DataFrame, why: str) -> Iterator[str]:
-    """Who is in another fold or split than before, and why."""
-    split, now = split_of(table), table.get("fold", table["path"])
-    places = dict(zip(before.table["path"], before.table[before.column].astype(str)))
-    was = dict(zip(places, split_of(before.table)))
-    folds = before.column == "fold" and "fold" in table
+    was_in = dict(zip(before.table["path"], split_of(before.table)))
     moved: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for path, patient, new, fold in zip(table["path"], table["patient"], split, map(str, now)):
-        if path in was and new != was[path]:
-            moved[was[path], new].append(patient)
-        elif path in was and folds and fold != places[path]:
-            moved[f"fold {places[path]}", f"fold {fold}"].append(patient)
-    for (old, new), patients in moved.items():
+    for path, patient, split in zip(out["path"], out["patient"], split_of(out)):
+        if was_in.get(path, split) != split:
+            moved[was_in[path], split].append(patient)
+    for (one, other), patients in moved.items():
         who = [*dict.fromkeys(patients)]
+        records_ = counted(len(patients), "record")
         yield (
-            f"{counted(len(who), 'patient')} moved from {old} to {new}, {why} ({some(who)}; "
-            f"{counted(len(patients), 'record')})"
+            f"{counted(len(who), 'patient')} moved from {one} to {other} ({some(who)}; {records_})"
         )
 
 
-def not_scored(usable: pd.DataFrame, labels: Sequence[str]) -> Iterator[str]:
-    """Labels that lack a value in a part, whose patients stay where they are."""
-    split = split_of(usable)
-    for label in labels:
-        missing = [
-            f"no record {word} it in {part}"
-            for part in SPLITS
-            for value, word in ((1, "with"), (0, "without"))
-            if not (usable[label][split == part].astype(int) == value).any()
-        ]
-        if missing:
-            yield (
-                f"{label}: {', '.join(missing)}, and patients stay in their splits; to deal them "
-                f"anew import into another folder, or give a column fold"
-            )
-
-
-def card(base: str, now: str, new: str) -> tuple[str, list[str]]:
-    """The card file with what a person edited (`now`) and what changes from `base` to `new`; and
-    the lines of `new` that have no place in it.
+def card(base: str, now: str, new: str) -> tuple[str, bool]:
+    """The card file with what a person edited (`now`) and the lines that changed from `base` to
+    `new`; `new`, and that the edits are lost, where such a line was edited.
     """
-    old, lines, out = base.splitlines(True), new.splitlines(True), now
-    lost = []
-    for kind, a, b, c, d in difflib.SequenceMatcher(None, old, lines, False).get_opcodes():
-        # with the line before it, which says where a new line belongs
-        was, then = "".join(old[max(a - 1, 0) : b]), "".join(lines[max(c - 1, 0) : d])
-        if kind == "equal" or (kind != "delete" and then in out):
-            continue
-        if out.count(was) == 1:
-            out = out.replace(was, then)
-        elif kind == "replace" and out.count("".join(old[a:b])) == 1:
-            out = out.replace("".join(old[a:b]), "".join(lines[c:d]))
-        else:
-            lost += [line.strip() for line in lines[c:d] or old[a:b]]
-    return out, lost
-
-
-def _cell(text: str) -> str:
-    return text or "blank"
+    old, lines, text = base.splitlines(True), new.splitlines(True), now
+    if now in (base, new):
+        return new, False
+    if len(old) != len(lines):
+        return new, True
+    for was, line in zip(old, lines):
+        if was != line and line not in text:
+            if text.count(was) != 1:
+                return new, True
+            text = text.replace(was, line)
+    return text, False
 
 
 def some(names: Sequence[str], most: int = NAMED, between: str = "; ") -> str:

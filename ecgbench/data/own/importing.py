@@ -2,22 +2,21 @@
 read once; one that cannot be trusted costs itself.
 """
 
+import hashlib
+import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.files import locked, put, put_proved, read_proved
+from ecgbench.core.files import put, put_proved, read_proved, sha256_of
 from ecgbench.core.text import counted
 from ecgbench.data.own import card as cards
 from ecgbench.data.own import corrections, labels, matching, reading, records, splitting
 from ecgbench.data.own.corrections import COPY, Earlier
-from ecgbench.data.own.order import Order
-from ecgbench.data.own.patients import one_spelling, person
+from ecgbench.data.own.people import one_spelling, person
 from ecgbench.data.own.reading import Progress, Seen
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import own
@@ -29,6 +28,46 @@ AS_BEFORE = f"as they were in {records.FILE}"
 """Of splits that a table gave once."""
 FEW_PATIENTS = 200
 """Below it a run tests every patient of an import once, by cross-validation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What a person requests: recordings, their table of labels, and how both are to be read."""
+
+    folder: Path
+    """Of the recordings."""
+    labels: Path
+    name: str
+    """Of the dataset, its task and its card file."""
+    to: Path
+    """Folder that receives card file and records.csv."""
+    said: Said = field(default_factory=Said)
+    columns: tuple[str, ...] = ()
+    """Of the table: those that are labels; where none is named, those of 0 and 1."""
+    positive: str | None = None
+    """The word that is 1 in a column of words; all others are 0."""
+    partial: bool = False
+    """Whether records of the table without a file are left out."""
+    match_zeros: bool = False
+    """Whether a record is found where zeros in front of its number were lost."""
+    overwrite: bool = False
+    """Whether what was edited by hand is written anew; patients stay in their splits."""
+
+    @property
+    def card(self) -> Path:
+        """The card file."""
+        return self.to / f"{self.name}.py"
+
+    def fingerprint(self) -> str:
+        """The hash of all that an import rests on; no recording is read."""
+        files = sorted(matching.walk(self.folder, (self.labels, self.to)))
+        stats = [
+            (str(f), s.st_size, s.st_mtime_ns) for f in files if f.exists() and (s := f.stat())
+        ]
+        written = [sha256_of(f) for f in (self.labels, self.card, self.to / records.FILE)]
+        how = repr((self.said, self.columns, self.positive, self.partial, self.match_zeros))
+        rests_on = [str(self.folder.resolve()), written, how, stats]
+        return hashlib.sha256(json.dumps(rests_on).encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,25 +97,6 @@ class Imported:
         return self.table[self.table["left_out"] == ""]
 
 
-def bring(order: Order, progress: Progress | None = None) -> Imported:
-    """Import the recordings of a folder, or correct what was imported before: what changed is
-    noted, patients stay in their splits, and so does what a person edited. BadSetting or
-    MissingData in one line where that cannot be done; nothing is written then.
-    """
-    if not order.folder.is_dir():
-        raise BadSetting(f"there is no folder {order.folder}; give that of the recordings")
-    new = not order.to.exists()
-    try:
-        with locked(order.to):
-            return _brought(order, progress)
-    except BaseException:
-        if new:
-            (order.to / ".lock").unlink(missing_ok=True)
-            with suppress(OSError):  # it is not empty
-                order.to.rmdir()
-        raise
-
-
 def same(order: Order) -> bool:
     """Whether an earlier import into `order.to` rests on the same options, table and files, and
     nobody edited what it wrote. No recording is read.
@@ -89,14 +109,20 @@ def usual_folds(card: Path) -> int | None:
     or where the table gave the splits.
     """
     table = records.read(str(card))
-    ours = "fold" in table and card.read_text(encoding="utf-8").count("splits='ours")
+    ours = "fold" in table and "splits='ours" in card.read_text(encoding="utf-8")
     if not ours or table["patient"].nunique() >= FEW_PATIENTS:
         return None
     return min(splitting.FEW, table["fold"].astype(int).nunique())
 
 
-def _brought(order: Order, progress: Progress | None) -> Imported:
-    before = corrections.earlier(order)
+def bring(order: Order, progress: Progress | None = None) -> Imported:
+    """Import the recordings of a folder, or correct what was imported before: what changed is
+    noted, patients stay in their splits, and so does what a person edited. BadSetting or
+    MissingData in one line where that cannot be done; nothing is written then.
+    """
+    if not order.folder.is_dir():
+        raise BadSetting(f"there is no folder {order.folder}; give that of the recordings")
+    before = corrections.earlier(order.to, order.card)
     given = labels.checked(order.labels, order.columns, order.positive)
     table, without_row = _matched(order, given, before.table if before else None)
     without_file = len(given.table) - len(table)
@@ -104,7 +130,7 @@ def _brought(order: Order, progress: Progress | None) -> Imported:
         table["patient"] = table["record"]
     theirs, notes, said = corrections.texts(table, given.labels), [*given.notes], order.said
     if before:
-        table, edits = corrections.merged(before, theirs, order)
+        table, edits = corrections.merged(before, theirs, order.overwrite)
         if (table["patient"] != table["record"]).any():
             table["patient"] = one_spelling(table["patient"])
         for label in given.labels:
@@ -115,17 +141,20 @@ def _brought(order: Order, progress: Progress | None) -> Imported:
     seen = reading.read(order.folder, table, said, progress)
     table["left_out"] = [seen[path].reason for path in table["path"]]
     reading.demand_usable(table)
-    reading.demand_names_used(order.said, seen)
     if before:
-        _leave_out_by_hand(before, table)
-    with reading.reasons_first(table):
+        before.leave_out_by_hand(table)
+    try:
         table, splits = _split(order, table, given.labels, before)
-        _demand_scored(table, given.labels, splits and "the splits", order, before)
+        splitting.demand(table[table["left_out"] == ""], given.labels)
+    except BadSetting as error:
+        why = f"; left out: {reading.left_out(table)[0]}" if table["left_out"].any() else ""
+        anew = "; another folder deals the patients anew" if before else ""
+        raise BadSetting(f"{error}{anew}{why}") from None
     made = Imported(
         order=order,
         table=table,
         labels=given.labels,
-        splits=splits or f"as given in {order.labels.name}",
+        splits=splits,
         patients_known=given.patients_known or bool((table["patient"] != table["record"]).any()),
         kept=given.kept,
         seen=seen,
@@ -138,14 +167,6 @@ def _brought(order: Order, progress: Progress | None) -> Imported:
     return made
 
 
-def _leave_out_by_hand(before: Earlier, table: pd.DataFrame) -> None:
-    """Reasons that a person wrote into records.csv stay."""
-    read = before.copy.get("left_out", {})
-    for path, reason in zip(before.table["path"], before.table["left_out"]):
-        if before.copy and reason and read.get(path, "") != reason:
-            table.loc[(table["path"] == path) & (table["left_out"] == ""), "left_out"] = reason
-
-
 def _matched(
     order: Order, given: labels.Labels, before: pd.DataFrame | None
 ) -> tuple[pd.DataFrame, list[str]]:
@@ -156,10 +177,10 @@ def _matched(
     if not files:
         known = ", ".join(own.READERS)
         raise BadSetting(f"no file below {order.folder} is a recording that is read here ({known})")
-    places = [f"{given.file.name}, line {line}" for line in given.table["line"]]
+    places = [f"{given.file.name}, line {line}" for line in given.table.index]
     names = list(given.table["record"])
     chosen = matching.matched(names, places, files, order.partial, order.match_zeros)
-    table = given.table.assign(path=chosen).drop(columns="line")
+    table = given.table.assign(path=chosen)
     table = table[table["path"] != ""].reset_index(drop=True)
     old = {} if before is None else dict(zip(before["path"], before["record"]))
     old = {path: record for path, record in old.items() if path in {*chosen}}
@@ -170,27 +191,13 @@ def _matched(
     return table, sorted({*files} - {*chosen})
 
 
-def _demand_scored(
-    table: pd.DataFrame, names: tuple[str, ...], whose: str, order: Order, before: Earlier | None
-) -> None:
-    usable = table[table["left_out"] == ""]
-    try:
-        splitting.demand(usable, names, whose or order.labels.name)
-    except BadSetting as error:
-        missing = list(corrections.not_scored(usable, names))[-2:] if before else []
-        raise BadSetting("; ".join([str(error), *missing])) from None
-
-
 def _split(
-    order: Order,
-    table: pd.DataFrame,
-    names: tuple[str, ...],
-    before: Earlier | None,
+    order: Order, table: pd.DataFrame, names: tuple[str, ...], before: Earlier | None
 ) -> tuple[pd.DataFrame, str]:
-    """The table with its folds or splits, and how they were made; "" where the table gives them."""
+    """The table with its folds or splits, and how they were made."""
     column = "split" if "split" in table else "fold"
     if column in table and (table[column].astype(str) != "").all():
-        return table, ""
+        return table, f"as given in {order.labels.name}"
     homes = before.homes(table) if before else {}
     if before and before.column == "split":
         table["split"] = table["patient"].map(person).map(homes).fillna("")
@@ -201,17 +208,14 @@ def _split(
             )
         return table, AS_BEFORE
     usable = table[table["left_out"] == ""]
-    known: Mapping[str, int] = {patient: int(fold) for patient, fold in homes.items()}
+    known = {patient: int(fold) for patient, fold in homes.items()}
     count = max(known.values()) if before else splitting.count(usable, names)
     # those that cannot be read move no other
     first = splitting.dealt(order.name, usable, names, count, known)
-    known = dict(known) | dict(zip(map(person, usable["patient"]), map(int, first)))
+    known |= dict(zip(map(person, usable["patient"]), map(int, first)))
     table["fold"] = splitting.dealt(order.name, table, names, count, known)
-    if before and int(table.loc[usable.index, "fold"].max()) < count:
-        raise BadSetting(
-            f"no record is left in fold {count}, which tests; import into another folder with "
-            f"{order.elsewhere}, or give a column fold"
-        )
+    if before and table.loc[usable.index, "fold"].max() < count:
+        raise BadSetting(f"no record is left in fold {count}, which tests")
     if before and before.module and not before.module.CARD.splits.startswith("ours"):
         return table, AS_BEFORE
     return table, (
@@ -229,22 +233,18 @@ def _write(made: Imported, said: Said, before: Earlier | None, theirs: pd.DataFr
     column = "split" if "split" in table else "fold"
     first = ["record", "path", *(["patient"] if made.patients_known else []), column, *made.labels]
     out = corrections.texts(table, made.labels)
-    people = dict(zip(map(person, out["patient"]), out[column]))
-    rest = [c for c in out if c not in (*first, "patient", "left_out")]
+    homes = dict(zip(map(person, out["patient"]), out[column]))
     text = new = cards.text(_facts(made), said, order.folder, order.to)
-    base = before.copy.get("files", {}).get(order.card.name) if before else None
     if before:
-        made.notes.extend(_changed(made, said, before, out))
-        people = (before.homes() if before.column == column else {}) | people
+        made.notes.extend(corrections.changes(before, out, made.labels))
+        homes = (before.homes() if before.column == column else {}) | homes
     if order.card.is_file() and not order.overwrite:
         now = order.card.read_text(encoding="utf-8")
-        if base is not None:
-            text, lost = corrections.card(before.copy["card"] if before else "", now, new)
-            if lost:
-                made.notes.append(f"{order.card.name} was edited where it would say: {lost[0]}")
-        elif now != new:  # it is not known what a person edited
+        text, lost = corrections.card(before.copy.get("card", "") if before else "", now, new)
+        if lost:
             put(order.card.with_suffix(".py.old"), now)
             made.notes.append(f"{order.card.name} is written anew; was: {order.card.name}.old")
+    rest = [c for c in out if c not in (*first, "patient", "left_out")]
     csv = out[[*first, *rest, "left_out"]].to_csv(index=False, lineterminator="\n")
     files = {records.FILE: csv, order.card.name: text}
     for name, content in files.items():
@@ -253,7 +253,7 @@ def _write(made: Imported, said: Said, before: Earlier | None, theirs: pd.DataFr
         "base": theirs.merge(out[["path", column]], "left").to_dict("list"),
         "left_out": {path: seen.reason for path, seen in made.seen.items()},
         "column": column,
-        "homes": people,
+        "homes": homes,
         "labels": list(made.labels),
         "card": new,
         "files": files,
@@ -277,15 +277,3 @@ def _facts(made: Imported) -> dict[str, object]:
         "folds": int(table["fold"].astype(int).max()) if "fold" in table else 3,
         "masked": bool((table[list(made.labels)] == UNKNOWN).any(axis=None)),
     }
-
-
-def _changed(made: Imported, said: Said, before: Earlier, out: pd.DataFrame) -> Iterator[str]:
-    """What is otherwise than at the import before."""
-    source = made.order.labels.name
-    yield from corrections.changes(before, out, made.labels, source)
-    if before.module and said != before.module.SAID:
-        yield f"settings of files were {before.module.SAID}, are {said} now"
-    given = made.splits == f"as given in {source}"
-    why = f"as {source} says" if given else "with the other records of the patient"
-    yield from corrections.moves(before, made.table, why)
-    yield from corrections.not_scored(made.usable, made.labels)

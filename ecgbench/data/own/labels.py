@@ -1,27 +1,24 @@
 """The table of labels: which record has which label, whose it is and in which split, checked line
 by line.
+
+A label is a column of 0 and 1 (or yes and no), or a word of a column of words: `AF; PVC`.
 """
 
+import json
 import re
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
 from ecgbench.core.text import counted, shortened
-from ecgbench.data.own import age_sex, patients, words
-from ecgbench.data.own.cells import (
-    MISSING,
-    PAIRS,
-    UNKNOWN_WORDS,
-    Sheet,
-    hot,
-    plain,
-    read,
-    squeezed,
-)
+from ecgbench.data.own import people
+from ecgbench.data.own.tables import PAIRS, UNKNOWN_WORDS, Sheet, hot, plain, read, squeezed
 from ecgbench.data.select import SPLITS
 from ecgbench.errors import BadSetting
 from ecgbench.stats.known import UNKNOWN
@@ -33,13 +30,27 @@ OF_AN_INDEX = (
     "import_fold",
 )
 """Columns of every index, which no other may be called."""
-_SPLITS = {
-    **{name: name for name in SPLITS},
-    "training": "train",
-    "valid": "val",
-    "validation": "val",
-    "testing": "test",
-}
+OF_WORDS = ("label", "labels")
+"""Columns of words that are labels without being named."""
+NONE = "none"
+"""The word of a record that has no label."""
+YES_OR_NO = {word for pair in PAIRS.items() for word in pair if len(word) > 1}
+"""Words that name no label."""
+_SPLITS = dict(zip(SPLITS, SPLITS))
+_SPLITS |= {"training": "train", "valid": "val", "validation": "val", "testing": "test"}
+_BETWEEN = re.compile(r"[;|\r\n\t]")
+_CODES = re.compile(r"\d{6,}(?:[\s,]+\d{6,})+")
+"""Numbers of SNOMED CT."""
+_PERHAPS_BETWEEN = re.compile(r"(?<=\S)\s*(?:[,/+&]|\b(?:and|und)\b)\s*(?=\S)", re.I)
+_NO_LABEL = re.compile(
+    r".*[^\W\d]\s*[=:]\s*(?:\d.*|true|false|yes|no|[yntf])|.*\?|[\W_]*|-\d+|[\[{].*", re.I
+)
+"""A value such as `AF=1` (but not a `2:1`), a guess, a number for what is missing, a list that
+is none, a dict.
+"""
+_DENIED = re.compile(
+    r"(?:no|not|non|without|kein|keine|ohne)[\s_-]+(.+)|(.+?)[\s_-]+(?:neg|negative|absent)", re.I
+)
 
 
 @dataclass(frozen=True)
@@ -48,8 +59,8 @@ class Labels:
 
     file: Path
     table: pd.DataFrame
-    """A row per record: record, `line`; patient, split or fold where the table has them; a column
-    of 1, 0 and UNKNOWN per label; what else the table holds, as text.
+    """A row per record, by its line of the file: record; patient, split or fold where the table has
+    them; a column of 1, 0 and UNKNOWN per label; what else the table holds, as text.
     """
     labels: tuple[str, ...]
     kept: tuple[str, ...]
@@ -69,39 +80,54 @@ def checked(file: Path, columns: Sequence[str] = (), positive: str | None = None
     where all others are 0. BadSetting in one line, with the line of the file, for what is odd.
     """
     sheet = read(file)
-    named = {squeezed(name): name for name in reversed([*sheet.rows.columns])}
-    record = next((named[name] for name in RECORD if name in named), None)
+    names = [str(name) for name in sheet.rows]
+    known = {squeezed(name): name for name in reversed(names)}
+    record = next((known[name] for name in RECORD if name in known), None)
     if record is None:
         raise BadSetting(
             f"{file.name} has no column 'record' (the file's name); it has "
-            f"{', '.join(map(repr, sheet.rows.columns))}"
+            f"{', '.join(map(repr, names))}"
         )
-    table = pd.DataFrame({"record": sheet.rows[record], "line": sheet.lines})
-    for row in table.index[table["record"] == ""]:
-        raise BadSetting(f"{sheet.place(row)}: no record is named")
-    taken, notes = {record}, list[str]()
-    if patient := patients.column(sheet, [n for n in sheet.rows.columns if n != record]):
-        table["patient"], notes = patients.spelled(sheet, patient)
+    table = pd.DataFrame({"record": sheet.rows[record]})
+    for line in table.index[table["record"] == ""]:
+        raise BadSetting(f"{sheet.place(line)}: no record is named")
+    used, notes = {record}, list[str]()
+    if patient := people.patient_column(sheet, [name for name in names if name != record]):
+        table["patient"], notes = people.patients(sheet, patient)
         if patient.casefold() != "patient":
             notes.append(f"patients are those of the column {patient!r}")
-        taken.add(patient)
-    for name in [name for name in ("split", "fold") if name in named]:
-        table[name] = _divided(sheet, named[name])
-        taken.add(named[name])
-    if {"split", "fold"} <= {*table.columns}:
+        used.add(patient)
+    for name in [name for name in ("split", "fold") if name in known]:
+        table[name] = _splits(sheet, known[name])
+        used.add(known[name])
+    if {"split", "fold"} <= {*table}:
         raise BadSetting(f"{file.name} has the columns split and fold; leave out one of them")
-    left = [name for name in sheet.rows.columns if name not in taken]
-    found, used, more = _labels(sheet, left, columns, positive)
-    kept = [name for name in left if name not in used]
-    if patient is None:
-        more += patients.candidate(sheet, kept)
-    other, odd = age_sex.read(sheet.rows[kept])
-    made = _labelled(sheet, table, found, other)
-    return replace(made, notes=(*notes, *more, *odd))
+    left = [name for name in names if name not in used]
+    found, of, more = _labels(sheet, left, columns, positive)
+    other, odd = people.age_and_sex(sheet.rows[[name for name in left if name not in of]])
+    other = other.rename(columns=_kept_name)
+    _demand_names(sheet, found, [str(name) for name in other])
+    table = pd.concat([table, pd.DataFrame(found, index=table.index), other], axis=1)
+    return Labels(file, table, tuple(found), tuple(map(str, other)), (*notes, *more, *odd))
+
+
+def _splits(sheet: Sheet, name: str) -> list[str | int]:
+    """The splits or folds in a column."""
+    found: list[str | int] = []
+    kind = squeezed(name)
+    for line, value in sheet.rows[name].items():
+        if kind == "fold" and (fold := re.fullmatch(r"(\d+)([.,]0)?", value)):
+            found.append(int(fold[1]))
+        elif kind == "split" and value.lower() in _SPLITS:
+            found.append(_SPLITS[value.lower()])
+        else:
+            what = f"none of {', '.join(SPLITS)}" if kind == "split" else "no whole number"
+            raise BadSetting(f"{sheet.place(line)}: the {kind} {value!r} is {what}")
+    return found
 
 
 def _labels(
-    sheet: Sheet, left: list[str], columns: Sequence[str], positive: str | None
+    sheet: Sheet, left: Sequence[str], columns: Sequence[str], positive: str | None
 ) -> tuple[dict[str, list[int]], list[str], list[str]]:
     """Values by label from the columns that are `left`, the columns that were used, and notes."""
     chosen = {plain(name) for name in columns}
@@ -111,17 +137,14 @@ def _labels(
             f"it has {', '.join(left)}"
         )
     found: dict[str, list[int]] = {}
-    used, notes, seen = list[str](), list[str](), positive is None
+    used, notes, is_found = list[str](), list[str](), positive is None
     for name in left:
-        has = positive is not None and words.key(positive) in map(words.key, sheet.rows[name])
-        if not (plain(name) in chosen if chosen else has or _is_label(sheet, name)):
-            notes += [] if chosen else _passed_over(sheet, name)
+        cells = sheet.rows[name]
+        own_positive = positive if positive and _says(cells, positive) else None
+        if not (plain(name) in chosen if chosen else own_positive or _is_label(name, cells)):
             continue
-        if has or _of_words(sheet, name):
-            column = words.read(sheet, name)
-            has = positive is not None and words.key(positive) in column.spelled
-            own = words.labels(column, positive if has else None)
-            notes += column.notes
+        if own_positive or _is_of_words(name, cells):
+            own = _of_words(sheet, name, own_positive, notes)
         else:
             own = {name: _of_cells(sheet, name, notes)}
         if twice := [label for label in own if label in found]:
@@ -131,114 +154,204 @@ def _labels(
             )
         found |= own
         used.append(name)
-        seen |= has
-        if unknown := [c for c, v in zip(sheet.rows[name], next(iter(own.values()), ())) if v < 0]:
-            said = {f"{shortened(c, 20)!r}" if c else "blank" for c in unknown}
+        is_found |= own_positive is not None
+        unknown = [c for c, v in zip(cells, next(iter(own.values()), ())) if v == UNKNOWN]
+        if unknown:
+            words = sorted({repr(shortened(c, 20)) if c else "blank" for c in unknown})
             notes.append(
-                f"{name}: unknown of {counted(len(unknown), 'record')} ({', '.join(sorted(said))})"
+                f"{name}: unknown of {counted(len(unknown), 'record')} ({', '.join(words)})"
             )
-    if not seen:
+    if not is_found:
         raise BadSetting(f"--positive {positive}: no column of labels of {sheet.file.name} says it")
     return found, used, notes
 
 
-def _labelled(
-    sheet: Sheet, table: pd.DataFrame, found: dict[str, list[int]], other: pd.DataFrame
-) -> Labels:
-    """The table with its labels and the other columns, which are kept."""
-    kept = [str(name) for name in other]
+def _demand_names(sheet: Sheet, found: Mapping[str, object], kept: Sequence[str]) -> None:
+    """BadSetting where there is no label, or one with the name of another column."""
     if not found:
-        few = [n for n in kept if 1 < other[n].map(plain).nunique() <= len(table) / 2]
-        hint = f" (--label-columns {','.join(few[:3])} takes the words of columns)" if few else ""
         raise BadSetting(
-            f"{sheet.file.name} has no label: no column of 0 and 1, and no column 'label' of words"
-            f"{hint}"
+            f"{sheet.file.name} has no label: no column of 0 and 1, and no column 'label' of words "
+            f"(--label-columns {','.join(kept[:3]) or 'NAME'} takes the words of columns)"
         )
     for label in found:
-        if label.lower() in (*OF_AN_INDEX, "line"):
+        if label.lower() in OF_AN_INDEX:
             raise BadSetting(
                 f"{sheet.file.name}: no label can be called {label!r}, the name of a column of "
                 f"every dataset; rename it"
             )
-    spelled = [_kept_name(name) for name in kept]
-    if clash := [name for name in spelled if name in found]:
-        raise BadSetting(f"{sheet.file.name} has a column and a label {clash[0]!r}; rename one")
-    other = other.set_axis(spelled, axis=1)
-    labelled = pd.concat([table, pd.DataFrame(found, index=table.index), other], axis=1)
-    return Labels(sheet.file, labelled, tuple(found), tuple(spelled))
+        if label in kept:
+            raise BadSetting(f"{sheet.file.name} has a column and a label {label!r}; rename one")
 
 
 def _kept_name(name: str) -> str:
     """Of a column that is kept: no name that an index has itself, and no mark of its labels."""
-    plain = name.replace(":", "_")
-    return f"{plain}_given" if plain.lower() in (*OF_AN_INDEX, "line") else plain
+    spelled = name.replace(":", "_")
+    return f"{spelled}_given" if spelled.lower() in OF_AN_INDEX else spelled
 
 
-def _is_label(sheet: Sheet, name: str) -> bool:
-    """Whether both a column's name and most of its cells are those of a label."""
-    return not age_sex.kind(name) and (
-        name.lower() in words.COLUMNS or _is_hot(sheet, name) or _asks(sheet, name)
-    )
+# ---- columns of 0 and 1
 
 
-def _passed_over(sheet: Sheet, name: str) -> list[str]:
-    """A note on a column that says only yes, or only no, and is not taken for a label."""
-    said = {*map(plain, sheet.rows[name])} - UNKNOWN_WORDS
-    if not said or age_sex.kind(name) or not said <= {*PAIRS, *PAIRS.values()}:
-        return []
-    return [f"{name}: {' and '.join(map(repr, sorted(said)))} is not taken for a label"]
-
-
-def _is_hot(sheet: Sheet, name: str) -> bool:
+def _is_hot(cells: Sequence[str]) -> bool:
     """Whether most of what a column says is 0 or 1."""
-    values = [value for value in hot(sheet.rows[name]) if value != UNKNOWN]
-    return 2 * len([value for value in values if value is not None]) > len(values)
+    values = [value for value in hot(cells) if value != UNKNOWN]
+    return 2 * sum(value is not None for value in values) > len(values)
 
 
-def _asks(sheet: Sheet, name: str) -> bool:
-    """Whether a column holds 0, 1 and numbers that may stand for missing values."""
-    values, cells = hot(sheet.rows[name]), map(plain, sheet.rows[name])
-    odd = [cell for cell, value in zip(cells, values) if value is None]
-    return bool(odd) and {0, 1} <= {*values} and all(map(MISSING.fullmatch, odd))
+def _is_label(name: str, cells: Sequence[str]) -> bool:
+    return not people.kind(name) and (name.lower() in OF_WORDS or _is_hot(cells))
 
 
-def _of_words(sheet: Sheet, name: str) -> bool:
-    """Whether a column of labels holds their names."""
-    said = {*map(plain, sheet.rows[name])} - UNKNOWN_WORDS
-    if None not in hot(sheet.rows[name]) or _asks(sheet, name) or said == {"0", "1", words.NONE}:
-        return False
-    return name.lower() in words.COLUMNS or not _is_hot(sheet, name)
+def _is_of_words(name: str, cells: Sequence[str]) -> bool:
+    """Whether a column of labels holds their names: also 0, 1, 2, the numbers of classes."""
+    odd = [plain(cell) for cell, value in zip(cells, hot(cells)) if value is None]
+    classes = name.lower() in OF_WORDS and all(word.isdecimal() for word in odd)
+    return bool(odd) and (classes or not _is_hot(cells))
 
 
 def _of_cells(sheet: Sheet, name: str, notes: list[str]) -> list[int]:
     values, cells = hot(sheet.rows[name]), sheet.rows[name]
-    if None in values:
-        row = values.index(None)
-        cell = shortened(str(cells.iloc[row]), 40)
-        raise BadSetting(
-            f"{sheet.place(row)}: the column {name!r} says {cell!r}, where 0 or 1 belongs (leave "
-            f"it blank where it is unknown; --positive WORD: all other words are 0; a column that "
-            f"is no label: name the others with --label-columns)"
-        )
-    said = Counter((value, plain(cell)) for value, cell in zip(values, cells) if value != UNKNOWN)
+    for (line, cell), value in zip(cells.items(), values):
+        if value is None:
+            raise BadSetting(
+                f"{sheet.place(line)}: the column {name!r} says {shortened(cell, 40)!r}, where 0 "
+                f"or 1 belongs (leave it blank where it is unknown; --positive WORD: all other "
+                f"words are 0; a column that is no label: name the others with --label-columns)"
+            )
+    said = {(value, plain(cell)) for value, cell in zip(values, cells) if value != UNKNOWN}
     if {word for _, word in said} - {"0", "1", "false", "true"}:
         means = [f"{word!r} is {value}" for value, word in sorted(said, reverse=True)]
         notes.append(f"{name}: {', '.join(means)}")
     return [value for value in values if value is not None]
 
 
-def _divided(sheet: Sheet, name: str) -> list[str | int]:
-    """The splits or folds in a column."""
-    found: list[str | int] = []
-    for row, value in enumerate(sheet.rows[name]):
-        fold = re.fullmatch(r"(\d+)([.,]0)?", value)
-        if squeezed(name) == "fold" and fold:
-            found.append(int(fold[1]))
-        elif squeezed(name) == "split" and value.lower() in _SPLITS:
-            found.append(_SPLITS[value.lower()])
-        else:
-            what = (
-                f"none of {', '.join(SPLITS)}" if squeezed(name) == "split" else "no whole number"
+# ---- columns of words
+
+
+def key(word: str) -> str:
+    """What spellings of one label have in common: neither case, a last dot nor the kind of gap
+    between its words.
+
+    >>> key("Sinus_Rhythm") == key("sinus rhythm."), key("T-"), key("AV-Block")
+    (True, 't-', 'av block')
+    """
+    text = plain(word)
+    return re.sub(r"(?<=\w)[\s_-]+(?=\w)", " ", text.rstrip(".") or text)
+
+
+def _says(cells: Sequence[str], word: str) -> bool:
+    """Whether one of the labels in a column is a word."""
+    return any(key(word) in map(key, [cell, *_BETWEEN.split(cell)]) for cell in cells)
+
+
+def _of_words(
+    sheet: Sheet, name: str, positive: str | None, notes: list[str]
+) -> dict[str, list[int]]:
+    """1, 0 or UNKNOWN of each record by label; BadSetting for a cell that may mean two things.
+
+    positive: the word that is 1 where all others are 0.
+    """
+    odd = partial(_odd, sheet, name)
+    rows, spelled = _read_words(sheet.rows[name], odd, notes)
+    words = sorted(spelled.keys() - {NONE}, key=spelled.__getitem__)
+    ones = [key(positive)] if positive else [w for w in words if not _denied(spelled[w], words)]
+    for line, row in zip(sheet.rows.index, rows):
+        both = [w for w in row or () if not positive and _denied(spelled[w], words) in (row or ())]
+        if both:
+            raise odd(line, f"{spelled[both[0]]!r} denies another; leave out one")
+    if zeros := [repr(spelled[word]) for word in words if word not in ones]:
+        one = f"{spelled[ones[0]]!r} is 1, " if len(ones) == 1 else ""
+        more = f" and {len(zeros) - 5:,} other words" if len(zeros) > 5 else ""
+        verb = "are" if len(zeros) > 1 else "is"
+        notes.append(f"{name}: {one}{', '.join(zeros[:5])}{more} {verb} 0")
+    elif len(ones) == 2 and all(len(row & {*ones}) == 1 for row in rows if row is not None):
+        first, second = (spelled[word] for word in ones)
+        notes.append(
+            f"{name}: every record is {first!r} or {second!r}, counted as two labels "
+            f"(--positive {shlex.quote(first)} makes them one)"
+        )
+    own_name = positive is not None and name.lower() not in OF_WORDS
+    return {
+        name if own_name or word in YES_OR_NO else spelled[word]: [
+            UNKNOWN if row is None else int(word in row) for row in rows
+        ]
+        for word in ones
+    }
+
+
+def _denied(word: str, others: Sequence[str]) -> str | None:
+    """Which of other words one denies: AF, of "no AF"."""
+    match = _DENIED.fullmatch(word)
+    stem = key(match[1] or match[2]) if match else None
+    return stem if stem in others else None
+
+
+def _read_words(
+    cells: pd.Series, odd: Callable[[int, str], BadSetting], notes: list[str]
+) -> tuple[list[set[str] | None], dict[str, str]]:
+    """The keys of the words of each cell, None where nothing is known, and how each is spelled."""
+    parts = [_parts(cell) for cell in cells]
+    whole = {key(own[0]) for own, certain in parts if certain and len(own) == 1}
+    alone = {key(word) for own, _ in parts for word in own if not _PERHAPS_BETWEEN.search(word)}
+    spellings: dict[str, Counter[str]] = defaultdict(Counter)
+    rows: list[set[str] | None] = []
+    divided = []
+    for (line, cell), (own, _) in zip(cells.items(), parts):
+        words = list[str]()
+        for word in own:
+            pieces = _PERHAPS_BETWEEN.split(word)
+            if len(pieces) == 1 or key(word) in whole or plain(word) in UNKNOWN_WORDS:
+                words.append(word)
+            elif {*map(key, pieces)} <= {*alone, NONE}:
+                words += pieces
+            else:
+                raise odd(
+                    line,
+                    f"write {'; '.join(pieces)!r} where these are several labels, and "
+                    f"{word + ';'!r} (in one row) where it is one",
+                )
+        if len(words) > len(own):
+            divided.append(f"{shortened(cell, 40)!r} ({'; '.join(words)})")
+        rows.append(_keys(words, partial(odd, line)))
+        for word in words if rows[-1] is not None else ():
+            spellings[key(word)][word] += 1
+    notes += [
+        f"{cells.name}: {' and '.join(map(repr, ways))} are one label"
+        for of, ways in spellings.items()
+        if len(ways) > 1 and of != NONE
+    ]
+    if divided:
+        holding = counted(len(divided), "cell")
+        notes.append(f"{cells.name}: {holding} with several labels, such as {divided[0]}")
+    return rows, {of: ways.most_common(1)[0][0] for of, ways in spellings.items()}
+
+
+def _parts(cell: str) -> tuple[list[str], bool]:
+    """What stands between certain separators or in a list, and whether there is one."""
+    words = re.split(r"[\s,]+", cell) if _CODES.fullmatch(cell) else _BETWEEN.split(cell)
+    if cell.startswith("["):
+        with suppress(ValueError):  # else it is refused as no name of a label
+            words = [*map(str, json.loads(cell.replace("'", '"')))] or [NONE]
+    own = [part for word in words if (part := " ".join(word.split()).strip(", "))]
+    return own, bool(_BETWEEN.search(cell)) or cell.startswith("[")
+
+
+def _keys(words: Sequence[str], odd: Callable[[str], BadSetting]) -> set[str] | None:
+    """The keys of a cell's words; None where it says that nothing is known."""
+    if all(plain(word) in UNKNOWN_WORDS for word in words):
+        return None
+    for word in words:
+        if len(words) > 1 and (plain(word) in UNKNOWN_WORDS or key(word) == NONE):
+            raise odd(f"{word!r} stands beside another label; leave out one")
+        if _NO_LABEL.fullmatch(word):
+            raise odd(
+                f"{word!r} is no name of a label; write those that the record has: 'AF; PVC', and "
+                f"leave the cell blank where it is unknown",
             )
-            raise BadSetting(f"{sheet.place(row)}: the {squeezed(name)} {value!r} is {what}")
-    return found
+    return {*map(key, words)}
+
+
+def _odd(sheet: Sheet, name: str, line: int, why: str) -> BadSetting:
+    """The error of a cell that makes it impossible to go on."""
+    cell = shortened(sheet.rows.at[line, name], 60)
+    return BadSetting(f"{sheet.place(line)}: the column {name!r} says {cell!r}; {why}")

@@ -17,18 +17,17 @@ SHOWN = 3
 
 
 def walk(folder: Path, without: Collection[Path]) -> Iterator[Path]:
-    """All files below a folder, without hidden ones, and those that are, or lie in, one of
-    `without`; folders that are links are followed.
+    """All files below a folder, without hidden ones and what lies at or below one of `without`;
+    folders that are links are followed, each folder once.
     """
-    real = os.path.realpath  # Path.resolve raises where a link leads to itself
-    left_out = {real(path) for path in without}
+    met = {os.path.realpath(path) for path in (folder, *without)}
     for place, folders, names in os.walk(folder, followlinks=True):
         here = Path(place)
-        # a link to a folder above would never end
-        shut = left_out | {real(above) for above in (here, *here.parents)}
-        folders[:] = [n for n in folders if not n.startswith(".") and real(here / n) not in shut]
+        real = {name: os.path.realpath(here / name) for name in sorted(folders)}
+        folders[:] = [n for n in real if not n.startswith(".") and real[n] not in met]
+        met |= {real[name] for name in folders}
         files = (here / name for name in names if not name.startswith("."))
-        yield from (file for file in files if real(file) not in left_out)
+        yield from (file for file in files if os.path.realpath(file) not in met)
 
 
 def files(folder: Path, without: Collection[Path]) -> list[str]:
@@ -51,46 +50,58 @@ def matched(
     BadSetting in one line for names without a file, for one that may be several files, and for two
     of one file.
     """
-    meant: dict[str, list[str]] = defaultdict(list)
-    folded: dict[str, set[str]] = defaultdict(set)
+    meant: dict[str, set[str]] = defaultdict(set)
     unzeroed: dict[str, set[str]] = defaultdict(set)
     for file in files:
         path = PurePosixPath(file)
         for spelling in {file, str(path.with_suffix("")), path.name, path.stem}:
-            meant[spelling].append(file)
-            folded[_folded(spelling)].add(file)
+            meant[spelling].add(file)
+            meant[_folded(spelling)].add(file)
             unzeroed[_unzeroed(spelling)].add(file)
-    whole = {file: [file] for file in files}
-    chosen, lost = [], list[tuple[str, str, str]]()
-    for name, place in zip(names, places):
+    whole = {*files}
+    chosen: list[str] = []
+    first: dict[str, str] = {}
+    lost: dict[int, list[str]] = {}
+    for number, (name, place) in enumerate(zip(names, places)):
         plain = name.replace("\\", "/").removeprefix("./")
-        near = folded.get(_folded(plain), ())
-        zeros = sorted(unzeroed.get(_unzeroed(plain), ()))
-        of = whole.get(plain) or meant.get(plain) or sorted(near)
-        if not of and len(zeros) == 1 and not match_zeros:
-            lost.append((name, place, zeros[0]))
-            zeros = []
-        of = of or zeros
-        if len(of) > 1:
+        found = {plain} & whole or meant.get(plain) or meant.get(_folded(plain), set())
+        zeros = unzeroed.get(_unzeroed(plain), set())
+        found = sorted(found or (zeros if match_zeros else ()))
+        if len(found) > 1:
             raise BadSetting(
-                f"{place}: the record {name!r} may be {enumerated(of[:SHOWN])}; write its path "
+                f"{place}: the record {name!r} may be {enumerated(found[:SHOWN])}; write its path "
                 f"with the suffix"
             )
-        chosen.append(of[0] if of else "")
-    if lost:
-        name, place, file = lost[0]
-        raise BadSetting(
-            f"{place}: the record {name!r} may be {file!r}: zeros were lost or added, as in a "
-            f"spreadsheet ({len(lost):,} of {len(names):,} records); correct the table, or match "
-            f"them where one name means one file: --match-zeros"
-        )
-    _demand_files(names, places, chosen, [*meant], partial)
-    first: dict[str, str] = {}
-    for file, place in zip(chosen, places):
-        if file and file in first:
-            raise BadSetting(f"{place}: {file} is there already ({first[file]}); leave one out")
-        first[file] = place
+        if not found:
+            lost[number] = sorted(zeros)
+        elif found[0] in first:
+            raise BadSetting(
+                f"{place}: {found[0]} is there already ({first[found[0]]}); leave one out"
+            )
+        else:
+            first[found[0]] = place
+        chosen.append(found[0] if found else "")
+    zeros_lost = {number: zeros for number, zeros in lost.items() if zeros}
+    if zeros_lost or (lost and not (partial and first)):
+        _refuse(names, places, zeros_lost or lost, list(meant))
     return chosen
+
+
+def _refuse(
+    names: Sequence[str], places: Sequence[str], lost: dict[int, list[str]], known: list[str]
+) -> None:
+    """BadSetting for names that mean no file. lost: number of a name -> files that it may mean."""
+    listed = ", ".join(f"{names[i]!r} ({places[i]})" for i in [*lost][:SHOWN])
+    more = f" and {len(lost) - SHOWN:,} more" if len(lost) > SHOWN else ""
+    number, zeros = next(iter(lost.items()))
+    near = zeros or difflib.get_close_matches(names[number], known, n=1, cutoff=0.6)
+    there = f" (there is {near[0]!r})" if near else ""
+    way = "match them without the zeros before a number: --match-zeros"
+    raise BadSetting(
+        f"{len(lost):,} of {len(names):,} records of the table have no file in the folder: "
+        f"{listed}{more}{there}; correct the table, or "
+        f"{way if zeros else 'leave them out: --partial'}"
+    )
 
 
 def _folded(name: str) -> str:
@@ -107,40 +118,20 @@ def _unzeroed(name: str) -> str:
     return re.sub(r"(?<![\d.])0+(?=\d)", "", re.sub(r"(?<=\d)\.0+$", "", _folded(name)))
 
 
-def _demand_files(
-    names: Sequence[str],
-    places: Sequence[str],
-    chosen: Sequence[str],
-    known: list[str],
-    partial: bool,
-) -> None:
-    lost = [(name, place) for name, place, file in zip(names, places, chosen) if not file]
-    if not lost or (partial and len(lost) < len(names)):
-        return
-    near = difflib.get_close_matches(lost[0][0], known, n=1, cutoff=0.6)
-    more = f" and {len(lost) - SHOWN:,} more" if len(lost) > SHOWN else ""
-    write = repr if near and (lost[0][0] + near[0]).isascii() else ascii
-    guess = f" (there is {write(near[0])})" if near else ""
-    listed = ", ".join(f"{write(name)} ({place})" for name, place in lost[:SHOWN])
-    raise BadSetting(
-        f"{len(lost):,} of {len(names):,} records of the table have no file in the folder: "
-        f"{listed}{more}{guess}; correct the table, or leave them out: --partial"
-    )
-
-
 def identities(files: Sequence[str], taken: Collection[str]) -> list[str]:
     """A name for the record of each file, which no other has, nor is `taken`: its own without the
     suffix, else its path, else its path with the suffix.
     """
     stems = Counter(PurePosixPath(file).stem for file in files)
     paths = Counter(str(PurePosixPath(file).with_suffix("")) for file in files)
+    used = {*taken}
     given: list[str] = []
     for file in files:
         path = PurePosixPath(file)
         stem, whole = path.stem, str(path.with_suffix(""))
-        used = {*taken, *given}
         if stems[stem] == 1 and stem not in used:
             given.append(stem)
         else:
             given.append(whole if paths[whole] == 1 and whole not in used else file)
+        used.add(given[-1])
     return given

@@ -1,8 +1,7 @@
 """The files of an import: each is read once, and one that cannot be trusted costs itself."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,31 +60,13 @@ def _seen(path: Path, record: str, said: Said) -> Seen:
     return Seen(leads, recording.fs, recording.seconds, swing, notes=recording.notes)
 
 
-@contextmanager
-def reasons_first(table: pd.DataFrame) -> Iterator[None]:
-    """Where most recordings were left out, a refusal begins with why."""
-    try:
-        yield
-    except BadSetting as error:
-        lost = int((table["left_out"] != "").sum())
-        if 2 * lost <= len(table):
-            raise
-        raise BadSetting(
-            f"{lost:,} of {counted(len(table), 'recording')} cannot be used: "
-            f"{'; '.join(left_out(table))}. So {error}"
-        ) from None
-
-
 def demand_usable(table: pd.DataFrame) -> None:
     """BadSetting, with the reasons, where no recording can be used."""
-    if (table["left_out"] == "").any():
-        return
-    reasons = "; ".join(left_out(table))
-    hint = "standard lead" in reasons
-    raise BadSetting(
-        f"none of the {counted(len(table), 'recording')} can be used: {reasons}"
-        + (" (names that mean leads can be given: --signals ch1=I,ch2=II)" if hint else "")
-    )
+    if not (table["left_out"] == "").any():
+        raise BadSetting(
+            f"none of the {counted(len(table), 'recording')} can be used: "
+            f"{'; '.join(left_out(table))} (names that mean leads: --signals ch1=I,ch2=II)"
+        )
 
 
 def left_out(table: pd.DataFrame) -> list[str]:
@@ -97,13 +78,3 @@ def left_out(table: pd.DataFrame) -> list[str]:
         kinds.setdefault(kind, []).append(f"{record}: {why}")
     most = sorted(kinds.values(), key=len, reverse=True)
     return [each[0] + (f" (and {len(each) - 1:,} like it)" if each[1:] else "") for each in most]
-
-
-def demand_names_used(said: Said, seen: Mapping[str, Seen]) -> None:
-    """BadSetting where `--signals` is given and no file takes a name from it."""
-    used = {what for one in seen.values() for kind, what in one.notes if kind == "names"}
-    if said.signals and used == {"the file"}:
-        raise BadSetting(
-            f"--signals {','.join(said.signals)}: every file names its leads itself, so that none "
-            f"takes a name from it; leave it out"
-        )

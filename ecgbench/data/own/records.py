@@ -17,11 +17,11 @@ from typing import Any
 import pandas as pd
 
 from ecgbench.core.cards import DatasetCard
-from ecgbench.data.own.cells import Sheet, hot
-from ecgbench.data.own.cells import read as sheet
+from ecgbench.data.own import tables
 from ecgbench.data.own.labels import OF_AN_INDEX
-from ecgbench.data.own.patients import one_spelling
+from ecgbench.data.own.people import one_spelling
 from ecgbench.data.own.splitting import split_of
+from ecgbench.data.own.tables import hot
 from ecgbench.data.splits import IMPORTED
 from ecgbench.datasets.indexing.tables import within
 from ecgbench.ecg.readers import own
@@ -36,17 +36,19 @@ LOSSES = 0.005
 
 def read(card_file: str) -> pd.DataFrame:
     """The table beside a card file, every value a str; MissingData in one line where it is none."""
-    found = sheet(Path(card_file).with_name(FILE))
+    found = tables.read(Path(card_file).with_name(FILE))
     table = found.rows
     lacking = [name for name in ("record", "path") if name not in table]
     if lacking or not {"fold", "split"} & {*table}:
         raise MissingData(f"{found.file} lacks the column {(lacking or ['fold (or split)'])[0]!r}")
-    _demand_folds(found)
-    if (twice := table["path"].duplicated()).any():
+    for line, fold in table.get("fold", pd.Series(dtype=str)).items():
+        if not fold.isdecimal():
+            raise MissingData(f"{found.place(line)}: the fold {fold!r} is no whole number")
+    for line, path in table.loc[table["path"].duplicated(), "path"].items():
         raise MissingData(
-            f"{found.place(int(twice.to_numpy().argmax()))}: the file "
-            f"{table.loc[twice, 'path'].iloc[0]} is there twice; remove one of the lines"
+            f"{found.place(line)}: the file {path} is there twice; remove one of the lines"
         )
+    table = table.reset_index(drop=True)
     table["patient"] = one_spelling(table["patient"]) if "patient" in table else table["record"]
     table["left_out"] = table.get("left_out", "")
     return table
@@ -95,21 +97,16 @@ def _named(path: str) -> str:
     return path if Path(plain).suffix.lower() in own.READERS else plain
 
 
-def _demand_folds(found: Sheet) -> None:
-    for row, fold in enumerate(found.rows.get("fold", ())):
-        if not str(fold).isdecimal():
-            raise MissingData(f"{found.place(row)}: the fold {fold!r} is no whole number")
-
-
 def values(table: pd.DataFrame, label: str) -> list[int]:
     """1, 0 or UNKNOWN of each record; MissingData where a cell says something else."""
     if label not in table:
         raise MissingData(f"{FILE} has no column {label!r}, which is a label of the card")
-    found = hot(table[label])
-    if None in found:
-        row = found.index(None)
-        raise MissingData(
-            f"{FILE}: record {table['record'].iloc[row]!r} has {table[label].iloc[row]!r} in the "
-            f"column {label!r}, where 0 or 1 belongs"
-        )
-    return [value for value in found if value is not None]
+    found = list[int]()
+    for record, cell, value in zip(table["record"], table[label], hot(table[label])):
+        if value is None:
+            raise MissingData(
+                f"{FILE}: record {record!r} has {cell!r} in the column {label!r}, where 0 or 1 "
+                f"belongs"
+            )
+        found.append(value)
+    return found

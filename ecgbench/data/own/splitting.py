@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.core.text import counted
-from ecgbench.data.own.patients import person
+from ecgbench.data.own.people import person
 from ecgbench.data.select import SPLITS
 from ecgbench.datasets.indexing.folds import splits, stratified
 from ecgbench.errors import BadSetting
@@ -29,12 +29,15 @@ def count(table: pd.DataFrame, labels: Sequence[str]) -> int:
     A patient who has records with the label and records without it counts for both, so a split
     exists exactly where PARTS patients have the label and PARTS lack it.
     """
-    patients = {label: _patients(table, label) for label in labels}
+    who = table["patient"].map(person)
+    patients = {
+        label: [who[table[label] == value].nunique() for value in (1, 0)] for label in labels
+    }
     most = max(min(both) for both in patients.values())
     if most >= LARGE:
         return MANY
     if most >= PARTS:
-        many = most >= FEW and table["patient"].map(person).nunique() >= 2 * FEW
+        many = most >= FEW and who.nunique() >= 2 * FEW
         return FEW if many else PARTS
     missing = "; ".join(
         f"{label!r} has {counted(having, 'patient')} with it and {lacking} without"
@@ -45,12 +48,6 @@ def count(table: pd.DataFrame, labels: Sequence[str]) -> int:
         f"needed for at least one label (or give the splits: a column split with "
         f"{', '.join(SPLITS)})"
     )
-
-
-def _patients(table: pd.DataFrame, label: str) -> tuple[int, int]:
-    """Patients who have a record with a label, and one without."""
-    names = table["patient"].map(person)
-    return tuple(names[table[label] == value].nunique() for value in (1, 0))  # type: ignore[return-value]
 
 
 def dealt(
@@ -74,11 +71,6 @@ def dealt(
     if folds <= FEW:  # for a cross-validation, in which each fold is tested
         _exchange(home, has, free, folds, folds)
     _exchange(home, has, free, folds, PARTS)
-    if not _met(home, has, folds).all(axis=(0, 1)).any():
-        for label in np.argsort(-has.sum(axis=0).min(axis=0), kind="stable"):
-            if _place(home, has[:, :, label], free, folds):
-                _exchange(home, has, free, folds, PARTS)
-                break
     return home[rows]
 
 
@@ -122,38 +114,6 @@ def _exchange(home: np.ndarray, has: np.ndarray, free: np.ndarray, folds: int, p
                 break
 
 
-def _place(home: np.ndarray, has: np.ndarray, free: np.ndarray, folds: int) -> bool:
-    """Deal the free patients so that one label has both values in every part, where that can be:
-    those with both values first, as each serves a part alone. Nothing is changed where it cannot.
-
-    has: (patient, value) of that label.
-    """
-    placed = np.where(free, 0, home)
-    met = _met(placed, np.where(free[:, None], False, has), folds)
-    kinds = {
-        (a, b): [*np.flatnonzero(free & (has == (a, b)).all(axis=1))]
-        for a in (0, 1)
-        for b in (0, 1)
-    }
-    first = folds - PARTS + 1
-    lacking = sorted(range(PARTS), key=lambda part: (met[part].sum(), -part))
-    for part in lacking:
-        for need in ((1, 1),) if not met[part].any() and kinds[1, 1] else ((1, 0), (0, 1)):
-            if need != (1, 1) and met[part][need.index(1)]:
-                continue
-            pool = kinds[need] or kinds[1, 1]
-            if not pool:
-                return False
-            placed[pool.pop()] = first + part
-    rest = [i for pool in kinds.values() for i in pool]
-    sizes = np.bincount(placed, minlength=folds + 1)[1:]
-    for i in sorted(rest):
-        placed[i] = 1 + int(sizes.argmin())
-        sizes[placed[i] - 1] += 1
-    home[:] = placed
-    return True
-
-
 def split_of(table: pd.DataFrame) -> np.ndarray:
     """(record,) the split of each record, from its fold where there are folds."""
     if "fold" in table:
@@ -161,26 +121,22 @@ def split_of(table: pd.DataFrame) -> np.ndarray:
     return table["split"].to_numpy(object)
 
 
-def demand(table: pd.DataFrame, labels: Sequence[str], source: str) -> None:
+def demand(table: pd.DataFrame, labels: Sequence[str]) -> None:
     """BadSetting where a patient is in two splits, a split is empty, or no label has both values in
-    every split. source: of the splits, in words.
+    every split.
     """
     split = pd.Series(split_of(table), index=table.index)
     spread = split.groupby(table["patient"].map(person)).nunique()
     if (table["patient"] != table["record"]).any() and (spread > 1).any():
         raise BadSetting(
-            f"{source}: patient {spread.index[spread > 1][0]!r} is in more than one split; a "
-            f"model would be tested on patients whom it was trained on"
+            f"patient {spread.index[spread > 1][0]!r} is in more than one split; a model would be "
+            f"tested on patients whom it was trained on"
         )
     if empty := [name for name in SPLITS if not (split == name).any()]:
-        raise BadSetting(f"{source}: no record is in the split {empty[0]}; it must have some")
-    both = [label for label in labels if _everywhere(table[label], split)]
-    if not both:
+        raise BadSetting(f"no record is in the split {empty[0]}; it must have some")
+    both = [{0, 1} <= {*table.loc[split == name, label]} for label in labels for name in SPLITS]
+    if not np.reshape(both, (-1, len(SPLITS))).all(axis=1).any():
         raise BadSetting(
-            f"{source}: no label has records with it and without it in each of "
-            f"{', '.join(SPLITS)}, so nothing could be scored; add records, or give other splits"
+            f"no label has records with it and without it in each of {', '.join(SPLITS)}, so "
+            f"nothing could be scored; add records, or give other splits"
         )
-
-
-def _everywhere(values: pd.Series, split: pd.Series) -> bool:
-    return all({0, 1} <= {*values[split == name]} for name in SPLITS)

@@ -1,13 +1,12 @@
 """What an import found, as a person reads it."""
 
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 
-from ecgbench.core.text import aligned, counted
+from ecgbench.core.text import aligned, counted, quoted
 from ecgbench.data.own import records
 from ecgbench.data.own.corrections import some
 from ecgbench.data.own.importing import Imported
@@ -40,8 +39,7 @@ def lines(made: Imported) -> Iterator[str]:
     whose = f" of {patients}" if made.patients_known else ""
     added = f" ({made.added:,} new)" if made.added else ""
     if 2 * len(usable) < len(table):
-        yield f"most recordings cannot be used, {len(table) - len(usable):,} of {len(table):,}:"
-        yield from _quarantined(made)
+        yield f"most recordings cannot be used, {len(table) - len(usable):,} of {len(table):,}"
     yield f"{order.name}: {counted(len(usable), 'record')}{whose} in {order.folder}{added}"
     if not made.patients_known:
         yield "  no column patient: each record counts as a patient of its own"
@@ -50,25 +48,22 @@ def lines(made: Imported) -> Iterator[str]:
     yield from (f"    {text}" for text in _counts(made))
     if made.kept:
         yield f"  kept beside the labels: {', '.join(made.kept)}"
-    if 2 * len(usable) >= len(table):
-        yield from _quarantined(made)
+    kinds = left_out(table)
+    yield from (f"  quarantined {text}" for text in kinds[:NAMED])
+    if kinds[NAMED:] or any(" like it)" in text for text in kinds):
+        yield f"  all of them: the column left_out of {records.FILE}"
     if files := made.without_row:
         many = counted(len(files), "file")
         yield f"  left out: {many} without a row in the table: {some(files, NAMED, ', ')}"
     if made.without_file:
         yield f"  left out: {counted(made.without_file, 'record')} of the table without a file"
     yield from (f"  note: {text}" for text in [*made.notes, *_noted(made)])
-    card = shlex.quote(_shown(made))
+    path = str(order.card)
+    path = path if path.startswith(("/", ".")) else f"./{path}"  # a command takes it for a path
     what = "written" if made.added is None else "up to date"
-    yield f"{what}: {_shown(made)} and {records.FILE} beside it"
-    yield f"next: ecgbench data prepare {card}"
-    yield f"then: ecgbench run --tasks {card} --models laef,merl --leads {_usual(made)}"
-
-
-def _shown(made: Imported) -> str:
-    """The card file as a command names it: a path with a slash in it."""
-    path = str(made.order.card)
-    return path if made.order.card.is_absolute() or path.startswith(".") else f"./{path}"
+    yield f"{what}: {path} and {records.FILE} beside it"
+    yield f"next: ecgbench data prepare {quoted(path)}"
+    yield f"then: ecgbench run --tasks {quoted(path)} --models laef,merl --leads {_usual(made)}"
 
 
 def _usual(made: Imported) -> str:
@@ -143,10 +138,3 @@ def _counts(made: Imported) -> list[str]:
         positive = table[label].to_numpy(int) == 1
         rows.append([label, *(str(int(positive[split == name].sum())) for name in SPLITS)])
     return aligned(rows, right=(1, 2, 3))
-
-
-def _quarantined(made: Imported) -> Iterator[str]:
-    kinds = left_out(made.table)
-    yield from (f"  quarantined {text}" for text in kinds[:NAMED])
-    if kinds[NAMED:] or any(" like it)" in text for text in kinds):
-        yield f"  all of them: the column left_out of {records.FILE}"

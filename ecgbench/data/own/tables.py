@@ -1,0 +1,146 @@
+"""Tables that people write, in Excel or by hand, as rows of text: whatever the separator, the
+encoding and the quoting.
+"""
+
+import csv
+import io
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from ecgbench.core.files import decoded
+from ecgbench.datasets.indexing.tables import alike
+from ecgbench.errors import MissingData
+from ecgbench.stats.known import UNKNOWN
+
+SEPARATORS = ",;\t"
+_PAIRS = "1/0 true/false yes/no y/n t/f pos/neg positive/negative present/absent ja/nein oui/non"
+PAIRS = dict(pair.split("/") for pair in _PAIRS.split())
+"""Words of a cell of a label that mean 1, and those that mean 0."""
+_WORDS = """nan na n/a n.a. n.a <na> #n/a nat null unknown unk undefined missing nd n.d. ? - -- – .
+blank empty tbd pending unclear uncertain indeterminate inconclusive unlabeled unlabelled unbekannt
+unklar k.a. inconnu desconocido sconosciuto"""
+_NOT = "available known done recorded assessed given applicable reported tested measured specified"
+UNKNOWN_WORDS = frozenset({"", "no data", *_WORDS.split(), *(f"not {w}" for w in _NOT.split())})
+"""What a cell says where nobody knows, as `plain` spells it."""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table as it was written."""
+
+    file: Path
+    rows: pd.DataFrame
+    """Every value a str, as `shown` spells it, and so are the names of the columns, no two of which
+    look alike. Its index is the line of the file on which a row begins.
+    """
+
+    def place(self, line: int) -> str:
+        """Where a row stands, for messages: "labels.csv, line 7"."""
+        return f"{self.file.name}, line {line}"
+
+
+def read(file: Path) -> Sheet:
+    """The table in a file whose first line names the columns; MissingData in one line where it is
+    none.
+    """
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise MissingData(f"{file} cannot be read ({error.strerror})") from None
+    if content.startswith(b"PK"):
+        raise MissingData(f"{file} is an Excel workbook; save its sheet as CSV and give that file")
+    try:
+        lines = dict(_lines(decoded(content)))
+    except (csv.Error, UnicodeError) as error:
+        raise MissingData(f"{file} is not a table of text ({error})") from None
+    names = lines.pop(min(lines)) if lines else []
+    if not lines:
+        raise MissingData(f"{file} has no rows below its line of names")
+    for line, cells in lines.items():
+        if len(cells) != len(names):
+            raise MissingData(
+                f"{file.name}, line {line}: {len(cells)} values for {len(names)} columns; put a "
+                f"value that holds a separator in double quotes"
+            )
+    table = pd.DataFrame([*lines.values()], [*lines], names, dtype="str")
+    table = table.loc[:, [bool(n) or (table.iloc[:, i] != "").any() for i, n in enumerate(names)]]
+    first: dict[str, str] = {}
+    for name in map(str, table):
+        if not name.isprintable() or not name:
+            raise MissingData(f"{file} has a column with values and without a name ({name!r})")
+        if plain(name) in first:
+            raise MissingData(
+                f"{file} has the columns {first[plain(name)]!r} and {name!r}; rename one"
+            )
+        first[plain(name)] = name
+    return Sheet(file, table)
+
+
+def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
+    """The number of each line that holds something, and its cells; without the line `sep=;` of
+    Excel.
+    """
+    head = next((s for s in io.StringIO(text) if s.strip() and not _is_mark(s)), "")
+    reader = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=max(SEPARATORS, key=head.count),
+        skipinitialspace=True,
+        strict=True,
+    )
+    begin = 1
+    for values in reader:
+        cells = [*map(shown, values)]
+        if any(cells) and not _is_mark(cells[0]):
+            yield begin, cells
+        begin = reader.line_num + 1
+
+
+def _is_mark(text: str) -> bool:
+    return text.lower().startswith("sep=")
+
+
+def shown(text: str) -> str:
+    r"""A text without characters that have no width, and without blanks around it.
+
+    >>> shown(" A12\u200b ")
+    'A12'
+    """
+    return "".join(c for c in text if unicodedata.category(c) != "Cf").strip()
+
+
+def plain(text: str) -> str:
+    """A word without what writers do differently: case, blanks, quotes, width of letters.
+
+    >>> plain(" 'ＡＦ' "), plain("1,0")
+    ('af', '1')
+    """
+    return re.sub(r"^([01])[.,]0+$", r"\1", alike(text))
+
+
+def squeezed(name: str) -> str:
+    """A column's name without case and gaps.
+
+    >>> squeezed("Patient ID") == squeezed("patient_id") == squeezed("PatientId")
+    True
+    """
+    return re.sub(r"[\W_]+", "", plain(name))
+
+
+def hot(column: Iterable[str]) -> list[int | None]:
+    """1, 0 or UNKNOWN for each cell; None for a cell that says something else. Words such as yes
+    and no are understood where the column has both.
+
+    >>> hot(["yes", "NO", "NaN", "maybe"]), hot(["yes", ""]), hot(["1", "-"])
+    ([1, 0, -1, None], [None, -1], [1, -1])
+    """
+    words = [plain(cell) for cell in column]
+    values = dict.fromkeys(UNKNOWN_WORDS, UNKNOWN)
+    for yes, no in PAIRS.items():
+        if yes in ("1", "true") or {yes, no} <= {*words}:
+            values |= {yes: 1, no: 0}
+    return [values.get(word) for word in words]
