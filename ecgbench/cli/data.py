@@ -2,14 +2,8 @@
 as they are to the prepared store.
 """
 
-import csv
 import inspect
-import io
-from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -24,11 +18,8 @@ from ecgbench.cli.options import (
     flag,
     option,
 )
-from ecgbench.core.text import aligned, counted, line, printed_json, quoted, size
+from ecgbench.core.text import counted, line, printed_json, quoted, size
 from ecgbench.errors import BadSetting, UnknownName
-
-if TYPE_CHECKING:
-    from ecgbench.data.duplicates import Pair
 
 FIX = flag("The copy that `ecgbench data prepare --fix` made.", "--fix")
 DATASET = argument("Dataset: ptbxl, demo, or the path of your own: ./mine.py")
@@ -76,6 +67,7 @@ def fetch(
     """
     from ecgbench import datasets
     from ecgbench.data.fetch import datasets as transport
+    from ecgbench.data.fetch.fetch import DownloadError
     from ecgbench.data.source import command, data_folder
     from ecgbench.study.progress import display
 
@@ -89,7 +81,9 @@ def fetch(
     folder = (home or Path("DIR")) / card.folder
     if card.access != "open" or not (files or manifest or listing):
         why = "" if card.access == "open" else f"{card.title} is not free to all: {card.access}; "
-        for text in layout(module):
+        # the plug-in's docstring lays its files out in lines set in
+        lines = inspect.cleandoc(module.__doc__ or "").splitlines()
+        for text in [text.strip() for text in lines if text.startswith("    ")]:
             typer.echo(f"  {text}")
         raise BadSetting(
             f"{name}: {why}get its files from {card.url}, put them into {folder}, then: "
@@ -98,31 +92,24 @@ def fetch(
     if home is None:
         raise BadSetting(f"{name}: no data folder is set; add --data DIR or set ECGBENCH_DATA=DIR")
     typer.echo(f"{card.title} {card.version}: licence {card.licence}, {card.url}")
-    by_hand = f"or get the files by hand from {card.url} and put them into {folder}"
-    with transport.otherwise(by_hand):
+    try:
         plan = transport.planned(folder, files, manifest, listing)
-    about = "" if plan.exact or plan.size is None else "about "
-    typer.echo(
-        f"{name}: {len(plan.missing):,} of {len(plan.every):,} files are to be fetched, "
-        f"{about}{size(plan.size)}, into {plan.root}"
-    )
-    plan.demand_room(name)
-    if dry_run:
-        return
-    if plan.missing:
-        total, unit = plan.unit
-        with (
-            transport.otherwise(by_hand),
-            display().stage(f"fetch {name}", total, unit) as advance,
-        ):
-            transport.fetch(plan, advance)
+        about = "" if plan.exact or plan.size is None else "about "
+        typer.echo(
+            f"{name}: {len(plan.missing):,} of {len(plan.every):,} files are to be fetched, "
+            f"{about}{size(plan.size)}, into {plan.root}"
+        )
+        plan.demand_room(name)
+        if dry_run:
+            return
+        if plan.missing:
+            with display().stage(f"fetch {name}", *plan.unit) as advance:
+                transport.fetch(plan, advance)
+    except DownloadError as error:
+        raise DownloadError(
+            f"{error}; or get the files by hand from {card.url} and put them into {folder}"
+        ) from None
     typer.echo(f"{name}: all files are here; now: {command(name, home)}")
-
-
-def layout(module: ModuleType) -> list[str]:
-    """The files of a dataset as its plug-in's docstring lays them out, in lines set in."""
-    lines = inspect.cleandoc(module.__doc__ or "").splitlines()
-    return [text.strip() for text in lines if text.startswith("    ")]
 
 
 def prepare(
@@ -240,6 +227,7 @@ def facts(
     labels each rule of counting would give, for Chapman which words of its workbook are no labels.
     """
     from ecgbench import datasets
+    from ecgbench.cli.lists import show
     from ecgbench.data import facts as told
     from ecgbench.data.prepare import held
     from ecgbench.data.source import root_of
@@ -255,21 +243,7 @@ def facts(
     for text in told.lines(found):
         typer.echo(" " * (len(text) - len(text.lstrip())) + line(text))
     if rows := found.get("counts"):
-        table = [list(rows[0]), *([line(str(value)) for value in row.values()] for row in rows)]
-        typer.echo("\n".join(aligned(table)))
-        wanted = module.CARD.tasks[0].paper
-        if "classes" in rows[0]:
-            rules = [r for r in rows if r["classes"] == wanted]
-            said = (f"threshold {r['threshold']} ({_with(r)})" for r in rules)
-            typer.echo(
-                f"the paper's {wanted} labels: {'; '.join(said) or 'no rule gives them here'}"
-            )
-
-
-def _with(rule: dict[str, object]) -> str:
-    """Which of a rule's two steps are taken, in words."""
-    merged = "spellings merged" if rule["spellings"] else "spellings as they are"
-    return f"{merged}, infarctions {'with' if rule['stages'] else 'without'} a stage"
+        show(rows, False, [*rows[0]])
 
 
 def ls(data: Path = DATA, prepared: Path = PREPARED, as_json: bool = JSON) -> None:
@@ -325,13 +299,13 @@ def prune(
     spare = list(disk.spare(home, names))
     for folder, freed in spare:
         typer.echo(f"{size(freed):>10}  {folder}")
-    total = size(sum(freed for _, freed in spare))
+    if not spare:
+        typer.echo(f"nothing to free in {home}")
+        return
     which = f" {quoted(dataset)}" if dataset else ""
-    again = f"ecgbench data prune{which} --prepared {quoted(home)} --yes"
     typer.echo(
-        f"{total} would be freed; to remove them: {again}"
-        if spare
-        else f"nothing to free in {home}"
+        f"{size(sum(freed for _, freed in spare))} would be freed; to remove them: ecgbench data "
+        f"prune{which} --prepared {quoted(home)} --yes"
     )
 
 
@@ -347,9 +321,6 @@ def _name(dataset: str) -> str:
 
 PAIRS = 40
 """Rows of the table on a terminal; --csv and --json have all."""
-FIELDS = ("dataset", "record", "patient", "split")
-COLUMNS = (*FIELDS, *(f"other {field}" for field in FIELDS), "shift", "correlation")
-MEASURED = "docs/duplicates.md has how often it misses and how often it errs"
 
 
 def duplicates(
@@ -376,6 +347,7 @@ def duplicates(
     Exit 0, whether there are any or not.
     """
     from ecgbench import datasets as room
+    from ecgbench.core.files import put
     from ecgbench.data import duplicates as search
     from ecgbench.data.prepare import held
     from ecgbench.study.progress import counting, display
@@ -388,47 +360,23 @@ def duplicates(
     found = search.candidates(table, within or len(copies) == 1)
     with counting("compare candidates", shown) as progress:
         pairs = search.confirmed(table, found, progress)
+    rows = search.table_of(pairs)
     if to is not None:
-        _write(to, pairs)
-    _tell(pairs, as_json)
-    if not as_json:
-        records = sum(len(copy.index) for copy in copies)
-        typer.echo(
-            f"{' and '.join(names)}: {counted(len(pairs), 'pair')} among {records:,} records "
-            f"({len(found):,} compared, hashes of {size(search.BYTES * len(table.hashes))}); "
-            f"{_leaks(pairs)}; {MEASURED}"
-        )
-
-
-def _leaks(pairs: Sequence["Pair"]) -> str:
-    crossing = sum(pair.leak == 0 for pair in pairs)
-    others = sum(pair.first.patient != pair.second.patient for pair in pairs)
-    return f"{crossing} between training and test, {others} under two patients"
-
-
-def _tell(pairs: Sequence["Pair"], as_json: bool) -> None:
-    from ecgbench.cli.lists import show
-
-    rows = [dict(zip(COLUMNS, row)) for row in map(_row, pairs)]
+        if to.is_dir():
+            raise BadSetting(f"--csv {to} is a folder; name a file: --csv {to / 'pairs.csv'}")
+        put(to, rows.drop(columns="leak").to_csv(index=False))
     if as_json:
-        show([{**r, "leak": p.leak == 0} for r, p in zip(rows, pairs)], True, COLUMNS)
-    elif rows:
-        show([{**row, "correlation": f"{row['correlation']:.4f}"} for row in rows[:PAIRS]], False,
-             COLUMNS)  # fmt: skip
-        if len(rows) > PAIRS:
-            typer.echo(f"... and {len(rows) - PAIRS:,} more; all of them: --csv FILE")
-
-
-def _row(pair: "Pair") -> tuple[Any, ...]:
-    first, second = (tuple(asdict(place).values()) for place in (pair.first, pair.second))
-    return (*first, *second, round(pair.shift, 3), round(pair.correlation, 6))
-
-
-def _write(file: Path, pairs: Sequence["Pair"]) -> None:
-    from ecgbench.core.files import put
-
-    if file.is_dir():
-        raise BadSetting(f"--csv {file} is a folder; name a file: --csv {file / 'pairs.csv'}")
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([COLUMNS, *map(_row, pairs)])
-    put(file, out.getvalue())
+        typer.echo(printed_json(rows.to_dict("records")))
+        return
+    if len(rows):
+        typer.echo(rows.drop(columns="leak").head(PAIRS).to_string(index=False))
+    if len(rows) > PAIRS:
+        typer.echo(f"... and {len(rows) - PAIRS:,} more; all of them: --csv FILE")
+    records = sum(len(copy.index) for copy in copies)
+    others = int((rows["patient"] != rows["other patient"]).sum())
+    typer.echo(
+        f"{' and '.join(names)}: {counted(len(pairs), 'pair')} among {records:,} records "
+        f"({len(found):,} compared, hashes of {size(search.BYTES * len(table.hashes))}); "
+        f"{int(rows['leak'].sum())} between training and test, {others} under two patients; "
+        f"docs/duplicates.md has how often it misses and how often it errs"
+    )

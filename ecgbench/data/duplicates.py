@@ -5,10 +5,12 @@ pairs: two records of which VOTES hashes agree at one shift in time are candidat
 compared sample by sample, and are one recording from CONFIRMED on.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from ecgbench.data.copy import Copy
 from ecgbench.ecg.fingerprint import Fingerprint, agreement, fingerprint
@@ -158,6 +160,20 @@ def confirmed(
             pairs.append(Pair(here, there, at, correlation))
         progress(done, len(found))
     return sorted(pairs, key=lambda p: (p.leak, -p.correlation))
+
+
+def table_of(pairs: Sequence[Pair]) -> pd.DataFrame:
+    """A row per pair: dataset, record, patient, split of both, shift, correlation, and whether one
+    is for training and the other for testing (`leak`).
+    """
+    fields = [field.name for field in dataclasses.fields(Place)]
+    columns = [*fields, *(f"other {field}" for field in fields), "shift", "correlation", "leak"]
+    rows = []
+    for pair in pairs:
+        places = *dataclasses.astuple(pair.first), *dataclasses.astuple(pair.second)
+        measured = round(pair.shift, 3), round(pair.correlation, 6), pair.leak == 0
+        rows.append([*places, *measured])
+    return pd.DataFrame(rows, columns=columns)
 
 
 def identical(copy: Copy) -> list[list[Place]]:

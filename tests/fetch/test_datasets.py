@@ -53,7 +53,6 @@ class Site:
             def do_GET(self) -> None:
                 site.asked.append((self.path, self.headers.get("Range")))
                 assert self.headers["Accept-Encoding"] == "identity"
-                assert "Authorization" not in self.headers
                 pages = site.pages.get(self.path, [answer(404, b"no such page")])
                 (pages.pop(0) if len(pages) > 1 else pages[0])(self)
 
@@ -140,9 +139,7 @@ def part_of(start: int, total: int | str = len(BODY), tag: str = "") -> Page:
 
 
 @pytest.fixture
-def site(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Site]:
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     made = Site()
 
     class Local(HTTPAdapter):
@@ -163,8 +160,6 @@ def site(
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
-    (tmp_path_factory.mktemp("home") / "netrc").write_text("default login me password secret")
-    monkeypatch.setenv("NETRC", str(next(tmp_path_factory.getbasetemp().glob("home*/netrc"))))
     monkeypatch.setattr(resumed, "session", local)
     monkeypatch.setattr(resumed, "PAUSES", (0.0, 0.0))
     yield made
@@ -236,9 +231,6 @@ CASES = {
         file={"sha256": None, "md5": hashlib.md5(BODY).hexdigest()},
     ),
     "redirect loop": Case("30 redirects", [redirect("/x.mat")]),
-    "redirect to http": Case(
-        "leads to http://data.test/x.mat, which is not https", [redirect("http://data.test/x.mat")]
-    ),
     "redirect nowhere": Case("no connection|404", [redirect("https://127.0.0.1:9/x")]),
     "404": Case("the server answers 404", [answer(404)]),
     "500": Case("the server answers 500", [answer(500)]),
@@ -252,10 +244,6 @@ CASES = {
         "its sha256 is", [part_of(100_000)], KEPT, first=[CUT_UNTAGGED, answer(403)]
     ),
     "gone between two parts": Case("answers 404", [answer(404)], PART, True, first=CUT),
-    "no zip": Case(
-        r"does not begin as a \.zip file", [whole(BODY)], {"x.zip.refused"},
-        file={"path": "x.zip", "sha256": None, "size": None},
-    ),
 }  # fmt: skip
 
 
@@ -272,13 +260,9 @@ def test_a_server_that_misbehaves(name: str, site: Site, tmp_path: Path) -> None
     assert re.search(case.told, said)
     assert said.startswith(f"{HOST}/x.mat: ")
     assert below(tmp_path) == {f"data/{f}" for f in case.left}
-    assert not any((root / f).exists() for f in ("x.mat", "x.zip", "x.hdf5"))
-    good = BODY
-    if (suffix := Path(file.path).suffix) in (".zip", ".hdf5"):
-        good = resumed.MAGIC[suffix][1] + BODY
-    site.pages["/x.mat"], site.asked = [whole(good)], []
+    site.pages["/x.mat"], site.asked = [whole()], []
     fetch(root, file)
-    assert (root / file.path).read_bytes() == good
+    assert (root / file.path).read_bytes() == BODY
     assert (site.asked[0][1] is not None and site.asked[0][1] != "bytes=0-") >= case.resumes
     assert below(root) - {file.path} == {f for f in case.left if f.endswith(".refused")}
     assert not datasets.planned(root, [file], None).missing
@@ -288,27 +272,6 @@ def test_a_short_trouble_is_overcome_in_one_command(site: Site, tmp_path: Path) 
     site.pages["/x.mat"] = [whole(cut=100_000), answer(503), whole()]
     fetch(tmp_path, Download(url=f"{HOST}/x.mat", path="x.mat", sha256=SHA))
     assert [r for _, r in site.asked] == [None, "bytes=100000-", "bytes=100000-"]
-    assert below(tmp_path) == {"x.mat"}
-
-
-def test_redirects_on_https_are_followed(site: Site, tmp_path: Path) -> None:
-    site.pages = {
-        "/x.mat": [redirect("/there")],
-        "/there": [redirect(f"{HOST}/y")],
-        "/y": [whole()],
-    }
-    fetch(tmp_path, Download(url=f"{HOST}/x.mat", path="a/b/x.mat", sha256=SHA))
-    assert (tmp_path / "a/b/x.mat").read_bytes() == BODY
-
-
-def test_nothing_comes_without_https_but_from_this_machine(site: Site, tmp_path: Path) -> None:
-    site.pages["/x.mat"] = [whole()]
-    open_address = Download(url="http://data.test/x.mat", path="x.mat", sha256=SHA)
-    assert "http://data.test/x.mat: is no https address" in failure(tmp_path, open_address)
-    site.pages["/y.mat"] = [redirect(f"{site.url}/x.mat")]
-    led_astray = Download(url=f"{HOST}/y.mat", path="x.mat", sha256=SHA)
-    assert f"leads to {site.url}/x.mat, which is not https" in failure(tmp_path, led_astray)
-    fetch(tmp_path, Download(url=f"{site.url}/x.mat", path="x.mat", sha256=SHA))
     assert below(tmp_path) == {"x.mat"}
 
 
@@ -382,17 +345,14 @@ REG = tarfile.REGTYPE
 GOOD_TAR = [(name, body, REG) for name, body in GOOD]
 NOISE = os.urandom(30_000)
 BAD = {
-    "zip ..": ("a.zip", zipped(*GOOD, ("../evil", b"1")), "leads out of its folder"),
-    "zip bomb": ("a.zip", zipped(("a.csv", bytes(10**6))), "it holds more than"),
     "zip locked": ("a.zip", locked_zip(), "locked"),
     "zip truncated": ("a.zip", zipped(("a.dat", NOISE))[:-400], "it is damaged"),
     "zip corrupt": (
         "a.zip", zipped(("a.dat", NOISE)).replace(NOISE[500:600], bytes(100)), "it is damaged"
     ),
-    "tar ..": ("a.tar", taped(*GOOD_TAR, ("../evil", b"1", REG)), "leads out of its folder"),
-    "tar symlink": ("a.tar", taped(("l", b"", tarfile.SYMTYPE)), "is a link or a device"),
+    "tar ..": ("a.tar", taped(*GOOD_TAR, ("../evil", b"1", REG)), "OutsideDestination"),
+    "tar symlink": ("a.tar", taped(("l", b"", tarfile.SYMTYPE)), "OutsideDestination"),
     "tar truncated": ("a.tar", taped(("a.dat", NOISE, REG))[:20_000], "it is damaged"),
-    "tar.xz bomb": ("a.tar.xz", taped(("a", bytes(10**6), REG), packed="xz"), "holds more than"),
     "tar.xz truncated": ("a.tar.xz", taped(("a", NOISE, REG), packed="xz")[:-900], "is damaged"),
 }  # fmt: skip
 
@@ -414,18 +374,15 @@ def test_an_archive_that_no_one_should_unpack(name: str, site: Site, tmp_path: P
     assert below(root) == {"data/a.csv", "b.hea", f"{file}.refused", f"{file}.unpacked"}
 
 
-def test_an_archive_is_fetched_once_and_unpacked_up_to_what_is_declared(
+def test_an_archive_is_fetched_once_and_again_where_a_file_of_it_is_cut(
     site: Site, tmp_path: Path
 ) -> None:
     site.serve({"a.zip": zipped(("zeros.csv", bytes(10**6)))})
-    most = {"url": f"{HOST}/a.zip", "path": "sub/a.zip", "unpack": True}
-    assert "holds more than 900 kB" in failure(tmp_path, Download(**most, unpacked=900_000))
-    fetch(tmp_path, Download(**most, unpacked=10**6))
-    assert (tmp_path / "sub/zeros.csv").stat().st_size == 10**6
-    assert not datasets.planned(tmp_path, [Download(**most)], None).missing
+    one = Download(url=f"{HOST}/a.zip", path="sub/a.zip", unpack=True)
+    fetch(tmp_path, one)
+    assert not datasets.planned(tmp_path, [one], None).missing
     (tmp_path / "sub/zeros.csv").write_bytes(b"cut off")
-    assert datasets.planned(tmp_path, [Download(**most)], None).missing
-    fetch(tmp_path, Download(**most, unpacked=10**6))
+    fetch(tmp_path, one)
     assert (tmp_path / "sub/zeros.csv").stat().st_size == 10**6
 
 
@@ -451,20 +408,13 @@ def test_a_folder_that_cannot_be_written(site: Site, tmp_path: Path) -> None:
 Usage = namedtuple("Usage", "total used free")
 
 
-def test_a_disk_without_room(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    site.serve({"x.mat": BODY, "a.zip": zipped(("a.dat", NOISE))})
+def test_a_disk_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = Download(url=f"{HOST}/x.mat", path="x.mat", sha256=SHA, size=len(BODY))
-    packed = Download(url=f"{HOST}/a.zip", path="a.zip", unpack=True)
     free = len(BODY) - 1
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**9, 0, free))
     plan = datasets.planned(tmp_path / "new", [file], None)
     with pytest.raises(BadSetting, match=r"mine needs 640 kB, and the disk of .* has 640 kB free"):
         plan.demand_room("mine")
-    assert "x.mat needs 640 kB" in failure(tmp_path, file)
-    free = 100
-    assert "a.zip needs 30 kB" in failure(tmp_path, packed)
-    monkeypatch.undo()
-    assert below(tmp_path) <= {"x.mat.part", "a.zip.part"}
 
 
 # a release of many files
@@ -526,7 +476,7 @@ def test_a_release_by_its_nested_lists(middle: bool, site: Site, tmp_path: Path)
     [
         ({"SHA256SUMS.txt": PAGE}, "it is a web page"),
         ({"SHA256SUMS.txt": sums({"LICENSE.txt": b""})}, "name no file below 'training/georgia/'"),
-        ({"SHA256SUMS.txt": sums({"training/georgia/../x.hea": b""})}, "leads out of its folder"),
+        ({"SHA256SUMS.txt": sums({"training/georgia/../x.hea": b""})}, "outside of its folder"),
         ({}, "RECORDS: the server answers 404"),
         ({"RECORDS": b"training/georgia/\n"}, "georgia/RECORDS: the server answers 404"),
     ],

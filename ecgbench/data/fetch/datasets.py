@@ -3,19 +3,22 @@ getting those, several at a time.
 """
 
 import json
+import shutil
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from ecgbench.core.cards import Download, Listing, Manifest
 from ecgbench.core.files import as_json, locked, put
+from ecgbench.core.text import size
 from ecgbench.data.fetch import archives, listings, resumed
 from ecgbench.data.fetch.fetch import DownloadError
+from ecgbench.datasets.indexing.tables import below
+from ecgbench.errors import BadSetting
 
 PARALLEL = 4
 ENOUGH = 10
@@ -49,7 +52,13 @@ class Plan:
         """BadSetting where the disk has no room for it."""
         inner = sum(d.unpacked or d.size or 0 for d in self.missing if d.unpack)
         inner += sum(_size(d) or 0 for d in self.missing if d.before)  # joined, then unpacked
-        resumed.demand_room(self.root, (self.size or 0) + inner, name)
+        count = (self.size or 0) + inner
+        there = next(f for f in (self.root, *self.root.absolute().parents) if f.is_dir())
+        if (free := shutil.disk_usage(there).free) < count:
+            raise BadSetting(
+                f"{name} needs {size(count)}, and the disk of {self.root} has {size(free)} free; "
+                f"make room, or choose another folder with --data"
+            )
 
 
 class _Stopped(Exception):
@@ -67,15 +76,12 @@ def planned(
     """
     every = (*files, *(listings.released(manifest) if manifest else ()))
     every += (*(listings.deposited(listing) if listing else ()),)
-    for one in every:
-        try:
-            archives.inside(one.path)
-        except ValueError as error:
-            raise DownloadError(f"{one.url}: {error}") from None
-    if twice := [path for path, n in Counter(one.path for one in every).items() if n > 1]:
-        raise DownloadError(f"its lists name several files {twice[0]}")  # one would be lost
+    for path, count in Counter(one.path for one in every).items():
+        if count > 1 or not below(path):
+            why = "several files" if count > 1 else "outside of its folder"
+            raise DownloadError(f"its lists name {why}: {path}")
     with ThreadPoolExecutor(PARALLEL) as pool:
-        here = list(pool.map(lambda one: _here(root / one.path, one), every))
+        here = list(pool.map(lambda one: _is_here(root / one.path, one), every))
     missing = tuple(one for one, there in zip(every, here) if not there)
     sizes = [_size(one) for one in missing]
     if None not in sizes:
@@ -92,9 +98,9 @@ def fetch(plan: Plan, advance: Callable[[int], None]) -> None:
     """
     busy = f"another command is fetching into {plan.root}; wait for it, then run this one again"
     work = _Work(plan, advance)
+    failed: list[DownloadError] = []
     with locked(plan.root, ".fetch.lock", otherwise=busy), ThreadPoolExecutor(PARALLEL) as pool:
         futures = [pool.submit(work.get, one) for one in plan.missing]
-        failed: list[DownloadError] = []
         try:
             for future in as_completed(futures):
                 error = future.exception()
@@ -112,15 +118,6 @@ def fetch(plan: Plan, advance: Callable[[int], None]) -> None:
         raise DownloadError(f"{failed[0]}{several if len(plan.missing) > 1 else ''}")
 
 
-@contextmanager
-def otherwise(by_hand: str) -> Iterator[None]:
-    """Adds to the error of a file that cannot be had what else a person can do."""
-    try:
-        yield
-    except DownloadError as error:
-        raise DownloadError(f"{error}; {by_hand}") from None
-
-
 class _Work:
     """What the threads share."""
 
@@ -128,26 +125,23 @@ class _Work:
         self.plan, self.advance, self.stopped = plan, advance, False
         self._own, self._lock = threading.local(), threading.Lock()
         self._bytes: dict[str, int] = {}
-        self._shown = 0
+        self._done = 0
 
     def get(self, one: Download) -> None:
         """Get one file, and unpack it."""
-        path = self.plan.root / one.path
         if not hasattr(self._own, "session"):
             self._own.session = resumed.session()
-        for part in (*one.before, one):
-            self._count(part, 0)
-            place = self.plan.root / part.path
-            resumed.obtain(self._own.session, part, place, partial(self._count, part))
+        parts = [self.plan.root / part.path for part in (*one.before, one)]
+        for part, path in zip((*one.before, one), parts):
+            resumed.obtain(self._own.session, part, path, partial(self._count, part))
         if one.unpack:
-            before = [self.plan.root / part.path for part in one.before]
             try:
-                held = archives.unpack(path, one.unpacked, before)
+                sizes = archives.unpack(parts[-1], parts[:-1])
             except archives.BadArchive as error:
-                raise resumed.refused(one, path, str(error)) from None
-            put(path.with_name(path.name + DONE), as_json({"url": one.url, "files": held}))
-            for part in (*one.before, one):
-                (self.plan.root / part.path).unlink()
+                raise resumed.refused(one, parts[-1], str(error)) from None
+            put(_note(parts[-1]), as_json({"url": one.url, "files": sizes}))
+            for path in parts:
+                path.unlink()
         if self.plan.unit[1] == "files":
             with self._lock:
                 self.advance(1)
@@ -159,8 +153,8 @@ class _Work:
             with self._lock:
                 self._bytes[one.path] = count
                 done = sum(self._bytes.values()) // MEGABYTE
-                self.advance(done - self._shown)
-                self._shown = done
+                self.advance(done - self._done)
+                self._done = done
 
 
 def _size(one: Download) -> int | None:
@@ -169,11 +163,15 @@ def _size(one: Download) -> int | None:
     return None if None in sizes else sum(size or 0 for size in sizes)
 
 
-def _here(path: Path, wanted: Download) -> bool:
+def _note(archive: Path) -> Path:
+    return archive.with_name(archive.name + DONE)
+
+
+def _is_here(path: Path, wanted: Download) -> bool:
     if not wanted.unpack:
         return path.is_file() and not resumed.wrong(path, wanted)
     try:
-        held = json.loads(path.with_name(path.name + DONE).read_text(encoding="utf-8"))["files"]
-        return all((path.parent / name).stat().st_size == size for name, size in held.items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        sizes = json.loads(_note(path).read_text(encoding="utf-8"))["files"]
+        return all((path.parent / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, KeyError):
         return False

@@ -22,6 +22,8 @@ _DRIVE_FOLDER = re.compile(r"https://drive\.google\.com/drive/(?:u/\d+/)?folders
 WEB = re.compile(r"https://|http://(?:127\.0\.0\.1|localhost)[:/]")
 TIMEOUT = (20.0, 60.0)
 """Seconds to wait for a connection, and between two bytes."""
+_NO_CONNECTION = {"ConnectionError", "ConnectError", "Timeout", "TimeoutException", "ProxyError"}
+"""Classes of requests and httpx."""
 RETRIES = 3
 """Times that an interrupted transfer is taken up again."""
 
@@ -81,15 +83,16 @@ def _from_hub(
     address = huggingface_hub.hf_hub_url(repository, file, revision=revision, endpoint=endpoint)
     # the download itself would try for half a minute to find a network
     huggingface_hub.get_hf_file_metadata(address, timeout=TIMEOUT[0])
-    options: dict[str, Any] = {
-        "revision": revision,
-        "local_dir": folder,
-        "tqdm_class": Forwarding,
-        "endpoint": endpoint,
-    }
-    return Path(
-        huggingface_hub.hf_hub_download(repository, file, library_name="ecgbench", **options)
+    path = huggingface_hub.hf_hub_download(
+        repository,
+        file,
+        revision=revision,
+        local_dir=folder,
+        tqdm_class=Forwarding,
+        endpoint=endpoint,
+        library_name="ecgbench",
     )
+    return Path(path)
 
 
 def _from_web(url: str, path: Path, progress: Progress) -> None:
@@ -128,28 +131,16 @@ def _in_folder(url: str, file: str) -> str:
 
 def reason(error: Exception, url: str) -> str:
     """Why there is no file, in one line without the libraries' advice."""
-    kinds, chain = set[str](), error
-    while True:
-        kinds |= {kind.__name__ for kind in type(chain).__mro__}
-        inner = chain.__cause__ or chain.__context__
-        if not isinstance(inner, Exception):
-            break
-        chain = inner
+    kinds, cause = set[str](), error
+    while isinstance(cause, Exception):
+        kinds |= {kind.__name__ for kind in type(cause).__mro__}
+        cause = cause.__cause__ or cause.__context__  # type: ignore[assignment]
     message = shortened(str(error), 200)
     if "OfflineModeIsEnabled" in kinds:
         return "HF_HUB_OFFLINE is set"
     if "incomplete" in message:
         return message.partition(". The received bytes")[0]
-    if kinds & {
-        "ConnectionError",
-        "ConnectError",
-        "Timeout",
-        "TimeoutException",
-        "ConnectTimeout",
-        "ProxyError",
-    }:
-        return (
-            f"no connection to "
-            f"{urlsplit(os.environ.get('HF_ENDPOINT', url) if _HUB.match(url) else url).netloc}"
-        )
+    if kinds & _NO_CONNECTION:
+        asked = os.environ.get("HF_ENDPOINT", url) if _HUB.match(url) else url
+        return f"no connection to {urlsplit(asked).netloc}"
     return f"{type(error).__name__}: {message}".removesuffix(": ")

@@ -30,10 +30,8 @@ def released(manifest: Manifest) -> list[Download]:
     session, found = resumed.session(), []
     try:
         text = resumed.text(session, manifest.base + SUMS)
-        lines = [re.fullmatch(r"(\w{64}) [ *]?(.+)", line) for line in text.split("\n") if line]
-        if None in lines:
-            raise DownloadError(f"{manifest.base}{SUMS}: is no list of sha256 and names")
-        named: dict[str, str | None] = {m[2].strip(): m[1] for m in lines if m}
+        lines = re.findall(r"^(\w{64}) [ *]?(.+?)\s*$", text, re.M)
+        named: dict[str, str | None] = {name: sha256 for sha256, name in lines}
     except resumed.NotThere:
         named = dict.fromkeys(_records(session, manifest))
     for name, sha256 in sorted(named.items()):
@@ -68,7 +66,7 @@ def deposited(listing: Listing) -> list[Download]:
     """
     try:
         every = [*(_zenodo if "/records/" in listing.url else _figshare)(listing.url)]
-    except (KeyError, TypeError, ValueError, RecursionError):
+    except (KeyError, TypeError, ValueError):
         raise DownloadError(
             f"{listing.url}: is not the list of files, with size and md5, that it was"
         ) from None
@@ -76,11 +74,10 @@ def deposited(listing: Listing) -> list[Download]:
     for one in listing.files:
         own = [file for file in every if fnmatchcase(file.path, one.name)]
         if not own or (one.path and len(own) > 1):
-            names = [shortened(file.path, 60) for file in every]
-            more = ["others"] if names[NAMED:] else []
+            names = [shortened(file.path, 60) for file in every[:NAMED]]
             raise DownloadError(
                 f"{listing.url}: lists {len(own) or 'no'} files {one.name}; it has "
-                f"{enumerated([*names[:NAMED], *more]) or 'none'}"
+                f"{enumerated([*names, 'others'] if every[NAMED:] else names) or 'none'}"
             )
         found += [
             replace(f, path=one.path or f.path, unpack=one.unpack, unpacked=one.unpacked)
@@ -90,7 +87,7 @@ def deposited(listing: Listing) -> list[Download]:
 
 
 def _zenodo(url: str) -> Iterator[Download]:
-    for entry in _json(resumed.session(), url)["files"]:
+    for entry in json.loads(resumed.text(resumed.session(), url))["files"]:
         yield _file(entry["key"], entry["links"]["self"], entry["size"], entry["checksum"])
 
 
@@ -109,7 +106,7 @@ def _figshare(url: str) -> Iterator[Download]:
 def _pages(session: requests.Session, url: str) -> Iterator[dict[str, Any]]:
     """The entries of all pages, to the first one that is not full."""
     for page in count(1):
-        entries = _json(session, f"{url}?page={page}&page_size={PAGE}")
+        entries = json.loads(resumed.text(session, f"{url}?page={page}&page_size={PAGE}"))
         yield from entries
         if len(entries) < PAGE:
             return
@@ -120,7 +117,3 @@ def _file(name: str, url: str, size: int, md5: str) -> Download:
     if not re.fullmatch(r"[0-9a-fA-F]{32}", md5):
         raise ValueError
     return Download(path=name, url=url, size=size, md5=md5)
-
-
-def _json(session: requests.Session, url: str) -> Any:
-    return json.loads(resumed.text(session, url))
