@@ -142,15 +142,13 @@ class Copy:
     @property
     def quarantined(self) -> pd.DataFrame:
         """record, reason: those that cannot be trusted."""
-        return self._left_out("damaged")
+        own = self.left_out.query("kind == 'damaged'")
+        return own[["record", "reason"]].reset_index(drop=True)
 
     @property
     def excluded(self) -> pd.DataFrame:
         """record, reason: sound ones that a rule of the card leaves out."""
-        return self._left_out("excluded")
-
-    def _left_out(self, kind: str) -> pd.DataFrame:
-        own = self.left_out[self.left_out["kind"] == kind]
+        own = self.left_out.query("kind == 'excluded'")
         return own[["record", "reason"]].reset_index(drop=True)
 
     @cached_property
@@ -199,17 +197,18 @@ class Copy:
         """The same; one that is not as it was written is read again from its published file.
         DamagedCopy where that gives something else, or nothing.
         """
-        return self.stored(record) or self._mended(record)
-
-    def _mended(self, record: str) -> tuple[np.ndarray, np.ndarray]:
+        if stored := self.stored(record):
+            return stored
         source, row = self.source, next(rows(self.index.iloc[[self.row(record)]]))
         about, content = look(self.name, source.root, row, source.fix)
-        state = self.known["state"].get(record, "")
-        if why := about["reason"]:
-            raise self._lost(record, shortened(why, 200))
-        if hashlib.sha256(content).hexdigest() != row["sha256"]:
-            raise self._lost(record, "it has changed")
-        self.parts.append([({**about, "state": state}, content)])
+        why = shortened(about["reason"], 200)
+        if why or hashlib.sha256(content).hexdigest() != row["sha256"]:
+            raise damaged(
+                self,
+                f"holds record {record} not as it was written, and its published file does not "
+                f"give it again ({why or 'it has changed'})",
+            )
+        self.parts.append([({**about, "state": self.known["state"].get(record, "")}, content)])
         vars(self).pop("_placed", None)
         warn_once(
             self.folder,
@@ -217,13 +216,6 @@ class Copy:
             f"like every other such record",
         )
         return decoded(content, row["fs"])
-
-    def _lost(self, record: str, why: str) -> DamagedCopy:
-        return damaged(
-            self,
-            f"holds record {record} not as it was written, and its published file does not give "
-            f"it again ({why})",
-        )
 
     def recording(self, record: str) -> Recording:
         """One record in `unit`, the leads that it has in clinical order, exactly as the dataset's

@@ -5,10 +5,9 @@ what the published files say.
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,17 +86,16 @@ def spare(home: Path, names: tuple[str, ...] = ()) -> Iterator[tuple[Path, int]]
 
 def prune(home: Path, names: tuple[str, ...] = ()) -> int:
     """Remove what `spare` names, once a preparation that is at work has ended; the bytes that were
-    freed. BadSetting, before anything is removed, while a pre-training packs shards there.
-    WriteError names what cannot be removed.
+    freed. BadSetting while a pre-training packs shards there. WriteError names what cannot be
+    removed.
     """
-    found = [(folder, count, _claim(home, folder)) for folder, count in spare(home, names)]
-    for folder, _, claim in found:
-        if folder.parent == home / SHARDS:
-            with claim():
-                pass
     freed = 0
-    for folder, count, claim in found:
-        with claim():
+    for folder, count in [*spare(home, names)]:
+        lock = locked(home / folder.relative_to(home).parts[0])
+        if folder.parent == home / SHARDS:
+            why = f"a pre-training packs its corpora into {folder}; run ecgbench data prune"
+            lock = alone_in(folder, f"{why} when that has ended")
+        with lock:
             if folder.exists():  # a preparation that was at work may have ended
                 with writing(folder):
                     shutil.rmtree(folder)
@@ -110,17 +108,6 @@ def alone_in(shards: Path, otherwise: str = "") -> AbstractContextManager[None]:
     the folder, so that it outlasts it. BadSetting(otherwise) in place of waiting.
     """
     return locked(shards.parent, f".{shards.name}.lock", otherwise=otherwise)
-
-
-def _claim(home: Path, folder: Path) -> Callable[[], AbstractContextManager[None]]:
-    """What keeps others out of a folder that is spare."""
-    if folder.parent != home / SHARDS:
-        return partial(locked, home / folder.relative_to(home).parts[0])
-    working = (
-        f"a pre-training packs its corpora into {folder}; run ecgbench data prune when that has "
-        f"ended"
-    )
-    return partial(alone_in, folder, working)
 
 
 def bytes_of(card: DatasetCard, records: int) -> int:
@@ -154,8 +141,15 @@ def verify(copy: Copy, progress: Progress | None = None) -> list[tuple[str, str]
     kept, problems = views(copy), list[tuple[str, str]]()
     done, total = 0, len(copy.index) + sum(len(view.rows) for view in kept)
     for row in rows(copy.index):
-        if reason := _stored_otherwise(copy, row) or _published_otherwise(copy, row):
-            problems.append((row["record"], reason))
+        about, content = look(copy.name, copy.source.root, row, copy.fix)
+        if not copy.stored(row["record"]):
+            why = f"the prepared signal in {copy.folder} differs from what was written; it is read"
+            problems.append((row["record"], f"{why} again when it is next used"))
+        elif about["reason"]:
+            problems.append((row["record"], about["reason"]))
+        elif hashlib.sha256(content).hexdigest() != row["sha256"]:
+            why = "the published file differs from what was prepared"
+            problems.append((row["record"], why))
         done += 1
         if progress is not None:
             progress(done, total)
@@ -163,30 +157,12 @@ def verify(copy: Copy, progress: Progress | None = None) -> list[tuple[str, str]
     for view in kept:
         for name in view.rows.index:
             if view.read(name) is None:
-                why = f"its view in {view.folder} differs from what was computed"
-                then = "it is computed again when it is next used"
-                problems.append((record_of.get(name, name), f"{why}; {then}"))
+                why = f"its view in {view.folder} differs from what was computed; it is computed"
+                problems.append((record_of.get(name, name), f"{why} again when it is next used"))
             done += 1
             if progress is not None:
                 progress(done, total)
     return problems
-
-
-def _stored_otherwise(copy: Copy, row: dict[str, Any]) -> str:
-    if copy.stored(row["record"]):
-        return ""
-    return (
-        f"the prepared signal in {copy.folder} differs from what was written; it is read again "
-        f"from its published file when it is next used"
-    )
-
-
-def _published_otherwise(copy: Copy, row: dict[str, Any]) -> str:
-    about, content = look(copy.name, copy.source.root, row, copy.fix)
-    if about["reason"]:
-        return str(about["reason"])
-    same = hashlib.sha256(content).hexdigest() == row["sha256"]
-    return "" if same else "the published file differs from what was prepared"
 
 
 def _size(folder: Path) -> int:

@@ -17,7 +17,7 @@ from ecgbench.data.duplicates import identical
 from ecgbench.data.reading import FIXED, REPAIRED, by_kind
 from ecgbench.data.select import SPLITS
 from ecgbench.data.splits import split_digest
-from ecgbench.ecg.checks import KINDS, beats, limb
+from ecgbench.ecg.checks import KINDS, limb
 from ecgbench.ecg.leads import LEADS, LIMB, LeadSubset, bits_to_mask
 from ecgbench.ecg.recording import Recording
 from ecgbench.stats.known import known_of, positives_of, two_valued, unknown_of
@@ -26,8 +26,6 @@ RECORDS = 200
 """Of which the limb leads are compared; drawn by name."""
 FEW = 12
 """Labels, or groups of records, that a line names."""
-RHYTHMS = 50
-"""Of which the heart rate is taken."""
 
 
 def facts(copy: Copy) -> dict[str, Any]:
@@ -58,7 +56,6 @@ def facts(copy: Copy) -> dict[str, Any]:
         "flat_leads": {lead: flat[lead] for lead in LEADS if flat[lead]},
         "identical": [[f"{p.record} ({p.split})" for p in group] for group in identical(copy)],
         "limb_leads": limb_leads(copy),
-        "rhythm": rhythm(copy),
         "fix": copy.fix,
         "found": by_kind(index["found"]),
         "fixed": by_kind(index["fixed"]),
@@ -98,21 +95,6 @@ def held(available: pd.Series) -> dict[str, int]:
     """Lead -> records that have it, where not every record has all twelve; else nothing."""
     there = bits_to_mask(available.to_numpy())
     return {} if there.all() else dict(zip(LEADS, map(int, there.sum(axis=0))))
-
-
-def rhythm(copy: Copy) -> dict[str, Any]:
-    """The median heart rate, a minute, and the median width of QRS energy, s, of some records: a
-    rate that is stated wrongly for all of them shows here first.
-    """
-    seen = [beats.rhythm(r) for r in _drawn(copy, "rhythm", copy.index["record"], RHYTHMS)]
-    clear = [r for r in seen if r.regular >= beats.REGULAR]
-    if not clear:
-        return {}
-    return {
-        "records": len(clear),
-        "heart_rate": float(np.median([r.heart_rate for r in clear])),
-        "width": float(np.median([r.width for r in clear])),
-    }
 
 
 def _drawn(copy: Copy, what: str, records: pd.Series, count: int) -> Iterator[Recording]:
@@ -168,11 +150,6 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         for name, miss in limb_leads["identities"].items():
             yield f"    {name}: " + ", ".join(f"{1000 * value:.1f}" for value in miss.values())
         yield f"    a record is told of beyond {1000 * limb_leads['within']:g}"
-    if seen := told["rhythm"]:
-        yield (
-            f"  heart rate of {seen['records']} records: {seen['heart_rate']:.0f} a minute, QRS "
-            f"energy {1000 * seen['width']:.0f} ms wide (medians)"
-        )
     if told["fix"]:
         yield "  prepared with --fix"
     yield from (f"  {text}" for text in told["told"])
@@ -216,7 +193,6 @@ def _labels(copy: Copy, task: Task) -> dict[str, Any]:
         "counted": is_counted(task, copy.published),
         "positives": positives,
         **({"known": known, "unknown": unknown} if task.masked else {}),
-        **({"folds": _folds(copy, task)} if task.masked and "fold" in index else {}),
         "one_valued": one_valued(copy, task),
     }
 
@@ -231,16 +207,3 @@ def one_valued(copy: Copy, task: Task) -> dict[str, list[str]]:
         lost = [n for n, two in zip(task.labels, two_valued(own)) if not two]
         found |= {split: lost} if len(own) and lost else {}
     return found
-
-
-def _folds(copy: Copy, task: Task) -> dict[str, dict[str, dict[str, int]]]:
-    """Fold -> label -> how many of its records are known, positive and unknown."""
-    told = {}
-    for fold, rows in copy.index.groupby("fold"):
-        held = rows[task.columns].to_numpy()
-        counts = zip(task.labels, known_of(held), positives_of(held), unknown_of(held))
-        told[str(fold)] = {
-            label: {"known": int(known), "positive": int(positive), "unknown": int(unknown)}
-            for label, known, positive, unknown in counts
-        }
-    return told

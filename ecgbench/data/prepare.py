@@ -15,10 +15,10 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,7 +35,7 @@ from ecgbench.data.select import taken
 from ecgbench.data.source import LAYOUT, Source, command, root_of, rows, where
 from ecgbench.data.splits import resplit
 from ecgbench.datasets import ROOM, get, resolve
-from ecgbench.errors import BadRecord, BadSetting, MissingData, WriteError
+from ecgbench.errors import BadRecord, BadSetting, MissingData
 
 LOST = 5
 """Preparing stops once more than this many and more than the card's share are lost."""
@@ -77,7 +77,7 @@ def prepare(  # noqa: PLR0913  (each is a setting)
     own = source.module.CARD.any_leads
     copy = resplit(opened(source, home), division)
     if _missing(copy, limit) or (own and _changed(copy)):
-        with _locked(source.folder(home).parent):
+        with locked(source.folder(home).parent):
             if own and (changed := _changed(copy := opened(source, home))):
                 _read(copy, changed, progress, workers)
             # once more where a record was lost, for the one that takes its place
@@ -99,7 +99,7 @@ def prepare_and_check(
     """
     home = where(prepared, data)
     source = Source.of(name, data, prepared, fix, thorough=True)
-    with _locked(source.folder(home).parent):
+    with locked(source.folder(home).parent):
         copy = opened(source, home)
         damaged = {r for r in copy.index["record"] if copy.stored(r) is None}
         _read(copy, _missing(copy, None) | _changed(copy) | damaged, progress, workers)
@@ -261,20 +261,6 @@ def crossing(index: pd.DataFrame, most: int = 3) -> str:
         f"{counted(len(groups), 'recording')} in two splits or more under several records: "
         f"{'; '.join(groups[:most])}{rest}"
     )
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Holds the lock of a dataset's prepared copies."""
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(folder))
-        except WriteError as error:
-            reason = str(error).partition(";")[0]
-            raise BadSetting(
-                f"{reason}; choose another place with --prepared DIR or ECGBENCH_PREPARED=DIR"
-            ) from None
-        yield
 
 
 # ---- reading in processes

@@ -9,14 +9,13 @@ import hashlib
 import io
 import json
 import os
-import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 import platformdirs
@@ -24,7 +23,7 @@ import platformdirs
 from ecgbench import datasets
 from ecgbench.core.cards import DatasetCard, facts
 from ecgbench.core.files import as_parquet, put_hashed, read_hashed, sha256_of
-from ecgbench.core.text import hidden, quoted, shortened
+from ecgbench.core.text import quoted, shortened
 from ecgbench.datasets import ROOM, get, resolve
 from ecgbench.datasets.indexing.tables import alike, below, either, within
 from ecgbench.ecg.recording import Recording
@@ -36,16 +35,10 @@ LAYOUT = 8
 anew.
 """
 LONG = 2.0
-"""Seconds from which an index is kept beside the prepared copies: a table of 345,779 lines, or
-35,000 headers, and their stratification.
+"""Seconds from which an index, or its folds, are kept beside the prepared copies: a table of
+345,779 lines, or 35,000 headers, and their stratification.
 """
-LONGEST = 60
-"""Times the usual number of samples from which on a record is taken for another file: ten minutes
-where 10 s are usual.
-"""
-BYTES, LETTERS = 8, 16
-"""Bytes of a number at most, in a file of numbers, and in a text."""
-TEXTS = {".csv", ".tsv", ".txt"}
+T = TypeVar("T")
 
 
 def where(prepared: Path | None, data: Path | None) -> Path:
@@ -75,8 +68,7 @@ def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
     """
     if not card.folder:
         return None
-    downloads = data_folder(data)
-    module = get(name)
+    downloads, module = data_folder(data), get(name)
     if hasattr(module, "RECORDINGS"):
         return _own_folder(name, module, downloads)
     itself = hasattr(module, "FILES") or hasattr(module, "MANIFEST")
@@ -93,9 +85,9 @@ def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
         return root
     what = f"{', '.join(missing)} not found in {root}"
     if not root.is_dir():
+        there = sorted(f.name for f in downloads.glob("*/"))
         what = f"there is no folder {root if downloads.is_dir() else downloads}"
-        if there := sorted(f.name for f in downloads.glob("*/")):
-            what += f"; {downloads} holds {shortened(', '.join(there), 80)}"
+        what += f"; {downloads} holds {shortened(', '.join(there), 80)}" if there else ""
     raise MissingData(
         f"{name}: {what} (set by --data or ECGBENCH_DATA); {fetch} into {root}, then: "
         f"{command(name, downloads)}"
@@ -107,8 +99,7 @@ def _own_folder(name: str, module: ModuleType, downloads: Path | None) -> Path:
     the downloads.
     """
     here = Path(str(module.__file__)).parent / Path(module.RECORDINGS).expanduser()
-    beside = [downloads / module.CARD.folder] if downloads else []
-    for place in (here, *beside):
+    for place in (here, *([downloads / module.CARD.folder] if downloads else [])):
         if place.is_dir():
             return Path(os.path.abspath(place))
     raise MissingData(
@@ -155,9 +146,18 @@ class Source:
         name, module = resolve(name), get(name)
         root = root_of(name, module.CARD, data)
         source = cls(name, module, root, _fingerprint(name, module, root), fix)
+        if root is None:
+            return source.divided(_index(name, module, root))
         file = where(prepared, data) / name / f"index-{source.folder(Path()).name}-{_code()}"
-        kept = None if root is None or thorough else read_hashed(file)
-        index = _made(name, module, root, file) if kept is None else _read_index(kept)
+        if thorough:
+            with suppress(OSError):
+                file.unlink(missing_ok=True)
+        index = kept(
+            file,
+            make=lambda: _index(name, module, root),
+            write=as_parquet,
+            read=lambda content: pd.read_parquet(io.BytesIO(content)),
+        )
         return source.divided(index)
 
     @property
@@ -197,30 +197,36 @@ class Source:
         return [" ".join(sorted(found.get(path, ()))) for path in paths]
 
 
-def _made(name: str, module: ModuleType, root: Path | None, file: Path) -> pd.DataFrame:
-    """The index, made now, and kept in `file` where that took long."""
-    began = time.monotonic()
+def _index(name: str, module: ModuleType, root: Path | None) -> pd.DataFrame:
+    """The index, made now and checked."""
     with ROOM.calling(name):
         index = module.index(root)
     check(name, module.CARD, index)
     # by record: features are addressed by position, and the order of lines in a CSV must not move
     # a number
-    index = index.sort_values("record", ignore_index=True)
-    if root is not None and time.monotonic() - began > LONG:
+    return index.sort_values("record", ignore_index=True)
+
+
+def kept(
+    file: Path, make: Callable[[], T], write: Callable[[T], bytes], read: Callable[[bytes], T]
+) -> T:
+    """What `make` gives; kept in a file where making it took long, and then read from there."""
+    content = read_hashed(file)
+    if content is not None:
+        return read(content)
+    began = time.monotonic()
+    made = make()
+    if time.monotonic() - began > LONG:
         with suppress(OSError, WriteError):  # it can be made again
-            put_hashed(file, as_parquet(index))
-    return index
-
-
-def _read_index(content: bytes) -> pd.DataFrame:
-    return pd.read_parquet(io.BytesIO(content))
+            put_hashed(file, write(made))
+    return made
 
 
 def _fingerprint(name: str, module: ModuleType, root: Path | None) -> str:
     total = hashlib.sha256(canonical([LAYOUT, facts(module.CARD)]))
     # LAYOUT knows nothing of a plug-in from outside, nor of data that are made by code
     total.update((ROOM.source_hash(name) or "").encode())
-    code = _sources(module) if root is None else []
+    code = [Path(str(module.__file__))] if root is None else []
     for file in [*code, *_tables(module, root)]:
         total.update(sha256_of(file).encode())
     return total.hexdigest()
@@ -242,19 +248,6 @@ def _short(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _sources(module: ModuleType) -> list[Path]:
-    """The file of generated data, and those in its own package that it imports from."""
-    own = Path(str(module.__file__))
-    package = module.__name__.partition(".")[0]
-    files = {own}
-    for value in vars(module).values():
-        name = str(getattr(value, "__module__", None) or getattr(value, "__name__", ""))
-        file = Path(getattr(sys.modules.get(name), "__file__", None) or own)
-        if file.parent == own.parent or name.startswith(f"{package}."):
-            files.add(file)
-    return sorted(files)
-
-
 def rows(index: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """The rows of an index one after the other, as a dataset's `read` receives them: column ->
     value.
@@ -269,8 +262,8 @@ def read(name: str, root: Path | None, row: dict[str, Any]) -> Recording:
     that the dataset's plug-in does is BadSetting.
     """
     card = get(name).CARD
-    if root is not None:
-        demand_readable(root, row, card)
+    if root is not None and row["path"]:  # else no file of the release holds it
+        within(root, row["path"], row["record"])
     with ROOM.calling(name, OSError):
         recording = get(name).read(root, row)
     if not isinstance(recording, Recording):
@@ -283,48 +276,6 @@ def read(name: str, root: Path | None, row: dict[str, Any]) -> Recording:
     return recording.completed().clinical()
 
 
-def demand_readable(root: Path, row: Mapping[str, Any], card: DatasetCard) -> None:
-    """BadRecord where the file of a row of the index does not lie below `root`, or is so long that
-    it cannot be the record; nothing where there is no such file, which its reader says better.
-    Recordings of one's own may have any length.
-
-    A record of WFDB is as long as its header says, any other at most as its bytes; files that hold
-    many records (with a `position`) may be of any size.
-    """
-    record = row["record"]
-    if not row["path"]:  # no file of the release holds it
-        return
-    path = within(root, row["path"], record)
-    if card.any_leads:
-        return
-    usual = card.seconds * card.fs
-    header = path if path.suffix == ".hea" else path.with_name(f"{path.name}.hea")
-    if header.is_file():
-        stated = _samples(header)
-        if stated > LONGEST * usual:
-            raise BadRecord(
-                f"{record}: {header.name} states {stated:,} samples, more than {LONGEST} times the "
-                f"{usual:,.0f} that are usual; nothing was read"
-            )
-    elif path.is_file() and "position" not in row:
-        each = LETTERS if path.suffix.lower() in TEXTS else BYTES
-        size, most = path.stat().st_size, LONGEST * usual * len(card.leads) * each
-        if size > most:
-            raise BadRecord(
-                f"{record}: {path.name} has {size:,} bytes, and {LONGEST} times the usual length "
-                f"would take {most:,.0f}; nothing was read"
-            )
-
-
-def _samples(header: Path) -> int:
-    """What the first line of a header states, `NAME SIGNALS RATE SAMPLES`; 0 where it does not."""
-    with header.open(encoding="utf-8", errors="replace") as file:
-        first = next((line for line in file if line.strip() and not line.startswith("#")), "")
-    words = first.split()
-    stated = words[3] if len(words) > 3 else ""
-    return int(stated) if stated.isdecimal() and len(stated) < 19 else 0
-
-
 def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:
     """Refuses an index that no result may rest on; BadRecord says what is wrong, BadSetting where
     it is no table.
@@ -334,37 +285,22 @@ def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:
             f"dataset {name!r}: its index() gives a {type(index).__name__} where a "
             f"pandas.DataFrame belongs"
         )
-    columns = [
-        "record",
-        "patient",
-        "split",
-        *(["path"] if card.folder else []),
-        *(c for t in card.tasks for c in t.columns),
-    ]
-    lacking = [c for c in columns if c not in index.columns]
-    if lacking:
-        raise BadRecord(f"{name}: its index lacks the column {', '.join(lacking[:5])}")
-    texts = {f"column {c}": index[c] for c in ("record", "path") if c in columns}
+    labels = [c for t in card.tasks for c in t.columns]
+    paths = ["path"] if card.folder else []
+    if lacking := {"record", "patient", "split", *paths, *labels} - {*index.columns}:
+        raise BadRecord(f"{name}: its index lacks the column {', '.join(sorted(lacking)[:5])}")
+    texts = {f"column {c}": index[c] for c in ("record", *paths)}
     for what, values in {**texts, "row of column names": index.columns}.items():
         odd = [v for v in values if not isinstance(v, str)]
         if odd:
             raise BadRecord(f"{name}: the {what} of its index holds {odd[0]}, where a str belongs")
-    for column in {"record", "patient", "path"} & {*columns}:
-        odd = [text for text in map(str, index[column]) if not text.isprintable() and hidden(text)]
-        if odd:
-            raise BadRecord(
-                f"{name}: the {column} {shortened(ascii(odd[0]), 80)} of its index holds a control "
-                f"character; correct the table or the name of the file"
-            )
-    if index["record"].duplicated().any():
+    if (twice := index["record"].duplicated()).any():
         raise BadRecord(
-            f"{name}: record {index.loc[index['record'].duplicated(), 'record'].iloc[0]} is there "
-            f"twice in its index"
+            f"{name}: record {index.loc[twice, 'record'].iloc[0]} is there twice in its index"
         )
-    if not index["split"].isin(["train", "val", "test"]).all():
+    if splits := {*map(str, index["split"])} - {"train", "val", "test"}:
         raise BadRecord(
-            f"{name}: splits are train, val and test; its index has "
-            f"{', '.join(sorted(set(map(str, index['split']))))}"
+            f"{name}: splits are train, val and test; its index has {', '.join(sorted(splits))}"
         )
     masked = {c for t in card.tasks if t.masked for c in t.columns}
     for column in (c for c in index.columns if ":" in c):

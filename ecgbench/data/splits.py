@@ -6,17 +6,15 @@ the folds of a cross-validation.
 """
 
 import hashlib
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 
 import numpy as np
 import pandas as pd
 
 from ecgbench.core.cards import DatasetCard, Task
 from ecgbench.core.division import LEAST, Division, place
-from ecgbench.core.files import put_hashed, read_hashed
 from ecgbench.data.copy import Copy
+from ecgbench.data.source import kept
 from ecgbench.datasets.indexing.folds import (
     STRATA,
     TURN,
@@ -27,7 +25,7 @@ from ecgbench.datasets.indexing.folds import (
     unlabelled,
 )
 from ecgbench.datasets.indexing.tables import alike
-from ecgbench.errors import BadSetting, WriteError
+from ecgbench.errors import BadSetting
 
 OURS = "ours"
 """How a card's words about its split begin where its folds are dealt by us."""
@@ -39,8 +37,6 @@ DEALING = 1
 """Raised by hand when the same patients and labels begin to be dealt otherwise."""
 IMPORTED = "import_fold"
 """Column of an index of own recordings: the fold that the import has dealt, or the table given."""
-LONG = 2.0
-"""Seconds from which folds are kept."""
 SIZE = 10_000
 """Patients that are dealt at a time to the folds of a cross-validation."""
 PATIENTS_OF_A_LABEL = 3
@@ -108,15 +104,12 @@ def _dealt(copy: Copy, count: int) -> np.ndarray:
     total = hashlib.sha256(f"{copy.card.folder} {count} {DEALING}".encode())
     total.update(pd.util.hash_pandas_object(published[by], index=False).to_numpy().tobytes())
     file = copy.folder.parent / f"folds-{total.hexdigest()[:32]}.sealed"
-    known = read_hashed(file)
-    if known is not None and len(known) == 8 * len(published):
-        return np.frombuffer(known, "<i8").astype(np.int64)
-    began = time.monotonic()
-    fold = dealt_again(copy.card.folder, published, count)
-    if time.monotonic() - began > LONG:
-        with suppress(OSError, WriteError):  # they can be dealt again
-            put_hashed(file, fold.astype("<i8").tobytes())
-    return fold
+    return kept(
+        file,
+        make=lambda: dealt_again(copy.card.folder, published, count),
+        write=lambda fold: fold.astype("<i8").tobytes(),
+        read=lambda content: np.frombuffer(content, "<i8").astype(np.int64),
+    )
 
 
 def as_imported(index: pd.DataFrame, count: int) -> np.ndarray | None:

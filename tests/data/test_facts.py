@@ -30,7 +30,6 @@ def test_counts_are_those_of_the_index(demo: Copy) -> None:
     missed = {name: each["largest"] for name, each in told["limb_leads"]["identities"].items()}
     assert len(missed) == 4
     assert max(missed.values()) <= 0.003
-    assert 50 < told["rhythm"]["heart_rate"] < 110
     assert (told["found"], told["fixed"], told["findings"]) == ({}, {}, [])
     text = "\n".join(lines(told))
     assert "train: 120 records" in text

@@ -3,9 +3,8 @@
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,17 +12,15 @@ import pandas as pd
 import pytest
 
 from ecgbench import datasets
-from ecgbench.data import prepare as preparing
 from ecgbench.data.copy import Copy
 from ecgbench.data.disk import verify
 from ecgbench.data.prepare import find, held, prepare, prepare_and_check, state, where
 from ecgbench.data.reading import encode
 from ecgbench.data.select import Selection
-from ecgbench.data.source import Source, demand_readable, rows
+from ecgbench.data.source import Source, rows
 from ecgbench.datasets import ptbxl
 from ecgbench.ecg.checks.scale import demand_possible
 from ecgbench.ecg.leads import LEADS
-from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, EcgbenchError, MissingData
 
@@ -326,28 +323,6 @@ def test_a_voltage_that_no_heart_makes_is_set_aside_with_lead_and_unit(
     )
 
 
-def test_too_many_lost_stops_and_names_reasons_and_nothing_is_known_of_them(
-    fake_ptbxl: Path, read: list[str]
-) -> None:
-    for record in range(1, 7):
-        _file(fake_ptbxl, record).rename(_file(fake_ptbxl, record, ".gone"))
-    why = r"6 of 30 records .* 00001: .* is missing; 00002: .*ecgbench data prepare ptbxl"
-    for _ in range(2):
-        with pytest.raises(MissingData, match=why):
-            prepare("ptbxl", fake_ptbxl, None)
-    for record in range(1, 7):
-        _file(fake_ptbxl, record, ".gone").rename(_file(fake_ptbxl, record))
-    assert prepare("ptbxl", fake_ptbxl, None).quarantined.empty
-
-
-def test_the_limit_is_half_a_percent_of_the_dataset() -> None:
-    source: Any = SimpleNamespace(name="ptbxl", root="x", module=ptbxl, fix=False)
-    lost = {str(i): "empty" for i in range(10)}
-    preparing._demand_few(source, lost, 2000)
-    with pytest.raises(MissingData, match="11 of 2000"):
-        preparing._demand_few(source, {**lost, "x": "empty"}, 2000)
-
-
 DATASET = """from pathlib import Path
 from dataclasses import replace
 from ecgbench.datasets import demo
@@ -428,28 +403,6 @@ def test_a_patient_on_both_sides_of_a_split_stops(fake_ptbxl: Path) -> None:
         prepare("ptbxl", fake_ptbxl, None)
 
 
-def test_missing_data_says_where_how_and_which_command(tmp_path: Path) -> None:
-    assert state("ptbxl", tmp_path, None) == "absent"
-    with pytest.raises(
-        MissingData,
-        match=(
-            f"{tmp_path}/ptbxl .*ECGBENCH_DATA.*physionet.*ecgbench data prepare ptbxl --data "
-            f"{tmp_path}"
-        ),
-    ):
-        prepare("ptbxl", tmp_path, None)
-    with pytest.raises(
-        MissingData, match=r"no data folder is set.*--data DIR or ECGBENCH_DATA=DIR"
-    ):
-        prepare("ptbxl", None, None)
-
-
-def test_a_folder_of_another_name_is_told_with_what_there_is(fake_ptbxl: Path) -> None:
-    (fake_ptbxl / "ptbxl").rename(fake_ptbxl / "ptb-xl-1.0.3")
-    with pytest.raises(MissingData, match=rf"no folder {fake_ptbxl}/ptbxl; .* holds ptb-xl-1.0.3"):
-        prepare("ptbxl", fake_ptbxl, None)
-
-
 def test_where_prepared_copies_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert where(tmp_path / "p", tmp_path) == tmp_path / "p"
     assert where(None, tmp_path) == tmp_path / "prepared"
@@ -496,58 +449,12 @@ def test_the_order_of_lines_in_the_index_file_does_not_matter(fake_ptbxl: Path) 
     pd.testing.assert_frame_equal(one.index, two.index)
 
 
-@pytest.mark.parametrize("path", ["../../secret_hr", "{absolute}", "records500/../../../secret_hr"])
-def test_a_file_outside_the_data_folder_is_neither_looked_at_nor_read(
-    fake_ptbxl: Path, tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outside = tmp_path / "elsewhere" / "secret_hr"
-    outside.parent.mkdir()
+def test_a_file_outside_the_data_folder_is_not_read(fake_ptbxl: Path, tmp_path: Path) -> None:
+    outside = fake_ptbxl.parent / "secret_hr"
     for suffix in (".hea", ".dat"):
-        for place in (outside, fake_ptbxl.parent / "secret_hr", fake_ptbxl / "secret_hr"):
-            shutil.copy(_file(fake_ptbxl, 5, suffix), place.with_suffix(suffix))
+        shutil.copy(_file(fake_ptbxl, 5, suffix), outside.with_suffix(suffix))
     table = fake_ptbxl / "ptbxl" / "ptbxl_database.csv"
-    named = path.format(absolute=outside)
-    table.write_text(table.read_text().replace("records500/00000/00005_hr", named))
-    scanned: list[Path] = []
-    plain = os.scandir
-    monkeypatch.setattr(os, "scandir", lambda at: (scanned.append(Path(at)), plain(at))[1])
+    table.write_text(table.read_text().replace("records500/00000/00005_hr", "../../secret_hr"))
     copy = prepare("ptbxl", fake_ptbxl, tmp_path / "p", workers=1)
-    reasons = dict(zip(copy.quarantined["record"], copy.quarantined["reason"]))
-    assert list(reasons) == ["00005"]
-    assert f"names the file {named!r}, which is not below" in reasons["00005"]
-    assert outside.parent not in scanned
-    assert not [at for at in scanned if ".." in at.parts]
-
-
-def test_a_record_far_longer_than_its_card_says_is_set_aside_before_it_is_decoded(
-    fake_ptbxl: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Header and file agree on 120 MB of zeros: only the card tells that this is no ECG of 10 s."""
-    samples = 5_000_000
-    _in_header(5, "12 500 5000", f"12 500 {samples}")(fake_ptbxl)
-    os.truncate(_file(fake_ptbxl, 5), 24 * samples)
-    decoded: list[str] = []
-    plain = wfdb._decoded
-    monkeypatch.setattr(
-        wfdb, "_decoded", lambda file, *more: (decoded.append(file.name), plain(file, *more))[1]
-    )
-    copy = prepare("ptbxl", fake_ptbxl, None, workers=1)
-    assert copy.quarantined["reason"].tolist() == [
-        "00005_hr.hea states 5,000,000 samples, more than 60 times the 5,000 that are usual; "
-        "nothing was read"
-    ]
-    assert len(decoded) == 29
-    assert "00005_hr.dat" not in decoded
-
-
-def test_a_table_far_longer_than_its_card_says_is_not_opened(tmp_path: Path) -> None:
-    row = {"record": "a", "path": "a.csv"}
-    (tmp_path / "a.csv").touch()
-    most = 60 * 10 * 500 * 12 * 16
-    os.truncate(tmp_path / "a.csv", most)
-    demand_readable(tmp_path, row, ptbxl.CARD)
-    os.truncate(tmp_path / "a.csv", most + 1)
-    with pytest.raises(BadRecord, match=r"^a: a\.csv has 57,600,001 bytes, and 60 times the usual"):
-        demand_readable(tmp_path, row, ptbxl.CARD)
-    demand_readable(tmp_path, row | {"position": 3}, ptbxl.CARD)
-    demand_readable(tmp_path, row, replace(ptbxl.CARD, any_leads=True))  # of one's own: any length
+    (reason,) = copy.quarantined["reason"]
+    assert "names the file '../../secret_hr', which is not below" in reason

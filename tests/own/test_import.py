@@ -112,13 +112,11 @@ def test_what_cannot_be_trusted_or_has_no_row_costs_itself(folder: Path) -> None
     assert index.loc["A4", "split"] == index.loc["A5", "split"]  # of one patient
 
 
-def test_importing_again_adds_records_and_keeps_card_splits_and_edits(folder: Path) -> None:
+def test_importing_again_adds_records_and_keeps_card_and_splits(folder: Path) -> None:
     bring(order(folder))
     before = table(folder).set_index("record")
     card = folder / "mine" / "mine.py"
     change(card, ('licence="own recordings"', 'licence="of the clinic"'))
-    change(folder / "mine" / "records.csv", (",40,", ",39,"))
-    assert not same(order(folder))  # what was edited is summary once more, and stays
     edited = card.read_text()
     for i, name in ((2, "again"), (40, "other")):
         write(folder / "rec" / f"{name}.csv", 100 + i)
@@ -129,11 +127,8 @@ def test_importing_again_adds_records_and_keeps_card_splits_and_edits(folder: Pa
     assert (made.added, card.read_text()) == (2, edited)
     assert after.loc[before.index, "fold"].tolist() == before["fold"].tolist()
     assert after.at["again", "fold"] == before.at["A2", "fold"]  # of a patient who was there
-    assert after.at["A0", "age"] == "39"
-    assert "A0: age is 39, not 40" in "\n".join(summary.lines(made))
     bring(order(folder, overwrite=True))
     assert table(folder).set_index("record")["fold"].to_dict() == after["fold"].to_dict()
-    assert table(folder).set_index("record").at["A0", "age"] == "40"
     assert card.read_text() != edited
     assert same(order(folder))
 
@@ -298,7 +293,7 @@ def test_a_folder_of_other_recordings_is_refused_and_other_settings_are_taken(fo
     before = table(folder)
     shutil.copytree(folder / "rec" / "b", folder / "other" / "c")
     (folder / "other.csv").write_text("record,af\nA1,1\n")
-    with pytest.raises(BadSetting, match=r"other recordings .*another folder"):
+    with pytest.raises(BadSetting, match=r"other recordings, .*another folder"):
         bring(order(folder, folder=folder / "other", labels=folder / "other.csv"))
     with pytest.raises(BadSetting, match=r"holds the records of mine.py; .* or --name mine"):
         bring(order(folder, name="yours"))

@@ -126,14 +126,15 @@ def test_a_run_goes_on_after_a_correction_and_nobody_moves(here: Here, tmp_path:
     assert len(results) == 5
     tested = {r: one.cell.fit.fold[0] for one in results for r in one.predictions()["record"]}
     assert tested == first["fold"].drop(test).to_dict()  # nobody is in another fold than at first
-    # edited by hand: used, and named
+    # edited by hand: used
     file = tmp_path / "out" / "imported" / "records.csv"
     lines = file.read_text().splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith(train))
     lines[at] = f"{lines[at][:-2]}{new[-1]},"
     file.write_text("\n".join(lines) + "\n")
-    _, err, rows = done()
-    assert f"edited by hand, and kept: {train}: fast is {new[-1]}, not {old[-1]}" in err
+    out, err, rows = done()
+    assert "imported before from the same files and labels" in err
+    assert "0 cells computed" not in out
     assert rows.at[train, "fast"] == new[-1]
 
 

@@ -1,8 +1,4 @@
-"""A table that was corrected after an import: what goes, who stays where, and what has changed.
-
-Three tables are compared by the path of the recording: what the table of labels said at the last
-import, records.csv as it is now, and what the table of labels says now.
-"""
+"""A table of labels that was corrected after an import: who stays where, and what has changed."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -36,19 +32,21 @@ class Earlier:
 
     module: ModuleType | None
     """The card; None where it is gone."""
+    text: str
+    """Of records.csv."""
     table: pd.DataFrame
     """records.csv, every value a str."""
     copy: dict[str, Any]
     """What the import wrote of itself; empty where that is gone.
 
-    base: the table of labels, with folds. left_out: path -> reason. homes: patient -> fold or split
-    of all that were ever there. labels. card, files: name -> text.
+    homes: patient -> fold or split of all that were ever there; column: which of both. labels.
+    card: its text. files, before: name -> text of what was written, and of what was there then.
     """
 
     @property
-    def base(self) -> pd.DataFrame:
-        """What the table of labels said, every value a str; records.csv where that is not known."""
-        return pd.DataFrame(self.copy["base"], dtype=str) if self.copy else self.table
+    def edited(self) -> bool:
+        """Whether a person edited records.csv."""
+        return self.copy.get("files", {}).get(records.FILE, self.text) != self.text
 
     @property
     def column(self) -> str:
@@ -72,23 +70,29 @@ class Earlier:
                 known[patient] = Counter(folds[path] for path in stay).most_common(1)[0][0]
         return known
 
-    def leave_out_by_hand(self, table: pd.DataFrame) -> None:
-        """Put the reasons that a person wrote into records.csv into a new table."""
-        read = self.copy.get("left_out", {})
-        for path, reason in zip(self.table["path"], self.table["left_out"]):
-            if self.copy and reason and read.get(path, "") != reason:
-                table.loc[(table["path"] == path) & (table["left_out"] == ""), "left_out"] = reason
 
-
-def earlier(folder: Path, card: Path) -> Earlier | None:
-    """The import in a folder to go on with, if there is one; a file that a person removed is
-    written first. BadSetting for a folder that holds something else.
+def restored(folder: Path) -> dict[str, Any]:
+    """What an import wrote of itself, {} where there is none; a file that a person removed since,
+    or that a kill kept from being written, is written first.
     """
     copy = read_proved(folder / COPY) or {}
     for name, text in copy.get("files", {}).items():
-        if not (folder / name).is_file():
+        if text_of(folder / name) in ("", copy.get("before", {}).get(name)):
             put(folder / name, text)
-    if not (folder / records.FILE).is_file():
+    return copy
+
+
+def text_of(file: Path) -> str:
+    """What a file holds; "" where there is none."""
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
+
+
+def earlier(folder: Path, card: Path) -> Earlier | None:
+    """The import in a folder to go on with, if there is one. BadSetting for a folder that holds
+    something else.
+    """
+    copy = restored(folder)
+    if not (text := text_of(folder / records.FILE)):
         return None
     others = sorted(path for path in folder.glob("*.py") if path != card)
     if others and not card.is_file():
@@ -97,7 +101,7 @@ def earlier(folder: Path, card: Path) -> Earlier | None:
             f"{others[0].stem}"
         )
     module = _module(card) if card.is_file() else None
-    return Earlier(module=module, table=records.read(str(card)), copy=copy)
+    return Earlier(module=module, text=text, table=records.read(str(card)), copy=copy)
 
 
 def _module(card: Path) -> ModuleType:
@@ -116,45 +120,6 @@ def texts(table: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
     out = table.astype(str)
     out[[*labels]] = out[[*labels]].replace(str(UNKNOWN), "")
     return out
-
-
-def merged(
-    before: Earlier, theirs: pd.DataFrame, overwrite: bool
-) -> tuple[pd.DataFrame, list[str]]:
-    """The rows of the table of labels (`theirs`, of str), with what a person edited in records.csv
-    unless `overwrite`; and notes on these edits. BadSetting where the two have no recording in
-    common.
-    """
-    table = before.base if overwrite else before.table
-    base, ours, now = (
-        frame.set_index("path").to_dict("index") for frame in (before.base, table, theirs)
-    )
-    if not {*ours} & {*now}:
-        raise BadSetting(
-            f"{records.FILE} holds other recordings ({next(iter(ours))} and others), none of which "
-            f"the table of labels names; import into another folder"
-        )
-    paths = [path for path in ours if path in now or path not in base]
-    paths += [path for path in now if path not in ours and path not in base]
-    added = [c for c in table if c not in before.base and c not in (*_OWN, *theirs)]
-    rows, hand = [], list[str]()
-    for path in paths:
-        mine, new, was = (rows_.get(path, {}) for rows_ in (ours, now, base))
-        row = {**dict.fromkeys(theirs, ""), **mine, **new, "path": path}
-        for column in [c for c in was if c != "record" and c in mine and new]:
-            same, right = person if column == "patient" else alike, new.get(column, was[column])
-            if same(mine[column]) not in (same(was[column]), same(right)):
-                row[column] = mine[column]
-                hand.append(f"{row['record']}: {column} is {mine[column] or 'blank'}, not {right}")
-        rows.append({c: row.get(c, "") for c in (*theirs, *added)})
-    gone = [now[path]["record"] for path in now if path in base and path not in ours]
-    more = [ours[path]["record"] for path in paths if path not in now]
-    kinds = {
-        "edited by hand, and kept": hand,
-        "removed by hand, and left out": gone,
-        "added by hand, and kept": more,
-    }
-    return pd.DataFrame(rows), [f"{what}: {some(cases)}" for what, cases in kinds.items() if cases]
 
 
 def changes(before: Earlier, out: pd.DataFrame, labels: Sequence[str]) -> Iterator[str]:

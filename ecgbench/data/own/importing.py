@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.files import put, put_proved, read_proved, sha256_of
+from ecgbench.core.files import put, put_proved, sha256_of
 from ecgbench.core.text import counted
 from ecgbench.data.own import card as cards
 from ecgbench.data.own import corrections, labels, matching, reading, records, splitting
 from ecgbench.data.own.corrections import COPY, Earlier
-from ecgbench.data.own.people import one_spelling, person
+from ecgbench.data.own.people import person
 from ecgbench.data.own.reading import Progress, Seen
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import own
@@ -64,9 +64,8 @@ class Order:
         stats = [
             (str(f), s.st_size, s.st_mtime_ns) for f in files if f.exists() and (s := f.stat())
         ]
-        written = [sha256_of(f) for f in (self.labels, self.card, self.to / records.FILE)]
         how = repr((self.said, self.columns, self.positive, self.partial, self.match_zeros))
-        rests_on = [str(self.folder.resolve()), written, how, stats]
+        rests_on = [str(self.folder.resolve()), sha256_of(self.labels), how, stats]
         return hashlib.sha256(json.dumps(rests_on).encode()).hexdigest()
 
 
@@ -98,10 +97,10 @@ class Imported:
 
 
 def same(order: Order) -> bool:
-    """Whether an earlier import into `order.to` rests on the same options, table and files, and
-    nobody edited what it wrote. No recording is read.
+    """Whether an earlier import into `order.to` rests on the same options, table and files; what a
+    person edited of it since stays. No recording is read.
     """
-    return (read_proved(order.to / COPY) or {}).get("request") == order.fingerprint()
+    return corrections.restored(order.to).get("request") == order.fingerprint()
 
 
 def usual_folds(card: Path) -> int | None:
@@ -117,32 +116,29 @@ def usual_folds(card: Path) -> int | None:
 
 def bring(order: Order, progress: Progress | None = None) -> Imported:
     """Import the recordings of a folder, or correct what was imported before: what changed is
-    noted, patients stay in their splits, and so does what a person edited. BadSetting or
-    MissingData in one line where that cannot be done; nothing is written then.
+    noted, patients stay in their splits, and so does what a person edited of the card. BadSetting
+    or MissingData in one line where that cannot be done; nothing is written then.
     """
     if not order.folder.is_dir():
         raise BadSetting(f"there is no folder {order.folder}; give that of the recordings")
     before = corrections.earlier(order.to, order.card)
+    if before and before.edited and not order.overwrite:
+        raise BadSetting(
+            f"{order.to / records.FILE} was edited by hand, which importing again would undo: "
+            f"correct {order.labels.name} and give ecgbench data import ... --overwrite, or go on "
+            f"with --tasks {order.card}"
+        )
     given = labels.checked(order.labels, order.columns, order.positive)
     table, without_row = _matched(order, given, before.table if before else None)
     without_file = len(given.table) - len(table)
     if "patient" not in table:
         table["patient"] = table["record"]
-    theirs, notes, said = corrections.texts(table, given.labels), [*given.notes], order.said
-    if before:
-        table, edits = corrections.merged(before, theirs, order.overwrite)
-        if (table["patient"] != table["record"]).any():
-            table["patient"] = one_spelling(table["patient"])
-        for label in given.labels:
-            table[label] = records.values(table, label)
-        notes += edits
-        if before.module and said == Said():
-            said = before.module.SAID
+    said = order.said
+    if before and before.module and said == Said():
+        said = before.module.SAID
     seen = reading.read(order.folder, table, said, progress)
     table["left_out"] = [seen[path].reason for path in table["path"]]
     reading.demand_usable(table)
-    if before:
-        before.leave_out_by_hand(table)
     try:
         table, splits = _split(order, table, given.labels, before)
         splitting.demand(table[table["left_out"] == ""], given.labels)
@@ -155,15 +151,15 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
         table=table,
         labels=given.labels,
         splits=splits,
-        patients_known=given.patients_known or bool((table["patient"] != table["record"]).any()),
+        patients_known=given.patients_known,
         kept=given.kept,
         seen=seen,
         added=len({*table["path"]} - {*before.table["path"]}) if before else None,
         without_row=without_row,
         without_file=without_file,
-        notes=notes,
+        notes=[*given.notes],
     )
-    _write(made, said, before, theirs)
+    _write(made, said, before)
     return made
 
 
@@ -184,6 +180,11 @@ def _matched(
     table = table[table["path"] != ""].reset_index(drop=True)
     old = {} if before is None else dict(zip(before["path"], before["record"]))
     old = {path: record for path, record in old.items() if path in {*chosen}}
+    if before is not None and not old:
+        raise BadSetting(
+            f"{records.FILE} holds other recordings, none of which {given.file.name} names in "
+            f"{order.folder}; import into another folder"
+        )
     new = [path for path in table["path"] if path not in old]
     table["record"] = table["path"].map(
         old | dict(zip(new, matching.identities(new, old.values())))
@@ -224,10 +225,9 @@ def _split(
     )
 
 
-def _write(made: Imported, said: Said, before: Earlier | None, theirs: pd.DataFrame) -> None:
-    """Card and records.csv, and then the copy of them that tells edits from corrections; and the
-    notes of what changed. After a kill in between, what is written already is no edit by hand,
-    since the table of labels says it too.
+def _write(made: Imported, said: Said, before: Earlier | None) -> None:
+    """A copy of all, which tells edits from corrections, then card and records.csv, which
+    `corrections.restored` writes after a kill in between; and the notes of what changed.
     """
     order, table = made.order, made.table
     column = "split" if "split" in table else "fold"
@@ -247,19 +247,18 @@ def _write(made: Imported, said: Said, before: Earlier | None, theirs: pd.DataFr
     rest = [c for c in out if c not in (*first, "patient", "left_out")]
     csv = out[[*first, *rest, "left_out"]].to_csv(index=False, lineterminator="\n")
     files = {records.FILE: csv, order.card.name: text}
-    for name, content in files.items():
-        put(order.to / name, content)
     copy = {
-        "base": theirs.merge(out[["path", column]], "left").to_dict("list"),
-        "left_out": {path: seen.reason for path, seen in made.seen.items()},
         "column": column,
         "homes": homes,
         "labels": list(made.labels),
         "card": new,
         "files": files,
+        "before": {name: corrections.text_of(order.to / name) for name in files},
         "request": order.fingerprint(),
     }
     put_proved(order.to / COPY, copy)
+    for name, content in files.items():
+        put(order.to / name, content)
 
 
 def _facts(made: Imported) -> dict[str, object]:
