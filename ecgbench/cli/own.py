@@ -134,6 +134,7 @@ def within(
     values: key -> value that was typed; receives tasks, models and folds. studied: whether a plan
     says which models.
     """
+    from ecgbench.data.own.corrections import edited
     from ecgbench.data.own.importing import same
     from ecgbench.data.own.records import FILE
     from ecgbench.study.plan_file import RecordSettings
@@ -157,6 +158,8 @@ def within(
     chosen = "" if studied or "models" in values else _models_here(values)
     if same(order):
         typer.echo(f"{order.card}: imported before from the same files and labels", err=True)
+        for file in edited(order.to):
+            typer.echo(f"{file} is not as it was imported; it is used as it stands", err=True)
     else:
         _bring(order, err=True)
     if chosen:

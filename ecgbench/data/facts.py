@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ecgbench.core.cards import Task
 from ecgbench.core.seeds import rng
@@ -19,7 +18,6 @@ from ecgbench.data.select import SPLITS
 from ecgbench.data.splits import split_digest
 from ecgbench.ecg.checks import KINDS, limb
 from ecgbench.ecg.leads import LEADS, LIMB, LeadSubset, bits_to_mask
-from ecgbench.ecg.recording import Recording
 from ecgbench.stats.known import known_of, positives_of, two_valued, unknown_of
 
 RECORDS = 200
@@ -34,6 +32,7 @@ def facts(copy: Copy) -> dict[str, Any]:
     by_split = index.groupby("split")
     flat = Counter(lead for text in index["flat"] for lead in str(text).split("+") if lead)
     seconds = index["samples"] / index["fs"]
+    there = bits_to_mask(index["available"].to_numpy())
     return {
         "dataset": copy.name,
         "title": copy.card.title,
@@ -49,9 +48,9 @@ def facts(copy: Copy) -> dict[str, Any]:
         "seconds": [float(f(seconds)) for f in (np.min, np.median, np.max)] if len(index) else [],
         "rates": sorted(map(float, index["fs"].unique())),
         "unit": copy.unit,
-        "excluded": _counted(copy, "excluded"),
+        "excluded": copy.excluded["reason"].value_counts().sort_index().to_dict(),
         "quarantined": dict(copy.quarantined.itertuples(index=False, name=None)),
-        "leads": held(index["available"]),
+        "leads": {} if there.all() else dict(zip(LEADS, there.sum(axis=0).tolist())),
         "flat_records": int((index["flat"] != "").sum()),
         "flat_leads": {lead: flat[lead] for lead in LEADS if flat[lead]},
         "identical": [[f"{p.record} ({p.split})" for p in group] for group in identical(copy)],
@@ -73,8 +72,9 @@ def limb_leads(copy: Copy) -> dict[str, Any]:
         return {}
     six = LeadSubset(LIMB).bits
     records = copy.index.loc[copy.index["available"] & six == six, "record"]
-    drawn = _drawn(copy, "limb leads", records, RECORDS)
-    missed = np.array([limb.missed(r.signal[: len(LIMB)]) for r in drawn])
+    drawn = np.sort(rng("limb leads", copy.name).permutation(len(records))[:RECORDS])
+    signals = (copy.recording(record).signal for record in records.iloc[drawn])
+    missed = np.array([limb.missed(signal[: len(LIMB)]) for signal in signals])
     if not len(missed):
         return {}
     return {
@@ -89,18 +89,6 @@ def limb_leads(copy: Copy) -> dict[str, Any]:
             for name, worst in zip(limb.IDENTITIES, missed.T)
         },
     }
-
-
-def held(available: pd.Series) -> dict[str, int]:
-    """Lead -> records that have it, where not every record has all twelve; else nothing."""
-    there = bits_to_mask(available.to_numpy())
-    return {} if there.all() else dict(zip(LEADS, map(int, there.sum(axis=0))))
-
-
-def _drawn(copy: Copy, what: str, records: pd.Series, count: int) -> Iterator[Recording]:
-    """So many of some recordings, drawn by name, in the order of the index."""
-    order = rng(what, copy.name).permutation(len(records))[:count]
-    return (copy.recording(record) for record in records.iloc[np.sort(order)])
 
 
 def findings_told(copy: Copy) -> Iterator[str]:
@@ -154,9 +142,8 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         yield "  prepared with --fix"
     yield from (f"  {text}" for text in told["told"])
     for name, task in told["tasks"].items():
-        paper = (
-            "" if task["paper"] in (None, task["labels"]) else f", the paper has {task['paper']}"
-        )
+        other = task["paper"] not in (None, task["labels"])
+        paper = f", the paper has {task['paper']}" if other else ""
         how = {None: "", True: ", counted", False: ", vocabulary, not counted"}[task["counted"]]
         yield (
             f"  {name}: {task['labels']} labels ({task['rule']}{how}{paper}); 0 means "
@@ -173,16 +160,10 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
                 )
 
 
-def _counted(copy: Copy, kind: str) -> dict[str, int]:
-    counts = getattr(copy, kind)["reason"].value_counts().sort_index()
-    return {str(reason): int(count) for reason, count in counts.items()}
-
-
 def _labels(copy: Copy, task: Task) -> dict[str, Any]:
-    index = copy.index
-    splits = {str(split): rows[task.columns].to_numpy() for split, rows in index.groupby("split")}
+    splits = {s: own[task.columns].to_numpy() for s, own in copy.index.groupby("split")}
     positives, known, unknown = (
-        {split: dict(zip(task.labels, map(int, count(held)))) for split, held in splits.items()}
+        {split: dict(zip(task.labels, count(own).tolist())) for split, own in splits.items()}
         for count in (positives_of, known_of, unknown_of)
     )
     return {
@@ -193,17 +174,10 @@ def _labels(copy: Copy, task: Task) -> dict[str, Any]:
         "counted": is_counted(task, copy.published),
         "positives": positives,
         **({"known": known, "unknown": unknown} if task.masked else {}),
-        "one_valued": one_valued(copy, task),
+        "one_valued": {
+            split: lost
+            for split in ("val", "test")
+            if split in splits
+            and (lost := [n for n, two in zip(task.labels, two_valued(splits[split])) if not two])
+        },
     }
-
-
-def one_valued(copy: Copy, task: Task) -> dict[str, list[str]]:
-    """Validation or test split -> labels without both values among its records, where there are
-    some.
-    """
-    found: dict[str, list[str]] = {}
-    for split in ("val", "test"):
-        own = copy.index.loc[copy.index["split"] == split, task.columns].to_numpy()
-        lost = [n for n, two in zip(task.labels, two_valued(own)) if not two]
-        found |= {split: lost} if len(own) and lost else {}
-    return found

@@ -23,7 +23,7 @@ import platformdirs
 from ecgbench import datasets
 from ecgbench.core.cards import DatasetCard, facts
 from ecgbench.core.files import as_parquet, put_hashed, read_hashed, sha256_of
-from ecgbench.core.text import quoted, shortened
+from ecgbench.core.text import hidden, quoted, shortened
 from ecgbench.datasets import ROOM, get, resolve
 from ecgbench.datasets.indexing.tables import alike, below, either, within
 from ecgbench.ecg.recording import Recording
@@ -294,6 +294,12 @@ def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:
         odd = [v for v in values if not isinstance(v, str)]
         if odd:
             raise BadRecord(f"{name}: the {what} of its index holds {odd[0]}, where a str belongs")
+    for column in ("record", "patient", *paths):
+        if odd := [t for t in map(str, index[column]) if not t.isprintable() and hidden(t)]:
+            raise BadRecord(
+                f"{name}: the {column} {shortened(ascii(odd[0]), 80)} of its index holds a control "
+                f"character; correct the table or the name of the file"
+            )
     if (twice := index["record"].duplicated()).any():
         raise BadRecord(
             f"{name}: record {index.loc[twice, 'record'].iloc[0]} is there twice in its index"

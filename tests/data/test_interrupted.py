@@ -8,14 +8,16 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from ecgbench import datasets
 from ecgbench.core import parts
 from ecgbench.data import prepare as preparing
 from ecgbench.data.prepare import prepare
-from ecgbench.errors import WriteError
+from ecgbench.errors import BadSetting, MissingData, WriteError
 
 pytestmark = pytest.mark.durable
 
@@ -131,8 +133,39 @@ def test_the_copy_is_the_same_whoever_reads(
     assert several.digest == alone.digest
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("fault", "complaint"),
+    [
+        ("", ""),
+        ("assert not sys.stdin.read()", ""),
+        ("raise OSError('truncated file')", r"mine: 6 of 180 records cannot .* read \(truncated"),
+        ("raise KeyError(5)", r"dataset 'mine' failed at mine.py:7: KeyError: 5"),
+        (
+            "os.kill(os.getpid(), signal.SIGKILL)",
+            r"mine: a process that reads records was killed; .* --workers 1",
+        ),
+    ],
+)
+def test_a_plug_in_given_by_path_is_read_there_and_its_fault_is_one_line(
+    tmp_path: Path, fault: str, complaint: str
+) -> None:
+    (tmp_path / "mine.py").write_text(PLUG_IN.format(fault=fault))
+    arguments: Any = (str(tmp_path / "mine.py"), None, tmp_path / "prepared")
+    try:
+        if not complaint:
+            assert len(prepare(*arguments, workers=2).index) == 180
+            return
+        with pytest.raises((BadSetting, MissingData), match=complaint) as said:
+            prepare(*arguments, workers=2)
+        assert "\n" not in str(said.value)
+    finally:
+        datasets.ROOM.forget()
+
+
 COMMAND = """
 from pathlib import Path
+from typing import Any
 from ecgbench.data import prepare
 if __name__ == "__main__":
     prepare.BATCH = prepare.BLOCK = 4

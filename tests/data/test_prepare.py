@@ -323,6 +323,20 @@ def test_a_voltage_that_no_heart_makes_is_set_aside_with_lead_and_unit(
     )
 
 
+def test_too_many_lost_stops_and_names_reasons_and_nothing_is_known_of_them(
+    fake_ptbxl: Path, read: list[str]
+) -> None:
+    for record in range(1, 7):
+        _file(fake_ptbxl, record).rename(_file(fake_ptbxl, record, ".gone"))
+    why = r"6 of 30 records .* 00001: .* is missing; 00002: .*ecgbench data prepare ptbxl"
+    for _ in range(2):
+        with pytest.raises(MissingData, match=why):
+            prepare("ptbxl", fake_ptbxl, None)
+    for record in range(1, 7):
+        _file(fake_ptbxl, record, ".gone").rename(_file(fake_ptbxl, record))
+    assert prepare("ptbxl", fake_ptbxl, None).quarantined.empty
+
+
 DATASET = """from pathlib import Path
 from dataclasses import replace
 from ecgbench.datasets import demo
@@ -401,6 +415,22 @@ def test_a_patient_on_both_sides_of_a_split_stops(fake_ptbxl: Path) -> None:
     table.to_csv(file, index=False)
     with pytest.raises(BadRecord, match="patient 1000 is in more than one split"):
         prepare("ptbxl", fake_ptbxl, None)
+
+
+def test_missing_data_says_where_how_and_which_command(tmp_path: Path) -> None:
+    assert state("ptbxl", tmp_path, None) == "absent"
+    with pytest.raises(
+        MissingData,
+        match=(
+            f"{tmp_path}/ptbxl .*ECGBENCH_DATA.*physionet.*ecgbench data prepare ptbxl --data "
+            f"{tmp_path}"
+        ),
+    ):
+        prepare("ptbxl", tmp_path, None)
+    with pytest.raises(
+        MissingData, match=r"no data folder is set.*--data DIR or ECGBENCH_DATA=DIR"
+    ):
+        prepare("ptbxl", None, None)
 
 
 def test_where_prepared_copies_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

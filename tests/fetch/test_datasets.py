@@ -275,6 +275,16 @@ def test_a_short_trouble_is_overcome_in_one_command(site: Site, tmp_path: Path) 
     assert below(tmp_path) == {"x.mat"}
 
 
+def test_redirects_on_https_are_followed(site: Site, tmp_path: Path) -> None:
+    site.pages = {
+        "/x.mat": [redirect("/there")],
+        "/there": [redirect(f"{HOST}/y")],
+        "/y": [whole()],
+    }
+    fetch(tmp_path, Download(url=f"{HOST}/x.mat", path="a/b/x.mat", sha256=SHA))
+    assert (tmp_path / "a/b/x.mat").read_bytes() == BODY
+
+
 @pytest.mark.parametrize(
     ("proof", "tag", "asked"),
     [

@@ -28,16 +28,6 @@ ATTACHED = {
     "Content-Type": "application/octet-stream",
     "Content-Disposition": 'attachment; filename="w.pth"',
 }
-WARNING = (
-    "<!DOCTYPE html><html><head><title>Google Drive - Virus scan warning</title></head><body>"
-    '<form id="download-form" action="https://drive.usercontent.google.com/download" method="get">'
-    f'<input type="hidden" name="id" value="{FILE_ID}"><input type="hidden" name="confirm" '
-    f'value="t"></form></body></html>'
-)
-QUOTA = (
-    '<html><p class="uc-error-subcaption">Too many users have viewed or downloaded this file '
-    "recently.</p></html>"
-)
 LISTING = f"""<html><head><title>MERL checkpoints</title></head><body>
 <a href="https://drive.google.com/file/d/{FILE_ID}/view?usp=drive_web"><div>res18_best_encoder.pth</div></a>
 <a href="https://drive.google.com/file/d/{FILE_ID[::-1]}/view?usp=drive_web"><div>res18_best_ckpt.pth</div></a></body></html>"""
@@ -163,17 +153,6 @@ def not_had(url: str, folder: Path, file: str = "w.pth", proved: bool = False) -
     return str(caught.value)
 
 
-def test_a_plain_file_behind_a_redirect(site: Site, tmp_path: Path) -> None:
-    """figshare: /ndownloader/files/ID leads to storage elsewhere."""
-    site.pages = {
-        "/ndownloader/files/58173919": redirect("/storage/w.zip"),
-        "/storage/w.zip": file(**ATTACHED),
-    }
-    body, told = had(f"{site.url}/ndownloader/files/58173919", tmp_path, "ECG-CPC Checkpoint.zip")
-    assert body == BODY
-    assert told[-1] == (len(BODY), len(BODY))
-
-
 def test_a_transfer_that_breaks_off_goes_on_where_it_was(site: Site, tmp_path: Path) -> None:
     site.pages = {"/w.pth": file(cut=[PART, PART // 2])}
     body, _ = had(f"{site.url}/w.pth", tmp_path)
@@ -200,16 +179,6 @@ def test_what_an_earlier_command_left_is_used_only_where_a_hash_will_tell(
     body, _ = had(f"{site.url}/w.pth", tmp_path, proved=proved)
     assert site.gets("/w.pth")[1:] == ([f"bytes={PART}-"] if proved else [])
     assert body == ((BODY[:PART] + changed[PART:]) if proved else changed)
-
-
-def test_a_file_in_the_drive_behind_the_warning_about_viruses(drive: Site, tmp_path: Path) -> None:
-    drive.pages = {
-        "/uc": lambda to: send(to, 200, WARNING.encode(), Content_Type="text/html; charset=utf-8"),
-        "/download": file(**ATTACHED),
-    }
-    body, _ = had(f"https://drive.google.com/file/d/{FILE_ID}/view", tmp_path)
-    assert body == BODY
-    assert drive.asked[-1][1] == f"/download?id={FILE_ID}&confirm=t"
 
 
 def test_a_file_of_a_folder_of_the_drive_is_found_by_its_name(drive: Site, tmp_path: Path) -> None:

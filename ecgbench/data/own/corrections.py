@@ -32,8 +32,6 @@ class Earlier:
 
     module: ModuleType | None
     """The card; None where it is gone."""
-    text: str
-    """Of records.csv."""
     table: pd.DataFrame
     """records.csv, every value a str."""
     copy: dict[str, Any]
@@ -42,11 +40,6 @@ class Earlier:
     homes: patient -> fold or split of all that were ever there; column: which of both. labels.
     card: its text. files, before: name -> text of what was written, and of what was there then.
     """
-
-    @property
-    def edited(self) -> bool:
-        """Whether a person edited records.csv."""
-        return self.copy.get("files", {}).get(records.FILE, self.text) != self.text
 
     @property
     def column(self) -> str:
@@ -82,6 +75,12 @@ def restored(folder: Path) -> dict[str, Any]:
     return copy
 
 
+def edited(folder: Path) -> list[str]:
+    """Names of the files that are not as the import in a folder has written them."""
+    files = restored(folder).get("files", {})
+    return [name for name, text in files.items() if text_of(folder / name) != text]
+
+
 def text_of(file: Path) -> str:
     """What a file holds; "" where there is none."""
     return file.read_text(encoding="utf-8") if file.is_file() else ""
@@ -92,7 +91,7 @@ def earlier(folder: Path, card: Path) -> Earlier | None:
     something else.
     """
     copy = restored(folder)
-    if not (text := text_of(folder / records.FILE)):
+    if not (folder / records.FILE).is_file():
         return None
     others = sorted(path for path in folder.glob("*.py") if path != card)
     if others and not card.is_file():
@@ -101,7 +100,7 @@ def earlier(folder: Path, card: Path) -> Earlier | None:
             f"{others[0].stem}"
         )
     module = _module(card) if card.is_file() else None
-    return Earlier(module=module, text=text, table=records.read(str(card)), copy=copy)
+    return Earlier(module=module, table=records.read(str(card)), copy=copy)
 
 
 def _module(card: Path) -> ModuleType:
