@@ -15,9 +15,6 @@ enters the key of every result: it does not depend on times, paths or machines.
 
 import hashlib
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,17 +24,15 @@ import pandas as pd
 
 from ecgbench.core.cards import DatasetCard, Task
 from ecgbench.core.files import warn_once
-from ecgbench.core.parts import DATA, PLACE, Parts
+from ecgbench.core.parts import Parts
 from ecgbench.core.text import quoted, shortened
-from ecgbench.data.reading import FACTS, decoded, digest, head_of, look
+from ecgbench.data.reading import FACTS, decoded, digest, look
 from ecgbench.data.source import Source, command, rows
 from ecgbench.datasets import ROOM
-from ecgbench.ecg.leads import LEADS, LeadSubset, bits_to_mask
+from ecgbench.ecg.leads import LeadSubset
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, DamagedCopy, MissingData
 
-BYTES = 2
-"""Of a stored number."""
 COLUMNS = [*FACTS, "unit", "sentences", "reason", "kind", "state"]
 """Of what is known of a record (`reading.Row`); state: of its files when it was read."""
 ABOUT = "copy.json"
@@ -189,27 +184,27 @@ class Copy:
         None where they have not the sha256 of what was written.
         """
         fs = self.index["fs"].array[self.row(record)]
-        with _reading(self):
+        try:
             content = self.parts.read(record)
+        except OSError as error:
+            raise _unreadable(self.name, self.folder, error) from error
         return None if content is None else decoded(content, fs)
 
-    def sound(self, record: str) -> tuple[np.ndarray, np.ndarray]:
-        """The same; one that is not as it was written is read again from its published file.
-        DamagedCopy where that gives something else, or nothing.
+    def _mended(self, record: str) -> tuple[np.ndarray, np.ndarray]:
+        """The same, read again from its published file; DamagedCopy where that gives something
+        else, or nothing.
         """
-        if stored := self.stored(record):
-            return stored
         source, row = self.source, next(rows(self.index.iloc[[self.row(record)]]))
         about, content = look(self.name, source.root, row, source.fix)
         why = shortened(about["reason"], 200)
         if why or hashlib.sha256(content).hexdigest() != row["sha256"]:
-            raise damaged(
-                self,
-                f"holds record {record} not as it was written, and its published file does not "
-                f"give it again ({why or 'it has changed'})",
+            raise DamagedCopy(
+                f"{self.name}: the prepared copy in {self.folder} holds record {record} not as it "
+                f"was written, and its published file does not give it again "
+                f"({why or 'it has changed'}); to make it again: "
+                f"{command(self.name, None, self.fix)}"
             )
         self.parts.append([({**about, "state": self.known["state"].get(record, "")}, content)])
-        vars(self).pop("_placed", None)
         warn_once(
             self.folder,
             f"record {record} was not as it was written; it is read again from its published file, "
@@ -219,9 +214,10 @@ class Copy:
 
     def recording(self, record: str) -> Recording:
         """One record in `unit`, the leads that it has in clinical order, exactly as the dataset's
-        reader gave it. DamagedCopy as of `sound`.
+        reader gave it; what is not as it was written is read again from its published file.
+        DamagedCopy where that gives something else, or nothing.
         """
-        steps, gain = self.sound(record)
+        steps, gain = self.stored(record) or self._mended(record)
         row = self.row(record)
         leads = LeadSubset.from_bits(int(self.available[row]))
         return Recording(
@@ -233,47 +229,6 @@ class Copy:
             patient=str(self.index["patient"].array[row]),
         )
 
-    def windows(self, rows: np.ndarray, starts: np.ndarray, length: int) -> np.ndarray:
-        """Windows of records rows[i] from sample starts[i] on, (window, 12, length) float32 in
-        `unit`, NaN in the rows of leads that a record does not have. Only their own samples are
-        read, but of a record that was not asked for before: it is compared with its hash.
-
-        BadSetting: a window beyond its record; DamagedCopy as of `sound`.
-        """
-        if ((starts < 0) | (starts + length > self.samples[rows])).any():
-            raise BadSetting(f"{self.name}: a window of {length} samples lies outside its record")
-        for row in np.unique(rows[self._gains[rows, 0] < 0]):
-            self._gains[row] = self.sound(str(self.index["record"].array[row]))[1]
-        there = bits_to_mask(self.available[rows])
-        before = self.samples[rows][:, None] * (np.cumsum(there, axis=1) - 1)
-        parts, first = self._placed
-        offsets = first[rows][:, None] + BYTES * (starts[:, None] + before)
-        steps = np.zeros((len(rows), len(LEADS), length), "<i2")
-        with _reading(self):
-            for part in np.unique(parts[rows]):
-                # no memory map: a file that is cut short is then an error and not a killed process
-                with (self.folder / self.parts.names[part] / DATA).open("rb") as file:
-                    for i, lead in np.argwhere(there & (parts[rows] == part)[:, None]):
-                        into = steps[i, lead].data.cast("B")
-                        if os.preadv(file.fileno(), [into], int(offsets[i, lead])) != len(into):
-                            raise damaged(self)
-        signal = steps.astype(np.float32)
-        signal /= np.where(there, self._gains[rows], np.float32(np.nan))[:, :, None]
-        return signal
-
-    @cached_property
-    def _gains(self) -> np.ndarray:
-        """(record, 12) float32; -1 before this process has compared a record with its hash."""
-        return np.full((len(self.samples), len(LEADS)), -1, np.float32)
-
-    @cached_property
-    def _placed(self) -> tuple[np.ndarray, np.ndarray]:
-        """(record,) number of its part, and first byte of its samples."""
-        own = self.parts.rows.loc[self.index["record"], list(PLACE[:2])]
-        heads = {fs: head_of(fs) for fs in self.index["fs"].unique()}
-        first = own["first"].to_numpy(np.int64) + self.index["fs"].map(heads).to_numpy(np.int64)
-        return own["part"].to_numpy(np.int64), first
-
 
 def opened(source: Source, home: Path) -> Copy:
     """What is prepared of a dataset, perhaps nothing. MissingData where it cannot be read."""
@@ -284,29 +239,10 @@ def opened(source: Source, home: Path) -> Copy:
         raise _unreadable(source.name, folder, error) from error
 
 
-@contextmanager
-def _reading(copy: Copy) -> Iterator[None]:
-    """What goes wrong inside is an error of a prepared copy."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise damaged(copy) from error
-    except OSError as error:
-        raise _unreadable(copy.name, copy.folder, error) from error
-
-
 def _unreadable(name: str, folder: Path, error: OSError) -> MissingData:
     return MissingData(
         f"{name}: the prepared copy in {folder} cannot be read ({error.strerror}); "
         f"repair the disk, or delete that folder, then: {command(name, None)}"
-    )
-
-
-def damaged(copy: Copy, why: str = "is damaged") -> DamagedCopy:
-    """The error of a prepared copy that is not as it was written."""
-    return DamagedCopy(
-        f"{copy.name}: the prepared copy in {copy.folder} {why}; to make it again: "
-        f"{command(copy.name, None, copy.fix)}"
     )
 
 

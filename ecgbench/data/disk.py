@@ -14,7 +14,7 @@ from typing import Any
 from ecgbench.core.cards import DatasetCard
 from ecgbench.core.files import DAMAGED, locked, writing
 from ecgbench.core.parts import Parts
-from ecgbench.data.copy import ABOUT, BYTES, Copy, opened
+from ecgbench.data.copy import ABOUT, Copy, opened
 from ecgbench.data.prepare import Progress
 from ecgbench.data.reading import look
 from ecgbench.data.source import LAYOUT, Source, rows, where
@@ -112,7 +112,7 @@ def alone_in(shards: Path, otherwise: str = "") -> AbstractContextManager[None]:
 
 def bytes_of(card: DatasetCard, records: int) -> int:
     """About what so many records of a dataset take when they are prepared."""
-    return records * BYTES * len(LEADS) * round(card.fs * card.seconds)
+    return records * 2 * len(LEADS) * round(card.fs * card.seconds)
 
 
 def free_bytes(folder: Path) -> int:

@@ -158,15 +158,12 @@ def stored(steps: np.ndarray, gain: np.ndarray, fs: float) -> bytes:
     return canonical(float(fs)) + gain.astype("<f4").tobytes() + steps.astype("<i2").tobytes()
 
 
-def head_of(fs: float) -> int:
-    """Bytes before the samples of a recording of this rate."""
-    return len(canonical(float(fs))) + 4 * len(LEADS)
-
-
 def decoded(content: bytes, fs: float) -> tuple[np.ndarray, np.ndarray]:
     """(lead, time) int16 of the leads that it has, and (12,) float32 gain, of what is stored."""
-    gain = np.frombuffer(content, "<f4", len(LEADS), len(canonical(float(fs))))
-    return np.frombuffer(content, "<i2", -1, head_of(fs)).reshape((gain > 0).sum(), -1), gain
+    head = len(canonical(float(fs)))
+    gain = np.frombuffer(content, "<f4", len(LEADS), head)
+    steps = np.frombuffer(content, "<i2", -1, head + gain.nbytes)
+    return steps.reshape((gain > 0).sum(), -1), gain
 
 
 def digest(index: pd.DataFrame) -> str:

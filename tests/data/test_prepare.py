@@ -65,18 +65,6 @@ def test_the_store_gives_back_exactly_what_the_files_hold(fake_ptbxl: Path) -> N
         copy.recording("00031")
 
 
-def test_windows_are_cut_out_of_recordings(fake_ptbxl: Path) -> None:
-    copy = prepare("ptbxl", fake_ptbxl, None)
-    rows, starts = np.array([29, 0, 7, 7]), np.array([4500, 0, 1, 4499])
-    windows = copy.windows(rows, starts, 500)
-    for window, row, start in zip(windows, rows, starts):
-        whole = copy.recording(copy.index["record"][row]).signal
-        np.testing.assert_array_equal(window, whole[:, start : start + 500])
-    assert windows.dtype == np.float32
-    with pytest.raises(BadSetting, match="a window of 500 samples lies outside its record"):
-        copy.windows(np.array([3]), np.array([4501]), 500)
-
-
 # ---- what is not as it was written
 
 
@@ -105,11 +93,10 @@ def test_a_recording_that_is_not_as_it_was_written_is_named_and_read_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     copy = prepare("ptbxl", fake_ptbxl, None)
-    record, rows, starts = copy.index["record"][row], np.array([row]), np.array([4500])
-    signal, window = copy.recording(record).signal, copy.windows(rows, starts, 500)
+    record = copy.index["record"][row]
+    signal = copy.recording(record).signal
     spoil(_data(copy))
     again = find("ptbxl", fake_ptbxl, None)
-    np.testing.assert_array_equal(again.windows(rows, starts, 500), window)
     np.testing.assert_array_equal(again.recording(record).signal, signal)
     (said,) = caplog.messages
     assert said.startswith(f"{copy.folder}: record {record} was not as it was written")

@@ -62,7 +62,7 @@ def test_every_record_is_kept_and_einthoven_holds_within_2_microvolts(copy: Copy
     assert (copy.index["flat"] == "").all()
     wrong = set()
     for record in copy.index["record"]:
-        steps, gain = copy.sound(record)
+        steps, gain = copy.stored(record)
         assert (gain == 1000).all()
         i, ii, iii, avr, avl, avf = steps[:6].astype(np.int32)
         # doubled, so that halves stay whole; 4 half-steps are 2 uV
