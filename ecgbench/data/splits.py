@@ -39,8 +39,6 @@ IMPORTED = "import_fold"
 """Column of an index of own recordings: the fold that the import has dealt, or the table given."""
 SIZE = 10_000
 """Patients that are dealt at a time to the folds of a cross-validation."""
-PATIENTS_OF_A_LABEL = 3
-"""With it, and without it: one each for training, validation and test."""
 
 
 def split_digest(index: pd.DataFrame) -> str:
@@ -160,26 +158,16 @@ def demand_enough(
     name: str, tasks: Sequence[Task], asked: Sequence[Task], index: pd.DataFrame, count: int
 ) -> None:
     """BadSetting where a task that is `asked` for, of a dataset's `tasks`, has no label that can be
-    trained, validated and tested in any fold of a cross-validation of these records; says which
-    number of folds or of patients would do.
+    trained, validated and tested in any fold of a cross-validation of these records.
     """
     dealt = cross_validation(name, tasks, index, count)
     for task in asked:
-        if trainable(index, task, dealt, count):
-            continue
-        fewer = (k for k in range(count - 1, LEAST - 1, -1) if _serves(name, tasks, task, index, k))
-        if (serving := next(fewer, None)) is not None:
-            would = f"give --folds {serving}"
-        else:
-            have = _patients(index, task)
-            would = (
-                f"at least {PATIENTS_OF_A_LABEL} patients with a label and as many without it are "
-                f"needed, and its labels have {have} here; give more records (--limit)"
+        if not trainable(index, task, dealt, count):
+            raise BadSetting(
+                f"--folds {count}: no label of {task.name} has a positive and a negative in "
+                f"training, validation and test of any fold, for which at least 3 patients with it "
+                f"and 3 without it are needed; give fewer folds, or more records (--limit)"
             )
-        raise BadSetting(
-            f"--folds {count}: no label of {task.name} has a positive and a negative in training, "
-            f"validation and test of any fold; {would}"
-        )
 
 
 def trainable(index: pd.DataFrame, task: Task, dealt: np.ndarray, count: int) -> list[str]:
@@ -192,17 +180,3 @@ def trainable(index: pd.DataFrame, task: Task, dealt: np.ndarray, count: int) ->
         both = [(part == 1).any(axis=0) & (part == 0).any(axis=0) for part in parts]
         found |= {task.labels[i] for i in np.flatnonzero(np.logical_and.reduce(both))}
     return [label for label in task.labels if label in found]
-
-
-def _serves(name: str, tasks: Sequence[Task], task: Task, index: pd.DataFrame, count: int) -> bool:
-    enough = index["patient"].nunique() >= count
-    return enough and bool(
-        trainable(index, task, cross_validation(name, tasks, index, count), count)
-    )
-
-
-def _patients(index: pd.DataFrame, task: Task) -> str:
-    """At most how many patients have a label, and how many do not."""
-    hot, of = index[task.columns].to_numpy(), index["patient"].map(alike).to_numpy()
-    counts = [[len(set(of[own == value])) for value in (1, 0)] for own in hot.T]
-    return "at most {} and {}".format(*max(counts, key=min))

@@ -38,8 +38,6 @@ def lines(made: Imported) -> Iterator[str]:
     patients = counted(usable["patient"].nunique(), "patient")
     whose = f" of {patients}" if made.patients_known else ""
     added = f" ({made.added:,} new)" if made.added else ""
-    if 2 * len(usable) < len(table):
-        yield f"most recordings cannot be used, {len(table) - len(usable):,} of {len(table):,}"
     yield f"{order.name}: {counted(len(usable), 'record')}{whose} in {order.folder}{added}"
     if not made.patients_known:
         yield "  no column patient: each record counts as a patient of its own"
@@ -48,9 +46,9 @@ def lines(made: Imported) -> Iterator[str]:
     yield from (f"    {text}" for text in _counts(made))
     if made.kept:
         yield f"  kept beside the labels: {', '.join(made.kept)}"
-    kinds = left_out(table)
-    yield from (f"  quarantined {text}" for text in kinds[:NAMED])
-    if kinds[NAMED:] or any(" like it)" in text for text in kinds):
+    if kinds := left_out(table):
+        yield f"  {len(table) - len(usable):,} of {len(table):,} recordings cannot be used:"
+        yield from (f"  quarantined {text}" for text in kinds[:NAMED])
         yield f"  all of them: the column left_out of {records.FILE}"
     if files := made.without_row:
         many = counted(len(files), "file")
@@ -106,16 +104,17 @@ def _noted(made: Imported) -> Iterator[str]:
         )
     found: Counter[tuple[str, str]] = Counter()
     for path in usable["path"]:
-        found.update({(kind, _short(kind, what)): 1 for kind, what in made.seen[path].notes})
+        # of a line of a head its key: what follows may be a person's name, and differs by file
+        found.update(
+            {
+                (k, re.split(r"[,:;=\t]", w)[0].strip() if k == "head line" else w)
+                for k, w in made.seen[path].notes
+            }
+        )
     for kind, words in NOTED.items():
         each = [(what, n) for (k, what), n in found.most_common() if k == kind]
         if each:
             yield f"{words}: {some([f'{what} ({n:,})' for what, n in each], NAMED, ', ')}"
-
-
-def _short(kind: str, what: str) -> str:
-    """Of a line of a head its key: what follows may be a person's name, and differs by file."""
-    return re.split(r"[,:;=\t]", what)[0].strip() if kind == "head line" else what
 
 
 def _origins(seen: list[Seen]) -> str:
