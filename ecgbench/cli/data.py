@@ -67,7 +67,7 @@ def fetch(
     """
     from ecgbench import datasets
     from ecgbench.data.fetch import datasets as transport
-    from ecgbench.data.fetch.fetch import DownloadError
+    from ecgbench.data.fetch.resumed import DownloadError
     from ecgbench.data.source import command, data_folder
     from ecgbench.study.progress import display
 

@@ -13,7 +13,8 @@ from safetensors.torch import save
 import ecgbench
 from ecgbench.core.cards import ModelCard, Weights
 from ecgbench.core.files import as_json, locked, put, quarantine, writing
-from ecgbench.data.fetch.fetch import DownloadError, download
+from ecgbench.data.fetch.fetch import download
+from ecgbench.data.fetch.resumed import DownloadError
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.models import ROOM
 from ecgbench.weights import load, read, released, shipped

@@ -217,7 +217,7 @@ def test_without_a_network_one_message_says_what_where_and_how(author: Author) -
 
 def test_what_is_not_weights_is_refused_and_not_kept(author: Author) -> None:
     (author.shelf / "sage.pth").write_text("<!DOCTYPE html><title>Sign in</title>")
-    with pytest.raises(BadWeights, match="is a web page"):
+    with pytest.raises(BadSetting, match="is a web page"):
         author.fetch()
     author.publish()
     author.fetch()

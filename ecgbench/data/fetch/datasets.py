@@ -16,7 +16,7 @@ from ecgbench.core.cards import Download, Listing, Manifest
 from ecgbench.core.files import as_json, locked, put
 from ecgbench.core.text import size
 from ecgbench.data.fetch import archives, listings, resumed
-from ecgbench.data.fetch.fetch import DownloadError
+from ecgbench.data.fetch.resumed import DownloadError
 from ecgbench.datasets.indexing.tables import below
 from ecgbench.errors import BadSetting
 
@@ -146,7 +146,7 @@ class _Work:
             with self._lock:
                 self.advance(1)
 
-    def _count(self, one: Download, count: int) -> None:
+    def _count(self, one: Download, count: int, total: int | None = None) -> None:
         if self.stopped:
             raise _Stopped
         if self.plan.unit[1] == "MB":

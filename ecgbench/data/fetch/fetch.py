@@ -1,35 +1,28 @@
-"""Authors' files from where they publish them: the Hub by huggingface_hub, Google Drive and plain
-https by gdown. Whole or not at all.
+"""Authors' files of weights from where they publish them: Google Drive by gdown, the Hub and any
+other https by `resumed`. Whole or not at all.
 """
 
 import os
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
+from ecgbench.core.cards import Download
 from ecgbench.core.files import writing
 from ecgbench.core.text import shortened
-from ecgbench.errors import BadSetting
+from ecgbench.data.fetch import resumed
+from ecgbench.data.fetch.resumed import TIMEOUT, DownloadError, Progress
 
-Progress = Callable[[int, int | None], None]
-"""Receives how many bytes are here, and of how many (None: the server does not say)."""
-
-_HUB = re.compile(r"https://huggingface\.co/([^/]+/[^/]+)/resolve/([^/]+)/([^?#]+)")
+HUB = "https://huggingface.co/"
+_DRIVE = re.compile(r"https://drive\.google\.com/")
 _DRIVE_FOLDER = re.compile(r"https://drive\.google\.com/drive/(?:u/\d+/)?folders/([\w-]+)")
-WEB = re.compile(r"https://|http://(?:127\.0\.0\.1|localhost)[:/]")
-TIMEOUT = (20.0, 60.0)
-"""Seconds to wait for a connection, and between two bytes."""
 _NO_CONNECTION = {"ConnectionError", "ConnectError", "Timeout", "TimeoutException", "ProxyError"}
 """Classes of requests and httpx."""
 RETRIES = 3
-"""Times that an interrupted transfer is taken up again."""
-
-
-class DownloadError(BadSetting):
-    """A file that could not be downloaded; the sentence says why, without its remedy."""
+"""Times that an interrupted transfer from Google Drive is taken up again."""
+PAUSES = (0.2, 1.0)
+"""Seconds before that from elsewhere: a person waits."""
 
 
 def download(url: str, file: str, folder: Path, proved: bool, progress: Progress) -> Path:
@@ -46,87 +39,56 @@ def download(url: str, file: str, folder: Path, proved: bool, progress: Progress
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     path = folder / Path(file).name
-    try:
-        if match := _HUB.match(url):
-            path = _from_hub(*match.groups(), folder=folder, progress=progress)
-        elif WEB.match(url):
-            _from_web(_in_folder(url, file), path, progress)
-        else:
-            raise DownloadError(f"{url} is no address to download from")
-    except DownloadError:
-        raise
-    except Exception as error:  # two libraries and what lies under them may fail in any way
-        raise DownloadError(reason(error, url)) from None
-    if not path.is_file() or not path.stat().st_size:
-        raise DownloadError(f"{urlsplit(url).netloc} sent an empty file")
+    if _DRIVE.match(url):
+        _from_drive(url, file, path, progress)
+    elif re.match("https?://", url):
+        wanted = Download(url=_at_endpoint(url), path=path.name)
+        try:
+            resumed.obtain(resumed.session(), wanted, path, progress, PAUSES)
+        except DownloadError as error:
+            raise DownloadError(str(error).removeprefix(f"{wanted.url}: ")) from None
+    else:
+        raise DownloadError(f"{url} is no address to download from")
     return path
 
 
-def _from_hub(
-    repository: str, revision: str, file: str, *, folder: Path, progress: Progress
-) -> Path:
-    import huggingface_hub
-    from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
-
-    class Forwarding(tqdm):
-        """Their progress bar, silent; it forwards to ours."""
-
-        def __init__(self, *args: Any, **options: Any) -> None:
-            self._had, self._all = int(options.get("initial") or 0), options.get("total")
-            super().__init__(*args, **{**options, "disable": True})
-
-        def update(self, n: float | None = 1) -> None:
-            self._had += int(n or 0)
-            progress(self._had, self._all)
-
-    endpoint = os.environ.get("HF_ENDPOINT") or None
-    address = huggingface_hub.hf_hub_url(repository, file, revision=revision, endpoint=endpoint)
-    # the download itself would try for half a minute to find a network
-    huggingface_hub.get_hf_file_metadata(address, timeout=TIMEOUT[0])
-    path = huggingface_hub.hf_hub_download(
-        repository,
-        file,
-        revision=revision,
-        local_dir=folder,
-        tqdm_class=Forwarding,
-        endpoint=endpoint,
-        library_name="ecgbench",
-    )
-    return Path(path)
+def _at_endpoint(url: str) -> str:
+    """The address of a file of the Hub at HF_ENDPOINT, a mirror, where that is set."""
+    endpoint = os.environ.get("HF_ENDPOINT")
+    return url.replace(HUB, f"{endpoint.rstrip('/')}/", 1) if endpoint else url
 
 
-def _from_web(url: str, path: Path, progress: Progress) -> None:
+def _from_drive(url: str, file: str, path: Path, progress: Progress) -> None:
     import gdown
 
-    # no cookies: gdown would keep them in the user's home
-    gdown.download(
-        url,
-        str(path),
-        quiet=True,
-        use_cookies=False,
-        resume=True,
-        progress=progress,
-        timeout=TIMEOUT,
-        retries=RETRIES,
-    )
-
-
-def _in_folder(url: str, file: str) -> str:
-    """The address of a file in a Drive folder; any other address is its own."""
-    match = _DRIVE_FOLDER.match(url)
-    if match is None:
-        return url
-    import gdown
-
-    listed = gdown.download_folder(
-        id=match[1], skip_download=True, quiet=True, use_cookies=False, timeout=TIMEOUT
-    )
-    same = [
-        entry for entry in listed if not isinstance(entry, str) and Path(entry.path).name == file
-    ]
-    if len(same) != 1:
-        raise DownloadError(f"the Drive folder shows {len(same)} files called {file}, not one")
-    return f"https://drive.google.com/uc?id={same[0].id}"
+    try:
+        if match := _DRIVE_FOLDER.match(url):
+            listed = gdown.download_folder(
+                id=match[1], skip_download=True, quiet=True, use_cookies=False, timeout=TIMEOUT
+            )
+            same = [e for e in listed if not isinstance(e, str) and Path(e.path).name == file]
+            if len(same) != 1:
+                raise DownloadError(
+                    f"the Drive folder shows {len(same)} files called {file}, not one"
+                )
+            url = f"https://drive.google.com/uc?id={same[0].id}"
+        # no cookies: gdown would keep them in the user's home
+        gdown.download(
+            url,
+            str(path),
+            quiet=True,
+            use_cookies=False,
+            resume=True,
+            progress=progress,
+            timeout=TIMEOUT,
+            retries=RETRIES,
+        )
+    except DownloadError:
+        raise
+    except Exception as error:  # a library and what lies under it may fail in any way
+        raise DownloadError(reason(error, url)) from None
+    if not path.is_file() or not path.stat().st_size:
+        raise DownloadError(f"{urlsplit(url).netloc} sent an empty file")
 
 
 def reason(error: Exception, url: str) -> str:
@@ -141,6 +103,5 @@ def reason(error: Exception, url: str) -> str:
     if "incomplete" in message:
         return message.partition(". The received bytes")[0]
     if kinds & _NO_CONNECTION:
-        asked = os.environ.get("HF_ENDPOINT", url) if _HUB.match(url) else url
-        return f"no connection to {urlsplit(asked).netloc}"
+        return f"no connection to {urlsplit(_at_endpoint(url)).netloc}"
     return f"{type(error).__name__}: {message}".removesuffix(": ")

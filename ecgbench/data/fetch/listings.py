@@ -16,7 +16,7 @@ import requests
 from ecgbench.core.cards import Download, Listing, Manifest
 from ecgbench.core.text import enumerated, shortened
 from ecgbench.data.fetch import resumed
-from ecgbench.data.fetch.fetch import DownloadError
+from ecgbench.data.fetch.resumed import DownloadError
 
 SUMS, LIST = "SHA256SUMS.txt", "RECORDS"
 PAGE = 100

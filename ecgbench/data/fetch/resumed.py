@@ -10,8 +10,9 @@ import http.client
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import requests
 import urllib3
@@ -19,12 +20,22 @@ import urllib3
 from ecgbench.core.cards import Download
 from ecgbench.core.files import writing
 from ecgbench.core.text import shortened
-from ecgbench.data.fetch.fetch import TIMEOUT, DownloadError
+from ecgbench.errors import BadSetting
 
 BLOCK = 2**18
+TIMEOUT = (20.0, 60.0)
+"""Seconds to wait for a connection, and between two bytes."""
 PAUSES: tuple[float, ...] = (1.0, 4.0, 16.0)
 """Seconds before an interrupted transfer is taken up again."""
 PAGE = (b"<!doctype", b"<html", b"<head", b"<?xml")
+
+
+Progress = Callable[[int, int | None], None]
+"""Receives how many bytes are here, and of how many (None: the server does not say)."""
+
+
+class DownloadError(BadSetting):
+    """A file that could not be downloaded; the sentence says why, without its remedy."""
 
 
 class NotThere(DownloadError):
@@ -43,11 +54,15 @@ def session() -> requests.Session:
 
 
 def obtain(
-    session: requests.Session, wanted: Download, path: Path, progress: Callable[[int], None]
+    session: requests.Session,
+    wanted: Download,
+    path: Path,
+    progress: Progress,
+    pauses: Sequence[float] | None = None,
 ) -> None:
     """`path` becomes the file, whole and checked; DownloadError says in one line why not.
 
-    progress: receives how many bytes of it are here.
+    pauses: in place of PAUSES.
     """
     if path.is_file():
         if not wrong(path, wanted):
@@ -56,7 +71,7 @@ def obtain(
     part = _beside(path, ".part")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    for pause in (*PAUSES, None):
+    for pause in (*(PAUSES if pauses is None else pauses), None):
         try:
             _transfer(session, wanted, part, progress)
             break
@@ -107,7 +122,7 @@ def text(session: requests.Session, url: str) -> str:
     """What a small file holds, a list for example, which is fetched anew each time."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "text"
-        obtain(session, Download(url=url, path=path.name), path, lambda count: None)
+        obtain(session, Download(url=url, path=path.name), path, lambda *_: None)
         return path.read_text(encoding="utf-8", errors="replace")
 
 
@@ -123,9 +138,7 @@ def _quarantine(path: Path, final: Path) -> Path:
     return kept
 
 
-def _transfer(
-    session: requests.Session, wanted: Download, part: Path, progress: Callable[[int], None]
-) -> None:
+def _transfer(session: requests.Session, wanted: Download, part: Path, progress: Progress) -> None:
     """One attempt: what is missing of `part` is added to it."""
     note = _beside(part, ".tag")
     have = part.stat().st_size if part.is_file() else 0
@@ -144,16 +157,17 @@ def _transfer(
                 f"those from {have:,} on; delete {part} if that happens again"
             )
         length = response.headers.get("Content-Length", "")
+        total = start + int(length) if length.isdigit() else None
         strong = (response.headers.get("ETag", ""), response.headers.get("Last-Modified", ""))
         with writing(part):
             note.write_text(strong[0] if strong[0].startswith('"') else strong[1])
             with part.open("ab" if start else "wb") as out:
                 while block := _read(response):
                     out.write(block)
-                    progress(out.tell())
+                    progress(out.tell(), total)
                 here = out.tell()
-        if length.isdigit() and here < start + int(length):
-            raise _Interrupted(f"only {here:,} of {start + int(length):,} bytes came")
+        if total is not None and here < total:
+            raise _Interrupted(f"only {here:,} of {total:,} bytes came")
 
 
 def _read(response: requests.Response) -> bytes:
@@ -168,8 +182,8 @@ def _response(session: requests.Session, url: str, headers: dict[str, str]) -> r
     """What a server answers, after redirects."""
     try:
         response = session.get(url, headers=headers, stream=True, timeout=TIMEOUT)
-    except (requests.ConnectionError, requests.Timeout) as error:
-        raise _Interrupted(f"no connection ({type(error).__name__})") from None
+    except (requests.ConnectionError, requests.Timeout):
+        raise _Interrupted(f"no connection to {urlsplit(url).netloc}") from None
     except requests.RequestException as error:
         raise DownloadError(f"{url}: {shortened(str(error), 100)}") from None
     status = response.status_code
