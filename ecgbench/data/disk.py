@@ -91,7 +91,7 @@ def prune(home: Path, names: tuple[str, ...] = ()) -> int:
     """
     freed = 0
     for folder, count in [*spare(home, names)]:
-        lock = locked(home / folder.relative_to(home).parts[0])
+        lock: AbstractContextManager[None] = locked(home / folder.relative_to(home).parts[0])
         if folder.parent == home / SHARDS:
             why = f"a pre-training packs its corpora into {folder}; run ecgbench data prune"
             lock = alone_in(folder, f"{why} when that has ended")

@@ -192,17 +192,17 @@ def _kept_name(name: str) -> str:
 # ---- columns of 0 and 1
 
 
-def _is_hot(cells: Sequence[str]) -> bool:
+def _is_hot(cells: pd.Series) -> bool:
     """Whether most of what a column says is 0 or 1."""
     values = [value for value in hot(cells) if value != UNKNOWN]
     return 2 * sum(value is not None for value in values) > len(values)
 
 
-def _is_label(name: str, cells: Sequence[str]) -> bool:
+def _is_label(name: str, cells: pd.Series) -> bool:
     return not people.kind(name) and (name.lower() in OF_WORDS or _is_hot(cells))
 
 
-def _is_of_words(name: str, cells: Sequence[str]) -> bool:
+def _is_of_words(name: str, cells: pd.Series) -> bool:
     """Whether a column of labels holds their names: also 0, 1, 2, the numbers of classes."""
     odd = [plain(cell) for cell, value in zip(cells, hot(cells)) if value is None]
     classes = name.lower() in OF_WORDS and all(word.isdecimal() for word in odd)
@@ -239,7 +239,7 @@ def key(word: str) -> str:
     return re.sub(r"(?<=\w)[\s_-]+(?=\w)", " ", text.rstrip(".") or text)
 
 
-def _says(cells: Sequence[str], word: str) -> bool:
+def _says(cells: pd.Series, word: str) -> bool:
     """Whether one of the labels in a column is a word."""
     return any(key(word) in map(key, [cell, *_BETWEEN.split(cell)]) for cell in cells)
 
@@ -287,7 +287,7 @@ def _denied(word: str, others: Sequence[str]) -> str | None:
 
 
 def _read_words(
-    cells: pd.Series, odd: Callable[[int, str], BadSetting], notes: list[str]
+    cells: pd.Series, odd: Callable[[object, str], BadSetting], notes: list[str]
 ) -> tuple[list[set[str] | None], dict[str, str]]:
     """The keys of the words of each cell, None where nothing is known, and how each is spelled."""
     parts = [_parts(cell) for cell in cells]
@@ -351,7 +351,7 @@ def _keys(words: Sequence[str], odd: Callable[[str], BadSetting]) -> set[str] | 
     return {*map(key, words)}
 
 
-def _odd(sheet: Sheet, name: str, line: int, why: str) -> BadSetting:
+def _odd(sheet: Sheet, name: str, line: object, why: str) -> BadSetting:
     """The error of a cell that makes it impossible to go on."""
-    cell = shortened(sheet.rows.at[line, name], 60)
+    cell = shortened(dict(sheet.rows[name].items())[line], 60)
     return BadSetting(f"{sheet.place(line)}: the column {name!r} says {cell!r}; {why}")

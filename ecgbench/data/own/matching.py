@@ -64,9 +64,9 @@ def matched(
     lost: dict[int, list[str]] = {}
     for number, (name, place) in enumerate(zip(names, places)):
         plain = name.replace("\\", "/").removeprefix("./")
-        found = {plain} & whole or meant.get(plain) or meant.get(_folded(plain), set())
+        named = {plain} & whole or meant.get(plain) or meant.get(_folded(plain))
         zeros = unzeroed.get(_unzeroed(plain), set())
-        found = sorted(found or (zeros if match_zeros else ()))
+        found = sorted(named or (zeros if match_zeros else ()))
         if len(found) > 1:
             raise BadSetting(
                 f"{place}: the record {name!r} may be {enumerated(found[:SHOWN])}; write its path "

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -72,7 +73,7 @@ def patients(sheet: Sheet, name: str) -> tuple[list[str], list[str]]:
     for a row without one, and for spellings that may be those of two persons.
     """
     cells = sheet.rows[name]
-    ways: dict[str, dict[str, int]] = defaultdict(dict)
+    ways: dict[str, dict[str, Any]] = defaultdict(dict)
     near: dict[str, set[str]] = defaultdict(set)
     for line, cell in cells.items():
         if plain(cell) in _NOBODY:

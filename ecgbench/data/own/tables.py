@@ -39,7 +39,7 @@ class Sheet:
     look alike. Its index is the line of the file on which a row begins.
     """
 
-    def place(self, line: int) -> str:
+    def place(self, line: object) -> str:
         """Where a row stands, for messages: "labels.csv, line 7"."""
         return f"{self.file.name}, line {line}"
 
