@@ -430,7 +430,7 @@ class Download(Declared):
     unpack: bool = False
     """A zip or tar archive, of which the contents stay and not the archive."""
     unpacked: int | None = None
-    """Bytes of what an archive holds at most; None: 20 times its own."""
+    """Bytes of what an archive holds, for which there must be room; None: its own size."""
     before: tuple["Download", ...] = ()
     """Of a zip in several files: those before the last, in their order (NAME.z01, NAME.z02)."""
 
