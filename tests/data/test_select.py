@@ -52,14 +52,6 @@ def test_a_limit_is_kept_in_the_proportion_of_the_splits(
     assert len(found.index) == found.index["record"].nunique() == limit
 
 
-@pytest.mark.parametrize("limit", [3, 5, 17, 60])
-def test_the_demo_keeps_its_limit(limit: int) -> None:
-    whole = prepared()
-    whole.index = whole.published = demo.index(None)
-    whole.card, whole.name = demo.CARD, "demo"
-    assert len(Selection(whole, limit).index) == limit
-
-
 def test_the_selection_of_a_limit_stays_what_it_was() -> None:
     """That of published runs."""
     whole = prepared()

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from ecgbench import datasets as room
 from ecgbench.core.cards import Download, Listed, Listing
 from ecgbench.data.fetch import archives, listings
 from tests.fetch.test_datasets import HOST, Site, answer, below, failure, fetch
@@ -237,16 +236,3 @@ def test_parts_that_zip_made(tmp_path: Path) -> None:
     archives.unpack(parts[-1], before=parts[:-1])
     for file in own.rglob("*.dat"):
         assert (tmp_path / file.relative_to(own)).read_bytes() == file.read_bytes()
-
-
-def test_declarations_of_the_package() -> None:
-    zzu = room.get("zzu")
-    assert {f.path for f in zzu.FILES} == {zzu.TABLE, f"{zzu.SIGNALS}.zip"}
-    assert sum(d.size for f in zzu.FILES for d in (*f.before, f)) == 4_063_438_779
-    for name in ("sph", "chapman"):
-        module = room.get(name)
-        assert module.LISTING.url.endswith("/articles")
-        assert module.LISTING.url.split("/")[-2] in module.CARD.doi
-        assert module.LISTING.files[0].name == module.TABLE
-    ikem = room.get("ikem")
-    assert ikem.LISTING.url.rpartition("/")[2] in ikem.CARD.url

@@ -241,7 +241,7 @@ def key(word: str) -> str:
 
 def _says(cells: pd.Series, word: str) -> bool:
     """Whether one of the labels in a column is a word."""
-    return any(key(word) in map(key, [cell, *_BETWEEN.split(cell)]) for cell in cells)
+    return any(key(word) in map(key, _parts(cell)[0]) for cell in cells)
 
 
 def _of_words(
@@ -253,6 +253,8 @@ def _of_words(
     """
     odd = partial(_odd, sheet, name)
     rows, spelled = _read_words(sheet.rows[name], odd, notes)
+    if positive and key(positive) not in spelled:
+        raise BadSetting(f"--positive {positive}: in the column {name!r} it stands for no label")
     words = sorted(spelled.keys() - {NONE}, key=spelled.__getitem__)
     ones = [key(positive)] if positive else [w for w in words if not _denied(spelled[w], words)]
     for line, row in zip(sheet.rows.index, rows):
