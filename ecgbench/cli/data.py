@@ -179,7 +179,7 @@ def prepare(
         typer.echo(f"  quarantined {record}: {reason}")
     if told := prepare.crossing(copy.index):
         typer.echo(f"  {told} (all of them: ecgbench data facts {quoted(dataset)})")
-    for text in facts.findings_told(copy):
+    for text in facts.finding_lines(copy):
         typer.echo(f"  {text}")
 
 

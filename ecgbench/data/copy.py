@@ -125,8 +125,8 @@ class Copy:
     def findings(self) -> pd.DataFrame:
         """record, kind, sentence of what does not fit and of what was repaired."""
         own = self.known.loc[self.known["sentences"] != "[]", "sentences"].sort_index()
-        told = [(record, *said) for record, text in own.items() for said in json.loads(text)]
-        return pd.DataFrame(told, columns=["record", "kind", "sentence"], dtype="str")
+        found = [(record, *said) for record, text in own.items() for said in json.loads(text)]
+        return pd.DataFrame(found, columns=["record", "kind", "sentence"], dtype="str")
 
     @cached_property
     def left_out(self) -> pd.DataFrame:

@@ -59,7 +59,7 @@ def facts(copy: Copy) -> dict[str, Any]:
         "found": by_kind(index["found"]),
         "fixed": by_kind(index["fixed"]),
         "findings": copy.findings.to_dict("records"),
-        "told": list(findings_told(copy)),
+        "told": list(finding_lines(copy)),
         "tasks": {task.name: _labels(copy, task) for task in copy.tasks},
     }
 
@@ -91,7 +91,7 @@ def limb_leads(copy: Copy) -> dict[str, Any]:
     }
 
 
-def findings_told(copy: Copy) -> Iterator[str]:
+def finding_lines(copy: Copy) -> Iterator[str]:
     """What does not fit and what was repaired, a line a kind, with the first record as example."""
     table = copy.findings
     done = table["sentence"].str.startswith(REPAIRED)
@@ -104,44 +104,44 @@ def findings_told(copy: Copy) -> Iterator[str]:
                 yield f"{before}: {what}, in {count}; {record}: {said}"
 
 
-def lines(told: dict[str, Any]) -> Iterator[str]:
+def lines(known: dict[str, Any]) -> Iterator[str]:
     """The facts as a person reads them."""
-    whole = told["prepared"] == told["release"]
-    part = "" if whole else f" of {told['release']:,} in the release"
-    tried = told["verified"]
-    yield f"{told['title']}: {told['prepared']:,} records{part} (reader tried on: {tried})"
-    patients = "" if told["patients_known"] else " (not published: each record counts as one)"
-    for split, count in told["splits"].items():
-        yield f"  {split}: {count:,} records, {told['patients'][split]:,} patients{patients}"
-    yield f"  split: {told['split']}; digest {told['split_digest'][:16]}"
-    if told["seconds"]:
-        low, middle, high = told["seconds"]
-        rates = ", ".join(f"{rate:g}" for rate in told["rates"])
+    whole = known["prepared"] == known["release"]
+    part = "" if whole else f" of {known['release']:,} in the release"
+    tried = known["verified"]
+    yield f"{known['title']}: {known['prepared']:,} records{part} (reader tried on: {tried})"
+    patients = "" if known["patients_known"] else " (not published: each record counts as one)"
+    for split, count in known["splits"].items():
+        yield f"  {split}: {count:,} records, {known['patients'][split]:,} patients{patients}"
+    yield f"  split: {known['split']}; digest {known['split_digest'][:16]}"
+    if known["seconds"]:
+        low, middle, high = known["seconds"]
+        rates = ", ".join(f"{rate:g}" for rate in known["rates"])
         span = f"{low:g} s" if low == high else f"{low:g} to {high:g} s, median {middle:g} s"
-        yield f"  length: {span} at {rates} Hz, in {told['unit']}"
-    if told["leads"]:
-        named = ", ".join(f"{lead} {count:,}" for lead, count in told["leads"].items() if count)
+        yield f"  length: {span} at {rates} Hz, in {known['unit']}"
+    if known["leads"]:
+        named = ", ".join(f"{lead} {count:,}" for lead, count in known["leads"].items() if count)
         yield f"  records that have a lead: {named}"
-    for reason, count in told["excluded"].items():
+    for reason, count in known["excluded"].items():
         yield f"  left out by rule: {count:,} {reason}"
-    for record, reason in told["quarantined"].items():
+    for record, reason in known["quarantined"].items():
         yield f"  quarantined {record}: {reason}"
-    if told["flat_records"]:
-        named = ", ".join(f"{lead} {count:,}" for lead, count in told["flat_leads"].items())
-        yield f"  leads without variation: in {told['flat_records']:,} records ({named})"
-    if groups := told["identical"]:
+    if known["flat_records"]:
+        named = ", ".join(f"{lead} {count:,}" for lead, count in known["flat_leads"].items())
+        yield f"  leads without variation: in {known['flat_records']:,} records ({named})"
+    if groups := known["identical"]:
         named = "; ".join(" = ".join(group) for group in groups[:FEW])
         rest = "; ..." if groups[FEW:] else ""
         yield f"  identical signals under several records: {len(groups):,} ({named}{rest})"
-    if limb_leads := told["limb_leads"]:
+    if limb_leads := known["limb_leads"]:
         yield f"  limb leads of {limb_leads['records']} records (median, 99 %, largest; uV):"
         for name, miss in limb_leads["identities"].items():
             yield f"    {name}: " + ", ".join(f"{1000 * value:.1f}" for value in miss.values())
         yield f"    a record is told of beyond {1000 * limb_leads['within']:g}"
-    if told["fix"]:
+    if known["fix"]:
         yield "  prepared with --fix"
-    yield from (f"  {text}" for text in told["told"])
-    for name, task in told["tasks"].items():
+    yield from (f"  {text}" for text in known["told"])
+    for name, task in known["tasks"].items():
         other = task["paper"] not in (None, task["labels"])
         paper = f", the paper has {task['paper']}" if other else ""
         how = {None: "", True: ", counted", False: ", vocabulary, not counted"}[task["counted"]]
@@ -152,10 +152,10 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         for split, labels in task["one_valued"].items():
             yield f"    without both values in {split}: {', '.join(labels)}"
         for split, labels in task.get("known", {}).items():
-            for label, known in labels.items():
+            for label, count in labels.items():
                 positive, unknown = task["positives"][split][label], task["unknown"][split][label]
                 yield (
-                    f"    {split} {label}: {known:,} known, {positive:,} of them positive; "
+                    f"    {split} {label}: {count:,} known, {positive:,} of them positive; "
                     f"{unknown:,} unknown"
                 )
 

@@ -168,9 +168,9 @@ class Source:
     def folder(self, home: Path) -> Path:
         """Where the prepared copy lies, or would, below the folder of prepared copies."""
         of = [self.fingerprint, self.fix]
-        told = _tables(self.module, self.root) or hasattr(self.module, "RECORDINGS")
-        if self.root is not None and not told:
-            # two folders of headers are told apart by their place
+        has_tables = _tables(self.module, self.root) or hasattr(self.module, "RECORDINGS")
+        if self.root is not None and not has_tables:
+            # two folders of headers differ by their place
             of.append(os.path.relpath(self.root, home))
         return home / self.name / _short(repr(of))
 
@@ -287,8 +287,8 @@ def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:
         )
     labels = [c for t in card.tasks for c in t.columns]
     paths = ["path"] if card.folder else []
-    if lacking := {"record", "patient", "split", *paths, *labels} - {*index.columns}:
-        raise BadRecord(f"{name}: its index lacks the column {', '.join(sorted(lacking)[:5])}")
+    if missing := {"record", "patient", "split", *paths, *labels} - {*index.columns}:
+        raise BadRecord(f"{name}: its index lacks the column {', '.join(sorted(missing)[:5])}")
     texts = {f"column {c}": index[c] for c in ("record", *paths)}
     for what, values in {**texts, "row of column names": index.columns}.items():
         odd = [v for v in values if not isinstance(v, str)]

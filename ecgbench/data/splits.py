@@ -53,19 +53,19 @@ def ours(card: DatasetCard) -> bool:
     return card.splits.startswith(OURS)
 
 
-def resplit(copy: Copy, asked: Division) -> Copy:
+def resplit(copy: Copy, wanted: Division) -> Copy:
     """The copy with the split that is asked for; itself where nothing is asked of this dataset.
 
     BadSetting where its index does not say what folds are stratified on, or a split is left empty.
     """
-    count = dict(asked.own).get(copy.name)
-    moving = asked.reference and ours(copy.card) and copy.name not in AT_RANDOM
+    count = dict(wanted.own).get(copy.name)
+    moving = wanted.reference and ours(copy.card) and copy.name not in AT_RANDOM
     if count is None and not moving:
         return copy
     published, said = copy.published, []
     if STRATA not in published:
         raise BadSetting(
-            f"--folds {asked}: the index of {copy.name} has no column {STRATA!r}, which says what "
+            f"--folds {wanted}: the index of {copy.name} has no column {STRATA!r}, which says what "
             f"its folds are stratified on; cross-validate (--folds 5), leave it out, or make its "
             f"split with ecgbench.datasets.indexing.folds.dealt"
         )
@@ -84,10 +84,10 @@ def resplit(copy: Copy, asked: Division) -> Copy:
             f"{patients:,} patients without a label are in training, as in the reference benchmark "
             f"(--folds reference)"
         )
-    if lacking := {"train", "val", "test"} - set(split):
+    if missing := {"train", "val", "test"} - set(split):
         raise BadSetting(
-            f"--folds {asked}: {copy.name} has {published['patient'].nunique():,} patients, which "
-            f"leaves no record for {' and '.join(sorted(lacking))}; give fewer folds"
+            f"--folds {wanted}: {copy.name} has {published['patient'].nunique():,} patients, which "
+            f"leaves no record for {' and '.join(sorted(missing))}; give fewer folds"
         )
     published = published.assign(split=split, fold=fold)
     rows = published["record"].searchsorted(copy.index["record"])
@@ -136,8 +136,8 @@ def cross_validation(
         )
     columns = list(dict.fromkeys(c for task in tasks for c in task.columns))
     hot = index[columns].to_numpy() == 1
-    held = [[columns[k] for k in np.flatnonzero(own)] for own in hot]
-    return batched(f"{name} {count}", patients, held, count, turns_of(patients, SIZE))
+    present = [[columns[k] for k in np.flatnonzero(own)] for own in hot]
+    return batched(f"{name} {count}", patients, present, count, turns_of(patients, SIZE))
 
 
 def splits_of(dealt: np.ndarray, fold: str) -> np.ndarray:
@@ -155,13 +155,13 @@ def splits_of(dealt: np.ndarray, fold: str) -> np.ndarray:
 
 
 def demand_enough(
-    name: str, tasks: Sequence[Task], asked: Sequence[Task], index: pd.DataFrame, count: int
+    name: str, tasks: Sequence[Task], wanted: Sequence[Task], index: pd.DataFrame, count: int
 ) -> None:
-    """BadSetting where a task that is `asked` for, of a dataset's `tasks`, has no label that can be
+    """BadSetting where a `wanted` task, of a dataset's `tasks`, has no label that can be
     trained, validated and tested in any fold of a cross-validation of these records.
     """
     dealt = cross_validation(name, tasks, index, count)
-    for task in asked:
+    for task in wanted:
         if not trainable(index, task, dealt, count):
             raise BadSetting(
                 f"--folds {count}: no label of {task.name} has a positive and a negative in "

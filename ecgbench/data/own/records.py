@@ -38,9 +38,9 @@ def read(card_file: str) -> pd.DataFrame:
     """The table beside a card file, every value a str; MissingData in one line where it is none."""
     found = tables.read(Path(card_file).with_name(FILE))
     table = found.rows
-    lacking = [name for name in ("record", "path") if name not in table]
-    if lacking or not {"fold", "split"} & {*table}:
-        raise MissingData(f"{found.file} lacks the column {(lacking or ['fold (or split)'])[0]!r}")
+    missing = [name for name in ("record", "path") if name not in table]
+    if missing or not {"fold", "split"} & {*table}:
+        raise MissingData(f"{found.file} lacks the column {(missing or ['fold (or split)'])[0]!r}")
     for line, fold in table.get("fold", pd.Series(dtype=str)).items():
         if not fold.isdecimal():
             raise MissingData(f"{found.place(line)}: the fold {fold!r} is no whole number")

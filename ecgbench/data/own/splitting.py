@@ -40,8 +40,8 @@ def count(table: pd.DataFrame, labels: Sequence[str]) -> int:
         many = most >= FEW and who.nunique() >= 2 * FEW
         return FEW if many else PARTS
     missing = "; ".join(
-        f"{label!r} has {counted(having, 'patient')} with it and {lacking} without"
-        for label, (having, lacking) in list(patients.items())[:5]
+        f"{label!r} has {counted(having, 'patient')} with it and {without} without"
+        for label, (having, without) in list(patients.items())[:5]
     )
     raise BadSetting(
         f"too few patients for training, validation and test: {missing}; {PARTS} of each are "

@@ -35,8 +35,8 @@ class Sheet:
 
     file: Path
     rows: pd.DataFrame
-    """Every value a str, as `shown` spells it, and so are the names of the columns, no two of which
-    look alike. Its index is the line of the file on which a row begins.
+    """Every value a str, as `stripped` spells it, and so are the names of the columns, of which no
+    two look alike. Its index is the line of the file on which a row begins.
     """
 
     def place(self, line: object) -> str:
@@ -94,7 +94,7 @@ def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
     )
     begin = 1
     for values in reader:
-        cells = [*map(shown, values)]
+        cells = [*map(stripped, values)]
         if any(cells) and not _is_mark(cells[0]):
             yield begin, cells
         begin = reader.line_num + 1
@@ -104,10 +104,10 @@ def _is_mark(text: str) -> bool:
     return text.lower().startswith("sep=")
 
 
-def shown(text: str) -> str:
+def stripped(text: str) -> str:
     r"""A text without characters that have no width, and without blanks around it.
 
-    >>> shown(" A12\u200b ")
+    >>> stripped(" A12\u200b ")
     'A12'
     """
     return "".join(c for c in text if unicodedata.category(c) != "Cf").strip()
