@@ -258,7 +258,11 @@ def _of_words(
     words = sorted(spelled.keys() - {NONE}, key=spelled.__getitem__)
     ones = [key(positive)] if positive else [w for w in words if not _denied(spelled[w], words)]
     for line, row in zip(sheet.rows.index, rows):
-        both = [w for w in row or () if not positive and _denied(spelled[w], words) in (row or ())]
+        both = [
+            w
+            for w in sorted(row or ())
+            if not positive and _denied(spelled[w], words) in (row or ())
+        ]
         if both:
             raise odd(line, f"{spelled[both[0]]!r} denies another; leave out one")
     if zeros := [repr(spelled[word]) for word in words if word not in ones]:

@@ -54,7 +54,7 @@ def matched(
     unzeroed: dict[str, set[str]] = defaultdict(set)
     for file in files:
         path = PurePosixPath(file)
-        for spelling in {file, str(path.with_suffix("")), path.name, path.stem}:
+        for spelling in (file, str(path.with_suffix("")), path.name, path.stem):
             meant[spelling].add(file)
             meant[_folded(spelling)].add(file)
             unzeroed[_unzeroed(spelling)].add(file)

@@ -105,12 +105,11 @@ def _noted(made: Imported) -> Iterator[str]:
     found: Counter[tuple[str, str]] = Counter()
     for path in usable["path"]:
         # of a line of a head its key: what follows may be a person's name, and differs by file
-        found.update(
-            {
-                (k, re.split(r"[,:;=\t]", w)[0].strip() if k == "head line" else w)
-                for k, w in made.seen[path].notes
-            }
+        notes = (
+            (kind, re.split(r"[,:;=\t]", what)[0].strip() if kind == "head line" else what)
+            for kind, what in made.seen[path].notes
         )
+        found.update(dict.fromkeys(notes, 1))
     for kind, words in NOTED.items():
         each = [(what, n) for (k, what), n in found.most_common() if k == kind]
         if each:
