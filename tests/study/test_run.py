@@ -30,24 +30,9 @@ from ecgbench.results.study import Study, read
 from ecgbench.study.store import Store
 
 TINY = Path(__file__).parents[1] / "tiny.py"
-USUAL = (
-    "--models",
-    str(TINY),
-    "--tasks",
-    "demo",
-    "--weights",
-    "random",
-    "--limit",
-    "60",
-    "--protocol",
-    "linear",
-    "--set",
-    "training.epochs=3",
-    "--leads",
-    "12",
-    "--seeds",
-    "1",
-)
+WORDS = "--tasks demo --weights random --limit 60 --protocol linear --set training.epochs=3"
+USUAL = ("--models", str(TINY), *f"{WORDS} --leads 12 --seeds 1".split())
+GRID = ("--leads", "1,2,12,I,II", "--seeds", "2")
 TWIST = """'{name}: tiny with a twist'
 
 import importlib.util
@@ -86,7 +71,7 @@ pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
 def grid(typed: Typed, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run at random leads, named leads and twelve, of two models."""
     folder = tmp_path_factory.mktemp("grid")
-    assert typed(folder / "run", *both(folder), "--leads", "1,2,12,I,II", "--seeds", "2") == 0
+    assert typed(folder / "run", *both(folder), *GRID) == 0
     return folder / "run"
 
 
@@ -142,7 +127,7 @@ def test_a_second_time_nothing_is_computed(
     grid: Path, typed: Typed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before, was = hashes(grid), table(grid)
-    assert typed(grid, *both(grid.parent), "--leads", "1,2,12,I,II", "--seeds", "2") == 0
+    assert typed(grid, *both(grid.parent), *GRID) == 0
     assert "0 cells computed, 14 were there already, 0 skipped, 0 failed" in capsys.readouterr().out
     assert hashes(grid) == before
     assert table(grid) == was
@@ -160,14 +145,12 @@ def test_a_grid_that_grew_is_the_grid_asked_for_at_once(
     words = ("--set", f"scoring.draw={draw}")
     whole = grid if draw == "record" else tmp_path / "whole"
     if draw == "window":
-        assert (
-            typed(whole, *both(grid.parent), "--leads", "1,2,12,I,II", "--seeds", "2", *words) == 0
-        )
+        assert typed(whole, *both(grid.parent), *GRID, *words) == 0
     grown = tmp_path / "grown"
     assert typed(grown, "--leads", "12,2", *words) == 0
     first = hashes(grown)
     assert typed(grown, "--leads", "II,1", "--seeds", "2", *words) == 0
-    assert typed(grown, *both(grid.parent), "--leads", "1,2,12,I,II", "--seeds", "2", *words) == 0
+    assert typed(grown, *both(grid.parent), *GRID, *words) == 0
     assert first.items() <= hashes(grown).items()
     assert keys(grown) == keys(whole)
     assert table(grown) == table(whole)
@@ -350,17 +333,6 @@ def test_an_encoder_that_moves_is_disqualified_every_time(
     assert states(read(tmp_path / "run")) == {"restless 12 zero": "failed", "tiny 12 zero": "ok"}
 
 
-def test_batch_norm_at_rest_is_frozen(typed: Typed, tmp_path: Path) -> None:
-    assert (
-        typed(
-            tmp_path / "run",
-            "--models",
-            str(plug_in(tmp_path, "quiet", made="self.norm = nn.BatchNorm1d(CARD.dim)")),
-        )
-        == 0
-    )
-
-
 @pytest.mark.parametrize("draw", ["record", "window"])
 def test_all_models_see_the_same_leads(draw: str, typed: Typed, tmp_path: Path) -> None:
     """Networks whose feature is which rows are not blank, stored as the mean over the windows of a
@@ -372,18 +344,8 @@ def test_all_models_see_the_same_leads(draw: str, typed: Typed, tmp_path: Path) 
     )
     pair = [plug_in(tmp_path, name, after=masks) for name in ("one", "two")]
     run = tmp_path / "run"
-    assert (
-        typed(
-            run,
-            "--models",
-            ",".join(map(str, pair)),
-            "--leads",
-            "3",
-            "--set",
-            f"scoring.draw={draw}",
-        )
-        == 0
-    )
+    words = ("--models", ",".join(map(str, pair)), "--leads", "3")
+    assert typed(run, *words, "--set", f"scoring.draw={draw}") == 0
     cells = [next((run / "cells" / "demo" / name).rglob("cell.json")) for name in ("one", "two")]
     (records, one), (others, two) = (
         read_pooled(run, json.loads(cell.read_text())["features"], cell.parent) for cell in cells
@@ -405,14 +367,8 @@ def test_records_that_are_too_short_are_left_out_and_counted(
     for record in (1, 30):  # of train and test; 2 s are no window of 2.5 s
         ptbxl_copy.write_record(root / "records500" / "00000" / f"{record:05d}_hr", short)  # type: ignore[attr-defined]
     run = tmp_path / "run"
-    words = (
-        "--data",
-        str(tmp_path / "data"),
-        "--prepared",
-        str(tmp_path / "prepared"),
-        "--limit",
-        "30",
-    )
+    words = ("--data", str(tmp_path / "data"), "--prepared", str(tmp_path / "prepared"))
+    words += ("--limit", "30")
     brief = plug_in(tmp_path, "brief", seconds="1")
     tasks = "ptbxl_super,ptbxl_all,ptbxl_rhythm,ptbxl_form"
     assert (
@@ -452,9 +408,8 @@ def test_a_head_that_was_altered_is_not_used(
 def test_global_seeds_do_not_matter(grid: Path, typed: Typed, tmp_path: Path) -> None:
     torch.manual_seed(1234)
     np.random.seed(5)
-    assert (
-        typed(tmp_path / "run", *both(grid.parent), "--leads", "1,2,12,I,II", "--seeds", "2") == 0
-    )
+    words = (*both(grid.parent), *GRID)
+    assert typed(tmp_path / "run", *words) == 0
     assert table(tmp_path / "run") == table(grid)
 
 
@@ -466,20 +421,8 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_table(
     """
     code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
     run, lines_of = tmp_path / "run", random.Random(time.time_ns())
-    words = [
-        *USUAL,
-        *both(grid.parent),
-        "--leads",
-        "1,2,12,I,II",
-        "--seeds",
-        "2",
-        "--engine",
-        "inline",
-        "--prepared",
-        str(copies),
-        "--out",
-        str(run),
-    ]
+    words = [*USUAL, *both(grid.parent), *GRID]
+    words += ["--engine", "inline", "--prepared", str(copies), "--out", str(run)]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     moments = [
         (lines_of.randint(low, low + 3), round(lines_of.uniform(0, 0.1), 3)) for low in (1, 3, 4)
@@ -527,17 +470,6 @@ def test_a_bad_policy_or_a_diverging_fit_costs_itself_only(typed: Typed, tmp_pat
     )
     assert typed(tmp_path / "run", "--policy", f"{policy},zero", "--leads", "I") == 1
     assert states(read(tmp_path / "run")) == {"tiny I lazy": "failed", "tiny I zero": "ok"}
-
-
-def test_a_second_run_says_nothing_of_cells_it_does_not_compute(
-    typed: Typed, tmp_path: Path
-) -> None:
-    run = tmp_path / "run"
-    assert typed(run, *both(tmp_path)) == 0
-    other = {identity: "0" * 64 for identity in keys(run) if "|tiny|" in identity}
-    Store(run).add_keys(other)  # another process, which knows an edited tiny
-    assert typed(run, "--models", str(tmp_path / "brief.py")) == 0
-    assert {i for i, k in keys(run).items() if k == "0" * 64} == set(other)
 
 
 def test_random_training_leads_extend_to_the_same_bits(typed: Typed, tmp_path: Path) -> None:
