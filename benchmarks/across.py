@@ -28,9 +28,9 @@ from ecgbench.core.cells import Cell, Fit, Scoring
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.draw import Count
 from ecgbench.results.joint import Entry, Joint, joined
-from ecgbench.results.predicted import Predicted
-from ecgbench.results.score import Scored, prediction_table
+from ecgbench.results.score import Scored
 from ecgbench.stats.best import upper_bounds
+from ecgbench.study.scores import Predicted, prediction_table
 
 SHOWN = ("independent", "labels alike, own", "near 1", "skew right", "clusters")
 LEAST, LEAST_ONE_SIDED = 0.93, 0.96

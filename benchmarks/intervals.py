@@ -34,8 +34,7 @@ from ecgbench.core.seeds import rng
 from ecgbench.datasets.indexing.folds import stratified
 from ecgbench.ecg.draw import Count
 from ecgbench.results.evidence import evidence
-from ecgbench.results.predicted import Predicted
-from ecgbench.results.score import Scored, prediction_table, score_table
+from ecgbench.results.score import Scored
 from ecgbench.stats.auroc import auroc, placements, wins
 from ecgbench.stats.bootstrap import (
     label_replicates,
@@ -45,6 +44,7 @@ from ecgbench.stats.bootstrap import (
 )
 from ecgbench.stats.components import Components
 from ecgbench.stats.paired import holm
+from ecgbench.study.scores import Predicted, prediction_table, score_table
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

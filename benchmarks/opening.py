@@ -30,7 +30,7 @@ def write(folder: Path, count: int, records: int) -> int:
     from ecgbench.core.files import as_json, as_parquet
     from ecgbench.core.folders import DONE, sha256_of
     from ecgbench.ecg.draw import parse_leads, settings
-    from ecgbench.results.score import prediction_table, score_table, with_wins
+    from ecgbench.study.scores import prediction_table, score_table, with_wins
     from ecgbench.study.store import Store
 
     drawn = list(settings(parse_leads(LEADS), SEEDS))

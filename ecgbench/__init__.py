@@ -23,5 +23,5 @@ def __getattr__(name: str) -> Any:
 
         return read
     if name in ("predict", "embed"):
-        return getattr(import_module("ecgbench.study.predict"), name)
+        return getattr(import_module("ecgbench.results.predict"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

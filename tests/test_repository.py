@@ -59,7 +59,6 @@ FLOORS_HOLD = (
 )
 """A line of CONTRIBUTING.md for each floor; docs/generate.py writes it."""
 OPEN = {
-    ("study", "results"),
     ("weights", "models"),
 }
 """Imports upwards that are left."""

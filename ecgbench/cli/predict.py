@@ -55,7 +55,7 @@ def predict(
 
       ecgbench predict runs/mine --records new/ecg_1.csv --fs 512 --unit uV --to one.csv
     """
-    from ecgbench.study import predict as made
+    from ecgbench.results import predict as made
 
     chosen = {"task": task, "model": model, "policy": policy, "fold": fold, "device": device}
     how: dict[str, Any] = {"leads": leads, "fs": fs, "unit": unit, "signals": words(signals) or ()}
@@ -86,7 +86,7 @@ def embed(
 
       ecgbench embed --model laef --records FOLDER --leads I --to features.parquet
     """
-    from ecgbench.study import predict as made
+    from ecgbench.results import predict as made
 
     chosen = {"weights": weights, "policy": policy, "device": device}
     how: dict[str, Any] = {"leads": leads, "fs": fs, "unit": unit, "signals": words(signals) or ()}

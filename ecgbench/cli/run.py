@@ -236,10 +236,10 @@ def _compute(
 def _finish(
     request: "Request", folders: "Folders", execution: "Execution", controls: "Sequence[str]"
 ) -> None:
-    from ecgbench.results.aside import FOLDER
     from ecgbench.study import control_runs
     from ecgbench.study.controls import FOLDER as CONTROLS
     from ecgbench.study.progress import display
+    from ecgbench.study.quarantine import FOLDER
     from ecgbench.study.run import remove_windows, run
     from ecgbench.study.store import Store
 

@@ -39,7 +39,7 @@ def status(
     ecgbench runs status RUN
     """
     from ecgbench.cli.lists import show
-    from ecgbench.results.counts import count
+    from ecgbench.study.counts import count
     from ecgbench.study.engines import slurm
 
     gc.disable()  # of 100,000 cells nothing is garbage, and looking for it takes time
@@ -145,9 +145,9 @@ def ls(
     and a report compare each file that they use with its hash; --verify does so with all of them.
     """
     from ecgbench.cli.lists import show
-    from ecgbench.results.verify import faults
     from ecgbench.study.disk import runs
     from ecgbench.study.store import Store
+    from ecgbench.study.verify import faults
 
     if not folder.is_dir():
         raise BadSetting(f"{folder} is no folder; name one that holds runs: ecgbench runs ls DIR")

@@ -27,7 +27,7 @@ _PACED = (
 
 def people(copy: Copy, index: pd.DataFrame | None = None) -> pd.DataFrame:
     """A row per record of `index`, some rows of `copy.index` or all of them, in their order, with
-    the columns of `results.people`.
+    the columns of `study.people`.
 
     age: float64, years; NaN where it is unknown. sex: "female", "male" or "". device, site: as
     published, or "". paced: "yes", "no", or "" where no label of the dataset says it. An older

@@ -12,7 +12,7 @@ intervals are then made from placements (docs/intervals.md).
 
 A metric meets 0 and 1 only. Where labels of a task may be unknown of a record (-1), the labels are
 taken in groups that are known of the same records, and each call gets those labels and records
-alone: results/score.py does it, and a label must not depend on those beside it.
+alone: study/scores.py does it, and a label must not depend on those beside it.
 """
 
 from ecgbench.core.cards import MetricCard

@@ -11,9 +11,8 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.reports._facts import Head, untrained_marks
 from ecgbench.reports._section import Cell, Column, Group, Numbers, Row, Table
 from ecgbench.reports._text import bracket, points, signed, signed_bracket
-from ecgbench.results.lead_importance import FEWEST_POSITIVES
-from ecgbench.results.lead_profiles import Condition, Importance, Pair, Profile
-from ecgbench.results.lead_profiles import Group as Average
+from ecgbench.results.lead_importance import FEWEST_POSITIVES, Condition, Importance, Pair, Profile
+from ecgbench.results.lead_importance import Group as Average
 
 GREY = 0.5
 """Reliability below which a profile is shown grey."""

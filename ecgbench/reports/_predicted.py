@@ -23,8 +23,7 @@ from ecgbench.results.by_label import (
     repeats_of,
 )
 from ecgbench.results.calibration import Calibration
-from ecgbench.results.net_benefit import NetBenefit
-from ecgbench.results.operating import Operating
+from ecgbench.results.operating import NetBenefit, Operating
 from ecgbench.results.study import Study
 
 MEAN = "mean of labels"

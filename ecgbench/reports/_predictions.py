@@ -6,8 +6,8 @@ from typing import BinaryIO
 
 import pandas as pd
 
-from ecgbench.results.result import Result
 from ecgbench.results.study import Study, long
+from ecgbench.study.stored import Result
 
 NAME = "predictions.csv"
 MOST = 5_000_000

@@ -20,8 +20,8 @@ from ecgbench.core.registry import Room
 from ecgbench.errors import BadSetting
 from ecgbench.reports import _predictions, _write
 from ecgbench.results.notes import PENDING
-from ecgbench.results.result import Result
 from ecgbench.results.study import Study
+from ecgbench.study.stored import Result
 
 REPORTS = (
     *("findings", "main_table", "lead_curve", "one_lead", "survival", "leads_i_ii", "ranks"),

@@ -26,10 +26,10 @@ from ecgbench.errors import MissingData
 from ecgbench.reports import Column, Figure, Notes, Numbers, ReportCard, Row, Section, Table
 from ecgbench.reports._facts import FULL, Head, columns, leads_of, setting_words, titles_of
 from ecgbench.results import ahead
-from ecgbench.results.result import Result
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.study import Study
 from ecgbench.stats.cka import DRAWS, MOST, Drawn, Products, cka, drawn, standardised
+from ecgbench.study.stored import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -42,7 +42,7 @@ from ecgbench.reports._predicted import (
     tasks,
 )
 from ecgbench.results.by_label import ByLabel, Columns, There
-from ecgbench.results.net_benefit import CHANCES, NetBenefit
+from ecgbench.results.operating import CHANCES, NetBenefit
 from ecgbench.results.study import Study
 
 if TYPE_CHECKING:

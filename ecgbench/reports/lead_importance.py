@@ -20,9 +20,16 @@ from ecgbench.reports._facts import Head, heads_of, tasks, titles_of
 from ecgbench.reports._lead_figures import Line, bars, bodies, heat_map
 from ecgbench.reports._lead_tables import GREY, Shown, conditions, grey, long, tables
 from ecgbench.results import ahead
-from ecgbench.results.lead_importance import FEWEST_POSITIVES, METRIC, columns, importance
-from ecgbench.results.lead_profiles import Condition, Profile, Trained
-from ecgbench.results.lead_profiles import Group as Average
+from ecgbench.results.lead_importance import (
+    FEWEST_POSITIVES,
+    METRIC,
+    Condition,
+    Profile,
+    Trained,
+    columns,
+    importance,
+)
+from ecgbench.results.lead_importance import Group as Average
 from ecgbench.results.study import Study
 from ecgbench.stats.lead_importance import EXCHANGES, HALVINGS
 

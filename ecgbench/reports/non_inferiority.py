@@ -44,10 +44,10 @@ from ecgbench.reports._text import margin as margin_words
 from ecgbench.results import ahead
 from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
 from ecgbench.results.joint import Entry, Joint, joint, lacking
-from ecgbench.results.score import ranks_records
 from ecgbench.results.study import Study
 from ecgbench.stats.components import Estimate, independent_mean
 from ecgbench.stats.detectable import detectable
+from ecgbench.study.scores import ranks_records
 
 CARD = ReportCard(
     title="Non-inferiority",

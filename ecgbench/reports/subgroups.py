@@ -41,12 +41,12 @@ from ecgbench.reports._facts import (
 from ecgbench.reports._standing import settings
 from ecgbench.reports._subgroup_figure import ends_of, figures, two
 from ecgbench.results import ahead
-from ecgbench.results.people import people
-from ecgbench.results.score import ranks_records
 from ecgbench.results.study import Study
 from ecgbench.results.subgroups import LEAST, VARIABLES, Compared, Left, compared
 from ecgbench.stats.components import Estimate
 from ecgbench.stats.paired import holm
+from ecgbench.study.people import people
+from ecgbench.study.scores import ranks_records
 
 if TYPE_CHECKING:
     pass

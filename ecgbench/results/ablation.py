@@ -24,10 +24,10 @@ from ecgbench.core.cells import key
 from ecgbench.core.files import array_of, facts_of, read_proved, sha256_of
 from ecgbench.core.text import counted
 from ecgbench.errors import BadWeights, MissingData
-from ecgbench.results.lead_sampling import Contrast, Key, Score, contrasts, scores
+from ecgbench.results.lead_sampling import Contrast, Key, Score, contrasts, over_seeds, scores
 from ecgbench.results.pretraining import SYNTHETIC, compared_on
 from ecgbench.stats.auroc import placements, wins
-from ecgbench.stats.components import LEVEL, Components, Interval, reach
+from ecgbench.stats.components import LEVEL, Components, Interval
 
 STUDY, CELLS, RATES, TRAINING = "ablation.json", "cells.json", "rates.json", "training.json"
 RECORDS = "records.parquet"
@@ -48,11 +48,11 @@ def probability_file(kind: str, step: int) -> str:
     return f"{kind}_{step:06d}.npy"
 
 
-def is_of(told: Mapping[str, Any], training: str, work: str) -> bool:
+def is_of(trained: Mapping[str, Any], training: str, work: str) -> bool:
     """Whether a file of a training is of that one and of this work (`work_of`), and was not put
     there from another.
     """
-    return told.get("training") == training and told.get("work") == work
+    return trained.get("training") == training and trained.get("work") == work
 
 
 def work_of(facts: Mapping[str, Any]) -> str:
@@ -161,13 +161,13 @@ class Ablation:
         missing = [name for name in wanted if name not in self.cells]
         seeds = {frozenset(cell.scores) for cell in self.cells.values()}
         most = max(map(len, seeds))
-        asked = self.facts["about"].get("seeds", most)
-        if not missing and {len(of) for of in seeds} == {asked}:
+        wanted_seeds = self.facts["about"].get("seeds", most)
+        if not missing and {len(of) for of in seeds} == {wanted_seeds}:
             return ""
         lacking = f"{counted(len(missing), 'cell')} of {len(wanted)} not trained yet. "
         fewer = "" if len(seeds) == 1 else "Cells have different seeds. "
-        if len(seeds) == 1 and most < asked:
-            fewer = f"{counted(most, 'seed')} of {asked} so far. "
+        if len(seeds) == 1 and most < wanted_seeds:
+            fewer = f"{counted(most, 'seed')} of {wanted_seeds} so far. "
         return f"{lacking if missing else ''}{fewer}The same ecgbench ablate goes on."
 
     def order_as(self, printed: Mapping[str, float]) -> float | None:
@@ -247,10 +247,7 @@ class Ablation:
         found = self._components.difference(names.index(name), names.index(reference))
         # of the whole study, so that it does not widen while cells are added
         tail = (1 - LEVEL) / (2 * (len(self.facts["about"]["cells"]) - 1))
-        of_seeds = values.var(ddof=1) / len(values)
-        half = reach([(found.variance, found.df), (of_seeds, len(values) - 1)], tail)
-        middle = float(values.mean())
-        return Interval(max(middle - half, -1.0), min(middle + half, 1.0))
+        return over_seeds(values, found, tail, 1.0)
 
 
 def read(folder: Path) -> Ablation:
@@ -265,8 +262,8 @@ def read(folder: Path) -> Ablation:
         raise BadWeights(f"{folder / RECORDS} is not what was written there; {_AGAIN}")
     target = records.drop(columns=["record", "patient"]).to_numpy(np.int8)
     ordered = [name for name in facts["about"]["cells"] if name in listed]
-    said: dict[tuple[str, int, int], np.ndarray] = {}
-    cells = {name: _cell(folder, name, listed[name], facts, target, said) for name in ordered}
+    probed: dict[tuple[str, int, int], np.ndarray] = {}
+    cells = {name: _cell(folder, name, listed[name], facts, target, probed) for name in ordered}
     if not cells:
         raise MissingData(
             f"no cell of the study in {folder} is finished yet; run the same ecgbench ablate again"
@@ -278,7 +275,7 @@ def read(folder: Path) -> Ablation:
         rates=read_proved(folder / RATES) or {},
         target=target,
         patients=records["patient"].tolist(),
-        readings=scores(said, target),
+        readings=scores(probed, target),
     )
 
 
@@ -301,19 +298,19 @@ def _cell(
     rows: Mapping[str, Any],
     facts: Mapping[str, Any],
     target: np.ndarray,
-    said: dict[tuple[str, int, int], np.ndarray],
+    probed: dict[tuple[str, int, int], np.ndarray],
 ) -> Cell:
-    """One cell; where it read single leads, `said` gets the probabilities of every step."""
+    """One cell; where it read single leads, `probed` gets the probabilities of every step."""
     of_seeds, placed = {}, []
-    told: dict[str, Any] | None = None
+    trained: dict[str, Any] | None = None
     work = work_of(facts)
     for seed, row in sorted(rows.items(), key=lambda pair: int(pair[0])):
         at = folder / "trainings" / row["training"][:24]
-        probe, told = read_proved(at / probe_file(row["probe"])), read_proved(at / TRAINING)
+        probe, trained = read_proved(at / probe_file(row["probe"])), read_proved(at / TRAINING)
         last = facts["budget"]["steps"]
-        if probe is None or told is None:
+        if probe is None or trained is None:
             raise BadWeights(f"{at} lacks what cell {name} had at seed {seed}; {_AGAIN}")
-        if not all(is_of(file, row["training"], work) for file in (probe, told)):
+        if not all(is_of(file, row["training"], work) for file in (probe, trained)):
             raise BadWeights(f"{at} has files of another training or study; {_AGAIN}")
         found = {
             step: _probabilities(at / probability_file(row["probe"], step), probe, step)
@@ -322,19 +319,19 @@ def _cell(
         }
         of_seeds[int(seed)] = {int(step): float(score) for step, score in probe["scores"].items()}
         if row["probe"] == "readings":
-            said |= {(name, int(seed), step): every for step, every in found.items()}
+            probed |= {(name, int(seed), step): every for step, every in found.items()}
         # with twelve leads, where single ones were read too
         complete = found[last] if found[last].ndim == 2 else found[last][0]
         placed.append(placements(target, wins(target, complete)))
-    assert told is not None  # a cell is listed with its first seed
+    assert trained is not None  # a cell is listed with its first seed
     return Cell(
         name=name,
         lr=row["lr"],
         scores=of_seeds,
         placed=np.mean(placed, 0),
-        parameters=told["parameters"],
-        encoder_parameters=told["encoder_parameters"],
-        flop=told["flop"],
+        parameters=trained["parameters"],
+        encoder_parameters=trained["encoder_parameters"],
+        flop=trained["flop"],
     )
 
 

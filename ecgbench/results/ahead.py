@@ -14,7 +14,6 @@ from ecgbench.core.cells import Cell
 from ecgbench.core.parallel import Piece, on_all_cores, one_thread
 from ecgbench.results.by_label import ByLabel, Repeats, Shared
 from ecgbench.results.compare import compare
-from ecgbench.results.evidence import SHELF
 from ecgbench.results.reader import Reader
 from ecgbench.results.scorer import Scorer
 
@@ -27,11 +26,11 @@ MOMENT = 2.0
 def each(
     scorer: Scorer | None,
     stage: Stage | None,
-    said: tuple[str, str],
+    called: tuple[str, str],
     pieces: Sequence[Piece],
 ) -> None:
-    """Call these pieces of work, in any order, for what they keep. `said`: what they are together,
-    and what each is (in the plural). Nothing where the run keeps nothing.
+    """Call these pieces of work, in any order, for what they keep. `called`: what they are
+    together, and what each is (in the plural). Nothing where the run keeps nothing.
     """
     if scorer is None or not scorer.keep or not os.access(scorer.run, os.W_OK):
         return
@@ -40,10 +39,10 @@ def each(
         while left and time.monotonic() - began < MOMENT:
             left.pop(0)()
     if left:
-        shown = stage(said[0], len(pieces), said[1]) if stage else nullcontext(lambda _: None)
-        with shown as advance:
+        name, units = called
+        progress = stage(name, len(pieces), units) if stage else nullcontext(lambda _: None)
+        with progress as advance:
             advance(len(pieces) - len(left))
-            SHELF.share()
             on_all_cores(left, advance)
 
 
@@ -68,20 +67,12 @@ def labels(
     """
     scorer = every[0].scorer
     rows = [repeats for mine in by_task for repeats in mine]
-    pieces: list[Piece] = [
-        partial(_there, every, repeats)
-        for repeats in rows
-        if not all(one.keeps_there(repeats) for one in every)
-    ]
+    pieces = [partial(_there, every, repeats) for repeats in rows]
     each(scorer, stage, ("which labels have numbers", "rows"), pieces)
     pieces = []
     for mine in by_task:
         shared = [one.question.shared([one.there(repeats) for repeats in mine]) for one in every]
-        pieces += [
-            partial(_numbers, every, repeats, shared)
-            for repeats in mine
-            if not all(one.keeps_numbers(repeats, s) for one, s in zip(every, shared))
-        ]
+        pieces += [partial(_numbers, every, repeats, shared) for repeats in mine]
     each(scorer, stage, (", ".join(one.question.name for one in every), "rows"), pieces)
 
 

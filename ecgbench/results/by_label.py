@@ -6,7 +6,7 @@ where they are over the same ones, so that the rows of a task are read twice: fi
 that have a number (`There`), then for the numbers, with means over the labels that all rows have.
 Both are kept beside the scores of the run.
 
-What is computed is a `Question`: results/calibration.py, operating.py and net_benefit.py.
+What is computed is a `Question`: results/calibration.py and operating.py.
 """
 
 from abc import ABC, abstractmethod
@@ -20,13 +20,12 @@ import numpy as np
 
 from ecgbench.core.cells import grouped
 from ecgbench.core.seeds import rng
-from ecgbench.results.held import Held
-from ecgbench.results.predicted import Predicted
-from ecgbench.results.result import Result
 from ecgbench.results.scorer import Scorer
 from ecgbench.stats.clustered import Ends, Estimate, Patients, mean_of_labels, together
 from ecgbench.stats.known import UNKNOWN
 from ecgbench.stats.operating import halves
+from ecgbench.study.recent import Recent
+from ecgbench.study.stored import Result
 
 VERSION = 4
 """Raised by hand when the same predictions begin to give other numbers."""
@@ -60,18 +59,13 @@ class Block:
 
     def only(self, labels: np.ndarray) -> "Block":
         """Some of its labels, (label,) bool."""
-        if labels.all():
-            return self
-        made = replace(
+        return replace(
             self,
             names=list(compress(self.names, labels)),
             places=list(compress(self.places, labels)),
             target=self.target[labels],
             probability=self.probability[labels],
         )
-        if "first_half" in vars(self):
-            vars(made)["first_half"] = self.first_half[labels]
-        return made
 
     @property
     def size(self) -> int:
@@ -107,7 +101,7 @@ class Block:
         ]
 
 
-_DEALT: Held[np.ndarray] = Held(size=lambda one: 10 * one.nbytes, most=2**26)
+_HALVES: Recent[np.ndarray] = Recent(size=lambda one: 10 * one.nbytes, most=2**26)
 """Halves of the labels that were asked for last: every row of a task has the same."""
 
 
@@ -116,7 +110,7 @@ def _halves(
 ) -> np.ndarray:
     """(record,) which are in the first half."""
     known = dataset, fold, label, target.tobytes(), patients.of_record.tobytes(), patients.count
-    return _DEALT(known, lambda: halves(target, patients, rng("halves", dataset, fold, label)))
+    return _HALVES(known, lambda: halves(target, patients, rng("halves", dataset, fold, label)))
 
 
 Own = Sequence[Block]
@@ -201,10 +195,6 @@ class ByLabel:
     scorer: Scorer | None = field(repr=False)
     """Of the run; None: nothing is kept."""
 
-    @property
-    def _keys(self) -> Sequence[str]:
-        return self.question.keys
-
     def there(self, repeats: Repeats) -> There:
         """Of which labels a row has numbers."""
         return There(**self.kept("there", repeats, {}, lambda: vars(self._there(repeats))))
@@ -225,29 +215,15 @@ class ByLabel:
         """What was computed of these cells, their fits and these facts before, or is now."""
         if self.scorer is None:
             return compute()
-        return self.scorer.kept(self._key(what, repeats, facts), compute)
-
-    def keeps_there(self, repeats: Repeats) -> bool:
-        """Whether `there` was computed before."""
-        return self._keeps("there", repeats, {})
-
-    def keeps_numbers(self, repeats: Repeats, shared: Shared) -> bool:
-        """Whether `numbers` were computed before."""
-        return self._keeps("numbers", repeats, {**shared})
-
-    def _keeps(self, what: str, repeats: Repeats, facts: Mapping[str, Any]) -> bool:
-        return self.scorer is not None and self.scorer.has(self._key(what, repeats, facts))
-
-    def _key(self, what: str, repeats: Repeats, facts: Mapping[str, Any]) -> dict[str, Any]:
-        cells = [[(r.content, r.fit_content) for r in folds] for folds in repeats]
         known = {"version": VERSION, "question": self.question.name, "what": what}
-        return {**known, "cells": cells, "facts": facts}
+        cells = [[(r.content, r.fit_content) for r in folds] for folds in repeats]
+        return self.scorer.kept({**known, "cells": cells, "facts": facts}, compute)
 
     def _blocks(self, repeats: Repeats) -> list[Own]:
         if self.scorer is None:  # tables that somebody changed have the content of others
             return blocks(repeats)
         known = tuple(tuple((r.content, r.fit_content) for r in folds) for folds in repeats)
-        return _HELD(known, lambda: blocks(repeats))
+        return _READ_LAST(known, lambda: blocks(repeats))
 
     def _there(self, repeats: Repeats) -> There:
         found: dict[int, dict[str, Any]] = {}
@@ -255,9 +231,11 @@ class ByLabel:
             first = own[0]
             why = [next(filter(None, each), "") for each in zip(*(one.lacking for one in own))]
             enough = np.array([not w for w in why])
-            asked = [one.only(enough) for one in own] if enough.any() else []
+            chosen = [one.only(enough) for one in own] if enough.any() else []
             rest = (
-                {key: iter(self.question.unmet(asked, key)) for key in self._keys} if asked else {}
+                {key: iter(self.question.unmet(chosen, key)) for key in self.question.keys}
+                if chosen
+                else {}
             )
             records, positives = first.target.shape[1], np.count_nonzero(first.target, axis=1)
             patients = int(first.patients.number(np.ones(records, bool)))
@@ -268,25 +246,27 @@ class ByLabel:
                     "positives": int(positives[k]),
                     "negatives": records - int(positives[k]),
                     "lacking": why[k],
-                    "unmet": {key: why[k] or next(rest[key]) for key in self._keys},
+                    "unmet": {key: why[k] or next(rest[key]) for key in self.question.keys},
                 }
         rows = [found[place] for place in sorted(found)]
         made = {name: [row[name] for row in rows] for name in rows[0] if name != "unmet"}
-        return There(**made, unmet={key: [row["unmet"][key] for row in rows] for key in self._keys})
+        return There(
+            **made, unmet={key: [row["unmet"][key] for row in rows] for key in self.question.keys}
+        )
 
     def _numbers(self, repeats: Repeats, shared: Shared) -> dict[str, Columns]:
         there = self.there(repeats)
         made: dict[str, Columns] = {}
-        known = {key: set(there.known(key)) for key in self._keys}
-        for key in self._keys:
+        known = {key: set(there.known(key)) for key in self.question.keys}
+        for key in self.question.keys:
             names: list[str] = []
             found: list[dict[str, Answer]] = []
             for own in self._blocks(repeats):
                 which = np.array([name in known[key] for name in own[0].names])
                 if which.any():
-                    asked = [one.only(which) for one in own]
-                    names += asked[0].names
-                    found.append(self.question.answers(asked, key))
+                    chosen = [one.only(which) for one in own]
+                    names += chosen[0].names
+                    found.append(self.question.answers(chosen, key))
             made[key] = self._columns(names, found, there.names, shared[key])
         return made
 
@@ -330,7 +310,7 @@ def repeats_of(results: Sequence[Result]) -> Repeats:
     return list(grouped(results, lambda r: (str(r.cell.setting), r.cell.fit.seed)).values())
 
 
-_HELD: Held[list[Own]] = Held(
+_READ_LAST: Recent[list[Own]] = Recent(
     size=lambda rows: sum(one.size for own in rows for one in own), most=2**26
 )
 """Several questions are asked of a row."""
@@ -339,68 +319,33 @@ _HELD: Held[list[Own]] = Held(
 def blocks(repeats: Repeats) -> list[Own]:
     """The labels of a row, those that are known of the same records in all repeats together."""
     tables = [[r.predicted() for r in folds] for folds in repeats]
-    patients = [[t.patients for t in of] for of in tables]
-    everyone = np.unique(np.concatenate([p for of in patients for p in of]))
-    made = [
-        _OfRepeat.of(of, np.searchsorted(everyone, np.concatenate(whose)), folds)
-        for of, whose, folds in zip(tables, patients, repeats)
-    ]
-    count, alike = len(everyone), made[0].known
-    for one in made[1:]:
-        alike = [(*a, *b) for a, b in zip(alike, one.known, strict=True)]
-    groups: dict[tuple[bytes, ...], list[int]] = {}
-    for label, records in enumerate(alike):
-        groups.setdefault(records, []).append(label)
-    return [[one.block(own, count) for one in made] for own in groups.values()]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _OfRepeat:
-    """What is predicted in one repeat."""
-
-    names: Sequence[str]
-    target: np.ndarray
-    """(label, record) int8."""
-    probability: np.ndarray
-    """(label, record)."""
-    whose: np.ndarray
-    """(record,) place of its patient."""
-    fold: np.ndarray
-    folds: Sequence[Result]
-
-    @classmethod
-    def of(
-        cls, tables: Sequence[Predicted], whose: np.ndarray, folds: Sequence[Result]
-    ) -> "_OfRepeat":
-        return cls(
-            names=tables[0].labels,
-            target=np.concatenate([t.target for t in tables]).T,
-            probability=np.concatenate([t.probability for t in tables]).T,
-            whose=whose,
-            fold=np.repeat(np.arange(len(tables)), [len(t.records) for t in tables]),
-            folds=folds,
-        )
-
-    @cached_property
-    def known(self) -> list[tuple[bytes, ...]]:
-        """(label,) of which records it is known, in a form that can be compared."""
-        there = self.target != UNKNOWN
-        if there.all():
-            return [(b"",)] * len(there)
-        return [(np.packbits(own).tobytes(),) for own in there]
-
-    def block(self, labels: Sequence[int], count: int) -> Block:
-        """Of labels that are known of the same records; `count` patients in all."""
-        records = self.target[labels[0]] != UNKNOWN
-        return Block(
-            names=[self.names[k] for k in labels],
-            places=labels,
-            target=np.ascontiguousarray(self.target[labels][:, records] == 1),
-            probability=np.ascontiguousarray(self.probability[labels][:, records]),
-            patients=Patients(of_record=self.whose[records], count=count),
-            fold=self.fold[records],
-            folds=self.folds,
-        )
+    patients = [np.concatenate([t.patients for t in of]) for of in tables]
+    everyone = np.unique(np.concatenate(patients))
+    targets = [np.concatenate([t.target for t in of]).T for of in tables]
+    probabilities = [np.concatenate([t.probability for t in of]).T for of in tables]
+    known = [target != UNKNOWN for target in targets]
+    alike = grouped(
+        range(len(targets[0])), lambda k: tuple(np.packbits(one[k]).tobytes() for one in known)
+    )
+    made: list[Own] = []
+    for labels in alike.values():
+        own = []
+        for n, of in enumerate(tables):
+            records = known[n][labels[0]]
+            fold = np.repeat(np.arange(len(of)), [len(t.records) for t in of])
+            whose = np.searchsorted(everyone, patients[n][records])
+            block = Block(
+                names=[of[0].labels[k] for k in labels],
+                places=labels,
+                target=np.ascontiguousarray(targets[n][labels][:, records] == 1),
+                probability=np.ascontiguousarray(probabilities[n][labels][:, records]),
+                patients=Patients(of_record=whose, count=len(everyone)),
+                fold=fold[records],
+                folds=repeats[n],
+            )
+            own.append(block)
+        made.append(own)
+    return made
 
 
 def number(value: Any) -> float | None:

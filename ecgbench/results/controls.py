@@ -11,13 +11,13 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
-from ecgbench.results.result import Result
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.study import Study, read
 from ecgbench.stats.paired import holm
 from ecgbench.stats.uniform import mean_interval, off, uniform_p
 from ecgbench.study import controls
 from ecgbench.study.controls import Control
+from ecgbench.study.stored import Result
 
 METRIC = "auroc"
 CHANCE = 0.5
@@ -142,8 +142,8 @@ def _why(study: Study, place: Place) -> str:
     mine = np.ones(len(cells), bool)
     for name, value in place._asdict().items():
         mine &= (cells[name] == value).to_numpy()
-    said = [f"{s}: {why}" for s, why in cells.loc[mine, ["status", "reason"]].to_numpy() if why]
-    return said[0] if said else "not computed; run the same command with --controls again"
+    reasons = [f"{s}: {why}" for s, why in cells.loc[mine, ["status", "reason"]].to_numpy() if why]
+    return reasons[0] if reasons else "not computed; run the same command with --controls again"
 
 
 def _chance(own: Study, control: Control, studies: Sequence[Study]) -> Iterator[Checked]:
@@ -242,8 +242,8 @@ def _compared(
 
 def _corrected(rows: Sequence[Checked]) -> list[Checked]:
     """With verdicts on chance: each p is one of many."""
-    asked = [(r.p_chance, r.p_uniform, r.p_pairs) for r in rows if r.control.kind == "chance"]
-    adjusted = iter(holm(np.array(asked).ravel()).reshape(-1, 3)) if asked else iter(())
+    tested = [(r.p_chance, r.p_uniform, r.p_pairs) for r in rows if r.control.kind == "chance"]
+    adjusted = iter(holm(np.array(tested).ravel()).reshape(-1, 3)) if tested else iter(())
     made = []
     for row in rows:
         if row.control.kind == "chance":

@@ -8,24 +8,23 @@ training of its own, whose scores may be higher or lower as a whole. That other 
 would give another fit is in no interval.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from ecgbench.core.cells import Absent
-from ecgbench.results.held import Held
-from ecgbench.results.score import ROUNDING, Scored, counted, label_weights, ranks_records, wins_of
-from ecgbench.results.shelf import Shelf
+from ecgbench.results.score import Scored, counted, label_weights
 from ecgbench.stats.auroc import placements
 from ecgbench.stats.bootstrap import percentile_interval
 from ecgbench.stats.components import Components, Estimate
-from ecgbench.stats.known import two_valued
+from ecgbench.stats.known import UNKNOWN, two_valued
 from ecgbench.stats.paired import Difference, paired_difference
+from ecgbench.study.recent import Recent
+from ecgbench.study.scores import ROUNDING, ranks_records, wins_of
 
 NAN = float("nan")
 
@@ -46,19 +45,9 @@ class Sure:
     share_label: str = ""
 
 
-class Evidence(Protocol):
-    """Of some rows on the same records."""
-
-    def row(self, a: int) -> Sure:
-        """A row."""
-
-    def difference(self, a: int, b: int) -> Difference:
-        """Row a less row b."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class Computed:
-    """All of it, computed: what is kept between readings."""
+class Evidence:
+    """How sure some rows on the same records are, and their differences."""
 
     rows: Sequence[Sure]
     pairs: Sequence[Difference]
@@ -78,12 +67,12 @@ class Computed:
         return replace(found, difference=-found.difference, low=-found.high, high=-found.low)
 
 
-def evidence(rows: Sequence[Sequence[Scored]], absent: Absent) -> Computed:
+def evidence(rows: Sequence[Sequence[Scored]], absent: Absent) -> Evidence:
     """Of rows whose cells were scored by the same metric in the same way."""
     rows = [counted(cells) for cells in rows]
     placed = all(c.bootstrap == "none" for cells in rows for c in cells)
-    how: Evidence = _Placed(rows, absent) if placed else _Drawn(rows, absent)
-    return Computed(
+    how = _Placed(rows, absent) if placed else _Drawn(rows, absent)
+    return Evidence(
         rows=[how.row(a) for a in range(len(rows))],
         pairs=[how.difference(a, b) for a, b in combinations(range(len(rows)), 2)],
     )
@@ -96,7 +85,7 @@ class _Drawn:
         self.rows, self.absent = rows, absent
         self.replicates = [np.mean([c.replicates for c in cells], axis=0) for cells in rows]
 
-    def _alike(self, *rows: int) -> Evidence | None:
+    def _alike(self, *rows: int) -> "_Placed | None":
         """What placements say where all draws give one value, which would look like certainty."""
         spread = self.replicates[rows[0]] - (self.replicates[rows[1]] if rows[1:] else 0.0)
         low, high = percentile_interval(spread)
@@ -168,10 +157,8 @@ class _Ordered:
         return self.target.nbytes + self.wins.nbytes + self.patients.nbytes + 64 * len(self.records)
 
 
-_HELD: Held[_Ordered] = Held(size=lambda one: one.size, most=512 * 2**20)
+_READ_LAST: Recent[_Ordered] = Recent(size=lambda one: one.size, most=512 * 2**20)
 """Many tables of a report compare the same cells: each is read once."""
-SHELF = Shelf()
-"""What one of several processes has read is not read by the others."""
 
 
 def _ordered(cell: Scored, common: frozenset[str] | None) -> _Ordered:
@@ -188,24 +175,9 @@ def _ordered(cell: Scored, common: frozenset[str] | None) -> _Ordered:
             patients=own.patients[order],
         )
 
-    def taken() -> _Ordered:
-        name = hashlib.blake2b(repr(key).encode(), digest_size=16).digest()
-        if found := SHELF.get(name):
-            return _Ordered(
-                labels=found["labels"].tolist(),
-                target=found["target"],
-                wins=found["wins"],
-                records=found["records"].tolist(),
-                patients=found["patients"],
-            )
-        made = read()
-        SHELF.put(name, {which: np.asarray(value) for which, value in vars(made).items()})
-        return made
-
     if common is not None or not cell.content:
         return read()
-    key = cell.content, cell.records, cell.metric, cell.edited
-    return _HELD(key, taken)
+    return _READ_LAST((cell.content, cell.records, cell.metric, cell.edited), read)
 
 
 def by_fold(rows: Sequence[Sequence[Scored]], absent: Absent) -> list[Fold]:
@@ -216,37 +188,58 @@ def by_fold(rows: Sequence[Sequence[Scored]], absent: Absent) -> list[Fold]:
     ]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Stacked:
+    """Folds one after the other: a column for each label in each fold, which is not known of the
+    records of another.
+    """
+
+    target: np.ndarray
+    """(record, column) int8."""
+    placed: np.ndarray
+    """(row, record, column)."""
+    patients: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray
+    """(column,) what each counts in the macro."""
+    offset: float
+
+    @classmethod
+    def of(cls, folds: Sequence[Fold], unknown: float = 0.0) -> "Stacked":
+        """unknown: what stands where a column is not known."""
+        sizes = [len(f.patients) for f in folds], [len(f.labels) for f in folds]
+        target = np.full(tuple(map(sum, sizes)), UNKNOWN, np.int8)
+        placed = np.full((len(folds[0].placed), *target.shape), unknown)
+        record = column = 0
+        for fold, records, labels in zip(folds, *sizes):
+            own = slice(record, record + records), slice(column, column + labels)
+            target[own], placed[(slice(None), *own)] = fold.target, fold.placed
+            record, column = record + records, column + labels
+        return cls(
+            target=target,
+            placed=placed,
+            patients=np.concatenate([f.patients for f in folds]),
+            labels=np.concatenate([f.labels for f in folds]),
+            weights=np.concatenate([f.weights for f in folds]) / len(folds),
+            offset=float(np.mean([f.offset for f in folds])),
+        )
+
+
 class _Placed:
     """From placements."""
 
     def __init__(self, rows: Sequence[Sequence[Scored]], absent: Absent) -> None:
-        parts = by_fold(rows, absent)
-        sizes = np.cumsum([0, *(len(p.patients) for p in parts)])
-        labels = np.concatenate([p.labels for p in parts])
-        # the labels of one fold are not known of the records of another
-        target = np.full((sizes[-1], len(labels)), -1)
-        placed = np.zeros((len(rows), *target.shape))
-        at = 0
-        for part, start in zip(parts, sizes, strict=False):
-            own = slice(start, start + len(part.patients)), slice(at, at + len(part.labels))
-            target[own], placed[(slice(None), *own)] = part.target, part.placed
-            at += len(part.labels)
-        self.components = Components(
-            target,
-            np.concatenate([p.patients for p in parts]),
-            placed,
-            np.concatenate([p.weights for p in parts]) / len(parts),
-            labels,
-        )
+        of = Stacked.of(by_fold(rows, absent))
+        self.components = Components(of.target, of.patients, of.placed, of.weights, of.labels)
         self.labels = self.components.names
-        self.offset = float(np.mean([p.offset for p in parts]))
+        self.offset = of.offset
         self.fits = [fits_of(cells) for cells in rows]
 
     def row(self, a: int) -> Sure:
         repeated = between(self.fits[a])
         found = self.components.row(a).plus(*repeated).shifted(self.offset)
         low, high = found.as_share() if repeated[0] else self.components.interval(a, self.offset)
-        return Sure(value=found.value, low=low, high=high, **self._said(found))
+        return Sure(value=found.value, low=low, high=high, **self._known_of(found))
 
     def difference(self, a: int, b: int) -> Difference:
         first, second = self.fits[a], self.fits[b]
@@ -254,10 +247,10 @@ class _Placed:
         found = self.components.difference(a, b).plus(*between(apart))
         low, high = found.as_difference()
         return Difference(
-            difference=found.value, low=low, high=high, p=found.p, **self._said(found)
+            difference=found.value, low=low, high=high, p=found.p, **self._known_of(found)
         )
 
-    def _said(self, found: Estimate) -> dict[str, Any]:
+    def _known_of(self, found: Estimate) -> dict[str, Any]:
         known = {"se": found.se, "df": found.df}
         # of two labels one always carries more than half
         if len(self.labels) < 3 or found.label < 0:

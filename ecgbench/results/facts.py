@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from ecgbench.core.cells import Absent, Bootstrap
+from ecgbench.study.stored import Code
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,16 +119,6 @@ class DatasetFacts(_Facts):
     """Of the test records, in alphabetical order: who is drawn for intervals. In a
     cross-validation: of one fold.
     """
-
-
-@dataclass(frozen=True, kw_only=True)
-class Code(_Facts):
-    """The code that computed something; None where it is not known."""
-
-    version: str | None = None
-    commit: str | None = None
-    dirty: bool | None = None
-    """Whether its checkout had uncommitted changes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ Source: docs/intervals.md for the variances; degrees of freedom over datasets ar
 (Satterthwaite 1946, doi:10.2307/3002019; Welch 1947), shares are Fieller's (Fieller 1954).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -26,13 +26,15 @@ from ecgbench.data.contamination import RELATIONS
 from ecgbench.errors import MissingData
 from ecgbench.results.compare import on_common_records
 from ecgbench.results.evidence import Fold, between, by_fold, fits_of
-from ecgbench.results.held import Held
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.study import Study
 from ecgbench.stats.components import Components, Estimate
+from ecgbench.study.recent import Recent
 
 Floats = NDArray[np.float64]
+Rows = Sequence[Sequence[Scored]]
+"""The cells of each entry."""
 By = Literal["dataset", "task"]
 """What counts alike in a mean: datasets, each the mean of its tasks; or tasks (the paper's)."""
 Patient = tuple[str, str]
@@ -52,8 +54,7 @@ class Entry(NamedTuple):
     leads: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Share:
+class Share(NamedTuple):
     """What is kept of a skill above chance, and its 95 % interval; NaN where there is none."""
 
     value: float
@@ -108,7 +109,7 @@ def joint(
     if study.scorer is None or not names or not entries:
         raise MissingData(f"{study.path}: nothing to compare")
     scorer, dataset_of = study.scorer, {t.name: t.dataset for t in study.tasks}
-    cells: dict[str, dict[str, Sequence[Sequence[Scored]]]] = {}
+    cells: dict[str, dict[str, Rows]] = {}
     for name in names:
         cells.setdefault(dataset_of[name], {})[name] = [
             counted(row) for row in _alike([_results(study, name, e) for e in entries], study)
@@ -116,7 +117,7 @@ def joint(
     return joined(entries, cells, scorer, by, paired)
 
 
-def _alike(rows: Sequence[Sequence[Any]], study: Study) -> Sequence[Sequence[Scored]]:
+def _alike(rows: Sequence[Sequence[Any]], study: Study) -> Rows:
     """Cells of entries, scored on the records that all of them have in each fold."""
     score = study.scorer
     assert score is not None
@@ -127,50 +128,40 @@ def _alike(rows: Sequence[Sequence[Any]], study: Study) -> Sequence[Sequence[Sco
 
 def joined(
     entries: Sequence[Entry],
-    cells: Mapping[str, Mapping[str, Sequence[Sequence[Scored]]]],
+    cells: Mapping[str, Mapping[str, Rows]],
     scorer: Scorer,
     by: By = "dataset",
     paired: Mapping[Patient, str] | None = None,
 ) -> "Joint":
     """The same of scored cells: dataset -> task -> those of each entry."""
-    rows = {
-        task: _Task(rows=own, absent=scorer.scoring.absent)
-        for tasks in cells.values()
-        for task, own in tasks.items()
-    }
-    datasets = {dataset: list(tasks) for dataset, tasks in cells.items()}
-    scored = [c for task in rows.values() for row in task.rows for c in row]
+    scored = [c for tasks in cells.values() for rows in tasks.values() for row in rows for c in row]
     # each dataset has draws of its own, in which a patient of two cannot be one
     together = {} if any(c.bootstrap != "none" for c in scored) else dict(paired or {})
     return Joint(
         entries=tuple(entries),
-        groups=_groups(datasets, rows, by, together),
+        groups=_groups(cells, by, together, scorer.scoring.absent),
         scorer=scorer,
         metric=scored[0].metric,
-        sharing=tuple(c for c in _drawn_together(list(datasets), paired or {}) if len(c) > 1),
+        sharing=tuple(c for c in _drawn_together(list(cells), paired or {}) if len(c) > 1),
     )
 
 
 def _groups(
-    datasets: Mapping[str, Sequence[str]],
-    rows: Mapping[str, "_Task"],
-    by: By,
-    patients: Mapping[Patient, str],
+    cells: Mapping[str, Mapping[str, Rows]], by: By, paired: Mapping[Patient, str], absent: Absent
 ) -> tuple["_Group", ...]:
     groups = []
-    for members in _drawn_together(list(datasets), patients):
-        size = {d: 1.0 if by == "dataset" else float(len(datasets[d])) for d in members}
-        total = sum(size.values())
-        weights = {t: size[d] / total / len(datasets[d]) for d in members for t in datasets[d]}
-        groups.append(
-            _Group(
-                datasets={d: datasets[d] for d in members},
-                tasks={t: rows[t] for t in weights},
-                weights=weights,
-                share=total / (len(datasets) if by == "dataset" else len(rows)),
-                paired=patients,
-            )
+    size = {d: 1.0 if by == "dataset" else float(len(tasks)) for d, tasks in cells.items()}
+    for members in _drawn_together(list(cells), paired):
+        total = sum(size[d] for d in members)
+        group = _Group(
+            datasets={d: list(cells[d]) for d in members},
+            rows={t: rows for d in members for t, rows in cells[d].items()},
+            absent=absent,
+            weights={t: size[d] / total / len(cells[d]) for d in members for t in cells[d]},
+            share=total / sum(size.values()),
+            paired=paired,
         )
+        groups.append(group)
     return tuple(groups)
 
 
@@ -182,28 +173,20 @@ def _drawn_together(
     for (dataset, _), name in paired.items():
         if dataset in datasets:
             where.setdefault(name, set()).add(dataset)
-    group = {d: {d} for d in datasets}
-    for shared in where.values():
-        union = set().union(*(group[d] for d in shared))
-        for d in union:
-            group[d] = union
-    return list(dict.fromkeys(tuple(d for d in datasets if d in group[e]) for e in datasets))
+    return _linked(datasets, where.values())
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Task:
-    """The cells of each entry in a task."""
-
-    rows: Sequence[Sequence[Scored]]
-    absent: Absent
-
-    @property
-    def folds(self) -> list[Fold]:
-        """Their placements, read when they are asked for and not kept: they are large."""
-        return by_fold(self.rows, self.absent)
+def _linked(names: Sequence[str], links: Iterable[Collection[str]]) -> list[tuple[str, ...]]:
+    """Names in groups, those of a link in one, all in their order."""
+    group = {name: {name} for name in names}
+    for link in links:
+        union = set().union(*(group[name] for name in link))
+        for name in union:
+            group[name] = union
+    return list(dict.fromkeys(tuple(n for n in names if n in group[m]) for m in names))
 
 
-_HELD: Held[Components] = Held(size=lambda one: one.size, most=768 * 2**20)
+_READ_LAST: Recent[Components] = Recent(size=lambda one: one.size, most=768 * 2**20)
 """Of the groups that were asked for last."""
 
 
@@ -213,7 +196,9 @@ class _Group:
 
     datasets: Mapping[str, Sequence[str]]
     """Name -> tasks."""
-    tasks: Mapping[str, _Task]
+    rows: Mapping[str, Rows]
+    """Task -> the cells of each entry."""
+    absent: Absent
     weights: Mapping[str, float]
     """Task -> what it counts; they sum to 1."""
     share: float
@@ -248,45 +233,40 @@ class _Group:
         ).T
 
     @property
-    def rows(self) -> dict[str, Sequence[Sequence[Scored]]]:
-        """Task -> the cells of each entry."""
-        return {name: task.rows for name, task in self.tasks.items()}
-
-    @property
     def folds(self) -> dict[str, list[Fold]]:
-        """Task -> its folds."""
-        return {name: task.folds for name, task in self.tasks.items()}
+        """Task -> its folds; placements are read when they are asked for and not kept."""
+        return {name: by_fold(rows, self.absent) for name, rows in self.rows.items()}
 
     @property
     def placed(self) -> Components:
         """Of all its tasks, each label of each task being one of its own."""
-        return _HELD(self, lambda: self._placed(self.folds))
+        return _READ_LAST(self, self._placed)
 
-    def _placed(self, folds_of: Mapping[str, list[Fold]]) -> Components:
+    def _placed(self) -> Components:
         where = {t: d for d, tasks in self.datasets.items() for t in tasks}
-        at: dict[tuple[str, str, int], int] = {}  # of a record, which its tasks share
-        patients: list[str] = []
-        columns, names, weights = 0, [], []
-        for task, folds in folds_of.items():
-            for number, fold in enumerate(folds):
-                for record, patient in zip(fold.records, fold.patients):
-                    place = where[task], record, number
-                    if place not in at:
-                        at[place] = len(at)
-                        patients.append(self.patient(where[task], str(patient)))
-                columns += len(fold.labels)
-                names += [f"{task}{SEPARATOR}{label}" for label in fold.labels]
-                weights += list(fold.weights * self.weights[task] / len(folds))
-        target = np.full((len(at), columns), -1, np.int8)
+        parts = [
+            (task, (where[task], n), fold, 1 / len(folds))
+            for task, folds in self.folds.items()
+            for n, fold in enumerate(folds)
+        ]
+        patients = {  # of a record, which the tasks of a dataset share
+            (*place, record): self.patient(place[0], str(patient))
+            for _, place, fold, _ in parts
+            for record, patient in zip(fold.records, fold.patients)
+        }
+        at = {known: number for number, known in enumerate(patients)}
+        names = [f"{task}{SEPARATOR}{label}" for task, _, fold, _ in parts for label in fold.labels]
+        weights = [fold.weights * self.weights[task] * one for task, _, fold, one in parts]
+        target = np.full((len(at), len(names)), -1, np.int8)
         entries = len(next(iter(self.rows.values())))
         placed, start = np.zeros((entries, *target.shape)), 0
-        for task, folds in folds_of.items():
-            for number, fold in enumerate(folds):
-                rows = np.array([at[where[task], record, number] for record in fold.records])
-                block = slice(start, start + len(fold.labels))
-                target[rows, block], placed[:, rows, block] = fold.target, fold.placed
-                start += len(fold.labels)
-        return Components(target, np.array(patients), placed, np.array(weights), np.array(names))
+        for _, place, fold, _ in parts:
+            rows = np.array([at[*place, record] for record in fold.records])
+            block = slice(start, start + len(fold.labels))
+            target[rows, block], placed[:, rows, block] = fold.target, fold.placed
+            start += len(fold.labels)
+        everyone = np.array(list(patients.values()))
+        return Components(target, everyone, placed, np.concatenate(weights), np.array(names))
 
     @cached_property
     def label_names(self) -> list[str]:
@@ -353,7 +333,7 @@ class _Group:
         return np.asarray(np.where(np.isfinite(made), made, 0.0))
 
 
-_NORMAL: Held[Floats] = Held(size=lambda one: one.nbytes, most=128 * 2**20)
+_NORMAL: Recent[Floats] = Recent(size=lambda one: one.nbytes, most=128 * 2**20)
 """Of the same patients, in many comparisons."""
 
 
@@ -391,9 +371,9 @@ class Joint:
 
     def by(self, by: By) -> "Joint":
         """The same with other things that count alike."""
-        datasets = {d: list(t) for g in self.groups for d, t in g.datasets.items()}
-        rows = {name: task for g in self.groups for name, task in g.tasks.items()}
-        return replace(self, groups=_groups(datasets, rows, by, self.groups[0].paired))
+        cells = {d: {t: g.rows[t] for t in ts} for g in self.groups for d, ts in g.datasets.items()}
+        first = self.groups[0]
+        return replace(self, groups=_groups(cells, by, first.paired, first.absent))
 
     @property
     def least_patients(self) -> int:
@@ -491,9 +471,13 @@ class Joint:
         if len(parts) == 1:
             return parts[0]
         value = float(sum(g.share * p.value for g, p in zip(self.groups, parts)))
+        of = {d: g.name for g in self.groups for d in g.datasets}
+        names = _linked(
+            [g.name for g in self.groups], [(of[a], of[b]) for a, b in self.overlapping]
+        )
         clusters = [
-            [(g.share * p.se, p.df) for g, p in zip(self.groups, parts) if g.name in names]
-            for names in self._clusters
+            [(g.share * p.se, p.df) for g, p in zip(self.groups, parts) if g.name in cluster]
+            for cluster in names
         ]
         # of what may be shared the standard errors add
         variances = [sum(se for se, _ in cluster) ** 2 for cluster in clusters]
@@ -513,17 +497,6 @@ class Joint:
             share=min(own[label], 1.0),
             label=label,
         )
-
-    @property
-    def _clusters(self) -> list[set[str]]:
-        """Names of groups that may share recordings."""
-        cluster = {g.name: {g.name} for g in self.groups}
-        of = {d: g.name for g in self.groups for d in g.datasets}
-        for a, b in self.overlapping:
-            union = cluster[of[a]] | cluster[of[b]]
-            for name in union:
-                cluster[name] = union
-        return [set(c) for c in dict.fromkeys(frozenset(c) for c in cluster.values())]
 
     def studentised(self, weights: ArrayLike, draws: int = DRAWS) -> Floats:
         """(draw, contrast) joint draws of the errors of contrasts over their standard errors, for
@@ -546,32 +519,36 @@ class Joint:
 
         None (NaN) where b's own interval reaches chance: a share of nothing says nothing.
         """
+        at = [self.entries.index(entry) for entry in (a, b)]
+        first, second = np.eye(len(self.entries))[at]
         known = self.once(
-            "share", [list(a), list(b), chance], lambda: asdict(self._share(a, b, chance))
+            "share",
+            [list(a), list(b), chance],
+            lambda: _share(self._contrast, first, second, chance)._asdict(),
         )
         return Share(**known)
 
-    def _share(self, a: Entry, b: Entry, chance: float) -> Share:
-        one = np.eye(len(self.entries))
-        first, second = one[self.entries.index(a)], one[self.entries.index(b)]
-        top = self._contrast(first).value - chance
-        base = self._contrast(second).shifted(-chance)
-        nothing = Share(value=float("nan"), low=float("nan"), high=float("nan"))
-        if not base.value > base.t * base.se:
-            return nothing
-        value = top / base.value
-        if a == b:
-            return Share(value=1.0, low=1.0, high=1.0)
 
-        def beyond(r: float) -> float:
-            off = self._contrast(first - r * second).shifted(-chance * (1 - r))
-            return abs(off.value) - off.t * off.se
+def _share(
+    contrast: Callable[[Floats], Estimate], first: Floats, second: Floats, chance: float
+) -> Share:
+    """`first` and `second` are weights of the two sides."""
+    top = contrast(first).value - chance
+    base = contrast(second).shifted(-chance)
+    if not base.value > base.t * base.se:
+        return Share(np.nan, np.nan, np.nan)
+    if (first == second).all():
+        return Share(1.0, 1.0, 1.0)
 
-        ends = [_edge(beyond, value, way) for way in (-1, 1)]
-        return replace(nothing, value=value, low=ends[0], high=ends[1])
+    def beyond(r: float) -> float:
+        off = contrast(first - r * second).shifted(-chance * (1 - r))
+        return abs(off.value) - off.t * off.se
+
+    value = top / base.value
+    return Share(value, _edge(beyond, value, -1), _edge(beyond, value, 1))
 
 
-def _edge(beyond: Any, start: float, way: int) -> float:
+def _edge(beyond: Callable[[float], float], start: float, way: int) -> float:
     """Where a function that is below 0 at `start` rises above it, in one direction."""
     if not beyond(start) < 0:
         return start

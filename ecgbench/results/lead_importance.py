@@ -7,18 +7,18 @@ patients (`stats.lead_importance`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.leads import LEADS
-from ecgbench.results.evidence import Fold, between, by_fold
+from ecgbench.results.evidence import Fold, Stacked, between, by_fold
 from ecgbench.results.joint import Entry, joint, lacking
-from ecgbench.results.lead_profiles import Condition, Group, Importance, Pair
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.study import Study
 from ecgbench.stats import lead_importance as stats
@@ -26,20 +26,134 @@ from ecgbench.stats.components import Components, Estimate, independent_mean
 
 Floats = NDArray[np.float64]
 METRIC = "auroc"
-VERSION = 1
+VERSION = 2
 """Raised by hand when the same predictions begin to give other numbers."""
 FEWEST_POSITIVES = 10
 """Records with a condition below which it counts in no category."""
 DRAWS = 1000
 """Joint draws for statements about all pairs of leads at once."""
 PAIRS = tuple(combinations(range(len(LEADS)), 2))
+_CENTRED = np.eye(len(LEADS)) - 1 / len(LEADS)
+"""(lead, lead) weights of a lead less the mean over leads."""
+_APART = np.array([np.eye(len(LEADS))[a] - np.eye(len(LEADS))[b] for a, b in PAIRS])
+"""(pair, lead) weights of a lead less another."""
+_NONE = (np.nan,) * len(LEADS)
+Trained = Literal["same", "random", "all"]
+"""Which leads training saw; see `cells.Training.leads`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """Of a condition, a category, or the macro mean; fractions, by lead in the order of LEADS. NaN
+    where there is no number.
+    """
+
+    name: str
+    aurocs: Sequence[float] = _NONE
+    difference: Sequence[float] = _NONE
+    """AUROC of a lead less the mean over the twelve."""
+    low: Sequence[float] = _NONE
+    """95 % interval of the difference."""
+    high: Sequence[float] = _NONE
+    z: Sequence[float] = _NONE
+    """Over the twelve leads; of a category the mean over its conditions."""
+    reliability: float = np.nan
+    """0 to 1; NaN where no halves can be made."""
+    expected: float = np.nan
+    """Range over leads where leads are exchangeable: its mean."""
+    bound: float = np.nan
+    """95 % of such ranges are not above it."""
+
+    @property
+    def shrunk(self) -> list[float]:
+        """The differences times the reliability."""
+        return [self.reliability * d for d in self.difference]
+
+    @property
+    def range(self) -> float:
+        """Highest less lowest AUROC."""
+        return float(np.ptp(self.aurocs))
+
+    @property
+    def beyond(self) -> bool:
+        """Whether the range is not what exchangeable leads give."""
+        return self.range > self.bound
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condition(Profile):
+    """A label that has a category."""
+
+    category: str
+    positives: int
+
+    @property
+    def left_out(self) -> str:
+        """Why it counts in no category; "" where it does."""
+        if self.positives < FEWEST_POSITIVES:
+            return f"fewer than {FEWEST_POSITIVES} positives"
+        if not np.isfinite(self.aurocs).all():
+            return "undefined"
+        return "" if self.beyond else "range not beyond that of exchangeable leads"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """A lead less another."""
+
+    first: str
+    second: str
+    difference: float
+    low: float
+    """95 % bounds that hold for all 66 pairs of leads at once."""
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group(Profile):
+    """The mean over some conditions: a category, or the macro mean over all labels."""
+
+    conditions: int = 0
+    """In the mean."""
+    few: int = 0
+    """Left out for want of positives."""
+    within: int = 0
+    """Left out as their range is what exchangeable leads give."""
+    pairs: Sequence[Pair] = ()
+    """All of them."""
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Of the range, at least 95 %: the largest difference is above the largest of the lower
+        bounds of all pairs, and not above the largest of the upper ones.
+        """
+        low = max(max(p.low, -p.high) for p in self.pairs)
+        high = max(max(p.high, -p.low) for p in self.pairs)
+        return max(low, 0.0), high
+
+
+@dataclass(frozen=True, kw_only=True)
+class Importance:
+    """A column of a task."""
+
+    task: str
+    model: str
+    policy: str
+    trained: Trained
+    patients: int
+    macro: Group
+    categories: Sequence[Group]
+    """Those that some label has, in the order of the labels; NaN where no condition counts."""
+    conditions: Sequence[Condition]
+    unassigned: Sequence[str]
+    """Labels without a category."""
 
 
 def columns(study: Study, task: str) -> list[tuple[str, str]]:
     """(model, policy) that have a score from each of the twelve leads alone, by the same fits."""
-    asked = dict.fromkeys((m, p) for t, m, p, _ in study.finished if t == task)
+    every = dict.fromkeys((m, p) for t, m, p, _ in study.finished if t == task)
     found = []
-    for names in asked:
+    for names in every:
         rows = [study.finished.get((task, *names, lead), []) for lead in LEADS]
         fits = {frozenset((r.cell.fit.seed, r.cell.fit.fold) for r in row) for row in rows}
         if len(fits) == 1 and all(rows) and not lacking(study, _entries(names), [task]):
@@ -62,14 +176,35 @@ def importance(
     assert study.scorer is not None
     found = [study.finished[task, *names, lead] for lead in LEADS]
     rows = [counted([study.scorer(r, METRIC) for r in row]) for row in found]
+    labels = map(str, rows[0][0].columns["label"][1:])
     facts = study.scorer.facts(METRIC) | {
         "lead importance": VERSION,
         "rows": [[(c.content, c.records, c.cell.identity) for c in cells] for cells in rows],
-        "categories": {c: categories[c] for c in _labels(rows) if c in categories},
+        "categories": {c: categories[c] for c in labels if c in categories},
         "draws": [stats.HALVINGS, stats.EXCHANGES, DRAWS, FEWEST_POSITIVES],
     }
-    known = study.scorer.kept(facts, lambda: asdict(_computed(study, task, names, categories)))
-    return _read(known)
+
+    def compute() -> dict[str, Any]:
+        computed = _Profiles(rows, study, (task, *names))
+        fit = found[0][0].cell.fit
+        conditions = computed.conditions(categories)
+        made = Importance(
+            task=task,
+            model=names[0],
+            policy=names[1],
+            trained="same" if fit.shown else "random" if fit.policy else "all",
+            patients=len(set(computed.profiles.patients)),
+            macro=computed.macro(),
+            categories=[
+                computed.category(name, [c for c in conditions if c.category == name])
+                for name in dict.fromkeys(c.category for c in conditions)
+            ],
+            conditions=conditions,
+            unassigned=[label for label in computed.profiles.labels if label not in categories],
+        )
+        return asdict(made)
+
+    return _read(study.scorer.kept(facts, compute))
 
 
 def _read(known: Mapping[str, Any]) -> Importance:
@@ -84,45 +219,14 @@ def _read(known: Mapping[str, Any]) -> Importance:
     return Importance(**{**known, **made})
 
 
-def _labels(rows: Sequence[Sequence[Scored]]) -> list[str]:
-    return list(map(str, rows[0][0].columns["label"][1:]))
-
-
-def _computed(
-    study: Study, task: str, names: tuple[str, str], categories: Mapping[str, str]
-) -> Importance:
-    assert study.scorer is not None
-    rows = [
-        counted([study.scorer(r, METRIC) for r in study.finished[task, *names, lead]])
-        for lead in LEADS
-    ]
-    told = _Told(rows, study, (task, *names))
-    fits = [r.cell.fit for r in study.finished[task, *names, LEADS[0]]]
-    conditions = told.conditions(categories)
-    return Importance(
-        task=task,
-        model=names[0],
-        policy=names[1],
-        trained="same" if fits[0].shown else "random" if fits[0].policy else "all",
-        patients=len(set(told.profiles.patients)),
-        macro=told.macro(study, task, names),
-        categories=[
-            told.category(name, [c for c in conditions if c.category == name])
-            for name in dict.fromkeys(c.category for c in conditions)
-        ],
-        conditions=conditions,
-        unassigned=[label for label in told.profiles.labels if label not in categories],
-    )
-
-
-class _Told:
+class _Profiles:
     """What twelve rows of cells tell of each label."""
 
     def __init__(
         self, rows: Sequence[Sequence[Scored]], study: Study, words: tuple[str, ...]
     ) -> None:
         assert study.scorer is not None
-        self.words = words
+        self.words, self.study = words, study
         self.folds = by_fold(rows, study.scorer.scoring.absent)
         self.profiles = _profiles(self.folds)
         self.halves = self.profiles.halves(stats.HALVINGS, rng("halves", *words[:1]))
@@ -134,27 +238,24 @@ class _Told:
         p = self.profiles
         null, reliability = stats.null(self.exchanged), stats.reliability(self.halves)
         difference, z = stats.points(p.aurocs), stats.z_scores(p.aurocs)
-        bounds = self._bounds()
-        found = []
-        for k, label in enumerate(p.labels):
-            if label not in categories:
-                continue
-            made = Condition(
+        low, high = self._bounds()
+        return [
+            Condition(
                 name=label,
                 category=categories[label],
                 positives=int(p.positives[k]),
-                left_out="",
                 aurocs=p.aurocs[:, k].tolist(),
                 difference=difference[:, k].tolist(),
-                low=bounds[0][:, k].tolist(),
-                high=bounds[1][:, k].tolist(),
+                low=low[:, k].tolist(),
+                high=high[:, k].tolist(),
                 z=z[:, k].tolist(),
                 reliability=float(reliability[k]),
                 expected=null[k].expected,
                 bound=null[k].bound,
             )
-            found.append(made)
-        return [_judged(c) for c in found]
+            for k, label in enumerate(p.labels)
+            if label in categories
+        ]
 
     def _bounds(self) -> tuple[Floats, Floats]:
         """(lead, label) 95 % bounds of the differences."""
@@ -187,7 +288,7 @@ class _Told:
         few = sum(c.positives < FEWEST_POSITIVES for c in conditions)
         within = len(conditions) - few - len(kept)
         if not kept:
-            return _nothing(name, few, within)
+            return Group(name=name, few=few, within=within)
         places = [self.profiles.labels.index(label) for label in kept]
         components = self._components(self.folds, kept)
         between_fits = {s: values[:, places].mean(axis=1) for s, values in self.seeds.items()}
@@ -210,11 +311,12 @@ class _Told:
         made = replace(self._group(name, known, places), z=z.tolist())
         return replace(made, few=few, within=within)
 
-    def macro(self, study: Study, task: str, names: tuple[str, str]) -> Group:
+    def macro(self) -> Group:
         """The mean over all labels with both values, with or without a category, as the main table
         has it.
         """
-        whole = joint(study, _entries(names), [task])
+        task, *names = self.words
+        whole = joint(self.study, _entries((names[0], names[1])), [task])
         defined = np.isfinite(self.profiles.aurocs).all(axis=0)
         values = np.asarray(whole.values)
         apart = whole.studentised(_APART, DRAWS)
@@ -241,8 +343,6 @@ class _Told:
             expected=null.expected,
             bound=null.bound,
             conditions=len(places),
-            few=0,
-            within=0,
             pairs=[
                 Pair(first=LEADS[a], second=LEADS[b], difference=d, low=float(lo), high=float(hi))
                 for (a, b), d, (lo, hi) in zip(PAIRS, differences, ends)
@@ -263,72 +363,27 @@ class _Known(NamedTuple):
     """(draw, pair) their studentised errors."""
 
 
-_CENTRED = np.eye(len(LEADS)) - 1 / len(LEADS)
-"""(lead, lead) weights of a lead less the mean over leads."""
-_APART = np.array([np.eye(len(LEADS))[a] - np.eye(len(LEADS))[b] for a, b in PAIRS])
-"""(pair, lead) weights of a lead less another."""
-
-
-def _nothing(name: str, few: int, within: int) -> Group:
-    nan = [float("nan")] * len(LEADS)
-    return Group(
-        name=name,
-        **dict.fromkeys(("aurocs", "difference", "low", "high", "z"), nan),
-        reliability=float("nan"),
-        expected=float("nan"),
-        bound=float("nan"),
-        conditions=0,
-        few=few,
-        within=within,
-        pairs=[],
-    )
-
-
-def _judged(c: Condition) -> Condition:
-    if c.positives < FEWEST_POSITIVES:
-        why = f"fewer than {FEWEST_POSITIVES} positives"
-    elif not np.isfinite(c.aurocs).all():
-        why = "undefined"
-    elif not c.beyond:
-        why = "range not beyond that of exchangeable leads"
-    else:
-        return c
-    return replace(c, left_out=why)
-
-
 def _profiles(folds: Sequence[Fold]) -> stats.Profiles:
     """A column for each label in each fold."""
-    sizes = np.cumsum([0, *(len(f.patients) for f in folds)])
-    names = [str(label) for f in folds for label in f.labels]
-    target = np.full((sizes[-1], len(names)), -1, np.int8)
-    placed = np.full((len(LEADS), *target.shape), np.nan)
-    start = 0
-    for fold, first in zip(folds, sizes.tolist()):
-        rows = slice(first, first + len(fold.patients))
-        columns = slice(start, start + len(fold.labels))
-        target[rows, columns], placed[:, rows, columns] = fold.target, fold.placed
-        start += len(fold.labels)
-    return stats.Profiles(
-        target=target,
-        patients=np.concatenate([f.patients for f in folds]),
-        placements=placed,
-        names=names,
-    )
+    of = Stacked.of(folds, unknown=np.nan)
+    names = of.labels.tolist()
+    return stats.Profiles(target=of.target, patients=of.patients, placements=of.placed, names=names)
 
 
 def _by_seed(rows: Sequence[Sequence[Scored]], labels: Sequence[str]) -> dict[int, Floats]:
     """Seed of a fit -> (lead, label) AUROCs, the mean over folds in which a label has one."""
-    found: dict[int, Floats] = {}
-    for seed in sorted({c.cell.fit.seed for row in rows for c in row}):
-        values = np.full((len(rows), len(labels)), np.nan)
-        for lead, row in enumerate(rows):
-            tables = [c.columns for c in row if c.cell.fit.seed == seed]
-            known: dict[str, list[float]] = {}
-            for table in tables:
-                for label, value in zip(map(str, table["label"][1:]), table["value"][1:]):
-                    if np.isfinite(value):
-                        known.setdefault(label, []).append(float(value))
-            for label, mine in known.items():
-                values[lead, labels.index(label)] = np.mean(mine)
-        found[seed] = values
-    return found
+    found = [
+        (c.cell.fit.seed, lead, str(label), value)
+        for lead, row in enumerate(rows)
+        for c in row
+        for label, value in zip(c.columns["label"][1:], c.columns["value"][1:])
+    ]
+    table = pd.DataFrame(found, columns=["seed", "lead", "label", "value"])
+    means = table.pivot_table(
+        "value", ["seed", "lead"], "label", "mean", dropna=False, observed=False
+    )
+    leads = range(len(rows))
+    return {
+        seed: means.loc[seed].reindex(index=leads, columns=labels).to_numpy()
+        for seed in sorted(set(table["seed"]))
+    }

@@ -17,7 +17,7 @@ import numpy as np
 
 from ecgbench.ecg.leads import LEADS
 from ecgbench.stats.auroc import macro_auroc, placements, wins
-from ecgbench.stats.components import LEVEL, Components, Interval, reach
+from ecgbench.stats.components import LEVEL, Components, Estimate, Interval, reach
 
 Reading = Literal["twelve", "one", "padded"]
 READINGS: dict[Reading, slice] = {
@@ -81,10 +81,12 @@ class Contrast(NamedTuple):
     """
 
 
-def scores(said: Mapping[tuple[str, int, int], np.ndarray], target: np.ndarray) -> dict[Key, Score]:
-    """From what the probes said: (cell, seed, step) -> (1 + 12 + 12, record, label)."""
+def scores(
+    probed: Mapping[tuple[str, int, int], np.ndarray], target: np.ndarray
+) -> dict[Key, Score]:
+    """From what the probes gave: (cell, seed, step) -> (1 + 12 + 12, record, label)."""
     found: dict[Key, tuple[dict[int, float], list[np.ndarray]]] = {}
-    for (cell, seed, step), every in sorted(said.items()):
+    for (cell, seed, step), every in sorted(probed.items()):
         for reading, of in READINGS.items():
             by_seed, placed = found.setdefault(Key(cell, step, reading), ({}, []))
             by_seed[seed] = float(np.mean([macro_auroc(target, p) for p in every[of]]))
@@ -93,6 +95,16 @@ def scores(said: Mapping[tuple[str, int, int], np.ndarray], target: np.ndarray) 
         key: Score(by_seed=by_seed, placed=np.mean(placed, 0))
         for key, (by_seed, placed) in found.items()
     }
+
+
+def over_seeds(values: np.ndarray, patients: Estimate, tail: float, most: float) -> Interval:
+    """Of the mean of `values` (seed,), whose error over patients is given: both sources of chance,
+    `tail` outside on each side, within -`most` and `most`.
+    """
+    of_seeds = values.var(ddof=1) / len(values)
+    half = reach([(patients.variance, patients.df), (of_seeds, len(values) - 1)], tail)
+    middle = float(values.mean())
+    return Interval(max(middle - half, -most), min(middle + half, most))
 
 
 def contrasts(
@@ -106,17 +118,17 @@ def contrasts(
     """Of the network `some` less `all_`, after equal steps and after as many leads, as far as both
     have a seed in common.
     """
-    asked = _asked(some, all_, steps, steps, "equal steps")
-    halves_due = {*asked}
-    halves = _asked(some, all_, steps // 2, steps // 2, "equal steps") if steps > 1 else {}
+    wanted = _wanted(some, all_, steps, steps, "equal steps")
+    halves_due = {*wanted}
+    halves = _wanted(some, all_, steps // 2, steps // 2, "equal steps") if steps > 1 else {}
     equal = round(EQUAL * steps)
     if equal < steps:  # else no part of so few has seen as many
-        asked |= _asked(some, all_, steps, equal, "as many leads seen")
+        wanted |= _wanted(some, all_, steps, equal, "as many leads seen")
     rows = list(every)
     components = Components(target, np.asarray(patients), np.stack([every[k].placed for k in rows]))
-    tail = (1 - LEVEL) / (2 * len(asked))
+    tail = (1 - LEVEL) / (2 * len(wanted))
     made = []
-    for name, signs in asked.items():
+    for name, signs in wanted.items():
         if not signs.keys() <= every.keys():
             continue
         by_seed = _sums(every, signs)
@@ -130,11 +142,8 @@ def contrasts(
         same = all({*every[k].by_seed} == {*by_seed} for k in signs)
         interval = Interval(float("nan"), float("nan"))
         if same and len(values) > 1:
-            patient = components.contrast(weights)
-            of_seeds = values.var(ddof=1) / len(values)
-            half = reach([(patient.variance, patient.df), (of_seeds, len(values) - 1)], tail)
             most = sum(map(abs, signs.values())) / 2  # as far as such a sum can reach
-            interval = Interval(max(middle - half, -most), min(middle + half, most))
+            interval = over_seeds(values, components.contrast(weights), tail, most)
         earlier = None
         if name in halves and halves[name].keys() <= every.keys():
             at_half = _sums(every, halves[name])
@@ -145,7 +154,7 @@ def contrasts(
     return made
 
 
-def _asked(some: str, all_: str, step: int, other: int, words: str) -> dict[str, dict[Key, int]]:
+def _wanted(some: str, all_: str, step: int, other: int, words: str) -> dict[str, dict[Key, int]]:
     """Contrast -> its scores with their signs: of `some` after `step` steps, of the other network
     after `other`.
     """

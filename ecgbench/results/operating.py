@@ -1,6 +1,6 @@
 """Operating points, label by label: what a threshold that was frozen on the validation records with
-twelve leads gives, and one chosen at that number of leads, by cross-fitting over test patients.
-Both within each fold.
+twelve leads gives, and one chosen at that number of leads, by cross-fitting over test patients;
+both within each fold. And what flagging is worth at stated threshold probabilities.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,8 +10,6 @@ import numpy as np
 
 from ecgbench.errors import BadSetting
 from ecgbench.results.by_label import Answer, Block, Own, Question, Shared, There, in_all
-from ecgbench.results.predicted import Predicted
-from ecgbench.results.result import Result
 from ecgbench.stats.clustered import Bools, Ends, Estimate, Floats, mean
 from ecgbench.stats.known import parts
 from ecgbench.stats.operating import (
@@ -21,11 +19,14 @@ from ecgbench.stats.operating import (
     Rates,
     crossed,
     fewest,
+    net_benefit,
     predictive,
     rates,
     threshold,
     usable,
 )
+from ecgbench.study.scores import Predicted
+from ecgbench.study.stored import Result
 
 KEPT: tuple[Kept, ...] = ("specificity", "sensitivity")
 LEVEL = 0.95
@@ -33,6 +34,8 @@ FROZEN, OWN = "frozen at 12 leads", "own, 2-fold cross-fitted"
 RATES = Rates._fields
 PREVALENCES = (0.01, 0.05, 0.1)
 """Stated ones, of predictive values."""
+CHANCES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+"""Threshold probabilities of the net benefit."""
 TEST_SET = "test set"
 VALUES = ("ppv", "npv")
 NOT_VALIDATED = "its fit has no predictions of this label for validation records"
@@ -80,7 +83,7 @@ class Operating(Question):
                 if way.thresholds == FROZEN:
                     at = self._frozen(result, way.kept)
                     found = [at(name) for name in one.names]
-                    more = [said if isinstance(said, str) else "" for said in found]
+                    more = [one if isinstance(one, str) else "" for one in found]
                 else:
                     of = one.target[:, there], one.first_half[:, there]
                     more = [
@@ -138,6 +141,19 @@ class Operating(Question):
             flagged[:, there], both = crossed(target, score, first, way.kept, LEVEL)
             used += both
         return flagged, used
+
+
+class NetBenefit(Question):
+    """Keys are the threshold probabilities as printed."""
+
+    name = "net benefit"
+    keys = tuple(map(str, CHANCES))
+
+    def answers(self, own: Own, key: str) -> dict[str, Answer]:
+        """Mean over lead draws and fits."""
+        chance = float(key)
+        made = [net_benefit(b.target, b.probability >= chance, b.patients, chance) for b in own]
+        return {"net_benefit": mean(made)}
 
 
 def _values(found: Rates, own: Floats) -> Mapping[str, Floats]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ecgbench.core import provenance
 from ecgbench.core.text import counted, quoted
 from ecgbench.errors import BadSetting
-from ecgbench.results.facts import Code, Origin
-from ecgbench.results.result import Result
+from ecgbench.results.facts import Origin
+from ecgbench.study.stored import Code, Result
 
 if TYPE_CHECKING:
     from ecgbench.results.study import Study
@@ -31,15 +31,6 @@ def origins(results: Sequence[Result]) -> tuple[Origin, ...]:
         )
         for code in codes
     )
-
-
-def notes(study: "Study") -> Iterator[str]:
-    """What must be said beside the numbers."""
-    if dirty := sum(r.uncommitted for r in study.results):
-        yield (
-            f"UNCOMMITTED CHANGES: {dirty} of {counted(len(study.results), 'finished cell')} were "
-            f"{UNCOMMITTED}; no commit holds that code."
-        )
 
 
 def published(study: "Study") -> "Study":

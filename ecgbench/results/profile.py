@@ -12,64 +12,27 @@ from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting
 
 COSTS = (
-    "model",
-    "leads",
-    "samples",
-    "device",
-    "batch",
-    "params_backbone_m",
-    "params_with_head_m",
-    "gflop_forward",
-    "gflop_forward_paper",
-    "gflop_backward",
-    "peak_mb",
-    "throughput_samples_s",
+    *("model", "leads", "samples", "device", "batch", "params_backbone_m", "params_with_head_m"),
+    *("gflop_forward", "gflop_forward_paper", "gflop_backward", "peak_mb", "throughput_samples_s"),
     "latency_ms_sample",
 )
 """Columns of cost.csv. GFLOP of one window; MB of 10^6 bytes for one batch; throughput and latency
 of that batch.
 """
 PAPER = (
-    "model",
-    "leads",
-    "samples",
-    "params_printed_m",
-    "params_backbone_m",
-    "params_with_head_m",
-    "params_with_both_heads_m",
-    "gflop_forward_printed",
-    "gflop_forward_paper",
-    "forward_agrees",
-    "gflop_backward_printed",
-    "gflop_backward_alone",
-    "gflop_forward_and_backward",
-    "gflop_forward_and_backward_one_group",
-    "backward_rule",
-    "gflop_backward_by_rule",
-    "peak_mb_printed",
-    "throughput_samples_s_printed",
-    "latency_ms_sample_printed",
+    *("model", "leads", "samples", "params_printed_m", "params_backbone_m", "params_with_head_m"),
+    *("params_with_both_heads_m", "gflop_forward_printed", "gflop_forward_paper", "forward_agrees"),
+    *("gflop_backward_printed", "gflop_backward_alone", "gflop_forward_and_backward"),
+    *("gflop_forward_and_backward_one_group", "backward_rule", "gflop_backward_by_rule"),
+    *("peak_mb_printed", "throughput_samples_s_printed", "latency_ms_sample_printed"),
 )
 """Columns of cost_paper.csv; what ends in `_printed` is spelled as the paper prints it.
 `params_with_both_heads_m`: with the reference benchmark's attention-pooling and linear heads.
 """
 COMPLEXITY = (
-    "leads",
-    "segments",
-    "seconds",
-    "nodes",
-    "edges_intra",
-    "edges_inter",
-    "edges_directed",
-    "cost_paper",
-    "cost_complete_graph",
-    "flop_message_passing",
-    "flop_per_edge_channel",
-    "flop_maps",
-    "device",
-    "batch",
-    "ms_message_passing",
-    "ms_layers",
+    *("leads", "segments", "seconds", "nodes", "edges_intra", "edges_inter", "edges_directed"),
+    *("cost_paper", "cost_complete_graph", "flop_message_passing", "flop_per_edge_channel"),
+    *("flop_maps", "device", "batch", "ms_message_passing", "ms_layers"),
 )
 """Columns of complexity.csv. Edges as the paper counts them, undirected (`edges_intra`,
 `edges_inter`), and as the network has them, directed with self-loops. `cost_paper` is L S^2 + S

@@ -1,30 +1,28 @@
 """Reads a run folder: which cells are finished, what they rest on, and rows of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import product
-from mmap import mmap
 from pathlib import Path
 from typing import Any
 
 from ecgbench import metrics as room
 from ecgbench.core.cards import MetricCard
 from ecgbench.core.cells import RANDOM, Cell, Plan
-from ecgbench.core.parallel import on_all_cores
+from ecgbench.core.parallel import cores
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.evaluate import protocols
 from ecgbench.results.compare import FEWER, Row
 from ecgbench.results.origin import UNCOMMITTED
-from ecgbench.results.result import Result
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.tables import Outcome
-from ecgbench.results.verify import Verifier
 from ecgbench.study.store import Status, Store
+from ecgbench.study.stored import Result
+from ecgbench.study.verify import Verifier, fault
 
 Facts = dict[str, Any]
-_AT_ONCE = 64
-"""Cells that are compared with their hashes in one piece."""
 _GRAVEST: Sequence[Status] = ("failed", "damaged", "skipped", "ok")
 """Of the states of its cells, a row has the one that stands first; one that is not computed yet
 counts as failed.
@@ -70,23 +68,10 @@ class Reader:
             if (folder := self.run.folder(cell))
         ]
 
-        known = [""] * len(finished)
-        sound = mmap(-1, len(finished) + 1)  # which processes that are forked write in, too
-
-        def look(start: int) -> None:
-            for place in range(start, min(start + _AT_ONCE, len(finished))):
-                sound[place] = not _fault(self.verifier.demand_files, finished[place])
-
-        def read() -> None:
-            known[:] = (_fault(self.verifier.demand_documents, result) for result in finished)
-
-        starts = range(0, len(finished), _AT_ONCE) if len(finished) > _AT_ONCE else ()
-        on_all_cores([partial(look, start) for start in starts], meanwhile=read)
-        # what no process has found sound is looked at here, so that it says what is wrong
-        found = [
-            why or ("" if sound[place] else _fault(self.verifier.demand_files, result))
-            for place, (result, why) in enumerate(zip(finished, known))
-        ]
+        with ThreadPoolExecutor(cores()) as pool:  # hashing needs no lock of the interpreter
+            files = pool.map(partial(fault, self.verifier.demand_files), finished)
+            known = [fault(self.verifier.demand_documents, result) for result in finished]
+            found = [str(first or second or "") for first, second in zip(known, files)]
         self.damaged |= {r.cell.identity: why for r, why in zip(finished, found) if why}
         return {r.cell.identity: r for r, why in zip(finished, found) if not why}
 
@@ -141,8 +126,8 @@ class Reader:
                 own = "failed" if o.status == "missing" else o.status
                 row.status = min(row.status, own, key=_GRAVEST.index)
         for which, by_fold in lacking.items():
-            told = f"{sum(by_fold.values())} test records without these leads are left out"
-            rows[which].notes.append(told)
+            note = f"{sum(by_fold.values())} test records without these leads are left out"
+            rows[which].notes.append(note)
         for which, of_folds in tested.items():
             # of a cross-validation each fold states the records of all folds
             row, every = rows[which], max(of_folds.values())
@@ -157,16 +142,16 @@ class Reader:
 
     def _conditions(self, task: str) -> list[str]:
         """What every number of a task rests on."""
-        said = []
+        notes = []
         for data in self.datasets.values():
             if task in data["tasks"]:
                 if data["limit"] is not None and data["records"] < data["records_prepared"]:
-                    said.append("limited: the records chosen favour rare labels")
+                    notes.append("limited: the records chosen favour rare labels")
                 if folds := data.get("folds"):
-                    said.append(WITHIN.format(folds))
+                    notes.append(WITHIN.format(folds))
                 if not data.get("patients_known", True):
-                    said.append("records taken as independent: the interval may be too narrow")
-        return said
+                    notes.append("records taken as independent: the interval may be too narrow")
+        return notes
 
     def _outcome(self, cell: Cell) -> Outcome:
         if result := self.results.get(cell.identity):
@@ -207,15 +192,6 @@ class Reader:
             for where, known in selections.items()
         }
         return model, dataset, patients
-
-
-def _fault(demand: Callable[[Result], None], result: Result) -> str:
-    """What is wrong with a cell; "" where nothing is."""
-    try:
-        demand(result)
-    except Damaged as error:
-        return str(error)
-    return ""
 
 
 def _chosen(plan: Plan, requested: Sequence[str]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ patients.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -13,11 +13,7 @@ import pandas as pd
 from ecgbench import metrics
 from ecgbench.core.cells import OFFICIAL, Absent, Bootstrap, Cell
 from ecgbench.core.seeds import rng
-from ecgbench.core.text import quoted
-from ecgbench.errors import BadSetting, LeakError
-from ecgbench.evaluate.predict import prediction_table
 from ecgbench.results.doubled import distinct_mean, nested, same_as
-from ecgbench.results.predicted import Predicted
 from ecgbench.stats.auroc import placements
 from ecgbench.stats.bootstrap import (
     macro_replicates,
@@ -26,99 +22,17 @@ from ecgbench.stats.bootstrap import (
     resampled,
 )
 from ecgbench.stats.components import Components
-from ecgbench.stats.known import known_of, parts, positives_of
-
-MACRO = "macro"
-"""What the mean over the labels is called where labels are named."""
-COLUMNS = ("value", "low", "high", "n", "positives")
-"""Numbers of one label under one metric."""
-ROUNDING = 1e-9
-"""By how much a value may leave the range of its metric."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Predictions:
-    """What one cell predicts for the test records; refuses NaN and a record that is missing or
-    double.
-    """
-
-    records: list[str]
-    patients: list[str]
-    leads: list[str]
-    """What was measured in each record: `II+V2`; under `scoring.draw=window` one set per window,
-    `II|V1`.
-    """
-    labels: tuple[str, ...]
-    probability: np.ndarray
-    """(record, label) float64."""
-    target: np.ndarray
-    """(record, label) int8; -1 where a label is not known of a record."""
-    expected: frozenset[str]
-    """The records that must be there."""
-
-    def __post_init__(self) -> None:
-        if not np.isfinite(self.probability).all():
-            raise LeakError(
-                "a prediction is not finite: the network read a lead that was not measured, or "
-                "overflowed"
-            )
-        if len(self.records) != len(set(self.records)) or set(self.records) != self.expected:
-            raise LeakError(
-                f"{len(self.records)} predictions for {len(self.expected)} test records, or one "
-                f"twice"
-            )
-
-    def table(self) -> pd.DataFrame:
-        """record, patient, leads, then `probability:<label>` and `target:<label>`."""
-        columns = {"record": self.records, "patient": self.patients, "leads": self.leads}
-        return prediction_table(columns, self.labels, self.probability, self.target)
-
-
-def with_wins(metric_names: Sequence[str], predictions: pd.DataFrame) -> pd.DataFrame:
-    """Predictions, and `wins:<metric>:<label>`: how many comparisons each record wins, twice, under
-    the metrics that rank records (stats.auroc.wins); what intervals are made from.
-    """
-    own = Predicted.of(predictions)
-    # a record wins against all others at most
-    small = np.uint16 if 2 * len(predictions) < 2**16 else np.uint32
-    columns = {
-        f"wins:{metric}:{label}": column
-        for metric in metric_names
-        if ranks_records(metric)
-        for label, column in zip(
-            own.labels, _wins(metric, own.target, own.probability).astype(small).T
-        )
-    }
-    return predictions.assign(**columns)
-
-
-def ranks_records(metric: str) -> bool:
-    """Whether intervals under a metric are made from placements."""
-    return hasattr(metrics.get(metric), "wins")
-
-
-def wins_of(metric: str, predictions: Predicted, values: np.ndarray | None = None) -> np.ndarray:
-    """(record, label) as stored, or as computed anew: where there are none, and where those stored
-    do not give the `values` (label,), because the metric was edited since.
-    """
-    target = predictions.target
-    if (stored := predictions.wins.get(metric)) is not None:
-        if values is None:
-            return stored
-        placed = np.where(target == 1, placements(target, stored), 0.0)
-        given = placed.sum(axis=0) / np.maximum(positives_of(target), 1)
-        if np.allclose(given, values, rtol=0, atol=ROUNDING, equal_nan=True):
-            return stored
-    return _wins(metric, target, predictions.probability)
-
-
-def _wins(metric: str, target: np.ndarray, probability: np.ndarray) -> np.ndarray:
-    won = np.zeros(target.shape)
-    for part in parts(target):
-        known = part.of(target)
-        own = _called(metric, known.shape, metrics.get(metric).wins, known, part.of(probability))
-        won[part.place] = own
-    return won
+from ecgbench.stats.known import parts
+from ecgbench.study.scores import (
+    COLUMNS,
+    ROUNDING,
+    Predicted,
+    called,
+    columns_of,
+    ranks_records,
+    values_of,
+    wins_of,
+)
 
 
 def label_weights(defined: np.ndarray, absent: Absent) -> tuple[np.ndarray, float]:
@@ -259,20 +173,6 @@ def over_folds(cells: Sequence[Scored]) -> pd.DataFrame:
     )
 
 
-def score_table(names: Sequence[str], predictions: pd.DataFrame) -> pd.DataFrame:
-    """metric, label, value, n, positives under each metric: the mean over defined labels first,
-    called "macro".
-
-    An undefined label is NaN and outside the mean. n counts records, of a label those that it is
-    known of; positives of the macro row: defined labels.
-    """
-    own, tables = Predicted.of(predictions), []
-    for name in names:
-        values = _values(name, own.target, own.probability)
-        tables.append(pd.DataFrame({"metric": name, **_columns(own.labels, own.target, values)}))
-    return pd.concat(tables, ignore_index=True)
-
-
 def score(
     metric: str,
     predictions: pd.DataFrame | Predicted,
@@ -282,7 +182,7 @@ def score(
     """Scores of predictions under a metric, with 95 % intervals over patients."""
     own = Predicted.of(predictions)
     labels, target, probability = own.labels, own.target, own.probability
-    values = _values(metric, target, probability)
+    values = values_of(metric, target, probability)
     bounds = np.full((1 + len(labels), 2), np.nan)
     if ranks_records(metric):
         placed = placements(target, wins_of(metric, own, values))
@@ -310,7 +210,7 @@ def score(
         drawn = np.array([percentile_interval(column) for column in (macro, *of_labels.T)])
         bounds = np.where(drawn[:, 1:] - drawn[:, :1] < ROUNDING, bounds, drawn)
     distinct, n_distinct = distinct_mean(values, target, absent)
-    columns = _columns(labels, target, values, absent)
+    columns = columns_of(labels, target, values, absent)
     return Scores(
         columns={**columns, "low": bounds[:, 0], "high": bounds[:, 1]},
         replicates=macro,
@@ -321,25 +221,6 @@ def score(
         same_as=same_as(target, labels),
         nested=nested(target, labels),
     )
-
-
-def _columns(
-    labels: Sequence[str],
-    target: np.ndarray,
-    values: np.ndarray,
-    absent: Absent = "undefined",
-) -> dict[str, np.ndarray]:
-    """label, value, n, positives, of the mean first; see `score_table`."""
-    defined = np.isfinite(values)
-    macro = np.nanmean(values) if defined.any() else np.nan
-    if absent == "half":
-        macro = np.where(defined, values, 0.5).mean()
-    return {
-        "label": np.array([MACRO, *labels], object),
-        "value": np.array([macro, *values]),
-        "n": np.array([len(target), *known_of(target)]),
-        "positives": np.array([int(defined.sum()), *positives_of(target)]),
-    }
 
 
 def _replicates(
@@ -374,53 +255,16 @@ def _replicates_of(
     target, probability, values = known
     module, shape = metrics.get(metric), (draws.draws, len(values))
     if hasattr(module, "replicates"):
-        return _called(
+        return called(
             metric, shape, module.replicates, target, probability, draws.weights(patients)
         ), draws.kind
     if module.influence(target, probability) is None:
         kind: Bootstrap = "records" if draws.kind == "records" else "multinomial"
         counts = draws.weights(patients, kind)
         drawn = partial(resampled, module.value)
-        return _called(metric, shape, drawn, target, probability, counts), kind
+        return called(metric, shape, drawn, target, probability, counts), kind
     influence, weights = (
-        _called(metric, target.shape, module.influence, target, probability),
+        called(metric, target.shape, module.influence, target, probability),
         draws.weights(patients),
     )
     return values + weights @ influence / weights.sum(axis=1, keepdims=True), draws.kind
-
-
-def _values(metric: str, target: np.ndarray, probability: np.ndarray) -> np.ndarray:
-    """(label,); NaN where a label has no value. BadSetting where one lies outside the range that
-    the metric declares.
-    """
-    module, values = metrics.get(metric), np.full(target.shape[1], np.nan)
-    for part in parts(target):
-        known = part.of(target)
-        values[part.labels] = _called(
-            metric, known.shape[1:], module.value, known, part.of(probability)
-        )
-    low, high = module.CARD.range
-    outside = values[(values < low - ROUNDING) | (values > high + ROUNDING)]
-    if len(outside):
-        fault = f"gives {outside[0]:.4g}, and its CARD says that it lies in {low:g} to {high:g}"
-        raise BadSetting(
-            f"metric {metric!r} {fault}; try: ecgbench check metric "
-            f"{quoted(metrics.ROOM.argument(metric))}"
-        )
-    return np.where(np.isfinite(values), values, np.nan)
-
-
-def _called(
-    metric: str, shape: tuple[int, ...], function: Callable[..., Any], *arguments: Any
-) -> np.ndarray:
-    """What a metric gives; BadSetting in one line where it fails or gives another shape."""
-    if not metrics.ROOM.built_in(metric):  # one that sorts in place changes no other metric
-        arguments = tuple(map(np.array, arguments))
-    with metrics.ROOM.calling(metric):
-        given = np.asarray(function(*arguments), np.float64)
-    if given.shape != shape:
-        raise BadSetting(
-            f"metric {metric!r} gives {given.shape} where {shape} belongs; try: ecgbench check "
-            f"metric {quoted(metrics.ROOM.argument(metric))}"
-        )
-    return given

@@ -4,7 +4,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -17,13 +17,13 @@ from ecgbench import metrics
 from ecgbench.core.cells import Scoring, key
 from ecgbench.core.files import put
 from ecgbench.errors import WriteError
-from ecgbench.results.evidence import Computed, Sure, evidence
-from ecgbench.results.predicted import Predicted
-from ecgbench.results.result import Result
-from ecgbench.results.score import COLUMNS, ROUNDING, Draws, Scored, score
+from ecgbench.results.evidence import Evidence, Sure, evidence
+from ecgbench.results.score import Draws, Scored, score
 from ecgbench.stats.paired import Difference
+from ecgbench.study.scores import ROUNDING, Predicted
+from ecgbench.study.stored import Result
 
-VERSION = 8
+VERSION = 9
 """Raised by hand when the same predictions begin to give other intervals, or more beside them."""
 
 
@@ -47,12 +47,19 @@ class Scorer:
         known = (result.content, result.cell.identity, metric)
         if names is None and known in self._whole:
             return self._whole[known]
-        facts = self._of_cell(result, metric, names)
-        summary = self.kept(facts, lambda: self._computed(result, metric, names))
-        columns = {name: np.array(summary.pop(name)) for name in COLUMNS}
-        columns["label"] = np.array(summary.pop("label"), object)
-        replicates = np.asarray(summary.pop("replicates"))
-        edited = bool(summary.pop("edited"))
+        # who is drawn; None: those of the records
+        drawn = self.patients[result.dataset, result.cell.fit.fold] if names is None else None
+        facts = self.facts(metric) | {
+            "cell": result.content,
+            "patients": drawn and digest(drawn),
+            "names": names and digest(names),
+        }
+        summary = self.kept(facts, lambda: self._computed(result, metric, names, drawn))
+        columns = {
+            name: np.array(values, object if name == "label" else None)
+            for name, values in summary.pop("columns").items()
+        }
+        replicates, edited = np.asarray(summary.pop("replicates")), bool(summary.pop("edited"))
         scored = Scored(
             cell=result.cell,
             metric=metric,
@@ -72,17 +79,13 @@ class Scorer:
         """Where it keeps what may be computed again."""
         return self.run / "derived"
 
-    def keeps(self, result: Result, metric: str) -> bool:
-        """Whether the score of a cell was computed before."""
-        return self.has(self._of_cell(result, metric, None))
-
-    def evidence(self, rows: Sequence[Sequence[Scored]]) -> Computed:
+    def evidence(self, rows: Sequence[Sequence[Scored]]) -> Evidence:
         """How sure rows of cells of a metric and their differences are."""
         facts = self.facts(rows[0][0].metric) | {
             "rows": [[(c.content, c.records, c.cell.identity) for c in cells] for cells in rows]
         }
         known = self.kept(facts, lambda: asdict(evidence(rows, self.scoring.absent)))
-        return Computed(
+        return Evidence(
             rows=[Sure(**one) for one in known["rows"]],
             pairs=[Difference(**one) for one in known["pairs"]],
         )
@@ -93,36 +96,15 @@ class Scorer:
         how = {"draws": scoring.draws, "bootstrap": scoring.bootstrap, "absent": scoring.absent}
         return {"version": VERSION, "metric": metric, "source": _source(metric), **how}
 
-    def _of_cell(self, result: Result, metric: str, names: frozenset[str] | None) -> dict[str, Any]:
-        """What the score of a cell rests on."""
-        patients = self._drawn(result, names)
-        return self.facts(metric) | {
-            "cell": result.content,
-            "patients": patients and _digest(patients),
-            "names": names and _digest(names),
-        }
-
-    def _drawn(self, result: Result, names: frozenset[str] | None) -> tuple[str, ...] | None:
-        """Who is drawn; None: those of the records."""
-        where = result.dataset, result.cell.fit.fold
-        return None if names is not None else self.patients[where]
-
-    def has(self, facts: dict[str, Any]) -> bool:
-        """Whether something was computed from these facts before."""
-        return self._file(facts).is_file()
-
-    def _file(self, facts: dict[str, Any]) -> Path:
-        return self.derived / f"{key(facts)}.json"
-
     def kept(self, facts: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What was computed from these facts before; else it is computed, and kept."""
-        file = self._file(facts)
+        file = self.derived / f"{key(facts)}.json"
         if (known := _cached(file)) is not None:
             return known
         known = compute()
         if not self.keep:
             return known
-        text = json.dumps(known).encode()
+        text = json.dumps(known, default=np.ndarray.tolist).encode()
         with suppress(WriteError):  # a run folder that is only read is no error
             put(file, _seal(file, text) + b"\n" + text, lasting=False)
         return known
@@ -132,38 +114,26 @@ class Scorer:
         result: Result,
         metric: str,
         names: frozenset[str] | None,
+        drawn: tuple[str, ...] | None,
     ) -> dict[str, Any]:
-        patients = self._drawn(result, names)
         predictions = _predictions(result, names)
         own = np.unique(predictions.patients).tolist()
-        drawn = patients or tuple(own)
+        records = self.scoring.bootstrap == "records"
         draws = Draws(
             dataset=result.dataset,
             fold=result.cell.fit.fold,
-            patients=tuple(sorted(predictions.records)) if self._records else drawn,
+            patients=tuple(sorted(predictions.records)) if records else drawn or tuple(own),
             draws=self.scoring.draws,
             bootstrap=self.scoring.bootstrap,
         )
         scores = score(metric, predictions, draws, self.scoring.absent)
         return {
-            **{name: scores.columns[name].tolist() for name in ("label", *COLUMNS)},
-            "replicates": scores.replicates.tolist(),
-            "records": _digest(predictions.records),
+            **vars(scores),
+            "records": digest(predictions.records),
             "n_records": len(predictions.records),
             "n_patients": len(own),
-            "lost": scores.lost,
-            "bootstrap": scores.bootstrap,
-            "distinct": scores.distinct,
-            "n_distinct": scores.n_distinct,
-            "same_as": list(scores.same_as),
-            "nested": [list(pair) for pair in scores.nested],
             "edited": names is None and _edited(result, metric, scores.columns["value"]),
         }
-
-    @property
-    def _records(self) -> bool:
-        """Whether records are drawn, not patients."""
-        return self.scoring.bootstrap == "records"
 
 
 def _edited(result: Result, metric: str, value: np.ndarray) -> bool:
@@ -208,5 +178,6 @@ def _source(metric: str) -> str:
     return metrics.ROOM.source_hash(metric) or hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def _digest(names: Any) -> str:
+def digest(names: Iterable[str]) -> str:
+    """sha256 of names, in whatever order."""
     return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()

@@ -23,9 +23,9 @@ from ecgbench.results.facts import Command, DatasetFacts, ModelFacts, Provenance
 from ecgbench.results.options import Options
 from ecgbench.results.origin import origins
 from ecgbench.results.reader import Reader
-from ecgbench.results.result import Result
 from ecgbench.results.scorer import Scorer
 from ecgbench.study import frozen, invocation
+from ecgbench.study.stored import Result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,9 +155,7 @@ class Study:
         given = [f", {name}={value!r}" for name, value in chosen.items() if value is not None]
         wanted = f"{model} on {task} at {setting}, policy {policy}{''.join(given)}"
         if not found:
-            raise MissingData(
-                f"{self.path} holds no finished cell of {wanted}; its cells stand in study.cells"
-            )
+            raise self._missing(wanted)
         values = {name: dict.fromkeys(_which(r)[name] for r in found) for name in chosen}
         values["setting"] = dict.fromkeys(str(r.cell.setting) for r in found)
         differ = [f"{n}= ({', '.join(map(repr, v))})" for n, v in values.items() if len(v) > 1]
@@ -174,11 +172,13 @@ class Study:
         probability, target (1, 0; -1: not known). MissingData where there is no finished cell.
         """
         if not (found := self._matching(task, model, leads, policy)):
-            raise MissingData(
-                f"{self.path} holds no finished cell of {model} on {task} at {leads}, policy "
-                f"{policy}; its cells stand in study.cells"
-            )
+            raise self._missing(f"{model} on {task} at {leads}, policy {policy}")
         return pd.concat([long(r) for r in found], ignore_index=True)
+
+    def _missing(self, wanted: str) -> MissingData:
+        return MissingData(
+            f"{self.path} holds no finished cell of {wanted}; its cells stand in study.cells"
+        )
 
     def _matching(self, task: str, model: str, leads: str, policy: str) -> list[Result]:
         return [
@@ -258,16 +258,16 @@ def read(
         scorer=reader.score,
         stage=stage,
     )
-    said = notes.notes(reader.plan, study, rows)
-    return replace(study, notes=[*notes.left_out(reader.whole, reader.plan), *said])
+    more = notes.notes(reader.plan, study, rows)
+    return replace(study, notes=[*notes.left_out(reader.whole, reader.plan), *more])
 
 
 def _declared(reader: Reader) -> dict[str, Any]:
-    """Tasks, models and datasets of the cells that were asked for, in their order."""
+    """Tasks, models and datasets of the cells that were wanted for, in their order."""
     known = {t: facts for d in reader.datasets.values() for t, facts in d["tasks"].items()}
-    asked = dict.fromkeys(c.task for c in reader.plan.cells)
+    wanted = dict.fromkeys(c.task for c in reader.plan.cells)
     models = dict.fromkeys(c.fit.model for c in reader.plan.cells)
-    tasks = [TaskFacts.of(known[t], name=t) for t in asked if t in known]
+    tasks = [TaskFacts.of(known[t], name=t) for t in wanted if t in known]
     used = dict.fromkeys(t.dataset for t in tasks)
     return {
         "tasks": tasks,

@@ -9,27 +9,26 @@ of its groups. What was computed of a column is kept in the run, as all interval
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from hashlib import sha256
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ecgbench.results.evidence import between
-from ecgbench.results.people import people
-from ecgbench.results.predicted import PROBABILITY, TARGET, WINS, Predicted
-from ecgbench.results.result import Result
-from ecgbench.results.score import wins_of
+from ecgbench.results.scorer import digest
 from ecgbench.results.study import Study
 from ecgbench.stats.auroc import placements
 from ecgbench.stats.components import Components, Estimate, Floats
+from ecgbench.stats.known import two_valued
 from ecgbench.stats.subgroups import gap, usable
+from ecgbench.study.people import people
+from ecgbench.study.scores import Predicted, wins_of
+from ecgbench.study.stored import Result
 
 LEAST = 20
 """Patients with and without a label in a group, below which the label is not compared."""
-BANDS = ((0.0, 40.0, "under 40"), (40.0, 65.0, "40 to 64"), (65.0, 80.0, "65 to 79"))
-OLD = "80 and over"
-"""Years; the last band has no end."""
+BANDS = {0: "under 40", 40: "40 to 64", 65: "65 to 79", 80: "80 and over"}
+"""Where each begins, in years."""
 MOST = 12
 """Devices, or sites, that are compared; the largest."""
 VARIABLES = {
@@ -83,7 +82,7 @@ class Left:
 
 
 def groups(table: pd.DataFrame) -> list[Group]:
-    """Those of a table of `results.people`; of two groups, such as the sexes, the first alone,
+    """Those of a table of `study.people`; of two groups, such as the sexes, the first alone,
     since the other's difference is its opposite.
     """
     found: list[Group] = []
@@ -104,26 +103,18 @@ def groups(table: pd.DataFrame) -> list[Group]:
 def _words(table: pd.DataFrame) -> dict[str, pd.Series]:
     """Variable -> (record,) the group of each record; "" where it is unknown."""
     age = table["age"].to_numpy(np.float64)
-    bands = np.select(
-        [(age >= low) & (age < high) for low, high, _ in BANDS] + [age >= BANDS[-1][1]],
-        [name for _, _, name in BANDS] + [OLD],
-        default="",
-    )
+    bands = np.full(len(age), "", object)
+    for low, name in BANDS.items():
+        bands[age >= low] = name
     paced = table["paced"].map({"yes": "paced", "no": "not paced"}).fillna("")
-    other = {name: table[name].astype(str) for name in ("sex", "device", "site")}
-    return {
-        v: {"age": pd.Series(bands, table.index), "paced": paced, **other}[v] for v in VARIABLES
-    }
+    known = table[["sex", "device", "site"]].astype(str).assign(age=bands, paced=paced)
+    return {variable: known[variable] for variable in VARIABLES}
 
 
 def _order(variable: str, words: pd.Series) -> list[str]:
     """Names of the groups that have records: ages in their order, else as usual or by size."""
     there = words[words != ""].value_counts()
-    usual = {
-        "age": [*(name for _, _, name in BANDS), OLD],
-        "sex": ["female", "male"],
-        "paced": ["paced", "not paced"],
-    }
+    usual = {"age": BANDS.values(), "sex": ("female", "male"), "paced": ("paced", "not paced")}
     if variable in usual:
         return [name for name in usual[variable] if name in there]
     return sorted(map(str, there.index), key=lambda name: (-int(there[name]), name))
@@ -140,18 +131,18 @@ def compared(
     if not cells or study.scorer is None:
         return [], []
     dataset = next(iter(cells.values()))[0].dataset
-    told = _Cells(cells=cells, metric=study.metric)
+    cells_of = _Cells(cells=cells, metric=study.metric)
     found: list[Compared] = []
     left: list[Left] = []
     for group in groups(people(study.path, dataset)):
         rests = {
             "subgroups": VERSION,
             "cells": {t: [(c.content, c.cell.identity) for c in own] for t, own in cells.items()},
-            "group": [_digest(group.records), _digest(group.others)],
+            "group": [digest(group.records), digest(group.others)],
             "full": full,
         }
         facts = study.scorer.facts(study.metric) | rests
-        known = study.scorer.kept(facts, lambda group=group: told.against_rest(group, full))  # type: ignore[misc]
+        known = study.scorer.kept(facts, lambda group=group: cells_of.against_rest(group, full))  # type: ignore[misc]
         if known["why"]:
             left.append(Left(group=group, patients=known["patients"][0], why=known["why"]))
         found += [_compared(group, known, one) for one in known["settings"]]
@@ -180,23 +171,23 @@ class _Cells:
     metric: str
 
     @cached_property
-    def tables(self) -> dict[str, dict[str, list[tuple[int, pd.DataFrame]]]]:
+    def tables(self) -> dict[str, dict[str, list[tuple[int, Predicted]]]]:
         """Fold -> setting -> (seed of the fit, predictions) of its cells, all of the same records
         in the same order.
         """
-        read: dict[str, dict[str, list[tuple[int, pd.DataFrame]]]] = {}
+        read: dict[str, dict[str, list[tuple[int, Predicted]]]] = {}
         for typed, own in self.cells.items():
             for r in own:
                 place = read.setdefault(r.cell.fit.fold, {}).setdefault(typed, [])
-                place.append((r.cell.fit.seed, _named(r.predictions())))
+                place.append((r.cell.fit.seed, r.predicted()))
         made = {}
         for fold, settings in read.items():
             if set(settings) != set(self.cells):
                 continue  # else the settings' means were of other records
-            every = [set(table.index) for of in settings.values() for _, table in of]
+            every = [set(one.records) for of in settings.values() for _, one in of]
             common = sorted(set.intersection(*every))
             made[fold] = {
-                typed: [(seed, table.loc[common]) for seed, table in settings[typed]]
+                typed: [(seed, _of(one, common, one.labels)) for seed, one in settings[typed]]
                 for typed in self.cells
             }
         return made
@@ -220,9 +211,7 @@ class _Cells:
                 "why": f"no label has {LEAST} patients with it and as many without, here and there"
             }
         placed = [self._components(side, labels, None) for side in sides]
-        seeds = sorted(
-            {seed for own in self.cells.values() for seed in (c.cell.fit.seed for c in own)}
-        )
+        seeds = sorted({c.cell.fit.seed for own in self.cells.values() for c in own})
         by_fit = {
             s: [self._components(side, labels, s) for side in sides]
             for s in seeds
@@ -230,17 +219,15 @@ class _Cells:
         }
         one, typed = np.eye(len(self.cells)), list(self.cells)
         for at, leads in enumerate(typed):
-            contrasts = [one[at]]
-            contrasts += (
-                [one[at] - one[typed.index(full)]] if full in typed and leads != full else []
-            )
-            found = [self._gap(placed, by_fit, c) for c in contrasts]
+            change = None
+            if full in typed and leads != full:
+                change = asdict(self._gap(placed, by_fit, one[at] - one[typed.index(full)]))
             known["settings"].append(
                 {
                     "leads": leads,
                     "values": [float(side.values[at]) for side in placed],
-                    "difference": asdict(found[0]),
-                    "change": asdict(found[1]) if len(found) > 1 else None,
+                    "difference": asdict(self._gap(placed, by_fit, one[at])),
+                    "change": change,
                 }
             )
         return known | {"labels": labels}
@@ -253,16 +240,15 @@ class _Cells:
         return gap(sides[0], sides[1], c).plus(*between(apart))
 
     def _side(self, records: frozenset[str]) -> "_Side":
-        parts = []
+        parts = {}
         for fold, settings in self.tables.items():
-            table = next(iter(settings.values()))[0][1]
-            read = Predicted.of(table[table["record"].isin(records)])
-            parts.append((fold, read.records, read.patients, read.labels, read.target))
+            first = next(iter(settings.values()))[0][1]
+            parts[fold] = first.only(records)
         return _Side(
-            records={fold: names for fold, names, *_ in parts},
-            patients=np.concatenate([p for _, _, p, *_ in parts]),
-            labels=tuple(parts[0][3]),
-            target=np.concatenate([p[4] for p in parts]),
+            records={fold: one.records for fold, one in parts.items()},
+            patients=np.concatenate([one.patients for one in parts.values()]),
+            labels=tuple(next(iter(parts.values())).labels),
+            target=np.concatenate([one.target for one in parts.values()]),
         )
 
     def _components(self, side: "_Side", labels: Sequence[str], seed: int | None) -> Components:
@@ -276,14 +262,12 @@ class _Cells:
             start += len(names)
             for at, own in enumerate(self.tables[fold].values()):
                 made = []
-                for _, table in (c for c in own if seed in (None, c[0])):
-                    mine = Predicted.of(table.loc[names, _columns(labels)])
+                for _, every in (c for c in own if seed in (None, c[0])):
+                    mine = _of(every, names, labels)
                     made.append(placements(mine.target, wins_of(self.metric, mine)))
                     target[rows, block] = mine.target
                 placed[at, rows, block] = np.mean(made, axis=0)
-        folds = np.array(
-            [[_two(target[:, f * k + j]) for j in range(k)] for f in range(len(side.records))]
-        )
+        folds = two_valued(target).reshape(len(side.records), k)
         weights = folds / np.maximum(folds.sum(axis=0), 1) / k
         return Components(
             target, side.patients, placed, weights.ravel(), list(labels) * len(side.records)
@@ -303,20 +287,16 @@ class _Side:
     """(record, label)."""
 
 
-def _named(predictions: pd.DataFrame) -> pd.DataFrame:
-    """By record, without what was stored of comparisons with all others."""
-    own = [c for c in map(str, predictions.columns) if not c.startswith(WINS)]
-    return predictions[own].set_index("record", drop=False)
-
-
-def _two(target: np.ndarray) -> bool:
-    return bool((target == 1).any() and (target == 0).any())
-
-
-def _columns(labels: Sequence[str]) -> list[str]:
-    own = [f"{kind}{label}" for kind in (PROBABILITY, TARGET) for label in labels]
-    return ["record", "patient", *own]
-
-
-def _digest(names: frozenset[str]) -> str:
-    return sha256("\n".join(sorted(names)).encode()).hexdigest()
+def _of(every: Predicted, names: Sequence[str], labels: Sequence[str]) -> Predicted:
+    """Some records and labels, in this order, without what was stored of comparisons with all
+    others.
+    """
+    at = {record: place for place, record in enumerate(every.records)}
+    rows, columns = [at[name] for name in names], [every.labels.index(one) for one in labels]
+    return Predicted(
+        records=list(names),
+        patients=every.patients[rows],
+        labels=list(labels),
+        target=every.target[rows][:, columns],
+        probability=every.probability[rows][:, columns],
+    )

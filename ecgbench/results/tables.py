@@ -9,113 +9,34 @@ import pandas as pd
 
 from ecgbench.core.cells import Cell
 from ecgbench.results.compare import Group, Row
-from ecgbench.results.result import Result
-from ecgbench.results.score import COLUMNS, Scored, firsts
+from ecgbench.results.score import Scored
+from ecgbench.study.scores import COLUMNS
+from ecgbench.study.stored import Result
 
 MAIN_COLUMNS = (
-    "task",
-    "model",
-    "leads",
-    "policy",
-    "weights",
-    "metric",
-    "value",
-    "std",
-    "low",
-    "high",
-    "se",
-    "df",
-    "share",
-    "share_label",
-    "n_records",
-    "n_patients",
-    "n_labels",
-    "n_undefined",
-    "fewest_positives",
-    "value_distinct",
-    "n_distinct",
-    "p",
-    "p_holm",
-    "p_holm_all",
-    "best",
-    "not_significantly_worse",
-    "note",
-    "status",
+    *("task", "model", "leads", "policy", "weights", "metric", "value", "std", "low", "high", "se"),
+    *("df", "share", "share_label", "n_records", "n_patients", "n_labels", "n_undefined"),
+    *("fewest_positives", "value_distinct", "n_distinct", "p", "p_holm", "p_holm_all", "best"),
+    *("not_significantly_worse", "note", "status"),
 )
 """Columns of main_table.csv. Values are fractions; `leads` as typed; `status` is ok, skipped or
 failed.
 """
 CELL_COLUMNS = (
-    "task",
-    "model",
-    "leads",
-    "setting",
-    "seed",
-    "fit_seed",
-    "fold",
-    "policy",
-    "weights",
-    "status",
-    "reason",
-    "metric",
-    "value",
-    "low",
-    "high",
-    "value_distinct",
-    "n_records",
-    "windows",
-    "seconds",
-    "blind",
-    "excluded",
-    "environment",
-    "lost",
-    "commit",
-    "uncommitted",
-    "key",
-    "path",
+    *("task", "model", "leads", "setting", "seed", "fit_seed", "fold", "policy", "weights"),
+    *("status", "reason", "metric", "value", "low", "high", "value_distinct", "n_records"),
+    *("windows", "seconds", "blind", "excluded", "environment", "lost", "commit", "uncommitted"),
+    *("key", "path"),
 )
 LABEL_COLUMNS = (
-    "task",
-    "model",
-    "setting",
-    "fit_seed",
-    "fold",
-    "policy",
-    "weights",
-    "metric",
-    "label",
-    "value",
-    "low",
-    "high",
-    "n",
-    "positives",
-    "same_as",
+    *("task", "model", "setting", "fit_seed", "fold", "policy", "weights", "metric", "label"),
+    *("value", "low", "high", "n", "positives", "same_as"),
 )
 _OF_LABEL = ("label", *COLUMNS)
 COMPARISON_COLUMNS = (
-    "task",
-    "leads",
-    "metric",
-    "model",
-    "policy",
-    "weights",
-    "best_model",
-    "best_policy",
-    "best_weights",
-    "difference",
-    "low",
-    "high",
-    "se",
-    "df",
-    "share",
-    "share_label",
-    "p",
-    "p_holm",
-    "p_holm_all",
-    "not_significantly_worse",
-    "note",
-    "n_records",
-    "n_patients",
+    *("task", "leads", "metric", "model", "policy", "weights", "best_model", "best_policy"),
+    *("best_weights", "difference", "low", "high", "se", "df", "share", "share_label", "p"),
+    *("p_holm", "p_holm_all", "not_significantly_worse", "note", "n_records", "n_patients"),
 )
 
 
@@ -141,22 +62,19 @@ def _main(row: Row) -> dict[str, Any]:
     known = vars(row) | vars(row.sure) | {"value": row.score, "std": row.std}
     known |= {"not_significantly_worse": _not_worse(row), "note": _note(row)}
     if row.status == "ok":
-        values = np.array([c.columns["value"][1:] for c in row.folds])
-        known |= {"n_records": sum(c.n_records for c in row.folds)}
-        known |= {"n_patients": sum(c.n_patients for c in row.folds)}
-        known |= {"n_labels": values.shape[1]}
-        known |= {"n_undefined": int(np.isnan(values).all(axis=0).sum())}
-        known |= {"fewest_positives": _fewest_positives(row)}
-        known |= {"value_distinct": row.distinct, "n_distinct": row.cells[0].n_distinct}
+        folds = [c.columns for c in row.folds]
+        valued = np.any([np.isfinite(one["value"][1:]) for one in folds], axis=0)
+        positives = np.sum([one["positives"][1:] for one in folds], axis=0)[valued]
+        known |= {
+            "n_records": row.records,
+            "n_patients": sum(c.n_patients for c in row.folds),
+            "n_labels": len(valued),
+            "n_undefined": int((~valued).sum()),
+            "fewest_positives": float(positives.min()) if len(positives) else np.nan,
+            "value_distinct": row.distinct,
+            "n_distinct": row.cells[0].n_distinct,
+        }
     return known
-
-
-def _fewest_positives(row: Row) -> float:
-    """Of a label that has a value; NaN where none has."""
-    tables = [c.columns for c in firsts(row.cells)]
-    valued = np.any([np.isfinite(t["value"][1:]) for t in tables], axis=0)
-    positives = np.sum([t["positives"][1:] for t in tables], axis=0)[valued]
-    return float(positives.min()) if len(positives) else float("nan")
 
 
 def _note(row: Row) -> str:
@@ -180,10 +98,12 @@ def _cell(outcome: Outcome, metric: str) -> dict[str, Any]:
     cell, result = outcome.cell, outcome.result
     known: dict[str, Any] = {"key": "", "path": ""}
     if result:
-        known |= result.document | {"path": result.folder.relative_to(result.run).as_posix()}
-        known["environment"] = " + ".join(known.get("environments", []))
-        known |= {"commit": result.document["code"].get("commit")}
-        known |= {"uncommitted": result.uncommitted}
+        known |= result.document | {
+            "path": result.folder.relative_to(result.run).as_posix(),
+            "environment": " + ".join(result.document.get("environments", [])),
+            "commit": result.document["code"].get("commit"),
+            "uncommitted": result.uncommitted,
+        }
     known |= _names(cell, metric)
     known |= {"leads": cell.setting.typed, "weights": _weights(outcome)}
     known |= {"status": outcome.status, "reason": outcome.reason}

@@ -22,10 +22,10 @@ from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.fits import Fitting
 from ecgbench.evaluate.predict import averaged, probabilities
 from ecgbench.evaluate.rows import owners, positions
-from ecgbench.results.aside import set_aside
-from ecgbench.results.pooled import store_pooled
-from ecgbench.results.score import Predictions, score_table, with_wins
+from ecgbench.study.quarantine import set_aside
+from ecgbench.study.scores import Predictions, score_table, with_wins
 from ecgbench.study.store import Store
+from ecgbench.study.stored import store_pooled
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

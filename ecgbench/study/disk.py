@@ -8,11 +8,11 @@ from pathlib import Path
 
 from ecgbench.core.files import locked
 from ecgbench.errors import BadSetting
-from ecgbench.results import aside, counts
+from ecgbench.study import counts, quarantine
 from ecgbench.study.index import Index
 from ecgbench.study.store import Status, Store, cells_of, claimed
 
-PARTS = ("cells", "fits", "features", "checkpoints", aside.FOLDER)
+PARTS = ("cells", "fits", "features", "checkpoints", quarantine.FOLDER)
 """Parts of a run whose sizes are shown one by one."""
 STATES: tuple[Status, ...] = ("ok", "failed", "skipped", "missing", "damaged")
 
@@ -28,7 +28,7 @@ class Run:
     """Bytes of each of PARTS and of "other"; {} where they were not looked at."""
     note: str = ""
     """Why it cannot be read, or ""."""
-    set_aside: Sequence[aside.Aside] = ()
+    set_aside: Sequence[quarantine.Moved] = ()
     """What was found damaged by runs."""
 
 
@@ -57,7 +57,7 @@ def look(path: Path, sizes: bool = False, looking: bool = False) -> Run:
         states={s: states[s] for s in STATES},
         disk={part: disk[part] for part in (*PARTS, "other")} if sizes else {},
         note=note,
-        set_aside=aside.listed(path),
+        set_aside=quarantine.listed(path),
     )
 
 
@@ -76,7 +76,7 @@ def spare(path: Path) -> Iterator[Path]:
     store = Store(path)
     planned = {cell.identity: store.folder(cell) for cell in store.existing_plan().cells}
     yield from filter(
-        size, (path / name for name in ("features", "checkpoints", "derived", aside.FOLDER))
+        size, (path / name for name in ("features", "checkpoints", "derived", quarantine.FOLDER))
     )
     for folder in sorted(cells_of(path)):
         identity = claimed(folder)[0]

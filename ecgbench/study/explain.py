@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ecgbench.errors import BadSetting, MissingData
-from ecgbench.results.result import Result
 from ecgbench.study.store import Store
+from ecgbench.study.stored import Result
 
 SHORTEST = 4
 """Characters of a key, at least, that may stand for it."""

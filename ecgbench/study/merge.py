@@ -12,9 +12,9 @@ from ecgbench.core.cells import Cell
 from ecgbench.core.files import making, move, put
 from ecgbench.core.folders import DONE, demand_intact, finished
 from ecgbench.errors import BadSetting, Damaged
-from ecgbench.results.whole import CELL, cell_document, fit_document
 from ecgbench.study import frozen
 from ecgbench.study.store import Store, claimed
+from ecgbench.study.stored import CELL, cell_document, fit_document
 
 _VERSION = {"model": ("source", "weights"), "dataset": ("data",), "policy": ("policy_source",)}
 """Facts of a cell's key that tell two versions of a model, dataset or policy apart."""

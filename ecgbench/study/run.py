@@ -19,8 +19,7 @@ from ecgbench.data.people import people as people_of
 from ecgbench.data.prepare import prepare
 from ecgbench.data.select import Selection
 from ecgbench.errors import BadSetting, Damaged
-from ecgbench.results import aside, people
-from ecgbench.study import engines
+from ecgbench.study import engines, people, quarantine
 from ecgbench.study.engines import Died, Event, Setup
 from ecgbench.study.facts import dataset_facts
 from ecgbench.study.invocation import Invocation
@@ -46,7 +45,7 @@ def run(
     sweep(store.path)
     for request in requests:
         whole = store.add_request(request, plugins())
-    damaged = len(aside.listed(store.path))
+    damaged = len(quarantine.listed(store.path))
     requested = {cell for request in requests for cell in plan_of(request).cells}
     cells = [c for c in whole.cells if c in requested or _is_known(c, progress)]
     if execution.settings.same_environment:
@@ -67,7 +66,7 @@ def run(
         for part in group(replace(whole, cells=tuple(cells)), datasets.tasks())
     ]
     outcome = carry_out(jobs, execution, store, progress, outcome or Outcome(), invocation)
-    outcome.set_aside += len(aside.listed(store.path)) - damaged
+    outcome.set_aside += len(quarantine.listed(store.path)) - damaged
     invocation.note(outcome.computed, outcome.reused, ended=not outcome.elsewhere)
     return outcome
 

@@ -35,9 +35,9 @@ from ecgbench.core.folders import DONE, below, damaged, document, finished, read
 from ecgbench.core.registry import folder_name
 from ecgbench.core.text import enumerated
 from ecgbench.errors import BadSetting, Damaged, MissingData
-from ecgbench.results.aside import set_aside
 from ecgbench.study.index import Index
 from ecgbench.study.plan_file import FILE, PlanFile, dump, parse
+from ecgbench.study.quarantine import set_aside
 
 Status = Literal["ok", "skipped", "failed", "damaged", "missing"]
 _WITHOUT: tuple[Status, ...] = ("failed", "skipped")

@@ -24,10 +24,6 @@ from ecgbench.evaluate.batches import TOLERANCE, alone_and_together
 from ecgbench.evaluate.encode import SHARED_TOLERANCE, Encoder
 from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.fits import Fitting
-from ecgbench.results.aside import set_aside
-from ecgbench.results.pooled import is_damaged
-from ecgbench.results.result import Result
-from ecgbench.results.verify import Verifier
 from ecgbench.study import controls
 from ecgbench.study.cell import CellRequest, cell_facts, compute
 from ecgbench.study.engines import Event
@@ -35,7 +31,10 @@ from ecgbench.study.facts import dataset_facts, network_facts
 from ecgbench.study.jobs import Job, enter
 from ecgbench.study.open_evaluation import open_evaluation
 from ecgbench.study.progress import SILENT, Reporter
+from ecgbench.study.quarantine import set_aside
 from ecgbench.study.store import Store
+from ecgbench.study.stored import Result, pooled_damaged
+from ecgbench.study.verify import Verifier
 from ecgbench.weights import released
 from ecgbench.weights.load import digest
 
@@ -326,7 +325,7 @@ class _CellComputation:
         if not reference:
             return True
         if (path := reference["path"]) not in self._features:
-            self._features[path] = is_damaged(self.store.path, reference)
+            self._features[path] = pooled_damaged(self.store.path, reference)
             if self._features[path]:
                 file = self.store.path / path
                 self._quarantine(file, Damaged(f"{file} is not what the run wrote"))

@@ -10,10 +10,10 @@ import pytest
 
 from ecgbench.errors import BadSetting
 from ecgbench.reports import confirmatory
-from ecgbench.results.people import people
 from ecgbench.results.study import read
 from ecgbench.stats.paired import holm
 from ecgbench.study import frozen
+from ecgbench.study.people import people
 from ecgbench.study.store import Store
 from tests.results.made_run import Data, Made, write
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ecgbench.data.people import people
 from ecgbench.data.prepare import prepare
-from ecgbench.results.people import COLUMNS
+from ecgbench.study.people import COLUMNS
 
 
 def test_what_a_table_says_is_read_in_the_order_of_the_index(

@@ -23,8 +23,8 @@ from ecgbench.reports import (
     lead_axis,
     look,
 )
-from ecgbench.results.result import Result
 from ecgbench.results.study import Study
+from ecgbench.study.stored import Result
 
 CARD = ReportCard(
     title="Similarity",

@@ -7,7 +7,7 @@ import pytest
 
 from ecgbench import datasets, models, published, suites
 from ecgbench.errors import UnknownName
-from ecgbench.published.tables import FOLDER
+from ecgbench.published import FOLDER
 from ecgbench.stats.places import ranks
 from ecgbench.study import plan_file
 

@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
 
 from ecgbench.reports import calibration, decisions
-from ecgbench.results.result import Result
 from ecgbench.results.study import Study
+from ecgbench.study.stored import Result
 from tests.reports.validated_run import LABELS, make, rows, seen, shifted
 
 pytestmark = pytest.mark.rendered

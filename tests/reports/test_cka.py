@@ -11,9 +11,9 @@ import pytest
 
 from ecgbench.ecg.leads import LEADS
 from ecgbench.reports import cka as report
-from ecgbench.results.result import Result
 from ecgbench.results.study import read
 from ecgbench.stats.cka import Drawn, cka
+from ecgbench.study.stored import Result
 from tests.results.made_run import Data, Made, write
 
 pytestmark = [pytest.mark.rendered, pytest.mark.usefixtures("one_thread"), pytest.mark.long]

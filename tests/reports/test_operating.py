@@ -12,8 +12,8 @@ import pytest
 from sklearn.metrics import confusion_matrix, roc_curve
 
 from ecgbench.reports import operating, write
-from ecgbench.results.result import Result
 from ecgbench.results.study import Study, read
+from ecgbench.study.stored import Result
 from tests.reports.validated_run import LABELS, MADE, in_folds, make, rows, seen, shifted
 from tests.results.made_run import Data
 

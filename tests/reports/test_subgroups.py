@@ -10,9 +10,9 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from ecgbench.reports import subgroups as report
-from ecgbench.results.people import COLUMNS, keep
 from ecgbench.results.study import Study, read
 from ecgbench.results.subgroups import groups
+from ecgbench.study.people import COLUMNS, keep
 from tests.results.made_run import Data, Made, write
 
 N = 900

@@ -9,9 +9,9 @@ from pathlib import Path
 import pandas as pd
 from scipy.special import expit, logit
 
-from ecgbench.results.predicted import Predicted
-from ecgbench.results.result import Result
 from ecgbench.results.study import Study, read
+from ecgbench.study.scores import Predicted
+from ecgbench.study.stored import Result
 from tests.results.made_run import Data, Made, write
 
 LABELS = 3

@@ -16,7 +16,7 @@ from ecgbench.core.folders import publish
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.evaluate.predict import prediction_table
-from ecgbench.results.score import score_table, with_wins
+from ecgbench.study.scores import score_table, with_wins
 from ecgbench.study.store import Store
 
 CONTRACT = {

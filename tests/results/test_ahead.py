@@ -9,8 +9,8 @@ from ecgbench.results import ahead
 from ecgbench.results.by_label import ByLabel, repeats_of
 from ecgbench.results.calibration import Calibration
 from ecgbench.results.operating import Operating
-from ecgbench.results.result import Result
 from ecgbench.results.study import read
+from ecgbench.study.stored import Result
 from tests.reports.validated_run import MADE
 from tests.results.made_run import write
 

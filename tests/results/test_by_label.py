@@ -7,8 +7,7 @@ import pytest
 
 from ecgbench.results.by_label import ByLabel, Question
 from ecgbench.results.calibration import Calibration
-from ecgbench.results.net_benefit import NetBenefit
-from ecgbench.results.operating import Operating
+from ecgbench.results.operating import NetBenefit, Operating
 from ecgbench.results.study import Study, read
 from tests.reports.validated_run import MADE, make
 from tests.results.made_run import write
@@ -34,7 +33,7 @@ def test_what_was_computed_once_is_read(
 ) -> None:
     first = numbers(study, question)
     again = read(study.path)
-    monkeypatch.setattr("ecgbench.results.result.Result.predictions", None)
+    monkeypatch.setattr("ecgbench.study.stored.Result.predictions", None)
     assert numbers(again, question) == first
 
 

@@ -12,8 +12,8 @@ from ecgbench.core.files import as_json, as_parquet
 from ecgbench.core.folders import DONE, publish
 from ecgbench.errors import BadSetting
 from ecgbench.results.joint import Entry, joint
-from ecgbench.results.score import score_table, with_wins
 from ecgbench.results.study import Study, read
+from ecgbench.study.scores import score_table, with_wins
 from ecgbench.study.store import Store
 from tests.results.made_run import Data, Made, write
 

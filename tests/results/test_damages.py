@@ -14,17 +14,14 @@ import pandas as pd
 import pytest
 
 from ecgbench import reports
-from ecgbench.core.parallel import on_all_cores
 from ecgbench.errors import Damaged
 from ecgbench.reports import write
-from ecgbench.results import reader
-from ecgbench.results.people import COLUMNS, keep
-from ecgbench.results.reader import Reader
 from ecgbench.results.study import read
-from ecgbench.results.verify import faults
 from ecgbench.study.explain import difference, result_of
 from ecgbench.study.merge import merge
+from ecgbench.study.people import COLUMNS, keep
 from ecgbench.study.store import Store
+from ecgbench.study.verify import faults
 from tests.results import made_run
 from tests.results.made_run import Data, Made
 
@@ -254,22 +251,6 @@ def test_a_damaged_plan_is_one_line(damage: str, run: Path, here: Any, tmp_path:
     listed = here("runs", "ls", run, "--verify", cwd=tmp_path)
     assert listed.returncode == 1
     assert "damaged: " in listed.stderr
-
-
-@pytest.mark.parametrize("name", ["predictions.parquet", "scores.parquet", "cell.json", "DONE"])
-def test_several_processes_find_what_one_finds(
-    run: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flip(next(run.glob(f"cells/*/*/12/*/{name}")))
-    alone = Reader.of(run).damaged
-    monkeypatch.setattr(reader, "_AT_ONCE", 1)
-    shared = []
-    monkeypatch.setattr(
-        reader, "on_all_cores", lambda *w, **k: (shared.append(w), on_all_cores(*w, **k))
-    )
-    assert Reader.of(run).damaged == alone
-    assert len(alone) == len(shared) == 1
-    assert name == "DONE" or name in next(iter(alone.values()))
 
 
 def test_predictions_that_change_after_they_were_read_are_found(run: Path) -> None:

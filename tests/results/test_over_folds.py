@@ -13,8 +13,8 @@ from ecgbench.ecg.draw import Count
 from ecgbench.evaluate.predict import prediction_table
 from ecgbench.results.compare import Row, compare
 from ecgbench.results.evidence import evidence
-from ecgbench.results.predicted import Predicted
 from ecgbench.results.score import Draws, Scored, over_folds, score
+from ecgbench.study.scores import Predicted
 
 
 def cells(

@@ -2,8 +2,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,20 +12,11 @@ from ecgbench import metrics
 from ecgbench.core.cells import Bootstrap, Cell, Fit, Scoring
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting, LeakError
-from ecgbench.evaluate.predict import prediction_table
 from ecgbench.results.compare import LEAST_PATIENTS, Row, compare, correct
-from ecgbench.results.evidence import Computed, evidence
-from ecgbench.results.predicted import Predicted
-from ecgbench.results.score import (
-    Draws,
-    Predictions,
-    Scored,
-    score,
-    score_table,
-    wins_of,
-    with_wins,
-)
+from ecgbench.results.evidence import Evidence, evidence
+from ecgbench.results.score import Draws, Scored, score
 from ecgbench.stats.paired import holm
+from ecgbench.study.scores import Predicted, Predictions, score_table, wins_of, with_wins
 
 LABELS = ("CD", "MI", "NORM")
 SCORING = Scoring(draws=300)
@@ -265,98 +254,6 @@ def test_predictions_that_cannot_be_scored_are_refused(fault: str) -> None:
         replace(p, records=records, probability=probability, expected=expected)
 
 
-def test_table_holds_what_was_predicted() -> None:
-    p = predicted(4)
-    table = p.table()
-    assert list(table) == [
-        "record",
-        "patient",
-        "leads",
-        *(f"{kind}:{n}" for kind in ("probability", "target") for n in LABELS),
-    ]
-    np.testing.assert_array_equal(table["probability:MI"], p.probability[:, 1])
-    np.testing.assert_array_equal(table["target:NORM"], p.target[:, 2])
-
-
-def tables(*rows: Row, keep: list[str] | None = None) -> list[list[pd.DataFrame]]:
-    """Predictions of the cells of rows, for the independent computation."""
-    found = [[_table(c.predictions()) for c in r.cells] for r in rows]
-    return [[t[t["record"].isin(keep or t["record"])] for t in r] for r in found]
-
-
-def _table(own: Predicted) -> pd.DataFrame:
-    columns = {"record": own.records, "patient": own.patients}
-    return prediction_table(columns, own.labels, own.probability, own.target)
-
-
-def by_hand(recompute: ModuleType, shown: list[list[pd.DataFrame]], fits: list[int]) -> Any:
-    """The rows in the independent computation, with the seeds of their cells' fits."""
-    cells = [[recompute.Cell(t) for t in r] for r in shown]
-    for r in cells:
-        for c, fit in zip(r, fits, strict=True):
-            c.fit = fit
-    return recompute.Rows(cells)
-
-
-def test_seeds_are_averaged_and_the_interval_is_of_their_mean(recompute: ModuleType) -> None:
-    cells = [scored(predicted(seed=s), "a", s) for s in range(3)]
-    one = row("a", *cells)
-    macros = [roc_auc_score(c.predictions().target, c.predictions().probability) for c in cells]
-    compared([one])
-    assert one.score == pytest.approx(np.mean(macros))
-    assert one.std == pytest.approx(np.std(macros, ddof=1))
-    assert np.isnan(row("a", cells[0]).std)
-    value, low, high, se, df, share = by_hand(recompute, tables(one), [0, 0, 0]).row(0)
-    found = one.sure
-    assert (found.value, found.low, found.high, found.se, found.df, found.share) == pytest.approx(
-        (value, low, high, se, df, share), rel=1e-12
-    )
-    # three draws of leads are not three test sets
-    alone = row("a", cells[0])
-    compared([alone])
-    assert one.sure.se > 0.6 * alone.sure.se
-
-
-def test_the_best_is_compared_with_the_others_on_the_same_patients(recompute: ModuleType) -> None:
-    rows = [
-        row("weak", scored(predicted(seed=1, skill=0.2), "weak")),
-        row("good", scored(predicted(seed=2, skill=2), "good")),
-    ]
-    rows.append(row("ill"))
-    rows[2].status = "failed"
-    compared(rows)
-    assert [r.best for r in rows] == [False, True, False]
-    value, low, high, se, df, share, p = by_hand(recompute, tables(*rows[:2]), [0]).difference(1, 0)
-    found = rows[0].difference
-    assert found is not None
-    assert (found.difference, found.low, found.high, found.se) == pytest.approx(
-        (value, low, high, se), rel=1e-12
-    )
-    assert (found.df, found.share, found.p) == pytest.approx((df, share, p), rel=1e-9)
-    assert found.low > 0
-    # the family is the plan's: the pairs of the failed row count
-    assert rows[0].p_holm == rows[0].p_holm_all == pytest.approx(3 * found.p)
-    assert rows[1].difference is rows[2].difference is None
-
-
-def test_models_with_other_records_are_compared_on_the_same_records(recompute: ModuleType) -> None:
-    """The best model leaves out short records: both sides are scored anew on what is common."""
-    keep = np.flatnonzero(np.arange(120) % 7 != 0)[:81]
-    good, weak = predicted(seed=2, skill=2), predicted(seed=2, skill=1.5)
-    rows = [row("good", scored(good, "good", keep=keep)), row("weak", scored(weak, "weak"))]
-    compared(rows)
-    assert rows[0].best
-    both = tables(*rows, keep=[good.records[i] for i in keep])
-    value, low, high, _, _, _, p = by_hand(recompute, both, [0]).difference(0, 1)
-    found = rows[1].difference
-    assert found is not None
-    assert (found.difference, found.low, found.high) == pytest.approx((value, low, high), rel=1e-12)
-    assert found.p == pytest.approx(p, rel=1e-9)
-    assert rows[1].p_holm == found.p
-    # its own interval is of all its records
-    assert rows[1].sure.value == pytest.approx(rows[1].score) != value
-
-
 def test_untrained_columns_compete_with_nobody() -> None:
     """A frozen encoder with random weights that scores highest: no best, no family, no p."""
     names = ("untrained", "good", "weak", "weaker")
@@ -422,29 +319,6 @@ def test_what_is_not_tested_says_why_and_keeps_its_interval() -> None:
     assert np.isnan(other.p)
 
 
-def test_repeated_fits_widen_the_interval_by_what_lies_between_them(recompute: ModuleType) -> None:
-    def fitted(model: str, skills: list[float]) -> Row:
-        cells = []
-        for seed, skill in enumerate(skills):
-            c = scored(predicted(seed=0, skill=skill), model)
-            cells.append(replace(c, cell=replace(c.cell, fit=replace(c.cell.fit, seed=seed))))
-        return row(model, *cells)
-
-    steady, moving = fitted("steady", [1.0, 1.0, 1.0]), fitted("moving", [0.5, 1.0, 3.0])
-    compared([steady, moving])
-    hand = by_hand(recompute, tables(steady, moving), [0, 1, 2])
-    for at, one in enumerate((steady, moving)):
-        value, low, high, se, df, _ = hand.row(at)
-        assert (one.sure.value, one.sure.low, one.sure.high) == pytest.approx((value, low, high))
-        assert (one.sure.se, one.sure.df) == pytest.approx((se, df))
-    assert moving.sure.df < 3
-    assert steady.sure.df > 20
-    other = steady if moving.best or steady.difference else moving
-    assert other.difference is not None
-    assert other.difference.df < 3
-    assert any("degrees of freedom" in n for n in [*steady.notes, *moving.notes])
-
-
 def test_wins_are_stored_in_the_smallest_type_and_believed_only_where_they_fit() -> None:
     p = predicted()
     table = with_wins(["auroc"], p.table())
@@ -494,7 +368,7 @@ def test_records_may_be_drawn_as_if_each_were_a_patient() -> None:
 def test_what_was_computed_of_pairs_reads_both_ways() -> None:
     cells = [[scored(predicted(seed=s), f"m{s}")] for s in range(4)]
     found = SURE(cells)
-    assert isinstance(found, Computed)
+    assert isinstance(found, Evidence)
     for a in range(4):
         for b in range(4):
             if a != b:

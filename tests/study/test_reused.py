@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from ecgbench.reports import write
-from ecgbench.results.aside import listed
 from ecgbench.results.study import read
-from ecgbench.results.verify import faults
+from ecgbench.study.quarantine import listed
 from ecgbench.study.store import Store, cells_of
+from ecgbench.study.verify import faults
 from tests.results.test_damages import CELL, cut, flip
 
 Typed = Callable[..., int]

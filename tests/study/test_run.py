@@ -25,9 +25,9 @@ from ecgbench import models
 from ecgbench.data.prepare import prepare
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate.device import choose, demand
-from ecgbench.results.pooled import read_pooled
 from ecgbench.results.study import Study, read
 from ecgbench.study.store import Store
+from ecgbench.study.stored import read_pooled
 
 TINY = Path(__file__).parents[1] / "tiny.py"
 WORDS = "--tasks demo --weights random --limit 60 --protocol linear --set training.epochs=3"

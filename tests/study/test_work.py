@@ -13,12 +13,12 @@ from ecgbench import models
 from ecgbench.core.cells import Folders, Request, Training
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import MissingData
-from ecgbench.results.pooled import read_pooled
 from ecgbench.results.study import read
 from ecgbench.stats.auroc import macro_auroc
 from ecgbench.study import plan as planning
 from ecgbench.study.jobs import Job
 from ecgbench.study.store import Store, cells_of
+from ecgbench.study.stored import read_pooled
 from ecgbench.study.work import work
 
 TINY = Path(__file__).parents[1] / "tiny.py"

@@ -17,11 +17,11 @@ from ecgbench.core.folders import publish
 from ecgbench.ecg.draw import Count
 from ecgbench.ecg.leads import LeadSubset
 from ecgbench.errors import BadSetting, Damaged, WriteError
-from ecgbench.results import counts
-from ecgbench.results.aside import set_aside
-from ecgbench.results.verify import faults
+from ecgbench.study import counts
 from ecgbench.study.disk import look, prune, spare
+from ecgbench.study.quarantine import set_aside
 from ecgbench.study.store import PENDING, Store
+from ecgbench.study.verify import faults
 
 pytestmark = pytest.mark.durable
 

@@ -17,7 +17,7 @@ import pandas as pd
 
 from ecgbench.core.files import as_parquet, put, sha256_of
 from ecgbench.core.registry import folder_name
-from ecgbench.results.aside import set_aside
+from ecgbench.study.quarantine import set_aside
 
 COLUMNS = ("record", "patient", "age", "sex", "device", "site", "paced")
 """record, patient, age (years, float64; NaN: unknown), sex ("female", "male"), device, site, paced

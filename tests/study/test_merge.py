@@ -13,9 +13,9 @@ from ecgbench.core.files import as_json
 from ecgbench.core.folders import publish
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting
-from ecgbench.results.whole import CELL, READ
 from ecgbench.study.merge import merge
 from ecgbench.study.store import Store
+from ecgbench.study.stored import CELL, READ
 
 FIT = Fit(task="demo", model="a", contract="paper", weights="random", seed=0)
 ONE, TWO = (Cell(fit=FIT, task="demo", setting=Count(k, 0), policy="zero") for k in (1, 2))

@@ -20,7 +20,7 @@ _WHY = "why.jsonl"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Aside:
+class Moved:
     """Something that was set aside; places are relative to the run."""
 
     place: str
@@ -29,7 +29,7 @@ class Aside:
     why: str
 
 
-def set_aside(run: Path, path: Path, why: str) -> Aside | None:
+def set_aside(run: Path, path: Path, why: str) -> Moved | None:
     """Move a folder or file of a run to its `set_aside`; None where it is gone already, for another
     process was faster. WriteError.
     """
@@ -43,17 +43,17 @@ def set_aside(run: Path, path: Path, why: str) -> Aside | None:
             os.rename(path, there)
     except FileNotFoundError:
         return None
-    aside = Aside(place=place.as_posix(), now=there.relative_to(run).as_posix(), why=why)
-    append(run / FOLDER / _WHY, [json.dumps(asdict(aside))])
+    moved = Moved(place=place.as_posix(), now=there.relative_to(run).as_posix(), why=why)
+    append(run / FOLDER / _WHY, [json.dumps(asdict(moved))])
     if place.parts[0] == "cells":
         Index(run).add_gone([path.name])
-    return aside
+    return moved
 
 
-def listed(run: Path) -> list[Aside]:
+def listed(run: Path) -> list[Moved]:
     """What was set aside and is still there, the first first."""
     file, found = run / FOLDER / _WHY, []
     for line in file.read_bytes().splitlines() if file.exists() else ():
         with suppress(ValueError, TypeError, RecursionError):  # a writer died on it
-            found.append(Aside(**{name: str(value) for name, value in json.loads(line).items()}))
-    return [aside for aside in found if (run / aside.now).exists()]
+            found.append(Moved(**{name: str(value) for name, value in json.loads(line).items()}))
+    return [moved for moved in found if (run / moved.now).exists()]

@@ -72,8 +72,8 @@ def states(
     named = lru_cache(None)(folder_name)
     for cell in cells:
         place = f"{named(cell.task)}/{named(cell.fit.model)}/{named(str(cell.setting))}"
-        begun, told = f"cells/{place}" in computed, f"reasons/{place}" in reasons
-        if not begun and not told:
+        begun, reasoned = f"cells/{place}" in computed, f"reasons/{place}" in reasons
+        if not begun and not reasoned:
             yield cell, "missing"
         elif begun and keys.get(cell.identity) in finished:
             yield cell, "ok"

@@ -15,12 +15,9 @@ from ecgbench.core.cells import Cell
 from ecgbench.core.files import sha256_of
 from ecgbench.core.folders import damaged, demand_intact, finished
 from ecgbench.errors import BadSetting, Damaged
-from ecgbench.results import people
-from ecgbench.results.pooled import is_damaged
-from ecgbench.results.result import Result
-from ecgbench.results.whole import CELL, fit_document
-from ecgbench.study import frozen, invocation
+from ecgbench.study import frozen, invocation, people
 from ecgbench.study.store import Store
+from ecgbench.study.stored import CELL, Result, fit_document, pooled_damaged
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,7 +58,7 @@ class Verifier:
         """Damaged where a finished fit is not what it says. weights: whether they are compared."""
         known = folder, weights
         if known not in self._fits:
-            self._fits[known] = _fault(lambda: _demand_fit(folder, weights))
+            self._fits[known] = fault(_demand_fit, folder, weights)
         if error := self._fits[known]:
             raise Damaged(*error.args)
 
@@ -93,8 +90,8 @@ def faults(store: Store) -> Iterator[str]:
     )
     for kind, known in (("models", verifier.models), ("datasets", verifier.datasets)):
         yield from (str(damaged(file)) for file in store.files_of(kind) if file.stem not in known)
-    yield from _told(lambda: invocation.stored(store))
-    yield from _told(lambda: _demand_named(store.path))
+    yield from _sentences(invocation.stored, store)
+    yield from _sentences(_demand_named, store.path)
     yield from people.faults(store.path)
     with suppress(BadSetting):
         yield from frozen.warnings(store.path)
@@ -103,27 +100,28 @@ def faults(store: Store) -> Iterator[str]:
 def _faults_of_cell(verifier: Verifier, cell: Cell) -> Iterator[str]:
     if folder := verifier.store.folder(cell):
         result = Result(cell=cell, run=verifier.store.path, folder=folder)
-        own = list(_told(lambda: verifier.demand_whole(result)))
-        yield from own or _told(lambda: _demand_rest(verifier, result))
+        own = list(_sentences(verifier.demand_whole, result))
+        yield from own or _sentences(_demand_rest, verifier, result)
         return
     status, reason = verifier.store.state(cell)
     if status == "damaged":
         yield reason
-    elif (told := verifier.store.told_finished(cell)) is not None:
+    elif (lost := verifier.store.told_finished(cell)) is not None:
         yield (
-            f"{told} is gone, and {verifier.store.index.file.name} says that it is finished; the "
+            f"{lost} is gone, and {verifier.store.index.file.name} says that it is finished; the "
             f"same `ecgbench run` command computes it again"
         )
 
 
-def _told(demand: Callable[[], object]) -> Iterator[str]:
-    if error := _fault(demand):
+def _sentences(demand: Callable[..., object], *of: Any) -> Iterator[str]:
+    if error := fault(demand, *of):
         yield str(error)
 
 
-def _fault(demand: Callable[[], object]) -> Damaged | None:
+def fault(demand: Callable[..., object], *of: Any) -> Damaged | None:
+    """What is wrong with something that is demanded to be whole; None where nothing is."""
     try:
-        demand()
+        demand(*of)
     except Damaged as error:
         return error
     return None
@@ -134,7 +132,7 @@ def _demand_rest(verifier: Verifier, result: Result) -> None:
     if finished(result.fit_folder):
         verifier.demand_fit(result.fit_folder)
         result.validation()
-    if is_damaged(result.run, reference := result.document["features"]):
+    if pooled_damaged(result.run, reference := result.document["features"]):
         raise damaged(result.run / reference["path"], result.folder)
 
 

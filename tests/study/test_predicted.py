@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 
 from ecgbench.evaluate.predict import prediction_table
-from ecgbench.results.predicted import Predicted
-from ecgbench.results.score import wins_of, with_wins
+from ecgbench.study.scores import Predicted, wins_of, with_wins
 
 LABELS = ["b", "a:b", "ST-T"]
 """One ends as another does, behind the sign between the parts of a column's name."""
@@ -24,7 +23,7 @@ def table(records: int = 30) -> pd.DataFrame:
 def test_pandas_and_pyarrow_give_the_columns_of_the_table() -> None:
     whole = table()
     arrow = pa.Table.from_pandas(whole)
-    for own in (Predicted.of(whole), Predicted.from_columns(arrow, arrow.column_names)):
+    for own in (Predicted.of(whole), Predicted.of(arrow)):
         assert (own.labels, list(own.wins)) == (LABELS, ["auroc"])
         assert own.records == list(whole["record"])
         assert own.patients.tolist() == list(whole["patient"])
@@ -37,13 +36,6 @@ def test_pandas_and_pyarrow_give_the_columns_of_the_table() -> None:
             np.testing.assert_array_equal(array, expected)
             assert array.dtype == expected.dtype
             assert not array.flags.writeable
-
-
-def test_wins_that_lack_a_label_are_computed_anew() -> None:
-    whole = table()
-    own = Predicted.of(whole.drop(columns="wins:auroc:ST-T"))
-    assert not own.wins
-    np.testing.assert_array_equal(wins_of("auroc", own), Predicted.of(whole).wins["auroc"])
 
 
 def test_some_records_are_compared_with_one_another_alone() -> None:

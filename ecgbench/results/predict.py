@@ -29,9 +29,9 @@ from ecgbench.evaluate.device import choose, demand
 from ecgbench.evaluate.predict import probabilities
 from ecgbench.results.compare import compare
 from ecgbench.results.reader import Reader
-from ecgbench.results.result import Result
 from ecgbench.study.new_records import Values, features, table
 from ecgbench.study.store import Store
+from ecgbench.study.stored import Result
 
 if TYPE_CHECKING:  # with torch, which names are checked without
     from ecgbench.evaluate.encode import Encoder

@@ -7,13 +7,13 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Held(Generic[T]):
+class Recent(Generic[T]):
     """What was made of a key, until newer ones fill `most` bytes.
 
-    >>> held = Held(size=len, most=3)
-    >>> [held(name, lambda: name * 2) for name in ("a", "b", "a")]
+    >>> recent = Recent(size=len, most=3)
+    >>> [recent(name, lambda: name * 2) for name in ("a", "b", "a")]
     ['aa', 'bb', 'aa']
-    >>> list(held.known)
+    >>> list(recent.known)
     ['a']
     """
 
@@ -22,7 +22,7 @@ class Held(Generic[T]):
         self._size, self._most, self._now = size, most, 0
 
     def __call__(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What is held, or is made now; the one that was asked for last is always held."""
+        """What is kept, or is made now; the one that was asked for last is always kept."""
         if key not in self.known:
             self.known[key] = make()
             self._now += self._size(self.known[key])

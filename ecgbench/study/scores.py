@@ -1,0 +1,261 @@
+"""What a cell predicts, as a table and as arrays, and its scores under each metric.
+
+A report reads thousands of cells, most of them small: as tables of pandas they would take longer to
+read than to score.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ecgbench import metrics
+from ecgbench.core.cells import Absent
+from ecgbench.core.text import quoted
+from ecgbench.errors import BadSetting, LeakError
+from ecgbench.evaluate.predict import prediction_table
+from ecgbench.stats.auroc import placements
+from ecgbench.stats.known import known_of, parts, positives_of
+
+MACRO = "macro"
+"""What the mean over the labels is called where labels are named."""
+COLUMNS = ("value", "low", "high", "n", "positives")
+"""Numbers of one label under one metric."""
+ROUNDING = 1e-9
+"""By how much a value may leave the range of its metric."""
+TARGET, PROBABILITY, WINS = "target:", "probability:", "wins:"
+"""How columns of labels begin: `target:<label>`, `wins:<metric>:<label>`."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Predictions:
+    """What one cell predicts for the test records; refuses NaN and a record that is missing or
+    double.
+    """
+
+    records: list[str]
+    patients: list[str]
+    leads: list[str]
+    """What was measured in each record: `II+V2`; under `scoring.draw=window` one set per window,
+    `II|V1`.
+    """
+    labels: tuple[str, ...]
+    probability: np.ndarray
+    """(record, label) float64."""
+    target: np.ndarray
+    """(record, label) int8; -1 where a label is not known of a record."""
+    expected: frozenset[str]
+    """The records that must be there."""
+
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.probability).all():
+            raise LeakError(
+                "a prediction is not finite: the network read a lead that was not measured, or "
+                "overflowed"
+            )
+        if len(self.records) != len(set(self.records)) or set(self.records) != self.expected:
+            raise LeakError(
+                f"{len(self.records)} predictions for {len(self.expected)} test records, or one "
+                f"twice"
+            )
+
+    def table(self) -> pd.DataFrame:
+        """record, patient, leads, then `probability:<label>` and `target:<label>`."""
+        columns = {"record": self.records, "patient": self.patients, "leads": self.leads}
+        return prediction_table(columns, self.labels, self.probability, self.target)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Predicted:
+    """Predictions of a cell for its test records. Nobody writes into the arrays: they are kept."""
+
+    records: list[str]
+    patients: np.ndarray
+    """(record,) str."""
+    labels: list[str]
+    target: np.ndarray
+    """(record, label) int8; -1 where a label is not known of a record."""
+    probability: np.ndarray
+    """(record, label) float64."""
+    wins: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Metric -> (record, label) how many comparisons each record wins, twice; of the metrics whose
+    wins were stored.
+    """
+
+    @classmethod
+    def of(cls, table: Any) -> "Predicted":
+        """Of a table of pandas or pyarrow with the columns record, patient, then
+        `probability:<label>` and `target:<label>` of each label; what was read already as it is.
+        KeyError where a column is not there.
+        """
+        if isinstance(table, Predicted):
+            return table
+        columns = getattr(table, "column_names", None) or table.columns
+        names = list(map(str, columns))
+        labels = [name.removeprefix(TARGET) for name in names if name.startswith(TARGET)]
+        records, patients = (table[name].to_numpy() for name in ("record", "patient"))
+        return cls(
+            records=records.tolist(),
+            patients=np.asarray(patients, dtype=str),
+            labels=labels,
+            target=_beside(table, TARGET, labels, len(records)),
+            probability=_beside(table, PROBABILITY, labels, len(records)),
+            wins={
+                metric: _beside(table, f"{WINS}{metric}:", labels, len(records))
+                for metric in {n.split(":", 2)[1] for n in names if n.startswith(WINS)}
+            },
+        )
+
+    def only(self, names: frozenset[str]) -> "Predicted":
+        """Of these records alone. Where some are left out, without what was stored of comparisons
+        with them.
+        """
+        there = np.array([name in names for name in self.records], bool)
+        if there.all():
+            return self
+        return replace(
+            self,
+            records=[name for name in self.records if name in names],
+            patients=self.patients[there],
+            target=_of(self.target, there),
+            probability=_of(self.probability, there),
+            wins={},
+        )
+
+    @property
+    def size(self) -> int:
+        """Bytes, about."""
+        arrays = (self.patients, self.target, self.probability, *self.wins.values())
+        return 64 * len(self.records) + sum(array.nbytes for array in arrays)
+
+
+def _beside(table: Any, kind: str, labels: Sequence[str], records: int) -> np.ndarray:
+    """(record, label), the records of a label one after the other in memory."""
+    columns = [table[f"{kind}{label}"].to_numpy() for label in labels]
+    made = np.stack(columns) if columns else np.empty((0, records))
+    made.setflags(write=False)
+    return made.T
+
+
+def _of(values: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """Some records of (record, label), in the same order of memory."""
+    return np.ascontiguousarray(values.T[:, there]).T
+
+
+def with_wins(metric_names: Sequence[str], predictions: pd.DataFrame) -> pd.DataFrame:
+    """Predictions, and `wins:<metric>:<label>`: how many comparisons each record wins, twice, under
+    the metrics that rank records (stats.auroc.wins); what intervals are made from.
+    """
+    own = Predicted.of(predictions)
+    # a record wins against all others at most
+    small = np.uint16 if 2 * len(predictions) < 2**16 else np.uint32
+    columns = {
+        f"wins:{metric}:{label}": column
+        for metric in metric_names
+        if ranks_records(metric)
+        for label, column in zip(
+            own.labels, _wins(metric, own.target, own.probability).astype(small).T
+        )
+    }
+    return predictions.assign(**columns)
+
+
+def ranks_records(metric: str) -> bool:
+    """Whether intervals under a metric are made from placements."""
+    return hasattr(metrics.get(metric), "wins")
+
+
+def wins_of(metric: str, predictions: Predicted, values: np.ndarray | None = None) -> np.ndarray:
+    """(record, label) as stored, or as computed anew: where there are none, and where those stored
+    do not give the `values` (label,), because the metric was edited since.
+    """
+    target = predictions.target
+    if (stored := predictions.wins.get(metric)) is not None:
+        if values is None:
+            return stored
+        placed = np.where(target == 1, placements(target, stored), 0.0)
+        given = placed.sum(axis=0) / np.maximum(positives_of(target), 1)
+        if np.allclose(given, values, rtol=0, atol=ROUNDING, equal_nan=True):
+            return stored
+    return _wins(metric, target, predictions.probability)
+
+
+def _wins(metric: str, target: np.ndarray, probability: np.ndarray) -> np.ndarray:
+    won = np.zeros(target.shape)
+    for part in parts(target):
+        known = part.of(target)
+        own = called(metric, known.shape, metrics.get(metric).wins, known, part.of(probability))
+        won[part.place] = own
+    return won
+
+
+def score_table(names: Sequence[str], predictions: pd.DataFrame) -> pd.DataFrame:
+    """metric, label, value, n, positives under each metric: the mean over defined labels first,
+    called "macro".
+
+    An undefined label is NaN and outside the mean. n counts records, of a label those that it is
+    known of; positives of the macro row: defined labels.
+    """
+    own, tables = Predicted.of(predictions), []
+    for name in names:
+        values = values_of(name, own.target, own.probability)
+        tables.append(pd.DataFrame({"metric": name, **columns_of(own.labels, own.target, values)}))
+    return pd.concat(tables, ignore_index=True)
+
+
+def columns_of(
+    labels: Sequence[str],
+    target: np.ndarray,
+    values: np.ndarray,
+    absent: Absent = "undefined",
+) -> dict[str, np.ndarray]:
+    """label, value, n, positives, of the mean first; see `score_table`."""
+    defined = np.isfinite(values)
+    macro = np.nanmean(values) if defined.any() else np.nan
+    if absent == "half":
+        macro = np.where(defined, values, 0.5).mean()
+    return {
+        "label": np.array([MACRO, *labels], object),
+        "value": np.array([macro, *values]),
+        "n": np.array([len(target), *known_of(target)]),
+        "positives": np.array([int(defined.sum()), *positives_of(target)]),
+    }
+
+
+def values_of(metric: str, target: np.ndarray, probability: np.ndarray) -> np.ndarray:
+    """(label,); NaN where a label has no value. BadSetting where one lies outside the range that
+    the metric declares.
+    """
+    module, values = metrics.get(metric), np.full(target.shape[1], np.nan)
+    for part in parts(target):
+        known = part.of(target)
+        values[part.labels] = called(
+            metric, known.shape[1:], module.value, known, part.of(probability)
+        )
+    low, high = module.CARD.range
+    outside = values[(values < low - ROUNDING) | (values > high + ROUNDING)]
+    if len(outside):
+        fault = f"gives {outside[0]:.4g}, and its CARD says that it lies in {low:g} to {high:g}"
+        raise BadSetting(
+            f"metric {metric!r} {fault}; try: ecgbench check metric "
+            f"{quoted(metrics.ROOM.argument(metric))}"
+        )
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def called(
+    metric: str, shape: tuple[int, ...], function: Callable[..., Any], *arguments: Any
+) -> np.ndarray:
+    """What a metric gives; BadSetting in one line where it fails or gives another shape."""
+    if not metrics.ROOM.built_in(metric):  # one that sorts in place changes no other metric
+        arguments = tuple(map(np.array, arguments))
+    with metrics.ROOM.calling(metric):
+        given = np.asarray(function(*arguments), np.float64)
+    if given.shape != shape:
+        raise BadSetting(
+            f"metric {metric!r} gives {given.shape} where {shape} belongs; try: ecgbench check "
+            f"metric {quoted(metrics.ROOM.argument(metric))}"
+        )
+    return given
