@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ecgbench.core.registry import Room
+from ecgbench.core.registry import Room, plain
 from ecgbench.reports._figure import LONGEST, drawing, handle, lead_axis, look
 from ecgbench.reports._section import (
     Cell,
@@ -75,7 +75,17 @@ __all__ = [
 ]
 
 ROOM = Room("ecgbench.reports", "report", ("CARD", "sections"), ReportCard)
-names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
+names, get = ROOM.names, ROOM.get
+RENAMED = {
+    **dict.fromkeys(("findings", "table1", "leadsiii", "comparisons", "cells"), "main_table"),
+    **dict.fromkeys(("survival", "onelead"), "lead_curve"),
+}
+"""Names that reports had before they became part of another one, without case, - and _."""
+
+
+def resolve(name: str) -> str:
+    """The proper spelling of the name of a report; see `core.registry.Room.resolve`."""
+    return ROOM.resolve(RENAMED.get(plain(name), name))
 
 
 def read(
@@ -112,6 +122,8 @@ def write(
     """
     from ecgbench.reports import _write
 
+    only = None if only is None else [resolve(name) for name in only]
+    also = [resolve(name) for name in also]
     return _write.write(ROOM, source, folder, only=only, also=also, pictures=pictures)
 
 

@@ -1,4 +1,4 @@
-"""What several reports of a run share: rows, columns, tasks, gaps and comparisons; numbers stay
+"""What several reports of a run share: rows, columns, tasks and gaps; numbers stay
 fractions.
 """
 
@@ -233,57 +233,6 @@ def gaps(study: Study) -> list[Gap]:
         )
         for (task, model, policy, word, reason), settings in lost.items()
     ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Compared:
-    """A row of Study.comparisons: the best trained column of a task and lead setting against
-    another one; fractions.
-    """
-
-    task: str
-    leads: str
-    metric: str
-    model: str
-    policy: str
-    weights: str
-    best_model: str
-    best_policy: str
-    best_weights: str
-    difference: float
-    low: float | None
-    high: float | None
-    se: float | None
-    df: float | None
-    share: float | None
-    share_label: str | None
-    p: float | None
-    p_holm: float | None
-    p_holm_all: float | None
-    not_significantly_worse: bool | None
-    note: str
-    n_records: int | None
-    n_patients: int | None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Task and leads, the best's model and policy, the other's."""
-        sides = self.best_model, self.best_policy, self.model, self.policy
-        return self.task, self.leads, *sides
-
-    @property
-    def worse(self) -> bool | None:
-        """The paper's verdict: whether the interval of the difference leaves out 0; None where
-        nothing was tested.
-        """
-        same = self.not_significantly_worse
-        return None if same is None else not same
-
-
-@once
-def comparisons(study: Study) -> list[Compared]:
-    """Study.comparisons, typed."""
-    return [Compared(**row) for row in records(study.comparisons)]
 
 
 def grave(note: str) -> bool:

@@ -1,5 +1,4 @@
-"""The scores of a run as a grid of tasks, lead settings and columns, ranked; and what is kept of
-the skill above chance.
+"""The scores of a run as a grid of tasks, lead settings and columns, ranked.
 
 Ranks are taken on unrounded values.
 """
@@ -9,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ecgbench.core.cards import MetricCard
-from ecgbench.reports._facts import FULL, Head, Task, columns, gaps, main_rows, once, tasks
+from ecgbench.reports._facts import Head, Task, columns, gaps, main_rows, once, tasks
 from ecgbench.reports._section import Score
 from ecgbench.reports._trace import line_of, names_of
 from ecgbench.results.compare import UNTRAINED
@@ -133,46 +132,3 @@ def _score(
     star = bool(row["not_significantly_worse"]) and not row["best"]
     numbers = {name: row[name] for name in ("value", "std", "low", "high")}
     return Score(rank=rank, star=star, footnote=footnote, **numbers)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kept:
-    """What a column keeps of its skill above chance in one task."""
-
-    task: str
-    head: Head
-    full: float
-    """Its score at 12 leads."""
-    shares: Mapping[str, float | None]
-    """Lead setting as typed -> (score - chance) / (score at 12 leads - chance).
-
-    None where the interval at 12 leads reaches chance: a share of nothing says nothing."""
-
-
-def survival(table: Grid) -> list[Kept]:
-    """What is kept of the skill above chance, per task, column and lead setting; nothing where
-    chance is not known.
-    """
-    rows = []
-    for block in table.tasks if table.metric.chance is not None else ():
-        others = {leads: scores for leads, scores in block.lines.items() if leads != FULL}
-        for at, (head, base) in enumerate(zip(table.columns, block.lines.get(FULL, ()))):
-            if base and base.value is not None and others:
-                shares = {
-                    leads: _share(scores[at], base, table.metric)
-                    for leads, scores in others.items()
-                }
-                rows.append(Kept(task=block.task, head=head, full=base.value, shares=shares))
-    return rows
-
-
-def _share(score: Score | None, base: Score, metric: MetricCard) -> float | None:
-    assert base.value is not None
-    assert metric.chance is not None
-    bound, sign = (base.low, 1) if metric.direction == "higher" else (base.high, -1)
-    least = min(
-        sign * (value - metric.chance) for value in (base.value, bound) if value is not None
-    )
-    if score is None or score.value is None or least <= 0:
-        return None
-    return float((score.value - metric.chance) / (base.value - metric.chance))

@@ -24,9 +24,8 @@ from ecgbench.results.study import Study
 from ecgbench.study.stored import Result
 
 REPORTS = (
-    *("findings", "main_table", "lead_curve", "one_lead", "survival", "leads_i_ii", "ranks"),
-    *("forest", "comparisons", "non_inferiority", "calibration", "operating", "decisions"),
-    *("labels", "cells", "across"),
+    *("main_table", "lead_curve", "ranks", "forest", "non_inferiority", "calibration"),
+    *("operating", "decisions", "labels", "across"),
 )
 """Others tell of commands, machines, files, ages or sexes."""
 LEFT_OUT = (

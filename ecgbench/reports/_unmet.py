@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from ecgbench.core.cells import NONE
 from ecgbench.data import contamination as corpora
-from ecgbench.reports._facts import Head, columns, main_rows, tasks
+from ecgbench.reports._facts import Head
+from ecgbench.reports._grid import grids
 from ecgbench.reports._standing import settings, standing
 from ecgbench.reports._text import points, signed, signed_bracket
 from ecgbench.results.study import Study
@@ -55,35 +56,27 @@ def again(study: Study) -> list[Again]:
 
 
 def _best(study: Study, met: Mapping[str, set[str]]) -> list[Again]:
-    heads = [h for h in columns(study) if not h.untrained]
-    value = {
-        (r["task"], r["leads"], r["model"], r["policy"]): r["value"]
-        for r in main_rows(study)
-        if r["metric"] == study.metric and r["value"] is not None
-    }
-    sign = 1 if study.metrics[study.metric].direction == "higher" else -1
-    made = []
-    for task in tasks(study):
-        for leads in settings(study):
+    grid, made = grids(study)[study.metric], []
+    sign = 1 if grid.metric.direction == "higher" else -1
+    for block in grid.tasks:
+        for leads, line in block.lines.items():
             own = [
-                (sign * value[k], h) for h in heads if (k := (task.task, leads, *h.names)) in value
+                (sign * score.value, head)
+                for head, score in zip(grid.columns, line)
+                if score and score.value is not None and not head.untrained
             ]
             own.sort(key=lambda pair: -pair[0])
-            rest = [pair for pair in own if pair[1].model not in met.get(task.task, ())]
-            if not own or len(rest) == len(own):
+            rest = [pair for pair in own if pair[1].model not in met.get(block.task, ())]
+            if len(rest) == len(own):
                 continue
-            changes = ""
-            if not rest:
-                changes = "no model is left"
-            elif rest[0][1] != own[0][1]:
-                changes = "another model is the best"
+            changes = "another model is the best" if rest and rest[0] != own[0] else ""
             made.append(
                 Again(
-                    about=task.title,
+                    about=block.title,
                     leads=leads,
                     said=_first(own, sign),
                     without=_first(rest, sign) if rest else "",
-                    changes=changes,
+                    changes=changes if rest else "no model is left",
                     left_out=", ".join(pair[1].label for pair in own if pair not in rest),
                 )
             )

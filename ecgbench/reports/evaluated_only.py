@@ -7,22 +7,20 @@ them (71 = 44 + 19 + 12 - 4 labels), to the last bit. Where they do not, somethi
 records or other predictions.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import fsum
 from typing import Any
+
+import pandas as pd
 
 from ecgbench import datasets
 from ecgbench.core.text import counted
 from ecgbench.reports import Cell, Column, Notes, Numbers, ReportCard, Row, Section, Table
 from ecgbench.reports._facts import (
     DAGGER,
-    Head,
     columns,
     gaps,
     heads_of,
-    records,
     titles_of,
     untrained_marks,
 )
@@ -35,81 +33,12 @@ CARD = ReportCard(
     order=12,
     asked_by="--set report.rows=all",
 )
+CELL = ("model", "policy", "setting", "fit_seed", "fold")
 NUMBERS = (
     *("task", "model", "policy", "leads", "setting", "fit_seed", "fold", "part"),
-    *("labels", "defined", "auroc_sum", "auroc_mean", "shared_equal", "sum_equal"),
+    *("labels", "defined", "auroc_sum", "auroc_mean", "same_records", "shared_equal", "sum_equal"),
 )
 WHOLE, SUM = "whole", "sum of the parts"
-
-Values = Mapping[str, tuple[float | None, int]]
-"""Label -> its score, None where undefined, and the records that it is known of."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Family:
-    """One cell of a task and the same cell of those that are its columns."""
-
-    task: str
-    head: Head
-    names: Mapping[str, Any]
-    """Setting, leads as typed, fit seed and fold."""
-    whole: Values
-    parts: Mapping[str, Values]
-    """By task; only those that have a number."""
-
-    @property
-    def shared_equal(self) -> bool:
-        """Whether every label of a part has the very value that it has in the whole."""
-        return all(
-            self.whole.get(label) == value
-            for part in self.parts.values()
-            for label, value in part.items()
-        )
-
-    @property
-    def same_records(self) -> bool:
-        """Whether parts and whole were scored on as many records, label by label."""
-        return all(
-            self.whole[label][1] == n
-            for part in self.parts.values()
-            for label, (_, n) in part.items()
-            if label in self.whole
-        )
-
-    @property
-    def again(self) -> Counter[str]:
-        """Label -> in how many parts it stands beyond the first."""
-        times = Counter(label for part in self.parts.values() for label in part)
-        return Counter({label: n - 1 for label, n in times.items() if n > 1})
-
-    @property
-    def complete(self) -> bool:
-        """Whether the parts hold every label of the whole."""
-        return set(self.union) == set(self.whole)
-
-    @property
-    def summed(self) -> float:
-        """Sum of the parts less what stands in several, rounded once."""
-        every = [v for part in self.parts.values() for v in _there(part)]
-        once = self.union
-        twice = [-v for label in self.again.elements() for v in _there({label: once[label]})]
-        return fsum([*every, *twice])
-
-    @property
-    def sum_equal(self) -> bool | None:
-        """Whether that is the sum of the whole, to the last bit; None where the parts do not hold
-        all of it.
-        """
-        return self.summed == fsum(_there(self.whole)) if self.complete else None
-
-    @property
-    def union(self) -> Values:
-        """Every label of the parts once, with the value that it has in the first of them."""
-        return {k: v for part in reversed(list(self.parts.values())) for k, v in part.items()}
-
-
-def _there(values: Values) -> list[float]:
-    return [value for value, _ in values.values() if value is not None]
 
 
 def sections(study: Study) -> list[Section]:
@@ -117,18 +46,12 @@ def sections(study: Study) -> list[Section]:
     parts: list[Any] = []
     for name in study.metrics:
         mine = study.of(name)
-        if families := list(_families(mine)):
-            parts += [_table(mine, families, name == study.metric)]
+        if rows := [row for task, of in _children(mine).items() for row in _sums(mine, task, of)]:
+            parts.append(_table(mine, rows, name == study.metric))
     if not parts:
         parts = [Notes(["This run holds no task together with one that is columns of it."])]
-    return [
-        Section(
-            name="evaluated_only",
-            title="Tasks that are evaluated only, beside the task whose columns they are",
-            short=CARD.title,
-            parts=parts,
-        )
-    ]
+    title = "Tasks that are evaluated only, beside the task whose columns they are"
+    return [Section(name="evaluated_only", title=title, short=CARD.title, parts=parts)]
 
 
 def _children(study: Study) -> dict[str, list[str]]:
@@ -144,37 +67,53 @@ def _children(study: Study) -> dict[str, list[str]]:
     return children
 
 
-def _families(study: Study) -> Iterator[Family]:
-    heads = heads_of(study)
-    cells: dict[tuple[Any, ...], dict[str, Values]] = {}
-    named = ("model", "policy", "setting", "fit_seed", "fold")
-    for row in records(study.labels):
-        cell = cells.setdefault(tuple(row[n] for n in named), {})
-        of_task: dict[str, tuple[float | None, int]] = cell.setdefault(row["task"], {})  # type: ignore[assignment]
-        of_task[row["label"]] = (row["value"], row["n"])
-    which = study.cells.drop_duplicates("setting")
-    typed = dict(zip(which["setting"], which["leads"]))
-    for whole, parts in _children(study).items():
-        for names, tasks in cells.items():
-            there = {part: tasks[part] for part in parts if part in tasks}
-            if whole in tasks and there:
-                known = dict(zip(named, names)) | {"leads": typed[names[2]]}
-                yield Family(
-                    task=whole,
-                    head=heads[names[0], names[1]],
-                    names=known,
-                    whole=tasks[whole],
-                    parts=there,
-                )
+def _sums(study: Study, task: str, children: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Of each cell: the whole, its parts, and their sum."""
+    labels = study.labels[study.labels["task"].isin([task, *children])]
+    typed = study.cells.drop_duplicates("setting").set_index("setting")["leads"]
+    for names, cell in labels.groupby(list(CELL), sort=False, dropna=False):
+        scores = {name: of.set_index("label")[["value", "n"]] for name, of in cell.groupby("task")}
+        there = [child for child in children if child in scores]
+        if task not in scores or not there:
+            continue
+        same: dict[str, Any] = {"task": task, **dict(zip(CELL, names))}
+        same["leads"] = typed.loc[same["setting"]]
+        yield same | {"part": WHOLE} | _summed(scores[task])
+        for child in there:
+            yield same | {"part": child} | _summed(scores[child])
+        yield same | {"part": SUM} | _compared(scores[task], [scores[c] for c in there])
 
 
-def _table(study: Study, families: Sequence[Family], first: bool) -> Table:
+def _summed(of: pd.DataFrame, total: float | None = None) -> dict[str, Any]:
+    there = of["value"].dropna()
+    total = fsum(there) if total is None else total
+    mean = total / len(there) if len(there) else None
+    return {"labels": len(of), "defined": len(there), "auroc_sum": total, "auroc_mean": mean}
+
+
+def _compared(whole: pd.DataFrame, parts: Sequence[pd.DataFrame]) -> dict[str, Any]:
+    """The sum of the parts less what stands in several, rounded once, and whether labels and sum
+    are those of the whole to the last bit; None for the sum of some of its labels.
+    """
+    every = pd.concat(parts)
+    again = every.index.duplicated()
+    once = every[~again]
+    twice = -once.loc[every.index[again], "value"]
+    total = fsum([*every["value"].dropna(), *twice.dropna()])
+    own = whole.reindex(every.index)
+    equal = (own["value"] == every["value"]) | (own["value"].isna() & every["value"].isna())
+    same = (own["n"] == every["n"]) | own["n"].isna()
+    complete = set(once.index) == set(whole.index)
+    return _summed(once, total) | {
+        "same_records": bool(same.all()),
+        "shared_equal": bool((equal & (own["n"] == every["n"])).all()),
+        "sum_equal": total == fsum(whole["value"].dropna()) if complete else None,
+    }
+
+
+def _table(study: Study, rows: Sequence[dict[str, Any]], first: bool) -> Table:
     titles, title = titles_of(study), study.metrics[study.metric].title
-    groups: dict[tuple[Any, ...], list[Family]] = {}
-    for family in families:
-        groups.setdefault((family.task, family.head.names, family.names["leads"]), []).append(
-            family
-        )
+    summary = "one row per cell, of a task, of each that is columns of it, and of their sum"
     return Table(
         name="evaluated_only" if first else f"evaluated_only_{study.metric}",
         caption=f"Macro {title}, and the sum of the labels' {title} over those that are defined.",
@@ -184,26 +123,56 @@ def _table(study: Study, families: Sequence[Family], first: bool) -> Table:
             Column("task", "Task"),
             Column("labels", "Labels", "number"),
             Column("defined", "Defined", "number"),
-            Column("sum", f"Sum of {title}", "number", "{:.4f}".format),
-            Column("mean", f"Mean {title}", "number", "{:.4f}".format),
+            Column("auroc_sum", f"Sum of {title}", "number", "{:.4f}".format),
+            Column("auroc_mean", f"Mean {title}", "number", "{:.4f}".format),
             Column("said", "Equal to the last bit"),
         ),
-        rows=[row for mine in groups.values() for row in _rows(mine, titles)],
+        rows=list(_shown(study, pd.DataFrame(rows), titles)),
         notes=[
             "Means over draws of leads, fits and folds. The comparison is made in every cell. A "
             "label without both values in the test set is in no sum.",
             *_lacking(study, titles),
         ],
         marks={"†": DAGGER} | untrained_marks(columns(study)),
-        numbers=Numbers(
-            columns=NUMBERS,
-            rows=[row for family in families for row in _plain(family)],
-            summary="one row per cell, of a task, of each that is columns of it, and of their sum",
-        )
-        if first
-        else None,
+        numbers=Numbers(columns=NUMBERS, rows=rows, summary=summary) if first else None,
         formats=("csv", "md", "tex", "html") if first else ("md", "tex", "html"),
     )
+
+
+def _shown(study: Study, rows: pd.DataFrame, titles: Mapping[str, str]) -> Iterator[Row]:
+    """Means over cells, of each model and lead setting: the whole, the parts, the sum."""
+    heads = heads_of(study)
+    for _, mine in rows.groupby(["task", "model", "policy", "leads"], sort=False):
+        task, model, policy, leads = mine[["task", "model", "policy", "leads"]].iloc[0]
+        parts = [part for part in dict.fromkeys(mine["part"]) if part not in (WHOLE, SUM)]
+        for part in (WHOLE, *parts, SUM):
+            own = mine[mine["part"] == part]
+            row: dict[str, Any] = {"model": heads[model, policy].cell, "leads": leads}
+            row |= {"task": titles[task], "said": ""}
+            row |= {name: own[name].iloc[0] for name in ("labels", "defined")}
+            row["auroc_sum"] = fsum(own["auroc_sum"]) / len(own)
+            means = own["auroc_mean"]
+            row["auroc_mean"] = None if means.isna().any() else fsum(means) / len(own)
+            if part == SUM:
+                several = mine[mine["part"].isin(parts)].drop_duplicates("part")["labels"].sum()
+                shared = several - row["labels"]
+                row["task"] = " + ".join(titles[part].rpartition(" ")[2] for part in parts)
+                row["task"] += f" − {shared} shared" if shared else ""
+                row["said"] = _verdict(own, mine["labels"].iloc[0])
+            elif part != WHOLE:
+                row["task"] = Cell(titles[part], "†")
+            yield row
+
+
+def _verdict(sums: pd.DataFrame, labels: int) -> str:
+    """In how many cells labels and sum are equal, or why that cannot be."""
+    cells = counted(len(sums), "cell")
+    if not sums["same_records"].all():
+        return "not compared: scored on other records (run --set scoring.rows=labelled)"
+    said = f"labels in {int(sums['shared_equal'].sum())} of {cells}"
+    if sums["sum_equal"].isna().any():
+        return f"{said}; {sums['labels'].iloc[0]} of {counted(labels, 'label')}, so no sum"
+    return f"{said}, sum in {int(sums['sum_equal'].sum())} of {cells}"
 
 
 def _lacking(study: Study, titles: Mapping[str, str]) -> Iterator[str]:
@@ -214,73 +183,3 @@ def _lacking(study: Study, titles: Mapping[str, str]) -> Iterator[str]:
         if gap.task in mine:
             where = f"{titles[gap.task]}, {heads[gap.model, gap.policy].label}"
             yield f"{where} at {', '.join(gap.leads)}: {gap.word}: {gap.reason}."
-
-
-def _rows(mine: Sequence[Family], titles: Mapping[str, str]) -> Iterator[Row]:
-    """Of one model and lead setting: the whole, the parts, the sum."""
-    first = mine[0]
-    same = {"model": first.head.cell, "leads": first.names["leads"]}
-    yield same | {"task": titles[first.task]} | _own([f.whole for f in mine])
-    for part in dict.fromkeys(part for family in mine for part in family.parts):
-        said = {"task": Cell(titles[part], "†")}
-        yield same | said | _own([f.parts[part] for f in mine if part in f.parts])
-    again = sum(first.again.values())
-    names = " + ".join(titles[part].rpartition(" ")[2] for part in first.parts)
-    yield (
-        same
-        | {
-            "task": names + (f" − {again} shared" if again else ""),
-            "said": _verdict(mine),
-        }
-        | _means([f.union for f in mine], [f.summed for f in mine])
-    )
-
-
-def _verdict(mine: Sequence[Family]) -> str:
-    """In how many cells labels and sum are equal, or why that cannot be."""
-    cells = counted(len(mine), "cell")
-    if not all(f.same_records for f in mine):
-        return "not compared: scored on other records (run --set scoring.rows=labelled)"
-    labels = f"labels in {sum(f.shared_equal for f in mine)} of {cells}"
-    if not all(f.complete for f in mine):
-        return (
-            f"{labels}; {len(mine[0].union)} of {counted(len(mine[0].whole), 'label')}, so no sum"
-        )
-    return f"{labels}, sum in {sum(f.sum_equal is True for f in mine)} of {cells}"
-
-
-def _own(values: Sequence[Values]) -> dict[str, Any]:
-    return {"said": ""} | _means(values, [fsum(_there(v)) for v in values])
-
-
-def _means(values: Sequence[Values], sums: Sequence[float]) -> dict[str, Any]:
-    """Labels, those defined, and means over cells of the sum and of the mean."""
-    means = [s / len(_there(v)) for s, v in zip(sums, values) if _there(v)]
-    return {
-        "labels": len(values[0]),
-        "defined": len(_there(values[0])),
-        "sum": fsum(sums) / len(sums),
-        "mean": fsum(means) / len(means) if len(means) == len(sums) else None,
-    }
-
-
-def _plain(family: Family) -> Iterator[Row]:
-    names = {"task": family.task, "model": family.head.model, "policy": family.head.policy}
-    same = names | dict(family.names)
-    for part, values in ((WHOLE, family.whole), *family.parts.items()):
-        there = _there(values)
-        yield same | {
-            "part": part,
-            "labels": len(values),
-            "defined": len(there),
-            "auroc_sum": fsum(there),
-            "auroc_mean": fsum(there) / len(there) if there else None,
-        }
-    yield same | {
-        "part": SUM,
-        "labels": len(family.union),
-        "defined": len(_there(family.union)),
-        "auroc_sum": family.summed,
-        "shared_equal": family.shared_equal,
-        "sum_equal": family.sum_equal,
-    }

@@ -5,18 +5,19 @@ Its interval is the mean of theirs: no mean of scores is less sure than they are
 is as wide as it must be, or wider. labels.csv holds every draw by itself.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Sequence
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from ecgbench.core.text import counted, enumerated, shortened
+from ecgbench.datasets._labels import table
 from ecgbench.reports import LONGEST, Figure, Group, Numbers, Part, ReportCard, Section, Table, Text
 from ecgbench.reports._facts import numbers, records
 from ecgbench.reports._grid import Block, Grid, grids
-from ecgbench.reports._label_names import full_names
 from ecgbench.results.study import Study
 
 if TYPE_CHECKING:
@@ -30,36 +31,8 @@ DRAWN = 12
 COLUMNS = ("task", "model", "policy", "leads", "label", "name", "metric", "value", "low", "high")
 _LETTERS = 44
 """Of a label beside a drawing."""
-
-Draws = dict[str, list[tuple[float | None, ...]]]
-"""Fold -> value, low and high of each lead draw and fit."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spot:
-    """A value of the map, a fraction, with its 95 % interval where there is one."""
-
-    value: float
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Label:
-    """A label of a task."""
-
-    name: str
-    full: str
-    counts: Mapping[str, tuple[int, int]]
-    """Fold -> positives and records."""
-    spots: Mapping[tuple[tuple[str, str], str], Spot]
-    """(model and policy, leads as typed) -> its value, where it has one."""
-
-    @property
-    def positives(self) -> str:
-        """`21 of 198`."""
-        some, every = (sum(counts) for counts in zip(*self.counts.values()))
-        return f"{some:,} of {every:,}"
+_MOST = 5
+"""Members of a class that are named one by one where the class has no name of its own."""
 
 
 def sections(study: Study) -> list[Section]:
@@ -72,159 +45,155 @@ def sections(study: Study) -> list[Section]:
     )
     if any(data.folds for data in study.datasets):
         intro += " Also the mean over the folds in which it has both; records are those of all."
-    found = [
-        (name, grid, block, labels)
-        for name, grid in grids(study).items()
-        for block, labels in _by_task(study.of(name), grid)
-        if any(spot for label in labels for spot in label.spots.values())
-    ]
-    figures = [
-        _figure(_stem(at, name, study), grid, block, labels)
-        for at, (name, grid, block, labels) in enumerate(found)
-    ]
+    maps: list[Figure] = []
+    titles = []
+    for name, grid in grids(study).items():
+        scores, counts = label_scores(study.of(name)), _counts(study.of(name))
+        for block in grid.tasks:
+            mine = scores[(scores["task"] == block.task) & scores["value"].notna()]
+            if len(mine):
+                several = "" if name == study.metric else f"_{name}"
+                stem = f"label_map{several}" + (f"_{len(maps) + 1}" if maps else "")
+                maps.append(_figure(stem, grid, block, mine, counts.loc[[block.task]].droplevel(0)))
+                metric = f", {grid.metric.title}" if len(study.metrics) > 1 else ""
+                titles.append(block.title + metric)
     kept = numbers(study.labels, "one row per cell, metric and label")
     all_rows = Table(name="labels", columns=(), rows=(), numbers=kept, formats=("csv",))
-    maps: list[Part] = [*figures]
-    if len(found) > 1:
-        maps = [
-            Group(_titled(name, block, study), [figure], folded=True, unfolded=at == 0)
-            for at, (figure, (name, _, block, _)) in enumerate(zip(figures, found))
+    shown: list[Part] = [*maps]
+    if len(maps) > 1:
+        shown = [
+            Group(title, [figure], folded=True, unfolded=figure is maps[0])
+            for title, figure in zip(titles, maps)
         ]
-    shown: list[Part] = [Text(intro, "fine"), *maps] if figures else []
-    return [Section(name="labels", title=title, short=CARD.title, parts=[*shown, all_rows])]
+    above = [Text(intro, "fine")] if maps else []
+    return [Section(name="labels", title=title, short=CARD.title, parts=[*above, *shown, all_rows])]
 
 
-def _titled(metric: str, block: Block, study: Study) -> str:
-    several = f", {study.metrics[metric].title}" if len(study.metrics) > 1 else ""
-    return f"{block.title}{several}"
+def label_scores(study: Study) -> pd.DataFrame:
+    """One row per task, label, model, policy and lead setting as typed: value, low and high.
 
-
-def _stem(at: int, metric: str, study: Study) -> str:
-    several = "" if metric == study.metric else f"_{metric}"
-    return f"label_map{several}" + (f"_{at + 1}" if at else "")
-
-
-def _by_task(study: Study, grid: Grid) -> Iterator[tuple[Block, list[_Label]]]:
-    gathered = _gathered(study)
-    for block in grid.tasks:
-        if labels := gathered.get(block.task):
-            names = full_names(block.task)
-            yield (
-                block,
-                [
-                    _Label(
-                        name=label,
-                        full=names.get(label, ""),
-                        counts=counts,
-                        spots={
-                            where: spot for where, draws in of.items() if (spot := _mean(draws))
-                        },
-                    )
-                    for label, (counts, of) in labels.items()
-                ],
-            )
-
-
-def _gathered(study: Study) -> dict[str, dict[str, tuple[dict[str, Any], dict[Any, Draws]]]]:
-    """Task -> label -> its counts by fold, and what each column and setting has by fold."""
+    Undefined in one draw is undefined in its fold; the mean is over folds that have a value. Ends
+    are NaN where a fold that has a value lacks them.
+    """
     which = ["task", "model", "setting", "policy"]
     typed = study.cells.drop_duplicates(which)[[*which, "leads"]]
-    gathered: dict[str, dict[str, tuple[dict[str, Any], dict[Any, Draws]]]] = {}
-    for row in records(study.labels.merge(typed, how="left")):
-        labels = gathered.setdefault(row["task"], {})
-        counts, of = labels.setdefault(row["label"], ({}, {}))
-        counts.setdefault(row["fold"], (row["positives"], row["n"]))
-        draws = of.setdefault(((row["model"], row["policy"]), row["leads"]), {})
-        draws.setdefault(row["fold"], []).append((row["value"], row["low"], row["high"]))
-    return gathered
-
-
-def _mean(draws: Draws) -> Spot | None:
-    """Undefined in one draw is undefined in its fold; the mean is over folds that have a value."""
-    values, lows, highs = (
-        [m for fold in draws.values() if (m := _all([draw[at] for draw in fold])) is not None]
-        for at in range(3)
+    names = ["task", "label", "model", "policy", "leads"]
+    scores = study.labels.merge(typed, how="left").set_index([*names, "fold"])
+    by_fold = scores[["value", "low", "high"]].groupby(
+        level=[*names, "fold"], sort=False, dropna=False
     )
-    if not values:
-        return None
-    whole = len(values) == len(lows) == len(highs)
-    value, *ends = (
-        float(np.mean(each)) for each in ((values, lows, highs) if whole else (values,))
-    )
-    return Spot(value=value, low=ends[0] if whole else None, high=ends[1] if whole else None)
+    means = by_fold.mean().where(by_fold.count().eq(by_fold.size(), axis=0))
+    whole = means.notna().all(axis=1) | means["value"].isna()
+    folds = means.groupby(level=names, sort=False)
+    found = folds.mean()
+    sure = whole.groupby(level=names, sort=False).all()
+    found.loc[~sure, ["low", "high"]] = np.nan
+    return found.reset_index()
 
 
-def _all(values: Sequence[float | None]) -> float | None:
-    there = [value for value in values if value is not None]
-    return sum(there) / len(there) if there and len(there) == len(values) else None
+def _counts(study: Study) -> pd.DataFrame:
+    """Positives and records of each label, by (task, label), over all folds."""
+    first = study.labels.drop_duplicates(["task", "label", "fold"])
+    return first.groupby(["task", "label"], sort=False)[["positives", "n"]].sum()
 
 
-def _figure(name: str, grid: Grid, block: Block, labels: Sequence[_Label]) -> Figure:
-    settings, heads = list(block.lines), list(grid.columns)
-    title = f"{block.title}: {grid.metric.title} × 100 of {counted(len(labels), 'label')}"
-    rows = [
-        {
-            "task": block.task,
-            "model": head.model,
-            "policy": head.policy,
-            "leads": leads,
-            "label": label.name,
-            "name": label.full,
-            "metric": grid.metric.title,
-        }
-        | vars(spot)
-        for head in heads
-        for leads in settings
-        for label in labels
-        if (spot := label.spots.get((head.names, leads)))
-    ]
+def _figure(
+    name: str, grid: Grid, block: Block, scores: pd.DataFrame, counts: pd.DataFrame
+) -> Figure:
+    title = grid.metric.title
+    full = full_names(block.task)
+    heads = {head.names: at for at, head in enumerate(grid.columns)}
+    rows = scores.assign(
+        head=[heads[names] for names in zip(scores["model"], scores["policy"])],
+        setting=scores["leads"].map(list(block.lines).index),
+        place=scores["label"].map(list(counts.index).index),
+        name=scores["label"].map(lambda label: full.get(label, "")),
+        metric=title,
+    ).sort_values(["head", "setting", "place"])
+    names = {
+        label: f"{shortened(f'{label}: {full[label]}' if full.get(label) else label, _LETTERS)} "
+        f"({some:,} of {every:,})"
+        for label, some, every in counts.itertuples()
+    }
     drawn = min(len(heads), DRAWN)
     left = f" The first {DRAWN} of {len(heads)} columns." if len(heads) > DRAWN else ""
     return Figure(
         name=name,
-        draw=partial(_draw, grid, block, labels),
-        caption=f"{title}, by measured leads. White: {_chance(grid):g} and below.{left}",
-        size=(4.4 + 0.2 * drawn * (0.5 + len(settings)), 2.4 + 0.17 * len(labels)),
-        numbers=Numbers(columns=COLUMNS, rows=rows, summary="the squares of the map"),
+        draw=partial(_draw, grid, block, rows, list(names.values())),
+        caption=f"{block.title}: {title} × 100 of {counted(len(counts), 'label')}, by measured "
+        f"leads. White: {_ends(grid)[0]:g} and below.{left}",
+        size=(4.4 + 0.2 * drawn * (0.5 + len(block.lines)), 2.4 + 0.17 * len(counts)),
+        numbers=Numbers(
+            columns=COLUMNS,
+            rows=records(rows[list(COLUMNS)]),
+            summary="the squares of the map",
+        ),
     )
 
 
-def _chance(grid: Grid) -> float:
-    """Where the colours begin: at chance, or at the worst value."""
+def _ends(grid: Grid) -> tuple[float, float]:
+    """Where the colours begin, at chance or at the worst value, and the best value; x 100."""
     metric = grid.metric
-    worst = metric.range[0] if metric.direction == "higher" else metric.range[1]
-    return 100 * (worst if metric.chance is None else metric.chance)
+    worst, best = metric.range if metric.direction == "higher" else metric.range[::-1]
+    return 100 * (worst if metric.chance is None else metric.chance), 100 * best
 
 
-def _best(grid: Grid) -> float:
-    return 100 * grid.metric.range[1 if grid.metric.direction == "higher" else 0]
-
-
-def _draw(grid: Grid, block: Block, labels: Sequence[_Label], sheet: "Sheet") -> None:
+def _draw(
+    grid: Grid, block: Block, rows: pd.DataFrame, names: Sequence[str], sheet: "Sheet"
+) -> None:
     """A block of squares per column of the run, all on one axis."""
     settings, heads = list(block.lines), list(grid.columns)[:DRAWN]
     ax, step = sheet.subplots(), len(settings) + 0.5
-    worst, best = sorted((_chance(grid), _best(grid)))
+    least, most = sorted(_ends(grid))
     for at, head in enumerate(heads):
-        spots = [[label.spots.get((head.names, leads)) for leads in settings] for label in labels]
-        square = np.array([[100 * s.value if s else np.nan for s in row] for row in spots])
-        sides = at * step + np.arange(len(settings) + 1), np.arange(len(labels) + 1)
+        own = rows[rows["head"] == at]
+        square = np.full((len(names), len(settings)), np.nan)
+        square[own["place"], own["setting"]] = 100 * own["value"]
+        sides = at * step + np.arange(len(settings) + 1), np.arange(len(names) + 1)
         picture = ax.pcolormesh(
-            *sides, square, cmap="Blues", vmin=worst, vmax=best, rasterized=True
+            *sides, square, cmap="Blues", vmin=least, vmax=most, rasterized=True
         )
         random = " (random weights)" if head.untrained else ""
         name = shortened(head.label, LONGEST // 2) + random
         middle = at * step + len(settings) / 2
         ax.text(middle, -0.3, name, fontsize=7, rotation=30, ha="left", va="bottom")
-    ax.set(facecolor="#eeeeee", ylim=(len(labels), 0), xlim=(-0.1, len(heads) * step - 0.4))
+    ax.set(facecolor="#eeeeee", ylim=(len(names), 0), xlim=(-0.1, len(heads) * step - 0.4))
     ax.grid(visible=False)
     places = [at * step + n + 0.5 for at in range(len(heads)) for n in range(len(settings))]
     short = [shortened(leads, LONGEST // 3) for leads in settings]
     ax.set_xticks(places, short * len(heads), fontsize=7, rotation=90)
-    words = [f"{label.name}: {label.full}" if label.full else label.name for label in labels]
-    names = [
-        f"{shortened(word, _LETTERS)} ({label.positives})" for word, label in zip(words, labels)
-    ]
-    ax.set_yticks(np.arange(len(labels)) + 0.5, names, fontsize=7)
+    ax.set_yticks(np.arange(len(names)) + 0.5, names, fontsize=7)
     sheet.suptitle(shortened(block.title, LONGEST), fontsize=10)
     sheet.colorbar(picture, ax=ax, shrink=0.6, label=f"{grid.metric.title} × 100")
+
+
+@cache
+def full_names(task: str) -> dict[str, str]:
+    """Label -> its full name, of a task; nothing of a task whose labels no table names.
+
+    >>> full_names("ptbxl_super")["MI"], full_names("ptbxl_sub")["ILBBB"]
+    ('Myocardial infarction', 'incomplete left bundle branch block')
+    >>> full_names("code15_known")["RBBB"], full_names("no such task")
+    ('right bundle branch block', {})
+    """
+    words = task.split("_")
+    for end in range(len(words), 0, -1):  # a task of known labels only has those of its whole
+        name = "_".join(words[:end])
+        try:
+            rows = table(name) if re.fullmatch("[a-z0-9_]+", name) else ()
+        except FileNotFoundError:
+            continue
+        named = {row["code"]: row["name"] for row in rows if "code" in row and "name" in row}
+        return {code: _full(code, name) for code, name in named.items()}
+    return {}
+
+
+def _full(code: str, name: str) -> str:
+    own, _, members = name.partition("members:")
+    if own.strip(" ;") or not members:
+        return own.strip(" ;")
+    single = {row["scp_code"]: row["description"] for row in table("ptbxl_scp")}
+    known = [single.get(member, member) for member in members.split()]
+    if code in single and len(known) > 1:
+        return f"{single[code]} and related codes"
+    return ", ".join(known) if len(known) <= _MOST else f"{len(known)} diagnoses"

@@ -144,4 +144,4 @@ def test_the_mean_of_the_whole_is_the_score_of_the_main_table(run: Path) -> None
     value = study.main.set_index(["task", "leads"])["value"]
     for row in lines(study):
         if row["task"] == "PTB-XL All":
-            assert math.isclose(float(str(row["mean"])), value["ptbxl_all", row["leads"]])
+            assert math.isclose(float(str(row["auroc_mean"])), value["ptbxl_all", row["leads"]])

@@ -33,9 +33,14 @@ def texts(tmp_path: Path) -> "Iterator[object]":
     return write
 
 
+def section(name: str, study: Study) -> reports.Section:
+    """A section of the reports of the main table and the lead curve."""
+    found = [s for r in ("main_table", "lead_curve") for s in reports.get(r).sections(study)]
+    return next(s for s in found if s.name == name)
+
+
 def table(study: Study) -> reports.Table:
-    (section,) = reports.get("main_table").sections(study)
-    return section.parts[0]
+    return section("main_table", study).parts[0]
 
 
 def test_csv_is_exactly_the_study(texts):
@@ -162,15 +167,6 @@ def test_latex_is_well_formed(study, texts):
     assert all(f"\\providecommand{{\\{name}}}" in tex for name in ("uno", "due", "tre"))
 
 
-def test_one_model_is_not_ranked(texts):
-    csv_text, md, tex = texts(make.build([make.row("ptbxl_super", "laef", "12", 0.9, best=True)]))
-    assert "90.0 [88.0, 92.0]" in md
-    assert "**" not in md
-    assert r"\uno{90" not in tex
-    assert "lead draws)" not in md.splitlines()[0]  # one draw: no (std) to explain
-    assert csv_text.endswith(",true,,,ok\n")  # best, and nothing said of a test
-
-
 def test_nothing_finished_still_reports(tmp_path):
     study = make.build([make.row("ptbxl_super", "laef", "1", status="failed")])
     drawn = reports.write(study, tmp_path)
@@ -185,23 +181,11 @@ def test_nothing_finished_still_reports(tmp_path):
 
 
 def test_survival_is_of_skill_above_chance_and_undefined_where_there_is_none():
-    (section,) = reports.get("survival").sections(make.two_models())
-    kept = {row["model"].text: row for row in section.parts[0].rows}
+    kept = {r["model"].text: r for r in section("survival", make.two_models()).parts[0].rows}
     assert kept["ST-MEM"]["1"] == pytest.approx((0.573 - 0.5) / (0.926 - 0.5))
-    (section,) = reports.get("survival").sections(make.crowded())
-    none = section.parts[0].rows[3]
+    none = section("survival", make.crowded()).parts[0].rows[3]
     assert none["model"].text.startswith("A&B")
     assert none["1"] is None
-
-
-def test_numbers_may_come_as_pandas_likes_them(texts):
-    study = make.two_models()
-    wide = study.main.astype(
-        {"n_records": "Int64", "best": "boolean", "leads": "string", "model": "category"}
-    )
-    wide.loc[0, "best"] = pd.NA
-    first = next(csv.DictReader(texts(replace(study, main=wide))[0].splitlines()))
-    assert (first["best"], first["n_records"], first["std"]) == ("false", "198", "0.006")
 
 
 OTHER = """from ecgbench.core.cards import MetricCard

@@ -82,22 +82,23 @@ def read(folder: Path) -> Reader:
 
 def opening(study: Study):
     """What the page opens with."""
-    return reports.get("findings").sections(study)[0].parts[0]
+    return reports.get("main_table").sections(study)[0].parts[0]
 
 
 def verdicts(study: Study) -> list[dict[str, Cell]]:
     """Rows of the matrix of verdicts; none where there is no matrix."""
     return [
         row
-        for section in reports.get("findings").sections(study)[1:]
+        for section in reports.get("main_table").sections(study)
+        if section.name == "verdicts"
         for row in section.parts[0].rows
     ]
 
 
-def rows(report: str, study: Study) -> list:
-    """Rows of the first table of a report."""
-    (section,) = reports.get(report).sections(study)
-    return list(section.parts[0].rows)
+def rows(name: str, study: Study) -> list:
+    """Rows of the first table of a section of the main table's report."""
+    sections = {section.name: section for section in reports.get("main_table").sections(study)}
+    return list(sections[name].parts[0].rows)
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -210,7 +211,8 @@ def test_weights_of_our_own_are_called_so_wherever_a_number_is_shown():
     study.models[0] = replace(
         study.models[0], weights_source={"own": True, "file": "laef.safetensors", "sha256": "ab"}
     )
-    (section,) = reports.get("main_table").sections(study)
+    sections = {section.name: section for section in reports.get("main_table").sections(study)}
+    section = sections["main_table"]
     assert [column.title for column in section.parts[0].columns] == [
         "Task",
         "Leads",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ecgbench.reports import leads_i_ii, main_table, table1
+from ecgbench.reports import main_table
 from ecgbench.reports import write as write_report
 from ecgbench.results.study import Study, read
 from tests.results.made_run import Data, Made, write
@@ -37,14 +37,13 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Study:
     return read(path)
 
 
-def part(section: Any, name: str) -> Any:
-    return next(p for p in section.parts if getattr(p, "name", "") == name)
+def part(study: Study, name: str) -> Any:
+    parts = [part for section in main_table.sections(study) for part in section.parts]
+    return next(part for part in parts if getattr(part, "name", "") == name)
 
 
 def test_table_1_holds_those_who_are_placed_and_their_places_among_all(many: Study) -> None:
-    (whole,) = main_table.sections(many)
-    (few,) = table1.sections(many)
-    full, short = part(whole, "main_table"), part(few, "table1")
+    full, short = part(many, "main_table"), part(many, "table1")
     headings = [c.heading for c in short.columns if c.kind == "score"]
     placed = {
         c.heading
@@ -67,31 +66,19 @@ def test_table_1_holds_those_who_are_placed_and_their_places_among_all(many: Stu
     assert "left out: " in short.notes[0]
 
 
-def test_leads_i_and_ii_and_what_has_no_mean(many: Study) -> None:
-    (section,) = leads_i_ii.sections(many)
-    rows = {(r["leads"], r["model"]): r for r in part(section, "leads_i_ii_means").numbers.rows}
-    value = many.main.set_index(["leads", "task", "model"])["value"].unstack()
-    lead_two = value.loc["II"]
-    means = [lead_two.loc[["a", "b"]].mean(), *(lead_two.loc[t] for t in lead_two.index[2:])]
-    expected = sum(m["one"] for m in means) / len(means)
-    assert rows["II", "one"]["value"] == pytest.approx(expected)
-    assert rows["II", "one"]["value_by_task"] == pytest.approx(lead_two["one"].mean())
-    assert rows["II", "one"]["windows"] == 2
-    first = (lead_two.rank(axis=1, ascending=False)["one"] == 1).sum()
-    assert rows["II", "one"]["first"] == first
-    random = value.loc["1"]
-    expected = [random.loc[["a", "b"], "one"].mean(), *random["one"].iloc[2:]]
-    assert rows["II", "one"]["random"] == pytest.approx(sum(expected) / len(expected))
-    assert rows["I", "two"]["value"] is None
-    notes = part(section, "leads_i_ii_means").notes
-    assert notes == ["Two, lead I: no score in c (two at I: failed)"]
-    shown = part(section, "leads_i_ii").rows
-    assert {row["leads"] for row in shown} == {"I", "II"}
-    assert len(shown) == 2 * 11
+def test_leads_i_and_ii_are_rows_of_the_main_table(many: Study) -> None:
+    whole, own = (part(many, name) for name in ("main_table", "leads_i_ii"))
+    assert {row["leads"] for row in own.rows} == {"I", "II"}
+    assert len(own.rows) == 2 * 11
+    for row in own.rows:
+        same = next(r for r in whole.rows if (r["task"], r["leads"]) == (row["task"], row["leads"]))
+        scores = [[getattr(r[str(at)], "value", None) for at in range(5)] for r in (row, same)]
+        assert scores[0] == scores[1]
+    assert "One 2" in own.notes[0]  # windows
 
 
 def test_what_failed_is_not_blank(many: Study, tmp_path: Path) -> None:
-    write_report(many, tmp_path, ["main_table", "leads_i_ii"])
+    write_report(many, tmp_path, ["leads_i_ii"])
     text = (tmp_path / "leads_i_ii.md").read_text()
     row = next(line for line in text.splitlines() if line.startswith("| C | I |"))
     (number,) = re.findall(r"--<sup>(\d)</sup>", row)
@@ -105,7 +92,7 @@ def test_latex_compiles_also_over_several_pages(many: Study, tmp_path: Path) -> 
         if not subprocess.run(["kpsewhich", package], capture_output=True).stdout:
             pytest.skip(f"no {package} (Debian: texlive-latex-recommended)")
     names = ["main_table", "table1", "leads_i_ii", "across", "ranks", "data", "models"]
-    write_report(many, tmp_path, names)
+    write_report(many, tmp_path, names)  # by their old names too
     texts = sorted(p.name for p in tmp_path.glob("*.tex"))
     assert {f"{name}.tex" for name in names} == set(texts)
     assert r"\begin{longtable}" in (tmp_path / "main_table.tex").read_text()
@@ -121,11 +108,3 @@ def test_latex_compiles_also_over_several_pages(many: Study, tmp_path: Path) -> 
     assert done.returncode == 0, log[-1500:]
     assert (tmp_path / "all.pdf").stat().st_size > 20_000
     assert "Missing character" not in log
-
-
-def test_counts_stand_beside_every_number(many: Study) -> None:
-    row = many.main.set_index(["task", "model", "leads"]).loc[("a", "one", "12")]
-    labels = many.labels[(many.labels["task"] == "a") & (many.labels["model"] == "one")]
-    assert row["fewest_positives"] == labels["positives"].min()
-    empty = replace(many, main=many.main[many.main["status"] != "ok"])
-    assert empty.main["fewest_positives"].isna().all()
