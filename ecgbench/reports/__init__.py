@@ -79,6 +79,8 @@ names, get = ROOM.names, ROOM.get
 RENAMED = {
     **dict.fromkeys(("findings", "table1", "leadsiii", "comparisons", "cells"), "main_table"),
     **dict.fromkeys(("survival", "onelead"), "lead_curve"),
+    **dict.fromkeys(("forest", "ranks"), "across"),
+    "decisions": "operating",
 }
 """Names that reports had before they became part of another one, without case, - and _."""
 

@@ -4,13 +4,13 @@ cells say of each label.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ecgbench.core.text import enumerated, shortened
-from ecgbench.reports._facts import FULL, Head, columns, leads_of, titles_of
-from ecgbench.reports._figure import LONGEST
+from ecgbench.reports._facts import FULL, Head, columns, leads_of, setting_words, titles_of
+from ecgbench.reports._figure import LONGEST, handle
 from ecgbench.reports._grid import reasons
-from ecgbench.reports._section import Format
+from ecgbench.reports._section import Cell, Column, Format
 from ecgbench.results import ahead
 from ecgbench.results.by_label import (
     LEAST,
@@ -26,13 +26,33 @@ from ecgbench.results.calibration import Calibration
 from ecgbench.results.operating import NetBenefit, Operating
 from ecgbench.results.study import Study
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Sheet
+
 MEAN = "mean of labels"
 """What stands in the column of labels of a CSV file where a row is a mean over them."""
+FACTS = ("task", "model", "policy", "weights", "leads", "label")
+"""Columns that a row of a CSV file begins with."""
+COUNTS = ("labels", "patients", "positives", "negatives")
+QUESTIONS: Mapping[str, Sequence[Callable[[], Question]]] = {
+    "calibration": (Calibration,),
+    "operating": (Operating, NetBenefit),
+}
+"""Report -> what it reads of labels."""
+FIRST = (
+    Column("task", "Task", "group"),
+    Column("leads", "Leads", on_page=setting_words),
+    Column("model", "Model"),
+    Column("labels", "Labels", "number"),
+)
+"""Columns that a table on the page begins with."""
+GREY = "#999999"
+Shown = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A row of the main table."""
+    """A row of the main table, and what it answers to a question."""
 
     task: str
     head: Head
@@ -42,62 +62,31 @@ class Line:
     reason: str
     repeats: Repeats
     """Nothing where the row has no score."""
+    there: There | None = None
+    """None where it has no score."""
+    numbers: Mapping[str, Columns]
+    """By key; nothing where it has no score."""
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Shown:
         """What a row of a CSV file begins with."""
         named = {"task": self.task, "model": self.head.model, "policy": self.head.policy}
         named |= {"weights": self.weights, "leads": self.leads}
         return named | {"status": self.status, "reason": self.reason}
 
-
-FACTS = ("task", "model", "policy", "weights", "leads", "label")
-"""Columns that a row of a CSV file begins with."""
-
-
-QUESTIONS: Mapping[str, Callable[[], Question]] = {
-    "calibration": Calibration,
-    "decisions": NetBenefit,
-    "operating": Operating,
-}
-"""Report -> what it asks of labels."""
-
-
-def lines(study: Study) -> list[Line]:
-    """The rows of a study's first metric, in its order."""
-    heads = {head.names: head for head in columns(study)}
-    why, made = reasons(study), []
-    main = study.main[study.main["metric"] == study.metric]
-    for row in main.to_dict("records"):
-        names = row["task"], row["model"], row["leads"], row["policy"]
-        cells = study.finished.get((row["task"], row["model"], row["policy"], row["leads"]), [])
-        whole = row["status"] == "ok"
-        made.append(
-            Line(
-                task=row["task"],
-                head=heads[row["model"], row["policy"]],
-                leads=row["leads"],
-                weights=row["weights"],
-                status=row["status"],
-                reason="" if whole else why.get(names, row["status"]),
-                repeats=repeats_of(cells) if whole else [],
-            )
-        )
-    return made
+    def of_label(self, key: str, place: int) -> Shown:
+        """Numbers of a label; at 0 of their mean."""
+        return {name: values[place] for name, values in self.numbers[key].items()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class OfTask:
-    """The rows of a task, and what they answer to a question."""
+    """The rows of a task."""
 
     place: int
     """Among the tasks of the study, from 1; 0 where it is the only one."""
     title: str
     lines: Sequence[Line]
-    there: Sequence[There | None]
-    """Of each line; None where it has no score."""
-    numbers: Sequence[Mapping[str, Columns]]
-    """Of each line; nothing where it has no score."""
     shared: Shared
 
     def file(self, name: str) -> str:
@@ -105,96 +94,133 @@ class OfTask:
         return f"{name}_{self.place}" if self.place else name
 
     @property
-    def on_page(self) -> list[bool]:
-        """Whether each line is shown on the page."""
-        there = shown(self.lines, any(self.shared.values()))
-        return [line in there for line in self.lines]
+    def on_page(self) -> Sequence[Line]:
+        """Rows for the page: those at a number of leads; named leads stand in the CSV file, unless
+        there is nothing else. None where no label has a number, which the notes say.
+        """
+        if not any(self.shared.values()):
+            return []
+        drawn = [line for line in self.lines if line.leads.isdigit()]
+        return drawn if any(line.leads != FULL for line in drawn) else self.lines
+
+    @property
+    def ends(self) -> list[str]:
+        """Lead settings of a figure: all leads and the fewest, as typed."""
+        typed = sorted(
+            dict.fromkeys(line.leads for line in self.lines if line.repeats),
+            key=lambda leads: (not leads.isdigit(), leads_of(leads)[0]),
+        )
+        drawn = [leads for leads in typed if leads.isdigit()] or typed
+        return list(dict.fromkeys([*drawn[-1:], *drawn[:1]]))
+
+    def at(self, leads: Sequence[str]) -> list[Line]:
+        """Its rows at these settings that have a score, setting by setting."""
+        return [o for typed in leads for o in self.lines if o.leads == typed and o.repeats]
+
+    def mean(self, line: Line, key: str) -> Shown | None:
+        """Of the labels that every row has; None where this row has not all of them."""
+        if not self.shared[key] or not line.numbers.get(key):
+            return None
+        made = line.of_label(key, 0)
+        return made if any(value is not None for value in made.values()) else None
+
+    def rows(self, line: Line, key: str, **more: Any) -> Iterator[Shown]:
+        """Of a CSV file: the mean of a row of the main table, then its labels. more: other columns
+        of them.
+        """
+        row = {**line.facts, "label": MEAN, **more}
+        if line.there is None:
+            yield row
+            return
+        mean, unmet = self.mean(line, key), line.there.unmet[key]
+        if mean:
+            yield row | {"labels": len(self.shared[key])} | mean
+        else:
+            known = (why for why, rare in zip(unmet, line.there.lacking) if why and not rare)
+            yield row | nothing(next(known, NONE_KNOWN))
+        for place, (name, why) in enumerate(zip(line.there.names, unmet)):
+            row = {**line.facts, "label": name, **more, **line.there.counts(place)}
+            yield row | (nothing(why) if why else line.of_label(key, place + 1))
 
     def left_out(self, key: str) -> dict[str, str]:
-        """Label -> why it has no number in some row."""
+        """Label -> why it has no number in some row, of those that are not too rare."""
         made: dict[str, str] = {}
-        for there in self.there:
-            if there is not None:
-                made |= {n: why for n, why in zip(there.names, there.unmet[key]) if why}
+        for there in self._there:
+            every = zip(there.names, there.unmet[key], there.lacking)
+            made |= {name: why for name, why, rare in every if why and not rare}
         return made
 
     @property
-    def too_rare(self) -> Iterator[str]:
+    def _there(self) -> list[There]:
+        return [line.there for line in self.lines if line.there is not None]
+
+    @property
+    def too_rare(self) -> list[str]:
         """Which labels are left out of everything, in a sentence."""
-        rows = [t for t in self.there if t is not None]
-        if rare := list(dict.fromkeys(n for t in rows for n, w in zip(t.names, t.lacking) if w)):
-            yield (
-                f"{self.title}: left out {listed(rare)}: fewer than {LEAST} patients with the "
-                f"label or without it."
-            )
+        rare = dict.fromkeys(n for t in self._there for n, w in zip(t.names, t.lacking) if w)
+        few = f"fewer than {LEAST} patients with the label or without it"
+        return [f"{self.title}: left out {listed(list(rare))}: {few}."] if rare else []
 
 
-def tasks(study: Study, asked: ByLabel) -> Iterator[OfTask]:
+def tasks(study: Study, wanted: ByLabel) -> list[OfTask]:
     """Each task of a study; nothing where none has a row with a score."""
-    own = lines(study)
+    own = _lines(study)
     if not any(line.repeats for line in own):
-        return
-    titles = titles_of(study)
-    scored = [[one.repeats for one in own if one.task == t and one.repeats] for t in titles]
-    ahead.labels(_questions(study, asked), scored, study.stage)
-    for place, (task, title) in enumerate(titles.items(), 1):
-        mine = [line for line in own if line.task == task]
-        there = [asked.there(line.repeats) if line.repeats else None for line in mine]
-        means = asked.question.shared([t for t in there if t is not None])
-        yield OfTask(
-            place=place if len(titles) > 1 else 0,
-            title=title,
-            lines=mine,
-            there=there,
-            numbers=[asked.numbers(line.repeats, means) if line.repeats else {} for line in mine],
-            shared=means,
-        )
-
-
-def _questions(study: Study, asked: ByLabel) -> list[ByLabel]:
-    """What is asked now, and what other reports of the same writing will ask."""
-    others = [one() for report, one in QUESTIONS.items() if report in study.together]
-    mine = [one for one in others if one.name != asked.question.name]
-    return [asked, *(replace(asked, question=one) for one in mine)]
-
-
-def of_label(columns: Columns, place: int) -> dict[str, float | None]:
-    """Numbers of a label; at 0 of their mean."""
-    return {name: values[place] for name, values in columns.items()}
-
-
-def shown(own: Sequence[Line], any_label: bool) -> list[Line]:
-    """Rows of a task for the page: those at a number of leads; named leads stand in the CSV file,
-    unless there is nothing else. None where no label has a number, which the notes say.
-    """
-    if not any_label:
         return []
-    drawn = [line for line in own if line.leads.isdigit()]
-    return drawn if any(line.leads != FULL for line in drawn) else list(own)
+    titles, made = titles_of(study), []
+    scored = [[one.repeats for one in own if one.task == t and one.repeats] for t in titles]
+    ahead.labels(_questions(study, wanted), scored, study.stage)
+    for place, (task, title) in enumerate(titles.items(), 1):
+        mine = [
+            replace(line, there=wanted.there(line.repeats)) if line.repeats else line
+            for line in own
+            if line.task == task
+        ]
+        shared = wanted.question.shared([o.there for o in mine if o.there is not None])
+        mine = [
+            replace(o, numbers=wanted.numbers(o.repeats, shared)) if o.repeats else o for o in mine
+        ]
+        number = place if len(titles) > 1 else 0
+        made.append(OfTask(place=number, title=title, lines=mine, shared=shared))
+    return made
 
 
-def ends(own: Iterable[Line]) -> list[str]:
-    """Lead settings of a figure: all leads and the fewest, as typed."""
-    typed = sorted(
-        dict.fromkeys(line.leads for line in own if line.repeats),
-        key=lambda leads: (not leads.isdigit(), leads_of(leads)[0]),
-    )
-    drawn = [leads for leads in typed if leads.isdigit()] or typed
-    return list(dict.fromkeys([*drawn[-1:], *drawn[:1]]))
+def _lines(study: Study) -> list[Line]:
+    """The rows of a study's first metric, in its order."""
+    heads, why, made = {head.names: head for head in columns(study)}, reasons(study), []
+    for row in study.main[study.main["metric"] == study.metric].to_dict("records"):
+        task, model, leads, policy = (row[name] for name in ("task", "model", "leads", "policy"))
+        status, whole = row["status"], row["status"] == "ok"
+        cells = study.finished.get((task, model, policy, leads), [])
+        made.append(
+            Line(
+                task=task,
+                head=heads[model, policy],
+                leads=leads,
+                weights=row["weights"],
+                status=status,
+                reason="" if whole else why.get((task, model, leads, policy), status),
+                repeats=repeats_of(cells) if whole else [],
+                numbers={},
+            )
+        )
+    return made
 
 
-LEFT_OUT = "left out"
-"""Status of a label without a number in a row that has one."""
+def _questions(study: Study, wanted: ByLabel) -> list[ByLabel]:
+    """What is read now, and what is read later of the same rows."""
+    every = [one() for report in QUESTIONS if report in study.together for one in QUESTIONS[report]]
+    others = [one for one in every if one.name != wanted.question.name]
+    return [wanted, *(replace(wanted, question=one) for one in others)]
+
+
+NONE_KNOWN = f"no label has {LEAST} patients with it and {LEAST} without"
+"""Why a mean over labels has no number."""
 
 
 def nothing(reason: str) -> dict[str, str]:
     """Status and reason of a label, or a mean over labels, that has no number."""
-    return {"status": LEFT_OUT, "reason": reason}
-
-
-def none_known() -> str:
-    """Why a mean over labels has no number."""
-    return f"no label has {LEAST} patients with it and {LEAST} without"
+    return {"status": "left out", "reason": reason}
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:
@@ -205,17 +231,46 @@ def listed(names: Sequence[str], most: int = 12) -> str:
 
 def gone(own: Iterable[Line]) -> str:
     """Rows that a figure leaves out, in a sentence; "" where there is none."""
-    lost = [
-        f"{line.head.label} at {line.leads} ({line.status})" for line in own if not line.repeats
-    ]
+    lost = [f"{o.head.label} at {o.leads} ({o.status})" for o in own if not o.repeats]
     return f" Left out: {listed(lost, 6)}." if lost else ""
 
 
-def legend(head: Head) -> str:
-    """What a column is called beside its line in a figure."""
-    return shortened(head.label, LONGEST) + (" (random weights)" if head.untrained else "")
+def begun(of: OfTask, line: Line, key: str) -> Shown:
+    """What a row of a table on the page begins with."""
+    labels: Any = len(of.shared[key]) if line.repeats else Cell(line.status)
+    return {"task": of.title, "leads": line.leads, "model": line.head.cell, "labels": labels}
 
 
 def formats(rows: Sequence[object]) -> Sequence[Format]:
     """Where a table is shown: where it has no rows, its numbers alone are written."""
     return ("csv", "md", "tex", "html") if rows else ("csv",)
+
+
+def by_column(
+    rows: Sequence[Mapping[str, Any]], heads: Sequence[Head]
+) -> list[tuple[int, list[Mapping[str, Any]]]]:
+    """The places of the columns that have rows, each with its rows."""
+    of: dict[int, list[Mapping[str, Any]]] = {}
+    places = {head.names: at for at, head in enumerate(heads)}
+    for row in rows:
+        of.setdefault(places[row["model"], row["policy"]], []).append(row)
+    return sorted(of.items())
+
+
+def legend(heads: Sequence[Head], drawn: Iterable[tuple[int, object]]) -> list[Any]:
+    """The entries of a figure's columns."""
+    random = {True: " (random weights)", False: ""}
+    return [
+        handle(shortened(heads[at].label, LONGEST) + random[heads[at].untrained], at)
+        for at, _ in drawn
+    ]
+
+
+def panels(sheet: "Sheet", leads: Sequence[str], across: str, up: str) -> Any:
+    """Axes side by side, one for each lead setting, with their titles."""
+    axes = sheet.subplots(1, len(leads), squeeze=False, sharey=True)[0]
+    for ax, typed in zip(axes, leads):
+        ax.set_title(setting_words(typed))
+        ax.set_xlabel(across)
+    axes[0].set_ylabel(up)
+    return axes

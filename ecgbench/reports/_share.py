@@ -24,8 +24,8 @@ from ecgbench.results.study import Study
 from ecgbench.study.stored import Result
 
 REPORTS = (
-    *("main_table", "lead_curve", "ranks", "forest", "non_inferiority", "calibration"),
-    *("operating", "decisions", "labels", "across"),
+    *("main_table", "lead_curve", "across", "non_inferiority", "calibration", "operating"),
+    "labels",
 )
 """Others tell of commands, machines, files, ages or sexes."""
 LEFT_OUT = (

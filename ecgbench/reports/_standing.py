@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from ecgbench.core.text import enumerated
-from ecgbench.reports import Row
-from ecgbench.reports._facts import Head, columns, leads_of, main_rows, setting_words, tasks
+from ecgbench.reports._facts import Head, columns, leads_of, setting_words, tasks
+from ecgbench.reports._section import Cell, Row
+from ecgbench.reports._text import signed, signed_bracket
 from ecgbench.results import ahead
 from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
 from ecgbench.results.joint import By, Entry, Joint, joint, lacking
@@ -71,19 +72,17 @@ class Standing:
     range: tuple[float, float]
     """Of the metric."""
 
-    def entry(self, head: Head) -> Entry:
-        """Of the joint statistics."""
-        return Entry(head.model, head.policy, self.leads)
+    def less(self, pairs: Sequence[tuple[Head, Head]]) -> np.ndarray:
+        """(pair, entry) weights of the first less the second, turned so that more is better."""
+        entries = [[Entry(*head.names, self.leads) for head in pair] for pair in pairs]
+        return np.array([self.sign * self.joint.less(*pair) for pair in entries])
 
     @cached_property
     def intervals(self) -> dict[Head, Interval]:
         """95 % intervals of the means; NaN where their variance is not known."""
-        by_entry = {self.entry(head): head for head in self.values}
-        found = self.joint.contrasts(np.eye(len(by_entry)))
-        return {
-            by_entry[entry]: e.as_share() if self.range == (0.0, 1.0) else e.as_difference()
-            for entry, e in zip(self.joint.entries, found)
-        }
+        found = self.joint.contrasts(np.eye(len(self.values)))
+        share = self.range == (0.0, 1.0)
+        return {h: e.as_share() if share else e.as_difference() for h, e in zip(self.values, found)}
 
     @cached_property
     def pairs(self) -> list[Pair]:
@@ -91,28 +90,20 @@ class Standing:
         order = list(combinations(self.heads, 2))
         if not order:
             return []
-        weights = [self.joint.less(self.entry(a), self.entry(b)) for a, b in order]
-        found = self.joint.contrasts(self.sign * np.array(weights))
-        patients = self.joint.least_patients
-        few = f"{UNTESTED}{patients} test patients, fewer than {LEAST_PATIENTS}"
-        why = [few if patients < LEAST_PATIENTS else self._weak(e) for e in found]
-        p = [1.0 if said or np.isnan(e.p) else e.p for said, e in zip(why, found)]
+        found = self.joint.contrasts(self.less(order))
+        why = [untested(self.joint, e) for e in found]
+        p = [1.0 if note or np.isnan(e.p) else e.p for note, e in zip(why, found)]
         return [
             Pair(
                 better=a,
                 other=b,
                 estimate=e,
-                p=None if said else one,
-                p_holm=None if said else float(adjusted),
-                note=said,
+                p=None if note else one,
+                p_holm=None if note else float(adjusted),
+                note=note,
             )
-            for (a, b), e, said, one, adjusted in zip(order, found, why, p, holm(p))
+            for (a, b), e, note, one, adjusted in zip(order, found, why, p, holm(p))
         ]
-
-    def _weak(self, e: Estimate) -> str:
-        # of several datasets one may well carry most: it is the largest part of the question
-        carrier = self.joint.named(e) if len(self.joint.groups) == 1 else ""
-        return weak(e.df, e.share if carrier else np.nan, f"the label {carrier}")
 
     def pair(self, a: Head, b: Head) -> Pair:
         """In whichever order they stand."""
@@ -125,12 +116,8 @@ class Standing:
         if n < 2:
             return {}
         order = list(combinations(range(n), 2))
-        weights = np.array(
-            [
-                self.joint.less(self.entry(self.heads[a]), self.entry(self.heads[b]))
-                for a, b in order
-            ]
-        )
+        # of differences as they are: what is kept in runs rests on them
+        weights = self.sign * self.less([(self.heads[a], self.heads[b]) for a, b in order])
 
         def compute() -> dict[str, Any]:
             drawn, found = self.joint.studentised(weights), self.joint.contrasts(weights)
@@ -154,9 +141,23 @@ class Standing:
         return any(pair.p is not None for pair in self.pairs)
 
 
-def same_tasks(found: Sequence[Standing]) -> bool:
-    """Whether all settings are of the same tasks, so that one heading says of which."""
-    return len({s.tasks for s in found}) == 1
+def untested(together: Joint, e: Estimate) -> str:
+    """Why a difference is not tested; "" where it is."""
+    if together.least_patients < LEAST_PATIENTS:
+        return f"{UNTESTED}{together.least_patients} test patients, fewer than {LEAST_PATIENTS}"
+    # of several datasets one may well carry most: it is the largest part of the question
+    label = together.named(e) if len(together.groups) == 1 else ""
+    return weak(e.df, e.share if label else np.nan, f"the label {label}")
+
+
+def sign_of(study: Study) -> int:
+    """1 where higher values of the first metric are better, else -1."""
+    return 1 if study.metrics[study.metric].direction == "higher" else -1
+
+
+def score(study: Study, task: str, head: Head, leads: str) -> float:
+    """Of the first metric; NaN where there is none."""
+    return float(study.scores.get((task, *head.names, leads), ("", np.nan))[1])
 
 
 def settings(study: Study) -> list[str]:
@@ -185,6 +186,24 @@ def for_page(study: Study, rows: Sequence[Row], file: str) -> tuple[list[Row], l
     return [row for row in rows if row["leads"] in shown], [shown_alone(shown, file)]
 
 
+def difference_cell(
+    row: Row, name: str = "difference", low: str = "low", high: str = "high"
+) -> Any:
+    """A difference in points with its interval; "" where there is none."""
+    if row.get(name) is None:
+        return ""
+    return Cell(signed(row[name]), small=signed_bracket(row[low], row[high]))
+
+
+def estimated(e: Estimate | None, name: str = "difference", before: str = "") -> dict[str, Any]:
+    """Columns of a CSV file: `name`, its 95 % interval, standard error, degrees of freedom and p,
+    these with `before` in their names; None where there is no number.
+    """
+    names = (name, *(before + end for end in ("low", "high", "se", "df", "p")))
+    values = (e.value, *e.as_difference(), e.se, e.df, e.p) if e else [np.nan] * len(names)
+    return {n: float(value) if np.isfinite(value) else None for n, value in zip(names, values)}
+
+
 def real_tasks(study: Study) -> list[str]:
     """Tasks whose data are not synthetic."""
     return [task.task for task in tasks(study) if not task.synthetic]
@@ -198,15 +217,10 @@ def standing(
     """
     if study.scorer is None:
         return None
-    wanted = real_tasks(study) if among is None else list(among)
     heads = columns(study)
-    scored = {
-        (r["task"], r["model"], r["policy"])
-        for r in main_rows(study)
-        if r["leads"] == leads and r["metric"] == study.metric and r["value"] is not None
-    }
     trained = [h for h in heads if not h.untrained]
-    of = [t for t in wanted if any((t, *h.names) in scored for h in trained)]
+    wanted = real_tasks(study) if among is None else among
+    of = [t for t in wanted if any(np.isfinite(score(study, t, h, leads)) for h in trained)]
     lost: dict[Head, str] = {}
     for head in heads:
         missing = lacking(study, [Entry(*head.names, leads)], of)
@@ -214,17 +228,14 @@ def standing(
             task, why = next(iter(missing.items()))
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             lost[head] = f"no score in {task}{more} ({why})"
+    lost |= uneven(study, [h for h in trained if h not in lost], leads, of)
     complete = [h for h in heads if h not in lost]
-    ragged = uneven(study, [h for h in complete if not h.untrained], leads, of)
-    lost |= ragged
-    complete = [h for h in complete if h not in lost]
     if not of or all(h.untrained for h in complete):
         return None
-    sign = 1 if study.metrics[study.metric].direction == "higher" else -1
-    entries = [Entry(*h.names, leads) for h in complete]
-    whole = joint(study, entries, of, by, study.options.paired)
+    sign = sign_of(study)
+    whole = joint(study, [Entry(*h.names, leads) for h in complete], of, by, study.options.paired)
     value = dict(zip(complete, map(float, whole.values)))
-    ordered = sorted(complete, key=lambda h: (h.untrained, -sign * value[h]))
+    ordered = sorted(complete, key=lambda h: -sign * value[h])
     return Standing(
         leads=leads,
         heads=tuple(h for h in ordered if not h.untrained),
@@ -239,9 +250,9 @@ def standing(
     )
 
 
-def stand_ahead(study: Study, asked: Sequence[str]) -> None:
-    """What is said of the means at these lead settings, computed on all cores."""
-    pieces = [partial(_computed, study, leads) for leads in asked]
+def stand_ahead(study: Study, wanted: Sequence[str]) -> None:
+    """Computes what is said of the means at these lead settings on all cores."""
+    pieces = [partial(_computed, study, leads) for leads in wanted]
     ahead.each(study.scorer, study.stage, ("means over datasets", "lead settings"), pieces)
 
 
@@ -252,8 +263,6 @@ def _computed(study: Study, leads: str) -> object:
 
 def uneven(study: Study, heads: Sequence[Head], leads: str, of: Sequence[str]) -> dict[Head, str]:
     """Columns that average fewer lead draws or fits in some tasks than others do -> that."""
-    if len(heads) < 2 or not of:
-        return {}
     drawn = {
         head: {
             (task, str(r.cell.setting), r.cell.fit.seed, r.cell.fit.fold)
@@ -263,8 +272,5 @@ def uneven(study: Study, heads: Sequence[Head], leads: str, of: Sequence[str]) -
         for head in heads
     }
     every = set().union(*drawn.values())
-    return {
-        head: "averages fewer lead draws, fits or folds than others"
-        for head, own in drawn.items()
-        if own != every
-    }
+    why = "averages fewer lead draws, fits or folds than others"
+    return {head: why for head, own in drawn.items() if own != every}

@@ -10,21 +10,33 @@ twelve settings of one named lead, where a run has them all.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from ecgbench.core.cells import OFFICIAL
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import enumerated, shortened
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import MissingData
-from ecgbench.reports import Column, Figure, Notes, Numbers, ReportCard, Row, Section, Table
-from ecgbench.reports._facts import FULL, Head, columns, leads_of, setting_words, titles_of
+from ecgbench.reports import (
+    Column,
+    Figure,
+    Notes,
+    Numbers,
+    Part,
+    ReportCard,
+    Row,
+    Section,
+    Table,
+    handle,
+    look,
+)
+from ecgbench.reports._facts import FULL, Head, columns, setting_words, titles_of
+from ecgbench.reports._standing import score
 from ecgbench.results import ahead
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.study import Study
@@ -52,36 +64,31 @@ NUMBERS = (
 VERSION = 1
 """Raised by hand when the same features begin to give other numbers."""
 
-Names = tuple[str, str]
-"""Model and policy."""
+Shown = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
     """Cells whose features are the same for all of their tasks."""
 
-    tasks: tuple[str, ...]
+    task: str
+    """The first of them."""
     title: str
-    heads: tuple[Head, ...]
-    cells: Mapping[tuple[Names, str], Mapping[str, Result]]
-    """(column, setting as typed) -> setting as printed -> its cell."""
-
-    def settings(self, names: Names) -> list[str]:
-        """Those of a column, as typed."""
-        return [typed for whose, typed in self.cells if whose == names]
+    cells: Mapping[Head, Mapping[str, Mapping[str, Result]]]
+    """Column -> setting as typed -> setting as printed -> its cell."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
     """CKA of two cells; NaN where it is not known."""
 
-    value: float
-    standardised: float
-    """Of features that all have the same spread."""
-    seen: float
-    """Without records that show one of the two models nothing; NaN where there are none."""
     patients: int
-    patients_seen: int
+    patients_seen: int = 0
+    value: float = np.nan
+    standardised: float = np.nan
+    """Of features that all have the same spread."""
+    seen: float = np.nan
+    """Without records that show one of the two models nothing; NaN where there are none."""
     drawn: Drawn
 
 
@@ -105,32 +112,33 @@ class Alike:
 
     def _found(self, first: Result, second: Result) -> Found:
         x, y = self._shared(first, second)
-        known = len(x) >= FEWEST
-        nan = float("nan")
         words = first.cell.identity, second.cell.identity
+        nan = float("nan")
+        unknown = Drawn(value=nan, low=nan, high=nan, p=nan, null=nan, records=len(x))
+        found = Found(patients=len(x), drawn=unknown)
+        if any(r.document.get("blind", 0.0) > 0 for r in (first, second)):
+            shown = _shown(x) & _shown(y)
+            left = int(shown.sum())
+            seen = cka(x[shown], y[shown]) if left >= FEWEST else nan
+            found = replace(found, patients_seen=left, seen=seen)
+        if len(x) < FEWEST:
+            return found
         chosen = np.sort(rng("cka", *words).permutation(len(x))[:MOST])
         sides = Products.of(x[chosen]), Products.of(y[chosen])
-        nothing = Drawn(nan, nan, nan, nan, nan, len(x))
-        said = drawn(*sides, len(x), rng("cka draws", *words)) if known else nothing
-        blind = any(r.document.get("blind", 0.0) > 0 for r in (first, second))
-        shown = _shown(x) & _shown(y) if blind else np.ones(len(x), bool)
-        left = shown.sum() if blind else 0
-        return Found(
-            value=cka(x, y) if known else nan,
-            standardised=cka(standardised(x), standardised(y)) if known else nan,
-            seen=cka(x[shown], y[shown]) if left >= FEWEST else nan,
-            patients=len(x),
-            patients_seen=int(left),
-            drawn=said,
+        return replace(
+            found,
+            value=cka(x, y),
+            standardised=cka(standardised(x), standardised(y)),
+            drawn=drawn(*sides, len(x), rng("cka draws", *words)),
         )
 
-    def _shared(self, first: Result, second: Result) -> tuple[np.ndarray, np.ndarray]:
-        mine, others = self._side(first), self._side(second)
+    def _shared(self, first: Result, second: Result) -> list[np.ndarray]:
+        sides = self._side(first), self._side(second)
         both: dict[str, str] = {}
-        for record in sorted(mine.keys() & others.keys()):
-            both.setdefault(mine[record][0], record)
+        for record in sorted(sides[0].keys() & sides[1].keys()):
+            both.setdefault(sides[0][record][0], record)
         records = sorted(both.values())
-        return tuple(np.array([side[r][1] for r in records]) for side in (mine, others))  # type: ignore[return-value]
+        return [np.array([side[record][1] for record in records]) for side in sides]
 
     def _side(self, result: Result) -> dict[str, tuple[str, np.ndarray]]:
         """Record -> its patient and its features."""
@@ -162,28 +170,26 @@ def _shown(features: np.ndarray) -> np.ndarray:
 def sections(study: Study) -> list[Section]:
     """Tables and figures of every panel; a sentence where no features were kept."""
     panels, alike = _panels(study), Alike(study.scorer)
+    two = [(panel, *both) for panel in panels for both in combinations(panel.cells, 2)]
+    one = [(panel, head) for panel in panels for head in panel.cells]
+    pieces = [partial(_pair, *which, alike) for which in two]
+    pieces += [partial(_kept, *which, alike, study) for which in one]
+    parts: list[Part] = []
     try:
-        two = [(panel, *both) for panel in panels for both in combinations(panel.heads, 2)]
-        one = [(panel, head) for panel in panels for head in panel.heads]
-        pieces = [partial(_pair, *which, alike) for which in two]
-        pieces += [partial(_kept, *which, alike, study) for which in one]
         ahead.each(study.scorer, study.stage, (CARD.title, "comparisons"), pieces)
         pairs = [row for which in two for row in _pair(*which, alike)]
         kept = [row for which in one for row in _kept(*which, alike, study)]
     except MissingData as error:
-        return [_section([Notes([f"Not computed: {error}."])])] if panels else []
-    if not pairs and not kept:
-        return []
-    parts: list[Any] = [Notes(_notes(study, [*pairs, *kept]))]
-    if kept:
-        parts += [_table("cka_stability", "Twelve leads against fewer", kept), *_scatter(kept)]
-    if pairs:
-        parts += [*_maps(panels, pairs), _table("cka_pairs", "Two models", pairs)]
-    return [_section(parts)]
-
-
-def _section(parts: Sequence[Any]) -> Section:
-    return Section(name="cka", title="How alike features are", short=CARD.title, parts=parts)
+        parts.append(Notes([f"Not computed: {error}."]))
+    else:
+        if pairs or kept:
+            parts.append(Notes(_notes(study, [*pairs, *kept])))
+        if kept:
+            parts += [_table("cka_stability", "Twelve leads against fewer", kept), *_scatter(kept)]
+        if pairs:
+            parts += [*_maps(panels, pairs), _table("cka_pairs", "Two models", pairs)]
+    title = "How alike features are"
+    return [Section(name="cka", title=title, short=CARD.title, parts=parts)] if parts else []
 
 
 def _panels(study: Study) -> list[Panel]:
@@ -193,24 +199,19 @@ def _panels(study: Study) -> list[Panel]:
     heads, titles = columns(study), titles_of(study)
     found: dict[tuple[str, ...], list[str]] = {}
     for task in titles:
-        shas = [str((r.document["features"] or {}).get("sha256", task)) for r in _of(study, task)]
+        shas = {str((r.document["features"] or {}).get("sha256", task)) for r in _of(study, task)}
         if shas:
-            found.setdefault(tuple(sorted(set(shas))), []).append(task)
+            found.setdefault(tuple(sorted(shas)), []).append(task)
     panels = []
     for tasks in found.values():
-        cells: dict[tuple[Names, str], dict[str, Result]] = {}
+        cells: dict[Head, dict[str, dict[str, Result]]] = {head: {} for head in heads}
         for r in _of(study, tasks[0]):
-            where = (r.cell.fit.model, r.cell.policy), r.cell.setting.typed
-            cells.setdefault(where, {}).setdefault(str(r.cell.setting), r)
-        there = {names for names, _ in cells}
-        panels.append(
-            Panel(
-                tasks=tuple(tasks),
-                title=enumerated([titles[task] for task in tasks]),
-                heads=tuple(head for head in heads if head.names in there),
-                cells=cells,
-            )
-        )
+            head = next(h for h in heads if h.names == (r.cell.fit.model, r.cell.policy))
+            own = cells[head].setdefault(r.cell.setting.typed, {})
+            own.setdefault(str(r.cell.setting), r)
+        there = {head: own for head, own in cells.items() if own}
+        title = enumerated([titles[task] for task in tasks])
+        panels.append(Panel(task=tasks[0], title=title, cells=there))
     return panels
 
 
@@ -220,71 +221,53 @@ def _of(study: Study, task: str) -> list[Result]:
     return [r for r in mine if r.cell.fit.seed == mine[0].cell.fit.seed]
 
 
-def _pair(panel: Panel, first: Head, second: Head, alike: Alike) -> list[dict[str, Any]]:
+def _pair(panel: Panel, first: Head, second: Head, alike: Alike) -> list[Shown]:
     """Two columns at every setting that both have."""
     made = []
-    for typed in panel.settings(first.names):
-        mine = panel.cells[first.names, typed]
-        others = panel.cells.get((second.names, typed), {})
+    for typed, mine in panel.cells[first].items():
+        others = panel.cells[second].get(typed, {})
         cells = [(mine[setting], others[setting]) for setting in mine if setting in others]
         if cells:
             names = {"first": _label(first), "second": _label(second)}
-            made.append({**_where(panel, typed), **names, **_numbers(cells, alike)})
+            where = {"task": panel.title, "leads": typed}
+            made.append({**where, **names, **_numbers(cells, alike)})
     return made
 
 
-def _kept(panel: Panel, head: Head, alike: Alike, study: Study) -> list[dict[str, Any]]:
+def _kept(panel: Panel, head: Head, alike: Alike, study: Study) -> list[Shown]:
     """A column at twelve leads against each of its other settings."""
-    whole = panel.cells.get((head.names, FULL), {}).get(FULL)
+    whole = panel.cells[head].get(FULL, {}).get(FULL)
     if whole is None:
         return []
-    made: dict[str, dict[str, Any]] = {}
-    for typed in panel.settings(head.names):
-        if typed != FULL:
-            cells = [(whole, cell) for cell in panel.cells[head.names, typed].values()]
-            made[typed] = {"first": _label(head), **_numbers(cells, alike)}
-    ones = [made[lead]["cka"] for lead in LEADS if lead in made]
+    rows: dict[str, Shown] = {
+        typed: {"task": panel.title, "leads": typed, "first": _label(head)}
+        | _numbers([(whole, cell) for cell in cells.values()], alike)
+        for typed, cells in panel.cells[head].items()
+        if typed != FULL
+    }
+    ones = [rows[lead]["cka"] for lead in LEADS if lead in rows]
     all_known = len(ones) == len(LEADS) and None not in ones
-    within = float(np.mean(ones)) if all_known else None
-    rows = []
-    for typed, row in made.items():
-        scored = study.main[
-            (study.main["task"] == panel.tasks[0])
-            & (study.main["model"] == head.model)
-            & (study.main["policy"] == head.policy)
-            & (study.main["leads"] == typed)
-            & (study.main["metric"] == study.metric)
-        ]["value"]
-        rows.append(
-            {
-                **_where(panel, typed),
-                **row,
-                "within": within if typed == "1" else None,
-                "score": float(scored.iloc[0]) if len(scored) else None,
-            }
-        )
-    return rows
+    for typed, row in rows.items():
+        row["within"] = float(np.mean(ones)) if all_known and typed == "1" else None
+        row["score"] = score(study, panel.task, head, typed)
+    return list(rows.values())
 
 
 def _label(head: Head) -> str:
     return head.label + (" (random weights)" if head.untrained else "")
 
 
-def _where(panel: Panel, typed: str) -> dict[str, Any]:
-    return {"task": panel.title, "leads": typed}
-
-
-def _numbers(cells: Sequence[tuple[Result, Result]], alike: Alike) -> dict[str, Any]:
+def _numbers(cells: Sequence[tuple[Result, Result]], alike: Alike) -> Shown:
     """NUMBERS over lead draws; what draws of records say is of the first."""
     each = [alike(*pair) for pair in cells]
-    values, said = [e.value for e in each], each[0].drawn
+    values, first = [e.value for e in each], each[0].drawn
     found = {
         "cka": float(np.mean(values)),
         "sd": float(np.std(values, ddof=1)) if len(values) > 1 else None,
-        "low": said.low + values[0] - said.value,
-        "high": said.high + values[0] - said.value,
-        "p": said.p,
-        "null": said.null,
+        "low": first.low + values[0] - first.value,
+        "high": first.high + values[0] - first.value,
+        "p": first.p,
+        "null": first.null,
         "standardised": float(np.mean([e.standardised for e in each])),
         "seen": float(np.mean([e.seen for e in each])),
         "draws": len(values),
@@ -294,34 +277,34 @@ def _numbers(cells: Sequence[tuple[Result, Result]], alike: Alike) -> dict[str, 
     return {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in found.items()}
 
 
-def _table(name: str, caption: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    sides = [Column("first", "Model" if name == "cka_stability" else "First")]
-    sides += [Column("second", "Second")] if "second" in rows[0] else []
-    more = ("within", "score") if "within" in rows[0] else ()
-    shown = [
+def _table(name: str, caption: str, rows: Sequence[Row]) -> Table:
+    two = "second" in rows[0]
+    sides = ["first", "second"] if two else ["first"]
+    more = () if two else ("within", "score")
+    listed = [
         Column("task", "Task", "group"),
-        *sides,
+        *([Column("first", "First"), Column("second", "Second")] if two else []),
+        *([] if two else [Column("first", "Model")]),
         Column("leads", "Leads"),
         Column("cka", "CKA", "number", _number),
         Column("sd", "SD", "number", _number, "over lead draws"),
-        Column("interval", "95 %", "text"),
+        Column("interval", "95 %"),
         Column("p", "p", "number", partial(_number, digits=3)),
         Column("standardised", "standardised", "number", _number),
-        *(
-            [Column("seen", "seen", "number", _number, "without blind records")]
-            if any(row["seen"] is not None for row in rows)
-            else []
-        ),
-        *([Column("within", "within", "number", _number)] if more else []),
+        Column("seen", "seen", "number", _number, "without blind records"),
+        *([] if two else [Column("within", "within", "number", _number)]),
     ]
-    spelled = [{**row, "interval": _interval(row)} for row in rows]
-    held = ("task", *(c.name for c in sides), "leads", *NUMBERS, *more)
+    blind = any(row["seen"] is not None for row in rows)
     return Table(
         name=name,
         caption=caption,
-        columns=shown,
-        rows=spelled,
-        numbers=Numbers(columns=held, rows=list(rows), summary="a pair at a lead setting"),
+        columns=[c for c in listed if blind or c.name != "seen"],
+        rows=[row | {"interval": _interval(row)} for row in rows],  # type: ignore[operator]
+        numbers=Numbers(
+            columns=("task", *sides, "leads", *NUMBERS, *more),
+            rows=rows,
+            summary="a pair at a lead setting",
+        ),
         formats=("csv", "html"),
     )
 
@@ -331,19 +314,19 @@ def _number(value: float | None, digits: int = 2) -> str:
     return "--" if value is None else f"{round(value, digits) + 0.0:.{digits}f}"
 
 
-def _interval(row: Mapping[str, Any]) -> str:
+def _interval(row: Row) -> str:
     return "--" if row["low"] is None else f"{_number(row['low'])} to {_number(row['high'])}"
 
 
-def _maps(panels: Sequence[Panel], pairs: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
+def _maps(panels: Sequence[Panel], pairs: Sequence[Row]) -> Iterator[Figure]:
     """A heat map of all pairs per panel, a square per number of leads."""
     for number, panel in enumerate(panels):
         mine = [row for row in pairs if row["task"] == panel.title and row["cka"] is not None]
         typed = [t for t in dict.fromkeys(str(row["leads"]) for row in mine) if t.isdigit()]
         typed = sorted({*typed} & {FULL, "2", "1"}, key=int, reverse=True) or typed[:3]
-        if not typed or len(panel.heads) < 3:
+        if not typed or len(panel.cells) < 3:
             continue
-        wide = 1.5 + 0.42 * len(panel.heads)
+        wide = 1.5 + 0.42 * len(panel.cells)
         yield Figure(
             name="cka" if len(panels) == 1 else f"cka_{number + 1}",
             draw=partial(_heat, panel, typed, mine),
@@ -361,10 +344,8 @@ def _maps(panels: Sequence[Panel], pairs: Sequence[Mapping[str, Any]]) -> Iterat
         )
 
 
-def _heat(
-    panel: Panel, typed: Sequence[str], rows: Sequence[Mapping[str, Any]], sheet: "Sheet"
-) -> None:
-    labels = [_label(head) for head in panel.heads]
+def _heat(panel: Panel, typed: Sequence[str], rows: Sequence[Row], sheet: "Sheet") -> None:
+    labels = [_label(head) for head in panel.cells]
     names = [shortened(label, WIDTH) for label in labels]
     axes = sheet.subplots(1, len(typed), squeeze=False)[0]
     picture: Any = None
@@ -393,10 +374,10 @@ def _square(ax: "Axes", square: np.ndarray, names: Sequence[str], first: bool) -
     return picture
 
 
-def _scatter(rows: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
+def _scatter(rows: Sequence[Row]) -> Iterator[Figure]:
     """What stays of the features against the score, where there are models to compare."""
-    points = [r for r in rows if r["cka"] is not None and r["score"] is not None]
-    points = [r for r in points if leads_of(str(r["leads"]))[1] is False]
+    points = [r for r in rows if r["cka"] is not None and r["score"] == r["score"]]
+    points = [r for r in points if r["leads"].isdigit()]
     if len({r["first"] for r in points}) < 3:
         return
     yield Figure(
@@ -405,7 +386,7 @@ def _scatter(rows: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
         caption=(
             "Each dot is a model at a number of leads: what stays of its features at twelve leads "
             "against its score there. Features that stay say nothing of what they are worth: "
-            "anything that averages over leads keeps them. " + " ".join(_ranks(points))
+            "anything that averages over leads keeps them."
         ),
         numbers=Numbers(
             columns=("task", "first", "leads", "cka", "score"), rows=points, summary="the dots"
@@ -413,41 +394,21 @@ def _scatter(rows: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
     )
 
 
-def _ranks(points: Sequence[Row]) -> Iterator[str]:
-    """Spearman's rank correlation within a task and number of leads."""
-    for task in dict.fromkeys(r["task"] for r in points):
-        for leads in dict.fromkeys(r["leads"] for r in points if r["task"] == task):
-            mine = [r for r in points if (r["task"], r["leads"]) == (task, leads)]
-            x, y = (pd.Series([r[name] for r in mine]).rank() for name in ("cka", "score"))
-            if len(mine) > 3 and np.ptp(x) and np.ptp(y):
-                rho = float(np.corrcoef(x, y)[0, 1])
-                yield f"{task}, {setting_words(str(leads))}: rank correlation {rho:.2f}."
-
-
 def _dots(points: Sequence[Row], sheet: "Sheet") -> list[Any]:
-    from ecgbench.reports import handle, look
-
-    ax = sheet.subplots()
-    names = list(dict.fromkeys(str(r["first"]) for r in points))
+    ax, names = sheet.subplots(), list(dict.fromkeys(r["first"] for r in points))
     for r in points:
-        style = {**look(names.index(str(r["first"]))), "linestyle": ""}
-        ax.plot(r["cka"], 100 * r["score"], **style)
-        ax.annotate(
-            str(r["leads"]),
-            (r["cka"], 100 * r["score"]),
-            (4, 3),
-            fontsize=7,
-            textcoords="offset points",
-        )
+        place = r["cka"], 100 * r["score"]
+        ax.plot(*place, **{**look(names.index(r["first"])), "linestyle": ""})
+        ax.annotate(r["leads"], place, (4, 3), fontsize=7, textcoords="offset points")
     ax.set_xlim(min(-0.05, *(r["cka"] - 0.02 for r in points)), 1.05)
     ax.set_xlabel("CKA with its own features at 12 leads")
     ax.set_ylabel("macro score × 100")
     return [handle(shortened(name, WIDTH), at) for at, name in enumerate(names)]
 
 
-def _notes(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _notes(study: Study, rows: Sequence[Row]) -> list[str]:
     """How to read them, and what may mislead."""
-    said = [
+    texts = [
         f"CKA of one record a patient; random leads: the mean over lead draws. p is that of no "
         f"relation, from {DRAWS} permutations of patients (at least {1 / (DRAWS + 1):.3f}); "
         f"intervals are from {DRAWS} halves of at most {MOST} patients, of the first lead draw. "
@@ -457,13 +418,13 @@ def _notes(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
     few = {row["task"] for row in rows if row["patients"] < FEWEST}
     if few:
-        said.append(f"Fewer than {FEWEST} patients: no CKA for {enumerated(sorted(few))}.")
+        texts.append(f"Fewer than {FEWEST} patients: no CKA for {enumerated(sorted(few))}.")
     blind = study.cells[study.cells["blind"].fillna(0) > 0]
     if len(blind):
         models = {m.name: m.title for m in study.models}
         named = enumerated(list(dict.fromkeys(models.get(n, n) for n in blind["model"])))
-        said.append(
+        texts.append(
             f"In part of the records {named} sees nothing of the measured leads; those records are "
             f"alike to it, and its numbers there say so; seen is without them."
         )
-    return said
+    return texts

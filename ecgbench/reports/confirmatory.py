@@ -8,7 +8,7 @@ without correction is the rule that the whole 95 % interval lies above minus the
 of `non_inferiority` hold here too.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -32,7 +32,8 @@ from ecgbench.reports import (
     signed,
     signed_bracket,
 )
-from ecgbench.reports._facts import Head, heads_of, setting_words, titles_of, untrained_marks
+from ecgbench.reports._facts import Head, columns, setting_words, titles_of, untrained_marks
+from ecgbench.reports._standing import estimated
 from ecgbench.reports.non_inferiority import lost_label, no_verdict
 from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
 from ecgbench.results.joint import Entry, Joint, joint, lacking
@@ -57,12 +58,12 @@ class _Tested:
     """What became of a hypothesis."""
 
     hypothesis: Hypothesis
-    head: Head | None
-    against: Head | None
-    estimate: Estimate | None
-    patients: int | None
+    heads: tuple[Head | None, Head | None]
+    """Of the two sides; None where the run has no such row."""
     why: str
     """Why it was not tested; "" where it was."""
+    estimate: Estimate | None = None
+    patients: int | None = None
     lost: str = ""
     """The label that has surely lost much, which cancels a non-inferiority."""
 
@@ -84,7 +85,7 @@ def sections(study: Study) -> list[Section]:
     if kept is None:
         return []
     tested = [_tested(study, h) for h in kept.plan.hypotheses]
-    rows = list(_rows(kept, tested))
+    rows = _rows(kept, tested)
     parts: list[Part] = [Notes(_sentences(study, tested, rows), "plain")]
     parts += [_table(study, tested, rows), Facts(_facts(kept)), Notes(_notes())]
     title = f"Planned: {kept.plan.title}" if kept.plan.title else CARD.title
@@ -92,47 +93,40 @@ def sections(study: Study) -> list[Section]:
 
 
 def _tested(study: Study, h: Hypothesis) -> _Tested:
-    heads = heads_of(study)
-    head, against = (
-        _head(heads, model, policy)
-        for model, policy in ((h.model, h.policy), (h.against_model, h.against_policy))
-    )
-    nothing: dict[str, Any] = {"hypothesis": h, "head": head, "against": against}
-    nothing |= {"estimate": None, "patients": None}
-    if head is None or against is None:
-        lost = h.model if head is None else h.against_model
-        return _Tested(**nothing, why=f"{UNTESTED}{lost} has no row in this run")
+    first, second = _head(study, h.model, h.policy), _head(study, h.against_model, h.against_policy)
+    heads = first, second
+    if first is None or second is None:
+        lost = h.model if first is None else h.against_model
+        return _Tested(hypothesis=h, heads=heads, why=f"{UNTESTED}{lost} has no row in this run")
     if h.metric not in study.metrics:
-        return _Tested(**nothing, why=f"{UNTESTED}the report was made without {h.metric}")
+        why = f"{UNTESTED}the report was made without {h.metric}"
+        return _Tested(hypothesis=h, heads=heads, why=why)
     of = study.of(h.metric)
-    entries = [Entry(*head.names, h.leads), Entry(*against.names, h.against_leads)]
+    entries = [Entry(*first.names, h.leads), Entry(*second.names, h.against_leads)]
     missing = lacking(of, entries, h.tasks)
     if missing or study.scorer is None:
-        task, why = next(iter(missing.items()), ("", "the run cannot be read"))
-        return _Tested(**nothing, why=f"{UNTESTED}{task}: {why}".replace(": : ", ": "))
+        why = "; ".join(f"{t}: {w}" for t, w in list(missing.items())[:1])
+        why = why or "the run cannot be read"
+        return _Tested(hypothesis=h, heads=heads, why=f"{UNTESTED}{why}")
     together = joint(of, entries, h.tasks, paired=study.options.paired)
-    sign = 1 if study.metrics[h.metric].direction == "higher" else -1
-    weights = sign * together.less(*entries)
+    higher = study.metrics[h.metric].direction == "higher"
+    weights = (1 if higher else -1) * together.less(*entries)
     estimate = together.contrast(weights)
-    nothing |= {"estimate": estimate, "patients": together.least_patients}
-    ranked = h.kind == NON_INFERIORITY and study.metrics[h.metric].direction == "higher"
+    untrained = [head.label for head in (first, second) if head.untrained]
     return _Tested(
-        **nothing,
-        why=_why(study, h, (head, against), together, estimate),
-        lost=lost_label(together, weights) if ranked else "",
+        hypothesis=h,
+        heads=heads,
+        why=f"{UNTESTED}{untrained[0]} is untrained"
+        if untrained
+        else _why(study, h, together, estimate),
+        estimate=estimate,
+        patients=together.least_patients,
+        lost=lost_label(together, weights) if h.kind == NON_INFERIORITY and higher else "",
     )
 
 
-def _why(
-    study: Study,
-    h: Hypothesis,
-    heads: tuple[Head, Head],
-    together: Joint,
-    estimate: Estimate,
-) -> str:
+def _why(study: Study, h: Hypothesis, together: Joint, estimate: Estimate) -> str:
     """Why there is no verdict; "" where there is one."""
-    if untrained := [head.label for head in heads if head.untrained]:
-        return f"{UNTESTED}{untrained[0]} is untrained"
     if together.least_patients < LEAST_PATIENTS:
         return f"{UNTESTED}{together.least_patients} test patients, fewer than {LEAST_PATIENTS}"
     name = together.named(estimate)
@@ -142,50 +136,44 @@ def _why(
         return f"{UNTESTED}no standard error"
     if h.kind != NON_INFERIORITY or h.margin is None:
         return ""
-    card = study.metrics[h.metric]
-    second = np.array([0.0, 1.0])
-    chance = card.chance or 0.0
-    low = together.contrast(second).as_share().low if card.chance is not None else np.nan
-    if no_verdict(low - chance, h.margin):
+    chance = study.metrics[h.metric].chance
+    low = np.nan if chance is None else together.contrast([0.0, 1.0]).as_share().low - chance
+    if no_verdict(low, h.margin):
         return f"{UNTESTED}what it is compared with is not clearly above chance"
     return ""
 
 
-def _head(heads: Mapping[tuple[str, str], Head], model: str, policy: str) -> Head | None:
-    mine = [h for h in heads.values() if h.model == model and policy in ("", h.policy)]
+def _head(study: Study, model: str, policy: str) -> Head | None:
+    mine = [h for h in columns(study) if h.model == model and policy in ("", h.policy)]
     return mine[0] if len(mine) == 1 or (mine and policy) else None
 
 
-def _rows(kept: Kept, tested: Sequence[_Tested]) -> Iterator[dict[str, Any]]:
+def _rows(kept: Kept, tested: Sequence[_Tested]) -> list[dict[str, Any]]:
     """A row each, in the order of the plan."""
     corrected: dict[str, float] = {}
     for family in dict.fromkeys(t.hypothesis.family for t in tested):
         own = [t for t in tested if t.hypothesis.family == family]
         names = [t.hypothesis.name for t in own]
         corrected |= dict(zip(names, map(float, holm([t.p for t in own]))))
+    rows = []
     for t in tested:
-        h, e = t.hypothesis, t.estimate
-        bounds = e.as_difference() if e else None
+        h, (first, second) = t.hypothesis, t.heads
         p_holm = None if t.why else corrected[h.name]
-        yield asdict(h) | {
-            "tasks": "+".join(h.tasks),
-            "policy": t.head.policy if t.head else h.policy,
-            "against_policy": t.against.policy if t.against else h.against_policy,
-            "difference": _known(e.value) if e else None,
-            "low": _known(bounds.low) if bounds else None,
-            "high": _known(bounds.high) if bounds else None,
-            "se": _known(e.se) if e else None,
-            "df": _known(e.df) if e else None,
-            "n_patients": t.patients,
-            "p": None if t.why else t.p,
-            "p_holm": p_holm,
-            "alpha": kept.plan.alpha,
-            "verdict": t.why or _verdict(t, p_holm, kept.plan.alpha),
-        }
-
-
-def _known(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+        rows.append(
+            asdict(h)
+            | {
+                "tasks": "+".join(h.tasks),
+                "policy": first.policy if first else h.policy,
+                "against_policy": second.policy if second else h.against_policy,
+                **estimated(t.estimate),
+                "n_patients": t.patients,
+                "p": None if t.why else t.p,
+                "p_holm": p_holm,
+                "alpha": kept.plan.alpha,
+                "verdict": t.why or _verdict(t, p_holm, kept.plan.alpha),
+            }
+        )
+    return rows
 
 
 def _verdict(t: _Tested, p_holm: float | None, alpha: float) -> str:
@@ -198,25 +186,20 @@ def _verdict(t: _Tested, p_holm: float | None, alpha: float) -> str:
 
 
 def _table(study: Study, tested: Sequence[_Tested], rows: Sequence[Row]) -> Table:
-    titles = titles_of(study)
+    heads = [head for t in tested for head in t.heads if head]
     shown: list[Row] = [
         {
-            "family": row["family"],
-            "name": row["name"],
-            "what": _what(study, t, titles),
+            **row,
+            "what": _what(study, t),
             "difference": Cell(
                 signed(row["difference"]),
-                "".join({h.mark for h in (t.head, t.against) if h}),
+                "".join({head.mark for head in t.heads if head}),
                 signed_bracket(row["low"], row["high"]),
             ),
-            "margin": row["margin"],
-            "p": row["p"],
-            "p_holm": row["p_holm"],
-            "verdict": row["verdict"],
         }
         for t, row in zip(tested, rows)
     ]
-    columns = [
+    listed = [
         Column("family", "Family", "group"),
         Column("name", "Hypothesis"),
         Column("what", "Compared"),
@@ -229,45 +212,42 @@ def _table(study: Study, tested: Sequence[_Tested], rows: Sequence[Row]) -> Tabl
     return Table(
         name="confirmatory",
         caption="Every hypothesis of the frozen plan; none is left out.",
-        columns=[c for c in columns if any(r[c.name] is not None for r in shown)],
+        columns=[c for c in listed if any(row[c.name] is not None for row in shown)],
         rows=shown,
-        marks=untrained_marks([h for t in tested for h in (t.head, t.against) if h]),
+        marks=untrained_marks(heads),
         numbers=Numbers(columns=list(rows[0]), rows=rows, summary="one row per frozen hypothesis"),
     )
 
 
-def _what(study: Study, t: _Tested, titles: Mapping[str, str]) -> str:
-    h = t.hypothesis
-    first, second = (
-        head.label if head else name
-        for head, name in ((t.head, h.model), (t.against, h.against_model))
-    )
-    card = study.metrics.get(h.metric)
+def _what(study: Study, t: _Tested) -> str:
+    h, titles, card = t.hypothesis, titles_of(study), study.metrics.get(t.hypothesis.metric)
+    named = zip(t.heads, (h.model, h.against_model))
+    first, second = (head.label if head else name for head, name in named)
     metric = f"macro {card.title}" if card else h.metric
-    on = enumerated([titles.get(task, task) for task in h.tasks])
     return (
         f"{first} with {setting_words(h.leads)} less {second} with "
-        f"{setting_words(h.against_leads)}, {metric} on {on}"
+        f"{setting_words(h.against_leads)}, {metric} on "
+        f"{enumerated([titles.get(task, task) for task in h.tasks])}"
     )
 
 
 def _sentences(study: Study, tested: Sequence[_Tested], rows: Sequence[Row]) -> list[str]:
     """What a reader takes away."""
-    said = list(frozen.warnings(study.path))
-    by = {word: sum(row["verdict"] == word for row in rows) for word in (SHOWN, OPPOSITE)}
+    texts = list(frozen.warnings(study.path))
+    shown, opposite = (sum(r["verdict"] == word for r in rows) for word in (SHOWN, OPPOSITE))
     without = sum(bool(t.why) for t in tested)
-    said.append(
-        f"Of {counted(len(rows), 'planned comparison')}: {by[SHOWN]} shown"
-        + (f", {by[OPPOSITE]} with the opposite shown" if by[OPPOSITE] else "")
-        + f", {len(rows) - sum(by.values()) - without} not shown, {without} without a test. Not "
+    texts.append(
+        f"Of {counted(len(rows), 'planned comparison')}: {shown} shown"
+        + (f", {opposite} with the opposite shown" if opposite else "")
+        + f", {len(rows) - shown - opposite - without} not shown, {without} without a test. Not "
         f"shown does not mean that there is no difference."
     )
     if synthetic := [d.title for d in study.datasets if d.synthetic]:
-        said.append(
+        texts.append(
             f"{enumerated(synthetic)}: synthetic data; this shows how the harness works, and "
             f"nothing about a model or a patient."
         )
-    return said
+    return texts
 
 
 def _facts(kept: Kept) -> dict[str, Any]:

@@ -8,44 +8,43 @@ chance, since what is at chance never gets worse; and no "yes" where a single la
 lost much, since a mean over labels can hide it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ecgbench.core.text import counted, enumerated
 from ecgbench.reports import (
-    Cell,
     Column,
     Notes,
     Numbers,
+    Part,
     ReportCard,
     Row,
     Section,
     Table,
     points,
-    signed,
-    signed_bracket,
 )
-from ecgbench.reports._facts import (
-    FULL,
-    Head,
-    columns,
-    heads_of,
-    main_rows,
-    setting_words,
-    titles_of,
-)
+from ecgbench.reports._facts import FULL, columns, heads_of, setting_words, titles_of
 from ecgbench.reports._facts import untrained_marks as marks_of
-from ecgbench.reports._standing import for_page, real_tasks, settings
+from ecgbench.reports._standing import (
+    difference_cell,
+    estimated,
+    for_page,
+    real_tasks,
+    score,
+    settings,
+    sign_of,
+    untested,
+)
 from ecgbench.reports._text import margin as margin_words
 from ecgbench.results import ahead
-from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
+from ecgbench.results.compare import UNTESTED
 from ecgbench.results.joint import Entry, Joint, joint, lacking
 from ecgbench.results.study import Study
-from ecgbench.stats.components import Estimate, independent_mean
+from ecgbench.stats.components import independent_mean
 from ecgbench.stats.detectable import detectable
 from ecgbench.study.scores import ranks_records
 
@@ -62,8 +61,8 @@ LOST = 0.05
 LEAST_POSITIVES = 20
 """... where it has so many positives."""
 OWN, BEST = "its own 12 leads", "the best at 12 leads"
-SHOWN = 120
-"""Rows of a table that people read; the CSV has all."""
+LONG = 120
+"""Rows beyond which the table stands on the page and in its CSV alone."""
 Shown = dict[str, Any]
 
 
@@ -72,35 +71,19 @@ class _Model:
     """A column in a task: all its lead settings, and the best column at twelve leads."""
 
     task: str
-    head: Head
-    best: Head
-    leads: tuple[str, ...]
-    """Settings but twelve that have a score."""
+    own: Entry
+    """At twelve leads."""
+    best: Entry
+    fewer: list[Entry]
+    """At its other settings that have a score."""
     joint: Joint
-
-    @property
-    def own(self) -> Entry:
-        return Entry(*self.head.names, FULL)
-
-    @property
-    def top(self) -> Entry:
-        return Entry(*self.best.names, FULL)
 
     def weights(self, against: Entry) -> np.ndarray:
         """(setting, entry): each setting less `against`."""
-        return np.array(
-            [self.joint.less(Entry(*self.head.names, typed), against) for typed in self.leads]
-        )
+        return np.array([self.joint.less(entry, against) for entry in self.fewer])
 
-    @cached_property
-    def full(self) -> Estimate:
-        """At twelve leads."""
-        one = np.eye(len(self.joint.entries))[self.joint.entries.index(self.own)]
-        return self.joint.contrast(one)
-
-    def simultaneous(self, against: Entry) -> list[float]:
+    def simultaneous(self, weights: np.ndarray) -> list[float]:
         """Lower bounds (setting,) that hold for all settings at once with 97.5 %."""
-        weights = self.weights(against)
 
         def compute() -> dict[str, Any]:
             drawn, found = self.joint.studentised(weights), self.joint.contrasts(weights)
@@ -110,9 +93,8 @@ class _Model:
         low: list[float] = self.joint.once("all settings", weights.tolist(), compute)["low"]
         return low
 
-    def lost(self, against: Entry) -> list[str]:
+    def lost(self, weights: np.ndarray) -> list[str]:
         """For each setting the label with the largest sure loss beyond LOST; "" where none."""
-        weights = self.weights(against)
 
         def compute() -> dict[str, Any]:
             return {"lost": [lost_label(self.joint, row) for row in weights]}
@@ -153,99 +135,70 @@ def sections(study: Study) -> list[Section]:
     rows = [row for model in models for row in _rows(study, model)]
     if not rows:
         return []
-    said = _sentences(study, rows)
-    parts = [Notes(said, "plain")] if said else []
-    table = _table(study, rows)
-    return [
-        Section(
-            name="non_inferiority",
-            title="What fewer leads cost against twelve",
-            short=CARD.title,
-            parts=[*parts, table, Notes(_notes(study, rows))],
-        )
-    ]
+    sentences = _sentences(study, rows)
+    parts: list[Part] = [Notes(sentences, "plain")] if sentences else []
+    parts += [_table(study, rows), Notes(_notes(study))]
+    title = "What fewer leads cost against twelve"
+    return [Section(name="non_inferiority", title=title, short=CARD.title, parts=parts)]
 
 
 def _models(study: Study) -> Iterator[_Model]:
     if study.scorer is None:
         return
-    value: dict[tuple[str, str, str], float] = {
-        (r["task"], r["model"], r["policy"]): r["value"]
-        for r in main_rows(study)
-        if r["leads"] == FULL and r["metric"] == study.metric and r["value"] is not None
-    }
-    sign = 1 if study.metrics[study.metric].direction == "higher" else -1
     trained = [head for head in columns(study) if not head.untrained]
     for task in real_tasks(study):
-        there = [h for h in trained if (task, *h.names) in value]
+        there = [h for h in trained if np.isfinite(score(study, task, h, FULL))]
         if not there:
             continue
-        best = there[int(np.argmax([sign * value[task, *h.names] for h in there]))]
+        top = max(there, key=lambda h: sign_of(study) * score(study, task, h, FULL))
+        best = Entry(*top.names, FULL)
         for head in there:
-            fewer = [
-                leads
-                for leads in settings(study)
-                if leads != FULL and not lacking(study, [Entry(*head.names, leads)], [task])
-            ]
-            entries = [Entry(*head.names, leads) for leads in (*fewer, FULL)]
-            entries += [] if best is head else [Entry(*best.names, FULL)]
+            own = Entry(*head.names, FULL)
+            other = [Entry(*head.names, leads) for leads in settings(study) if leads != FULL]
+            fewer = [entry for entry in other if not lacking(study, [entry], [task])]
+            entries = list(dict.fromkeys([*fewer, own, best]))
             if fewer:
-                yield _Model(
-                    task=task,
-                    head=head,
-                    best=best,
-                    leads=tuple(fewer),
-                    joint=joint(study, entries, [task]),
-                )
+                of = joint(study, entries, [task])
+                yield _Model(task=task, own=own, best=best, fewer=fewer, joint=of)
 
 
 def _rows(study: Study, model: _Model) -> list[Shown]:
     made: list[Shown] = []
-    card = study.metrics[study.metric]
-    low_full = model.full.as_share().low if card.chance is not None else np.nan
-    patients = model.joint.least_patients
-    comparisons = [(OWN, model.own)] + ([] if model.best is model.head else [(BEST, model.top)])
-    sign = 1 if card.direction == "higher" else -1
-    for against, entry in comparisons:
-        found = model.joint.contrasts(sign * model.weights(entry))
-        lows = model.simultaneous(entry) if sign > 0 else [np.nan] * len(found)
-        lost = model.lost(entry) if sign > 0 else [""] * len(found)
-        for leads, e, low, label in zip(model.leads, found, lows, lost):
-            bounds = e.as_difference()
-            name = model.joint.named(e)
-            why = weak(e.df, e.share if name else np.nan, f"the label {name}")
-            if patients < LEAST_PATIENTS:
-                why = f"{UNTESTED}{patients} test patients, fewer than {LEAST_PATIENTS}"
-            elif not e.variance > 0:
+    chance, sign = study.metrics[study.metric].chance, sign_of(study)
+    entries = model.joint.entries
+    full = model.joint.contrast(np.eye(len(entries))[entries.index(model.own)])
+    low_full = np.nan if chance is None else full.as_share().low
+    for against, entry in ((OWN, model.own), (BEST, model.best)):
+        if against == BEST and entry == model.own:
+            continue
+        weights = model.weights(entry)
+        found = model.joint.contrasts(sign * weights)
+        lows = model.simultaneous(weights) if sign > 0 else [np.nan] * len(found)
+        lost = model.lost(weights) if sign > 0 else [""] * len(found)
+        for fewer, e, low, label in zip(model.fewer, found, lows, lost):
+            bounds, why = e.as_difference(), untested(model.joint, e)
+            if not e.variance > 0 and "test patients" not in why:
                 why = f"{UNTESTED}all records are ranked alike: no variance"
             verdicts = {
-                margin: _verdict(bounds, margin, low_full - (card.chance or 0.0), why)
+                f"margin_{margin:g}": _verdict(bounds, margin, low_full - (chance or 0.0), why)
                 for margin in study.options.margins
             }
-            cancelled = label if "yes" in verdicts.values() else ""
+            if label:
+                verdicts = {n: "cancelled" if v == "yes" else v for n, v in verdicts.items()}
             made.append(
                 {
                     "task": model.task,
-                    "model": model.head.model,
-                    "policy": model.head.policy,
-                    "leads": leads,
+                    **fewer._asdict(),
                     "against": against,
                     "against_model": entry.model,
                     "against_policy": entry.policy,
-                    "difference": e.value,
-                    "low": bounds.low,
-                    "high": bounds.high,
-                    "se": e.se,
-                    "df": e.df,
-                    "low_all_settings": None if np.isnan(low) else low,
-                    "low_full": None if np.isnan(low_full) else low_full,
+                    **{name: value for name, value in estimated(e).items() if name != "p"},
+                    "low_all_settings": low,
+                    "low_full": low_full,
                     "detectable": detectable(e),
                     "lost_label": label,
                     "note": why,
-                }
-                | {
-                    f"margin_{margin:g}": "cancelled" if cancelled and said == "yes" else said
-                    for margin, said in verdicts.items()
+                    **verdicts,
                 }
             )
     return made
@@ -263,113 +216,92 @@ def _verdict(bounds: tuple[float, float], margin: float, above: float, why: str)
 
 def _table(study: Study, rows: Sequence[Shown]) -> Table:
     heads, titles = heads_of(study), titles_of(study)
-    shown: list[Row] = [
-        {
-            "task": titles[row["task"]],
-            "model": heads[row["model"], row["policy"]].cell,
-            "leads": row["leads"],
-            "against": OWN
-            if row["against"] == OWN
-            else f"{heads[row['against_model'], row['against_policy']].label}, {BEST}",
-            "difference": Cell(
-                signed(row["difference"]), small=signed_bracket(row["low"], row["high"])
-            ),
-            "detectable": row["detectable"],
-            "note": row["note"] or (f"lost: {row['lost_label']}" if _cancelled(row) else ""),
-        }
-        | {name: row[name] for name in _verdict_names(study)}
-        for row in rows
-    ]
-    columns = [
+    shown: list[Row] = []
+    for row in rows:
+        best = heads[row["against_model"], row["against_policy"]]
+        lost = f"lost: {row['lost_label']}" if "cancelled" in row.values() else ""
+        shown.append(
+            {
+                **row,
+                "task": titles[row["task"]],
+                "model": heads[row["model"], row["policy"]].cell,
+                "against": OWN if row["against"] == OWN else f"{best.label}, {BEST}",
+                "difference": difference_cell(row),
+                "note": row["note"] or lost,
+            }
+        )
+    shown, notes = for_page(study, shown, "non_inferiority.csv")
+    listed = [
         Column("task", "Task", "group"),
         Column("model", "Model"),
         Column("leads", "Leads", on_page=setting_words),
         Column("against", "Against"),
         Column("difference", "Difference", "number", note="points, 95 % interval"),
         *(
-            Column(name, f"Within {margin_words(margin)}", note="points")
-            for name, margin in zip(_verdict_names(study), study.options.margins)
+            Column(f"margin_{margin:g}", f"Within {margin_words(margin)}", note="points")
+            for margin in study.options.margins
         ),
         Column("detectable", "Detectable", "number", points, note="points"),
         Column("note", "Note"),
     ]
-    shown, said = for_page(study, shown, "non_inferiority.csv")
-    many = len(shown) > SHOWN
     return Table(
         name="non_inferiority",
         caption=f"Macro {study.metrics[study.metric].title} at fewer leads less that at twelve.",
-        columns=[c for c in columns if any(r.get(c.name) not in (None, "") for r in shown)],
+        columns=[c for c in listed if any(row[c.name] not in (None, "") for row in shown)],
         rows=shown,
-        notes=said,
+        notes=notes,
         marks=marks_of(heads.values()),
         numbers=Numbers(
             columns=list(rows[0]),
             rows=rows,
             summary="one row per task, column, lead setting and what it is compared with",
         ),
-        formats=("csv", "html") if many else ("csv", "md", "tex", "html"),
+        formats=("csv", "html") if len(shown) > LONG else ("csv", "md", "tex", "html"),
     )
-
-
-def _verdict_names(study: Study) -> list[str]:
-    return [f"margin_{margin:g}" for margin in study.options.margins]
-
-
-def _cancelled(row: Mapping[str, Any]) -> bool:
-    return "cancelled" in row.values()
 
 
 def _sentences(study: Study, rows: Sequence[Shown]) -> list[str]:
     """For each column: at which settings it is within the second margin of its own twelve leads,
     by bounds that hold for all settings at once.
     """
-    margins = study.options.margins
-    margin = margins[min(1, len(margins) - 1)]
-    heads, tasks = heads_of(study), len({row["task"] for row in rows})
-    said = []
-    for names in dict.fromkeys((row["model"], row["policy"]) for row in rows):
+    margin = study.options.margins[:2][-1]
+    tasks = len({row["task"] for row in rows})
+    texts = []
+    for names, head in heads_of(study).items():
         own = [r for r in rows if (r["model"], r["policy"], r["against"]) == (*names, OWN)]
-        held: dict[str, int] = {}
-        for row in own:
-            low = row["low_all_settings"]
-            if row[f"margin_{margin:g}"] == "yes" and low is not None and low > -margin:
-                held[row["leads"]] = held.get(row["leads"], 0) + 1
-        label = heads[names].label
+        verdicts = [row[f"margin_{margin:g}"] for row in own]
+        within: dict[str, int] = {}
+        for row, verdict in zip(own, verdicts):
+            if verdict == "yes" and row["low_all_settings"] > -margin:
+                within[row["leads"]] = within.get(row["leads"], 0) + 1
         where = [
             setting_words(leads) + (f" (on {n} of {counted(tasks, 'task')})" if tasks > 1 else "")
-            for leads, n in held.items()
+            for leads, n in within.items()
         ]
-        verdicts = {r[f"margin_{margin:g}"] for r in own}
+        what = f"within {margin_words(margin)} points of its own twelve leads"
         if where:
-            said.append(
-                f"{label} is within {margin_words(margin)} points of its own twelve leads with "
-                f"{enumerated(where)}; these bounds hold for all settings at once."
-            )
-        elif verdicts & {"no", "undecided", "cancelled", "yes"}:
-            said.append(
-                f"{label} is at no setting shown to be within {margin_words(margin)} points of "
-                f"its own twelve leads."
-            )
-    return said
+            texts.append(f"{head.label} is {what} with {enumerated(where)}, all settings at once.")
+        elif {*verdicts} - {"no verdict", "not tested"}:
+            texts.append(f"{head.label} is at no setting shown to be {what}.")
+    return texts
 
 
-def _notes(study: Study, rows: Sequence[Shown]) -> list[str]:
-    first = study.metrics[study.metric]
+def _notes(study: Study) -> list[str]:
+    cancelled = (
+        f" A yes is cancelled where a label with at least {LEAST_POSITIVES} positives surely lost "
+        f"more than {points(LOST, 0)} points."
+        if ranks_records(study.metric)
+        else " Labels are not looked at one by one under this metric."
+    )
     texts = [
         f"Within a margin: yes where the whole 95 % interval of the difference lies above minus "
         f"the margin, no where it lies below, else undecided. The margins have no clinical basis: "
         f"choose yours with --set report.margins. No verdict where the lower bound at twelve leads "
-        f"is not "
-        f"{MARGINS_ABOVE_CHANCE} margins above chance: what is at chance cannot get worse. "
-        + (
-            f"A yes is cancelled where a label with at least {LEAST_POSITIVES} positives surely "
-            f"lost more than {points(LOST, 0)} points."
-            if ranks_records(study.metric)
-            else "Labels are not looked at one by one under this metric."
-        ),
+        f"is not {MARGINS_ABOVE_CHANCE} margins above chance: what is at chance cannot get worse."
+        + cancelled,
         "Detectable: the smallest true difference that such a comparison finds 80 % of the time. "
         "All of this is of these fits; repeated fits (training.seeds) widen it.",
     ]
-    if first.direction == "lower":
+    if sign_of(study) < 0:
         texts.append("Lower values are better: differences are turned, so that less is worse.")
     return texts

@@ -1,18 +1,21 @@
 """Operating points: what a threshold that was frozen on twelve leads gives at fewer leads, and what
-one chosen at that number of leads would give.
+one chosen at that number of leads would give; and decision curves, what flagging is worth.
 
 Frozen: from the fit's predictions for validation records with twelve leads. Own: from test records
 at that number of leads, by cross-fitting over patients: each half is flagged by the threshold of
-the other. Both within each fold. Sensitivity and specificity, predictive values at stated
-prevalences, label by label and as means over labels. docs/calibration.md says how to read them.
+the other. Both within each fold. Net benefit counts right flags, less wrong ones times the odds of
+the threshold probability, at the prevalence of the test set; it takes probabilities as they are, so
+that bad calibration costs. All label by label and as means over labels. docs/calibration.md says
+how to read them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ecgbench.reports import (
-    Cell,
     Column,
     Figure,
     Notes,
@@ -28,21 +31,28 @@ from ecgbench.reports import (
     look,
     points,
 )
-from ecgbench.reports._facts import Head, columns, setting_words, untrained_marks
+from ecgbench.reports._facts import Head, columns, untrained_marks
 from ecgbench.reports._predicted import (
+    COUNTS,
     FACTS,
+    FIRST,
+    GREY,
     MEAN,
+    NONE_KNOWN,
+    Line,
     OfTask,
+    begun,
+    by_column,
     formats,
     gone,
     legend,
-    none_known,
     nothing,
-    of_label,
+    panels,
     tasks,
 )
-from ecgbench.results.by_label import ENDS, ByLabel, Columns, There
+from ecgbench.results.by_label import ENDS, ByLabel
 from ecgbench.results.operating import (
+    CHANCES,
     FROZEN,
     KEPT,
     LEVEL,
@@ -53,6 +63,7 @@ from ecgbench.results.operating import (
     TEST_SET,
     VALUES,
     WAYS,
+    NetBenefit,
     Operating,
     Way,
 )
@@ -64,11 +75,10 @@ if TYPE_CHECKING:
 
 CARD = ReportCard(
     title="Operating points",
-    summary="sensitivity and specificity at thresholds frozen on twelve leads, by number of leads",
+    summary="thresholds frozen on twelve leads at fewer leads, and what flagging is worth",
     reads="run",
     order=64,
 )
-COUNTS = ("labels", "patients", "positives", "negatives")
 POINT_COLUMNS = (
     *(*FACTS, "kept", "level", "thresholds", *COUNTS, "threshold"),
     *(name + end for name in RATES for end in ("", *ENDS)),
@@ -78,129 +88,91 @@ VALUE_COLUMNS = (
     *(*FACTS, "kept", "level", "thresholds", "prevalence_of", "prevalence"),
     *(name + end for name in VALUES for end in ("", *ENDS)),
 )
+BENEFIT_COLUMNS = (
+    *(*FACTS, "labels", "threshold_probability", "prevalence"),
+    *("net_benefit", "low", "high", "flag_all", "flag_nobody", "status", "reason"),
+)
+_THRESHOLDS = (
+    "Frozen: from the fit's predictions for validation records with twelve leads (of a "
+    "probe: for training and validation records, each by heads fitted without its "
+    "patient). Own: from test records at that number of leads, each half of the patients "
+    "flagged by the threshold of the other. Nobody has these labels when a device is first "
+    "used: own thresholds say what could be had, not what would be.",
+    "A threshold aims at 95 % and does not hit it: compare both columns. Intervals are "
+    "over patients, the thresholds held fixed.",
+    "predictive_values.csv has predictive values at the test set's own prevalence too, "
+    "negative ones, and their intervals, label by label.",
+)
+ON_PAGE = (0.05, 0.1, 0.2)
+"""Threshold probabilities in the table of net benefits."""
 
 
 def sections(study: Study) -> list[Section]:
-    """Tables and figures of all tasks; nothing of a study made by hand."""
-    asked, heads = ByLabel(question=Operating(), scorer=study.scorer), columns(study)
-    made = list(tasks(study, asked))
+    """Thresholds, then net benefits; nothing of a study made by hand."""
+    heads = columns(study)
+    made = tasks(study, ByLabel(question=Operating(), scorer=study.scorer))
     if not made:
         return []
-    table = [row for of in made for row in _spelled(of)]
-    said = [text for of in made for text in _left_out(of)]
-    rows = [row for of in made for row in _points(of)]
-    values = [row for of in made for row in _values(of)]
-    parts: list[Part] = [
-        *_tables(table, rows, values, heads, said),
-        *([] if table else [Notes(said)]),
-        *(figure for of in made for figure in _curves(of, heads)),
-    ]
+    notes = [text for of in made for text in _left_out(of)]
+    parts = _with_notes(list(_tables(made, heads, notes)), notes)
+    parts += [figure for of in made for figure in _curves(of, heads)]
     title = "Operating points: thresholds of twelve leads at fewer"
-    return [Section(name="operating", title=title, short=CARD.title, parts=parts)]
+    first = Section(name="operating", title=title, short=CARD.title, parts=parts)
+
+    made = tasks(study, ByLabel(question=NetBenefit(), scorer=study.scorer))
+    notes = [text for of in made for text in of.too_rare]
+    parts = _with_notes([_benefit_table(made, heads, notes)], notes)
+    parts += [figure for of in made for figure in _benefit_figure(of, heads)]
+    title = "What flagging is worth"
+    return [first, Section(name="decisions", title=title, short="Decision curves", parts=parts)]
 
 
-By = Mapping[str, Columns]
-"""Numbers by `Way.key`."""
-OF_RATES = ("threshold", *(name + end for name in RATES for end in ("", *ENDS)))
-
-
-def _points(of: OfTask) -> Iterator[Row]:
-    """Of the CSV file."""
-    for line, there, numbers in zip(of.lines, of.there, of.numbers):
-        for way in WAYS:
-            row = {**line.facts, "label": MEAN, **way.facts}
-            if there is None:
-                yield row
-                continue
-            mean = _mean(of, numbers, way)
-            every = of.shared[way.key]
-            yield {**row, **({"labels": len(every), **mean} if mean else nothing(_why(there, way)))}
-            for place, (name, why) in enumerate(zip(there.names, there.unmet[way.key])):
-                row = {**line.facts, "label": name, **way.facts, **there.counts(place)}
-                yield {**row, **(nothing(why) if why else _rates(numbers, way, place + 1))}
-
-
-def _rates(numbers: By, way: Way, place: int) -> Row:
-    made = of_label(numbers[way.key], place)
-    return {name: made[name] for name in OF_RATES}
-
-
-def _mean(of: OfTask, numbers: By, way: Way) -> Row | None:
-    """Of the labels that every row has; None where this row has not all of them."""
-    if not of.shared[way.key] or not numbers.get(way.key):
-        return None
-    made = _rates(numbers, way, 0)
-    return made if made[RATES[0]] is not None else None
-
-
-def _why(there: There, way: Way) -> str:
-    """Why no label has a number."""
-    reasons = [w for w, rare in zip(there.unmet[way.key], there.lacking) if w and not rare]
-    return reasons[0] if reasons else none_known()
+def _with_notes(tables: Sequence[Table], notes: Sequence[str]) -> list[Part]:
+    """Where no table is shown, its notes are."""
+    return [*tables, *([] if tables[0].rows else [Notes(notes)])]
 
 
 def _values(of: OfTask) -> Iterator[Row]:
     """Predictive values of each label at the frozen thresholds."""
-    for line, there, numbers in zip(of.lines, of.there, of.numbers):
-        if there is None:
-            continue
-        for kept in KEPT:
+    for line in of.lines:
+        for kept in KEPT if line.there else ():
             way = Way(kept, FROZEN)
-            for place, (name, why) in enumerate(zip(there.names, there.unmet[way.key])):
-                if why:
-                    continue
-                made = of_label(numbers[way.key], place + 1)
-                for stated in OF_PREVALENCE:
+            assert line.there
+            for place, (name, why) in enumerate(zip(line.there.names, line.there.unmet[way.key])):
+                made = {} if why else line.of_label(way.key, place + 1)
+                for stated in () if why else OF_PREVALENCE:
                     own = stated == TEST_SET
-                    yield {
-                        **line.facts,
-                        "label": name,
-                        **way.facts,
-                        "prevalence_of": TEST_SET if own else "stated",
-                        "prevalence": there.prevalence(name) if own else float(stated),
-                        **{
-                            v + end: made[f"{v} {stated}{end}"]
-                            for v in VALUES
-                            for end in ("", *ENDS)
-                        },
+                    row = {**line.facts, "label": name, **way.facts}
+                    row["prevalence_of"] = TEST_SET if own else "stated"
+                    row["prevalence"] = line.there.prevalence(name) if own else float(stated)
+                    yield row | {
+                        value + end: made[f"{value} {stated}{end}"]
+                        for value in VALUES
+                        for end in ("", *ENDS)
                     }
 
 
 def _spelled(of: OfTask) -> Iterator[Row]:
-    """Rows of the table on the page."""
-    for line, numbers, on_page in zip(of.lines, of.numbers, of.on_page):
-        for kept in KEPT if on_page else ():
-            labels = len(of.shared[Way(kept, FROZEN).key])
-            row: dict[str, Any] = {
-                "task": of.title,
-                "kept": f"{points(LEVEL, 0)} % {kept}",
-                "leads": line.leads,
-                "model": line.head.cell,
-                "labels": labels if line.repeats else Cell(line.status),
-            }
+    """Rows of the tables on the page."""
+    for line in of.on_page:
+        for kept in KEPT:
+            key = Way(kept, FROZEN).key
+            row = begun(of, line, key) | {"kept": f"{points(LEVEL, 0)} % {kept}"}
             for source, name in ((FROZEN, "frozen"), (OWN, "own")):
-                mean = _mean(of, numbers, Way(kept, source))
+                mean = of.mean(line, Way(kept, source).key)
                 row |= {f"{name}_{rate}": mean and _with_interval(mean, rate) for rate in RATES}
-            frozen = numbers.get(Way(kept, FROZEN).key) or {}
-            row |= {f"ppv{p}": frozen.get(f"ppv {p}", [None])[0] for p in PREVALENCES}
-            yield row
+            frozen = line.numbers.get(key) or {}
+            yield row | {f"ppv{p}": frozen.get(f"ppv {p}", [None])[0] for p in PREVALENCES}
 
 
 def _with_interval(mean: Row, rate: str) -> str:
-    low, high = mean[f"{rate}_low"], mean[f"{rate}_high"]
-    return f"{points(mean[rate])} {bracket(low, high)}".strip()
+    return f"{points(mean[rate])} {bracket(*(mean[rate + end] for end in ENDS))}".strip()
 
 
-def _tables(
-    rows: Sequence[Row],
-    of_points: Sequence[Row],
-    of_values: Sequence[Row],
-    heads: Sequence[Head],
-    said: Sequence[str],
-) -> Iterator[Table]:
-    first = [Column("task", "Task", "group"), Column("kept", "Threshold keeps")]
-    first += [Column("leads", "Leads", on_page=setting_words), Column("model", "Model")]
-    marks = untrained_marks(heads)
+def _tables(made: Sequence[OfTask], heads: Sequence[Head], notes: Sequence[str]) -> Iterator[Table]:
+    rows = [row for of in made for row in _spelled(of)]
+    task, *first = FIRST
+    first = [task, Column("kept", "Threshold keeps"), *first]
     yield Table(
         name="operating_points",
         caption=(
@@ -209,7 +181,6 @@ def _tables(
         ),
         columns=[
             *first,
-            Column("labels", "Labels", "number"),
             *(
                 Column(f"{at}_{name}", name.capitalize(), note=note)
                 for at, note in (("frozen", "frozen"), ("own", "own, cross-fitted"))
@@ -217,12 +188,21 @@ def _tables(
             ),
         ],
         rows=rows,
-        notes=[*_notes(), *said],
-        marks=marks,
+        notes=[
+            *_THRESHOLDS,
+            *notes,
+        ],
+        marks=untrained_marks(heads),
         formats=formats(rows),
         numbers=Numbers(
             columns=POINT_COLUMNS,
-            rows=of_points,
+            rows=[
+                row
+                for of in made
+                for line in of.lines
+                for way in WAYS
+                for row in of.rows(line, way.key, **way.facts)
+            ],
             summary="one row per task, model, lead setting, label and threshold",
         ),
     )
@@ -233,57 +213,41 @@ def _tables(
             "%, 5 % and 10 % of the patients have the label."
         ),
         columns=[
-            *first,
+            *first[:-1],
             *(Column(f"ppv{p}", f"{100 * p:g} %", "number", points) for p in PREVALENCES),
         ],
         rows=rows,
-        marks=marks,
+        marks=untrained_marks(heads),
         formats=formats(rows),
         numbers=Numbers(
             columns=VALUE_COLUMNS,
-            rows=of_values,
+            rows=[row for of in made for row in _values(of)],
             summary="predictive values of each label at a prevalence, at frozen thresholds",
         ),
     )
 
 
-def _notes() -> list[str]:
-    return [
-        "Frozen: the threshold comes from the fit's predictions for validation records with twelve "
-        "leads (of a probe: for training and validation records, each by heads fitted without its "
-        "patient). Own: it comes from test records at that number of leads; each half of the "
-        "patients is flagged by the threshold of the other half. Nobody has these labels when a "
-        "device is first used, so own thresholds tell what could be had, not what would be.",
-        "A threshold aims at 95 % and does not hit it: compare both columns. Intervals are over "
-        "patients, the thresholds held fixed.",
-        "Predictive values follow from sensitivity, specificity and the stated prevalence; "
-        "predictive_values.csv has those at the test set's own prevalence too, negative ones, and "
-        "their intervals, label by label.",
-    ]
-
-
 def _left_out(of: OfTask) -> Iterator[str]:
     """Which labels are in no mean, and why."""
     yield from of.too_rare
-    rare = {n for t in of.there if t for n, why in zip(t.names, t.lacking) if why}
     for way in WAYS:
-        reasons = dict.fromkeys(w for n, w in of.left_out(way.key).items() if n not in rare)
+        reasons = list(dict.fromkeys(of.left_out(way.key).values()))
         if reasons:
             more = f" (and {len(reasons) - 1} more reasons)" if len(reasons) > 1 else ""
             yield (
                 f"{of.title}: some labels have no threshold for {points(LEVEL, 0)} % {way.kept}, "
-                f"{way.thresholds}: {next(iter(reasons))}{more}; see operating_points.csv."
+                f"{way.thresholds}: {reasons[0]}{more}; see operating_points.csv."
             )
 
 
 def _curves(of: OfTask, heads: Sequence[Head]) -> Iterator[Figure]:
     """Sensitivity and specificity by number of leads, where there are two numbers or more."""
+    lines = [line for line in of.lines if line.leads.isdigit()]
     rows = [
         {**line.facts, "label": MEAN, **way.facts, **mean}
-        for line, numbers in zip(of.lines, of.numbers)
-        if line.leads.isdigit()
+        for line in lines
         for way in WAYS
-        if (mean := _mean(of, numbers, way))
+        if (mean := of.mean(line, way.key))
     ]
     if len({row["leads"] for row in rows}) < 2:
         return
@@ -294,7 +258,7 @@ def _curves(of: OfTask, heads: Sequence[Head]) -> Iterator[Figure]:
             f"{of.title}: means over labels. Above: the threshold aims at 95 % specificity; below: "
             f"at 95 % sensitivity. Solid: frozen on validation records with twelve leads. Dashed: "
             f"chosen at that number of leads, by cross-fitting. Bars: 95 % intervals over patients."
-            + gone(line for line in of.lines if line.leads.isdigit())
+            + gone(lines)
         ),
         size=(8.6, 7.2),
         numbers=Numbers(columns=POINT_COLUMNS, rows=rows, summary="the points of the figure"),
@@ -302,35 +266,145 @@ def _curves(of: OfTask, heads: Sequence[Head]) -> Iterator[Figure]:
 
 
 def _draw_curves(rows: Sequence[Row], heads: Sequence[Head], sheet: "Sheet") -> list[Any]:
-    axes = sheet.subplots(2, 2, squeeze=False)
-    names = [head.names for head in heads]
-    drawn = sorted({names.index((r["model"], r["policy"])) for r in rows})
-    for across, kept in zip(axes, KEPT):
-        for ax, rate in zip(across, RATES):
-            for place, at in enumerate(drawn):
-                mine = [r for r in rows if (r["model"], r["policy"]) == names[at]]
-                mine = [r for r in mine if r["kept"] == kept]
+    drawn = by_column(rows, heads)
+    numbers = sorted({int(r["leads"]) for r in rows})
+    for kept, axes in zip(KEPT, sheet.subplots(2, 2, squeeze=False)):
+        for rate, ax in zip(RATES, axes):
+            for place, (at, own) in enumerate(drawn):
                 shift = 2 ** (0.05 * (place - (len(drawn) - 1) / 2))
                 for source in (FROZEN, OWN):
-                    _line(ax, [r for r in mine if r["thresholds"] == source], rate, at, shift)
-            lead_axis(ax, sorted({int(r["leads"]) for r in rows}))
+                    mine = [r for r in own if (r["kept"], r["thresholds"]) == (kept, source)]
+                    _line(ax, mine, rate, look(at), shift)
+            lead_axis(ax, numbers)
             ax.set_title(f"{rate.capitalize()} × 100, {points(LEVEL, 0)} % {kept} wanted")
             if rate == kept:
-                ax.axhline(100 * LEVEL, color="#999999", linewidth=1, linestyle=":", zorder=1)
-    entries = [handle(legend(heads[at]), at) for at in drawn]
-    return [*entries, handle("frozen"), handle("own", linestyle="--")]
+                ax.axhline(100 * LEVEL, color=GREY, linewidth=1, linestyle=":", zorder=1)
+    return [*legend(heads, drawn), handle("frozen"), handle("own", linestyle="--")]
 
 
-def _line(ax: "Axes", rows: Sequence[Row], rate: str, at: int, shift: float) -> None:
+def _line(ax: "Axes", rows: Sequence[Row], rate: str, style: dict[str, Any], shift: float) -> None:
     ordered = sorted(rows, key=lambda r: int(r["leads"]))
-    style = {**look(at), "linewidth": 1.5, "markersize": 4.5, "zorder": 3}
+    style = {**style, "linewidth": 1.5, "markersize": 4.5, "zorder": 3, "linestyle": "-"}
     if ordered and ordered[0]["thresholds"] == OWN:
         style |= {"linestyle": "--", "markerfacecolor": "white"}
         shift *= 1.02
-    else:
-        style |= {"linestyle": "-"}
-    for r in ordered:
-        if r[f"{rate}_low"] is not None:
-            x, low, high = int(r["leads"]) * shift, r[f"{rate}_low"], r[f"{rate}_high"]
-            ax.plot([x, x], [100 * low, 100 * high], color=style["color"], linewidth=1, alpha=0.5)
+    for r in (r for r in ordered if r[f"{rate}_low"] is not None):
+        x, low, high = int(r["leads"]) * shift, r[f"{rate}_low"], r[f"{rate}_high"]
+        ax.plot([x, x], [100 * low, 100 * high], color=style["color"], linewidth=1, alpha=0.5)
     ax.plot([int(r["leads"]) * shift for r in ordered], [100 * r[rate] for r in ordered], **style)
+
+
+def _benefits(of: OfTask, line: Line) -> Iterator[Row]:
+    """Of the CSV file: a row of the main table, the mean over labels, then each label."""
+    every, there = of.shared[str(CHANCES[0])], line.there
+    if there is None or not every:
+        yield {**line.facts, "label": MEAN, **(nothing(NONE_KNOWN) if there else {})}
+    else:
+        prevalence = float(np.mean([there.prevalence(name) for name in every]))
+        yield from _at_chances(line, 0, prevalence, {"label": MEAN, "labels": len(every)})
+    for place, name in enumerate(there.names if there else ()):
+        assert there
+        if there.lacking[place]:
+            yield {**line.facts, "label": name, **nothing(there.lacking[place])}
+        else:
+            yield from _at_chances(line, place + 1, there.prevalence(name), {"label": name})
+
+
+def _at_chances(line: Line, place: int, prevalence: float, named: Row) -> Iterator[Row]:
+    for chance in CHANCES:
+        made = line.of_label(str(chance), place)
+        yield {
+            **line.facts,
+            **named,
+            "threshold_probability": chance,
+            "prevalence": prevalence,
+            "net_benefit": made["net_benefit"],
+            **{end[1:]: made[f"net_benefit{end}"] for end in ENDS},
+            "flag_all": prevalence - (1 - prevalence) * chance / (1 - chance),
+            "flag_nobody": 0.0,
+        }
+
+
+def _benefit_rows(of: OfTask) -> Iterator[Row]:
+    """Rows of the table on the page."""
+    for line in of.on_page:
+        row = begun(of, line, str(CHANCES[0]))
+        means = {
+            r.get("threshold_probability"): r for r in _benefits(of, line) if r["label"] == MEAN
+        }
+        for chance in ON_PAGE:
+            mean = means.get(chance)
+            ends = mean and bracket(mean["low"], mean["high"])
+            row[f"at{chance}"] = mean and f"{points(mean['net_benefit'])} {ends}".strip()
+            row[f"all{chance}"] = mean and mean["flag_all"]
+        yield row
+
+
+def _benefit_table(made: Sequence[OfTask], heads: Sequence[Head], notes: Sequence[str]) -> Table:
+    rows = [row for of in made for row in _benefit_rows(of)]
+    own = []
+    for chance in ON_PAGE:
+        own.append(Column(f"at{chance}", f"at {100 * chance:g} %"))
+        own.append(Column(f"all{chance}", "all flagged", "number", points))
+    return Table(
+        name="decision_curves",
+        caption=(
+            "Net benefit per 100 records by task and measured leads: means over labels, with 95 % "
+            "intervals, at three threshold probabilities."
+        ),
+        columns=[
+            *FIRST,
+            *own,
+        ],
+        rows=rows,
+        notes=[
+            "At 10 %, one right flag is worth nine wrong ones. All flagged: the net benefit of "
+            "flagging every record; flagging nobody has 0. It is at the prevalence of the test "
+            "set, and says nothing of a place where a label is rarer. Intervals are over patients, "
+            "for these fits.",
+            *notes,
+        ],
+        marks=untrained_marks(heads),
+        formats=formats(rows),
+        numbers=Numbers(
+            columns=BENEFIT_COLUMNS,
+            rows=[row for of in made for line in of.lines for row in _benefits(of, line)],
+            summary="net benefit per record, by label and threshold probability",
+        ),
+    )
+
+
+def _benefit_figure(of: OfTask, heads: Sequence[Head]) -> Iterator[Figure]:
+    """Decision curves of a task, at all leads and at the fewest."""
+    lines = [line for line in of.lines if line.leads in of.ends]
+    means = [row for line in lines for row in _benefits(of, line) if row["label"] == MEAN]
+    rows = [row for row in means if "net_benefit" in row]
+    if not rows:
+        return
+    yield Figure(
+        name=of.file("decision_curve"),
+        draw=partial(_draw_benefits, rows, of.ends, heads),
+        caption=(
+            f"{of.title}: net benefit per 100 records, mean over labels, at the prevalence of the "
+            f"test set. A threshold probability of 10 % says that a right flag is worth nine wrong "
+            f"ones. Grey: everybody is flagged; 0: nobody is." + gone(lines)
+        ),
+        size=(1 + 3.9 * max(len(of.ends), 2), 4.4),
+        numbers=Numbers(columns=BENEFIT_COLUMNS, rows=rows, summary="the points of the figure"),
+    )
+
+
+def _draw_benefits(
+    rows: Sequence[Row], leads: Sequence[str], heads: Sequence[Head], sheet: "Sheet"
+) -> list[Any]:
+    drawn = by_column(rows, heads)
+    axes = panels(sheet, leads, "threshold probability, %", "net benefit per 100 records")
+    for ax, typed in zip(axes, leads):
+        for at, every in drawn:
+            own = [r for r in every if r["leads"] == typed]
+            x = [100 * r["threshold_probability"] for r in own]
+            ax.plot(x, [100 * r["net_benefit"] for r in own], **{**look(at), "markersize": 4})
+            ax.plot(x, [100 * r["flag_all"] for r in own], color=GREY, zorder=1)
+        ax.axhline(0, color=GREY, linewidth=1, zorder=1)
+        ax.set_ylim(bottom=min([0.0, *(100 * r["net_benefit"] for r in rows)]) - 1)
+    return legend(heads, drawn)

@@ -9,7 +9,7 @@ from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
 
-from ecgbench.reports import calibration, decisions
+from ecgbench.reports import calibration, operating
 from ecgbench.results.study import Study
 from ecgbench.study.stored import Result
 from tests.reports.validated_run import LABELS, make, rows, seen, shifted
@@ -97,7 +97,7 @@ def test_bins_hold_every_record_once(study: Study) -> None:
 
 
 def test_net_benefit_again_and_of_flagging_everybody(study: Study) -> None:
-    (section,) = decisions.sections(study)
+    _, section = operating.sections(study)
     table = rows(section.parts, "decision_curves")
     own = study.result("a", "weak", "12", "zero").predictions()
     for chance in (0.05, 0.2, 0.5):
@@ -115,5 +115,5 @@ def test_a_study_made_by_hand_has_no_predictions_to_report(study: Study) -> None
     import dataclasses
 
     bare = dataclasses.replace(study, results=[])
-    for report in (calibration, decisions):
+    for report in (calibration, operating):
         assert report.sections(bare) == []

@@ -29,7 +29,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 def found(study: Study, name: str = "operating_points") -> pd.DataFrame:
-    (section,) = operating.sections(study)
+    section, _ = operating.sections(study)
     return rows(section.parts, name)
 
 
@@ -151,7 +151,7 @@ def test_what_has_no_number_says_why(tmp_path: Path) -> None:
     row = table.loc[("weak", "1", "mean of labels", "specificity", FROZEN)]
     assert (row["status"], "it broke" in row["reason"]) == ("failed", True)
     assert np.isnan(row["sensitivity"])
-    (section,) = operating.sections(study)
+    section, _ = operating.sections(study)
     shown = [r for r in section.parts[0].rows if r["leads"] == "1"]
     assert {getattr(r["labels"], "text", r["labels"]) for r in shown} == {LABELS, "failed"}
     shutil.rmtree(tmp_path / "run" / "fits" / "a" / "good")
@@ -164,7 +164,7 @@ def test_what_has_no_number_says_why(tmp_path: Path) -> None:
 def test_few_positives_are_said_and_not_dropped(tmp_path: Path) -> None:
     data = Data(tasks={"a": LABELS}, records=300, prevalence=0.04)
     study = make(tmp_path / "run", replace(MADE, data={"first": data}))
-    (section,) = operating.sections(study)
+    section, _ = operating.sections(study)
     table = rows(section.parts, "operating_points")
     labels = table[table["label"] != "mean of labels"]
     assert set(labels["label"]) == {f"A{k}" for k in range(LABELS)}
@@ -179,7 +179,7 @@ def test_few_positives_are_said_and_not_dropped(tmp_path: Path) -> None:
 def test_the_page_has_the_tables_and_the_figures_with_their_numbers(
     study: Study, tmp_path: Path
 ) -> None:
-    names = ["calibration", "operating", "decisions"]
+    names = ["calibration", "operating"]
     first, again = (
         {f.name: f.read_bytes() for f in write(study, tmp_path / folder, only=names)}
         for folder in ("one", "two")
@@ -190,6 +190,3 @@ def test_the_page_has_the_tables_and_the_figures_with_their_numbers(
         *("operating_points_by_leads.csv", "decision_curves.csv", "decision_curve.csv"),
         *("reliability.png", "operating_points_by_leads.png", "decision_curve.svg"),
     } <= set(first)
-    page = first["index.html"].decode()
-    for said in ("Whether probabilities mean what they say", "biased upward", "cross-fitt"):
-        assert said in page
