@@ -86,6 +86,7 @@ def report(
     report.rows=all (tasks that are evaluated only), report.reports=NAME,... (reports besides).
     """
     from ecgbench import reports
+    from ecgbench.published import source as printed
     from ecgbench.results.origin import published
     from ecgbench.results.study import Study
     from ecgbench.study.progress import display
@@ -93,12 +94,14 @@ def report(
     chosen = assigned(sets, dict.fromkeys(SETTINGS, str))
     names = [reports.resolve(name) for name in words(only) or ()] or None
     besides = _besides(chosen, against)
+    sources = tuple(printed(name).name for name in words(against) or ())
     run = folder or newest(Path("runs"))
     source = reports.read(run, words(metrics) or (), display().stage, words(tasks) or ())
-    of_a_run = {"--baseline": baseline, "--publish": publish, **chosen}
+    of_a_run = {"--baseline": baseline, "--against": against, "--publish": publish, **chosen}
     if isinstance(source, Study):
         beside = words(chosen.get("report.beside")) or ()
         source = _with(source, baseline or "", chosen, beside)
+        source = replace(source, options=replace(source.options, against=sources))
     elif typed := [name for name, value in of_a_run.items() if value]:
         raise BadSetting(f"{typed[0]}: {run} is no run; leave it out")
     if publish:
@@ -116,7 +119,6 @@ def report(
 def _besides(chosen: dict[str, str], against: str | None) -> list[str]:
     """Reports that are written besides the usual ones; UnknownName, BadSetting."""
     from ecgbench import reports
-    from ecgbench.published import source
 
     rows, beside = chosen.get("report.rows", "all"), chosen.get("report.beside")
     if rows != "all":
@@ -127,7 +129,7 @@ def _besides(chosen: dict[str, str], against: str | None) -> list[str]:
         )
     return [
         *(reports.resolve(name) for name in words(chosen.get("report.reports")) or ()),
-        *(f"against_{source(name).name}" for name in words(against) or ()),
+        *(["against"] if against else []),
         *(["evaluated_only"] if "report.rows" in chosen else []),
     ]
 

@@ -80,7 +80,10 @@ RENAMED = {
     **dict.fromkeys(("findings", "table1", "leadsiii", "comparisons", "cells"), "main_table"),
     **dict.fromkeys(("survival", "onelead"), "lead_curve"),
     **dict.fromkeys(("forest", "ranks"), "across"),
+    **dict.fromkeys(("againstpaper", "againstfmb"), "against"),
+    **dict.fromkeys(("data", "models"), "provenance"),
     "decisions": "operating",
+    "complexity": "cost",
 }
 """Names that reports had before they became part of another one, without case, - and _."""
 

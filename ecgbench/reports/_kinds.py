@@ -1,9 +1,8 @@
 """The kinds of folder that can be reported, and the head of the page of each."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ecgbench.core.text import counted, enumerated, quoted
 from ecgbench.errors import BadSetting, MissingData
@@ -16,13 +15,12 @@ from ecgbench.results.ahead import Stage
 from ecgbench.results.origin import PUBLISHED
 
 
-@dataclass(frozen=True, kw_only=True)
-class Kind:
+class Kind(NamedTuple):
     """One kind."""
 
     source: type
     """What its reports receive."""
-    files: tuple[str, ...]
+    files: Sequence[str]
     """A folder that holds one of these is of this kind."""
     read: Callable[[Path], Any]
     heading: Callable[[Any], Heading]
@@ -30,29 +28,26 @@ class Kind:
 
 def read(folder: Path, metrics: Sequence[str], stage: Stage | None, tasks: Sequence[str]) -> Any:
     """See `reports.read`."""
-    for name, kind in KINDS.items():
-        if any((folder / file).is_file() for file in kind.files):
-            for option, words in (("--metrics", metrics), ("--tasks", tasks)):
-                if words and name != "run":
-                    raise BadSetting(
-                        f"{option} {','.join(words)}: {folder} is a {name}, and no run; leave it "
-                        f"out"
-                    )
-            if name == "run":
-                return study.read(folder, metrics, stage, tasks)
-            return kind.read(folder)
-    raise MissingData(
-        f"no run in {folder} (no plan.toml there), no profile, pre-training or ablation; run: "
-        f"ecgbench run --out {quoted(folder)}"
-    )
+    names = (n for n, kind in KINDS.items() if any((folder / f).is_file() for f in kind.files))
+    name = next(names, None)
+    if name is None:
+        raise MissingData(
+            f"no run in {folder} (no plan.toml there), no profile, pre-training or ablation; run: "
+            f"ecgbench run --out {quoted(folder)}"
+        )
+    if name == "run":
+        return study.read(folder, metrics, stage, tasks)
+    for option, words in (("--metrics", metrics), ("--tasks", tasks)):
+        if words:
+            raise BadSetting(
+                f"{option} {','.join(words)}: {folder} is a {name}, and no run; leave it out"
+            )
+    return KINDS[name].read(folder)
 
 
 def of(source: object) -> tuple[Reads, Kind]:
     """The name and the kind of what was read."""
-    for name, kind in KINDS.items():
-        if isinstance(source, kind.source):
-            return name, kind
-    raise TypeError(f"{type(source).__name__} is nothing that can be reported")
+    return next((name, kind) for name, kind in KINDS.items() if isinstance(source, kind.source))
 
 
 def _of_run(run: study.Study) -> Heading:
@@ -61,29 +56,20 @@ def _of_run(run: study.Study) -> Heading:
         f"{counted(data.test_patients, 'patient')}"
         for data in run.datasets
     ]
-    said = [text for text in run.notes if grave(text)]
-    banners = list(map(_banner, said))
-    if PUBLISHED in run.notes:
-        lines.append(PUBLISHED)
-        said.append(PUBLISHED)
-    version = run.provenance.version
-    return Heading(
-        title=_title(run),
-        lines=lines,
-        banners=banners,
-        said=said,
-        version=version,
-        filters=filters(run),
-        traces=traces(run),
-    )
-
-
-def _title(run: study.Study) -> str:
-    """`LAEF and ST-MEM on PTB-XL Super`."""
+    published = [PUBLISHED] if PUBLISHED in run.notes else []
+    banners = list(filter(grave, run.notes))
     models = list(dict.fromkeys(head.title for head in columns(run)))
     on = [task.title for task in tasks(run)]
     who = enumerated(models) if len(models) <= 4 else f"{len(models)} models"
-    return f"{who} on {enumerated(on) if len(on) <= 3 else f'{len(on)} tasks'}"
+    return Heading(
+        title=f"{who} on {enumerated(on) if len(on) <= 3 else f'{len(on)} tasks'}",
+        lines=[*lines, *published],
+        banners=list(map(_banner, banners)),
+        said=[*banners, *published],
+        version=run.provenance.version,
+        filters=filters(run),
+        traces=traces(run),
+    )
 
 
 def _banner(note: str) -> tuple[str, str]:
@@ -100,49 +86,31 @@ def _of_profile(source: profile.Profile) -> Heading:
 
 def _of_pretraining(source: pretraining.Pretraining) -> Heading:
     recipe = source.recipe.get("name")
-    texts = (
-        ("Own weights", pretraining.OWN),
-        ("Synthetic", source.warning),
-        ("Not finished", source.open),
-    )
-    banners = [(word, text) for word, text in texts if text]
-    return Heading(
-        title=f"LAEF, pre-trained by recipe {recipe}" if recipe else "LAEF, in pre-training",
-        lines=[f"Data: {source.data}"],
-        banners=banners,
-        said=[text for _, text in banners],
-    )
+    title = f"LAEF, pre-trained by recipe {recipe}" if recipe else "LAEF, in pre-training"
+    return _of_training(title, source, [("Own weights", pretraining.OWN)])
 
 
 def _of_ablation(source: ablation.Ablation) -> Heading:
-    texts = (("Synthetic", source.warning), ("Not finished", source.open))
-    banners = [(word, text) for word, text in texts if text]
-    return Heading(
-        title=f"Ablation of LAEF: {source.facts['about']['title']}",
-        lines=[f"Data: {source.data}"],
-        banners=banners,
-        said=[text for _, text in banners],
-    )
+    return _of_training(f"Ablation of LAEF: {source.facts['about']['title']}", source, [])
+
+
+def _of_training(
+    title: str,
+    source: pretraining.Pretraining | ablation.Ablation,
+    banners: Sequence[tuple[str, str]],
+) -> Heading:
+    more = (("Synthetic", source.warning), ("Not finished", source.open))
+    shown = [*banners, *(each for each in more if each[1])]
+    lines = [f"Data: {source.data}"]
+    return Heading(title=title, lines=lines, banners=shown, said=[text for _, text in shown])
 
 
 KINDS: dict[Reads, Kind] = {
-    "run": Kind(
-        source=study.Study,
-        files=("plan.toml",),
-        read=study.read,
-        heading=_of_run,
-    ),
-    "profile": Kind(
-        source=profile.Profile, files=profile.FILES, read=profile.read, heading=_of_profile
-    ),
+    "run": Kind(study.Study, ["plan.toml"], study.read, _of_run),
+    "profile": Kind(profile.Profile, profile.FILES, profile.read, _of_profile),
     "pretraining": Kind(
-        source=pretraining.Pretraining,
-        files=pretraining.FILES,
-        read=pretraining.read,
-        heading=_of_pretraining,
+        pretraining.Pretraining, pretraining.FILES, pretraining.read, _of_pretraining
     ),
-    "ablation": Kind(
-        source=ablation.Ablation, files=ablation.FILES, read=ablation.read, heading=_of_ablation
-    ),
+    "ablation": Kind(ablation.Ablation, ablation.FILES, ablation.read, _of_ablation),
 }
 """In the order in which a folder is tried."""

@@ -1,5 +1,5 @@
 """Cost: operations, memory and time of models by the number of measured leads, beside the paper's
-own figures.
+own figures; and LAEF's graph by leads and segments beside the paper's formula.
 """
 
 import statistics
@@ -22,167 +22,188 @@ from ecgbench.reports import (
     lead_axis,
     look,
 )
-from ecgbench.results.profile import CLASSES, COSTS, PAPER, Costs, Profile
+from ecgbench.results.profile import CLASSES, COMPLEXITY, COSTS, PAPER, Complexity, Costs, Profile
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
 
 CARD = ReportCard(
     title="Cost",
-    summary=(
-        "operations, memory and time of models by the number of measured leads, beside the paper's"
-    ),
+    summary="operations, memory and time of models by measured leads, beside the paper's figures",
     reads="profile",
     order=10,
 )
-_Figures = Sequence[tuple[str, str, int]]
-FIGURES: _Figures = (
-    ("params_backbone_m", "Params (M)", 1),
-    ("params_with_head_m", "with head", 1),
-    ("gflop_forward", "GFLOP forward", 3),
-    ("gflop_forward_paper", "paper's rule", 3),
-    ("gflop_backward", "backward", 3),
-    ("peak_mb", "Peak (MB)", 1),
-    ("throughput_samples_s", "samples/s", 1),
-    ("latency_ms_sample", "ms/sample", 3),
+_Shown = Sequence[tuple[str, str, str]]
+_COST: _Shown = (
+    ("params_backbone_m", "Params (M)", ".1f"),
+    ("params_with_head_m", "with head", ".1f"),
+    ("gflop_forward", "GFLOP forward", ".3f"),
+    ("gflop_forward_paper", "paper's rule", ".3f"),
+    ("gflop_backward", "backward", ".3f"),
+    ("peak_mb", "Peak (MB)", ".1f"),
+    ("throughput_samples_s", "samples/s", ".1f"),
+    ("latency_ms_sample", "ms/sample", ".3f"),
 )
-"""Columns of numbers for readers: name in cost.csv, heading, decimals."""
-_BESIDE = (
-    ("gflop_forward_printed", "Forward, paper", 3),
-    ("gflop_forward_paper", "ours", 3),
-    ("gflop_backward_printed", "Backward, paper", 3),
-    ("gflop_backward_alone", "ours alone", 3),
-    ("gflop_forward_and_backward", "with forward", 3),
-    ("gflop_backward_by_rule", "by the rule", 3),
-    ("params_printed_m", "Params (M), paper", 1),
-    ("params_backbone_m", "backbone", 1),
-    ("params_with_both_heads_m", "with heads", 1),
+"""Columns for readers: name in the CSV, heading, format."""
+_BESIDE: _Shown = (
+    ("gflop_forward_printed", "Forward, paper", ".3f"),
+    ("gflop_forward_paper", "ours", ".3f"),
+    ("gflop_backward_printed", "Backward, paper", ".3f"),
+    ("gflop_backward_alone", "ours alone", ".3f"),
+    ("gflop_forward_and_backward", "with forward", ".3f"),
+    ("gflop_backward_by_rule", "by the rule", ".3f"),
+    ("params_printed_m", "Params (M), paper", ".1f"),
+    ("params_backbone_m", "backbone", ".1f"),
+    ("params_with_both_heads_m", "with heads", ".1f"),
 )
-PAPER_RULE = (
-    "Paper's rule: the linear maps and convolutions of the authors' networks, with the attention "
-    "products of ST-MEM and ECG-JEPA (dense, all pairs of tokens) and without those of HuBERT-ECG, "
-    "without FFT and kernel of ECG-CPC and without message passing of LAEF, whatever way our "
-    "networks compute: with fewer products where that gives the same (attention of ECG-JEPA, "
-    "positional convolution of HuBERT-ECG). For a network from outside: its Linear and Conv "
-    "modules."
+_GRAPH: _Shown = (
+    ("segments", "S", "d"),
+    ("leads", "L", "d"),
+    ("nodes", "Nodes LS", ",.0f"),
+    ("edges_intra", "Intra", ",.0f"),
+    ("edges_inter", "Inter", ",.0f"),
+    ("edges_directed", "Directed, loops", ",.0f"),
+    ("cost_paper", "LS² + SL²", ",.0f"),
+    ("cost_complete_graph", "(LS)²", ",.0f"),
+    ("flop_message_passing", "Passing (MFLOP)", ",.2f"),
+    ("flop_per_edge_channel", "FLOP/(edge × channel)", ",.1f"),
+    ("flop_maps", "Maps (MFLOP)", ",.1f"),
+    ("ms_message_passing", "Passing (ms)", ",.3f"),
+    ("ms_layers", "Both layers (ms)", ",.3f"),
 )
-GFLOP = (
+_GFLOP = (
     f"GFLOP: 10^9 operations for one window through backbone and a linear head of {CLASSES} "
-    "outputs, evaluation mode, 2 per multiply-add. Forward and backward are what our networks "
-    "execute, operator by operator: products, convolutions with their groups, fused attention and "
-    "FFT by formula, everything else by the element. Backward: the gradients of all trained "
-    "parameters, without the forward pass."
+    "outputs, 2 per multiply-add, as our networks execute them; what is computed once and kept for "
+    "all windows is left out. Backward: gradients of all trained parameters, without the forward "
+    "pass.",
+    "Paper's rule: the linear maps and convolutions of the authors' networks, with the attention "
+    "products of ST-MEM and ECG-JEPA and without those of HuBERT-ECG, without FFT and kernel of "
+    "ECG-CPC and without message passing of LAEF. For a network from outside: its Linear and Conv "
+    "modules.",
 )
-KEPT = (
-    "Forward leaves out what a network computes once, in its first pass, and keeps for all "
-    "windows after it: folded norms, the S4 kernels "
-    "of ECG-CPC, the spectrum of HuBERT-ECG's positional convolution."
+_TIME = (
+    "Peak: the most memory that weights, input and one pass of a batch of {batch} hold in a fresh "
+    "process, on a GPU as torch allocates it, on a CPU beyond Python and torch; MB of 10^6 bytes. "
+    "Time: median of repeated passes of that batch in inference mode, float32, not compiled. "
+    "Samples per second are 1000 through the milliseconds per sample."
 )
-MIXED = (
-    "The paper's backward column mixes rules. For the seven baselines it is forward and backward "
-    "together, without the gradient of the input signal, by a counter that takes the weight "
-    "gradient of a grouped convolution for one of a single group (ECGFounder, HuBERT-ECG). For "
-    "LAEF at 12 leads it is twice the forward: the backward pass alone, with the gradient of the "
-    "input signal, which training does not need and which ours alone leaves out (13.705 against "
-    "13.735). The paper's figure at 1 lead follows from none of these rules."
-)
-HEADS = (
+_MIXED = (
+    "The paper's backward column mixes rules: for the seven baselines forward and backward "
+    "together, for LAEF at 12 leads twice the forward, which is the backward pass with the "
+    "gradient of the input signal (ours leaves that out). The figure at 1 lead follows from none.",
     f"With heads: backbone, a linear head of {CLASSES} outputs and the reference benchmark's "
-    "attention-pooling head; the paper differs for ST-MEM (90.3: with the decoder of the "
-    "pre-training checkpoint), HuBERT-ECG (97.2: only the 1127 outputs of its MIMIC-IV task would "
-    "give that), ECG-CPC (3.8: with its buffers, or 30 outputs and more), ECGFM-KED (9.7: 9 "
-    "outputs and more) and LAEF (7.1: no heads)."
+    "attention-pooling head. The paper's parameters differ for ST-MEM (with the decoder of the "
+    "pre-training), HuBERT-ECG (with the outputs of MIMIC-IV), ECG-CPC (with buffers), ECGFM-KED "
+    "(more outputs) and LAEF (no heads).",
 )
 
 
 def sections(profile: Profile) -> list[Section]:
-    """The table, the comparison with the paper, and throughput where time was measured."""
+    """Of the models and of LAEF's graph, as far as they were measured."""
+    made = []
+    if profile.costs is not None and profile.costs.rows:
+        title = "Cost by the number of measured leads"
+        made.append(Section(name="cost", title=title, short="Cost", parts=_of_models(profile)))
+    if profile.complexity is not None:
+        parts = _of_graph(profile.complexity)
+        title = "Cost of LAEF's graph layers"
+        made.append(Section(name="complexity", title=title, short="Complexity", parts=parts))
+    return made
+
+
+def _columns(shown: _Shown) -> list[Column]:
+    """Of numbers; text stands as it is."""
+
+    def spelled(form: str, value: Any) -> str:
+        return format(value, form) if isinstance(value, int | float) else str(value)
+
+    return [Column(key, head, "number", partial(spelled, form)) for key, head, form in shown]
+
+
+def _of_models(profile: Profile) -> list[Part]:
     costs = profile.costs
-    if costs is None or not costs.rows:
-        return []
+    assert costs is not None
     timed = any(row["latency_ms_sample"] is not None for row in costs.rows)
-    parts: list[Part] = [_table(costs), *([_beside(costs)] if costs.paper else [])]
-    parts += [_throughput(costs)] if timed else []
-    return [
-        Section(
-            name="cost", title="Cost by the number of measured leads", short=CARD.title, parts=parts
+    batch = next((row["batch"] for row in costs.rows if row["batch"] is not None), None)
+    device = f"Device: {profile.device}"
+    notes = [
+        f"{device}. Inputs as the contract of the reference benchmark gives them; random weights, "
+        "on which no cost depends.",
+        *_GFLOP,
+        *([] if batch is None else [_TIME.format(batch=batch)]),
+        *_exceptions(costs),
+    ]
+    summary = "one row per model and number of leads"
+    parts: list[Part] = [
+        Table(
+            name="cost",
+            caption="Cost of models by the number of measured leads.",
+            columns=[
+                Column("title", "Model"),
+                Column("shown", "Leads"),
+                Column("samples", "Samples", "number"),
+                *_columns(_COST),
+            ],
+            rows=list(_lines(costs)),
+            notes=notes,
+            numbers=Numbers(columns=COSTS, rows=costs.rows, summary=summary),
         )
     ]
+    if costs.paper:
+        parts.append(_beside(costs))
+    if timed:
+        caption = f"Median of repeated passes of a batch of {batch}, float32. {device}."
+        if costs.titles.keys() - costs.any_leads:
+            caption += " Flat lines: networks padded to all of their leads, measured once."
+        parts.append(Figure(name="throughput", draw=partial(_throughput, costs), caption=caption))
+    return parts
 
 
-def _table(costs: Costs) -> Table:
-    names = dict.fromkeys(row["model"] for row in costs.rows)
-    groups = [[row for row in costs.rows if row["model"] == name] for name in names]
-    return Table(
-        name="cost",
-        caption="Cost of models by the number of measured leads.",
-        columns=[
-            Column("title", "Model"),
-            Column("leads", "Leads"),
-            Column("samples", "Samples", "number"),
-            *_columns(FIGURES),
-        ],
-        rows=[line for group in groups for line in _lines(group, costs)],
-        notes=_about(costs),
-        numbers=Numbers(
-            columns=COSTS, rows=costs.rows, summary="one row per model and number of leads"
-        ),
-    )
-
-
-def _lines(group: Sequence[Row], costs: Costs) -> Iterator[Row]:
-    """One line for each number of leads, or for all where they cost the same; a median over 1 to
+def _lines(costs: Costs) -> Iterator[Row]:
+    """A line for each number of leads, or for all where they cost the same; a median over 1 to
     12.
     """
-    first = group[0]
-    same = {"title": costs.titles[first["model"]], "samples": first["samples"]}
-    if first["model"] not in costs.any_leads:
-        yield same | {"leads": _spans([row["leads"] for row in group])} | _figures(first)
-        return
-    for row in group:
-        yield same | {"leads": str(row["leads"])} | _figures(row)
-    if len(group) == 12:
-        medians = {key: _middle([row[key] for row in group], digits) for key, _, digits in FIGURES}
-        yield same | {"leads": Cell("median", small="(min–max)")} | medians
+    for name, title in costs.titles.items():
+        rows = [row for row in costs.rows if row["model"] == name]
+        if not rows:
+            continue
+        same = {"title": title, "samples": rows[0]["samples"]}
+        leads = [row["leads"] for row in rows]
+        if name not in costs.any_leads:
+            shown = "1–12" if leads == list(range(1, 13)) else ", ".join(map(str, leads))
+            yield rows[0] | same | {"shown": shown}
+            continue
+        yield from (row | same | {"shown": str(row["leads"])} for row in rows)
+        if len(rows) == 12:
+            medians = {key: _median([row[key] for row in rows], form) for key, _, form in _COST}
+            yield same | {"shown": Cell("median", small="(min–max)")} | medians
 
 
-def _columns(figures: _Figures) -> list[Column]:
-    return [Column(key, head, "number") for key, head, _ in figures]
-
-
-def _figures(row: Row, figures: _Figures = FIGURES) -> dict[str, str | None]:
-    return {key: _number(row[key], digits) for key, _, digits in figures}
-
-
-def _number(value: float | str | None, digits: int) -> str | None:
-    return f"{value:.{digits}f}" if isinstance(value, int | float) else value
-
-
-def _middle(values: Sequence[float | None], digits: int) -> str | Cell | None:
-    there = [v for v in values if v is not None]
-    if len(there) < len(values):
+def _median(values: Sequence[float | None], form: str) -> float | Cell | None:
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
         return None
-    if min(there) == max(there):
-        return _number(there[0], digits)
-    return Cell(
-        f"{statistics.median(there):.{digits}f}",
-        small=f"({min(there):.{digits}f}–{max(there):.{digits}f})",
+    low, middle, high = min(known), statistics.median(known), max(known)
+    return (
+        middle if low == high else Cell(f"{middle:{form}}", small=f"({low:{form}}–{high:{form}})")
     )
 
 
-def _spans(numbers: Sequence[int]) -> str:
-    """Numbers in rising order with runs joined.
-
-    >>> _spans([1, 2, 3, 12])
-    '1–3, 12'
-    """
-    runs: list[list[int]] = []
-    for n in numbers:
-        if runs and n == runs[-1][-1] + 1:
-            runs[-1].append(n)
-        else:
-            runs.append([n])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs)
+def _exceptions(costs: Costs) -> Iterator[str]:
+    titles = costs.titles
+    padded = [title for name, title in titles.items() if name not in costs.any_leads]
+    if padded:
+        yield f"{enumerated(padded)}: absent leads are filled, at the same cost for any number."
+    for name, operators in costs.unknown.items():
+        calls = [f"{op} ({counted(n, 'call')})" for op, n in sorted(operators.items())]
+        yield f"{titles[name]}: no total count, for no rule covers {', '.join(calls)}."
+    for name, reason in costs.uncounted.items():
+        yield f"{titles[name]}: no count by the paper's rule, for {reason}."
+    for name, most in costs.most.items():
+        if name in titles:
+            yield f"{titles[name]} reads at most {counted(most, 'lead')}."
+    for name, reason in costs.failed.items():
+        yield f"{name}: not measured ({reason})."
 
 
 def _beside(costs: Costs) -> Table:
@@ -190,18 +211,13 @@ def _beside(costs: Costs) -> Table:
     letters = dict(zip(costs.rules, "abcdefgh"))
     used = {row["backward_rule"] for row in costs.paper}
     named = [f"; {letter}: {rule}" for rule, letter in letters.items() if rule in used]
-    rule = (
+    agrees = [line["name"] for line in costs.printed if line["agrees"]]
+    notes = [
         f"Rule by which the paper's backward figure comes out{''.join(named)}; none: by none that "
-        "was tried."
-    )
-    rows: list[Row] = [
-        {
-            "title": costs.titles[row["model"]],
-            "leads": str(row["leads"]),
-            "rule": letters.get(row["backward_rule"], "none"),
-            **_figures(row, _BESIDE),
-        }
-        for row in costs.paper
+        "was tried.",
+        *_MIXED,
+        f"The paper's throughput and latency are reciprocal for {enumerated(agrees)} alone; ours "
+        "always are.",
     ]
     return Table(
         name="cost_paper",
@@ -212,95 +228,19 @@ def _beside(costs: Costs) -> Table:
             *_columns(_BESIDE),
             Column("rule", "Rule", "number"),
         ],
-        rows=rows,
-        notes=[rule, MIXED, HEADS, _reciprocal(costs)],
+        rows=[
+            row
+            | {"title": costs.titles[row["model"]], "leads": str(row["leads"])}
+            | {"rule": letters.get(row["backward_rule"], "none")}
+            for row in costs.paper
+        ],
+        notes=notes,
         numbers=Numbers(columns=PAPER, rows=costs.paper, summary="the paper's figures beside ours"),
     )
 
 
-def _reciprocal(costs: Costs) -> str:
-    """How the paper's throughput and latency go together."""
-    sides: dict[bool, list[str]] = {True: [], False: []}
-    for line in costs.printed:
-        printed = "" if line["agrees"] else f", printed {line['latency_ms_sample']}"
-        ratio = f"1000/{line['throughput_samples_s']} = {line['value']}{printed}"
-        sides[line["agrees"]].append(f"{line['name']} ({ratio})")
-    # the median is in the paper's table, and not among the lines that are stored
-    sides[False].append("LAEF's median (1000/1723.6 = 0.580, printed 0.687)")
-    return (
-        "The paper's throughput and latency are reciprocal to each other for "
-        f"{enumerated(sides[True])} alone, and not for {enumerated(sides[False])}; ours always are."
-    )
-
-
-def _batch(rows: Sequence[Row]) -> int | None:
-    return next((row["batch"] for row in rows if row["batch"] is not None), None)
-
-
-def _about(costs: Costs) -> list[str]:
-    """Sentences under the table."""
-    return [
-        f"Device: {Profile(costs=costs).device}. Inputs as the contract of the reference "
-        "benchmark gives them; random weights, on which no cost depends.",
-        GFLOP,
-        KEPT,
-        PAPER_RULE,
-        *_timing(_batch(costs.rows)),
-        *_exceptions(costs),
-    ]
-
-
-def _timing(batch: int | None) -> list[str]:
-    if batch is None:
-        return []
-    return [
-        f"Peak: the most memory that weights, input and one pass of a batch of {batch} hold in a "
-        "fresh process: allocated by torch on a GPU, resident on a CPU beyond Python and torch; "
-        "MB of 10^6 bytes.",
-        f"Time: median of repeated passes of a batch of {batch} in inference mode after three "
-        "that warm up, input on the device, float32, LAEF not compiled. Samples per second are "
-        "1000 through the milliseconds per sample.",
-    ]
-
-
-def _exceptions(costs: Costs) -> Iterator[str]:
-    titles = costs.titles
-    padded = [title for name, title in titles.items() if name not in costs.any_leads]
-    if padded:
-        yield (
-            f"{enumerated(padded)}: absent leads are filled, so the cost is the same at any "
-            f"number of leads, and measured once."
-        )
-    for name, operators in costs.unknown.items():
-        listed = ", ".join(
-            f"{op} ({counted(calls, 'call')})" for op, calls in sorted(operators.items())
-        )
-        yield f"{titles[name]}: no total count, for no rule covers {listed}."
-    for name, reason in costs.uncounted.items():
-        yield f"{titles[name]}: no count by the paper's rule, for {reason}."
-    for name, most in costs.most.items():
-        if name in titles:
-            leads = counted(most, "lead")
-            yield (
-                f"{titles[name]} reads at most {leads}: where more are measured, it costs what "
-                f"it costs at {most}."
-            )
-    for name, reason in costs.failed.items():
-        yield f"{name}: not measured ({reason})."
-
-
-def _throughput(costs: Costs) -> Figure:
-    caption = (
-        f"Median of repeated forward passes of a batch of {_batch(costs.rows) or '--'}, float32. "
-        f"{Profile(costs=costs).device}."
-    )
-    if costs.titles.keys() - costs.any_leads:
-        caption += " Flat lines: networks padded to all of their leads, measured once."
-    return Figure(name="throughput", draw=partial(_draw, costs), caption=caption)
-
-
-def _draw(costs: Costs, sheet: "Sheet") -> list[Any]:
-    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
+def _throughput(costs: Costs, sheet: "Sheet") -> list[Any]:
+    from matplotlib.ticker import LogLocator
 
     ax = sheet.subplots()
     for at, name in enumerate(costs.titles):
@@ -309,10 +249,82 @@ def _draw(costs: Costs, sheet: "Sheet") -> list[Any]:
         style = {"linewidth": 1.6, "markersize": 6, "zorder": 3, **look(at)}
         ax.plot([row["leads"] for row in mine], speeds, **style)
     lead_axis(ax, [row["leads"] for row in costs.rows])
-    ax.set_yscale("log")
+    _logarithmic(ax)
     ax.yaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
-    ax.yaxis.set_major_formatter(FormatStrFormatter("%g"))
-    ax.yaxis.set_minor_formatter(NullFormatter())
     ax.margins(y=0.12)
     ax.set(ylabel="samples per second")
     return [handle(title, at) for at, title in enumerate(costs.titles.values())]
+
+
+def _logarithmic(ax: Any) -> None:
+    from matplotlib.ticker import FormatStrFormatter, NullFormatter
+
+    ax.set_yscale("log")
+    ax.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+    ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _of_graph(complexity: Complexity) -> list[Part]:
+    """The figure and the table of LAEF's two graph layers."""
+    rows, device = complexity.rows, Profile(complexity=complexity).device
+    timed = any(row["ms_layers"] is not None for row in rows)
+    batch = next((row["batch"] for row in rows if row["batch"] is not None), None)
+    how = f"time per window, median of repeated passes of a batch of {batch}"
+    counts = {row["leads"] for row in rows}
+    intra = sum(counts) / len(counts) / 12
+    inter = sum(n * (n - 1) for n in counts) / len(counts) / (12 * 11)
+    notes = [
+        "Edges as the paper counts them, undirected: within leads L S(S-1)/2, between leads at the "
+        "same time step S L(L-1)/2. The network's graph is directed and has self-loops: "
+        "L S² + S L(L-1), of the (LS)² pairs of a complete graph 1/L + 1/S - 1/(LS). The paper's "
+        "formula, 1/L + 1/S, counts self-loops twice and exceeds 1 at L = 1.",
+        f"With L uniform on these numbers of leads, {intra:.3f} of the edges at 12 leads are "
+        f"expected within leads, and {inter:.3f} of those between leads.",
+        f"Passing: scores, softmax and sums over neighbours of both layers ({complexity.channels} "
+        "channels), without their linear maps, as our network executes them.",
+        f"Device: {device}; {how if batch else 'not timed'}. Random weights.",
+    ]
+    summary = "one row per number of leads and window"
+    caption = (
+        "Both graph layers of LAEF, one window. Solid: message passing without the linear maps. "
+        "Dashed: the paper's L S² + S L², scaled to meet it at 12 leads and S = "
+        f"{max(row['segments'] for row in rows)}. Dotted: a complete graph, (L S)², by the same "
+        f"scale. {complexity.about['device']}."
+    )
+    size = (9.6, 4.4) if timed else (7.4, 4.6)
+    return [
+        Figure(name="complexity", draw=partial(_graph, rows, timed), caption=caption, size=size),
+        Table(
+            name="complexity",
+            caption="LAEF's two graph layers (GATv2) by leads L and segments S; one window.",
+            columns=_columns(_GRAPH),
+            rows=[
+                row | {key: row[key] / 1e6 for key in ("flop_message_passing", "flop_maps")}
+                for row in rows
+            ],
+            notes=notes,
+            numbers=Numbers(columns=COMPLEXITY, rows=rows, summary=summary),
+        ),
+    ]
+
+
+def _graph(rows: Sequence[Row], timed: bool, sheet: "Sheet") -> list[Any]:
+    axes = sheet.subplots(1, 2 if timed else 1, squeeze=False)[0]
+    segments = sorted({row["segments"] for row in rows})
+    last = max(rows, key=lambda row: (row["segments"], row["leads"]))
+    panels = (("flop_message_passing", 1e6, "MFLOP"), ("ms_message_passing", 1.0, "ms"))
+    for ax, (key, unit, name) in zip(axes, panels):
+        scale = last[key] / unit / last["cost_paper"]
+        for at, s in enumerate(segments):
+            mine = [row for row in rows if row["segments"] == s]
+            leads, style = [row["leads"] for row in mine], look(at)
+            line = {"linewidth": 1.6, "markersize": 5, "zorder": 3, **style}
+            ax.plot(leads, [row[key] / unit for row in mine], **line)
+            for formula, dash in (("cost_paper", "--"), ("cost_complete_graph", ":")):
+                thin = {"linewidth": 1.1, "color": style["color"], "linestyle": dash}
+                ax.plot(leads, [scale * row[formula] for row in mine], alpha=0.8, **thin)
+        lead_axis(ax, [row["leads"] for row in rows])
+        _logarithmic(ax)
+        ax.set(xlabel="measured leads L", ylabel=f"message passing, {name}")
+        ax.set(title="Measured" if name == "ms" else "Counted")
+    return [handle(f"S = {s} segments", at) for at, s in enumerate(segments)]

@@ -19,6 +19,8 @@ class Options:
 
     baseline: str = ""
     """Model that the others are compared with; "": the first trained one of the run."""
+    against: tuple[str, ...] = ()
+    """Names of published sources whose scores stand beside ours; all where it names none."""
     blocks: tuple[str, ...] = ()
     """Task that stands for its dataset where models are ranked; the first of each other one."""
     margins: tuple[float, ...] = MARGINS

@@ -110,7 +110,7 @@ def folder(tmp_path_factory) -> Path:
     )
     study.labels["label"] = [HOSTILE[i % len(HOSTILE)] for i in range(len(study.labels))]
     place = tmp_path_factory.mktemp("hostile") / "deep" / "report"
-    asked = ["against_paper", "against_fmb", "evaluated_only"]  # those that options ask for
+    asked = ["against", "evaluated_only"]  # those that options ask for
     written = write(study, place, also=asked)
     assert {p.parent for p in written} == {place}
     assert {p.name for p in place.parent.iterdir()} == {"report"}

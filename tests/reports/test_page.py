@@ -309,7 +309,7 @@ def test_sections_of_the_crowded_study(page):
 
 
 def test_banners_stay_when_the_main_table_is_not_asked_for(tmp_path):
-    reports.write(make.crowded(), tmp_path, only=["data"])
+    reports.write(make.crowded(), tmp_path, only=["provenance"])
     text = (tmp_path / "index.html").read_text()
     assert "Synthetic data." in text
     assert "Main table" not in text

@@ -266,7 +266,7 @@ def test_predictions_that_change_after_they_were_read_are_found(run: Path) -> No
 
 def test_a_run_without_commands_says_so(run: Path) -> None:
     def told() -> str:
-        (section,) = reports.get("provenance").sections(read(run))
+        *_, section = reports.get("provenance").sections(read(run))
         notes = [part for part in section.parts if part.kind == "notes"]
         return "".join(text for part in notes for text in part.texts)
 
