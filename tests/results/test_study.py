@@ -5,7 +5,6 @@ recomputed from the files by hand.
 import csv
 import json
 import math
-import re
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -757,7 +756,6 @@ def test_all_commands_are_listed_those_that_were_killed_too(
     ]
     for name in ("provenance.md", "index.html"):
         text = (clean.path / "report" / name).read_text()
-        assert re.search(r"3 commands .* for \S+ s in all: 5 cells computed; 3 cells there", text)
         assert "1 did not end" in text
         assert f"This report: ecgbench 0.1.0, commit {'a' * 40}." in text
 

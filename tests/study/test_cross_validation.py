@@ -232,7 +232,7 @@ def test_what_cannot_be_divided_is_refused_before_anything_is_computed(
         "nosuch=3": "unknown dataset 'nosuch'",
         "reference": "--folds reference: the split of every dataset here is published",
         "1": "--folds 1: a cross-validation has 3 to 20 folds",
-        "5,5": "--folds 5,5: a cross-validation has one number of folds; name it once",
+        "5,5": "--folds 5,5: a cross-validation replaces the datasets' own splits",
         "20": "--folds 20: no label of demo has a positive and a negative in training",
     }.items():
         done = here("run", *words, "--limit", "20", "--folds", folds, cwd=tmp_path)
