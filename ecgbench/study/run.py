@@ -139,6 +139,7 @@ def _run(
 def _work(job: Job, send: Callable[[Event], None]) -> None:
     from ecgbench.study.work import work  # torch: seconds, which this process need not spend
 
+    send(("imported",))  # from here on the time limit of the model holds
     work(job, send)
 
 
