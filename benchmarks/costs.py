@@ -67,14 +67,14 @@ def timed(name: str, device: str, batch: int, repeats: int = 3) -> tuple[float, 
 
 def epochs(name: str) -> dict[str, tuple[float, float]]:
     """Dataset -> windows of an epoch that are trained, and that are only passed forward."""
-    from ecgbench.suites.paper import TASKS
+    from ecgbench import datasets, models, suites
+    from ecgbench.study import plan_file
 
-    from ecgbench import datasets, models
-
+    paper = plan_file.load(suites.path("paper")).request().tasks
     contract, rows = models.ROOM.card(name).contracts[0], {}
     for dataset in datasets.names():
         card = datasets.get(dataset).CARD
-        tasks = sum(task.name in TASKS for task in card.tasks)
+        tasks = sum(task.name in paper for task in card.tasks)
         if tasks:
             train, validation = SHARES.get(dataset, (0.8, 0.1))
             windows = contract.windows(int(card.seconds * contract.fs))

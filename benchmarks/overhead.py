@@ -73,7 +73,7 @@ def main() -> None:
     from ecgbench.evaluate import network
     from ecgbench.study import plan as planning
     from ecgbench.study.jobs import Execution
-    from ecgbench.study.progress import Lines
+    from ecgbench.study.progress import Terminal
     from ecgbench.study.run import run
 
     clock, hashing, build = Clock(), Clock(), network.build
@@ -100,10 +100,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         requests, execution = [planning.check(request)], Execution(engine="inline")
         folders = Folders(data=Path(options.data), prepared=prepared, out=Path(folder))
-        done = run(requests, folders, execution, Lines())
+        done = run(requests, folders, execution, Terminal(bars=False))
         wall, hashed = time.perf_counter() - started - preparing, hashing.seconds
         again = time.perf_counter()
-        found = run(requests, folders, execution, Lines())
+        found = run(requests, folders, execution, Terminal(bars=False))
         again = time.perf_counter() - again
     share = 1 - clock.seconds / wall
     print(

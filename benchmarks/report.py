@@ -46,12 +46,11 @@ print(f"{time.perf_counter() - started:.0f} s ({busy:.0f} s busy; reading {read:
 
 def made(records: int, tasks: int):
     """The store's plan: as many labels a task as the cards say."""
-    from ecgbench.suites.paper import TASKS
-
-    from ecgbench import datasets
+    from ecgbench import datasets, suites
+    from ecgbench.study import plan_file
     from tests.results.made_run import Data, Made
 
-    chosen = TASKS[:tasks]
+    chosen = plan_file.load(suites.path("paper")).request().tasks[:tasks]
     data = {}
     for name in datasets.names():
         own = {t.name: len(t.labels) for t in datasets.get(name).CARD.tasks if t.name in chosen}

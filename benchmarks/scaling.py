@@ -123,16 +123,16 @@ def listed(cells: int, folder: Path | None) -> bool:
     """Print what a run of many cells takes to list and to report; whether the targets are
     reached.
     """
-    from ecgbench.suites.paper import TASKS as NAMES
-
+    from ecgbench import suites
+    from ecgbench.study import plan_file
     from tests.results.made_run import Data, Made, write
 
     with tempfile.TemporaryDirectory(dir=folder) as place:
-        home = Path(place)
+        home, names = Path(place), plan_file.load(suites.path("paper")).request().tasks
         seeds = max(1, round((cells / TASKS / len(MODELS) - 1) / 11))
         data = {
             f"d{n}": Data(tasks={name: 5}, records=200, prevalence=0.3, title=f"d{n}")
-            for n, name in enumerate(NAMES[:TASKS])
+            for n, name in enumerate(names[:TASKS])
         }
         made = Made(data=data, models=MODELS, leads=LEADS, seeds=seeds, skill=lambda m, k: 1.0)
         run, wait = home / "runs" / "large", os.fsync
@@ -148,7 +148,7 @@ def listed(cells: int, folder: Path | None) -> bool:
             f"status {min(looked):.1f} s, runs ls {min(shown):.1f} s (target {LISTED:.0f} s)",
             flush=True,
         )
-        took = command("report", run, "--tasks", NAMES[0], "--to", home / "report", cwd=home)
+        took = command("report", run, "--tasks", names[0], "--to", home / "report", cwd=home)
         print(f"report of one of the {TASKS} tasks {took:.0f} s (target {REPORTED:.0f} s)")
     return max(min(looked), min(shown)) < LISTED and took < REPORTED
 

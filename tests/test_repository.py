@@ -259,6 +259,29 @@ def test_rooms_hold_plug_ins_only(room: Room) -> None:
     assert all((room.get(name).__doc__ or "").strip() for name in files)
 
 
+def test_what_scripts_import_of_the_package_is_there() -> None:
+    """Scripts that no test runs, also inside their functions."""
+    gone = []
+    for file in (
+        f
+        for name in ("benchmarks", "docs", "examples", ".ci")
+        for f in ROOT.glob(f"{name}/**/*.py")
+    ):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if (
+                not isinstance(node, ast.ImportFrom)
+                or (node.module or "").split(".")[0] != "ecgbench"
+            ):
+                continue
+            for one in node.names:
+                try:
+                    if not hasattr(importlib.import_module(str(node.module)), one.name):
+                        importlib.import_module(f"{node.module}.{one.name}")
+                except ImportError:
+                    gone.append(f"{file.relative_to(ROOT)}: {node.module} {one.name}")
+    assert gone == []
+
+
 def test_what_begins_with_an_underscore_is_imported_below_its_own_folder_only() -> None:
     strays = set()
     for path in [*sources(), *sorted((ROOT / "tests").rglob("*.py"))]:
