@@ -1,16 +1,16 @@
 """Reads a run folder: which cells are finished, what they rest on, and rows of them."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import product
+from mmap import mmap
 from pathlib import Path
 from typing import Any
 
 from ecgbench import metrics as room
 from ecgbench.core.cards import MetricCard
 from ecgbench.core.cells import RANDOM, Cell, Plan
-from ecgbench.core.parallel import cores
+from ecgbench.core.parallel import on_all_cores
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.evaluate import protocols
 from ecgbench.results.compare import FEWER, Row
@@ -23,6 +23,8 @@ from ecgbench.study.stored import Result
 from ecgbench.study.verify import Verifier, fault
 
 Facts = dict[str, Any]
+_AT_ONCE = 64
+"""Cells that are compared with their hashes in one piece."""
 _GRAVEST: Sequence[Status] = ("failed", "damaged", "skipped", "ok")
 """Of the states of its cells, a row has the one that stands first; one that is not computed yet
 counts as failed.
@@ -68,10 +70,23 @@ class Reader:
             if (folder := self.run.folder(cell))
         ]
 
-        with ThreadPoolExecutor(cores()) as pool:  # hashing needs no lock of the interpreter
-            files = pool.map(partial(fault, self.verifier.demand_files), finished)
-            known = [fault(self.verifier.demand_documents, result) for result in finished]
-            found = [str(first or second or "") for first, second in zip(known, files)]
+        known = [""] * len(finished)
+        sound = mmap(-1, len(finished) + 1)  # which processes that are forked write in, too
+
+        def look(start: int) -> None:
+            for place in range(start, min(start + _AT_ONCE, len(finished))):
+                sound[place] = not fault(self.verifier.demand_files, finished[place])
+
+        def read() -> None:
+            known[:] = (str(fault(self.verifier.demand_documents, one) or "") for one in finished)
+
+        starts = range(0, len(finished), _AT_ONCE) if len(finished) > _AT_ONCE else ()
+        on_all_cores([partial(look, start) for start in starts], meanwhile=read)
+        # what no process has found sound is looked at here, so that it says what is wrong
+        found = [
+            why or ("" if sound[place] else str(fault(self.verifier.demand_files, result) or ""))
+            for place, (result, why) in enumerate(zip(finished, known))
+        ]
         self.damaged |= {r.cell.identity: why for r, why in zip(finished, found) if why}
         return {r.cell.identity: r for r, why in zip(finished, found) if not why}
 
