@@ -17,8 +17,7 @@ import pytest
 
 from ecgbench.errors import BadSetting, BadWeights, UnknownName
 from ecgbench.study import engines
-from ecgbench.study.engines import Died, Setup, local
-from ecgbench.study.engines._squeue import accounted
+from ecgbench.study.engines import Died, Setup, local, slurm
 
 END = ["sleep", "300"]
 
@@ -194,6 +193,6 @@ def test_a_state_is_asked_of_the_accounts_where_a_cluster_keeps_some(
     sacct = tmp_path / "sacct"
     sacct.write_text('#!/bin/sh\n[ "$7" = 12_3 ] && echo OUT_OF_MEMORY\n')
     sacct.chmod(0o755)
-    assert accounted("12_3") == "OUT_OF_MEMORY"
+    assert slurm.accounted("12_3") == "OUT_OF_MEMORY"
     sacct.write_text("#!/bin/sh\necho 'Slurm accounting storage is disabled' >&2; exit 1\n")
-    assert accounted("12_3") == ""
+    assert slurm.accounted("12_3") == ""
