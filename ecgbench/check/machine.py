@@ -2,9 +2,7 @@
 runs on it.
 """
 
-import os
 import platform
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,18 +17,17 @@ from packaging.requirements import Requirement
 
 from ecgbench import __version__, datasets, errors, models
 from ecgbench.core import process
-from ecgbench.core.machine import cpu, cpu_limit, memory
+from ecgbench.core.machine import cpu, memory
 from ecgbench.core.parallel import cores
 from ecgbench.core.text import quoted, shortened
 from ecgbench.data.prepare import held
 from ecgbench.data.source import command, root_of, where
-from ecgbench.errors import BadSetting, EcgbenchError, MissingData
+from ecgbench.errors import EcgbenchError, MissingData
 from ecgbench.evaluate.device import gpus
 from ecgbench.weights import released
 
 Report = dict[str, Any]
 DISTRIBUTION = "ecgbench-leads"
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 IMPORT = 60.0
 """Seconds that importing torch may take on a busy machine."""
 SCARCE = 10**9
@@ -43,8 +40,8 @@ def examine(
     seconds: float,
     note: Callable[[str], None],
 ) -> Report:
-    """versions, device, threads, torch, memory, disk, data, models, and from them `problems`,
-    `partial`, `remarks` (sentences) and `ok`: there is no problem.
+    """versions, device, torch, memory, disk, data, models, and from them `problems`, `remarks`
+    (sentences) and `ok`: there is no problem.
 
     names: models to try, each in a process of its own that is killed after `seconds`; `note` gets a
     line about each. folders: of data, of prepared copies, of runs.
@@ -52,7 +49,8 @@ def examine(
     note("looking at torch")
     torch = attempt(("torch",), max(seconds, IMPORT))
     device = "cuda" if torch.get("gpus") else "cpu"
-    data, prepared, _ = folders
+    data, prepared, runs = folders
+    cache = Path(platformdirs.user_cache_dir("ecgbench"))
     report: Report = {
         "versions": {
             "ecgbench": __version__,
@@ -60,11 +58,15 @@ def examine(
             "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
             "packages": packages(),
         },
-        "device": {**_processor(), "driver_gpus": gpus(), "gpus": torch.pop("gpus", [])},
-        "threads": {"torch": torch.pop("threads", None), **{t: os.environ.get(t) for t in THREADS}},
+        "device": {"cpu": cpu(), "cores": cores(), "driver_gpus": gpus()},
         "torch": torch,
         "memory": memory(),
-        "disk": list(_disks(*folders)),
+        "disk": [
+            _disk("runs", runs, "--out DIR"),
+            _disk("prepared", where(prepared, data), "--prepared DIR"),
+            _disk("cache", cache, "XDG_CACHE_HOME=DIR"),
+            _disk("temporary", Path(tempfile.gettempdir()), "TMPDIR=DIR"),
+        ],
         "data": [dataset(name, data, prepared) for name in datasets.names()],
         "models": [],
     }
@@ -72,8 +74,7 @@ def examine(
         note(f"one forward pass of {name} ({i} of {len(names)})")
         outcome = attempt(("forward", models.ROOM.argument(name), device), seconds)
         report["models"].append({"name": name, "device": device, **outcome})
-    for what in (problems, partial, remarks):
-        report[what.__name__] = list(what(report))
+    report |= {"problems": list(problems(report)), "remarks": list(remarks(report))}
     return {"ok": not report["problems"], **report}
 
 
@@ -106,31 +107,12 @@ def packages() -> list[Report]:
     return rows
 
 
-def _processor() -> Report:
-    # as torch.compile looks for a compiler
-    compilers = (shutil.which(name) for name in (os.environ.get("CXX"), "g++", "clang++") if name)
-    return {
-        "cpu": cpu(),
-        "cores": psutil.cpu_count(),
-        "usable": cores(),
-        "limit": cpu_limit(),
-        "compiler": next(filter(None, compilers), None),
-    }
-
-
-def _disks(data: Path | None, prepared: Path | None, runs: Path) -> Iterator[Report]:
+def _disk(what: str, folder: Path, moved_by: str) -> Report:
     """Where things are written: what, path, free (bytes), reason ("" where it can be written), and
     the option or variable that moves it.
     """
-    yield _disk("runs", runs, "--out DIR")
-    yield _disk("prepared", where(prepared, data), "--prepared DIR")
-    yield _disk("cache", Path(platformdirs.user_cache_dir("ecgbench")), "XDG_CACHE_HOME=DIR")
-    yield _disk("temporary", Path(os.environ.get("TMPDIR", "/tmp")), "TMPDIR=DIR")
-
-
-def _disk(what: str, folder: Path, moved_by: str) -> Report:
-    path = Path(os.path.abspath(folder.expanduser()))
-    near = next(p for p in (path, *path.parents) if os.path.lexists(p))
+    path = folder.absolute()
+    near = next(p for p in (path, *path.parents) if p.exists())
     free, reason = None, ""
     try:
         free = psutil.disk_usage(str(near)).free
@@ -168,16 +150,15 @@ def torch_here() -> Report:
     for i in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         free, total = torch.cuda.mem_get_info(i)
         found.append({"name": torch.cuda.get_device_name(i), "memory": total, "free": free})
-    version, threads = str(torch.__version__), torch.get_num_threads()
-    return {"version": version, "threads": threads, "cuda": torch.version.cuda, "gpus": found}
+    return {"version": str(torch.__version__), "threads": torch.get_num_threads(), "gpus": found}
 
 
 def forward(name: str, device: str) -> Report:
     """One 12-lead window through a model with random weights; a first pass warms up.
 
-    parameters, ms (of one window), dim, leads, and `weights`: what is published and whether it is
-    on this machine. EcgbenchError: what comes out is not one finite vector as long as the card
-    says.
+    parameters, ms (of one window), dim, leads, and `weights`: what is published and whether it, or
+    a part of it, is on this machine. EcgbenchError: what comes out is not one finite vector as long
+    as the card says.
     """
     import numpy as np
 
@@ -197,90 +178,71 @@ def forward(name: str, device: str) -> Report:
     for _ in range(2):
         started = time.perf_counter()
         encoder(signal, {ALL.bits: np.arange(1)})
+    weights = [
+        {
+            "name": one.name,
+            "here": released.is_here(name, one),
+            "partial": released.is_partial(name, one),
+            "get": f"{released.fetching(one.name, name)} gets {one.file} from {one.url}",
+        }
+        for one in card.weights
+    ]
     return {
         "ms": round(1000 * (time.perf_counter() - started), 2),
         "parameters": sum(p.numel() for p in built.module.parameters()),
         "dim": card.dim,
         "leads": len(contract.leads),
-        "weights": [_weights(name, published) for published in card.weights],
+        "weights": weights,
     }
-
-
-def _weights(name: str, published: Any) -> Report:
-    """Of published weights: name, file, url, here (whether they can be loaded), partial (whether
-    only a part of the file is here), problem.
-    """
-    here, problem = False, ""
-    try:
-        models.get(name).build(weights=published.name)
-        here = True
-    except BadSetting:
-        pass
-    except EcgbenchError as error:
-        problem = str(error)
-    known = {fact: getattr(published, fact) for fact in ("name", "file", "url")}
-    partial = released.is_partial(name, published)
-    return {**known, "here": here, "partial": partial, "problem": problem}
 
 
 def problems(report: Report) -> Iterator[str]:
     """What must be repaired before a run can work, and how."""
-    torch, device = report["torch"], report["device"]
+    torch = report["torch"]
     for p in report["versions"]["packages"]:
         if not p["ok"]:
             wanted = f"{p['name']}{p['wanted']}"
             yield f"{wanted} is needed, here is {p['version']}: python -m pip install '{wanted}'"
     if not torch["ok"]:
-        yield (
-            f"torch cannot be used ({torch['error']}): install it, python -m pip install torch; "
-            f"no model was tried"
-        )
+        yield f"torch cannot be used ({torch['error']}): python -m pip install torch"
     for row in report["disk"]:
         if row["reason"] and row["what"] != "cache":
             yield f"{row['path']} cannot be written ({row['reason']}): {row['moved_by']} moves it"
     for row in report["data"]:
         if row["state"] == "broken":
             yield f"dataset {row['name']}: {row['next']}"
-    if device["driver_gpus"] and not device["gpus"] and torch["ok"]:
+    if report["device"]["driver_gpus"] and not torch.get("gpus") and torch["ok"]:
         yield "torch cannot use the GPU: install a CUDA build of torch, or run with --device cpu"
     for row in report["models"]:
         if not row["ok"]:
             more = f"ecgbench check model {quoted(models.ROOM.argument(row['name']))}"
             yield f"model {row['name']}: {row['error']}; leave it out with --models, or: {more}"
-        for weights in row.get("weights", ()):
-            if weights["problem"]:
-                yield f"weights of {row['name']}: {weights['problem']}"
-
-
-def partial(report: Report) -> Iterator[str]:
-    """What is here only in part, and what gets the rest."""
-    for row in report["data"]:
-        if row["state"] == "partial":
-            yield (
-                f"data of {row['name']}: {row['records']:,} of {row['published']:,} records are "
-                f"prepared, those that runs with --limit took; the rest: {row['next']}"
-            )
-    for row in report["models"]:
-        # several weights of a model share the folder of an interrupted download
-        for weights in [w for w in row.get("weights", ()) if w["partial"]][:1]:
-            rest = released.fetching(weights["name"], row["name"])
-            yield f"weights of {row['name']}: only a part of {weights['file']} is here; run: {rest}"
 
 
 def remarks(report: Report) -> Iterator[str]:
-    """What works, but slower or not for long."""
-    device, here, threads = report["device"], report["memory"], report["threads"]["torch"]
-    allowed = max(1, int(min(device["usable"], device["limit"] or float("inf"))))
-    if threads and threads > allowed:
-        yield (
-            f"torch uses {threads} threads on {allowed} processors, which slows it: "
-            f"OMP_NUM_THREADS={allowed}"
-        )
-    if device["compiler"] is None:
-        yield "no C++ compiler is found (g++, clang++ or CXX): LAEF runs uncompiled, a bit slower"
+    """What is not here, or in part only, and what gets it; what works, but slowly or not for
+    long.
+    """
+    for row in report["data"]:
+        if row["state"] == "partial":
+            part = f"{row['records']:,} of {row['published']:,} records are prepared"
+            yield f"data of {row['name']}: {part}; the rest: {row['next']}"
+        elif row["state"] == "downloaded":
+            yield f"data of {row['name']} are not prepared; ecgbench run does it, or: {row['next']}"
+    if absent := [row["name"] for row in report["data"] if row["state"] == "absent"]:
+        yield f"no data of {', '.join(absent)}: ecgbench data fetch NAME --data DIR"
+    for row in report["models"]:
+        for one in row.get("weights", ()):
+            if not one["here"]:
+                part = "only a part of them is here" if one["partial"] else "not here"
+                yield f"{one['name']} weights of {row['name']}: {part}; {one['get']}"
+    cores = report["device"]["cores"]
+    if report["torch"].get("threads", 0) > cores:
+        yield f"torch uses more threads than the {cores} processors: OMP_NUM_THREADS={cores}"
     for row in report["disk"]:
         if row["free"] is not None and row["free"] < SCARCE:
             yield f"less than 1 GB is free for {row['what']} ({row['path']}): {row['moved_by']}"
+    here = report["memory"]
     if min(here["available"], here["limit"] or here["available"]) < SCARCE:
         yield "less than 1 GB of memory is available; large models will not fit"
 

@@ -1,22 +1,38 @@
-"""The command line: one file per group of commands; this one only adds them and turns errors into
-one line.
+"""The command line: one file per group of commands; this one adds them and turns errors into one
+line.
 """
 
 import sys
-from importlib import import_module
+from collections.abc import Collection
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from ecgbench import __version__
-from ecgbench.cli import settings
+from ecgbench.cli import (
+    check,
+    data,
+    doctor,
+    freeze,
+    lists,
+    models,
+    own,
+    predict,
+    pretrain,
+    profile,
+    report,
+    run,
+    runs,
+)
+from ecgbench.cli.options import add_commands
 from ecgbench.core.text import line
 from ecgbench.errors import INTERRUPTED, EcgbenchError, Lacking
 
+RESULTS, DATA, MODELS, MORE = "Run and report", "Data", "Models", "More"
+"""Panels of `ecgbench --help`."""
 ORDER = "run report runs predict embed data models check profile list freeze pretrain ablate doctor"
 """Commands, in the order in which a person meets them; typer would put groups last."""
-FILES = "run report runs predict data models check profile lists freeze pretrain doctor"
 
 
 class Program(TyperGroup):
@@ -36,13 +52,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for file in FILES.split():
-    import_module(f"ecgbench.cli.{file}").add(app)
+add_commands(app, RESULTS, run.run, report.report, predict.predict, predict.embed)
+add_commands(app, MODELS, profile.profile)
+add_commands(app, MORE, lists.list_, freeze.freeze, pretrain.pretrain, pretrain.ablate)
+add_commands(app, MORE, doctor.doctor)
+GROUPS = (
+    ("runs", RESULTS, "Run folders: ls, status, why, merge, prune, share.", runs.COMMANDS),
+    ("data", DATA, "Data sets and recordings of your own.", (own.import_, *data.COMMANDS)),
+    ("models", MODELS, "Weights of models that their authors publish.", (models.fetch,)),
+    ("check", MODELS, "Whether plug-ins do what they must.", check.COMMANDS),
+)
+for name, panel, text, commands in GROUPS:
+    group = typer.Typer(help=text, no_args_is_help=True)
+    add_commands(group, None, *commands)
+    app.add_typer(group, name=name, rich_help_panel=panel)
 
 
 @app.callback(invoke_without_command=True)
 def _version(
-    context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> None:
     if version:
@@ -55,44 +82,52 @@ def main() -> None:
     pre-training whose minutes were over, 130 interrupted.
     """
     try:
-        settings.demand_new(sys.argv[1:])
         code = app(standalone_mode=False) or 0
-        if code == 130:  # typer caught the interrupt and printed nothing
-            _stop()
-        sys.exit(code)
     except Lacking as error:
-        _complain(*error.args)
+        code = _complain(*error.args)
     except EcgbenchError as error:
-        _complain(str(error))
+        code = _complain(str(error))
     except OSError as error:  # no space, no permission, a file where a folder should be
         file = f": {error.filename}" if error.filename else ""
-        _complain(
+        code = _complain(
             f"{error.strerror or error}{file}; choose another folder, or repair this one and run "
             f"the command again"
         )
-    except KeyboardInterrupt:
-        _stop()
+    except (KeyboardInterrupt, typer.Abort):
+        code = 130
     except Exception as error:
-        # some versions of typer have their own copy of click, so its errors are known by their
-        # methods
-        if type(error).__name__ == "Abort":
-            _stop()
+        # some versions of typer have their own copy of click: its errors are known by a method
         if not hasattr(error, "format_message"):
             raise
-        command = getattr(getattr(error, "ctx", None), "command_path", "ecgbench")
-        if type(error).__name__ == "NoArgsIsHelpError":
-            typer.echo(error.format_message(), err=True)
-            sys.exit(2)
-        message = error.format_message().rstrip(".").replace("Value error, ", "")
-        _complain(f"{message}; see {command} --help")
+        code = _misused(error)
+    if code == 130:
+        print(f"ecgbench: {INTERRUPTED}", file=sys.stderr)
+    sys.exit(code)
 
 
-def _complain(*lines: str) -> None:
+def _misused(error: Any) -> int:
+    """An error of click: a word that is no command or option, or that cannot be its value."""
+    command = getattr(getattr(error, "ctx", None), "command_path", "ecgbench")
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(error.format_message(), file=sys.stderr)
+        return 2
+    message = error.format_message().rstrip(".").replace("Value error, ", "")
+    key = getattr(error, "option_name", "").lstrip("-").replace("-", "_")
+    meant = [k for k in _settings(command.split()[-1]) if k.rpartition(".")[2] == key]
+    message += "".join(f"; give --set {k}=VALUE" for k in meant)
+    return _complain(f"{message}; see {command} --help")
+
+
+def _settings(command: str) -> Collection[str]:
+    """Keys of `--set` of a command, for which it has no option."""
+    from ecgbench.study.plan_file import keys
+
+    reports = [f"report.{key}" for key in report.SETTINGS]
+    others = {"report": reports, "pretrain": pretrain.SETTINGS, "ablate": pretrain.ABLATE}
+    return keys() if command == "run" else others.get(command, ())
+
+
+def _complain(*lines: str) -> int:
     # names in a file may hold control characters
     print("ecgbench:", "\n  ".join(map(line, lines)), file=sys.stderr)
-    sys.exit(2)
-
-
-def _stop() -> None:
-    print(f"ecgbench: {INTERRUPTED}", file=sys.stderr)
-    sys.exit(130)
+    return 2

@@ -6,21 +6,10 @@ from typing import Any
 
 import typer
 
-from ecgbench.cli.options import DATA, JSON, MODELS, PREPARED, add_commands, argument, option
+from ecgbench.cli.options import DATA, JSON, PREPARED, argument, option
 from ecgbench.core.text import printed_json
 
 NAME = argument("A name, or the path of your own: ./mine.py")
-
-
-def add(app: typer.Typer) -> None:
-    """Add the group to the program."""
-    group = typer.Typer(
-        help="Check that a plug-in does what it must, and that a model is the authors' network.",
-        no_args_is_help=True,
-    )
-    for command in (model, adapter, dataset, metric, parity):
-        add_commands(group, command)
-    app.add_typer(group, name="check", rich_help_panel=MODELS)
 
 
 def model(name: str = NAME, as_json: bool = JSON) -> None:
@@ -90,3 +79,6 @@ def parity(
         typer.echo(f"{row.array:40} {row.status:24} {figures}{row.reason}")
     if not report.ok:
         raise typer.Exit(1)
+
+
+COMMANDS = (model, adapter, dataset, metric, parity)

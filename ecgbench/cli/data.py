@@ -7,45 +7,25 @@ from pathlib import Path
 
 import typer
 
-from ecgbench.cli import own
-from ecgbench.cli.options import (
-    DATA,
-    DATA_PANEL,
-    JSON,
-    PREPARED,
-    add_commands,
-    argument,
-    flag,
-    option,
-)
+from ecgbench.cli.lists import show
+from ecgbench.cli.options import DATA, JSON, PREPARED, YES, argument, flag, option
 from ecgbench.core.text import counted, line, printed_json, quoted, size
-from ecgbench.errors import BadSetting, UnknownName
+from ecgbench.errors import BadSetting
 
 FIX = flag("The copy that `ecgbench data prepare --fix` made.", "--fix")
 DATASET = argument("Dataset: ptbxl, demo, or the path of your own: ./mine.py")
-
-
-def add(app: typer.Typer) -> None:
-    """Add the group to the program."""
-    group = typer.Typer(
-        help="Data sets and recordings of your own: import, fetch, prepare, ...",
-        no_args_is_help=True,
-    )
-    add_commands(group, own.import_, fetch, prepare, check, facts, duplicates, ls, prune)
-    app.add_typer(group, name="data", rich_help_panel=DATA_PANEL)
+PAIRS = 40
+"""Rows of the table of duplicates on a terminal; --csv and --json have all."""
 
 
 def fetch(
-    dataset: str = argument("Dataset: ptbxl, georgia, or the path of your own: ./mine.py"),
+    dataset: str = DATASET,
     data: Path = option(
         "Folder that receives the dataset, in a folder of its own: DIR/ptbxl/...",
         metavar="DIR",
         envvar="ECGBENCH_DATA",
     ),
-    dry_run: bool = flag(
-        "Print how many files and bytes are lacking and whether they have room; fetch nothing.",
-        "--dry-run",
-    ),
+    dry_run: bool = flag("Print how much is lacking and whether it has room.", "--dry-run"),
 ) -> None:
     """Download a dataset that is free to all, from where it is published.
 
@@ -71,20 +51,20 @@ def fetch(
     from ecgbench.data.source import command, data_folder
     from ecgbench.study.progress import display
 
-    name = _name(dataset)
+    name = datasets.resolve(dataset)
     module = datasets.get(name)
     card, home = module.CARD, data_folder(data)
-    files, manifest = getattr(module, "FILES", ()), getattr(module, "MANIFEST", None)
-    listing = getattr(module, "LISTING", None)
+    kinds = ("FILES", "MANIFEST", "LISTING")
+    files, manifest, listing = (getattr(module, kind, None) for kind in kinds)
     if not card.folder:
         raise BadSetting(f"{name} is made by code; there is nothing to fetch")
     folder = (home or Path("DIR")) / card.folder
     if card.access != "open" or not (files or manifest or listing):
-        why = "" if card.access == "open" else f"{card.title} is not free to all: {card.access}; "
         # the plug-in's docstring lays its files out in lines set in
-        lines = inspect.cleandoc(module.__doc__ or "").splitlines()
-        for text in [text.strip() for text in lines if text.startswith("    ")]:
-            typer.echo(f"  {text}")
+        for text in inspect.cleandoc(module.__doc__ or "").splitlines():
+            if text.startswith("    "):
+                typer.echo(f"  {text.strip()}")
+        why = "" if card.access == "open" else f"{card.title} is not free to all: {card.access}; "
         raise BadSetting(
             f"{name}: {why}get its files from {card.url}, put them into {folder}, then: "
             f"{command(name, home)}"
@@ -93,11 +73,10 @@ def fetch(
         raise BadSetting(f"{name}: no data folder is set; add --data DIR or set ECGBENCH_DATA=DIR")
     typer.echo(f"{card.title} {card.version}: licence {card.licence}, {card.url}")
     try:
-        plan = transport.planned(folder, files, manifest, listing)
-        about = "" if plan.exact or plan.size is None else "about "
+        plan = transport.planned(folder, files or (), manifest, listing)
         typer.echo(
             f"{name}: {len(plan.missing):,} of {len(plan.every):,} files are to be fetched, "
-            f"{about}{size(plan.size)}, into {plan.root}"
+            f"{'' if plan.exact else 'about '}{size(plan.size)}, into {plan.root}"
         )
         plan.demand_room(name)
         if dry_run:
@@ -106,9 +85,8 @@ def fetch(
             with display().stage(f"fetch {name}", *plan.unit) as advance:
                 transport.fetch(plan, advance)
     except DownloadError as error:
-        raise DownloadError(
-            f"{error}; or get the files by hand from {card.url} and put them into {folder}"
-        ) from None
+        by_hand = f"get the files by hand from {card.url} and put them into {folder}"
+        raise DownloadError(f"{error}; or {by_hand}") from None
     typer.echo(f"{name}: all files are here; now: {command(name, home)}")
 
 
@@ -116,17 +94,9 @@ def prepare(
     dataset: str = DATASET,
     data: Path = DATA,
     prepared: Path = PREPARED,
-    fix: bool = flag(
-        "Put right what is wrong beyond doubt, in a copy of its own; without this nothing is "
-        "changed.",
-        "--fix",
-    ),
-    workers: int = option(
-        "Processes that read; 1: this one.  (default: one per core, at most 8)", min=1
-    ),
-    dry_run: bool = flag(
-        "Print what it will take on disk and what is free; prepare nothing.", "--dry-run"
-    ),
+    fix: bool = flag("Put right what is wrong beyond doubt, in a copy of its own.", "--fix"),
+    workers: int = option("Processes that read.  (default: one per core, at most 8)", min=1),
+    dry_run: bool = flag("Print what it will take on disk and what is free.", "--dry-run"),
 ) -> None:
     """Read and check every recording once and store it for fast reading. `ecgbench run` does this
     by itself when it must.
@@ -148,24 +118,20 @@ def prepare(
     already is compared with the hashes that were written, and the files as published with their
     sizes and times.
     """
+    from ecgbench import datasets
     from ecgbench.data import disk, facts, prepare
     from ecgbench.data.source import where
     from ecgbench.study.progress import counting, display
 
-    name = _name(dataset)
+    name = datasets.resolve(dataset)
     if dry_run:
-        records, count = disk.foreseen(name, data, prepared)
+        records, needed = disk.foreseen(name, data, prepared)
         home = where(prepared, data)
         free = disk.free_bytes(home)
-        typer.echo(
-            f"{name}: {records:,} records to store, about {size(count)}, in {home}, where "
-            f"{size(free)} are free"
-        )
-        if count > free:
-            raise BadSetting(
-                f"{name} needs about {size(count)}, and {home} has {size(free)} free; free some "
-                f"with ecgbench data prune, or choose another place with --prepared DIR"
-            )
+        what = f"{records:,} records, about {size(needed)}, in {home} with {size(free)} free"
+        if needed > free:
+            raise BadSetting(f"{name}: {what}; ecgbench data prune, or --prepared DIR elsewhere")
+        typer.echo(f"{name}: {what}")
         return
     with counting(f"prepare {name}", display()) as shown:
         copy = prepare.prepare_and_check(name, data, prepared, shown, fix, workers)
@@ -173,13 +139,15 @@ def prepare(
         f"{name}: {len(copy.index)} records of {copy.card.records:,} in the release, "
         f"{len(copy.excluded)} left out by rule, {len(copy.quarantined)} quarantined: {copy.folder}"
     )
-    for reason, count in copy.excluded["reason"].value_counts().sort_index().items():
-        typer.echo(f"  left out: {count:,} {reason}")
-    for record, reason in copy.quarantined[["record", "reason"]].itertuples(index=False):
-        typer.echo(f"  quarantined {record}: {reason}")
-    if told := prepare.crossing(copy.index):
-        typer.echo(f"  {told} (all of them: ecgbench data facts {quoted(dataset)})")
-    for text in facts.finding_lines(copy):
+    lines = [
+        f"left out: {count:,} {reason}"
+        for reason, count in copy.excluded["reason"].value_counts().sort_index().items()
+    ]
+    quarantined = copy.quarantined[["record", "reason"]].itertuples(index=False)
+    lines += [f"quarantined {record}: {reason}" for record, reason in quarantined]
+    if crossing := prepare.crossing(copy.index):
+        lines.append(f"{crossing} (all of them: ecgbench data facts {quoted(dataset)})")
+    for text in [*lines, *facts.finding_lines(copy)]:
         typer.echo(f"  {text}")
 
 
@@ -192,21 +160,22 @@ def check(
     Nothing is changed: a run names and makes again what it finds to be wrong. Exit 1 on a
     difference; 2 where the copy itself is damaged, with the command that makes another one.
     """
+    from ecgbench import datasets
     from ecgbench.data import disk
     from ecgbench.data.prepare import held
     from ecgbench.data.views import views
     from ecgbench.study.progress import counting, display
 
-    name = _name(dataset)
+    name = datasets.resolve(dataset)
     copy = held(name, data, prepared, fix, thorough=True)
     with counting(f"check {name}", display()) as shown:
         problems = disk.verify(copy, shown)
     for record, reason in problems:
         typer.echo(f"  {line(f'{record}: {reason}')}")
     part = "" if copy.whole else f"; {len(copy.published):,} records are published"
-    seen = f" and {counted(count, 'view')} of them" if (count := len(views(copy))) else ""
     typer.echo(
-        f"{name}: {len(problems)} differences in {len(copy.index):,} prepared records{seen}{part}"
+        f"{name}: {len(problems)} differences in {len(copy.index):,} prepared records and "
+        f"{counted(len(views(copy)), 'view')} of them{part}"
     )
     if problems:
         raise typer.Exit(1)
@@ -227,106 +196,28 @@ def facts(
     labels each rule of counting would give, for Chapman which words of its workbook are no labels.
     """
     from ecgbench import datasets
-    from ecgbench.cli.lists import show
-    from ecgbench.data import facts as told
+    from ecgbench.data import facts
     from ecgbench.data.prepare import held
     from ecgbench.data.source import root_of
 
-    name = _name(dataset)
+    name = datasets.resolve(dataset)
     module, copy = datasets.get(name), held(name, data, prepared, fix)
-    found = told.facts(copy)
+    found = facts.facts(copy)
     if counts := getattr(module, "counts", None):
         found["counts"] = counts(root_of(name, module.CARD, data)).to_dict("records")
     if as_json:
         typer.echo(printed_json(found))
         return
-    for text in told.lines(found):
+    for text in facts.lines(found):
         typer.echo(" " * (len(text) - len(text.lstrip())) + line(text))
     if rows := found.get("counts"):
         show(rows, False, [*rows[0]])
 
 
-def ls(data: Path = DATA, prepared: Path = PREPARED, as_json: bool = JSON) -> None:
-    """List prepared copies: records, and the disk that recordings and views of them take.
-
-    A view is what a model's filter and rate make of the recordings; it is made anew when it is
-    missed. A copy that is not current was made by another version, or is damaged and was set aside
-    (NAME.damaged), and is not read.
-    """
-    from ecgbench.cli.lists import show
-    from ecgbench.data import disk
-    from ecgbench.data.source import where
-
-    home = where(prepared, data)
-    found = disk.copies(home)
-    if not found and not as_json:
-        typer.echo(f"no prepared copy in {home}")
-        return
-    rows = [
-        {
-            "dataset": c.dataset,
-            "records": c.records,
-            "recordings": c.signals if as_json else size(c.signals),
-            "views": c.views if as_json else size(c.views),
-            "fix": c.fix,
-            "current": c.current,
-            "folder": str(c.folder),
-        }
-        for c in found
-    ]
-    show(rows, as_json, ("dataset", "records", "recordings", "views", "fix", "current", "folder"))
-
-
-def prune(
-    dataset: str = argument("Dataset; all of them where none is named.", default=""),
-    data: Path = DATA,
-    prepared: Path = PREPARED,
-    yes: bool = flag("Remove it; without this, only list what would be removed.", "--yes", "-y"),
-) -> None:
-    """Free disk: views, prepared copies of other versions, parts of copies that are damaged or were
-    read anew, and corpora that a pre-training packed into shards.
-    The files as published stay, and no result is lost. A pre-training that reads its shards ends
-    with an error; the same command packs them again and goes on. Nothing is removed while a
-    pre-training packs there.
-    """
-    from ecgbench.data import disk
-    from ecgbench.data.source import where
-
-    home, names = where(prepared, data), (_name(dataset),) if dataset else ()
-    if yes:
-        typer.echo(f"{size(disk.prune(home, names))} freed in {home}")
-        return
-    spare = list(disk.spare(home, names))
-    for folder, freed in spare:
-        typer.echo(f"{size(freed):>10}  {folder}")
-    if not spare:
-        typer.echo(f"nothing to free in {home}")
-        return
-    which = f" {quoted(dataset)}" if dataset else ""
-    typer.echo(
-        f"{size(sum(freed for _, freed in spare))} would be freed; to remove them: ecgbench data "
-        f"prune{which} --prepared {quoted(home)} --yes"
-    )
-
-
-def _name(dataset: str) -> str:
-    from ecgbench import datasets
-    from ecgbench.core.registry import plain
-
-    for task, (owner, *_) in datasets.tasks().items():
-        if plain(task) == plain(dataset) and plain(owner) != plain(dataset):
-            raise UnknownName("dataset", dataset, datasets.names(), f"{task} is a task of {owner}")
-    return datasets.resolve(dataset)
-
-
-PAIRS = 40
-"""Rows of the table on a terminal; --csv and --json have all."""
-
-
 def duplicates(
     datasets: list[str] = argument("Prepared datasets: ptbxl, or ptbxl georgia ningbo."),
     within: bool = flag("Of several datasets, also pairs within each; of one always."),
-    to: Path = option("Write all pairs to this file.", "--csv", metavar="FILE"),
+    to: Path = option("Write all pairs to this file.", "--csv", metavar="FILE", dir_okay=False),
     data: Path = DATA,
     prepared: Path = PREPARED,
     as_json: bool = JSON,
@@ -359,11 +250,8 @@ def duplicates(
         table = search.Table.of(copies, progress)
     found = search.candidates(table, within or len(copies) == 1)
     with counting("compare candidates", shown) as progress:
-        pairs = search.confirmed(table, found, progress)
-    rows = search.table_of(pairs)
+        rows = search.table_of(search.confirmed(table, found, progress))
     if to is not None:
-        if to.is_dir():
-            raise BadSetting(f"--csv {to} is a folder; name a file: --csv {to / 'pairs.csv'}")
         put(to, rows.drop(columns="leak").to_csv(index=False))
     if as_json:
         typer.echo(printed_json(rows.to_dict("records")))
@@ -372,11 +260,66 @@ def duplicates(
         typer.echo(rows.drop(columns="leak").head(PAIRS).to_string(index=False))
     if len(rows) > PAIRS:
         typer.echo(f"... and {len(rows) - PAIRS:,} more; all of them: --csv FILE")
-    records = sum(len(copy.index) for copy in copies)
     others = int((rows["patient"] != rows["other patient"]).sum())
     typer.echo(
-        f"{' and '.join(names)}: {counted(len(pairs), 'pair')} among {records:,} records "
-        f"({len(found):,} compared, hashes of {size(search.BYTES * len(table.hashes))}); "
-        f"{int(rows['leak'].sum())} between training and test, {others} under two patients; "
-        f"docs/duplicates.md has how often it misses and how often it errs"
+        f"{' and '.join(names)}: {counted(len(rows), 'pair')} among "
+        f"{sum(len(copy.index) for copy in copies):,} records, {int(rows['leak'].sum())} between "
+        f"training and test, {others} under two patients; how often it errs: docs/duplicates.md"
     )
+
+
+def ls(data: Path = DATA, prepared: Path = PREPARED, as_json: bool = JSON) -> None:
+    """List prepared copies: records, and the disk that recordings and views of them take.
+
+    A view is what a model's filter and rate make of the recordings; it is made anew when it is
+    missed. A copy that is not current was made by another version, or is damaged and was set aside
+    (NAME.damaged), and is not read.
+    """
+    from ecgbench.data import disk
+    from ecgbench.data.source import where
+
+    home = where(prepared, data)
+    rows = [
+        {**vars(copy), "recordings": copy.signals, "folder": str(copy.folder)}
+        for copy in disk.copies(home)
+    ]
+    if not rows and not as_json:
+        typer.echo(f"no prepared copy in {home}")
+        return
+    for row in rows if not as_json else ():
+        row |= {part: size(row[part]) for part in ("recordings", "views")}
+    show(rows, as_json, ("dataset", "records", "recordings", "views", "fix", "current", "folder"))
+
+
+def prune(
+    dataset: str = argument("Dataset; all of them where none is named.", default=""),
+    data: Path = DATA,
+    prepared: Path = PREPARED,
+    yes: bool = YES,
+) -> None:
+    """Free disk: views, prepared copies of other versions, parts of copies that are damaged or were
+    read anew, and corpora that a pre-training packed into shards.
+    The files as published stay, and no result is lost. A pre-training that reads its shards ends
+    with an error; the same command packs them again and goes on. Nothing is removed while a
+    pre-training packs there.
+    """
+    from ecgbench import datasets
+    from ecgbench.data import disk
+    from ecgbench.data.source import where
+
+    home, names = where(prepared, data), (datasets.resolve(dataset),) if dataset else ()
+    if yes:
+        typer.echo(f"{size(disk.prune(home, names))} freed in {home}")
+    else:
+        tell_spare(dict(disk.spare(home, names)), home)
+
+
+def tell_spare(sizes: dict[Path, int], folder: Path) -> None:
+    """Print which folders could be removed, and their bytes."""
+    for path, freed in sizes.items():
+        typer.echo(f"{size(freed):>10}  {path}")
+    total = f"{size(sum(sizes.values()))} would be freed; to remove them: add --yes"
+    typer.echo(total if sizes else f"nothing to free in {folder}")
+
+
+COMMANDS = (fetch, prepare, check, facts, duplicates, ls, prune)

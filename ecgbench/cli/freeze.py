@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from ecgbench import study
-from ecgbench.cli.options import MORE, add_commands, argument, flag, option
+from ecgbench.cli.options import argument, flag, option
 from ecgbench.cli.settings import loaded
 from ecgbench.core import provenance
 from ecgbench.core.text import quoted
@@ -16,19 +16,9 @@ EXAMPLE = Path(study.__file__).with_name("example.toml")
 """A plan file to start from."""
 
 
-def add(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    add_commands(app, freeze, panel=MORE)
-
-
 def freeze(
     plan: Path | None = argument("Plan file, TOML; see --example.", None, metavar="[PLAN.toml]"),
-    out: Path | None = option(
-        "Run folder that the plan is for, without a score yet.  (default: runs/ and the name of "
-        "the plan file)",
-        "--out",
-        "-o",
-    ),
+    out: Path = option("Run folder, without a score yet.  (default: runs/PLAN)", "--out", "-o"),
     example: bool = flag("Print a plan file to start from, and do nothing else.", "--example"),
 ) -> None:
     """Write down hypotheses before any test record is scored.
@@ -71,7 +61,5 @@ def freeze(
     for number, h in enumerate(kept.plan.hypotheses, 1):
         typer.echo(f"  {number}. {h.name} ({h.kind}, family {h.family})")
     typer.echo(f"sha256 {kept.stated}")
-    typer.echo(
-        "a date of one's own machine proves little: register this hash elsewhere (OSF, a commit)"
-    )
+    typer.echo("a date of one's own machine proves little: register the hash (OSF, a commit)")
     typer.echo(f"next: ecgbench run --out {quoted(folder)}")

@@ -2,8 +2,7 @@
 as a table or as JSON.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -11,18 +10,23 @@ from typing import Any
 
 import typer
 
-from ecgbench.cli.options import DATA, JSON, MORE, PREPARED, add_commands, argument
+from ecgbench.cli.options import DATA, JSON, PREPARED, argument
 from ecgbench.core.cards import facts
 from ecgbench.core.registry import Room, plain
 from ecgbench.core.text import aligned, line, printed_json
 from ecgbench.errors import EcgbenchError, UnknownName
 
 Rows = list[dict[str, Any]]
-
-
-def add(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    add_commands(app, list_, panel=MORE)
+_COLUMNS = {
+    "models": "name title parameters fs seconds leads policy native weights",
+    "tasks": "name title dataset targets paper records verified data",
+    "adapters": "name summary",
+    "metrics": "name title direction range summary",
+    "reports": "name reads summary",
+    "engines": "name summary",
+    "plans": "name summary",
+}
+"""What is listed -> the columns of its table; JSON has more."""
 
 
 def list_(
@@ -39,11 +43,31 @@ def list_(
     `ecgbench run NAME`. engines: where `ecgbench run --engine` has models run. --json has more
     columns.
     """
-    name = next((known for known in _LISTS if plain(known) == plain(what)), None)
+    name = next((known for known in _COLUMNS if plain(known) == plain(what)), None)
     if name is None:
-        raise UnknownName("list", what, _LISTS)
-    rows, columns = _LISTS[name]
-    show(_tasks(data, prepared) if name == "tasks" else rows(), as_json, columns)
+        raise UnknownName("list", what, _COLUMNS)
+    show(_rows(name, data, prepared), as_json, _COLUMNS[name].split())
+
+
+def _rows(name: str, data: Path | None, prepared: Path | None) -> Rows:
+    from ecgbench import adapters, suites
+    from ecgbench.adapters.hide import NATIVE
+
+    if name == "models":
+        return _models()
+    if name == "tasks":
+        return _tasks(data, prepared)
+    if name == "plans":
+        abouts = {plan: suites.about(plan).partition("\n\n")[0] for plan in suites.names()}
+        return [{"name": plan, "summary": line(about)} for plan, about in abouts.items()]
+    if name == "adapters":
+        texts = {one: module.__doc__ or "" for one, module in _modules(adapters.ROOM)}
+        first = {one: text.strip().partition("\n")[0] for one, text in texts.items()}
+        first[NATIVE] = "Native: the network reads the measured leads only; models that can."
+        return [{"name": one, "summary": text} for one, text in first.items()]
+    package = "ecgbench.study.engines" if name == "engines" else f"ecgbench.{name}"
+    room = import_module(package).ROOM
+    return [{"name": one, **facts(module.CARD)} for one, module in _modules(room)]
 
 
 def _models() -> Rows:
@@ -51,8 +75,8 @@ def _models() -> Rows:
     from ecgbench.weights import released
 
     rows = []
-    for name, card in _cards(room.ROOM):
-        contract = card.contracts[0]
+    for name, module in _modules(room.ROOM):
+        card, contract = module.CARD, module.CARD.contracts[0]
         here = [w.name for w in card.weights if released.is_here(name, w)]
         where = ", ".join(here) or ("not here" if card.weights else "none released")
         row = {"name": name, **_fields(card, "title", "parameters", "native", "licence")}
@@ -62,13 +86,19 @@ def _models() -> Rows:
     return rows
 
 
-def _tasks(data: Path | None = None, prepared: Path | None = None) -> Rows:
+def _tasks(data: Path | None, prepared: Path | None) -> Rows:
     from ecgbench import datasets as room
+    from ecgbench.data.prepare import state
 
     of_card = ("records", "country", "pretraining", "verified", "licence", "access", "synthetic")
     rows = []
-    for dataset, card in _cards(room.ROOM):
-        where = _state(dataset, data, prepared)
+    for dataset, module in _modules(room.ROOM):
+        card = module.CARD
+        try:
+            where = state(dataset, data, prepared)
+        except Exception as error:  # a plug-in's index may fail in any way
+            where = "broken"
+            _complain(f"dataset {dataset!r}: {type(error).__name__}: {error}")
         common = {"dataset": dataset, "leads": len(card.leads), "Hz": card.fs}
         common |= {"patients": card.patients if card.patients_known else None}
         common |= {**_fields(card, *of_card), "prepared": where == "ready", "data": where}
@@ -81,63 +111,6 @@ def _tasks(data: Path | None = None, prepared: Path | None = None) -> Rows:
 
 def _fields(card: Any, *names: str) -> dict[str, Any]:
     return {name: getattr(card, name) for name in names}
-
-
-def _state(dataset: str, data: Path | None, prepared: Path | None) -> str:
-    from ecgbench.data.prepare import state
-
-    try:
-        return state(dataset, data, prepared)
-    except Exception as error:  # a plug-in's index may fail in any way
-        _complain(f"dataset {dataset!r}: {type(error).__name__}: {error}")
-        return "broken"
-
-
-def _adapters() -> Rows:
-    from ecgbench import adapters as room
-    from ecgbench.adapters.hide import NATIVE
-
-    native = "Native: the network reads the measured leads only; models that can."
-    summaries = {
-        name: (module.__doc__ or "").strip().partition("\n")[0]
-        for name, module in _modules(room.ROOM)
-    }
-    return [{"name": n, "summary": text} for n, text in {**summaries, NATIVE: native}.items()]
-
-
-def _of_cards(package: str) -> Rows:
-    room = import_module(package).ROOM
-    return [{"name": name, **facts(card)} for name, card in _cards(room)]
-
-
-def _plans() -> Rows:
-    from ecgbench import suites
-
-    return [
-        {"name": name, "summary": line(suites.about(name).partition("\n\n")[0])}
-        for name in suites.names()
-    ]
-
-
-_FED = ("parameters", "fs", "seconds", "leads", "policy", "native", "weights")
-_KNOWN = ("dataset", "targets", "paper", "records", "verified", "data")
-_LISTS: dict[str, tuple[Callable[[], Rows], tuple[str, ...]]] = {
-    "models": (_models, ("name", "title", *_FED)),
-    "tasks": (_tasks, ("name", "title", *_KNOWN)),
-    "adapters": (_adapters, ("name", "summary")),
-    "metrics": (
-        partial(_of_cards, "ecgbench.metrics"),
-        ("name", "title", "direction", "range", "summary"),
-    ),
-    "reports": (partial(_of_cards, "ecgbench.reports"), ("name", "reads", "summary")),
-    "engines": (partial(_of_cards, "ecgbench.study.engines"), ("name", "summary")),
-    "plans": (_plans, ("name", "summary")),
-}
-"""What is listed -> its rows, and the columns of its table."""
-
-
-def _cards(room: Room) -> Iterator[tuple[str, Any]]:
-    return ((name, module.CARD) for name, module in _modules(room))
 
 
 def _modules(room: Room) -> Iterator[tuple[str, ModuleType]]:

@@ -6,18 +6,11 @@ from typing import Any
 
 import typer
 
-from ecgbench.cli.options import MODELS, add_commands, argument, flag, option
+from ecgbench.cli.options import argument, flag, option
 from ecgbench.core.text import line
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
 
 MEGABYTE = 10**6
-
-
-def add(app: typer.Typer) -> None:
-    """Add the group to the program."""
-    group = typer.Typer(help="Weights of models that their authors publish.", no_args_is_help=True)
-    add_commands(group, fetch)
-    app.add_typer(group, name="models", rich_help_panel=MODELS)
 
 
 def fetch(
@@ -30,16 +23,9 @@ def fetch(
         "-w",
         default="released",
     ),
-    given: Path = option(
-        "The authors' file that you have already; nothing is downloaded.",
-        "--from",
-        metavar="FILE",
-    ),
+    given: Path = option("The authors' file; nothing is downloaded.", "--from", metavar="FILE"),
     lock: Path = option(
-        "Where hashes that no card knows are pinned on first use.  (default: ecgbench.lock "
-        "in this folder)",
-        metavar="FILE",
-        envvar="ECGBENCH_LOCK",
+        "Where hashes are pinned.  (default: ecgbench.lock)", metavar="FILE", envvar="ECGBENCH_LOCK"
     ),
     force: bool = flag("Convert anew what is here already.", "--force"),
 ) -> None:

@@ -4,7 +4,7 @@ text.
 
 import inspect
 import os
-import re
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,35 +12,28 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from ecgbench.errors import BadSetting
-
-RESULTS, DATA_PANEL, MODELS, MORE = "Run and report", "Data", "Models", "More"
-"""Panels of `ecgbench --help`."""
 MACHINE = "Machine"
 """Panel of `--help` for what changes no number."""
 
 
 class Command(TyperCommand):
-    """A command in whose words `~` is the home folder, wherever the shell leaves it as it is:
-    `--data=~/ecg`, `--weights laef=~/w.pt`, settings of a plan, variables.
+    """A command in whose paths `~` is the home folder, also where a shell leaves it:
+    `--data=~/ecg`.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the home folder in place."""
-        left = super().parse_args(ctx, args)
-        ctx.params.update((name, at_home(value)) for name, value in ctx.params.items())
-        return left
+        rest = super().parse_args(ctx, args)
+        for name, value in ctx.params.items():
+            if isinstance(value, Path):
+                ctx.params[name] = Path(os.path.expanduser(value))
+        return rest
 
 
-def add_commands(
-    group: typer.Typer,
-    *commands: Callable[..., Any],
-    panel: str | None = None,
-) -> None:
+def add_commands(group: typer.Typer, panel: str | None, *commands: Callable[..., Any]) -> None:
     """Add commands to a program; the paragraphs of their docstrings are as wide as the terminal."""
     for command in commands:
-        # `import_`: its own name is a word of Python
-        name = command.__name__.rstrip("_").replace("_", "-")
+        name = command.__name__.rstrip("_")  # `import_`: its own name is a word of Python
         text = unwrapped(command.__doc__ or "")
         group.command(name, cls=Command, help=text, rich_help_panel=panel)(command)
 
@@ -86,22 +79,8 @@ DEVICE = option(
     "auto (a GPU where there is one), cpu, cuda, cuda:1.", default="auto", rich_help_panel=MACHINE
 )
 JSON = flag("One array of objects instead of a table.", "--json")
-
-
-def at_home(value: Any) -> Any:
-    """A text, path or list with the home folder for `~` where a path begins with it, also within a
-    comma-separated list.
-
-    >>> at_home("laef,~/m.py,merl=~/w.pt") == f"laef,{Path.home()}/m.py,merl={Path.home()}/w.pt"
-    True
-    """
-    if isinstance(value, list | tuple):
-        return type(value)(map(at_home, value))
-    if not isinstance(value, str | Path):
-        return value
-    begins = r"((?:^|[,=])\s*)(~[^/,=]*)(?=/|,|$)"
-    home = re.sub(begins, lambda found: found[1] + os.path.expanduser(found[2]), str(value))
-    return type(value)(home)
+SETS = option("KEY=VALUE, any other setting; see below.", "--set", default=[], metavar="KEY=VALUE")
+YES = flag("Remove it; without this, only list what would be removed.", "--yes", "-y")
 
 
 def words(text: str | None) -> tuple[str, ...] | None:
@@ -111,11 +90,10 @@ def words(text: str | None) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
 
 
-def integers(flag: str, text: str | None) -> tuple[int, ...] | None:
-    """The whole numbers of a comma-separated list; None where the option is not given."""
-    try:
-        return None if text is None else tuple(int(word) for word in text.split(","))
-    except ValueError:
-        raise BadSetting(
-            f"{flag} {text}: whole numbers, comma-separated, for example 0,1,2"
-        ) from None
+def demand_writable(folder: Path) -> None:
+    """WriteError for a folder in which nothing can be written; made where there is none."""
+    from ecgbench.core.files import writing
+
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()

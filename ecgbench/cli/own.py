@@ -3,8 +3,6 @@
 """
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -22,8 +20,7 @@ from ecgbench.errors import BadSetting
 if TYPE_CHECKING:
     from ecgbench.data.own.importing import Order
 
-PANEL = "Own recordings"
-_own = partial(option, rich_help_panel=PANEL)
+_own = partial(option, rich_help_panel="Own recordings")
 
 RECORDS = _own("Folder of recordings: a task like those of --tasks.", "--records", metavar="FOLDER")
 LABELS = _own("Table with a row per record: record, labels, perhaps patient.", "--labels")
@@ -48,10 +45,7 @@ class OwnRecords:
 
         assert self.folder is not None
         if self.labels is None:
-            raise BadSetting(
-                f"--records {self.folder}: a table of labels belongs to it; add --labels "
-                f"labels.csv (a column record, and one of 0 and 1 per label)"
-            )
+            raise BadSetting(f"--records {self.folder} has no labels: add --labels labels.csv")
         said = Said(fs=self.fs, unit=self.unit, signals=words(self.signals) or ())
         return Order(folder=self.folder, labels=self.labels, name=name, to=to, said=said, **how)
 
@@ -99,33 +93,21 @@ def import_(
     Signals are taken by the names of their leads; others are ignored. Nothing is prepared yet.
     """
     if name and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
-        raise BadSetting(
-            f"--name {name}: a name has letters, digits, _ and -, and begins with a letter or a "
-            f"digit"
-        )
+        raise BadSetting(f"--name {name}: letters, digits, _ and -; a letter or digit comes first")
+    if name and _taken(name):
+        raise BadSetting(f"--name {name} is taken already; give another, for example own_{name}")
     chosen = name or _name_of(folder)
     own = OwnRecords(folder=folder, labels=labels, fs=fs, unit=unit, signals=signals)
-    order = own.order(
-        chosen,
-        to or Path(chosen),
-        columns=words(label_columns) or (),
-        positive=positive,
-        partial=partial,
-        match_zeros=match_zeros,
-        overwrite=overwrite,
-    )
-    if name and (what := _taken(name)):
-        raise BadSetting(
-            f"--name {name}: {what} is called so already; give another, for example --name "
-            f"own_{name}"
-        )
-    _bring(order)
+    how = {"positive": positive, "partial": partial, "match_zeros": match_zeros}
+    columns = words(label_columns) or ()
+    to = to or Path(chosen)
+    _bring(own.order(chosen, to, columns=columns, overwrite=overwrite, **how))
 
 
 def within(
     own: OwnRecords,
     values: dict[str, Any],
-    places: tuple[Path | None, Path | None],
+    folders: tuple[Path | None, Path | None],
     studied: bool,
 ) -> tuple[Path | None, Path | None]:
     """Run folder and folder of prepared copies of a run: as they are given, or with the records
@@ -139,53 +121,35 @@ def within(
     from ecgbench.data.own.records import FILE
     from ecgbench.study.plan_file import RecordSettings
 
-    typed = {k: values.pop(k) for k in [*values] if k.startswith("records.")}
+    typed = {k.partition(".")[2]: values.pop(k) for k in [*values] if k.startswith("records.")}
     tasks: tuple[str, ...] = values.get("tasks") or ()
-    out, prepared = places
+    out, prepared = folders
     if own.folder is None:
-        given = {"--labels": own.labels, "--fs": own.fs, "--unit": own.unit}
-        given |= {"--signals": own.signals, **{f"--set {key}": True for key in typed}}
+        given = {f"--{name}": value for name, value in asdict(own).items()}
+        given |= {f"--set records.{key}": True for key in typed}
         if stray := [name for name, value in given.items() if value]:
             raise BadSetting(f"{stray[0]} belongs to --records FOLDER; add that")
         card = Path(tasks[0]) if len(tasks) == 1 else Path()
-        if "folds" not in values and card.suffix == ".py" and card.with_name(FILE).is_file():
+        if card.suffix == ".py" and card.with_name(FILE).is_file():
             _cross_validate(values, card)
         return out, prepared
-    how = asdict(RecordSettings(**{k.partition(".")[2]: value for k, value in typed.items()}))
+    how = asdict(RecordSettings(**typed))
     name = _name_of(own.folder)
     out = out or Path("runs") / name
     order = own.order(name, out / "imported", columns=how.pop("label_columns"), **how)
-    chosen = "" if studied or "models" in values else _models_here(values)
+    if not studied and "models" not in values:
+        _choose_models(values)
     if same(order):
         typer.echo(f"{order.card}: imported before from the same files and labels", err=True)
         for file in edited(order.to):
             typer.echo(f"{file} is not as it was imported; it is used as it stands", err=True)
     else:
         _bring(order, err=True)
-    if chosen:
-        typer.echo(chosen, err=True)
-    if "folds" not in values and not tasks:
+    if not tasks:
         _cross_validate(values, order.card)
     values["tasks"] = (*tasks, str(order.card))
     # of these recordings alone: everything lies in the run's folder
     return out, prepared or (None if tasks else order.to / "prepared")
-
-
-@contextmanager
-def reported(out: Path, wanted: bool) -> Iterator[None]:
-    """Write the report of a run after it, also where cells have failed."""
-    from ecgbench import reports
-    from ecgbench.cli.report import write_and_tell
-
-    failed = None
-    try:
-        yield
-    except typer.Exit as end:
-        failed = end
-    if wanted:
-        write_and_tell(reports.read(out), out, out / "report")
-    if failed is not None:
-        raise failed
 
 
 def _cross_validate(values: dict[str, Any], card: Path) -> None:
@@ -193,32 +157,29 @@ def _cross_validate(values: dict[str, Any], card: Path) -> None:
     from ecgbench.core.division import Division
     from ecgbench.data.own.importing import usual_folds
 
-    if folds := usual_folds(card):
-        typer.echo(
-            f"few patients: --folds {folds}, so that each record is tested once (--folds "
-            f"{OFFICIAL}: the split that records.csv gives)",
-            err=True,
-        )
+    if "folds" not in values and (folds := usual_folds(card)):
+        what = f"few patients: --folds {folds}, so that each record is tested once"
+        typer.echo(f"{what} (--folds {OFFICIAL}: the split that records.csv gives)", err=True)
         values["folds"] = Division.parse(str(folds))
 
 
-def _models_here(values: dict[str, Any]) -> str:
-    """Choose the models whose weights are here, where none is named; a line that says which."""
+def _choose_models(values: dict[str, Any]) -> None:
+    """The models whose weights are here, where none is named."""
     from ecgbench import models
     from ecgbench.study.preflight import locate
 
     text = values.get("weights") or RELEASED
     if "=" in text or text in (RANDOM, EITHER):
-        return ""
-    cards = {m: models.get(m).CARD for m in models.names() if models.ROOM.built_in(m)}
+        return
+    cards = {name: models.get(name).CARD for name in models.names() if models.ROOM.built_in(name)}
     here = [m for m in cards if cards[m].parameters and not locate(m, text)["lacks"]]
     if not here:
         raise BadSetting(
             f"the {text} weights of no model are here; get some: ecgbench models fetch NAME "
             f"(ecgbench list models shows them), or give --weights random"
         )
+    typer.echo(f"models whose {text} weights are here: {', '.join(here)}", err=True)
     values["models"] = tuple(here)
-    return f"models whose {text} weights are here: {', '.join(here)}"
 
 
 def _bring(order: "Order", err: bool = False) -> None:
@@ -240,11 +201,11 @@ def _name_of(folder: Path) -> str:
     return f"own_{name}" if _taken(name) else name
 
 
-def _taken(name: str) -> str:
-    """What has a name already: "the dataset ptbxl", else ""."""
+def _taken(name: str) -> bool:
+    """Whether a dataset or task that comes with ecgbench, or is installed, has a name."""
     from ecgbench import datasets
 
     own = {path.stem for path in datasets.ROOM.paths()}
-    known = {f"the dataset {n}": n for n in datasets.names() if n not in own}
-    known |= {f"the task {t}": t for t, (owner, *_) in datasets.tasks().items() if owner not in own}
-    return next((what for what, other in known.items() if plain(other) == plain(name)), "")
+    tasks = {task: dataset for task, (dataset, *_) in datasets.tasks().items()}
+    names = {n: n for n in datasets.names()} | tasks
+    return plain(name) in {plain(n) for n, dataset in names.items() if dataset not in own}

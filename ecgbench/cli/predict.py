@@ -1,27 +1,22 @@
 """`ecgbench predict`, `ecgbench embed`: what the fits of a run, or a model, make of recordings."""
 
-import tempfile
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from ecgbench.cli.options import DEVICE, RESULTS, add_commands, argument, flag, option, words
+from ecgbench.cli.options import DEVICE, argument, demand_writable, flag, option, words
 from ecgbench.cli.own import FS, SIGNALS, UNIT
 from ecgbench.core.text import visible
 from ecgbench.errors import BadSetting
 
-SUFFIXES = (".csv", ".tsv", ".parquet")
+SUFFIXES = {".csv": ",", ".tsv": "\t", ".parquet": ","}
+"""Of --to -> what separates columns."""
 RECORDS = option("A recording, or a folder of them: WFDB, CSV, EDF, .npy, .npz.", default=...)
 LEADS = option("Leads that are used: I, I+II, 12.  (default: all that a recording has)")
 TO = option("File for the table: .csv, .tsv or .parquet.", default=...)
 OVERWRITE = flag("Replace the file that --to names.", "--overwrite")
-
-
-def add(app: typer.Typer) -> None:
-    """Add the commands to the program."""
-    add_commands(app, predict, embed, panel=RESULTS)
 
 
 def predict(
@@ -95,7 +90,7 @@ def embed(
 
 def _write(make: "partial[Any]", to: Path, overwrite: bool) -> None:
     """Make a table and write it; BadSetting or WriteError for a file that cannot be, beforehand."""
-    from ecgbench.core.files import as_parquet, put, writing
+    from ecgbench.core.files import as_parquet, put
     from ecgbench.study.progress import display
 
     kind = to.suffix.lower()
@@ -103,12 +98,9 @@ def _write(make: "partial[Any]", to: Path, overwrite: bool) -> None:
         raise BadSetting(f"--to {to}: a name that ends in {', '.join(SUFFIXES)}")
     if to.is_dir() or (to.exists() and not overwrite):
         raise BadSetting(f"--to {to} is there; name another file, or replace it: --overwrite")
-    with writing(to):
-        to.parent.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=to.parent).close()
+    demand_writable(to.parent)
     table = make(progress=display(), without=[to])
-    separator = "\t" if kind == ".tsv" else ","
-    text = table.to_csv(index=False, sep=separator, lineterminator="\n")
+    text = table.to_csv(index=False, sep=SUFFIXES[kind], lineterminator="\n")
     put(to, as_parquet(table) if kind == ".parquet" else text)
     for note in table.attrs["notes"]:
         typer.echo(visible(note), err=True)

@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ecgbench.cli.options import (
-    DATA,
-    DEVICE,
-    MORE,
-    PREPARED,
-    add_commands,
-    argument,
-    flag,
-    option,
-    words,
-)
+from ecgbench.cli.options import DATA, DEVICE, PREPARED, SETS, argument, flag, option, words
 from ecgbench.cli.settings import assigned, fractions, numbers, switch
 from ecgbench.core.cells import Folders
 from ecgbench.core.registry import folder_name
@@ -30,20 +20,12 @@ from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting
 
 if TYPE_CHECKING:
-    from ecgbench.pretraining.curve import Listener
     from ecgbench.pretraining.pretrain import Session
     from ecgbench.pretraining.recipe import Recipe
     from ecgbench.study.progress import Display
 
 LATER = 75
 """Exit code of a pre-training that stopped when its minutes were over (EX_TEMPFAIL)."""
-
-
-def add(app: typer.Typer) -> None:
-    """Add the commands to the program."""
-    add_commands(app, pretrain, ablate, panel=MORE)
-
-
 _READ: dict[Callable[[str], Any], str] = {
     str: "descriptor init leads decay precision corpus",
     int: "batch micro_batch warmup checkpoint_every probe_every held_out seed buffer",
@@ -62,6 +44,14 @@ FIELDS = {
     "corpus": "how",
 }
 """Keys that are called otherwise in `pretraining`."""
+ABLATE: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("recipe", "precision"), str),
+    **dict.fromkeys(("steps", "batch", "micro_batch", "records"), int),
+    **dict.fromkeys(("probe_records", "probe_epochs"), int),
+    "lr": fractions,
+    "only_seeds": numbers,
+}
+"""Key of `--set` of an ablation -> what reads its value."""
 
 
 def pretrain(
@@ -72,18 +62,14 @@ def pretrain(
     ),
     model: str = option("Whose network: a name, or ./mine.py.  (default: the recipe's, laef)"),
     datasets: str = option("Corpora instead of the recipe's: ptbxl,brugada.", metavar="NAME,..."),
-    sets: list[str] = option(
-        "KEY=VALUE, any other setting; see below.", "--set", default=[], metavar="KEY=VALUE"
-    ),
+    sets: list[str] = SETS,
     data: Path = DATA,
     prepared: Path = PREPARED,
     out: Path = option("Folder; resumed.  (default: runs/pretrain-NAME)", "--out", "-o"),
     device: str = DEVICE,
     minutes: float = option("Stop cleanly after so long, exit code 75; the same command goes on."),
     wandb: str = option("Log to Weights & Biases too (pip install wandb).", metavar="PROJECT"),
-    dry_run: bool = flag(
-        "Only say what the recipe is, what it takes, and what is missing.", "--dry-run"
-    ),
+    dry_run: bool = flag("Only say what it is, what it takes, and what is missing.", "--dry-run"),
 ) -> None:
     """Pre-train LAEF.
 
@@ -108,7 +94,10 @@ def pretrain(
     began = time.monotonic()
     from ecgbench import models
     from ecgbench.datasets import resolve
+    from ecgbench.evaluate.device import choose
+    from ecgbench.pretraining import estimate
     from ecgbench.pretraining import recipe as recipes
+    from ecgbench.pretraining.assemble import development
     from ecgbench.pretraining.streaming import Holding
 
     if minutes is not None and not minutes > 0:
@@ -118,23 +107,19 @@ def pretrain(
         given["model"] = models.resolve(model)
     if (corpora := words(datasets)) is not None:
         given["datasets"] = tuple(map(resolve, corpora))
-    if len(steps := given.get("steps", (0, 0))) != 2:
-        raise BadSetting(
-            f"--set steps={','.join(map(str, steps))}: one number for each stage, for example "
-            f"--set steps=800,800"
-        )
-    if "apart" in given:
-        given["apart"] = given["apart"] or None
     holding = Holding(**{n: given.pop(n) for n in ("how", "shards", "buffer") if n in given})
     alarm = given.pop("alarm", True)
     chosen = recipes.get(name).changed(given)
     out = out or Path("runs") / folder_name(f"pretrain-{name}")
     folders = Folders(data=data, prepared=prepared, out=out)
-    if dry_run:
-        _foretell(chosen, folders, holding, device)
-    else:
+    if not dry_run:
         over = (lambda: time.monotonic() - began > 60 * minutes) if minutes else None
         _make(chosen, folders, holding, device, wandb, {"alarm": alarm, "over": over})
+        return
+    for text in (*chosen.lines(), development(chosen, folders), *chosen.risks()):
+        typer.echo(text)
+    for text in estimate.lines(chosen, folders, holding, choose(device)):
+        typer.echo(text)
 
 
 def _settings(recipe: str, sets: Sequence[str]) -> tuple[str, dict[str, Any]]:
@@ -145,11 +130,16 @@ def _settings(recipe: str, sets: Sequence[str]) -> tuple[str, dict[str, Any]]:
             table = tomllib.loads(Path(recipe).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise BadSetting(f"{recipe}: {error}; a recipe file is TOML") from None
-        file, recipe = recipe, str(table.pop("recipe", ""))
-        if not recipe:
-            raise BadSetting(f'{file} names no recipe to start from; write recipe = "small"')
+        if "recipe" not in table:
+            raise BadSetting(f'{recipe} names no recipe to start from; write recipe = "small"')
+        recipe = str(table.pop("recipe"))
         typed = [f"{key}={_as_typed(value)}" for key, value in table.items()] + typed
     values = assigned(typed, SETTINGS)
+    if len(steps := values.get("steps", (0, 0))) != 2:
+        text = ",".join(map(str, steps))
+        raise BadSetting(f"--set steps={text}: one number for each stage, for example 800,800")
+    if "held_out" in values:
+        values["held_out"] = values["held_out"] or None
     return recipe, {FIELDS.get(key, key): value for key, value in values.items()}
 
 
@@ -159,17 +149,6 @@ def _as_typed(value: Any) -> str:
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
-def _foretell(recipe: "Recipe", folders: Folders, holding: Any, device: str) -> None:
-    from ecgbench.evaluate.device import choose
-    from ecgbench.pretraining import estimate
-    from ecgbench.pretraining.assemble import development
-
-    for text in (*recipe.lines(), development(recipe, folders), *recipe.risks()):
-        typer.echo(text)
-    for text in estimate.lines(recipe, folders, holding, choose(device)):
-        typer.echo(text)
-
-
 def _session(
     out: Path, device: str, progress: "Display", processes: int = 1, **more: Any
 ) -> "Session":
@@ -177,14 +156,18 @@ def _session(
     from ecgbench.pretraining.curve import at_intervals
     from ecgbench.pretraining.pretrain import Session
     from ecgbench.profiling.clock import about, ready
+    from ecgbench.study.preflight import demand_writable
 
-    def listener(stage: str) -> "Listener":
-        return at_intervals(lambda steps: progress.note(f"{stage}, {steps}"))
-
+    demand_writable(out)
     ready(device)
-    name = about(device)["device"] + (f", {processes} processes" if processes > 1 else "")
-    usual = {"out": out, "device": device, "name": name, "progress": progress}
-    return Session(**{**usual, "listener": listener, **more})
+    return Session(
+        out=out,
+        device=device,
+        name=about(device)["device"] + (f", {processes} processes" if processes > 1 else ""),
+        progress=progress,
+        listener=lambda stage: at_intervals(lambda steps: progress.note(f"{stage}, {steps}")),
+        **more,
+    )
 
 
 def _make(
@@ -196,22 +179,21 @@ def _make(
     limits: dict[str, Any],
 ) -> None:
     """Pre-train, or go on; limits: `alarm` and `over` of a Session."""
-    from ecgbench import models, reports
+    from ecgbench import models
     from ecgbench.core.cells import key
     from ecgbench.evaluate import torchrun
     from ecgbench.evaluate.device import choose
     from ecgbench.pretraining import curve, phase_times, pretrain
     from ecgbench.pretraining.assemble import assemble
     from ecgbench.pretraining.stage import Stopped
-    from ecgbench.study.preflight import demand_writable
     from ecgbench.study.progress import SILENT, display
 
-    device, first = choose(device), torchrun.rank() == 0
-    demand_writable(folders.out)
+    first = torchrun.rank() == 0
     progress: Display = display() if first else SILENT
-    session = _session(folders.out, device, progress, torchrun.world(), **limits)
+    session = _session(folders.out, choose(device), progress, torchrun.world(), **limits)
     for risk in recipe.risks():
         progress.note(risk)
+    stopped = ""
     with ExitStack() as stack:
         stack.callback(torchrun.leave)
         data = assemble(recipe, folders, progress, holding)
@@ -219,37 +201,31 @@ def _make(
             digest = key({**pretrain.facts(recipe, data), "out": str(folders.out)})
             board = stack.enter_context(curve.wandb(project, recipe.name, digest))
             lines = session.listener
-            session = replace(
-                session, listener=lambda stage: curve.both(lines(stage), board(stage))
-            )
+            both = lambda stage: curve.both(lines(stage), board(stage))  # noqa: E731
+            session = replace(session, listener=both)
         try:
             finished = pretrain.run(recipe, data, session)
         except Stopped as stop:
-            finished, stopped = None, str(stop)
+            stopped = str(stop)
         torchrun.wait()
     if not first:  # torchrun ends the other processes when one fails
         return
-    if finished is None:
+    if stopped:
         typer.echo(f"its minutes are over: stopped at {stopped}; the same command goes on")
         raise typer.Exit(LATER)
-    out = folders.out
-    typer.echo("\n".join(phase_times.lines(finished["phases"])))
-    drawn = reports.write(reports.read(out), out / "report")
-    typer.echo("\n".join(str(path) for path in [out / pretrain.ENCODER, *drawn]))
+    encoder = folders.out / pretrain.ENCODER
+    typer.echo("\n".join([*phase_times.lines(finished["phases"]), str(encoder)]))
+    _report(folders.out)
     typer.echo(
         f"next: ecgbench run --models {quoted(models.ROOM.argument(recipe.model))} --weights "
-        f"{quoted(f'{recipe.model}={out / pretrain.ENCODER}')} ..."
+        f"{quoted(f'{recipe.model}={encoder}')} ..."
     )
 
 
-ABLATE: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("recipe", "precision"), str),
-    **dict.fromkeys(("steps", "batch", "micro_batch", "records"), int),
-    **dict.fromkeys(("probe_records", "probe_epochs"), int),
-    "lr": fractions,
-    "only_seeds": numbers,
-}
-"""Key of `--set` of an ablation -> what reads its value."""
+def _report(out: Path) -> None:
+    from ecgbench import reports
+
+    typer.echo("\n".join(map(str, reports.write(reports.read(out), out / "report"))))
 
 
 def ablate(
@@ -258,16 +234,12 @@ def ablate(
     ),
     seeds: int = option("Seeds 0, 1, ... that every cell is trained at.", default=3),
     only: str = option("Some cells alone, as --dry-run names them.", metavar="CELL,..."),
-    sets: list[str] = option(
-        "KEY=VALUE, any other setting; see below.", "--set", default=[], metavar="KEY=VALUE"
-    ),
+    sets: list[str] = SETS,
     data: Path = DATA,
     prepared: Path = PREPARED,
     out: Path = option("Folder; resumed.  (default: runs/ablate-NAME)", "--out", "-o"),
     device: str = DEVICE,
-    dry_run: bool = flag(
-        "Only say which cells there are and how long they take on this machine.", "--dry-run"
-    ),
+    dry_run: bool = flag("Only say which cells there are and how long they take.", "--dry-run"),
 ) -> None:
     """Train and probe the cells of one of the paper's ablations.
 
@@ -288,13 +260,11 @@ def ablate(
 
       ecgbench ablate stage2 --data DIR --set lr=3e-5,1e-4,3e-4 --out runs/stage2
     """
-    from ecgbench import reports
     from ecgbench.ablation import budget as budgets
     from ecgbench.ablation import estimate, make, studies
     from ecgbench.ablation.assemble import assembled
     from ecgbench.evaluate.device import choose
     from ecgbench.pretraining import recipe as recipes
-    from ecgbench.study.preflight import demand_writable
     from ecgbench.study.progress import display
 
     study = studies.get(name)
@@ -322,9 +292,7 @@ def ablate(
         for text in estimate.lines(study, budget, cells or study.cells, folders, device):
             typer.echo(text)
         return
-    demand_writable(out)
-    progress: Display = display()
+    progress = display()
     session = _session(out, device, progress)
     make.run(study, budget, assembled(budget, folders, progress), session, cells)
-    drawn = reports.write(reports.read(out), out / "report")
-    typer.echo("\n".join(map(str, drawn)))
+    _report(out)

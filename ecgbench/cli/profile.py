@@ -1,43 +1,27 @@
 """`ecgbench profile`: what models cost at each number of leads."""
 
-import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from ecgbench.cli.options import DEVICE, MODELS, add_commands, flag, option, words
+from ecgbench.cli.options import DEVICE, demand_writable, flag, option, words
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting
 
 if TYPE_CHECKING:
-    from ecgbench.profiling.cost import Setup
     from ecgbench.results.profile import Complexity, Costs
-
-LEADS = "1-12"
-
-
-def add(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    add_commands(app, profile, panel=MODELS)
 
 
 def profile(
     models: str = option(
-        "Models, comma-separated; a path adds your own.  (default: all)", "--models", "-m"
+        "Comma-separated; a path adds your own.  (default: all)", "--models", "-m"
     ),
-    leads: str = option(
-        f"Numbers of measured leads: 1,2,12 or 1-12.  (default: {LEADS})", "--leads", "-l"
-    ),
+    leads: str = option("Numbers of leads: 1,2,12 or 1-12.  (default: 1-12)", "--leads", "-l"),
     device: str = DEVICE,
-    batch: int = option("Windows of a timed pass.  (default: 64 on a GPU, 4 on a CPU)"),
-    no_timing: bool = flag(
-        "Only count operations and parameters: a matter of seconds.", "--no-timing"
-    ),
-    complexity: bool = flag(
-        "Of LAEF's graph instead: nodes, edges, formulas, time.", "--complexity"
-    ),
+    batch: int = option("Windows of a timed pass.  (default: 64 on a GPU, 4 on a CPU)", min=1),
+    no_timing: bool = flag("Only count operations and parameters: seconds.", "--no-timing"),
+    complexity: bool = flag("Of LAEF's graph instead: nodes, edges, formulas.", "--complexity"),
     to: Path = option("Folder for the files.", default=Path("profile")),
 ) -> None:
     """Measure what models cost at each number of leads.
@@ -62,73 +46,46 @@ def profile(
       ecgbench profile --complexity --to costs
     """
     from ecgbench import models as room
-    from ecgbench.core.files import writing
     from ecgbench.evaluate.device import choose
-    from ecgbench.profiling.cost import Setup
-
-    if batch is not None and batch < 1:
-        raise BadSetting(f"--batch {batch}: at least one window")
-    if complexity and (models is not None or leads is not None):
-        given = "--leads" if models is None else "--models"
-        raise BadSetting(f"--complexity is of LAEF at 1 to 12 leads: leave out {given}")
-    numbers = parse_leads(LEADS if leads is None else leads)
-    if named := [item for item in numbers if not isinstance(item, int)]:
-        raise BadSetting(
-            f"--leads {leads}: {named[0]} names leads, and the cost depends on their number only; "
-            f"for example --leads 1,2,12"
-        )
-    typed = words(models)
-    names = room.names() if typed is None else list(dict.fromkeys(map(room.resolve, typed)))
-    if not names:
-        raise BadSetting(
-            f"--models {models!r}: no model is named; known: {', '.join(room.names())}"
-        )
-    setup = Setup(choose(device), batch, not no_timing)
-    with writing(to):  # before anything is measured
-        to.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=to).close()
-    try:
-        if complexity:
-            _complexity(setup, to)
-        else:
-            _cost(names, sorted(n for n in numbers if isinstance(n, int)), setup, to)
-    except KeyboardInterrupt:
-        typer.echo("ecgbench: interrupted; nothing is written before all is measured", err=True)
-        sys.exit(130)
-
-
-def _cost(names: list[str], leads: list[int], setup: "Setup", to: Path) -> None:
-    from ecgbench.profiling.cost import measure
+    from ecgbench.profiling.cost import Setup, ask, measure
+    from ecgbench.results.profile import Complexity
     from ecgbench.study.progress import display
 
-    costs = measure(names, leads, setup, display())
-    for name, reason in costs.failed.items():
-        typer.echo(f"failed: {name}: {reason}", err=True)
-    for name, operators in costs.unknown.items():
-        typer.echo(
-            f"{name}: no rule counts {', '.join(sorted(operators))}: its totals stay empty",
-            err=True,
-        )
-    for name, reason in costs.uncounted.items():
-        typer.echo(f"{name}: no gflop_forward_paper: {reason}", err=True)
-    if costs.rows:
-        _report(costs, to)
-    if costs.failed:
-        raise typer.Exit(1)
-
-
-def _complexity(setup: "Setup", to: Path) -> None:
-    from ecgbench.profiling.cost import ask
-    from ecgbench.results.profile import Complexity
-
+    if complexity and (models is not None or leads is not None):
+        raise BadSetting("--complexity is of LAEF at 1 to 12 leads: leave out --models and --leads")
+    numbers = [item for item in parse_leads(leads or "1-12") if isinstance(item, int)]
+    if len(numbers) < len(parse_leads(leads or "1-12")):
+        raise BadSetting(f"--leads {leads}: the cost depends on their number: --leads 1,2,12")
+    names = room.names() if models is None else list(map(room.resolve, words(models) or ()))
+    if not names:
+        raise BadSetting(f"--models {models!r}: no model is named")
+    setup = Setup(choose(device), batch, not no_timing)
+    demand_writable(to)  # before anything is measured
+    if not complexity:
+        costs = measure(names, sorted(numbers), setup, display())
+        _complain(costs)
+        if costs.rows:
+            _report(costs, to)
+        if costs.failed:
+            raise typer.Exit(1)
+        return
     typer.echo("measuring LAEF's graph layers at 12 numbers of leads and 3 windows ...", err=True)
-    answer = ask(
-        "complexity", {"device": setup.device, "batch": setup.windows, "timed": setup.timed}
-    )
+    how = {"device": setup.device, "batch": setup.windows, "timed": setup.timed}
+    answer = ask("complexity", how)
     if "error" in answer:
         typer.echo(f"failed: {answer['error']}: {answer['reason']}", err=True)
         raise typer.Exit(1)
     _report(Complexity(**answer), to)
+
+
+def _complain(costs: "Costs") -> None:
+    for name, reason in costs.failed.items():
+        typer.echo(f"failed: {name}: {reason}", err=True)
+    for name, operators in costs.unknown.items():
+        what = ", ".join(sorted(operators))
+        typer.echo(f"{name}: no rule counts {what}: its totals stay empty", err=True)
+    for name, reason in costs.uncounted.items():
+        typer.echo(f"{name}: no gflop_forward_paper: {reason}", err=True)
 
 
 def _report(measured: "Costs | Complexity", to: Path) -> None:

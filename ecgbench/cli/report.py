@@ -2,14 +2,14 @@
 or an ablation.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ecgbench.cli.options import RESULTS, add_commands, argument, flag, option, words
+from ecgbench.cli.options import SETS, argument, flag, option, words
 from ecgbench.cli.settings import assigned
 from ecgbench.core.registry import folder_name
 from ecgbench.errors import BadSetting, MissingData
@@ -17,20 +17,12 @@ from ecgbench.errors import BadSetting, MissingData
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ecgbench.results.options import Options
     from ecgbench.results.study import Study
 
 NAMED = 12
 """Cells of one model and reason that are named one by one."""
-SETTINGS = tuple(
-    f"report.{key}" for key in ("margins", "blocks", "duplicates", "beside", "rows", "reports")
-)
-"""Keys of `--set`."""
-
-
-def add(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    add_commands(app, report, panel=RESULTS)
+SETTINGS = ("margins", "blocks", "duplicates", "beside", "rows", "reports")
+"""Keys of `--set`, in `report`."""
 
 
 def report(
@@ -39,37 +31,20 @@ def report(
         None,
         metavar="[FOLDER]",
     ),
-    to: Path | None = option(
+    to: Path = option(
         "Folder for the report.  (default: FOLDER/report; with --tasks one beside it)"
     ),
     metrics: str = option(
-        "Of a run: metrics, the first leads: auroc,./mine.py.  (default: those of the run)"
+        "Of a run: metrics, the first leads: auroc,./mine.py.  (default: its own)"
     ),
-    tasks: str = option(
-        "Of a run: report these tasks alone, comma-separated; ranks and corrections too."
-    ),
-    only: str = option(
-        "Reports on the page, comma-separated, a path adds your own; see `ecgbench list reports`."
-    ),
-    baseline: str = option(
-        "Model that the others are compared with.  (default: the first trained one of the run)"
-    ),
-    against: str = option(
-        "Scores beside printed ones: paper (that introduced LAEF), fmb (the reference benchmark)."
-    ),
-    sets: list[str] = option(
-        f"KEY=VALUE, any other setting: {', '.join(SETTINGS)}.",
-        "--set",
-        default=[],
-        metavar="KEY=VALUE",
-    ),
-    figures: str = option(
-        "Files of each figure beside the page: png, svg, pdf, comma-separated.  (default: all)"
-    ),
+    tasks: str = option("Of a run: these tasks alone, also in ranks and corrections."),
+    only: str = option("Reports on the page, a path adds your own; see `ecgbench list reports`."),
+    baseline: str = option("Model to compare with.  (default: the first trained one of the run)"),
+    against: str = option("Scores beside printed ones: paper (LAEF's), fmb (the benchmark's)."),
+    sets: list[str] = SETS,
+    figures: str = option("Files of each figure: png, svg, pdf, comma-separated.  (default: all)"),
     publish: bool = flag(
-        "Of a run: write it only if clean commits made every number and no cell is pending; the "
-        "page says so.",
-        "--publish",
+        "Of a run: only if clean commits made every number and no cell is pending.", "--publish"
     ),
     show: bool = flag("Open the page in the browser when it is written.", "--open"),
 ) -> None:
@@ -91,27 +66,28 @@ def report(
     from ecgbench.results.study import Study
     from ecgbench.study.progress import display
 
-    chosen = assigned(sets, dict.fromkeys(SETTINGS, str))
-    names = [reports.resolve(name) for name in words(only) or ()] or None
-    besides = _besides(chosen, against)
+    settings = assigned(sets, dict.fromkeys((f"report.{key}" for key in SETTINGS), str))
+    chosen = {key.partition(".")[2]: value for key, value in settings.items()}
+    how: dict[str, Any] = {"also": _besides(chosen, against)}
+    if only:
+        how["only"] = [reports.resolve(name) for name in words(only) or ()]
+    if figures:
+        how["pictures"] = words(figures)
     sources = tuple(printed(name).name for name in words(against) or ())
     run = folder or newest(Path("runs"))
     source = reports.read(run, words(metrics) or (), display().stage, words(tasks) or ())
-    of_a_run = {"--baseline": baseline, "--against": against, "--publish": publish, **chosen}
     if isinstance(source, Study):
-        beside = words(chosen.get("report.beside")) or ()
-        source = _with(source, baseline or "", chosen, beside)
+        source = _with(source, baseline or "", chosen)
         source = replace(source, options=replace(source.options, against=sources))
-    elif typed := [name for name, value in of_a_run.items() if value]:
-        raise BadSetting(f"{typed[0]}: {run} is no run; leave it out")
+    elif baseline or against or publish or settings:
+        raise BadSetting(f"--baseline, --against, --publish and --set are of runs; {run} is none")
     if publish:
         if only or tasks:
             raise BadSetting("--publish: a published report is whole; leave --only and --tasks out")
         source = replace(published(source), beside=tuple(map(published, source.beside)))
-    kinds = {"pictures": words(figures)} if figures else {}
     # the report of the whole run stays what it is
     usual = folder_name("-".join(["report", *(words(tasks) or ())]))
-    page = write_and_tell(source, run, to or run / usual, names, besides, **kinds)
+    page = write_and_tell(source, run, to or run / usual, **how)
     if show:
         typer.launch(page.resolve().as_uri())
 
@@ -120,21 +96,16 @@ def _besides(chosen: dict[str, str], against: str | None) -> list[str]:
     """Reports that are written besides the usual ones; UnknownName, BadSetting."""
     from ecgbench import reports
 
-    rows, beside = chosen.get("report.rows", "all"), chosen.get("report.beside")
-    if rows != "all":
+    if (rows := chosen.get("rows", "all")) != "all":
         raise BadSetting(f"--set report.rows={rows}: all, or leave it out")
-    if beside and not against:
-        raise BadSetting(
-            f"--set report.beside={beside}: say what with: --against paper or --against fmb"
-        )
-    return [
-        *(reports.resolve(name) for name in words(chosen.get("report.reports")) or ()),
-        *(["against"] if against else []),
-        *(["evaluated_only"] if "report.rows" in chosen else []),
-    ]
+    if "beside" in chosen and not against:
+        raise BadSetting("--set report.beside: say what with: --against paper or --against fmb")
+    named = [reports.resolve(name) for name in words(chosen.get("reports")) or ()]
+    named += ["against"] if against else []
+    return named + (["evaluated_only"] if "rows" in chosen else [])
 
 
-def _with(study: "Study", baseline: str, chosen: dict[str, str], beside: Sequence[str]) -> "Study":
+def _with(study: "Study", baseline: str, chosen: dict[str, str]) -> "Study":
     """The study with what its reader asks of its reports; BadSetting where that cannot be met."""
     from ecgbench.published import METRIC
     from ecgbench.results import options
@@ -144,42 +115,30 @@ def _with(study: "Study", baseline: str, chosen: dict[str, str], beside: Sequenc
     first = options.chosen(baseline, models, "--baseline")
     if len(first) > 1:
         raise BadSetting(f"--baseline {baseline}: one model")
-    wanted: Options = replace(
-        study.options,
-        baseline=first[0] if first else "",
-        blocks=options.chosen(chosen.get("report.blocks", ""), tasks, "--set report.blocks"),
-    )
-    if margins := chosen.get("report.margins"):
-        wanted = replace(wanted, margins=options.margins(margins))
-    if duplicates := chosen.get("report.duplicates"):
-        wanted = replace(wanted, paired=options.pairs(Path(duplicates)))
-    others = tuple(read(folder, (METRIC,)) for folder in beside)
+    blocks = options.chosen(chosen.get("blocks", ""), tasks, "--set report.blocks")
+    wanted = replace(study.options, baseline="".join(first), blocks=blocks)
+    if "margins" in chosen:
+        wanted = replace(wanted, margins=options.margins(chosen["margins"]))
+    if "duplicates" in chosen:
+        wanted = replace(wanted, paired=options.pairs(Path(chosen["duplicates"])))
+    others = tuple(read(Path(folder), (METRIC,)) for folder in words(chosen.get("beside")) or ())
     return replace(study, options=wanted, beside=others)
 
 
-def write_and_tell(
-    source: Any,
-    run: Path,
-    to: Path,
-    names: list[str] | None = None,
-    besides: Sequence[str] = (),
-    **how: Any,
-) -> Path:
+def write_and_tell(source: Any, run: Path, to: Path, **how: Any) -> Path:
     """Write the report of what was read from `run`, and say which files, and of a run which
     cells have no number; returns the page. `how`: see `reports.write`.
     """
     from ecgbench import reports
     from ecgbench.results.study import Study
 
-    written = reports.write(source, to, names, besides, **how)
+    written = reports.write(source, to, **how)
     if isinstance(source, Study):
         cells = source.of(source.metric).cells
         states = cells["status"].value_counts().to_dict()
         typer.echo(f"{run}: " + ", ".join(f"{n} cells {s}" for s, n in states.items()))
         for line in _without_number(cells):
             typer.echo(f"  {line}", err=True)
-        if names is None and not any(path.name == "predictions.csv" for path in written):
-            typer.echo("  no predictions.csv: it would be too large, or empty", err=True)
     typer.echo("\n".join(map(str, written)))
     return to / "index.html"
 
@@ -197,10 +156,9 @@ def _without_number(cells: "pd.DataFrame") -> Iterator[str]:
 
 def newest(folder: Path) -> Path:
     """The run on which a command worked last; MissingData when there is none."""
-    plans = list(folder.glob("*/plan.toml"))
-    if not plans:
+    runs = [plan.parent for plan in folder.glob("*/plan.toml")]
+    if not runs:
         raise MissingData(
             f"no run under {folder}/; run: ecgbench run, or name the folder: ecgbench report FOLDER"
         )
-    runs = [plan.parent for plan in plans]
     return max(runs, key=lambda run: max(file.stat().st_mtime for file in run.iterdir()))

@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ecgbench.cli import own
-from ecgbench.cli.options import (
-    DATA,
-    DEVICE,
-    MACHINE,
-    PREPARED,
-    RESULTS,
-    add_commands,
-    argument,
-    flag,
-    option,
-)
+from ecgbench.cli.options import DATA, DEVICE, MACHINE, PREPARED, argument, flag, option, words
 from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting
 
@@ -29,13 +19,7 @@ if TYPE_CHECKING:
     from ecgbench.study.jobs import Execution
     from ecgbench.study.plan_file import PlanFile, RunSettings
 
-INLINE, DEFAULT = "inline", "local"
 _study, _machine = (partial(option, rich_help_panel=panel) for panel in ("Study", MACHINE))
-
-
-def add(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    add_commands(app, run, panel=RESULTS)
 
 
 def run(
@@ -81,59 +65,37 @@ def run(
 
       ecgbench run --records FOLDER --labels labels.csv -m laef,merl -l I
     """
-    from ecgbench.cli.settings import print_settings
-    from ecgbench.study.plan_file import values
-
-    if settings:
-        print_settings()
-        return
-    typed = {
-        "models": models,
-        "tasks": tasks,
-        "leads": leads,
-        "weights": weights,
-        "policy": policy,
-        "training.protocol": protocol,
-        "training.leads": train_leads,
-        "scoring.metrics": metrics,
-        "seeds": seeds,
-        "folds": folds,
-        "limit": limit,
-    }
-    brought = own.OwnRecords(folder=records, labels=labels, fs=fs, unit=unit, signals=signals)
-    machine = {"device": device, "engine": engine, "dry_run": dry_run}
-    _run(
-        plan, values(typed, sets), brought, (data, prepared, out), {**machine, "controls": controls}
-    )
-
-
-def _run(
-    plan: str | None,
-    values: dict[str, Any],
-    brought: own.OwnRecords,
-    places: tuple[Path | None, Path | None, Path | None],
-    machine: dict[str, Any],
-) -> None:
-    from ecgbench.cli.options import words
+    from ecgbench import reports
+    from ecgbench.cli.report import write_and_tell
+    from ecgbench.cli.settings import settings_table
     from ecgbench.core.cells import Folders
     from ecgbench.core.registry import folder_name
     from ecgbench.evaluate import torchrun
-    from ecgbench.study import controls
+    from ecgbench.study import controls as known_controls
     from ecgbench.study import plan as planning
+    from ecgbench.study.plan_file import values
 
-    data, prepared, out = places
-    whole = planning.ALL in values.get("tasks", (planning.ALL,))
-    out, prepared = own.within(brought, values, (out, prepared), studied=plan is not None)
-    file = _plan_file(plan, values, out)
-    request = _present(file.request(), data) if whole else file.request()
-    checked = planning.check(request)
-    out = out or Path("runs") / folder_name(checked.name or "+".join(checked.tasks))
-    execution = _execution(file.section("run"), machine)
-    wanted = controls.resolve(words(machine["controls"]) or ())
+    if settings:
+        typer.echo(settings_table())
+        return
+    options = {"models": models, "tasks": tasks, "leads": leads, "weights": weights}
+    options |= {"policy": policy, "seeds": seeds, "folds": folds, "limit": limit}
+    options |= {"training.protocol": protocol, "training.leads": train_leads}
+    typed = values({**options, "scoring.metrics": metrics}, sets)
+    whole = planning.ALL in typed.get("tasks", (planning.ALL,))
+    brought = own.OwnRecords(folder=records, labels=labels, fs=fs, unit=unit, signals=signals)
+    out, prepared = own.within(brought, typed, (out, prepared), studied=plan is not None)
+    file = _plan_file(plan, typed, out)
+    request = planning.check(_present(file.request(), data) if whole else file.request())
+    out = out or Path("runs") / folder_name(request.name or "+".join(request.tasks))
     folders = Folders(data=data, prepared=prepared, out=out)
-    import_report = brought.folder is not None and not machine["dry_run"] and torchrun.rank() == 0
-    with own.reported(out, import_report):
-        _compute(checked, folders, execution, wanted, machine["dry_run"])
+    execution = _execution(file.section("run"), engine, device)
+    wanted = known_controls.resolve(words(controls) or ())
+    failed = _compute(request, folders, execution, wanted, dry_run)
+    if records is not None and not dry_run and torchrun.rank() == 0:
+        write_and_tell(reports.read(out), out, out / "report")
+    if failed:
+        raise typer.Exit(1)
 
 
 def _plan_file(plan: str | None, values: dict[str, Any], out: Path | None) -> "PlanFile":
@@ -142,14 +104,11 @@ def _plan_file(plan: str | None, values: dict[str, Any], out: Path | None) -> "P
     from ecgbench.study import frozen, jobs
     from ecgbench.study.plan_file import PlanFile, parse
 
-    studied = any(not key.startswith("run.") for key in values)
-    kept = None if plan or studied or out is None else frozen.read(out)
+    studied = plan is not None or any(not key.startswith("run.") for key in values)
+    kept = None if studied or out is None else frozen.read(out)
     if kept is not None and out is not None:
         frozen.demand_intact(kept, out)
-        typer.echo(
-            f"the plan that was frozen on {kept.plan.date} (hash {kept.stated[:16]}) is run",
-            err=True,
-        )
+        typer.echo(f"run: the plan frozen on {kept.plan.date} ({kept.stated[:16]})", err=True)
         base = parse(kept.plan.plan, f"{out}/{frozen.FILE}")
     elif plan is None and "tasks" in values:
         base = PlanFile(values={})
@@ -177,23 +136,19 @@ def _present(request: "Request", data: Path | None) -> "Request":
     return replace(request, tasks=tuple(here))
 
 
-def _execution(settings: "RunSettings", machine: dict[str, Any]) -> "Execution":
+def _execution(settings: "RunSettings", engine: str | None, device: str) -> "Execution":
     """Under torchrun models run in the processes that it has started."""
     from ecgbench.evaluate import torchrun
     from ecgbench.study import engines
     from ecgbench.study.jobs import Execution
 
     if not settings.timeout > 0:
-        raise BadSetting(
-            f"--set run.timeout={settings.timeout:g}: seconds, more than 0; the default is 900"
-        )
-    text = machine["engine"]
-    if torchrun.world() > 1:
-        if text not in (None, INLINE):
-            raise BadSetting(f"--engine {text}: torchrun runs models in its own processes")
-        text = INLINE
-    engine, options = engines.named(text or DEFAULT)
-    return Execution(engine=engine, options=options, device=machine["device"], settings=settings)
+        raise BadSetting(f"--set run.timeout={settings.timeout:g}: seconds, more than 0")
+    if torchrun.world() > 1 and engine not in (None, "inline"):
+        raise BadSetting(f"--engine {engine}: torchrun runs models in its own processes")
+    usual = "inline" if torchrun.world() > 1 else "local"
+    name, options = engines.named(engine or usual)
+    return Execution(engine=name, options=options, device=device, settings=settings)
 
 
 def _compute(
@@ -202,13 +157,11 @@ def _compute(
     execution: "Execution",
     controls: "Sequence[str]",
     dry_run: bool,
-) -> None:
-    """Compute what is missing of a study, or print its time, and say what became of it; typer.Exit
-    with code 1 where a cell failed.
-    """
+) -> bool:
+    """Compute what is missing of a study, or print its time; whether a cell failed."""
     from ecgbench.evaluate import torchrun
     from ecgbench.evaluate.device import choose, demand
-    from ecgbench.study import engines, preflight
+    from ecgbench.study import control_runs, engines, estimate, preflight
 
     device = choose(execution.device)
     if not engines.get(execution.engine).CARD.other_machines:
@@ -220,26 +173,23 @@ def _compute(
             from ecgbench.study.work import take_part
 
             take_part()
-            return
+            return False
         preflight.demand(request, folders, data=not dry_run)
         if not dry_run:
-            _finish(request, folders, execution, controls)
-            return
-        from ecgbench.study import control_runs, estimate
-
+            return _finish(request, folders, execution, controls)
         for text in estimate.lines(request, folders, device):
             typer.echo(text)
         for text in control_runs.lines([request], folders, controls):
             typer.echo(text)
+    return False
 
 
 def _finish(
     request: "Request", folders: "Folders", execution: "Execution", controls: "Sequence[str]"
-) -> None:
+) -> bool:
+    """Run a study and its controls, and say what became of them; whether a cell failed."""
     from ecgbench.study import control_runs
-    from ecgbench.study.controls import FOLDER as CONTROLS
     from ecgbench.study.progress import display
-    from ecgbench.study.quarantine import FOLDER
     from ecgbench.study.run import remove_windows, run
     from ecgbench.study.store import Store
 
@@ -248,23 +198,18 @@ def _finish(
     if done.elsewhere:
         typer.echo(f"{done.elsewhere} jobs go on without this command")
         typer.echo(f"next: ecgbench runs status {quoted(out)}")
-        return
+        return False
     after = control_runs.compute(folders, controls, execution, progress)
     if not execution.settings.keep_features:
         remove_windows(Store(out))
-    outcomes = [(f"{out}", out, done)]
-    outcomes += [(f"control {name}", out / CONTROLS, one) for name, one in after.items()]
-    for what, folder, one in outcomes:
+    outcomes = {f"{out}": done, **{f"control {name}": one for name, one in after.items()}}
+    for what, one in outcomes.items():
         counts, *failures = one.lines(what)
         typer.echo(counts)
         if one.set_aside:
-            typer.echo(
-                f"  damaged: {one.set_aside} set aside in {folder / FOLDER} and computed again; "
-                f"to see why: ecgbench runs ls {quoted(folder)}",
-                err=True,
-            )
+            why = f"to see why: ecgbench runs ls {quoted(out)}"
+            typer.echo(f"  damaged: {one.set_aside} set aside and computed again; {why}", err=True)
         for text in failures:
             typer.echo(text, err=True)
     typer.echo(f"next: ecgbench report {quoted(out)}")
-    if any(one.failed for _, _, one in outcomes):
-        raise typer.Exit(1)
+    return any(one.failed for one in outcomes.values())

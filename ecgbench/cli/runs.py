@@ -3,29 +3,17 @@
 import gc
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
-from ecgbench.cli.options import RESULTS, add_commands, argument, flag, option
+from ecgbench.cli.data import tell_spare
+from ecgbench.cli.lists import show
+from ecgbench.cli.options import YES, argument, flag, option
 from ecgbench.core.text import counted, duration, line, printed_json, quoted, size
 from ecgbench.errors import BadSetting
 
-if TYPE_CHECKING:
-    from ecgbench.study.store import Status
-
-_STATES: "tuple[Status, ...]" = ("ok", "skipped", "failed", "damaged", "missing")
+STATES = ("ok", "skipped", "failed", "damaged", "missing")
 RUN = argument("Folder of a run, for example runs/demo.")
-
-
-def add(app: typer.Typer) -> None:
-    """Add the group to the program."""
-    group = typer.Typer(
-        help="Run folders: ls, status, why, merge, prune, share.",
-        no_args_is_help=True,
-    )
-    add_commands(group, ls, status, why, merge, prune, share)
-    app.add_typer(group, name="runs", rich_help_panel=RESULTS)
 
 
 def status(
@@ -38,7 +26,6 @@ def status(
     It reads the index of the run and squeue. Nothing is changed. To follow a run: watch -n 10
     ecgbench runs status RUN
     """
-    from ecgbench.cli.lists import show
     from ecgbench.study.counts import count
     from ecgbench.study.engines import slurm
 
@@ -47,7 +34,7 @@ def status(
     jobs = list(slurm.running(run).values())
     waiting = [why for _, state, why in jobs if state in ("PENDING", "UNKNOWN")]
     tasks = {"running": len(jobs) - len(waiting), "waiting": len(waiting)}
-    states: dict[str, int] = {state: counts.all[state] for state in _STATES}
+    states: dict[str, int] = {state: counts.all[state] for state in STATES}
     cells = sum(states.values())
     if as_json:
         known = {
@@ -63,7 +50,7 @@ def status(
         return
     head = ", ".join(f"{n:,} {state}" for state, n in states.items() if n)
     typer.echo(f"{run}: {counted(cells, 'cell')}: {head or 'none'}")
-    columns = [state for state in _STATES if states[state]]
+    columns = [state for state in STATES if states[state]]
     rows = [{"model": m, **{s: own[s] for s in columns}} for m, own in counts.models.items()]
     show(rows, False, ("model", *columns))
     if counts.rate and counts.left:
@@ -132,11 +119,7 @@ def ls(
     folder: Path = argument("Folder that holds run folders, or one of them.", Path("runs")),
     as_json: bool = flag("One array of objects, sizes in bytes, instead of a table.", "--json"),
     sizes: bool = flag("Also the disk that each part of a run takes.", "--sizes"),
-    verify: bool = flag(
-        "Read every file and compare it with the hash that was recorded; exit code 1 where one is "
-        "another.",
-        "--verify",
-    ),
+    verify: bool = flag("Compare every file with its hash; exit 1 where one differs.", "--verify"),
 ) -> None:
     """List runs: cells that are done, failed, skipped or missing; then what was damaged and set
     aside, and why.
@@ -144,7 +127,6 @@ def ls(
     The list believes the index of a run, in which its cells are noted when they are finished. A run
     and a report compare each file that they use with its hash; --verify does so with all of them.
     """
-    from ecgbench.cli.lists import show
     from ecgbench.study.disk import runs
     from ecgbench.study.store import Store
     from ecgbench.study.verify import faults
@@ -172,10 +154,7 @@ def ls(
         raise typer.Exit(1 if found else 0)
 
 
-def prune(
-    run: Path = RUN,
-    yes: bool = flag("Remove it; without this, only list what would be removed.", "--yes", "-y"),
-) -> None:
+def prune(run: Path = RUN, yes: bool = YES) -> None:
     """Free disk: features, checkpoints, intervals, what was damaged and set aside, cells that the
     plan does not name or that an edited plug-in replaced.
 
@@ -188,15 +167,8 @@ def prune(
 
     if yes:
         typer.echo(f"{size(disk.prune(run))} freed in {run}")
-        return
-    sizes = {folder: disk.size(folder) for folder in disk.spare(run)}
-    for folder, freed in sizes.items():
-        typer.echo(f"{size(freed):>10}  {folder}")
-    total = (
-        f"{size(sum(sizes.values()))} would be freed; to remove them: ecgbench runs prune "
-        f"{quoted(run)} --yes"
-    )
-    typer.echo(total if sizes else f"nothing to free in {run}")
+    else:
+        tell_spare({folder: disk.size(folder) for folder in disk.spare(run)}, run)
 
 
 def share(
@@ -223,3 +195,6 @@ def share(
         "what remains: scores and counts by model, leads and label; names of models and labels; "
         "for each test recording its number, the number of its patient, probabilities and targets"
     )
+
+
+COMMANDS = (ls, status, why, merge, prune, share)

@@ -92,7 +92,6 @@ BAD = [
     ("report", "no run under runs/"),
     ("data prepare ptbxl", "ECGBENCH_DATA"),
     ("data check ptbx", "unknown dataset 'ptbx'; did you mean ptbxl or ptb?"),
-    ("data prepare ptbxl_super", "ptbxl_super is a task of ptbxl"),
     ("check model lae", "unknown model 'lae'; did you mean laef?"),
     ("check parity stmem --pack a --keys b --seed-string s", "b (given with --keys)"),
     ("runn", "No such command 'runn'"),

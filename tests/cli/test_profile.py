@@ -46,14 +46,14 @@ def test_counts_without_timing(profile: Profile, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--leads", "1,II"), "II names leads"),
+        (("--leads", "1,II"), "the cost depends on their number"),
         (("--leads", "13"), "a count of leads is 1 to 12"),
         (("--models", "leaf"), "did you mean laef"),
         (("--models", ","), "no model is named"),
         (("--device", "tpu"), "--device tpu"),
         (("--device", "cuda:99", "--models", "laef", "--leads", "1"), "CUDA device"),
-        (("--batch", "0"), "--batch 0"),
-        (("--complexity", "--leads", "1"), "leave out --leads"),
+        (("--batch", "0"), "'--batch': "),
+        (("--complexity", "--leads", "1"), "leave out --models and --leads"),
         (("--to", TINY), f"cannot write {TINY}"),
         (("--to", "/proc/x"), "cannot write /proc/x"),
     ],

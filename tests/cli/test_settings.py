@@ -1,12 +1,10 @@
-"""What was typed becomes a study: plan files, options, --set, and the words of earlier versions."""
+"""What was typed becomes a study: plan files, options, --set."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ecgbench import cli, suites
-from ecgbench.cli.settings import MOVED, RENAMED, demand_new
 from ecgbench.core.cells import Request, Scoring, Training
 from ecgbench.core.division import Division
 from ecgbench.ecg.draw import parse_leads
@@ -123,27 +121,17 @@ def test_a_run_is_repeated_from_the_plan_in_its_folder(here, tmp_path):
     assert 'leads = ["II"]' in (tmp_path / "a/plan-2.toml").read_text()
 
 
-@pytest.mark.parametrize("old", [o for o, new in MOVED["run"].items() if "{}" in new])
-def test_an_old_option_is_answered_with_its_new_word(old):
-    with pytest.raises(BadSetting, match=f"{old} V is now .*V"):
-        demand_new(["run", old, "V"])
-    with pytest.raises(BadSetting, match=f"{old} V is now .*V"):
-        demand_new(["run", f"{old}=V"])
-
-
-def test_every_new_word_is_known():
-    """What an old option proposes is a key."""
-    for new in MOVED["run"].values():
-        if new.startswith("--set "):
-            assert new.split()[1].partition("=")[0] in plan_file.keys()  # noqa: SIM118
-
-
-@pytest.mark.parametrize(("old", "new"), RENAMED.items())
-def test_an_old_command_is_answered_with_the_new_one(here, tmp_path, old, new):
-    done = here(*old, "x", cwd=tmp_path)
-    assert done.returncode == 2
-    assert f"ecgbench {' '.join(old)} is now: ecgbench {new} x" in done.stderr
-    assert here(*new.split(), "--help", cwd=tmp_path).returncode == 0
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("run", "--epochs", "3"), "--set training.epochs=VALUE"),
+        (("report", "--margins=0.1"), "--set report.margins=VALUE"),
+        (("pretrain", "small", "--steps", "3,3"), "--set steps=VALUE"),
+    ],
+)
+def test_a_setting_that_is_typed_as_an_option_is_answered_with_set(here, tmp_path, words, meant):
+    done = here(*words, cwd=tmp_path)
+    assert (done.returncode, meant in done.stderr) == (2, True), done.stderr
 
 
 def test_the_settings_are_listed_with_their_defaults(here, tmp_path):
@@ -157,7 +145,3 @@ def test_commands_stand_in_the_order_in_which_a_person_meets_them(here, tmp_path
     places = [text.index(f"│ {name} ") for name in cli.ORDER.split()]
     assert places == sorted(places)
     assert len(text.splitlines()) <= 48
-
-
-def test_a_study_that_differs_has_another_text():
-    assert plan_file.dump(WHOLE) != plan_file.dump(replace(WHOLE, seeds=4))

@@ -347,9 +347,9 @@ def test_the_command_says_what_was_found_and_refuses_names_that_are_taken(
     assert "next: ecgbench data prepare ./mine/mine.py" in done.stdout
     assert (folder / "mine" / "mine.py").is_file()
     for name, said in (
-        ("ptbxl", "the dataset ptbxl is called so already"),
-        ("PTBXL-Super", "the task ptbxl_super is called so already"),
-        ("../x", "a name has letters"),
+        ("ptbxl", "--name ptbxl is taken already"),
+        ("PTBXL-Super", "--name PTBXL-Super is taken already"),
+        ("../x", "letters, digits, _ and -"),
     ):
         done = here(*words, "--name", name, cwd=folder)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
