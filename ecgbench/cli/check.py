@@ -7,7 +7,6 @@ from typing import Any
 import typer
 
 from ecgbench.cli.options import DATA, JSON, PREPARED, argument, option
-from ecgbench.core.text import printed_json
 
 NAME = argument("A name, or the path of your own: ./mine.py")
 
@@ -48,7 +47,7 @@ def metric(name: str = NAME, as_json: bool = JSON) -> None:
 
 def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        typer.echo(printed_json(rows))
+        typer.echo(json.dumps(rows, indent=1))
     for row in () if as_json else rows:
         typer.echo(f"{'ok    ' if row['ok'] else 'BROKEN'} {row['name']}: {row['detail']}")
     if not all(row["ok"] for row in rows):

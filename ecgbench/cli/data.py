@@ -3,13 +3,14 @@ as they are to the prepared store.
 """
 
 import inspect
+import json
 from pathlib import Path
 
 import typer
 
 from ecgbench.cli.lists import show
 from ecgbench.cli.options import DATA, JSON, PREPARED, YES, argument, flag, option
-from ecgbench.core.text import counted, line, printed_json, quoted, size
+from ecgbench.core.text import counted, line, quoted, size
 from ecgbench.errors import BadSetting
 
 FIX = flag("The copy that `ecgbench data prepare --fix` made.", "--fix")
@@ -206,7 +207,7 @@ def facts(
     if counts := getattr(module, "counts", None):
         found["counts"] = counts(root_of(name, module.CARD, data)).to_dict("records")
     if as_json:
-        typer.echo(printed_json(found))
+        typer.echo(json.dumps(found, indent=1))
         return
     for text in facts.lines(found):
         typer.echo(" " * (len(text) - len(text.lstrip())) + line(text))
@@ -254,7 +255,7 @@ def duplicates(
     if to is not None:
         put(to, rows.drop(columns="leak").to_csv(index=False))
     if as_json:
-        typer.echo(printed_json(rows.to_dict("records")))
+        typer.echo(json.dumps(rows.to_dict("records"), indent=1))
         return
     if len(rows):
         typer.echo(rows.drop(columns="leak").head(PAIRS).to_string(index=False))

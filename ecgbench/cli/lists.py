@@ -2,6 +2,7 @@
 as a table or as JSON.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +14,7 @@ import typer
 from ecgbench.cli.options import DATA, JSON, PREPARED, argument
 from ecgbench.core.cards import facts
 from ecgbench.core.registry import Room, plain
-from ecgbench.core.text import aligned, line, printed_json
+from ecgbench.core.text import aligned, line
 from ecgbench.errors import EcgbenchError, UnknownName
 
 Rows = list[dict[str, Any]]
@@ -133,7 +134,7 @@ def _complain(text: str) -> None:
 def show(rows: Sequence[dict[str, Any]], as_json: bool, columns: Sequence[str]) -> None:
     """Print rows as a table of some columns, or all of them as JSON."""
     if as_json:
-        typer.echo(printed_json(rows))
+        typer.echo(json.dumps(rows, indent=1))
         return
     typer.echo("\n".join(aligned([columns, *([_word(r[c]) for c in columns] for r in rows)])))
 

@@ -1,6 +1,7 @@
 """`ecgbench runs ls | status | why | merge | prune | share`: run folders."""
 
 import gc
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import typer
 from ecgbench.cli.data import tell_spare
 from ecgbench.cli.lists import show
 from ecgbench.cli.options import YES, argument, flag, option
-from ecgbench.core.text import counted, duration, line, printed_json, quoted, size
+from ecgbench.core.text import counted, duration, line, quoted, size
 from ecgbench.errors import BadSetting
 
 STATES = ("ok", "skipped", "failed", "damaged", "missing")
@@ -46,7 +47,7 @@ def status(
             "tasks": {state: n for state, n in tasks.items() if n},
             "waiting_for": dict(Counter(filter(None, waiting))),
         }
-        typer.echo(printed_json(known))
+        typer.echo(json.dumps(known, indent=1))
         return
     head = ", ".join(f"{n:,} {state}" for state, n in states.items() if n)
     typer.echo(f"{run}: {counted(cells, 'cell')}: {head or 'none'}")

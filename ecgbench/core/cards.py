@@ -331,11 +331,6 @@ class Limb(Declared):
     why: str = ""
     """Why this dataset is not asked, or asked for less."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.within is not None and not self.within > 0:
-            raise BadSetting(f"Limb: within is {self.within} mV; it is above 0, or None")
-
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetCard(Declared):
@@ -497,15 +492,6 @@ class MetricCard(Declared):
     """One line: what it is."""
     source: str
     """Citation with DOI or arXiv number."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        low, high = self.range
-        if not low < high or not (self.chance is None or low <= self.chance <= high):
-            raise BadSetting(
-                f"metric {self.title}: range {self.range} is empty or leaves out chance "
-                f"{self.chance}"
-            )
 
     @property
     def sign(self) -> int:

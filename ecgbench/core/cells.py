@@ -311,35 +311,20 @@ def grouped(items: Iterable[T], by: Callable[[T], K]) -> dict[K, list[T]]:
     return groups
 
 
-def grid(
-    fits: Sequence[Fit],
-    settings: Sequence[LeadSetting],
-    policies: Sequence[str],
-    tasks: dict[str, list[str]],
-) -> tuple[Cell, ...]:
-    """Every fit x setting x policy; `tasks` maps a fit's task to the tasks scored from it (itself,
-    its columns).
-    """
-    return tuple(
-        Cell(fit=fit, task=task, setting=setting, policy=policy)
-        for fit in fits
-        for task in tasks[fit.task]
-        for policy in policies
-        for setting in settings
-    )
-
-
 def plan_of(request: Request) -> Plan:
     """The cells of a checked request. Nothing is looked up: what follows from the cards stands in
     it.
     """
     scored = grouped(request.tasks, lambda task: request.parents.get(task, task))
     cells = [
-        cell
+        Cell(fit=fit, task=task, setting=setting, policy=policy)
         for fit_task in scored
         for model in request.models
         for fits, tested, policies in _fits(request, fit_task, model)
-        for cell in grid(fits, tested, policies, scored)
+        for fit in fits
+        for task in scored[fit_task]
+        for policy in policies
+        for setting in tested
     ]
     kept = ("name", "training", "scoring", "limit", "exclude", "fix", "division", "control")
     same = {name: getattr(request, name) for name in kept}
@@ -368,16 +353,15 @@ def _fits(
     if request.training.leads == "all":
         yield fits, tested, policies
         return
-    # where training leaves leads out, each policy has fits of its own
+    # where training leaves leads out, each policy has fits of its own; `same`: each setting too
+    same = request.training.leads == "same"
     for policy in policies:
-        trained = [replace(fit, policy=policy) for fit in fits]
-        if request.training.leads == "random":
-            yield trained, tested, [policy]
-            continue
-        for setting in tested:
+        for served in [[setting] for setting in tested] if same else [tested]:
             # all twelve are no set: a record shows those that it has
-            shown = str(setting.subset) if isinstance(setting, Fixed) else ""
-            yield [replace(fit, shown=shown) for fit in trained], [setting], [policy]
+            fixed = same and isinstance(served[0], Fixed)
+            shown = str(served[0].subset) if fixed else ""  # type: ignore[union-attr]
+            own_fits = [replace(fit, policy=policy, shown=shown) for fit in fits]
+            yield own_fits, served, [policy]
 
 
 def key(facts: dict[str, Any]) -> str:

@@ -42,41 +42,23 @@ class Division:
         >>> str(Division.parse("reference, ptb=10")), Division.parse("3").fits
         ('ptb=10,reference', ('1/3', '2/3', '3/3'))
         """
-        own: dict[str, int] = {}
         words = [word.strip() for word in text.split(",") if word.strip()]
-        numbers = [word for word in words if word.isdecimal()]
-        for word in words:
+        if len(words) == 1 and words[0].isdecimal():
+            if not LEAST <= int(words[0]) <= MOST:
+                raise BadSetting(f"--folds {text}: {LEAST} to {MOST} folds, for example --folds 5")
+            return cls(cross=int(words[0]))
+        own: dict[str, int] = {}
+        for word in [word for word in words if word != REFERENCE]:
             name, _, number = word.rpartition("=")
-            if word == REFERENCE or word in numbers:
-                continue
-            if not name or not number.isdecimal():
+            if not name or not number.isdecimal() or int(number) < LEAST or name in own:
                 raise BadSetting(
-                    f"--folds {text}: {word!r} is neither a number of folds, NAME=NUMBER nor "
-                    f"{REFERENCE}; for example --folds 5, or --folds ptb=10,{REFERENCE}"
-                )
-            if name in own:
-                raise BadSetting(f"--folds {text}: dataset {name} is there twice; name it once")
-            if int(number) < LEAST:
-                raise BadSetting(
-                    f"--folds {text}: a split has at least {LEAST} folds, as the last is tested, "
-                    f"the one before it validates and the others train; for example {name}=5"
+                    f"--folds {text}: {word!r}; one number (--folds 5), or of each data set once "
+                    f"its own, {LEAST} or more, and {REFERENCE}: --folds ptb=10,{REFERENCE}"
                 )
             own[name] = int(number)
         if not words:
             raise BadSetting("--folds names nothing; leave it out for the datasets' own splits")
-        if not numbers:
-            return cls(own=tuple(sorted(own.items())), reference=REFERENCE in words)
-        if len(words) > 1:
-            raise BadSetting(
-                f"--folds {text}: a cross-validation replaces the datasets' own splits; give "
-                f"--folds {numbers[0]} alone, or leave {numbers[0]} out"
-            )
-        if not LEAST <= (cross := int(numbers[0])) <= MOST:
-            raise BadSetting(
-                f"--folds {text}: a cross-validation has {LEAST} to {MOST} folds, as one is "
-                f"tested, one validates and the others train; for example --folds 5"
-            )
-        return cls(cross=cross)
+        return cls(own=tuple(sorted(own.items())), reference=REFERENCE in words)
 
     @property
     def fits(self) -> tuple[str, ...]:

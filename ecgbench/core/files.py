@@ -16,27 +16,23 @@ import re
 import secrets
 import shutil
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from ecgbench.core.text import visible
 from ecgbench.errors import BadSetting, WriteError
 
-try:
-    import fcntl  # noqa: F401  (locks need it)
-except ImportError:
-    raise BadSetting("ecgbench runs on Linux and macOS; on Windows use WSL") from None
+if os.name == "nt":
+    raise BadSetting("ecgbench runs on Linux and macOS; on Windows use WSL")
 
 if TYPE_CHECKING:
     import pandas as pd
 
-T = TypeVar("T")
 Content = bytes | str | Callable[[BinaryIO], object]
 """What a file will hold, or a function that writes it into an open file."""
 TEMPORARY = ".tmp"
@@ -225,21 +221,14 @@ def locked(
     process is inside: wait, or BlockingIOError, or, with `otherwise`, BadSetting(otherwise).
     WriteError names what cannot be made.
     """
-    from filelock import FileLock, SoftFileLock, Timeout  # commands that write nothing need none
+    from filelock import FileLock, Timeout  # commands that write nothing need none
 
     path, seconds = folder / name, -1 if wait and not otherwise else 0
-    lock: FileLock | SoftFileLock = FileLock(path)
+    lock = FileLock(path)
     try:
-        with writing(path, but=Timeout), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # where a disk has no locks, a file is one
+        with writing(path, but=Timeout):
             folder.mkdir(parents=True, exist_ok=True)
-            try:
-                lock.acquire(timeout=seconds)
-            except OSError as error:
-                if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP):
-                    raise
-                lock = SoftFileLock(folder / f"{name}.owner")
-                lock.acquire(timeout=seconds)
+            lock.acquire(timeout=seconds)
     except Timeout:
         if otherwise:
             raise BadSetting(otherwise) from None
@@ -316,14 +305,12 @@ def read_proved(path: Path) -> dict[str, Any] | None:
     """What `put_proved` wrote; None where there is no such file, or another one, which goes into
     quarantine.
     """
-
-    def facts(content: bytes) -> dict[str, Any]:
-        whole = json.loads(content)
-        if PROOF not in whole:
-            raise ValueError("it holds no hash")
-        return facts_of(whole)
-
-    return _read(path, facts)
+    with _checked(path):
+        whole = json.loads(path.read_bytes())
+        if PROOF in whole:
+            return facts_of(whole)
+        raise ValueError("it holds no hash")
+    return None
 
 
 def put_hashed(path: Path, content: bytes) -> None:
@@ -335,23 +322,23 @@ def read_hashed(path: Path) -> bytes | None:
     """What `put_hashed` wrote; None where there is no such file, or another one, which goes into
     quarantine.
     """
+    with _checked(path):
+        content = path.read_bytes()
+        if hashlib.sha256(content[32:]).digest() == content[:32]:
+            return content[32:]
+        raise ValueError("its hash is another")
+    return None
 
-    def proved_content(content: bytes) -> bytes:
-        if hashlib.sha256(content[32:]).digest() != content[:32]:
-            raise ValueError("its hash is another")
-        return content[32:]
 
-    return _read(path, proved_content)
-
-
-def _read(path: Path, parse: Callable[[bytes], T]) -> T | None:
+@contextmanager
+def _checked(path: Path) -> Iterator[None]:
+    """A file that turns out inside not to be as it was written goes into quarantine."""
     try:
-        return parse(path.read_bytes())
+        yield
     except FileNotFoundError:
-        return None
+        pass
     except (OSError, ValueError, TypeError, RecursionError):
         quarantine(path)
-        return None
 
 
 def _sync(folder: Path) -> None:

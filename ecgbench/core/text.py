@@ -2,12 +2,10 @@
 here and nowhere else.
 """
 
-import json
 import re
 import shlex
 import unicodedata
 from collections.abc import Collection, Sequence
-from typing import Any
 
 _UNITS = ((86400, "day"), (3600, "h"), (60, "min"), (1, "s"))
 _SIZES = (("kB", 1e3), ("MB", 1e6), ("GB", 1e9))
@@ -58,23 +56,6 @@ def quoted(word: object) -> str:
     runs/ptbxl 'runs/a b'
     """
     return shlex.quote(str(word))
-
-
-def printed_json(value: Any) -> str:
-    r"""JSON for a terminal or a program: letters of any script stay, and what `visible` spells is
-    escaped, which reads back as it was.
-
-    >>> print(printed_json({"récord": "a\u202eb\x9b2J"}))
-    {
-     "récord": "a\u202eb\u009b2J"
-    }
-    """
-    return "".join(
-        c
-        if c.isprintable() or c == "\n" or unicodedata.category(c) == "Zs"
-        else json.dumps(c)[1:-1]
-        for c in json.dumps(value, indent=1, ensure_ascii=False)
-    )
 
 
 def shortened(text: str, most: int, end: bool = False) -> str:

@@ -4,9 +4,7 @@ import hashlib
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
-from ecgbench.core.cells import Fit, Plan, Scoring, Training, grid, key
+from ecgbench.core.cells import Fit, Request, Scoring, Training, key, plan_of
 from ecgbench.ecg.draw import parse_leads, settings
 
 FITS = [
@@ -15,16 +13,24 @@ FITS = [
     for s in (0, 1)
 ]
 SETTINGS = settings(parse_leads("1,12,II,I+V2"), 2)
-PLAN = Plan(
-    name="mine",
-    cells=grid(FITS, SETTINGS, ["zero", "native"], {"all": ["all", "form"]}),
-    training=Training(epochs=3, lr=1e-4),
-    scoring=Scoring(draw="window", rows="labelled", bootstrap="multinomial", draws=7),
-    limit=60,
+PLAN = plan_of(
+    Request(
+        models=("laef", "stmem"),
+        tasks=("all", "form"),
+        leads=parse_leads("1,12,II,I+V2"),
+        seeds=2,
+        fit_seeds=(0, 1),
+        weights="random",
+        policies=("zero", "native"),
+        parents={"form": "all"},
+        training=Training(epochs=3, lr=1e-4),
+        scoring=Scoring(draw="window", rows="labelled", bootstrap="multinomial", draws=7),
+        name="mine",
+    )
 )
 
 
-def test_a_grid_is_every_combination_once() -> None:
+def test_a_plan_is_every_combination_once() -> None:
     assert len(PLAN.cells) == len(set(PLAN.cells)) == 4 * 2 * 2 * 5
     assert {(c.fit, c.task, c.policy, c.setting) for c in PLAN.cells} == {
         (f, t, p, s)
@@ -34,8 +40,6 @@ def test_a_grid_is_every_combination_once() -> None:
         for s in SETTINGS
     }
     assert PLAN.fits == tuple(FITS)
-    with pytest.raises(KeyError):
-        grid(FITS, SETTINGS, ["zero"], {"other": ["other"]})
 
 
 def test_joined_plans_hold_every_cell_once_and_keep_the_order() -> None:

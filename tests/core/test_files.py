@@ -1,20 +1,14 @@
-import errno
-import fcntl
 import multiprocessing
 import os
 import runpy
 import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from ecgbench.core import files
-from ecgbench.core.files import as_json, as_npy, locked, put, quarantine, sweep
+from ecgbench.core.files import as_json, locked, put, quarantine, sweep
 from ecgbench.errors import BadSetting, WriteError
 
 pytestmark = pytest.mark.durable
@@ -70,17 +64,6 @@ def test_sweep_takes_what_a_dead_owner_left(
 
 
 FORK = multiprocessing.get_context("fork")
-FLOCK = fcntl.flock
-
-
-def no_locks(code: int) -> Callable[[int, int], None]:
-    def flock(handle: int, how: int) -> None:
-        raise OSError(code, os.strerror(code))
-
-    return flock
-
-
-DISKS = {"works": FLOCK, "no locks": no_locks(errno.ENOLCK), "not known": no_locks(errno.ENOSYS)}
 
 
 def count(folder: Path, times: int) -> None:
@@ -99,11 +82,7 @@ def enter_and_wait(folder: Path) -> None:
         time.sleep(60)
 
 
-@pytest.mark.parametrize("disk", DISKS)
-def test_processes_exclude_one_another_and_the_lock_of_a_killed_one_is_free(
-    disk: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fcntl, "flock", DISKS[disk])
+def test_processes_exclude_one_another_and_the_lock_of_a_killed_one_is_free(tmp_path: Path) -> None:
     (tmp_path / "number").write_text("0")
     killed = FORK.Process(target=enter_and_wait, args=(tmp_path,))
     killed.start()
@@ -160,14 +139,6 @@ def test_what_goes_into_quarantine_takes_the_place_of_what_was_there(tmp_path: P
     assert len(heard) == 2
 
 
-def test_what_is_written_is_plain() -> None:
-    assert as_json({"b": None, "a": [1]}) == '{\n "a": [\n  1\n ],\n "b": null\n}\n'
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        as_json({"a": float("nan")})
-    with pytest.raises(ValueError, match="allow_pickle=False"):
-        as_npy(np.array([{}], dtype=object))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["a.txt", "deep/a.txt"])
 def test_put_leaves_the_old_file_or_the_new_one(name: str, kind: str, tmp_path: Path) -> None:
@@ -205,15 +176,3 @@ def test_put_leaves_the_old_file_or_the_new_one(name: str, kind: str, tmp_path: 
             assert place.read_bytes() == new
             shutil.rmtree(tmp_path / str(at))
         assert at > 5
-
-
-def test_without_locks_of_the_system_there_is_one_line(tmp_path: Path) -> None:
-    """As on Windows, which has no fcntl."""
-    code = (
-        "import sys; sys.modules['fcntl'] = None; sys.argv[:] = ['ecgbench', 'doctor']; "
-        "from ecgbench.__main__ import main; main()"
-    )
-    line = [sys.executable, "-c", code]
-    done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path)
-    said = "ecgbench: ecgbench runs on Linux and macOS; on Windows use WSL"
-    assert (done.returncode, done.stderr.strip()) == (2, said)
