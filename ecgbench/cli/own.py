@@ -137,14 +137,15 @@ def within(
     name = _name_of(own.folder)
     out = out or Path("runs") / name
     order = own.order(name, out / "imported", columns=how.pop("label_columns"), **how)
-    if not studied and "models" not in values:
-        _choose_models(values)
+    choice = "" if studied or "models" in values else _choose_models(values)
     if same(order):
         typer.echo(f"{order.card}: imported before from the same files and labels", err=True)
         for file in edited(order.to):
             typer.echo(f"{file} is not as it was imported; it is used as it stands", err=True)
     else:
         _bring(order, err=True)
+    if choice:
+        typer.echo(choice, err=True)
     if not tasks:
         _cross_validate(values, order.card)
     values["tasks"] = (*tasks, str(order.card))
@@ -163,14 +164,14 @@ def _cross_validate(values: dict[str, Any], card: Path) -> None:
         values["folds"] = Division.parse(str(folds))
 
 
-def _choose_models(values: dict[str, Any]) -> None:
-    """The models whose weights are here, where none is named."""
+def _choose_models(values: dict[str, Any]) -> str:
+    """Choose the models whose weights are here, where none is named; a line that says which."""
     from ecgbench import models
     from ecgbench.study.preflight import locate
 
     text = values.get("weights") or RELEASED
     if "=" in text or text in (RANDOM, EITHER):
-        return
+        return ""
     cards = {name: models.get(name).CARD for name in models.names() if models.ROOM.built_in(name)}
     here = [m for m in cards if cards[m].parameters and not locate(m, text)["lacks"]]
     if not here:
@@ -178,8 +179,8 @@ def _choose_models(values: dict[str, Any]) -> None:
             f"the {text} weights of no model are here; get some: ecgbench models fetch NAME "
             f"(ecgbench list models shows them), or give --weights random"
         )
-    typer.echo(f"models whose {text} weights are here: {', '.join(here)}", err=True)
     values["models"] = tuple(here)
+    return f"models whose {text} weights are here: {', '.join(here)}"
 
 
 def _bring(order: "Order", err: bool = False) -> None:

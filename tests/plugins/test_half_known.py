@@ -2,7 +2,7 @@
 and scored on the records that know it.
 """
 
-import json
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -26,14 +26,7 @@ WORDS = ("--engine", "inline", "--models", TINY, "--weights", "random", "--seeds
 PROTOCOLS = {
     "probe": (),
     "linear": ("--protocol", "linear", "--set", "training.epochs=4"),
-    "finetune": (
-        "--protocol",
-        "finetune",
-        "--set",
-        "training.epochs=2",
-        "--set",
-        "training.batch=32",
-    ),
+    "finetune": shlex.split("--protocol finetune --set training.epochs=2 --set training.batch=32"),
 }
 COUNTS = """
 import numpy as np
@@ -131,85 +124,6 @@ def test_the_table_says_which_labels_count_twice(report: Path) -> None:
     assert main["n_distinct"].tolist() == [4, 4, 1, 1] * 2
 
 
-def test_the_page_says_what_is_unknown_and_what_is_double(place: Path, report: Path) -> None:
-    text = (report / "main_table.md").read_text()
-    (file,) = (place / "probe").glob("cells/half_known/tiny/12/*/predictions.parquet")
-    target = pd.read_parquet(file)[[f"target:{label}" for label in LABELS]].to_numpy()
-    share = (target < 0).mean()
-    assert f"Half known: of 5 labels of 40 test records {share:.1%} are unknown" in text
-    assert f"tall is known of {(target[:, 1] >= 0).sum()} records, no label of fewer" in text
-    assert "hold the same test records: tall and again." in text
-    assert "has another label too: steep in quick" in text
-    assert "the column value\\_distinct counts them once, as 4 labels in all" in text
-
-
-def test_the_head_of_a_label_is_that_of_the_records_that_know_it(here: Here, place: Path) -> None:
-    """A label known of no other: the same study without its unknown records."""
-    from safetensors.numpy import load_file
-
-    heads = []
-    for name in ("there", "gone"):
-        folder = place / name
-        folder.mkdir()
-        named = 'LABELS = ("shifted", "tall", "again", "steep", "quick")'
-        source = HALF.read_text().replace("dict(zip(LABELS", f"dict(zip({named[9:]}")
-        source = source.replace(named, 'LABELS = ("tall",)')
-        if name == "gone":
-            whole = "    return pd.DataFrame(rows)\n"
-            source = source.replace(whole, f"{whole[:-1]}[lambda t: t[column] >= 0]\n")
-        (folder / "half_known.py").write_text(source)
-        run(here, folder, "probe", folder / "half_known.py")
-        (file,) = (folder / "probe").glob("fits/**/head.safetensors")
-        heads.append(load_file(file))
-        here("report", "probe", "--to", "page", cwd=folder)
-    for tensor in ("weight", "bias"):
-        np.testing.assert_allclose(heads[0][tensor], heads[1][tensor], rtol=1e-6, atol=1e-9)
-    tables = [pd.read_csv(place / n / "page" / "labels.csv") for n in ("there", "gone")]
-    for column in ("value", "low", "high", "n", "positives"):
-        np.testing.assert_allclose(tables[0][column], tables[1][column], rtol=1e-9)
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_lies_behind_the_mask_moves_nothing(here: Here, tmp_path: Path, protocol: str) -> None:
-    files = []
-    for name, opposite in (("as_it_is", "False"), ("opposite", "True")):
-        folder = tmp_path / name
-        folder.mkdir()
-        half = folder / "half_known.py"
-        half.write_text(HALF.read_text().replace("OPPOSITE = False", f"OPPOSITE = {opposite}"))
-        out = run(here, folder, protocol, half)
-        done = here("report", protocol, "--to", "page", cwd=folder)
-        assert done.returncode == 0, done.stderr
-        table = pd.read_csv(folder / "page" / "labels.csv")
-        assert np.isfinite(table["value"]).all()
-        kept = [
-            *sorted(out.glob("fits/**/head.safetensors")),
-            *sorted(out.glob("fits/**/encoder.safetensors")),
-            *sorted(out.glob("cells/**/scores.parquet")),
-            folder / "page" / "labels.csv",
-        ]
-        assert len(kept) >= 4
-        files.append([file.read_bytes() for file in kept])
-    assert files[0] == files[1]
-
-
-def test_facts_count_known_positive_and_unknown(here: Here, place: Path) -> None:
-    done = here("data", "facts", HALF, "--json", cwd=place)
-    assert done.returncode == 0, done.stderr
-    task = json.loads(done.stdout)["tasks"]["half_known"]
-    (file,) = (place / "probe").glob("cells/half_known/tiny/12/*/predictions.parquet")
-    target = pd.read_parquet(file)["target:tall"]
-    counts = {kind: task[kind]["test"]["tall"] for kind in ("known", "positives", "unknown")}
-    assert counts == {
-        "known": (target >= 0).sum(),
-        "positives": (target == 1).sum(),
-        "unknown": (target < 0).sum(),
-    }
-    text = here("data", "facts", HALF, cwd=place).stdout
-    known, positives, unknown = counts.values()
-    assert f"test tall: {known} known, {positives} of them positive; {unknown} unknown" in text
-
-
 def test_it_conforms_and_without_the_word_it_is_refused(place: Path, tmp_path: Path) -> None:
     rows = check(str(HALF), prepared=place / "prepared")
     assert all(row["ok"] for row in rows), rows
@@ -221,23 +135,3 @@ def test_it_conforms_and_without_the_word_it_is_refused(place: Path, tmp_path: P
             prepare(str(bare), None, tmp_path / "prepared")
     finally:
         datasets.ROOM.forget()
-
-
-def test_labelled_rows_are_those_that_have_the_label(here: Here, place: Path) -> None:
-    """An unknown label is no label."""
-    words = (
-        "run",
-        "--tasks",
-        HALF,
-        *WORDS,
-        "--leads",
-        12,
-        "--set",
-        "scoring.rows=labelled",
-        "--out",
-        "labelled",
-    )
-    done = here(*words, cwd=place)
-    assert done.returncode == 0, done.stderr
-    (file,) = (place / "labelled").glob("cells/part/tiny/12/*/predictions.parquet")
-    assert set(pd.read_parquet(file)["target:tall"]) == {1}

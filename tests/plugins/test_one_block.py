@@ -50,17 +50,8 @@ def test_it_is_pretrained_by_a_recipe_and_measured_with_its_weights(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     out = tmp_path / "made"
-    options = [
-        "smoke",
-        "--set",
-        "steps=2,1",
-        "--device",
-        "cpu",
-        "--prepared",
-        str(copies),
-        "--out",
-        str(out),
-    ]
+    options = ["smoke", "--set", "steps=2,1", "--device", "cpu"]
+    options += ["--prepared", str(copies), "--out", str(out)]
     monkeypatch.setattr(sys, "argv", ["ecgbench", "pretrain", "--model", str(VARIANT), *options])
     with pytest.raises(SystemExit) as end:
         main()
@@ -85,15 +76,7 @@ def test_a_model_that_offers_no_nodes_is_refused_before_anything_is_computed(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    options = [
-        "smoke",
-        "--device",
-        "cpu",
-        "--prepared",
-        str(copies),
-        "--out",
-        str(tmp_path / "out"),
-    ]
+    options = ["smoke", "--device", "cpu", "--prepared", str(copies), "--out", str(tmp_path / "o")]
     monkeypatch.setattr(sys, "argv", ["ecgbench", "pretrain", "--model", "stmem", *options])
     with pytest.raises(SystemExit) as end:
         main()
@@ -102,4 +85,4 @@ def test_a_model_that_offers_no_nodes_is_refused_before_anything_is_computed(
         "model stmem cannot be pre-trained: its network has no embed_leads, outputs"
         in capsys.readouterr().err
     )
-    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "o").exists()

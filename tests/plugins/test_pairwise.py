@@ -2,6 +2,7 @@
 inline gives.
 """
 
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,20 +17,9 @@ from ecgbench.study import engines
 pytestmark = pytest.mark.long
 HERE = Path(__file__).parent
 ENGINE, TINY = HERE / "pairwise.py", HERE.parent / "tiny.py"
-USUAL = (
-    "--tasks",
-    "demo",
-    "--weights",
-    "random",
-    "--limit",
-    "60",
-    "--protocol",
-    "linear",
-    "--set",
-    "training.epochs=2",
-    "--seeds",
-    "1",
-    "--leads",
+USUAL = shlex.split(
+    "--tasks demo --weights random --limit 60 --protocol linear --set training.epochs=2 --seeds 1 "
+    "--leads 12,I,2"
 )
 WAITS = '''"""{name}: tiny, which begins when the other has begun too."""
 
@@ -94,7 +84,7 @@ def test_two_jobs_are_in_flight_and_the_table_is_that_of_inline(
     pair: str, ecgbench: Typed, tmp_path: Path
 ) -> None:
     (tmp_path / "meet").touch()
-    words = ("run", "--models", pair, *USUAL, "12,I,2", "--prepared", tmp_path / "prepared")
+    words = ("run", "--models", pair, *USUAL, "--prepared", tmp_path / "prepared")
     code, told, said = ecgbench(*words, "--engine", ENGINE, "--out", tmp_path / "both")
     assert code == 0, said
     assert "6 cells computed, 0 were there already, 0 skipped, 0 failed" in told
@@ -107,43 +97,3 @@ def test_two_jobs_are_in_flight_and_the_table_is_that_of_inline(
     code, _, said = ecgbench("report", tmp_path / "both")
     assert code == 0, said
     assert (tmp_path / "both" / "report" / "index.html").exists()
-
-
-KILLED_ONCE = """
-
-class Killed(tiny.Tiny):
-    def forward(self, signal, measured):
-        once = HERE.with_suffix(".killed")
-        if not signal[:, 6:].any() and not once.exists():  # none of V1 to V6: at lead I
-            once.touch()
-            os.kill(os.getpid(), 9)
-        return super().forward(signal, measured)
-"""
-
-
-def test_a_job_that_was_killed_is_submitted_again_and_nothing_is_lost(
-    pair: str, ecgbench: Typed, tmp_path: Path
-) -> None:
-    """Killed once, while all sets of leads are computed together: each is tried alone, the other
-    model goes on.
-    """
-    left = tmp_path / "left.py"
-    text = left.read_text().replace("import importlib.util,", "import importlib.util, os,")
-    left.write_text(text.replace("return tiny.Tiny()", "return Killed()") + KILLED_ONCE)
-    run = tmp_path / "run"
-    words = ("run", "--models", pair, *USUAL, "12,I", "--prepared", tmp_path / "prepared")
-    code, told, said = ecgbench(*words, "--out", run, "--engine", ENGINE)
-    assert "left: its process was killed by SIGKILL" in said
-    assert (tmp_path / "left.killed").exists()
-    assert code == 0, said
-    assert "4 cells computed, 0 were there already, 0 skipped, 0 failed" in told
-
-
-def test_the_room_lists_engines_and_names_what_lacks(tmp_path: Path, ecgbench: Typed) -> None:
-    assert set(engines.names()) >= {"inline", "local"}
-    told = ecgbench("list", "engines")[1]
-    assert {line.split()[0] for line in told.splitlines()[1:]} >= {"inline", "local"}
-    empty = tmp_path / "empty.py"
-    empty.write_text('"""Nothing."""\n')
-    assert "does not define CARD and run" in ecgbench("run", "--engine", empty)[2]
-    assert "did you mean inline?" in ecgbench("run", "--engine", "in-lin")[2]

@@ -1,9 +1,9 @@
-"""A metric is one file: by path and by entry point, from `ecgbench run` to the page, with
+"""A metric is one file: by path, from `ecgbench run` to the page, with
 scikit-learn's numbers.
 """
 
 import csv
-import json
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -19,44 +19,16 @@ from ecgbench import metrics
 YOUDEN = Path(__file__).with_name("youden.py")
 TINY = Path(__file__).parents[1] / "tiny.py"
 Here = Callable[..., "subprocess.CompletedProcess[str]"]
-STUDY = (
-    "--models",
-    TINY,
-    "--weights",
-    "random",
-    "--leads",
-    "1,12",
-    "--seeds",
-    2,
-    "--protocol",
-    "linear",
-    "--set",
-    "training.epochs=10",
-    "--limit",
-    120,
-    "--out",
-    "r",
-)
+STUDY = shlex.split("--weights random --leads 1,12 --seeds 2 --protocol linear --limit 120 --out r")
 
 
 @pytest.fixture(scope="module")
 def place(here: Here, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where `r` is a run of the demo whose metrics were AUROC and, by path, the Youden index."""
     folder = tmp_path_factory.mktemp("youden")
-    done = here("run", *STUDY, "--metrics", f"auroc,{YOUDEN}", cwd=folder)
+    more = ("--models", TINY, "--set", "training.epochs=10", "--metrics", f"auroc,{YOUDEN}")
+    done = here("run", *STUDY, *more, cwd=folder)
     assert done.returncode == 0, done.stderr
-    return folder
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of installed packages, one of which brings the metric."""
-    folder = tmp_path_factory.mktemp("site")
-    about = folder / "apart-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: apart\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[ecgbench.metrics]\nyouden = some_package_apart\n")
-    (folder / "some_package_apart.py").write_text(YOUDEN.read_text())
     return folder
 
 
@@ -91,16 +63,10 @@ def test_what_was_asked_for_is_stored_with_each_cell(place: Path) -> None:
         assert macro == pytest.approx(expected(place / "r", setting), abs=1e-12)
 
 
-@pytest.fixture(scope="module")
-def by_path(here: Here, place: Path) -> Path:
-    """The report whose metrics are AUROC and, by path, the Youden index."""
-    done = here("report", "r", "--to", "by_path", "--metrics", f"auroc,{YOUDEN}", cwd=place)
+def test_it_stands_on_the_page(here: Here, place: Path) -> None:
+    done = here("report", "r", "--to", "page", "--metrics", f"auroc,{YOUDEN}", cwd=place)
     assert done.returncode == 0, done.stderr
-    return place / "by_path"
-
-
-def test_by_path_to_the_page(place: Path, by_path: Path) -> None:
-    table = rows(by_path)
+    table = rows(place / "page")
     assert list(table) == [("auroc", "1"), ("auroc", "12"), ("youden", "1"), ("youden", "12")]
     seeds = [expected(place / "r", f"1@seed{s}") for s in range(2)]
     assert float(table["youden", "1"]["value"]) == pytest.approx(np.mean(seeds), abs=1e-12)
@@ -109,36 +75,7 @@ def test_by_path_to_the_page(place: Path, by_path: Path) -> None:
         expected(place / "r", "12"), abs=1e-12
     )
     assert all(float(r["low"]) < float(r["value"]) < float(r["high"]) for r in table.values())
-    assert "Youden index" in (by_path / "index.html").read_text()
-
-
-def test_by_entry_point_with_the_same_numbers(
-    place: Path, by_path: Path, site: Path, installed: Callable[..., str]
-) -> None:
-    """The run's own metrics are read, and what it stored is not computed again when it is asked to
-    lead the tables.
-    """
-    told = installed(
-        site,
-        place,
-        ("report", "r", "--to", "by_name"),
-        ("run", *STUDY, "--prepared", place / "prepared", "--metrics", "Youden"),
-        ("report", "r", "--to", "leading"),
-        ("list", "metrics", "--json"),
-    )
-    assert rows(place / "by_name") == rows(by_path)
-    assert "0 cells computed" in told
-    assert list(rows(place / "leading")) == [
-        ("youden", "1"),
-        ("youden", "12"),
-        ("auroc", "1"),
-        ("auroc", "12"),
-    ]
-    listed = json.loads(told[told.index("\n[") :])
-    assert [(m["name"], m["direction"]) for m in listed] == [
-        *[(name, metrics.card(name).direction) for name in metrics.names()],
-        ("youden", "higher"),
-    ]
+    assert "Youden index" in (place / "page/index.html").read_text()
 
 
 def test_it_is_scikit_learn_s_youden_index_with_ties_too() -> None:

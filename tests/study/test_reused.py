@@ -87,7 +87,7 @@ def test_damaged_cells_are_computed_again(
     places = {str(f.relative_to(run)) for lead, f in folders.items() if lead != "12"}
     assert places < {a.place for a in aside}
     assert len(aside) == len(LEADS) + 4, "features, two files of facts, and people"
-    assert "damaged: 11 set aside in " in told.err
+    assert "damaged: 11 set aside and computed again" in told.err
     for one in aside:
         assert (run / one.now).exists()
     assert told.err.count("computed again\n") == len(LEADS) + 1, "one line for each"
