@@ -54,29 +54,6 @@ def test_report_of_the_newest_run(here, run):
     assert "<h2>Paired comparisons" not in page
 
 
-def test_every_number_of_the_table_can_be_traced(here, run):
-    """The mean over cells.csv is the row of main_table.csv, and each cell's files hold its
-    score.
-    """
-    import pandas as pd
-    from sklearn.metrics import roc_auc_score
-
-    folder = run / "runs/a/report"
-    here("report", "runs/a", cwd=run)
-    table, cells = pd.read_csv(folder / "main_table.csv"), pd.read_csv(folder / "cells.csv")
-    for _, row in table[table["status"] == "ok"].iterrows():
-        mine = cells[(cells["leads"] == row["leads"]) & (cells["policy"] == row["policy"])]
-        assert row["value"] == pytest.approx(mine["value"].mean(), abs=1e-12)
-        for _, cell in mine.iterrows():
-            predictions = pd.read_parquet(run / "runs/a" / cell["path"] / "predictions.parquet")
-            labels = [c[7:] for c in predictions if c.startswith("target:")]
-            again = roc_auc_score(
-                predictions[[f"target:{n}" for n in labels]],
-                predictions[[f"probability:{n}" for n in labels]],
-            )
-            assert cell["value"] == pytest.approx(again, abs=1e-12)
-
-
 BAD = [
     ("run --models leaf", "unknown model 'leaf'; did you mean laef?"),
     ("run --tasks ptbxl_supr", "unknown task 'ptbxl_supr'; did you mean ptbxl_super"),
@@ -137,20 +114,6 @@ def test_however_a_command_ends_it_says_so_in_one_line_and_its_code(
     assert capsys.readouterr().err.strip() == says
 
 
-@pytest.mark.parametrize("room", ["tasks", "adapters", "reports"])
-def test_lists_load_no_torch(tmp_path, room):
-    code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench import cli\n"
-    code += "try: cli.main()\nfinally: print('torch' in sys.modules, file=sys.stderr)"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "list", room],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr.strip() == "False"
-
-
 def test_names_are_checked_before_torch(tmp_path):
     code = (
         "import sys; sys.modules['torch'] = None; sys.argv[0] = 'ecgbench'; from ecgbench.cli "
@@ -165,14 +128,6 @@ def test_names_are_checked_before_torch(tmp_path):
             check=False,
         )
         assert (done.returncode, "unknown" in done.stderr) == (2, True), done.stderr
-
-
-def test_missing_data_names_path_variable_and_command(here, tmp_path):
-    words = f"run --engine inline --models {TINY} --tasks ptbxl_super --weights random --data gone"
-    done = here(*words.split(), cwd=tmp_path)
-    assert done.returncode == 2
-    for word in ("gone/ptbxl", "--data", "ECGBENCH_DATA", "ecgbench data prepare ptbxl"):
-        assert word in done.stderr
 
 
 def test_all_that_a_run_lacks_is_told_at_once_with_one_command(here, tmp_path):

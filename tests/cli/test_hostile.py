@@ -5,15 +5,12 @@ imported.
 import os
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecgbench.core.cards import Task
 from ecgbench.core.cells import Cell, Fit
 from ecgbench.core.registry import folder_name
 from ecgbench.ecg.draw import Count
-from ecgbench.errors import BadSetting
 from ecgbench.study.store import Store
 
 NAMES = ("<script>alert(1)</script>", "../../x", "..", ".", "/etc/passwd", "\\input{x}", "")
@@ -55,14 +52,6 @@ def test_cells_and_fits_of_hostile_names_lie_inside_the_run_and_apart(tmp_path):
     assert Store(tmp_path).cell_folder(cell, "ab12").parts[-2:] == ("1@seed0", "ab12")
 
 
-@pytest.mark.parametrize("name", ["", "a\nb", "x\x1b[2J", "\u202ex", "\udcff"])
-def test_names_that_cannot_be_printed_are_refused_where_they_are_declared(name):
-    with pytest.raises(BadSetting, match="no name for a task or label"):
-        Task(name=name, title="x", labels=("a",))
-    with pytest.raises(BadSetting, match="no name for a task or label"):
-        Task(name="t", title="x", labels=("a", name))
-
-
 CONTROLS = """
 from dataclasses import replace
 from ecgbench.datasets import demo
@@ -77,17 +66,6 @@ def read(root, row):
         raise BadRecord("D001: its header says a\\x1b[2Jb\\x9b31m\\u202ec")
     return demo.read(root, row)
 """
-
-
-@pytest.mark.parametrize(("column", "text"), [("record", "\x1b[2J"), ("patient", "\n")])
-def test_an_id_with_a_control_character_is_refused_in_one_line(column, text, tmp_path, here):
-    (tmp_path / "mine.py").write_text(CONTROLS.format(column=column, text=text))
-    done = here("data", "prepare", tmp_path / "mine.py", cwd=tmp_path)
-    assert done.returncode == 2
-    assert f"the {column} '" in done.stderr
-    assert "holds a control character; correct the table" in done.stderr
-    assert (done.stdout + done.stderr).replace("\n", "").isprintable()
-    assert done.stderr.count("\n") == 1
 
 
 def test_control_characters_of_a_file_never_reach_the_terminal(tmp_path, here):

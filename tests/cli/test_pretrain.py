@@ -128,14 +128,6 @@ def test_a_dry_run_tells_the_recipe_what_it_takes_and_all_that_is_missing(
     assert (code, "\nnothing is missing\n" in told) == (0, True)
 
 
-def test_corpora_are_named(pretrain: Typed) -> None:
-    _, told, _ = pretrain("smoke", "--datasets", "demo,PTB-XL", "--dry-run")
-    assert "datasets       demo, ptbxl\n" in told
-    assert "\n1 thing missing:\n  ptbxl: " in told
-    code, _, said = pretrain("smoke", "--datasets", "demo,ptbxk", "--dry-run")
-    assert (code, "'ptbxk'; did you mean ptbxl or ptb?" in said) == (2, True)
-
-
 @pytest.mark.parametrize("fold", [9, 10])
 def test_a_recording_of_folds_9_and_10_stops_everything(
     tmp_path: Path, fake_ptbxl: Path, pretrain: Typed, monkeypatch: pytest.MonkeyPatch, fold: int

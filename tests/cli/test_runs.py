@@ -96,16 +96,6 @@ def test_bad_input_is_told_in_one_line(
     assert err.count("\n") == 1
 
 
-def test_why_tells_the_reason_of_a_cell_without_a_number(run: Path, told: Told) -> None:
-    plan = Store(run).plan()
-    assert plan is not None
-    shutil.rmtree(folder(run, "I"))
-    Store(run).give_reason(plan.cells[1], "failed", "RuntimeError: it broke")
-    code, _, err = told("runs", "why", run, plan.cells[1].identity)
-    assert code == 2
-    assert "has no number, it is failed: RuntimeError: it broke" in err
-
-
 def test_merged_runs_hold_what_both_held(
     run: Path, typed: Typed, told: Told, tmp_path: Path
 ) -> None:

@@ -3,7 +3,6 @@ that can be read.
 """
 
 import errno
-import hashlib
 import json
 import os
 import time
@@ -28,23 +27,6 @@ def content() -> dict[str, bytes | str]:
         "numbers.npy": as_npy(np.arange(6.0)),
         "cell.json": as_json({"windows": 2}),
     }
-
-
-def test_what_is_finished_is_read_as_it_was_written(tmp_path: Path) -> None:
-    folder = tmp_path / "cell"
-    assert not folders.finished(folder)
-    assert folders.publish(folder, content())
-    assert folders.finished(folder)
-    assert folders.intact(folder)
-    assert folders.read_table(folder, "scores.parquet")["value"].is_null().to_pylist() == [0, 1]
-    assert folders.read_json(folder, "cell.json") == {"windows": 2}
-    hashes = json.loads((folder / "DONE").read_text())
-    assert hashes == {
-        p.name: hashlib.sha256(p.read_bytes()).hexdigest()
-        for p in folder.iterdir()
-        if p.name != "DONE"
-    }
-    assert [p.name for p in tmp_path.iterdir()] == ["cell"]
 
 
 @pytest.mark.parametrize("survived", range(5))

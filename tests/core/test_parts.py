@@ -8,7 +8,6 @@ import pytest
 
 from ecgbench.core import parts as module
 from ecgbench.core.parts import Parts
-from ecgbench.errors import WriteError
 
 
 def _rows(*names: str) -> list[tuple[dict[str, object], bytes]]:
@@ -73,12 +72,6 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.M
     assert [path.name for path in tmp_path.iterdir()] == parts.names
     parts.append(_rows("b"))
     assert Parts(tmp_path).missing(["a", "b"]) == []
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(WriteError, match="file"):
-        Parts(tmp_path / "file").append(_rows("a"))
 
 
 def test_several_processes_append_at_once(tmp_path: Path) -> None:

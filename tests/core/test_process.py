@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-import ecgbench
 from ecgbench.core import process
 
 CHILD = (
@@ -29,19 +28,6 @@ def test_what_work_returns_or_raises_comes_back(
     assert raised["error"] == "ValueError"
     assert raised["reason"].startswith("a b U+001Bxxx")
     assert len(raised["reason"]) == process.LONGEST
-
-
-def test_a_child_imports_from_where_its_parent_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here, said = tmp_path / "here", "return {'of': [__import__('ecgbench').__file__, os.getcwd()]}"
-    here.mkdir()
-    for name in ("ecgbench", "json", "runpy"):  # another checkout, and somebody's own file
-        (here / f"{name}.py").write_text("raise SystemExit(7)")
-    (tmp_path / "child.py").write_text(CHILD.format(code=said))
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.chdir(here)
-    assert process.ask("child", [], 20) == {"of": [ecgbench.__file__, str(here)]}
 
 
 @pytest.mark.parametrize(

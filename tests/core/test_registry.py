@@ -53,14 +53,6 @@ def written(folder: Path, name: str, text: str = "CARD = 1\nbuild = dict\n") -> 
     return path
 
 
-def test_listing_a_room_imports_nothing_and_leaves_out_private_files(house: Path) -> None:
-    found = room(house)
-    assert found.names() == ["laef", "st_mem"]
-    assert not [m for m in sys.modules if m.startswith(f"{house.name}.")]
-    assert found.get("laef").build() == f"{house.name}.laef"
-    assert f"{house.name}.st_mem" not in sys.modules
-
-
 @pytest.mark.parametrize("spelling", ["st_mem", "stmem", "ST-MEM", "St Mem", "s-t_mem"])
 def test_names_are_loose(house: Path, spelling: str) -> None:
     assert room(house).resolve(spelling) == "st_mem"
@@ -78,14 +70,6 @@ def test_an_unknown_name_suggests_the_nearest_in_one_line(house: Path) -> None:
     for name in ("", "_blocks", "__init__", "zzzz"):
         with pytest.raises(UnknownName, match="Known: laef, st_mem"):
             room(house).resolve(name)
-
-
-def test_a_plug_in_without_its_functions_is_refused(house: Path) -> None:
-    written(house, "bare.py", "x = 1\n")
-    with pytest.raises(
-        BadSetting, match=r"model 'bare' .*bare\.py.* does not define CARD and build"
-    ):
-        room(house).get("bare")
 
 
 def test_a_file_given_by_path_is_in_the_room(
@@ -120,16 +104,6 @@ def test_a_file_may_not_take_a_name_that_is_taken(house: Path, tmp_path: Path) -
     (tmp_path / "other").mkdir()
     with pytest.raises(BadSetting, match=r"other/foo\.py would be a second model"):
         found.get(str(written(tmp_path / "other", "foo.py")))
-
-
-def test_a_path_without_a_file_is_told_as_such(house: Path, tmp_path: Path) -> None:
-    with pytest.raises(
-        BadSetting, match=r"no file .*gone\.py \(given as a model\).*CARD and build"
-    ):
-        room(house).get(str(tmp_path / "gone.py"))
-    (tmp_path / "folder.py").mkdir()
-    with pytest.raises(BadSetting, match=r"no file .*folder\.py"):
-        room(house).get(str(tmp_path / "folder.py"))
 
 
 @pytest.mark.parametrize(
@@ -206,17 +180,6 @@ def test_a_card_that_asks_for_a_name_is_told_what_the_plug_in_is_called(
         assert (plug_ins.card(asked).name, plug_ins.card(asked).title) == (name, "Mine")
         assert plug_ins.get(asked).build() == name
     assert plug_ins.card("laef") == f"{house.name}.laef"
-
-
-def test_plug_ins_of_other_packages_are_found_by_entry_point(
-    house: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    installed(monkeypatch, **{"Far-Net": f"{house.name}._blocks"})
-    found = room(house)
-    assert found.names() == ["laef", "st_mem", "Far-Net"]
-    assert f"{house.name}._blocks" not in sys.modules
-    assert found.resolve("farnet") == "Far-Net"
-    assert found.get("far_net").build() == f"{house.name}._blocks"
 
 
 def test_an_entry_point_may_not_take_a_name_that_is_taken(

@@ -35,14 +35,3 @@ def test_words_differ_in_value_type_order_number_and_division() -> None:
 def test_what_is_neither_a_word_nor_a_number_is_refused(word: object) -> None:
     with pytest.raises(TypeError, match="str and int"):
         seed_of("leads", word)  # type: ignore[arg-type]
-
-
-def test_no_global_state_is_read_or_touched() -> None:
-    np.random.seed(3)
-    before = np.random.get_state()[1].tolist()  # type: ignore[index,union-attr]
-    first = rng("a", 1).random(5)
-    np.random.seed(4)
-    assert rng("a", 1).random(5).tolist() == first.tolist()
-    np.random.seed(3)
-    rng("b").random(100)
-    assert np.random.get_state()[1].tolist() == before  # type: ignore[index,union-attr]

@@ -124,6 +124,30 @@ def test_the_table_says_which_labels_count_twice(report: Path) -> None:
     assert main["n_distinct"].tolist() == [4, 4, 1, 1] * 2
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_what_lies_behind_the_mask_moves_nothing(here: Here, tmp_path: Path, protocol: str) -> None:
+    files = []
+    for name, opposite in (("as_it_is", "False"), ("opposite", "True")):
+        folder = tmp_path / name
+        folder.mkdir()
+        half = folder / "half_known.py"
+        half.write_text(HALF.read_text().replace("OPPOSITE = False", f"OPPOSITE = {opposite}"))
+        out = run(here, folder, protocol, half)
+        done = here("report", protocol, "--to", "page", cwd=folder)
+        assert done.returncode == 0, done.stderr
+        table = pd.read_csv(folder / "page" / "labels.csv")
+        assert np.isfinite(table["value"]).all()
+        kept = [
+            *sorted(out.glob("fits/**/head.safetensors")),
+            *sorted(out.glob("fits/**/encoder.safetensors")),
+            *sorted(out.glob("cells/**/scores.parquet")),
+            folder / "page" / "labels.csv",
+        ]
+        assert len(kept) >= 4
+        files.append([file.read_bytes() for file in kept])
+    assert files[0] == files[1]
+
+
 def test_it_conforms_and_without_the_word_it_is_refused(place: Path, tmp_path: Path) -> None:
     rows = check(str(HALF), prepared=place / "prepared")
     assert all(row["ok"] for row in rows), rows
