@@ -16,10 +16,11 @@ optional:
 
 import json
 import re
-from dataclasses import asdict, dataclass
-from functools import cache
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +29,7 @@ from torch import nn
 
 from ecgbench import models
 from ecgbench.check import rule
+from ecgbench.core.cards import ModelCard
 from ecgbench.ecg.leads import LEADS, LIMB, canonical
 from ecgbench.errors import BadSetting, UnknownName
 
@@ -59,30 +61,9 @@ class Row:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class ParityReport:
-    """What a check found."""
-
-    model: str
-    seed: str
-    rows: tuple[Row, ...]
-    problem: str = ""
-    """Why nothing could be compared; "" where the network took the file's entries."""
-
-    @property
-    def ok(self) -> bool:
-        """Every array was compared and is within its limit, those left out by intent excepted."""
-        known = {row.status for row in self.rows}
-        return not self.problem and "ok" in known and known <= {"ok", "not reproduced, by intent"}
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """One object per array: array, status, difference, limit, reason."""
-        return [asdict(row) for row in self.rows]
-
-
-def check(name: str, pack: Path, keys: Path, seed: str) -> ParityReport:
+def check(name: str, pack: Path, keys: Path, seed: str) -> list[Row]:
     """Compare the model called `name` with every `feat` array of the npz `pack`, with
-    pseudo-weights from `keys` and `seed`.
+    pseudo-weights from `keys` and `seed`; a row for each.
 
     A file that is missing or not what it should be, or a model that does not exist, is an
     EcgbenchError; entries that are not those of the network are a failed check.
@@ -92,12 +73,17 @@ def check(name: str, pack: Path, keys: Path, seed: str) -> ParityReport:
     own = hasattr(module, "parity_network")
     network: nn.Module = module.parity_network(layout) if own else module.build()
     if problem := rule.fill(network, layout, seed, module):
-        rows = tuple(Row(array, "cannot compute", reason=problem) for array in arrays)
-        return ParityReport(name, seed, rows, problem)
+        return [Row(array, "cannot compute", reason=problem) for array in arrays]
     # frozen: the path that a run takes
-    computed = _Computer(network.eval().requires_grad_(False), module, layout, seed)
-    rows = tuple(_row(name, array, values, computed) for array, values in arrays.items())
-    return ParityReport(name, seed, rows)
+    network.eval().requires_grad_(False)
+    computed = partial(_computed, network, module.CARD, layout, seed)
+    return [_row(name, array, values, computed) for array, values in arrays.items()]
+
+
+def passed(rows: list[Row]) -> bool:
+    """Every array was compared and is within its limit, those left out by intent excepted."""
+    known = {row.status for row in rows}
+    return "ok" in known and known <= {"ok", "not reproduced, by intent"}
 
 
 def parse(array: str) -> tuple[int | None, list[tuple[str, tuple[str, ...]]]]:
@@ -141,18 +127,17 @@ def _leads(word: str) -> tuple[str, ...]:
 def _layout(path: Path) -> dict[str, Any]:
     """A keys file, its entries and the name of the input checked."""
     try:
-        layout = json.loads(Path(path).read_text(encoding="utf-8"))
+        layout = dict(json.loads(path.read_text(encoding="utf-8")))
         entries = rule.entries(layout)
         known = all(isinstance(e["key"], str) and isinstance(e["shape"], list) for e in entries)
-        known = known and bool(_of_input(layout, "name"))
+        if known and _of_input(layout, "name"):
+            return layout
     except (OSError, ValueError, LookupError, StopIteration, TypeError, AttributeError):
-        known = False
-    if not known:
-        raise BadSetting(
-            f"{path} (given with --keys) is no JSON that lists {' or '.join(rule.LAYOUTS)}, with "
-            f"key and shape of each, and has the name of the input; give the keys.json of the pack"
-        )
-    return dict(layout)
+        pass
+    raise BadSetting(
+        f"{path} (given with --keys) is no JSON that lists {' or '.join(rule.LAYOUTS)}, with key "
+        f"and shape of each, and has the name of the input"
+    )
 
 
 def _of_input(layout: dict[str, Any], fact: str) -> Any:
@@ -163,72 +148,44 @@ def _of_input(layout: dict[str, Any], fact: str) -> Any:
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
-    arrays: dict[str, np.ndarray] = {}
-    try:
+    with suppress(Exception):  # what numpy raises depends on where a file was cut
         with np.load(path, allow_pickle=False) as pack:
             arrays = {a: pack[a] for a in pack.files if a.startswith("feat")}
-    except Exception:  # what numpy raises depends on where a file was cut
-        arrays = {}
-    if not arrays:
-        raise BadSetting(
-            f"{path} (given with --pack) is no npz with an array whose name begins with feat; give "
-            f"the npz of the parity pack"
-        )
-    return arrays
+        if arrays:
+            return arrays
+    raise BadSetting(f"{path} (given with --pack) is no npz with an array of a name feat...")
 
 
-class _Computer:
-    """Computes the arrays of one filled network; equal lengths share one draw of the input."""
-
-    def __init__(
-        self, network: nn.Module, module: ModuleType, layout: dict[str, Any], seed: str
-    ) -> None:
-        self.network, self.card, self.seed = network, module.CARD, seed
-        self.leads = list(module.CARD.contracts[0].leads)
-        self.length = _of_input(layout, "T")
-        # "ecgfounder (x[:,0:1,:])": a network of fewer leads reads rows of the full one's input
-        name = str(_of_input(layout, "name"))
-        part = re.fullmatch(r"(.+?)\s*\(x\[:,(\d+):(\d+),:\]\)", name, re.DOTALL)
-        self.input = part[1] if part else name
-        self.part = slice(int(part[2]), int(part[3])) if part else slice(None)
-        self.rows = _of_input(layout, "n_leads") or (len(LEADS) if part else len(self.leads))
-        self.windows = cache(self._windows)
-
-    def __call__(self, array: str) -> np.ndarray:
-        """The array called `array`; BadSetting or ValueError where the network cannot give it."""
-        time, steps = parse(array)
-        time = time or self.length
-        if not isinstance(time, int) or not isinstance(self.rows, int):
-            raise BadSetting("neither the array's name nor the keys give one shape of the input")
-        x = self.windows(time)
-        measured = np.ones(x.shape[:2], bool)
-        for kind, leads in steps:
-            x, measured = self._keep(kind, leads, x, measured)
-        with torch.inference_mode():
-            given = self.network(torch.from_numpy(x), torch.from_numpy(measured))
-        pooled: np.ndarray = given.pooled.numpy()
-        return pooled
-
-    def _windows(self, time: int) -> np.ndarray:
-        x = rule.windows(self.input, self.seed, self.rows, time)
-        return np.ascontiguousarray(x[:, self.part])
-
-    def _keep(
-        self, kind: str, leads: tuple[str, ...], x: np.ndarray, measured: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        rows = self.leads[: x.shape[1]]
-        if foreign := [n for n in leads if n not in rows]:
+def _computed(
+    network: nn.Module, card: ModelCard, layout: dict[str, Any], seed: str, array: str
+) -> np.ndarray:
+    """The array of that name; BadSetting or ValueError where the network cannot give it."""
+    (time, steps), leads = parse(array), list(card.contracts[0].leads)
+    # "ecgfounder (x[:,0:1,:])": a network of fewer leads reads rows of the full one's input
+    name = str(_of_input(layout, "name"))
+    part = re.fullmatch(r"(.+?)\s*\(x\[:,(\d+):(\d+),:\]\)", name, re.DOTALL)
+    rows = _of_input(layout, "n_leads") or (len(LEADS) if part else len(leads))
+    time = time or _of_input(layout, "T")
+    if not isinstance(time, int) or not isinstance(rows, int):
+        raise BadSetting("neither the array's name nor the keys give one shape of the input")
+    x = rule.windows(part[1] if part else name, seed, rows, time)
+    if part:
+        x = np.ascontiguousarray(x[:, int(part[2]) : int(part[3])])
+    measured, leads = np.ones(x.shape[:2], bool), leads[: x.shape[1]]
+    for kind, kept in steps:
+        if foreign := [n for n in kept if n not in leads]:
             raise BadSetting(f"the network has no input {', '.join(foreign)}")
-        if kind == "subset" and not self.card.native:
+        if kind == "subset" and not card.native:
             raise BadSetting("the network reads all its leads or none; it has no subsets")
-        absent = [n not in leads for n in rows]
-        x, measured = x.copy(), measured.copy()
+        absent = [n not in kept for n in leads]
         x[:, absent] = _FILLS[kind]
         measured[:, absent] &= kind != "subset"
-        return x, measured
+    with torch.inference_mode():
+        pooled: np.ndarray = network(torch.from_numpy(x), torch.from_numpy(measured)).pooled.numpy()
+    return pooled
 
 
-def _row(model: str, array: str, pack: np.ndarray, computed: _Computer) -> Row:
+def _row(model: str, array: str, pack: np.ndarray, computed: Callable[[str], np.ndarray]) -> Row:
     if why := BY_INTENT.get(f"{model} {array}"):
         return Row(array, "not reproduced, by intent", reason=why)
     try:

@@ -96,7 +96,7 @@ def _tasks(data: Path | None, prepared: Path | None) -> Rows:
     for dataset, module in _modules(room.ROOM):
         card = module.CARD
         try:
-            where = state(dataset, data, prepared)
+            where: str = state(dataset, data, prepared)
         except Exception as error:  # a plug-in's index may fail in any way
             where = "broken"
             _complain(f"dataset {dataset!r}: {type(error).__name__}: {error}")

@@ -4,6 +4,7 @@ import gc
 import json
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,7 +14,10 @@ from ecgbench.cli.options import YES, argument, flag, option
 from ecgbench.core.text import counted, duration, line, quoted, size
 from ecgbench.errors import BadSetting
 
-STATES = ("ok", "skipped", "failed", "damaged", "missing")
+if TYPE_CHECKING:
+    from ecgbench.study.store import Status
+
+STATES: "tuple[Status, ...]" = ("ok", "skipped", "failed", "damaged", "missing")
 RUN = argument("Folder of a run, for example runs/demo.")
 
 

@@ -52,7 +52,7 @@ def kernel_of(network: ecgcpc.Cpc) -> ecgcpc.Kernel:
 
 def test_features_are_the_authors() -> None:
     report = parity.check("ecgcpc", PACK / "golden_seed0.npz", PACK / "keys.json", "public-0")
-    assert [(row.array, row.status) for row in report.rows] == [
+    assert [(row.array, row.status) for row in report] == [
         ("features_T600", "ok"),
         ("features_T2400", "ok"),
     ]

@@ -51,7 +51,7 @@ def keep(
 
 def test_features_are_the_authors() -> None:
     report = parity.check("ecgfmked", PACK / "golden_seed0.npz", PACK / "keys.json", "public-0")
-    assert [(row.array, row.status) for row in report.rows] == [
+    assert [(row.array, row.status) for row in report] == [
         ("features_T1000", "ok"),
         ("features_T5000", "ok"),
     ]

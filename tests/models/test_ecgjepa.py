@@ -53,7 +53,7 @@ def near(ours: Tensor, golden: np.ndarray) -> None:
 
 def test_features_are_the_authors() -> None:
     report = parity.check("ecgjepa", PACK / "golden_seed0.npz", PACK / "keys.json", "public-0")
-    assert [(row.array, row.status) for row in report.rows] == [
+    assert [(row.array, row.status) for row in report] == [
         (a, "ok") for a in GOLDEN if a.startswith("feat")
     ]
 
