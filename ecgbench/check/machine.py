@@ -1,33 +1,26 @@
-"""What this machine offers a run: versions, processor, memory, disk, data, and whether each model
-runs on it.
+"""What this machine offers a run: versions, processor, memory, disk, and whether each model runs on
+it.
 """
 
 import platform
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 import psutil
-from packaging.requirements import Requirement
 
-from ecgbench import __version__, datasets, errors, models
-from ecgbench.core import process
+from ecgbench import __version__, errors, models
+from ecgbench.core import process, provenance
 from ecgbench.core.machine import cpu, memory
 from ecgbench.core.parallel import cores
-from ecgbench.core.text import quoted, shortened
-from ecgbench.data.prepare import held
-from ecgbench.data.source import command, root_of, where
-from ecgbench.errors import EcgbenchError, MissingData
+from ecgbench.core.text import quoted
+from ecgbench.data.source import where
 from ecgbench.evaluate.device import gpus
-from ecgbench.weights import released
 
 Report = dict[str, Any]
-DISTRIBUTION = "ecgbench-leads"
 IMPORT = 60.0
 """Seconds that importing torch may take on a busy machine."""
 SCARCE = 10**9
@@ -40,7 +33,7 @@ def examine(
     seconds: float,
     note: Callable[[str], None],
 ) -> Report:
-    """versions, device, torch, memory, disk, data, models, and from them `problems`, `remarks`
+    """versions, device, torch, memory, disk, models, and from them `problems`, `remarks`
     (sentences) and `ok`: there is no problem.
 
     names: models to try, each in a process of its own that is killed after `seconds`; `note` gets a
@@ -56,7 +49,7 @@ def examine(
             "ecgbench": __version__,
             "python": platform.python_version(),
             "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
-            "packages": packages(),
+            "packages": provenance.versions(),
         },
         "device": {"cpu": cpu(), "cores": cores(), "driver_gpus": gpus()},
         "torch": torch,
@@ -67,7 +60,6 @@ def examine(
             _disk("cache", cache, "XDG_CACHE_HOME=DIR"),
             _disk("temporary", Path(tempfile.gettempdir()), "TMPDIR=DIR"),
         ],
-        "data": [dataset(name, data, prepared) for name in datasets.names()],
         "models": [],
     }
     for i, name in enumerate(names if torch["ok"] else (), 1):
@@ -92,21 +84,6 @@ def attempt(words: Sequence[str], seconds: float) -> Report:
     return {"ok": False, "error": f"{kind}{found['reason']}"}
 
 
-def packages() -> list[Report]:
-    """Direct dependencies: name, version (None where it is not installed), wanted (`>=2.6`), ok."""
-    rows = []
-    for needed in map(Requirement, requires(DISTRIBUTION) or []):
-        if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
-            continue
-        installed = None
-        with suppress(PackageNotFoundError):
-            installed = version(needed.name)
-        ok = installed is not None and needed.specifier.contains(installed, prereleases=True)
-        wanted = str(needed.specifier)
-        rows.append({"name": needed.name, "version": installed, "wanted": wanted, "ok": ok})
-    return rows
-
-
 def _disk(what: str, folder: Path, moved_by: str) -> Report:
     """Where things are written: what, path, free (bytes), reason ("" where it can be written), and
     the option or variable that moves it.
@@ -123,25 +100,6 @@ def _disk(what: str, folder: Path, moved_by: str) -> Report:
     return {"what": what, "path": str(path), "free": free, "reason": reason, "moved_by": moved_by}
 
 
-def dataset(name: str, data: Path | None, prepared: Path | None) -> Report:
-    """name, state (ready, partial, downloaded, absent or broken), folder, records (prepared ones),
-    published (records of this copy), and what to do about it.
-    """
-    row: Report = {"name": name, "state": "absent", "folder": None, "records": 0, "next": ""}
-    try:
-        root = root_of(name, datasets.get(name).CARD, data)
-        row |= {"state": "downloaded", "folder": root and str(root), "next": command(name, data)}
-        copy = held(name, data, prepared)
-        row |= {"state": "ready" if copy.whole else "partial", "folder": str(copy.folder)}
-        row |= {"records": len(copy.index), "published": len(copy.published)}
-    except MissingData as error:
-        row["next"] = row["next"] or str(error)
-    except Exception as error:  # a plug-in's index may fail in any way
-        kind = "" if isinstance(error, EcgbenchError) else f"{type(error).__name__}: "
-        row |= {"state": "broken", "next": f"{kind}{shortened(str(error), 300)}"}
-    return row
-
-
 def torch_here() -> Report:
     """version, threads, and the CUDA devices as name, memory and free (bytes)."""
     import torch
@@ -156,9 +114,8 @@ def torch_here() -> Report:
 def forward(name: str, device: str) -> Report:
     """One 12-lead window through a model with random weights; a first pass warms up.
 
-    parameters, ms (of one window), dim, leads, and `weights`: what is published and whether it, or
-    a part of it, is on this machine. EcgbenchError: what comes out is not one finite vector as long
-    as the card says.
+    parameters, ms (of one window), dim, leads. EcgbenchError: what comes out is not one finite
+    vector as long as the card says.
     """
     import numpy as np
 
@@ -178,39 +135,22 @@ def forward(name: str, device: str) -> Report:
     for _ in range(2):
         started = time.perf_counter()
         encoder(signal, {ALL.bits: np.arange(1)})
-    weights = [
-        {
-            "name": one.name,
-            "here": released.is_here(name, one),
-            "partial": released.is_partial(name, one),
-            "get": f"{released.fetching(one.name, name)} gets {one.file} from {one.url}",
-        }
-        for one in card.weights
-    ]
     return {
         "ms": round(1000 * (time.perf_counter() - started), 2),
         "parameters": sum(p.numel() for p in built.module.parameters()),
         "dim": card.dim,
         "leads": len(contract.leads),
-        "weights": weights,
     }
 
 
 def problems(report: Report) -> Iterator[str]:
     """What must be repaired before a run can work, and how."""
     torch = report["torch"]
-    for p in report["versions"]["packages"]:
-        if not p["ok"]:
-            wanted = f"{p['name']}{p['wanted']}"
-            yield f"{wanted} is needed, here is {p['version']}: python -m pip install '{wanted}'"
     if not torch["ok"]:
         yield f"torch cannot be used ({torch['error']}): python -m pip install torch"
     for row in report["disk"]:
         if row["reason"] and row["what"] != "cache":
             yield f"{row['path']} cannot be written ({row['reason']}): {row['moved_by']} moves it"
-    for row in report["data"]:
-        if row["state"] == "broken":
-            yield f"dataset {row['name']}: {row['next']}"
     if report["device"]["driver_gpus"] and not torch.get("gpus") and torch["ok"]:
         yield "torch cannot use the GPU: install a CUDA build of torch, or run with --device cpu"
     for row in report["models"]:
@@ -220,22 +160,7 @@ def problems(report: Report) -> Iterator[str]:
 
 
 def remarks(report: Report) -> Iterator[str]:
-    """What is not here, or in part only, and what gets it; what works, but slowly or not for
-    long.
-    """
-    for row in report["data"]:
-        if row["state"] == "partial":
-            part = f"{row['records']:,} of {row['published']:,} records are prepared"
-            yield f"data of {row['name']}: {part}; the rest: {row['next']}"
-        elif row["state"] == "downloaded":
-            yield f"data of {row['name']} are not prepared; ecgbench run does it, or: {row['next']}"
-    if absent := [row["name"] for row in report["data"] if row["state"] == "absent"]:
-        yield f"no data of {', '.join(absent)}: ecgbench data fetch NAME --data DIR"
-    for row in report["models"]:
-        for one in row.get("weights", ()):
-            if not one["here"]:
-                part = "only a part of them is here" if one["partial"] else "not here"
-                yield f"{one['name']} weights of {row['name']}: {part}; {one['get']}"
+    """What works, but slowly or not for long."""
     cores = report["device"]["cores"]
     if report["torch"].get("threads", 0) > cores:
         yield f"torch uses more threads than the {cores} processors: OMP_NUM_THREADS={cores}"

@@ -14,9 +14,7 @@ from ecgbench.core.text import aligned, counted, line, shortened, size
 
 def doctor(
     models: str = option(
-        "Models to try, comma-separated; paths alone are tried beside all others.  (default: all)",
-        "--models",
-        "-m",
+        "Models; paths alone are tried beside all.  (default: all)", "--models", "-m"
     ),
     data: Path = DATA,
     prepared: Path = PREPARED,
@@ -24,11 +22,11 @@ def doctor(
     timeout: float = option("Seconds after which a model is ended.", default=120, min=1, max=3600),
     as_json: bool = flag("One JSON object and nothing else.", "--json"),
 ) -> None:
-    """Look at versions, device, threads, memory, disk, data and weights, and try one forward pass
-    of every model.
+    """Look at versions, device, threads, memory and disk, and try one forward pass of every model.
 
     The first line is the verdict, then comes what to repair, then what was found. Exit 0 when all
-    that is needed works, 1 when something is broken.
+    that is needed works, 1 when something is broken. What
+    data and weights are here: ecgbench list tasks, ecgbench list models.
     """
     from ecgbench import models as room
     from ecgbench.check.machine import examine
@@ -64,7 +62,7 @@ def page(report: dict[str, Any]) -> None:
 def _facts(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
     v, device, torch, memory = (report[name] for name in ("versions", "device", "torch", "memory"))
     yield "Versions", f"ecgbench {v['ecgbench']}, Python {v['python']}, {v['platform']}"
-    yield "", ", ".join(f"{p['name']} {p['version'] or 'missing'}" for p in v["packages"])
+    yield "", ", ".join(f"{name} {version}" for name, version in v["packages"].items())
     yield "Device", f"{device['cpu']}, {device['cores']} cores, {torch.get('threads')} threads"
     for gpu in torch.get("gpus", ()):
         yield "", f"{gpu['name']}, {size(gpu['memory'])}, {size(gpu['free'])} free"
@@ -73,6 +71,3 @@ def _facts(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for row in report["disk"]:
         free = "NOT WRITABLE" if row["reason"] else f"{size(row['free'])} free"
         yield "Disk", f"{row['what']}: {free}, {row['path']}"
-    for row in report["data"]:
-        if row["state"] != "absent":
-            yield "Data", f"{row['name']}: {row['state']}, {row['records']:,} records prepared"

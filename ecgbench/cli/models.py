@@ -14,15 +14,8 @@ MEGABYTE = 10**6
 
 
 def fetch(
-    names: list[str] = argument(
-        "Models, or the word all: every model whose authors publish weights.", metavar="NAME..."
-    ),
-    weights: str = option(
-        "Which file, where the authors publish several (see list models --json).",
-        "--weights",
-        "-w",
-        default="released",
-    ),
+    names: list[str] = argument("Models; all: those with published weights.", metavar="NAME..."),
+    weights: str = option("Which of several files.", "--weights", "-w", default="released"),
     given: Path = option("The authors' file; nothing is downloaded.", "--from", metavar="FILE"),
     lock: Path = option(
         "Where hashes are pinned.  (default: ecgbench.lock)", metavar="FILE", envvar="ECGBENCH_LOCK"

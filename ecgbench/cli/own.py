@@ -51,33 +51,20 @@ class OwnRecords:
 
 
 def import_(
-    folder: Path = argument(
-        "Folder of the recordings: WFDB (.hea), CSV, EDF, BDF, .npy, .npz.", metavar="FOLDER"
-    ),
-    labels: Path = option(
-        "Table with a row per record: record, labels, perhaps patient.", default=...
-    ),
+    folder: Path = argument("Of recordings: WFDB, CSV, EDF, BDF, .npy, .npz.", metavar="FOLDER"),
+    labels: Path = option("Table: a row per record: record, labels, patient.", default=...),
     name: str = option("Name of the dataset and of its task.  (default: the folder's)"),
     to: Path = option("Folder that receives NAME.py and records.csv.  (default: ./NAME)"),
     fs: float = FS,
     unit: str = UNIT,
     signals: str = SIGNALS,
     label_columns: str = option(
-        "Columns of the table that are labels, comma-separated.  (default: those of 0 and 1 or of "
-        "yes and no, and the words of a column label)"
+        "Columns that are labels.  (default: those of 0 and 1, yes and no)"
     ),
-    positive: str = option(
-        "The word that is 1 in a column of words; all other words there are 0.", metavar="WORD"
-    ),
+    positive: str = option("The word that is 1 in a column of words.", metavar="WORD"),
     partial: bool = flag("Leave out records of the table that have no file.", "--partial"),
-    match_zeros: bool = flag(
-        "A record 1 of the table is the file 00001.csv, where no other file can be meant.",
-        "--match-zeros",
-    ),
-    overwrite: bool = flag(
-        "Write card and table anew, also where they were edited; patients stay in their splits.",
-        "--overwrite",
-    ),
+    match_zeros: bool = flag("A record 1 of the table is the file 00001.csv.", "--match-zeros"),
+    overwrite: bool = flag("Write card and table anew, though they were edited.", "--overwrite"),
 ) -> None:
     """Make a dataset of a folder of recordings and a table of labels.
 

@@ -55,11 +55,7 @@ ABLATE: dict[str, Callable[[str], Any]] = {
 
 
 def pretrain(
-    recipe: str = argument(
-        "paper, small (one GPU), small-cpu, shipped (two cores), smoke (the synthetic demo), or a "
-        "file RECIPE.toml.",
-        metavar="RECIPE",
-    ),
+    recipe: str = argument("paper, small (one GPU), small-cpu, shipped, smoke, or RECIPE.toml."),
     model: str = option("Whose network: a name, or ./mine.py.  (default: the recipe's, laef)"),
     datasets: str = option("Corpora instead of the recipe's: ptbxl,brugada.", metavar="NAME,..."),
     sets: list[str] = SETS,

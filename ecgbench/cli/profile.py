@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 
 def profile(
-    models: str = option(
-        "Comma-separated; a path adds your own.  (default: all)", "--models", "-m"
-    ),
+    models: str = option("A path adds your own.  (default: all)", "--models", "-m"),
     leads: str = option("Numbers of leads: 1,2,12 or 1-12.  (default: 1-12)", "--leads", "-l"),
     device: str = DEVICE,
     batch: int = option("Windows of a timed pass.  (default: 64 on a GPU, 4 on a CPU)", min=1),

@@ -26,26 +26,16 @@ SETTINGS = ("margins", "blocks", "duplicates", "beside", "rows", "reports")
 
 
 def report(
-    folder: Path = argument(
-        "Of a run, profile, pre-training or ablation.  (default: the newest run under runs/)",
-        None,
-        metavar="[FOLDER]",
-    ),
-    to: Path = option(
-        "Folder for the report.  (default: FOLDER/report; with --tasks one beside it)"
-    ),
-    metrics: str = option(
-        "Of a run: metrics, the first leads: auroc,./mine.py.  (default: its own)"
-    ),
+    folder: Path = argument("Of a run, profile or pre-training.  (default: the newest run)", None),
+    to: Path = option("Folder for it.  (default: FOLDER/report; with --tasks one beside it)"),
+    metrics: str = option("Of a run: the first leads: auroc,./mine.py.  (default: its own)"),
     tasks: str = option("Of a run: these tasks alone, also in ranks and corrections."),
     only: str = option("Reports on the page, a path adds your own; see `ecgbench list reports`."),
     baseline: str = option("Model to compare with.  (default: the first trained one of the run)"),
     against: str = option("Scores beside printed ones: paper (LAEF's), fmb (the benchmark's)."),
     sets: list[str] = SETS,
     figures: str = option("Files of each figure: png, svg, pdf, comma-separated.  (default: all)"),
-    publish: bool = flag(
-        "Of a run: only if clean commits made every number and no cell is pending.", "--publish"
-    ),
+    publish: bool = flag("Of a run: only if clean commits made every number.", "--publish"),
     show: bool = flag("Open the page in the browser when it is written.", "--open"),
 ) -> None:
     """Write the report of a run: a page with its tables and figures.

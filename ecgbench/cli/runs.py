@@ -69,9 +69,7 @@ def status(
 
 def why(
     run: Path = RUN,
-    cell: str = argument(
-        "A cell: its folder, the beginning of its key, or its identity as index.jsonl spells it."
-    ),
+    cell: str = argument("A cell: its folder, the beginning of its key, or its identity."),
     other: str = argument("Another cell of the run, to be compared with.", None),
 ) -> None:
     """Print where a number comes from, or what two numbers differ in.

@@ -78,15 +78,6 @@ def is_here(model: str, layout: Weights) -> bool:
     return path.is_file() and path.with_suffix(".json").is_file()
 
 
-def is_partial(model: str, layout: Weights) -> bool:
-    """Whether this machine has only a part of weights: an interrupted download, or a conversion
-    without its record.
-    """
-    path = converted(model, layout.name)
-    left = [path, path.with_suffix(".json"), *(model_folder(model) / DOWNLOAD).rglob("*")]
-    return not is_here(model, layout) and any(p.is_file() for p in left)
-
-
 def record(model: str, layout: Weights) -> Json | None:
     """What is known of weights that are here: file, url, sha256, licence, and of a conversion its
     own hash and date; else None.

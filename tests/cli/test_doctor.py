@@ -10,11 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ecgbench import datasets
-from ecgbench.check import machine
-from ecgbench.cli.doctor import page
 from ecgbench.core import machine as limits
-from ecgbench.data.prepare import prepare
 
 pytestmark = pytest.mark.long
 TINY = Path(__file__).parents[1] / "tiny.py"
@@ -63,12 +59,9 @@ def test_every_fact_is_told_and_bad_models_cost_their_own_line_only(tmp_path):
         assert (told[name]["parameters"], told[name]["leads"]) == (parameters, 12)
         assert told[name]["ms"] > 0
     assert len(found["problems"]) == 3
-    assert {p["name"]: p["ok"] for p in found["versions"]["packages"]}["torch"] is True
+    assert "torch" in found["versions"]["packages"]
     assert found["torch"]["threads"] == 1
     assert found["memory"]["total"] > found["memory"]["available"] > 0
-    states = {d["name"]: d["state"] for d in found["data"]}
-    ours = filter(datasets.ROOM.built_in, datasets.names())
-    assert states == {**dict.fromkeys(ours, "absent"), "demo": "downloaded"}
     assert all(not d["reason"] and d["free"] > 0 for d in found["disk"])
     assert not (tmp_path / "runs").exists()
     assert done.stderr.count("one forward pass of") == 5
@@ -105,25 +98,6 @@ def test_broken_things_are_all_told_with_what_mends_them(tmp_path):
     assert text.startswith("3 things to repair; then: ecgbench doctor BROKEN: torch cannot be used")
 
 
-def test_what_is_not_here_or_in_part_is_said_with_what_gets_it(
-    fake_ptbxl, tmp_path, monkeypatch, capsys
-):
-    prepare("ptbxl", fake_ptbxl, tmp_path / "prepared", limit=6)
-    weights = [{"name": "released", "here": False, "partial": True, "get": "fetch gets w.pt"}]
-    answer = {"ok": True, "error": "", "ms": 1.0, "parameters": 1, "weights": weights}
-    monkeypatch.setattr(machine, "attempt", lambda *words: dict(answer))
-    folders = fake_ptbxl, tmp_path / "prepared", tmp_path / "runs"
-    report = machine.examine(["stmem"], folders, 1, lambda text: None)
-    page(report)
-    text = " ".join(capsys.readouterr().out.split())
-    assert text.startswith("All is well: every model runs. Next: ecgbench run")
-    rest = (
-        f"6 of 30 records are prepared; the rest: ecgbench data prepare ptbxl --data {fake_ptbxl}"
-    )
-    assert rest in text
-    assert "released weights of stmem: only a part of them is here; fetch gets w.pt" in text
-
-
 def test_bad_words_are_one_line(tmp_path):
     for words, said in (
         (("-m", "leaf"), "did you mean laef?"),
@@ -145,17 +119,3 @@ def test_limits_of_the_cgroup_are_those_of_the_tightest_group_around(tmp_path):
     assert limits.memory(tmp_path)["limit"] == 1_024_000
     nowhere = tmp_path / "nowhere"
     assert limits.memory(nowhere)["limit"] is None
-
-
-def test_a_dependency_that_is_missing_or_too_old_is_named(monkeypatch, tmp_path):
-    monkeypatch.setattr(
-        machine,
-        "requires",
-        lambda name: ["numpy>=99.1", "no-such-thing>=1", "scipy>=1.0", 'ruff>=0.6; extra == "dev"'],
-    )
-    rows = {p["name"]: p["ok"] for p in machine.packages()}
-    assert rows == {"numpy": False, "no-such-thing": False, "scipy": True}
-    monkeypatch.setattr(machine, "attempt", lambda *words: {"ok": True, "error": ""})
-    found = machine.examine([], (None, tmp_path, tmp_path), 1, lambda text: None)["problems"]
-    assert "pip install 'numpy>=99.1'" in found[0]
-    assert "no-such-thing>=1 is needed" in found[1]
