@@ -1,12 +1,7 @@
 """`ecgbench ablate` as a person types it."""
 
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -99,39 +94,3 @@ def test_a_dry_run_tells_parameters_hours_and_what_is_not_reproduced(
     assert f"time        about {11 * 3 * 2 * 2 * 900 / 3600:.2f} h on cpu" in told
     assert "not reproduced: sheaf_attention_v2/spatiotemporal" in told
     assert not list(tmp_path.iterdir())
-
-
-def test_killed_with_nine_in_a_cell_the_same_command_ends_with_the_same_tables(
-    tmp_path: Path, copies: Path
-) -> None:
-    words = ["layers", *SMALL, "--set", "steps=6", "--seeds", "2", "--only", "2/256,3/256"]
-
-    def start(out: Path) -> "subprocess.Popen[str]":
-        place = ["--prepared", str(copies), "--out", str(out)]
-        return subprocess.Popen(
-            [sys.executable, "-m", "ecgbench", "ablate", *words, *place],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-
-    def finish(out: Path) -> dict[str, bytes]:
-        process = start(out)
-        told, _ = process.communicate(timeout=300)
-        assert process.returncode == 0, told
-        files = sorted((out / "report").iterdir())
-        return {p.name: p.read_bytes() for p in files if p.suffix in (".csv", ".md", ".tex")}
-
-    whole, cut = finish(tmp_path / "whole"), tmp_path / "cut"
-    process = start(cut)
-    for _ in range(6000):
-        # in the second cell of the first seed
-        if sum(p.stat().st_size > 0 for p in cut.glob("trainings/*/curve.csv")) == 2:
-            break
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    assert len(list(cut.glob("trainings/*/training.json"))) < 4
-    assert finish(cut) == whole
