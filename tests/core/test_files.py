@@ -1,8 +1,11 @@
+import errno
+import fcntl
 import multiprocessing
 import os
 import runpy
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -82,7 +85,16 @@ def enter_and_wait(folder: Path) -> None:
         time.sleep(60)
 
 
-def test_processes_exclude_one_another_and_the_lock_of_a_killed_one_is_free(tmp_path: Path) -> None:
+def no_locks(handle: int, how: int) -> None:
+    raise OSError(errno.ENOSYS, "Function not implemented")
+
+
+@pytest.mark.filterwarnings("ignore:flock not supported")
+@pytest.mark.parametrize("flock", [fcntl.flock, no_locks])
+def test_processes_exclude_one_another_and_the_lock_of_a_killed_one_is_free(
+    flock: Callable[[int, int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fcntl, "flock", flock)
     (tmp_path / "number").write_text("0")
     killed = FORK.Process(target=enter_and_wait, args=(tmp_path,))
     killed.start()
