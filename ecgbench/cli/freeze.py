@@ -5,8 +5,7 @@ from pathlib import Path
 import typer
 
 from ecgbench import study
-from ecgbench.cli.options import argument, flag, option
-from ecgbench.cli.settings import loaded
+from ecgbench.cli.options import argument, flag, loaded, option
 from ecgbench.core import provenance
 from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting

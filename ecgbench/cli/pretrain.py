@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ecgbench.cli import options
 from ecgbench.cli.options import DATA, DEVICE, PREPARED, SETS, argument, flag, option, words
-from ecgbench.cli.settings import assigned, fractions, numbers, switch
 from ecgbench.core.cells import Folders
 from ecgbench.core.registry import folder_name
 from ecgbench.core.text import quoted
@@ -30,8 +30,8 @@ _READ: dict[Callable[[str], Any], str] = {
     str: "descriptor init leads decay precision corpus",
     int: "batch micro_batch warmup checkpoint_every probe_every held_out seed buffer",
     float: "masked edge_drop lr clip weight_decay",
-    numbers: "codes refined steps",
-    switch: "adamw alarm",
+    options.numbers: "codes refined steps",
+    options.switch: "adamw alarm",
     Path: "shards",
 }
 SETTINGS = {key: read for read, keys in _READ.items() for key in keys.split()}
@@ -48,8 +48,8 @@ ABLATE: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("recipe", "precision"), str),
     **dict.fromkeys(("steps", "batch", "micro_batch", "records"), int),
     **dict.fromkeys(("probe_records", "probe_epochs"), int),
-    "lr": fractions,
-    "only_seeds": numbers,
+    "lr": options.fractions,
+    "only_seeds": options.numbers,
 }
 """Key of `--set` of an ablation -> what reads its value."""
 
@@ -130,7 +130,7 @@ def _settings(recipe: str, sets: Sequence[str]) -> tuple[str, dict[str, Any]]:
             raise BadSetting(f'{recipe} names no recipe to start from; write recipe = "small"')
         recipe = str(table.pop("recipe"))
         typed = [f"{key}={_as_typed(value)}" for key, value in table.items()] + typed
-    values = assigned(typed, SETTINGS)
+    values = options.assigned(typed, SETTINGS)
     if len(steps := values.get("steps", (0, 0))) != 2:
         text = ",".join(map(str, steps))
         raise BadSetting(f"--set steps={text}: one number for each stage, for example 800,800")
@@ -265,7 +265,7 @@ def ablate(
 
     study = studies.get(name)
     cells = [study.cell(word) for word in words(only) or ()]
-    chosen = assigned(sets, ABLATE)
+    chosen = options.assigned(sets, ABLATE)
     of_recipe = ("batch", "micro_batch", "precision", "probe_records")
     given = {FIELDS.get(key, key): chosen[key] for key in of_recipe if key in chosen}
     budget = budgets.Budget(

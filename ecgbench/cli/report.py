@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ecgbench.cli.options import SETS, argument, flag, option, words
-from ecgbench.cli.settings import assigned
+from ecgbench.cli.options import SETS, argument, assigned, flag, option, words
 from ecgbench.core.registry import folder_name
 from ecgbench.errors import BadSetting, MissingData
 

@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ecgbench.cli import own
-from ecgbench.cli.options import DATA, DEVICE, MACHINE, PREPARED, argument, flag, option, words
-from ecgbench.core.text import quoted
+from ecgbench.cli.options import (
+    DATA,
+    DEVICE,
+    MACHINE,
+    PREPARED,
+    argument,
+    flag,
+    loaded,
+    option,
+    words,
+)
+from ecgbench.core.text import aligned, quoted
 from ecgbench.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -63,16 +73,16 @@ def run(
     """
     from ecgbench import reports
     from ecgbench.cli.report import write_and_tell
-    from ecgbench.cli.settings import settings_table
     from ecgbench.core.cells import Folders
     from ecgbench.core.registry import folder_name
     from ecgbench.evaluate import torchrun
     from ecgbench.study import controls as known_controls
     from ecgbench.study import plan as planning
-    from ecgbench.study.plan_file import values
+    from ecgbench.study.plan_file import in_words, keys, values
 
     if settings:
-        typer.echo(settings_table())
+        rows = [(key.name, in_words(key), key.help) for key in keys().values()]
+        typer.echo("\n".join(aligned([("setting", "default", "what it is"), *rows])))
         return
     options = {"models": models, "tasks": tasks, "leads": leads, "weights": weights}
     options |= {"policy": policy, "seeds": seeds, "folds": folds, "limit": limit}
@@ -96,7 +106,6 @@ def run(
 
 def _plan_file(plan: str | None, values: dict[str, Any], out: Path | None) -> "PlanFile":
     """The plan that was named, or is frozen in `out`, or the demo, with what was typed."""
-    from ecgbench.cli.settings import loaded
     from ecgbench.study import frozen, jobs
     from ecgbench.study.plan_file import PlanFile, parse
 

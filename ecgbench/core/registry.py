@@ -73,8 +73,6 @@ class Room:
     """Public files of the folder that are no plug-ins."""
     _paths: dict[str, Path] = field(default_factory=dict, compare=False)
     """Files of one's own, given by path; absolute, for a plug-in may change the directory."""
-    _typed: dict[str, str] = field(default_factory=dict, compare=False)
-    """Those paths as they were given."""
     _loaded: dict[str, ModuleType] = field(default_factory=dict, compare=False)
     """Those of them that have been imported."""
     _sources: dict[str, SourceFiles] = field(default_factory=dict, compare=False)
@@ -87,10 +85,10 @@ class Room:
         assert spec is not None
         assert spec.submodule_search_locations
         folder = Path(next(iter(spec.submodule_search_locations)))
-        own = [(path, self.package) for path in sorted(folder.glob("[!_]*.py"))]
-        variants = sorted(folder.glob(f"{_VARIANTS}/[!_]*.py"))
-        own += [(path, f"{self.package}.{_VARIANTS}") for path in variants]
-        return {p.stem: f"{package}.{p.stem}" for p, package in own if p.stem not in self.besides}
+        found = {p.stem: f"{self.package}.{p.stem}" for p in sorted(folder.glob("[!_]*.py"))}
+        for path in sorted(folder.glob(f"{_VARIANTS}/[!_]*.py")):
+            found[path.stem] = f"{self.package}.{_VARIANTS}.{path.stem}"
+        return {name: module for name, module in found.items() if name not in self.besides}
 
     @cached_property
     def _installed(self) -> dict[str, EntryPoint]:
@@ -107,9 +105,8 @@ class Room:
 
     def names(self) -> list[str]:
         """All names but those of variants, without importing any plug-in."""
-        variants = set(self.variants())
-        own = [name for name in self._files if name not in variants]
-        return [*own, *self._installed, *self._paths]
+        variants = self.variants()
+        return [n for n in [*self._files, *self._installed, *self._paths] if n not in variants]
 
     def variants(self) -> list[str]:
         """Names of the plug-ins in the room's folder of variants: found by name as the others, and
@@ -124,10 +121,9 @@ class Room:
         """
         if name.endswith(".py"):
             return self._enter(Path(name).expanduser())
-        names = [*self.names(), *self.variants()]
-        if name in names:  # once for each record that is read
+        if name in self._files or name in self._paths:  # once for each record that is read
             return name
-        for known in names:
+        for known in [*self.names(), *self.variants()]:
             if plain(known) == plain(name):
                 return known
         hint = f"Or give the path of a .py file that defines {self._needs}"
@@ -143,7 +139,7 @@ class Room:
         """What another command calls a plug-in: its path where it was given by path, else its
         name.
         """
-        return self._typed.get(name, name)
+        return str(self._paths.get(name, name))
 
     def built_in(self, name: str) -> bool:
         """Whether a plug-in is one of this package's own files."""
@@ -178,8 +174,8 @@ class Room:
         """Forget every file that was given by path, as in a new process."""
         for name in self._paths:
             self._sources.pop(name, None)
-        for known in (self._loaded, self._paths, self._typed):
-            known.clear()
+        self._loaded.clear()
+        self._paths.clear()
 
     def get(self, name: str) -> Any:
         """The module of one plug-in; an unknown name raises UnknownName with the nearest ones.
@@ -252,7 +248,7 @@ class Room:
             raise BadSetting(
                 f"{path} would be a second {self.kind} called {name!r}; rename the file"
             )
-        self._paths[name], self._typed[name] = path.absolute(), str(path)
+        self._paths[name] = path.absolute()
         return name
 
     def _load(self, name: str, path: Path) -> ModuleType:
