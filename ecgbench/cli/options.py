@@ -84,7 +84,7 @@ DEVICE = option(
     "auto (a GPU where there is one), cpu, cuda, cuda:1.", default="auto", rich_help_panel=MACHINE
 )
 JSON = flag("One array of objects instead of a table.", "--json")
-SETS = option("KEY=VALUE, any other setting; see below.", "--set", default=[], metavar="KEY=VALUE")
+SETS = option("KEY=VALUE, a setting named above.", "--set", default=[], metavar="KEY=VALUE")
 YES = flag("Remove it; without this, only list what would be removed.", "--yes", "-y")
 
 

@@ -19,19 +19,13 @@ PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "torch", "safetensors", "wfdb
 
 @functools.cache
 def code() -> dict[str, Any]:
-    """Version of the package; commit and dirty flag (None where it does not run from a
-    checkout).
-
-    A new file counts where it lies in the package: it may be a plug-in. Published reports do not,
-    or only one could be written from each commit.
+    """Version of the package; commit and dirty flag (None where it does not run from a checkout):
+    whether a file of the package is changed or new, for that may be a plug-in.
     """
     folder = Path(ecgbench.__file__).parent
     commit = changed = None
     if (folder.parent / ".git").exists() and (commit := _git(folder, "rev-parse", "HEAD")):
-        known = ("--untracked-files=no", "--", ":/", ":(top,exclude)reports")
-        changed = _git(folder, "status", "--porcelain", *known) or _git(
-            folder, "status", "--porcelain", "."
-        )
+        changed = _git(folder, "status", "--porcelain", ".")
     return {
         "version": ecgbench.__version__,
         "commit": commit,
