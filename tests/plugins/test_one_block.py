@@ -33,15 +33,6 @@ def test_it_keeps_every_promise_of_a_model() -> None:
     assert not broken
 
 
-def test_it_stands_on_the_page_beside_laef(
-    tmp_path: Path, typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert typed(tmp_path, "--models", f"laef,{VARIANT}", "--limit", "12") == 0
-    page = shown(tmp_path, monkeypatch)
-    assert "LAEF" in page
-    assert "One block" in page
-
-
 def test_it_is_pretrained_by_a_recipe_and_measured_with_its_weights(
     tmp_path: Path,
     copies: Path,

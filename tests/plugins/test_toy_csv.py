@@ -13,7 +13,6 @@ import pytest
 from ecgbench import datasets
 from ecgbench.check.datasets import check
 from ecgbench.data.prepare import prepare
-from ecgbench.study.plan import resolve_tasks
 
 TOY = Path(__file__).with_name("toy_csv.py")
 TINY = Path(__file__).parents[1] / "tiny.py"
@@ -117,10 +116,3 @@ def test_what_its_author_changes_is_prepared_anew(data: Path, tmp_path: Path) ->
     finally:
         datasets.ROOM.forget()
     assert digests[0] != digests[1]
-
-
-def test_a_path_means_all_tasks_beside_others_by_name() -> None:
-    try:
-        assert resolve_tasks([str(TOY), "DEMO", "toy"]) == ["toy", "demo"]
-    finally:
-        datasets.ROOM.forget()
