@@ -312,10 +312,10 @@ def prune(
     if yes:
         typer.echo(f"{size(disk.prune(home, names))} freed in {home}")
     else:
-        tell_spare(dict(disk.spare(home, names)), home)
+        print_spare(dict(disk.spare(home, names)), home)
 
 
-def tell_spare(sizes: dict[Path, int], folder: Path) -> None:
+def print_spare(sizes: dict[Path, int], folder: Path) -> None:
     """Print which folders could be removed, and their bytes."""
     for path, freed in sizes.items():
         typer.echo(f"{size(freed):>10}  {path}")

@@ -76,7 +76,7 @@ def report(
         source = replace(published(source), beside=tuple(map(published, source.beside)))
     # the report of the whole run stays what it is
     usual = folder_name("-".join(["report", *(words(tasks) or ())]))
-    page = write_and_tell(source, run, to or run / usual, **how)
+    page = write_and_print(source, run, to or run / usual, **how)
     if show:
         typer.launch(page.resolve().as_uri())
 
@@ -114,7 +114,7 @@ def _with(study: "Study", baseline: str, chosen: dict[str, str]) -> "Study":
     return replace(study, options=wanted, beside=others)
 
 
-def write_and_tell(source: Any, run: Path, to: Path, **how: Any) -> Path:
+def write_and_print(source: Any, run: Path, to: Path, **how: Any) -> Path:
     """Write the report of what was read from `run`, and say which files, and of a run which
     cells have no number; returns the page. `how`: see `reports.write`.
     """

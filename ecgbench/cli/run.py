@@ -72,7 +72,7 @@ def run(
       ecgbench run --records FOLDER --labels labels.csv -m laef,merl -l I
     """
     from ecgbench import reports
-    from ecgbench.cli.report import write_and_tell
+    from ecgbench.cli.report import write_and_print
     from ecgbench.core.cells import Folders
     from ecgbench.core.registry import folder_name
     from ecgbench.evaluate import torchrun
@@ -99,7 +99,7 @@ def run(
     wanted = known_controls.resolve(words(controls) or ())
     failed = _compute(request, folders, execution, wanted, dry_run)
     if records is not None and not dry_run and torchrun.rank() == 0:
-        write_and_tell(reports.read(out), out, out / "report")
+        write_and_print(reports.read(out), out, out / "report")
     if failed:
         raise typer.Exit(1)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ecgbench.cli.data import tell_spare
+from ecgbench.cli.data import print_spare
 from ecgbench.cli.lists import show
 from ecgbench.cli.options import YES, argument, flag, option
 from ecgbench.core.text import counted, duration, line, quoted, size
@@ -171,7 +171,7 @@ def prune(run: Path = RUN, yes: bool = YES) -> None:
     if yes:
         typer.echo(f"{size(disk.prune(run))} freed in {run}")
     else:
-        tell_spare({folder: disk.size(folder) for folder in disk.spare(run)}, run)
+        print_spare({folder: disk.size(folder) for folder in disk.spare(run)}, run)
 
 
 def share(
