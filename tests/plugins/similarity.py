@@ -67,7 +67,9 @@ def _rows(study: Study) -> list[Row]:
         cka = linear_cka(one.features()[1], other.features()[1])
         found.setdefault((task, one.cell.setting.typed), []).append(cka)
     rows = found.items()
-    return [{"task": task, "leads": leads, "cka": np.mean(own)} for (task, leads), own in rows]
+    return [
+        {"task": task, "leads": leads, "cka": float(np.mean(own))} for (task, leads), own in rows
+    ]
 
 
 def linear_cka(x: np.ndarray, y: np.ndarray) -> float:
