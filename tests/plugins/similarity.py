@@ -59,13 +59,14 @@ def sections(study: Study) -> list[Section]:
 
 def _rows(study: Study) -> list[Row]:
     """CKA by task and setting as typed; cells of both models have the same records."""
-    names = [model.name for model in study.models[:2]]
+    first, second = (model.name for model in study.models[:2])
+    cells = {(r.cell.fit.model, r.cell.task, str(r.cell.setting)): r for r in study.results}
     found: dict[tuple[str, str], list[float]] = {}
-    for one in (r for r in study.results if r.cell.fit.model == names[0]):
-        task, setting, policy = one.cell.task, str(one.cell.setting), one.cell.policy
-        other = study.result(task, names[1], setting, policy)
-        cka = linear_cka(one.features()[1], other.features()[1])
-        found.setdefault((task, one.cell.setting.typed), []).append(cka)
+    for (model, task, setting), one in cells.items():
+        other = cells.get((second, task, setting))
+        if model == first and other is not None:
+            cka = linear_cka(one.features()[1], other.features()[1])
+            found.setdefault((task, one.cell.setting.typed), []).append(cka)
     rows = found.items()
     return [
         {"task": task, "leads": leads, "cka": float(np.mean(own))} for (task, leads), own in rows
