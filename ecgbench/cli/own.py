@@ -211,7 +211,7 @@ def _models_here(values: dict[str, Any]) -> str:
     if "=" in text or text in (RANDOM, EITHER):
         return ""
     cards = {m: models.get(m).CARD for m in models.names() if models.ROOM.built_in(m)}
-    here = [m for m in cards if cards[m].parameters and not locate(m, text)["lacks"]]
+    here = [m for m in cards if cards[m].parameters and not locate(m, text)]
     if not here:
         raise BadSetting(
             f"the {text} weights of no model are here; get some: ecgbench models fetch NAME "

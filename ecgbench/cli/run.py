@@ -237,9 +237,7 @@ def _finish(
     request: "Request", folders: "Folders", execution: "Execution", controls: "Sequence[str]"
 ) -> None:
     from ecgbench.study import control_runs
-    from ecgbench.study.controls import FOLDER as CONTROLS
     from ecgbench.study.progress import display
-    from ecgbench.study.quarantine import FOLDER
     from ecgbench.study.run import remove_windows, run
     from ecgbench.study.store import Store
 
@@ -252,19 +250,12 @@ def _finish(
     after = control_runs.compute(folders, controls, execution, progress)
     if not execution.settings.keep_features:
         remove_windows(Store(out))
-    outcomes = [(f"{out}", out, done)]
-    outcomes += [(f"control {name}", out / CONTROLS, one) for name, one in after.items()]
-    for what, folder, one in outcomes:
+    outcomes = [(f"{out}", done), *((f"control {name}", one) for name, one in after.items())]
+    for what, one in outcomes:
         counts, *failures = one.lines(what)
         typer.echo(counts)
-        if one.set_aside:
-            typer.echo(
-                f"  damaged: {one.set_aside} set aside in {folder / FOLDER} and computed again; "
-                f"to see why: ecgbench runs ls {quoted(folder)}",
-                err=True,
-            )
         for text in failures:
             typer.echo(text, err=True)
     typer.echo(f"next: ecgbench report {quoted(out)}")
-    if any(one.failed for _, _, one in outcomes):
+    if any(one.failed for _, one in outcomes):
         raise typer.Exit(1)

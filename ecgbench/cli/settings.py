@@ -30,7 +30,6 @@ MOVED = {
         "--in-process": "--engine inline",
         "--fit-seeds": "--set training.seeds={}",
         "--cell-timeout": "--set run.timeout={}",
-        "--pin-environment": "--set run.same_environment=on",
         **_set("training.", "epochs lr lr_groups batch micro_batch precision"),
         **_set("scoring.", "rows bootstrap absent draw"),
         **_set("input.", "contract"),

@@ -195,32 +195,32 @@ def _policy(name: str) -> str:
     return found
 
 
-def _division(asked: Division, chosen: Mapping[str, DatasetCard]) -> Division:
+def _division(division: Division, chosen: Mapping[str, DatasetCard]) -> Division:
     """With the datasets' proper names, and without numbers that are those of their cards.
 
     chosen: the datasets of the study. BadSetting for one that is not among them, or whose split is
     published; UnknownName.
     """
     own = {}
-    for word, number in asked.own:
+    for word, number in division.own:
         name = datasets.resolve(word)
         if name not in chosen:
             raise BadSetting(
-                f"--folds {asked}: no task of dataset {name} is in this run, only of "
+                f"--folds {division}: no task of dataset {name} is in this run, only of "
                 f"{', '.join(chosen)}; leave {word}={number} out"
             )
         card = chosen[name]
         if not ours(card):
             raise BadSetting(
-                f"--folds {asked}: the split of {card.title} is published and stays as it is "
+                f"--folds {division}: the split of {card.title} is published and stays as it is "
                 f"({card.splits}); leave {word}={number} out, or cross-validate: --folds 5"
             )
         if number != card.folds:
             own[name] = number
-    if asked.reference and not any(map(ours, chosen.values())):
-        said = "; ".join(f"{name}: {card.splits}" for name, card in chosen.items())
+    if division.reference and not any(map(ours, chosen.values())):
+        splits = "; ".join(f"{name}: {card.splits}" for name, card in chosen.items())
         raise BadSetting(
-            f"--folds {asked}: the split of every dataset here is published, so there is nobody to "
-            f"move ({said}); leave reference out"
+            f"--folds {division}: the split of every dataset here is published, so there is "
+            f"nobody to move ({splits}); leave reference out"
         )
-    return replace(asked, own=tuple(sorted(own.items())))
+    return replace(division, own=tuple(sorted(own.items())))

@@ -17,7 +17,9 @@ import pytest
 
 from ecgbench.errors import BadSetting, BadWeights, UnknownName
 from ecgbench.study import engines
-from ecgbench.study.engines import Died, Setup, local, slurm
+from ecgbench.study.engines import Died, local, slurm
+from ecgbench.study.jobs import Execution
+from ecgbench.study.plan_file import RunSettings
 
 END = ["sleep", "300"]
 
@@ -74,8 +76,8 @@ def carried(
         if event[0] == "note":
             notes.append(event[1])
 
-    setup = Setup(options=options, timeout=timeout, out=tmp_path)
-    came = {job.do: died for job, died in local.run(work, jobs, show, setup)}  # type: ignore[attr-defined]
+    execution = Execution(options=options, settings=RunSettings(timeout=timeout))
+    came = {job.do: died for job, died in local.run(work, jobs, show, execution)}  # type: ignore[attr-defined]
     return came, notes
 
 
@@ -132,13 +134,14 @@ FOLLOWED = """
 import sys
 from collections import deque
 from pathlib import Path
-from ecgbench.study.engines import Setup, local
+from ecgbench.study.engines import local
+from ecgbench.study.jobs import Execution
 from tests.study.test_engines import Stub, work
 if __name__ == "__main__":
     out = Path(sys.argv[1])
     jobs = deque([Stub("hang", out), Stub("hang", out)])
     show = lambda job, event: print(*event, flush=True)
-    list(local.run(work, jobs, show, Setup(out=out, options="2")))
+    list(local.run(work, jobs, show, Execution(options="2")))
 """
 
 

@@ -11,7 +11,9 @@ from typing import Any
 
 import psutil
 
-from ecgbench.errors import EcgbenchError
+from ecgbench.core.parallel import cores
+from ecgbench.errors import BadSetting, EcgbenchError
+from ecgbench.evaluate.device import usable_gpus
 from ecgbench.study.engines import Event, Work
 from ecgbench.study.jobs import Job
 
@@ -78,3 +80,18 @@ def end_session(leader: int) -> None:
             process.kill()
     with suppress(ProcessLookupError, PermissionError):  # the latter of macOS: all are dead
         os.killpg(leader, signal.SIGKILL)
+
+
+def environments_of(options: str, device: str) -> list[dict[str, str]]:
+    """Of each process: its share of the cores, and its GPU. BadSetting where `options` is no number
+    of processes.
+    """
+    text = options or "1"
+    if not text.isdecimal() or not 0 < int(text) <= 1024:
+        raise BadSetting(f"--engine local:{text}: a number of processes from 1, as in local:4")
+    if text == "1":
+        return [{}]
+    own = {"OMP_NUM_THREADS": str(max(1, cores() // int(text)))}
+    gpus = usable_gpus() if device in ("auto", "cuda") else []
+    cards = [{"CUDA_VISIBLE_DEVICES": card} for card in gpus] or [{}]
+    return [{**own, **cards[i % len(cards)]} for i in range(int(text))]
