@@ -14,7 +14,7 @@ from ecgbench import metrics
 from ecgbench.core import provenance
 from ecgbench.core.cards import Task
 from ecgbench.core.cells import FITS, FORMAT, SCORES, Cell, Scoring, key
-from ecgbench.core.files import as_json, as_parquet, put, quarantine
+from ecgbench.core.files import as_json, as_parquet
 from ecgbench.core.folders import publish, read_json
 from ecgbench.core.registry import folder_name
 from ecgbench.evaluate import rows
@@ -24,7 +24,7 @@ from ecgbench.evaluate.predict import averaged, probabilities
 from ecgbench.evaluate.rows import owners, positions
 from ecgbench.study.jobs import Job
 from ecgbench.study.scores import Predictions, score_table, with_wins
-from ecgbench.study.store import Store
+from ecgbench.study.store import Store, put_named
 from ecgbench.study.stored import store_pooled
 
 
@@ -155,11 +155,7 @@ def _learned(evaluation: Evaluation, policy: str, run: Path) -> str | None:
         return None
     content = save(dict(state))
     name = f"policies/{hashlib.sha256(content).hexdigest()}.safetensors"
-    file = run / name
-    if file.exists() and file.read_bytes() != content:
-        quarantine(file, "does not hold what it is named by")
-    if not file.exists():
-        put(file, content)
+    put_named(run / name, content)
     return name
 
 

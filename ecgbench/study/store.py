@@ -218,14 +218,10 @@ class Store:
 
     def add_facts(self, kind: str, facts: dict[str, Any]) -> str:
         """Write facts of a model or dataset ("models", "datasets") once; returns their sha256,
-        which is their name. A file of that name that holds something else is set aside.
+        which is their name.
         """
-        sha256, content = key(facts), as_json(facts).encode()
-        file = self.path / kind / f"{sha256}.json"
-        if file.exists() and file.read_bytes() != content:
-            quarantine(file, "does not hold the facts that it is named by")
-        if not file.exists():
-            put(file, content)
+        sha256 = key(facts)
+        put_named(self.path / kind / f"{sha256}.json", as_json(facts).encode())
         return sha256
 
     def facts(self, kind: str) -> dict[str, dict[str, Any]]:
@@ -262,6 +258,16 @@ class Store:
         process holds it.
         """
         return locked(self.path / "locks", _sha256(name)[:32], wait)
+
+
+def put_named(file: Path, content: bytes) -> None:
+    """Write a file that is named by what it holds, once; one that holds something else is set
+    aside.
+    """
+    if file.exists() and file.read_bytes() != content:
+        quarantine(file, "does not hold what it is named by")
+    if not file.exists():
+        put(file, content)
 
 
 def _setting_folders(cell: Cell) -> Iterator[str]:

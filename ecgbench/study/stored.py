@@ -17,12 +17,13 @@ from safetensors import safe_open
 from safetensors.numpy import save
 
 from ecgbench.core.cells import Cell, key
-from ecgbench.core.files import put, quarantine, sha256_of
+from ecgbench.core.files import sha256_of
 from ecgbench.core.folders import DONE, damaged, finished, read_json, read_table, recorded
 from ecgbench.core.registry import folder_name
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.study.recent import Recent
 from ecgbench.study.scores import Predicted
+from ecgbench.study.store import put_named
 
 CELL, FIT = "cell.json", "fit.json"
 PREDICTIONS, SCORES, VALIDATION = "predictions.parquet", "scores.parquet", "validation.parquet"
@@ -185,10 +186,7 @@ def store_pooled(
     content = save({"features": features}, metadata={"records": json.dumps(list(records))})
     sha256 = hashlib.sha256(content).hexdigest()
     file = folder / f"{sha256}.safetensors"
-    if file.exists() and sha256_of(file) != sha256:
-        quarantine(file, "does not hold the features that it is named by")
-    if not file.exists():
-        put(file, content)
+    put_named(file, content)
     return {"path": file.relative_to(run).as_posix(), "sha256": sha256}
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -14,7 +15,7 @@ import psutil
 from ecgbench.core.parallel import cores
 from ecgbench.errors import BadSetting, EcgbenchError
 from ecgbench.evaluate.device import usable_gpus
-from ecgbench.study.engines import Event, Work
+from ecgbench.study.engines import Work
 from ecgbench.study.jobs import Job
 
 SHOW_STACKS = signal.SIGUSR1
@@ -37,15 +38,12 @@ def serve(work: Work, pipe: Connection) -> None:
         with lock:
             pipe.send((kind, what))
 
-    def send_event(event: Event) -> None:
-        send("event", event)
-
     with suppress(EOFError):
         while True:
             job = pipe.recv()
             _print_to(job)
             try:
-                work(job, send_event)
+                work(job, partial(send, "event"))
             except EcgbenchError as error:
                 send("stop", (type(error).__name__, str(error)))
             else:
