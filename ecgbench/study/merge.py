@@ -4,7 +4,6 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,6 @@ _FILES = (
 """Folders whose files have names of their own, so that a file that is there is the same. Whoever
 reads one compares it with its hash.
 """
-_OF_ONE = ("locks", "jobs", "derived", "set_aside", "report")
-"""What belongs to one run folder alone, or is computed again when it is missed."""
 
 
 def merge(run: Path, other: Path, to: Path) -> Counter[str]:
@@ -53,7 +50,7 @@ def merge(run: Path, other: Path, to: Path) -> Counter[str]:
             f"run would hold results of both kinds as one; report them apart"
         )
     if not in_place:
-        shutil.copytree(run, to, ignore=partial(_unneeded, run), dirs_exist_ok=True)
+        shutil.copytree(run, to, dirs_exist_ok=True)
     target = Store(to)
     for wanted in second.requested():
         target.add_request(wanted.request(), wanted.plugins)
@@ -76,12 +73,6 @@ def merge(run: Path, other: Path, to: Path) -> Counter[str]:
 def _frozen_hash(run: Path) -> str:
     kept = frozen.read(run)
     return kept.stated if kept else ""
-
-
-def _unneeded(run: Path, folder: str, names: list[str]) -> list[str]:
-    """What is not copied of a folder of a run: unfinished files, and what is of one run alone."""
-    own = _OF_ONE if Path(folder) == run else ()
-    return [n for n in names if n in own or n.startswith(".") or n.endswith(DAMAGED)]
 
 
 def _finished(run: Path) -> Iterator[Path]:

@@ -200,6 +200,8 @@ class _Running:
         result, why = "", "its process ended without a word"
         with contextlib.suppress(EOFError):
             result, why = self.pipe.recv()
+        self.process.join(LEAVING)
+        self.process.kill()
         self.process.join()
         left = _ended_what_is_left(self.task.name)
         if hung:

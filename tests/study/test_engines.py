@@ -83,14 +83,14 @@ def carried(
 
 def test_each_death_costs_its_own_job_and_is_told_in_words(tmp_path: Path) -> None:
     does = ("fine", "exit", "talk", "abort", "memory", "raise", "hang", "child", "last")
-    came, notes = carried(tmp_path, *does, options="2", timeout=5.0)
+    came, notes = carried(tmp_path, *does, options="2", timeout=3.0)
     assert {do: died and died.reason for do, died in came.items()} == {
         **dict.fromkeys(("fine", "talk", "last")),
         "exit": "its process ended with exit code 7",
         "abort": "its process was killed by SIGABRT",
         "memory": "its process was killed by SIGKILL (memory may have run out)",
         "raise": "its process ended with exit code 1",
-        "hang": "no progress for 5 s (training), so it was ended (--set run.timeout)",
+        "hang": "no progress for 3 s (training), so it was ended (--set run.timeout)",
         "child": "its process ended with exit code 1",
     }
     for do, printed in {"raise": "no such thing", "hang": "most recent call first"}.items():
