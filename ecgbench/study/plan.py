@@ -36,13 +36,15 @@ def present(tasks: Sequence[str], data: Path | None) -> tuple[list[str], list[st
             return False
         return True
 
-    named = [name for task in tasks for name in (_real() if plain(task) == ALL else [task])]
+    named = _expanded(tasks)
     there = [task for task in named if here(task)]
     return there, [task for task in named if task not in there]
 
 
-def _real() -> list[str]:
-    return [task for task, (_, card, _) in datasets.tasks().items() if not card.synthetic]
+def _expanded(tasks: Sequence[str]) -> list[str]:
+    """Names of tasks, with those of every dataset that holds patients for `all`."""
+    real = [task for task, (_, card, _) in datasets.tasks().items() if not card.synthetic]
+    return [name for task in tasks for name in (real if plain(task) == ALL else [task])]
 
 
 def resolve_tasks(names: Sequence[str]) -> list[str]:
@@ -107,9 +109,8 @@ def check(request: Request) -> Request:
     if named != list(request.models):
         names = tuple(models.names())
     weights = weights_of(request.weights, names)
-    named = [t for name in request.tasks for t in (_real() if plain(name) == ALL else [name])]
     chosen = tuple(dict.fromkeys(map(metrics.resolve, request.scoring.metrics)))
-    found = tuple(resolve_tasks(named))
+    found = tuple(resolve_tasks(_expanded(request.tasks)))
     every = datasets.tasks()
     return replace(
         request,

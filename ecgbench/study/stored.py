@@ -5,7 +5,6 @@ hashes that were stored with them.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -83,7 +82,7 @@ class Result:
     @cached_property
     def content(self) -> str:
         """sha256 of its DONE, which holds the hashes of all its files."""
-        return hashlib.sha256((self.folder / DONE).read_bytes()).hexdigest()
+        return sha256_of(self.folder / DONE)
 
     @cached_property
     def fitted(self) -> dict[str, Any]:
@@ -98,9 +97,7 @@ class Result:
     @cached_property
     def fit_content(self) -> str:
         """sha256 of the DONE of its fit; "" where the fit is gone."""
-        with suppress(OSError):
-            return hashlib.sha256((self.fit_folder / DONE).read_bytes()).hexdigest()
-        return ""
+        return sha256_of(self.fit_folder / DONE)
 
     @property
     def marks(self) -> list[str]:
