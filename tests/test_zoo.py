@@ -31,17 +31,23 @@ Here = Callable[..., Done]
 PLUG_IN = """"{name}: tiny with a twist"
 
 import importlib.util, os, subprocess, sys, time
+from dataclasses import replace
 
 import torch
+from torch import nn
 
 {at_import}
 spec = importlib.util.spec_from_file_location("tiny_itself", {tiny!r})
 tiny = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(tiny)
-CARD = tiny.CARD
+CARD = replace(tiny.CARD, contracts=(replace(tiny.CARD.contracts[0], seconds={seconds}),))
 
 
 class Twisted(tiny.Tiny):
+    def __init__(self):
+        super().__init__()
+        {made}
+
     def forward(self, signal, measured):
         {before}
         found = super().forward(signal, measured)
@@ -95,13 +101,17 @@ ENDING: Kinds = {
 }
 
 
-def plug_in(
-    folder: Path, name: str, at_import: str = "", before: str = "pass", after: str = "pass"
-) -> Path:
+def plug_in(folder: Path, name: str, **twists: str) -> Path:
+    """Writes `folder`/name.py: tests/tiny.py with lines `at_import`, `made` at its construction,
+    `before` and `after` its pass, and other `seconds`.
+    """
+    usual = {
+        "at_import": "",
+        "seconds": "2.5",
+        **dict.fromkeys(("made", "before", "after"), "pass"),
+    }
     path = folder / f"{name}.py"
-    path.write_text(
-        PLUG_IN.format(name=name, tiny=str(TINY), at_import=at_import, before=before, after=after)
-    )
+    path.write_text(PLUG_IN.format(name=name, tiny=str(TINY), **{**usual, **twists}))
     return path
 
 

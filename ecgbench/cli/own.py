@@ -160,7 +160,7 @@ def _choose_models(values: dict[str, Any]) -> str:
     if "=" in text or text in (RANDOM, EITHER):
         return ""
     cards = {name: models.get(name).CARD for name in models.names() if models.ROOM.built_in(name)}
-    here = [m for m in cards if cards[m].parameters and not locate(m, text)["lacks"]]
+    here = [m for m in cards if cards[m].parameters and not locate(m, text)]
     if not here:
         raise BadSetting(
             f"the {text} weights of no model are here; get some: ecgbench models fetch NAME "

@@ -211,9 +211,6 @@ def _finish(
     for what, one in outcomes.items():
         counts, *failures = one.lines(what)
         typer.echo(counts)
-        if one.set_aside:
-            why = f"to see why: ecgbench runs ls {quoted(out)}"
-            typer.echo(f"  damaged: {one.set_aside} set aside and computed again; {why}", err=True)
         for text in failures:
             typer.echo(text, err=True)
     typer.echo(f"next: ecgbench report {quoted(out)}")

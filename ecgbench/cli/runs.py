@@ -31,15 +31,15 @@ def status(
     It reads the index of the run and squeue. Nothing is changed. To follow a run: watch -n 10
     ecgbench runs status RUN
     """
-    from ecgbench.study.counts import count
     from ecgbench.study.engines import slurm
+    from ecgbench.study.overview import look
 
     gc.disable()  # of 100,000 cells nothing is garbage, and looking for it takes time
-    counts = count(run)
+    counts = look(run)
     jobs = list(slurm.running(run).values())
     waiting = [why for _, state, why in jobs if state in ("PENDING", "UNKNOWN")]
     tasks = {"running": len(jobs) - len(waiting), "waiting": len(waiting)}
-    states: dict[str, int] = {state: counts.all[state] for state in STATES}
+    states: dict[str, int] = {state: counts.states[state] for state in STATES}
     cells = sum(states.values())
     if as_json:
         known = {
@@ -125,12 +125,12 @@ def ls(
     verify: bool = flag("Compare every file with its hash; exit 1 where one differs.", "--verify"),
 ) -> None:
     """List runs: cells that are done, failed, skipped or missing; then what was damaged and set
-    aside, and why.
+    aside.
 
     The list believes the index of a run, in which its cells are noted when they are finished. A run
     and a report compare each file that they use with its hash; --verify does so with all of them.
     """
-    from ecgbench.study.disk import runs
+    from ecgbench.study.overview import runs
     from ecgbench.study.store import Store
     from ecgbench.study.verify import faults
 
@@ -141,14 +141,14 @@ def ls(
     rows = []
     for r in listed:
         disk = r.disk if as_json else {part: size(n) for part, n in r.disk.items()}
-        more = {"aside": [vars(aside) for aside in r.set_aside], "note": r.note}
+        more = {"damaged_files": list(map(str, r.damaged)), "note": r.note}
         rows.append({"run": str(r.path), **r.states, **disk, **more})
     show(rows, as_json, tuple(rows[0])[:-2] if rows else ("run",))
     for r in listed if not as_json else ():
         if r.note:
             typer.echo(f"cannot be read: {line(r.note)}", err=True)
-        for aside in r.set_aside:
-            typer.echo(f"set aside: {r.path / aside.now}: {line(aside.why)}")
+        for place in r.damaged:
+            typer.echo(f"set aside: {place}")
     if verify:
         found = [fault for r in listed for fault in faults(Store(r.path))]
         for fault in found:
@@ -166,12 +166,12 @@ def prune(run: Path = RUN, yes: bool = YES) -> None:
     Intervals are computed again when the run is read, features when a run needs them; a fine-tuning
     whose checkpoint is removed begins anew.
     """
-    from ecgbench.study import disk
+    from ecgbench.study import overview
 
     if yes:
-        typer.echo(f"{size(disk.prune(run))} freed in {run}")
+        typer.echo(f"{size(overview.prune(run))} freed in {run}")
     else:
-        print_spare({folder: disk.size(folder) for folder in disk.spare(run)}, run)
+        print_spare({folder: overview.size(folder) for folder in overview.spare(run)}, run)
 
 
 def share(

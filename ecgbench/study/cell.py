@@ -3,6 +3,7 @@
 import hashlib
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,17 @@ from ecgbench import metrics
 from ecgbench.core import provenance
 from ecgbench.core.cards import Task
 from ecgbench.core.cells import FITS, FORMAT, SCORES, Cell, Scoring, key
-from ecgbench.core.files import as_json, as_parquet, put
+from ecgbench.core.files import as_json, as_parquet
 from ecgbench.core.folders import publish, read_json
 from ecgbench.core.registry import folder_name
-from ecgbench.errors import BadSetting
 from ecgbench.evaluate import rows
 from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.fits import Fitting
 from ecgbench.evaluate.predict import averaged, probabilities
 from ecgbench.evaluate.rows import owners, positions
-from ecgbench.study.quarantine import set_aside
+from ecgbench.study.jobs import Job
 from ecgbench.study.scores import Predictions, score_table, with_wins
-from ecgbench.study.store import Store
+from ecgbench.study.store import Store, put_named
 from ecgbench.study.stored import store_pooled
 
 
@@ -33,23 +33,28 @@ class CellRequest:
     """A cell to be computed."""
 
     cell: Cell
-    task: Task
-    """The cell's; its labels are among those of the fit's."""
     fitting: Fitting
+    job: Job
     store: Store
-    scoring: Scoring
-    key_facts: dict[str, Any]
-    references: dict[str, str]
-    """`fit`: its folder inside the run; `model`, `dataset`: which facts."""
-    keep_features: bool = True
-    pinned: bool = False
-    """Whether all of it must come from this environment (`inference.network.environment`)."""
-    command: str = ""
-    """Id of the command that asked for it."""
+    facts: dict[str, str]
+    """`model`, `dataset`: which facts in the store."""
 
-    @property
+    @cached_property
+    def task(self) -> Task:
+        """The cell's; its labels are among those of the fit's."""
+        task: Task = self.fitting.evaluation.selection.prepared.task(self.cell.task)
+        return task
+
+    @cached_property
+    def key_facts(self) -> dict[str, Any]:
+        """Everything that can change the number."""
+        plan, fitting = self.job.plan, self.fitting
+        evaluation, of = fitting.evaluation, (self.task, fitting.key)
+        return cell_facts(evaluation, self.cell, *of, plan.scoring, plan.control)
+
+    @cached_property
     def key(self) -> str:
-        """The hash of the facts."""
+        """The hash of these facts."""
         return key(self.key_facts)
 
 
@@ -86,16 +91,18 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
     """
     head, started = request.fitting.head(), time.time()
     cell, store, network = request.cell, request.store, evaluation.network
-    environments = _environments(evaluation, request)
-    needed, records = evaluation.rows(cell, request.scoring), evaluation.tested(cell.setting)
+    fit = read_json(request.fitting.folder, "fit.json").get("environments", [])
+    others = {*fit, *evaluation.cache(cell.policy).environments} - {network.environment}
+    scoring = request.job.plan.scoring
+    needed, records = evaluation.rows(cell, scoring), evaluation.tested(cell.setting)
     features, owner = evaluation.cache(cell.policy).take(needed), owners(records)
     predictions = predict(evaluation, request, needed, probabilities(features, owner, *head))
     # an earlier run may have named a plug-in
-    known = [m for m in request.scoring.metrics if m in metrics.names()]
+    known = [m for m in scoring.metrics if m in metrics.names()]
     table = with_wins(known, predictions.table())
     scores = score_table(known, table)
     pooled = None
-    if request.keep_features:
+    if request.job.settings.keep_features:
         averages = averaged(features, owner).astype(np.float32)
         folder = evaluation.features_folder / folder_name(str(cell.setting))
         pooled = store_pooled(store.path, folder, [r.name for r in records], averages)
@@ -104,7 +111,8 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
         "identity": cell.identity,
         "key": request.key,
         "key_facts": request.key_facts,
-        **request.references,
+        "fit": request.fitting.folder.relative_to(store.path).as_posix(),
+        **request.facts,
         "features": pooled,
         "policy_state": _learned(evaluation, cell.policy, store.path),
         "task": cell.task,
@@ -113,14 +121,14 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
         "weights_name": network.weights,
         "weights_sha256": network.sha256,
         "device": network.device,
-        "command": request.command,
-        "environments": environments,
+        "command": request.job.command,
+        "environments": [network.environment, *sorted(others)],
         "dataset_name": evaluation.selection.prepared.name,
         "n_records": len(predictions.records),
         "n_patients": len(set(predictions.patients)),
         "excluded": evaluation.excluded,
         "lacking_leads": len(evaluation.records["test"]) - len(records),
-        "blind": evaluation.blind(cell, request.scoring),
+        "blind": evaluation.blind(cell, scoring),
         "windows": evaluation.windows,
         "seconds": round(time.time() - started, 3),
         "finished": round(time.time(), 3),
@@ -140,21 +148,6 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
     return float(scores["value"].iloc[0])
 
 
-def _environments(evaluation: Evaluation, request: CellRequest) -> list[str]:
-    """In which the features of a cell and its fit were computed, and it is now; BadSetting where
-    they must be one and are several.
-    """
-    here = evaluation.network.environment
-    fit = read_json(request.fitting.folder, "fit.json").get("environments", [])
-    others = {here, *fit, *evaluation.cache(request.cell.policy).environments} - {here}
-    if request.pinned and others:
-        raise BadSetting(
-            f"--set run.same_environment=on: features or the fit were computed with "
-            f"{'; '.join(others)}, and this is {here}; leave it out, or choose another --out"
-        )
-    return [here, *sorted(others)]
-
-
 def _learned(evaluation: Evaluation, policy: str, run: Path) -> str | None:
     """The file with what a policy learned, stored once; None where it learns nothing."""
     state = evaluation.policy(policy).state
@@ -162,11 +155,7 @@ def _learned(evaluation: Evaluation, policy: str, run: Path) -> str | None:
         return None
     content = save(dict(state))
     name = f"policies/{hashlib.sha256(content).hexdigest()}.safetensors"
-    file = run / name
-    if file.exists() and file.read_bytes() != content:
-        set_aside(run, file, "it does not hold what it is named by")
-    if not file.exists():
-        put(file, content)
+    put_named(run / name, content)
     return name
 
 
@@ -181,7 +170,7 @@ def predict(
     task, (found, leads) = request.task, rows.described(wanted)
     table = evaluation.table.loc[found].assign(leads=leads)
     expected = evaluation.table.loc[positions(evaluation.tested(request.cell.setting))]
-    if task.parent is not None and request.scoring.rows == "labelled":
+    if task.parent is not None and request.job.plan.scoring.rows == "labelled":
         labelled = table[task.columns].eq(1).any(axis=1).to_numpy()
         table, probability = table[labelled], probability[labelled]
         expected = expected[expected[task.columns].eq(1).any(axis=1)]

@@ -54,7 +54,7 @@ def compute(
     for control in wanted:
         own = replace(execution, settings=replace(execution.settings, keep_features=False))
         if shortcut(control):  # what is read from tables, or measured in few steps, needs no GPU
-            alone = replace(own.settings, same_environment=False, views="stream")
+            alone = replace(own.settings, views="stream")
             own = replace(own, device="cpu", settings=alone)
         every = list(studies(requests, folders, control))
         for number, (own_requests, places) in enumerate(every, 1):
@@ -73,7 +73,7 @@ def _take_fits(requests: Sequence[Request], run: Store, control: Store) -> None:
     key of each says whether it is the one.
     """
     for fit in {fit for request in requests for fit in plan_of(request).fits}:
-        for done in run.fit_folder(fit, "any").parent.glob("[!.]*/DONE"):
+        for done in run.fit_folder(fit, "any").parent.glob("[!.]*[0-9a-f]/DONE"):
             there = control.path / done.parent.relative_to(run.path)
             if not there.exists():
                 with making(there) as passing:

@@ -1,25 +1,21 @@
 """What a study will take before it is begun: `ecgbench run --dry-run`. Nothing is written.
 
 Cells are counted. Their time is that of one record, which passes here through the code that a run
-uses, and what earlier fits and cells took, times the counts.
+uses, times the records; fitting a head and scoring are not in it.
 """
 
 import itertools
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 from ecgbench import datasets
 from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit
 from ecgbench.core.cells import Cell, Folders, Plan, Request, grouped, plan_of
-from ecgbench.core.folders import read_json
-from ecgbench.core.registry import folder_name
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import aligned, counted, duration, size
 from ecgbench.data import disk
@@ -29,7 +25,7 @@ from ecgbench.data.select import SPLITS, Selection
 from ecgbench.data.source import where
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
-from ecgbench.errors import BadWeights, Damaged, WriteError
+from ecgbench.errors import BadWeights, WriteError
 from ecgbench.evaluate import network, protocols, rows
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.protocols.probe import LEAD_DRAWS
@@ -41,8 +37,6 @@ CELL_BYTES = 30_000
 """Of a cell beyond its arrays: records' names, JSON."""
 TRIED = 4
 """Sets of leads that a record is encoded with."""
-KNOWN = 20
-"""Stored fits or cells that are looked at, at most."""
 ASSUMED = 0.85, 0.5
 """AUROC of two models, and the share of their error that they have in common, for the smallest
 difference that a study can find.
@@ -81,7 +75,7 @@ def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
     }
     for part in parts:
         try:
-            _Trial(plan, part, folders.out, device).fill(sizes[part.dataset][1])
+            _Trial(plan, part, device).fill(sizes[part.dataset][1])
         except (BadWeights, WriteError):
             raise
         except Exception as error:  # a network may raise anything; the run says which cells fail
@@ -98,16 +92,16 @@ def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
     less = " without what failed" if any(p.failed for p in parts) else ""
     yield (
         f"time: about {duration(seconds)} on {device}{less}: one record of each model times the "
-        f"records, and what earlier fits and cells took; nothing was computed"
+        f"records; nothing was computed"
     )
 
 
 class _Trial:
     """One record through one model."""
 
-    def __init__(self, plan: Plan, part: Part, out: Path, device: str) -> None:
-        self.plan, self.part, self.out, self.device = plan, part, out, device
-        fit, self.training = part.cells[0].fit, plan.training
+    def __init__(self, plan: Plan, part: Part, device: str) -> None:
+        self.plan, self.part, self.training = plan, part, plan.training
+        fit = part.cells[0].fit
         built = network.build(part.model, fit.weights, device)
         self.contract = built.card.contract(fit.contract)
         self.net = built.in_precision(protocols.of_the_encoder(self.training), self.contract)
@@ -117,6 +111,7 @@ class _Trial:
         self.view, self.filtering = filtered(), seconds_of(filtered)
         self.windows = self.contract.windows(self.view.shape[1])
         self.record = [(0, "record", self.windows, ALL.bits)]
+        self.every = rows.complete(self.record)
 
     def fill(self, records: dict[str, int]) -> None:
         """Time and disk of the part, with so many records in each split."""
@@ -128,26 +123,25 @@ class _Trial:
             return
         fits = list(dict.fromkeys(c.fit for c in cells))
         test, trained = records["test"], records["train"] + records["val"]
-        folds = len({fit.fold for fit in fits}) if frozen else 1
-        if folds > 1:  # a frozen encoder meets each record once, whichever fold tests it
+        if frozen and (folds := len({fit.fold for fit in fits})) > 1:
+            # a frozen encoder meets each record once, whichever fold tests it
             test, trained = test * folds, trained + test
         works = [
             (policy, np.unique(np.concatenate([self._work(c) for c in own])))
             for (_, policy), own in grouped(cells, lambda c: (frozen or c.fit, c.policy)).items()
         ]
-        scoring = self._known("cells/*/{}/*/*/cell.json", "n_records") * test * len(cells) / folds
-        part.evaluation = self.filtering * sum(records.values()) + scoring
+        part.evaluation = self.filtering * sum(records.values())
         part.evaluation += test * sum(self._encoding(*work) for work in works)
-        part.training = self._known("fits/*/{}/*/fit.json", "records") * trained * len(fits)
         windows = test * sum(len(work) for _, work in works)
         if frozen:
-            every, shown = rows.complete(self.record), self._shown()
+            shown = trained * self._shown()
             for policy, _ in {(f.policy or self.contract.policy, f.shown) for f in fits}:
-                each = self._encoding(policy, every) / self.windows
-                part.training += each * trained * shown
-                windows += trained * shown
-        elif not part.training:
-            part.training = len(fits) * self._tuning(records)
+                part.training += self._encoding(policy, self.every) / self.windows * shown
+                windows += shown
+        else:  # a window forwards and backwards takes as long as three that are encoded
+            one = self._encoding(self.contract.policy, self.every)
+            epoch = records["train"] * 3 * one / self.windows + records["val"] * one
+            part.training = len(fits) * self.training.epochs * epoch
         labels = len(datasets.tasks()[cells[0].task][2].labels)
         part.run = len(cells) * (records["test"] * (9 * labels + 4 * dim) + CELL_BYTES)
         weights = sum(t.nbytes for t in self.net.module.state_dict().values())
@@ -183,31 +177,6 @@ class _Trial:
             return self.windows
         drawn = protocols.uses(self.training.protocol, "epochs")
         return self.training.epochs if drawn else LEAD_DRAWS
-
-    def _tuning(self, records: dict[str, int]) -> float:
-        """Seconds of a fine-tuning: a window forwards and backwards takes as long as three that are
-        encoded.
-        """
-        record = self._encoding(self.contract.policy, rows.complete(self.record))
-        learn = 3 * record / self.windows
-        return self.training.epochs * (records["train"] * learn + records["val"] * record)
-
-    def _known(self, pattern: str, unit: str) -> float:
-        """Mean seconds per record of what this run, or an earlier one beside it, holds of this
-        model from this device under this training; 0 where there is none.
-        """
-        place = pattern.format(folder_name(self.part.model))
-        files = [*self.out.glob(place)] or self.out.parent.glob(f"*/{place}")
-        found = []
-        for file in sorted(itertools.islice(files, KNOWN)):
-            with suppress(Damaged):
-                note = read_json(file.parent, file.name)
-                training = note["key_facts"].get("training", protocols.facts(self.training))
-                if note.get("device", self.device) == self.device and (
-                    training == protocols.facts(self.training)
-                ):
-                    found.append(note["seconds"] / note[unit])
-        return float(np.mean(found)) if found else 0.0
 
 
 def noise_of(samples: int, leads: int = len(LEADS)) -> np.ndarray:

@@ -1,12 +1,12 @@
 """Why a cell has the number it has: its facts, and what two cells differ in."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ecgbench.errors import BadSetting, MissingData
-from ecgbench.study.store import Store
+from ecgbench.study.store import Store, flat
 from ecgbench.study.stored import Result
 
 SHORTEST = 4
@@ -22,22 +22,20 @@ def result_of(store: Store, text: str) -> Result:
     plan, found = store.existing_plan(), []
     begins = Path(text).name.lower()  # a folder is called by its key
     for cell in plan.cells:
-        folder = store.folder(cell)
-        if text in (cell.identity, cell.label):
-            if folder:
-                return Result(cell=cell, run=store.path, folder=folder)
+        folder, named = store.folder(cell), text in (cell.identity, cell.label)
+        if named and folder is None:
             raise MissingData("{} has no number, it is {}: {}".format(text, *store.state(cell)))
-        if folder and len(begins) >= SHORTEST and folder.name.startswith(begins):
+        by_key = len(begins) >= SHORTEST and folder and folder.name.startswith(begins)
+        if folder and (named or by_key):
             found.append(Result(cell=cell, run=store.path, folder=folder))
     if len(found) == 1:
         return found[0]
-    if found:
-        some = "; ".join(result.cell.identity for result in found[:5])
-        raise BadSetting(f"{text!r} names {len(found)} cells, such as {some}; name one")
-    example = f", for example {plan.cells[0].identity!r}" if plan.cells else ""
+    some = "; ".join(result.cell.identity for result in found[:5])
     raise BadSetting(
-        f"{text!r} is no cell of {store.path}: name a folder, the beginning of a key, or an "
-        f"identity{example}"
+        f"{text!r} names {len(found)} cells, such as {some}; name one"
+        if found
+        else f"{text!r} is no cell of {store.path}: name a folder, the beginning of a key, or an "
+        f"identity"
     )
 
 
@@ -56,19 +54,6 @@ def _scores(result: Result) -> dict[str, float]:
     columns = result.scored()
     rows = zip(*(columns[name] for name in ("metric", "label", "value")))
     return {f"{metric} {label}": float(value) for metric, label, value in rows}
-
-
-def flat(facts: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Nested facts with dotted names; lists stay values.
-
-    >>> flat({"contract": {"fs": 100, "leads": ["I"]}, "seed": 0})
-    {'contract.fs': 100, 'contract.leads': ['I'], 'seed': 0}
-    """
-    result: dict[str, Any] = {}
-    for name, value in facts.items():
-        nested = isinstance(value, Mapping) and value
-        result |= flat(value, f"{before}{name}.") if nested else {f"{before}{name}": value}
-    return result
 
 
 def description(result: Result) -> Iterator[str]:

@@ -18,17 +18,11 @@ if TYPE_CHECKING:  # it needs torch, a second that a run itself need not spend
     from ecgbench.evaluate.evaluation import Evaluation
 
 _CARD = (
-    "title",
-    "summary",
-    "paper",
-    "licence",
-    "parameters",
-    "origin",
-    "objective",
-    "corpora",
-    "choices",
+    *("title", "summary", "paper", "licence", "parameters", "origin", "objective"),
+    *("corpora", "choices"),
 )
-"""Facts of a card that reports read."""
+"""Facts of a model's card that reports read."""
+_DATASET = ("title", "version", "doi", "licence", "synthetic", "patients_known", "verified")
 
 
 def network_facts(evaluation: "Evaluation") -> dict[str, Any]:
@@ -74,18 +68,7 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
     patients = sorted(set(test["patient"]))
     return {
         "name": prepared.name,
-        **{
-            k: card[k]
-            for k in (
-                "title",
-                "version",
-                "doi",
-                "licence",
-                "synthetic",
-                "patients_known",
-                "verified",
-            )
-        },
+        **{k: card[k] for k in _DATASET},
         "records": len(index),
         "records_prepared": len(prepared.published) - len(prepared.left_out),
         "records_release": prepared.card.records,

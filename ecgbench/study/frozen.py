@@ -100,21 +100,15 @@ def read(run: Path) -> Kept | None:
         document = json.loads(file.read_text(encoding="utf-8"))
         if document["format"] != FORMAT:
             raise ValueError
-        told = document["frozen"]
-        made = [Hypothesis(**{**h, "tasks": tuple(h["tasks"])}) for h in told["hypotheses"]]
-        plan = Frozen(**{**told, "hypotheses": tuple(made)})
+        body = document["frozen"]
+        made = [Hypothesis(**{**h, "tasks": tuple(h["tasks"])}) for h in body["hypotheses"]]
+        plan = Frozen(**{**body, "hypotheses": tuple(made)})
         return Kept(plan=plan, stated=str(document["sha256"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise BadSetting(
             f"{file} is no frozen plan that this version can read; restore the file, or use "
             f"another folder"
         ) from None
-
-
-def hash_of(run: Path) -> str:
-    """The hash that the frozen plan of a run folder states; "" where there is none."""
-    kept = read(run)
-    return kept.stated if kept else ""
 
 
 def write(run: Path, plan: Frozen, scored: bool) -> tuple[Kept, bool]:

@@ -13,6 +13,7 @@ import json
 import os
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from ecgbench.core.files import append
@@ -32,14 +33,13 @@ class Index:
         self.begun = 0
         """How often it was read from its beginning: the first time, and when it is another file."""
         self._read = -1
-        """Bytes of the file that were read; -1: nothing was looked at yet."""
+        """Bytes of the file that were read; -1: none yet."""
 
-    def read(self) -> tuple[int, int]:
-        """Take in what is new. Returns another pair than the last time where something was."""
-        try:
+    def read(self) -> None:
+        """Take in what is new."""
+        size = 0
+        with suppress(FileNotFoundError):
             size = os.stat(self.file).st_size
-        except FileNotFoundError:
-            size = 0
         if not 0 <= self._read <= size:
             self.begun += 1
             self.keys, self.finished, self._read = {}, {}, 0
@@ -48,24 +48,23 @@ class Index:
                 file.seek(self._read)
                 whole, end, _ = file.read().rpartition(b"\n")
             self._read += len(whole + end)
-            self._take(whole.splitlines())
-        return self.begun, self._read
+            for line in whole.splitlines():
+                self._take(line)
 
-    def _take(self, lines: list[bytes]) -> None:
+    def _take(self, line: bytes) -> None:
         try:
-            every = json.loads(b"[%b]" % b",".join(lines))  # one by one takes three times as long
-        except (ValueError, RecursionError):  # of a line that is damaged, or whose writer died
-            for line in lines if len(lines) > 1 else ():
-                self._take([line])
+            found = json.loads(line)
+        except (ValueError, RecursionError):  # it is damaged, or its writer died
             return
-        for says in filter(lambda says: isinstance(says, dict), every):
-            at = says.get("at")
-            for name in says.get("finished", ()):
-                self.finished.pop(name, None)
-                self.finished[name] = at if isinstance(at, int | float) else 0.0
-            for name in says.get("gone", ()):
-                self.finished.pop(name, None)
-            self.keys.update((i, key) for i, key in says.items() if isinstance(key, str))
+        if not isinstance(found, dict):
+            return
+        at = found.get("at")
+        for name in found.get("finished", ()):
+            self.finished.pop(name, None)
+            self.finished[name] = at if isinstance(at, int | float) else 0.0
+        for name in found.get("gone", ()):
+            self.finished.pop(name, None)
+        self.keys.update((i, key) for i, key in found.items() if isinstance(key, str))
 
     def add_keys(self, keys: Mapping[str, str]) -> None:
         """These cells have these keys from now on."""

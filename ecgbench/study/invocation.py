@@ -14,17 +14,10 @@ from ecgbench.core.files import as_json, put
 from ecgbench.core.folders import damaged, document
 from ecgbench.study.store import Store
 
-_KINDS: Mapping[str, Any] = {
-    "command": str,
-    "started": int | float,
-    "computed": int,
-    "device": str,
-    "version": str,
-    "packages": dict,
-}
-"""What a file must hold."""
 _HASH = "sha256"
-"""Of all the other facts in a file."""
+"""Of all the other facts in a file; an earlier version wrote none."""
+_READ = {"command", "started", "seconds", "computed", "device", "version", "packages"}
+"""What a file must hold."""
 EVERY = 10.0
 """Seconds between two notes: what a command did after its last one is not counted if it is killed.
 """
@@ -67,20 +60,16 @@ class Invocation:
 
 def stored(store: Store) -> list[dict[str, Any]]:
     """Facts of all commands, the first first; Damaged where a file is not what a command wrote."""
-    facts = sorted(map(_read, store.files_of("invocations")), key=lambda one: one["started"])
-    # of an earlier version: only the end was noted
-    return [{"ended": one["seconds"] is not None, **one} for one in facts]
+    facts = [_read(file) for file in store.files_of("invocations")]
+    return sorted(facts, key=lambda one: float(one["started"]))
 
 
 def _read(file: Path) -> dict[str, Any]:
     facts = document(file)
-    stated = facts.pop(_HASH, None)  # an earlier version wrote none
-    if stated is not None and stated != key(facts):
+    if facts.pop(_HASH, None) not in (None, key(facts)) or not set(facts) >= _READ:
         raise damaged(file)
-    fits = [isinstance(facts.get(name), kind) for name, kind in _KINDS.items()]
-    if not all(fits) or not isinstance(facts.get("seconds"), int | float | None):
-        raise damaged(file)
-    return facts
+    # of an earlier version: only the end was noted
+    return {"ended": facts["seconds"] is not None, **facts}
 
 
 def latest(commands: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from ecgbench import adapters, datasets, metrics, models
-from ecgbench.adapters.hide import NATIVE
 from ecgbench.core.cells import Cell, Folders, Plan, grouped
 from ecgbench.core.registry import folder_name
 from ecgbench.evaluate import protocols
@@ -93,16 +92,9 @@ class Job:
 
     @property
     def foreign(self) -> bool:
-        """Whether it runs code of a plug-in from outside; its process serves no other job."""
-        policies = {name for c in self.cells for name in (c.policy, c.fit.policy)}
-        used = [
-            (models, self.model),
-            (datasets, self.dataset),
-            (protocols, self.plan.training.protocol),
-            *((adapters, name) for name in policies - {"", NATIVE}),
-            *((metrics, m) for m in self.plan.scoring.metrics if m in metrics.names()),
-        ]
-        return any(not room.ROOM.built_in(name) for room, name in used)
+        """Whether a plug-in from outside may be at work in it; its process serves no other job."""
+        rooms = [room.ROOM for room in ROOMS.values()]
+        return any(not room.built_in(name) for room in rooms for name in room.names())
 
     def of(self, cells: Sequence[Cell]) -> Self:
         """The same job with some of its cells."""

@@ -4,17 +4,16 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ecgbench.core.cells import Cell
-from ecgbench.core.files import making, move, put
+from ecgbench.core.files import DAMAGED, making, move, put
 from ecgbench.core.folders import DONE, demand_intact, finished
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.study import frozen
-from ecgbench.study.store import Store, claimed
-from ecgbench.study.stored import CELL, cell_document, fit_document
+from ecgbench.study.store import Store, noted
+from ecgbench.study.stored import CELL, FIT, document_of
 
 _VERSION = {"model": ("source", "weights"), "dataset": ("data",), "policy": ("policy_source",)}
 """Facts of a cell's key that tell two versions of a model, dataset or policy apart."""
@@ -25,8 +24,6 @@ _FILES = (
 """Folders whose files have names of their own, so that a file that is there is the same. Whoever
 reads one compares it with its hash.
 """
-_OF_ONE = ("locks", "jobs", "derived", "set_aside", "report")
-"""What belongs to one run folder alone, or is computed again when it is missed."""
 
 
 def merge(run: Path, other: Path, to: Path) -> Counter[str]:
@@ -45,62 +42,61 @@ def merge(run: Path, other: Path, to: Path) -> Counter[str]:
         )
     if not in_place and to.exists() and any(to.iterdir()):
         raise BadSetting(f"--to {to} is not empty; choose a new folder")
-    _refuse_two_versions(first.join(plan).cells, first, second)
-    if frozen.hash_of(run) != frozen.hash_of(other):
+    chosen = {cell: _newest(cell, first, second) for cell in first.join(plan).cells}
+    _refuse_two_versions([folder for folder in chosen.values() if folder])
+    if _frozen_hash(run) != _frozen_hash(other):
         raise BadSetting(
             f"{run} and {other} have not the same frozen plan ({frozen.FILE}), so that a merged "
             f"run would hold results of both kinds as one; report them apart"
         )
     if not in_place:
-        shutil.copytree(run, to, ignore=partial(_unneeded, run), dirs_exist_ok=True)
+        shutil.copytree(run, to, dirs_exist_ok=True)
     target = Store(to)
     for wanted in second.requested():
         target.add_request(wanted.request(), wanted.plugins)
-    newer = {  # compared before the cells are copied
-        cell.identity: folder.name
-        for cell in plan.cells
-        if (folder := _chosen(cell, target, second)) and folder == second.folder(cell)
-    }
     counts = Counter(dict.fromkeys(("cells", "fits", "files", "damaged"), 0))
     for folder in _finished(other):
-        good = _believed(folder)
-        kind = folder.relative_to(other).parts[0] if good else "damaged"
-        counts[kind] += _copy(folder, to / folder.relative_to(other)) if good else 1
+        if _is_whole(folder):
+            place = folder.relative_to(other)
+            counts[place.parts[0]] += _copy(folder, to / place)
+        else:
+            counts["damaged"] += 1
     for file in _files(other):
         if not (target_file := to / file.relative_to(other)).exists():
             put(target_file, file.read_bytes())
             counts["files"] += 1
-    target.add_keys(newer)
+    own = [(cell, folder) for cell, folder in chosen.items() if folder]
+    target.add_keys({c.identity: f.name for c, f in own if f == second.folder(c)})
     return counts
 
 
-def _unneeded(run: Path, folder: str, names: list[str]) -> list[str]:
-    """What is not copied of a folder of a run: unfinished files, and what is of one run alone."""
-    own = _OF_ONE if Path(folder) == run else ()
-    return [name for name in names if name.startswith(".") or name in own]
+def _frozen_hash(run: Path) -> str:
+    kept = frozen.read(run)
+    return kept.stated if kept else ""
 
 
 def _finished(run: Path) -> Iterator[Path]:
     """Folders of finished fits and cells."""
     for part in ("fits", "cells"):
         for done in sorted((run / part).rglob(DONE)):
-            if not any(name.startswith(".") for name in done.relative_to(run).parts):
+            names = done.relative_to(run).parts
+            if not any(name.startswith(".") or name.endswith(DAMAGED) for name in names):
                 yield done.parent
 
 
 def _files(run: Path) -> Iterator[Path]:
     for part in _FILES:
         for file in sorted((run / part).rglob("[!.]*")):
-            if file.is_file() and file.parent.parent.name != "windows":
+            unused = file.parent.parent.name == "windows" or file.suffix == DAMAGED
+            if file.is_file() and not unused:
                 yield file
 
 
-def _believed(folder: Path) -> bool:
-    """Whether a finished cell or fit is what was written, in its own place."""
-    read = cell_document if (folder / CELL).exists() else fit_document
+def _is_whole(folder: Path) -> bool:
+    """Whether a finished cell or fit is what was written, under its own key."""
     with suppress(Damaged):
         demand_intact(folder)
-        read(folder)
+        document_of(folder, CELL if (folder / CELL).exists() else FIT)
         return True
     return False
 
@@ -114,21 +110,19 @@ def _copy(folder: Path, to: Path) -> int:
         return int(move(unfinished, to))
 
 
-def _chosen(cell: Cell, first: Store, second: Store) -> Path | None:
+def _newest(cell: Cell, first: Store, second: Store) -> Path | None:
     """The undamaged folder of a cell in one of two runs, the newer of two; the first's where they
     are of one age.
     """
-    folders = [f for store in (first, second) if (f := store.folder(cell)) and _believed(f)]
-    return max(folders, key=lambda folder: claimed(folder)[2], default=None)
+    folders = [f for store in (first, second) if (f := store.folder(cell)) and _is_whole(f)]
+    return max(folders, key=lambda folder: float(noted(folder)["finished"]), default=None)
 
 
-def _refuse_two_versions(cells: Sequence[Cell], first: Store, second: Store) -> None:
+def _refuse_two_versions(folders: Sequence[Path]) -> None:
     """What a merged run would show of one model, dataset or policy has one version."""
     versions: dict[tuple[str, str], tuple[Any, Path]] = {}
-    for cell in cells:
-        if (folder := _chosen(cell, first, second)) is None:
-            continue
-        facts = cell_document(folder)["key_facts"]
+    for folder in folders:
+        facts = noted(folder)["key_facts"]
         for kind, names in _VERSION.items():
             version = [facts.get(name) for name in names]
             seen, where = versions.setdefault((kind, facts.get(kind, "")), (version, folder))

@@ -7,7 +7,7 @@ from ecgbench.core.cells import Cell
 from ecgbench.core.text import counted, shortened, visible
 from ecgbench.study.jobs import Job
 from ecgbench.study.progress import Display
-from ecgbench.study.store import Store, made_by
+from ecgbench.study.store import Store, noted
 
 LONGEST_REASON = 500
 """Characters of a reason that are kept."""
@@ -19,8 +19,6 @@ class Outcome:
 
     computed: int = 0
     reused: int = 0
-    set_aside: int = 0
-    """Folders and files that were damaged."""
     elsewhere: int = 0
     """Jobs that go on without this command."""
     skipped: int = 0
@@ -37,7 +35,7 @@ class Outcome:
                 store.give_reason(cell, "failed", reason, log=printed(job))
             if state == "ok":
                 folder = store.folder(cell)
-                ours = folder is not None and made_by(folder) == job.command
+                ours = folder is not None and noted(folder).get("command") == job.command
                 self.computed += ours
                 self.reused += not ours
             elif state == "skipped":

@@ -36,13 +36,15 @@ def present(tasks: Sequence[str], data: Path | None) -> tuple[list[str], list[st
             return False
         return True
 
-    named = [name for task in tasks for name in (_real() if plain(task) == ALL else [task])]
+    named = _expanded(tasks)
     there = [task for task in named if here(task)]
     return there, [task for task in named if task not in there]
 
 
-def _real() -> list[str]:
-    return [task for task, (_, card, _) in datasets.tasks().items() if not card.synthetic]
+def _expanded(tasks: Sequence[str]) -> list[str]:
+    """Names of tasks, with those of every dataset that holds patients for `all`."""
+    real = [task for task, (_, card, _) in datasets.tasks().items() if not card.synthetic]
+    return [name for task in tasks for name in (real if plain(task) == ALL else [task])]
 
 
 def resolve_tasks(names: Sequence[str]) -> list[str]:
@@ -107,9 +109,8 @@ def check(request: Request) -> Request:
     if named != list(request.models):
         names = tuple(models.names())
     weights = weights_of(request.weights, names)
-    named = [t for name in request.tasks for t in (_real() if plain(name) == ALL else [name])]
     chosen = tuple(dict.fromkeys(map(metrics.resolve, request.scoring.metrics)))
-    found = tuple(resolve_tasks(named))
+    found = tuple(resolve_tasks(_expanded(request.tasks)))
     every = datasets.tasks()
     return replace(
         request,
@@ -195,32 +196,32 @@ def _policy(name: str) -> str:
     return found
 
 
-def _division(asked: Division, chosen: Mapping[str, DatasetCard]) -> Division:
+def _division(division: Division, chosen: Mapping[str, DatasetCard]) -> Division:
     """With the datasets' proper names, and without numbers that are those of their cards.
 
     chosen: the datasets of the study. BadSetting for one that is not among them, or whose split is
     published; UnknownName.
     """
     own = {}
-    for word, number in asked.own:
+    for word, number in division.own:
         name = datasets.resolve(word)
         if name not in chosen:
             raise BadSetting(
-                f"--folds {asked}: no task of dataset {name} is in this run, only of "
+                f"--folds {division}: no task of dataset {name} is in this run, only of "
                 f"{', '.join(chosen)}; leave {word}={number} out"
             )
         card = chosen[name]
         if not ours(card):
             raise BadSetting(
-                f"--folds {asked}: the split of {card.title} is published and stays as it is "
+                f"--folds {division}: the split of {card.title} is published and stays as it is "
                 f"({card.splits}); leave {word}={number} out, or cross-validate: --folds 5"
             )
         if number != card.folds:
             own[name] = number
-    if asked.reference and not any(map(ours, chosen.values())):
-        said = "; ".join(f"{name}: {card.splits}" for name, card in chosen.items())
+    if division.reference and not any(map(ours, chosen.values())):
+        splits = "; ".join(f"{name}: {card.splits}" for name, card in chosen.items())
         raise BadSetting(
-            f"--folds {asked}: the split of every dataset here is published, so there is nobody to "
-            f"move ({said}); leave reference out"
+            f"--folds {division}: the split of every dataset here is published, so there is "
+            f"nobody to move ({splits}); leave reference out"
         )
-    return replace(asked, own=tuple(sorted(own.items())))
+    return replace(division, own=tuple(sorted(own.items())))

@@ -7,11 +7,12 @@
 
 import ast
 import inspect
+import itertools
 import json
 import tomllib
 import types
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
@@ -35,8 +36,6 @@ class RunSettings:
     """
     keep_features: bool = True
     """Whether features of the test records stay when the run ends; some reports need them."""
-    same_environment: bool = False
-    """Refuse cells that another version of torch or another kind of device computed."""
     views: Literal["keep", "stream"] = "keep"
     """Filtered and resampled recordings: keep them on disk, or compute them while reading."""
 
@@ -79,6 +78,12 @@ _CALLED = {
 """Fields whose key has another name."""
 
 
+_OPTIONS = {
+    "training.protocol": "protocol",
+    "training.leads": "train-leads",
+    "scoring.metrics": "metrics",
+}
+"""Keys whose option has another name."""
 RESOLVED = ("parents", "own_policies", "control")
 """Fields that are no keys: they follow from the cards, or name a control."""
 _BESIDES: dict[str, type] = {"run": RunSettings, "records": RecordSettings}
@@ -88,33 +93,32 @@ _BESIDES: dict[str, type] = {"run": RunSettings, "records": RecordSettings}
 @cache
 def keys() -> dict[str, Key]:
     """Every key of a plan file, in order."""
-    found = _of(Request, ())
+    found = [*_of(Request, ())]
     for section, cls in _BESIDES.items():
         found += _of(cls, (section,))
     return {key.name: key for key in found}
 
 
-def _of(cls: Any, path: tuple[str, ...]) -> list[Key]:
-    hints, texts, found = get_type_hints(cls), _texts(cls), []
+def _of(cls: Any, path: tuple[str, ...]) -> Iterator[Key]:
+    hints, texts = get_type_hints(cls), _texts(cls)
     for one in fields(cls):
-        if hasattr(hints[one.name], "__dataclass_fields__") and hints[one.name] is not Division:
-            found += _of(hints[one.name], (*path, one.name))
+        hint = hints[one.name]
+        if one.name in RESOLVED:
+            continue
+        if is_dataclass(hint) and hint is not Division:
+            yield from _of(hint, (*path, one.name))
             continue
         default = one.default if one.default_factory is MISSING else one.default_factory()
-        if cls is Request and one.name in RESOLVED:
-            continue
         name = ".".join([*path, one.name]) if path else _CALLED.get(one.name, one.name)
         shown = None if default is MISSING else default
-        found.append(Key(name, (*path, one.name), hints[one.name], shown, texts.get(one.name, "")))
-    return found
+        yield Key(name, (*path, one.name), hint, shown, texts.get(one.name, ""))
 
 
 def _texts(cls: type) -> dict[str, str]:
     """What the strings below its fields say of them."""
-    (node,) = ast.parse(inspect.getsource(cls)).body
-    assert isinstance(node, ast.ClassDef)
+    body = ast.parse(inspect.getsource(cls)).body[0].body  # type: ignore[attr-defined]
     texts = {}
-    for one, below in zip(node.body, node.body[1:], strict=False):
+    for one, below in itertools.pairwise(body):
         match one, below:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=text)):
                 texts[name] = " ".join(str(text).split())
@@ -136,16 +140,10 @@ def value_of(name: str, value: Any, where: str = "") -> tuple[Key, Any]:
 
 def values(options: Mapping[str, Any], sets: Sequence[str]) -> dict[str, Any]:
     """Key -> value of the options that were typed and of `--set`, which come last."""
-    named = {
-        "training.protocol": "--protocol",
-        "training.leads": "--train-leads",
-        "scoring.metrics": "--metrics",
-    }
-    found = {
-        key: value_of(key, value, f"{named.get(key, f'--{key}')} ")[1]
-        for key, value in options.items()
-        if value is not None
-    }
+    found = {}
+    for key, value in options.items():
+        if value is not None:
+            found[key] = value_of(key, value, f"--{_OPTIONS.get(key, key)} ")[1]
     for word in sets:
         key, equals, value = word.partition("=")
         if not equals:
@@ -228,8 +226,9 @@ class PlanFile:
 
     def section(self, name: str) -> Any:
         """The `RunSettings` ("run") or `RecordSettings` ("records")."""
-        own = {keys()[k].path: value for k, value in self.values.items()}
-        return _BESIDES[name](**{p[1]: value for p, value in own.items() if p[0] == name})
+        begin = f"{name}."
+        own = {k: v for k, v in self.values.items() if k.startswith(begin)}
+        return _BESIDES[name](**{k.removeprefix(begin): value for k, value in own.items()})
 
 
 def load(file: Path) -> PlanFile:
@@ -265,10 +264,9 @@ def parse(text: str, where: str) -> PlanFile:
         raise BadSetting(f"{where}: hypotheses are tables; write [[hypothesis]] before each")
     values = {}
     for name, value in table.items():
-        below = isinstance(value, dict) and name not in keys()
-        for key, one in (
-            {f"{name}.{k}": v for k, v in value.items()}.items() if below else [(name, value)]
-        ):
+        section = isinstance(value, dict) and name not in keys()
+        own = {f"{name}.{k}": v for k, v in value.items()} if section else {name: value}
+        for key, one in own.items():
             values[key] = value_of(key, one, f"{where}: {key} = ")[1]
     return PlanFile(
         values=values,
@@ -325,12 +323,8 @@ def in_words(key: Key) -> str:
 
 
 def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, tuple) and all(isinstance(v, int) for v in value) and value:
-        return "[" + ", ".join(map(str, value)) + "]"
     if isinstance(value, tuple):
-        return "[" + ", ".join(json.dumps(str(v), ensure_ascii=False) for v in value) + "]"
-    return json.dumps(str(value), ensure_ascii=False)
+        numbers = all(isinstance(item, int) for item in value)
+        return f"[{', '.join(_toml(item if numbers else str(item)) for item in value)}]"
+    plain = isinstance(value, bool | int | float)
+    return json.dumps(value if plain else str(value), ensure_ascii=False)

@@ -3,7 +3,6 @@
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from ecgbench import datasets, models
 from ecgbench.core.cells import EITHER, RANDOM, Folders, Plan, Request, grouped, plan_of
@@ -18,9 +17,7 @@ from ecgbench.study import frozen
 from ecgbench.study.plan import check
 from ecgbench.study.plan_file import as_values, parse
 from ecgbench.study.store import Store, free
-from ecgbench.weights import shipped
 from ecgbench.weights.load import located
-from ecgbench.weights.released import fetching
 
 MAY_GROW = ("models", "tasks", "leads", "seeds", "weights", "policy", "name")
 """Keys that a later command may change; weights only of other models."""
@@ -52,35 +49,32 @@ def demand_writable(out: Path) -> None:
     )
 
 
-def locate(model: str, weights: str) -> dict[str, Any]:
-    """{"lacks": why weights cannot be had on this machine, or "", "fetch": whether `ecgbench models
-    fetch` gets them}.
+def locate(model: str, weights: str) -> str:
+    """Why weights cannot be had on this machine, or "".
 
     Left to the model's first job: a model that cannot be imported, and a plug-in's own words for
     its weights.
     """
-    with suppress(BadSetting):
+    if weights in (RANDOM, EITHER):
+        return ""
+    try:
         card = models.get(model).CARD
-        layout = next((w for w in card.weights if w.name == weights), None)
-        if card.parameters and (layout or models.ROOM.built_in(model)):
-            try:
-                located(weights, card)
-            except BadSetting as error:
-                fetch = layout is not None and not shipped.comes_along(layout.url)
-                return {"lacks": str(error), "fetch": fetch}
-    return {"lacks": ""}
+    except BadSetting:
+        return ""
+    named = weights in {layout.name for layout in card.weights}
+    try:
+        if card.parameters and (named or models.ROOM.built_in(model)):
+            located(weights, card)
+    except BadSetting as error:
+        return str(error)
+    return ""
 
 
 def demand_inputs(request: Request, folders: Folders, data: bool = True) -> None:
     """BadSetting where a checked study lacks one thing, Lacking where it lacks more: weights of its
     models, and (`data`) its datasets.
     """
-    lines, fetched = [], []
-    for model, word in request.weights_of().items():
-        answer = {} if word in (RANDOM, EITHER) else locate(model, word)
-        if answer.get("lacks"):
-            lines.append(answer["lacks"])
-            fetched += [(word, model)] if answer["fetch"] else []
+    lines = [text for own in request.weights_of().items() if (text := locate(*own))]
     tasks = datasets.tasks()
     for name in dict.fromkeys(tasks[t][0] for t in request.tasks) if data else ():
         try:
@@ -90,13 +84,7 @@ def demand_inputs(request: Request, folders: Folders, data: bool = True) -> None
     if len(lines) == 1:
         raise BadSetting(lines[0])
     if lines:
-        words = grouped(fetched, lambda pair: pair[0]).items()
-        commands = [fetching(word, *(model for _, model in pairs)) for word, pairs in words]
-        commands += [then for text in lines if (then := text.partition(", then: ")[2])]
-        # the last line has the commands of all
-        short = [text.partition("; run: ")[0].partition(", then: ")[0] for text in lines]
-        get = [f"to get them: {' && '.join(commands)}"] if commands else []
-        raise Lacking(f"{len(lines)} things that this run needs are not here:", *short, *get)
+        raise Lacking(f"{len(lines)} things that this run needs are not here:", *lines)
 
 
 def _demand_frozen(request: Request, run: Path) -> None:
@@ -108,11 +96,11 @@ def _demand_frozen(request: Request, run: Path) -> None:
         return
     frozen.demand_intact(kept, run)
     fixed = check(parse(kept.plan.plan, f"{run}/{frozen.FILE}").request())
-    asked, known = as_values(request), as_values(fixed)
+    wanted, known = as_values(request), as_values(fixed)
     other = f"run: ecgbench run --out {quoted(run)}, or choose another folder"
-    for name in (k for k in asked if k not in MAY_GROW and asked[k] != known[k]):
+    for name in (k for k in wanted if k not in MAY_GROW and wanted[k] != known[k]):
         raise BadSetting(
-            f"{name} = {asked[name]}: the plan frozen in {run} has {known[name]}; models, tasks "
+            f"{name} = {wanted[name]}: the plan frozen in {run} has {known[name]}; models, tasks "
             f"and leads may be added to it, nothing else changed; {other}"
         )
     mine, theirs = request.weights_of(), fixed.weights_of()
@@ -129,8 +117,8 @@ def _demand_divisible(plan: Plan, folders: Folders) -> None:
     """
     if not plan.division:
         return
-    asked, tasks = dict.fromkeys(c.task for c in plan.cells), datasets.tasks()
-    for name, own in grouped(asked, lambda task: tasks[task][0]).items():
+    wanted, tasks = dict.fromkeys(c.task for c in plan.cells), datasets.tasks()
+    for name, own in grouped(wanted, lambda task: tasks[task][0]).items():
         with suppress(MissingData, BadRecord):  # preparing says what is wrong
             copy = seen(name, folders.data, folders.prepared, plan.division)
             if plan.division.cross is None:

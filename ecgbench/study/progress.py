@@ -64,13 +64,13 @@ class Terminal:
         try:
             yield advance
         finally:
+            spent = time.monotonic() - started
             if bar is not None:
                 self._live.remove_task(bar)
                 if not self._live.tasks:
                     self._live.stop()
-        if bar is not None or time.monotonic() - started >= EVERY:
-            spent = duration(time.monotonic() - started)
-            self.note(f"{text}: {done}/{total} {unit} in {spent}")
+        if bar is not None or spent >= EVERY:
+            self.note(f"{text}: {done}/{total} {unit} in {duration(spent)}")
 
 
 class Reporter:

@@ -7,20 +7,17 @@ import secrets
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from ecgbench import adapters, datasets, models
 from ecgbench.adapters.hide import NATIVE
 from ecgbench.core.cells import Cell, Folders, Plan, Request, plan_of
 from ecgbench.core.files import sweep
-from ecgbench.core.folders import read_json
 from ecgbench.data.people import people as people_of
 from ecgbench.data.prepare import prepare
 from ecgbench.data.select import Selection
-from ecgbench.errors import BadSetting, Damaged
-from ecgbench.study import engines, people, quarantine
-from ecgbench.study.engines import Died, Event, Setup
+from ecgbench.study import engines, people
+from ecgbench.study.engines import Died, Event
 from ecgbench.study.facts import dataset_facts
 from ecgbench.study.invocation import Invocation
 from ecgbench.study.jobs import Execution, Job, group, plugins
@@ -45,11 +42,8 @@ def run(
     sweep(store.path)
     for request in requests:
         whole = store.add_request(request, plugins())
-    damaged = len(quarantine.listed(store.path))
     requested = {cell for request in requests for cell in plan_of(request).cells}
     cells = [c for c in whole.cells if c in requested or _is_known(c, progress)]
-    if execution.settings.same_environment:
-        _demand_same_environment(store, cells, execution.device)
     for name in dict.fromkeys(datasets.tasks()[c.task][0] for c in cells):
         _prepare(name, whole, folders, progress)
     command, invocation = secrets.token_hex(6), Invocation(store, execution.device)
@@ -66,7 +60,6 @@ def run(
         for part in group(replace(whole, cells=tuple(cells)), datasets.tasks())
     ]
     outcome = carry_out(jobs, execution, store, progress, outcome or Outcome(), invocation)
-    outcome.set_aside += len(quarantine.listed(store.path)) - damaged
     invocation.note(outcome.computed, outcome.reused, ended=not outcome.elsewhere)
     return outcome
 
@@ -83,9 +76,8 @@ def carry_out(
     says.
     """
     display, doing = JobDisplay(progress), dict[int, tuple[set[str], bool]]()
-    marks = {cell: store.mark(cell) for job in jobs for cell in job.cells}
-    waiting = deque(jobs)
-    open_jobs = {job.number for job in jobs}
+    store.forget_reasons(cell for job in jobs for cell in job.cells)
+    waiting, open_jobs = deque(jobs), {job.number for job in jobs}
 
     def show(job: Job, event: Event) -> None:
         if event[0] == "cells":
@@ -97,7 +89,7 @@ def carry_out(
         """Jobs of what is left, after what was in progress has failed, or alone where one of
         several is at fault.
         """
-        left = [c for c in job.cells if store.state(c)[0] != "ok" and store.mark(c) == marks[c]]
+        left = [c for c in job.cells if store.state(c)[0] == "missing"]
         names, together = doing.get(job.number, ({c.identity for c in left}, False))
         lost = [c for c in left if c.identity in names]
         rest = [c for c in left if c not in lost]
@@ -109,13 +101,7 @@ def carry_out(
             store.give_reason(cell, "failed", death.reason, log=death.log or printed(job))
         return others
 
-    setup = Setup(
-        options=execution.options,
-        timeout=execution.settings.timeout,
-        out=store.path,
-        device=execution.device,
-    )
-    for job, death in _run(execution.engine, waiting, show, setup):
+    for job, death in _run(execution, waiting, show):
         display.end(job.number)
         again = try_again(job, death) if death else []
         open_jobs ^= {job.number, *(one.number for one in again)}
@@ -129,11 +115,12 @@ def carry_out(
 
 
 def _run(
-    engine: str, waiting: deque[Job], show: engines.Show, setup: Setup
+    execution: Execution, waiting: deque[Job], show: engines.Show
 ) -> Iterator[tuple[Job, Died | None]]:
     """The engine; what the code of one from outside raises is one line."""
-    with engines.ROOM.calling(engine):
-        yield from engines.get(engine).run(_work, waiting, show, setup)
+    if waiting:
+        with engines.ROOM.calling(execution.engine):
+            yield from engines.get(execution.engine).run(_work, waiting, show, execution)
 
 
 def _work(job: Job, send: Callable[[Event], None]) -> None:
@@ -159,32 +146,15 @@ def _is_known(cell: Cell, progress: Display) -> bool:
     return known
 
 
-def _demand_same_environment(store: Store, cells: Sequence[Cell], device: str) -> None:
-    """BadSetting where a finished cell comes from another environment."""
-    from ecgbench.evaluate.device import choose
-    from ecgbench.evaluate.network import environment  # torch: a second
-
-    here = environment(choose(device))
-    for folder in filter(None, map(store.folder, cells)):
-        with suppress(Damaged):  # it is computed again
-            stored = read_json(folder, "cell.json").get("environments", ["an unknown version"])
-            if stored != [here]:
-                raise BadSetting(
-                    f"--set run.same_environment=on: {store.path} holds cells computed with "
-                    f"{'; '.join(stored)}, and this is {here}; leave the setting out, or choose "
-                    f"another --out"
-                )
-
-
 def _prepare(name: str, plan: Plan, folders: Folders, progress: Display) -> None:
     where = name, folders.data, folders.prepared
     store = Store(folders.out)
     with counting(f"prepare {name}", progress) as shown:
         prepared = prepare(*where, shown, plan.limit, plan.fix, plan.division)
-    selection = Selection(prepared, plan.limit, plan.exclude)
-    people.keep(store.path, prepared.name, people_of(prepared, selection.index))
-    for one in selection.crossed(plan.folds).values():
-        store.add_facts("datasets", dataset_facts(one))
+        selection = Selection(prepared, plan.limit, plan.exclude)
+        people.keep(store.path, prepared.name, people_of(prepared, selection.index))
+        for one in selection.crossed(plan.folds).values():
+            store.add_facts("datasets", dataset_facts(one))
 
 
 def remove_windows(store: Store) -> None:

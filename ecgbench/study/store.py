@@ -2,10 +2,9 @@
 
 <run>/plan.toml, plan-2.toml, ...           what each command asked for that was new, and its hash
       index.jsonl                           which key each cell has, and which cells are finished
-      frozen.json, tested.jsonl             a plan that was frozen; what was scored
+      frozen.json                           a plan that was frozen
       people/<dataset>.parquet              age, sex, device, site and pacing of its records
-      cells/<task>/<model>/<setting>/<key>/ predictions.parquet, scores.parquet, cell.json, DONE;
-                                            OUTDATED where the cell got another key since
+      cells/<task>/<model>/<setting>/<key>/ predictions.parquet, scores.parquet, cell.json, DONE
       fits/<task>/<model>/<key>/            weights, validation.parquet, log.csv, fit.json, DONE
       reasons/<task>/<model>/<setting>/     <id>.json: why a cell has no number
       features/<model>/<dataset>/           pooled features by setting, and windows/ for resuming
@@ -14,7 +13,7 @@
       policies/<sha>.safetensors            what a policy learned from the training split
       invocations/<time>-<id>.json          the commands that worked here
       derived/                              intervals, computed when a run is read; may be deleted
-      set_aside/                            what was found damaged, and why; may be deleted
+      .../<name>.damaged                    what was found damaged; may be deleted
       checkpoints/<fit key>/                of fits that are not finished
       locks/, logs/                         who computes what; what the models printed
 """
@@ -22,7 +21,7 @@
 import hashlib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, count, takewhile
@@ -30,22 +29,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ecgbench.core.cells import FORMAT, OFFICIAL, Cell, Fit, Plan, Request, key, plan_of
-from ecgbench.core.files import as_json, locked, put
+from ecgbench.core.files import as_json, locked, put, quarantine
 from ecgbench.core.folders import DONE, below, damaged, document, finished, read_json
 from ecgbench.core.registry import folder_name
 from ecgbench.core.text import enumerated
 from ecgbench.errors import BadSetting, Damaged, MissingData
 from ecgbench.study.index import Index
 from ecgbench.study.plan_file import FILE, PlanFile, dump, parse
-from ecgbench.study.quarantine import set_aside
 
 Status = Literal["ok", "skipped", "failed", "damaged", "missing"]
+STATES: tuple[Status, ...] = ("ok", "failed", "skipped", "missing", "damaged")
 _WITHOUT: tuple[Status, ...] = ("failed", "skipped")
 """What a stored reason can say."""
-_OUTDATED = "OUTDATED"
-"""File in a finished cell's folder: its cell got another key since. It says so where the index is
-gone.
-"""
 _MARK = "# sha256 "
 """Before the hash of a plan file, in its last line."""
 _FORMAT = f"format = {FORMAT}"
@@ -62,9 +57,8 @@ class Store:
         self.index = Index(path)
         self.plan_hash = ""
         """Of the plan that was read last."""
-        self._keys: dict[str, str] = {}
-        self._seen = 0, 0
-        """What of the index is in `_keys`."""
+        self._scanned: tuple[int, dict[str, str]] = 0, {}
+        """Which reading of the index it belongs to, and what `_unindexed` found then."""
 
     def plan_files(self) -> list[Path]:
         """The files with what was asked for, oldest first."""
@@ -75,10 +69,6 @@ class Store:
         """What was asked for in this folder, None before the first run; Damaged where a file is not
         what was hashed, BadSetting where it is of another format.
         """
-        if (old := self.path / "plan.json").exists():
-            raise BadSetting(
-                f"{old} is of an earlier version, and this one reads {FILE}; {_ELSEWHERE}"
-            )
         texts = tuple(map(_text_of, self.plan_files()))
         self.plan_hash = key({"requests": texts}) if texts else ""
         return _plan_of(self.path, texts)
@@ -120,48 +110,32 @@ class Store:
     # which key a cell has
 
     def keys(self) -> dict[str, str]:
-        """Identity of a cell -> its key, of all that were begun.
-
-        As the index says, of which only what is new is read; cells that it does not name speak for
-        themselves.
+        """Identity of a cell -> its key, of all that were begun: as the index says, else as the
+        newest finished folder of the cell says.
         """
-        now = self.index.read()
-        if now != self._seen:
-            if now[0] != self._seen[0]:
-                self._keys = _scanned(self.path, set(self.index.keys.values()))
-            self._keys.update(self.index.keys)
-            self._seen = now
-        return self._keys
+        self.index.read()
+        return {**self._unindexed(), **self.index.keys}
+
+    def _unindexed(self) -> dict[str, str]:
+        """Identity -> key of finished cells whose folders the index does not name."""
+        if self._scanned[0] != self.index.begun:
+            found = _scan(self.path, self.index.keys.values())
+            self._scanned = self.index.begun, found
+        return self._scanned[1]
 
     def add_keys(self, keys: Mapping[str, str]) -> None:
-        """Record which keys cells have from now on; a known key is not written again."""
+        """Record which keys cells have from now on; what the index knows is not written again."""
         known = self.keys()
-        changed = {i: k for i, k in {**known, **keys}.items() if self.index.keys.get(i) != k}
-        if changed:
-            self._mark(
-                {known[i] for i, k in changed.items() if known.get(i, k) != k},
-                set(changed.values()),
-            )
-            self.index.add_keys(changed)
+        new = {i: k for i, k in {**known, **keys}.items() if self.index.keys.get(i) != k}
+        self.index.add_keys(new)
 
     def add_finished(self, cell_keys: Iterable[str], at: float | None = None) -> None:
         """Record in the index which cells are finished, since `at` (now; 0: long ago); what it
         knows is not written again.
         """
         self.index.read()
-        self.index.add_finished(
-            [name for name in map(folder_name, cell_keys) if name not in self.index.finished],
-            at,
-        )
-
-    def _mark(self, old: set[str], new: set[str]) -> None:
-        """Note in the cells' own folders which keys count no longer, and which count again."""
-        outdated, current = set(map(folder_name, old)), set(map(folder_name, new))
-        for folder in cells_of(self.path):
-            if folder.name in current:
-                (folder / _OUTDATED).unlink(missing_ok=True)
-            elif folder.name in outdated:
-                put(folder / _OUTDATED, "")
+        names = map(folder_name, cell_keys)
+        self.index.add_finished([n for n in names if n not in self.index.finished], at)
 
     def state(self, cell: Cell) -> tuple[Status, str]:
         """(status, reason) of a cell, as its files say that are there; none is read but the reason
@@ -172,15 +146,11 @@ class Store:
         file = self.reason_file(cell)
         if not file.exists():
             return "missing", PENDING
-        try:
+        with suppress(Damaged):
             stored = document(file)
-        except Damaged as error:
-            return "damaged", str(error)
-        status, reason = stored.get("status"), stored.get("reason")
-        if stored.get("identity") == cell.identity and isinstance(reason, str):
             for known in _WITHOUT:
-                if status == known:
-                    return known, reason
+                if stored.get("identity") == cell.identity and stored.get("status") == known:
+                    return known, str(stored.get("reason"))
         return "damaged", str(damaged(file))
 
     def give_reason(
@@ -193,18 +163,21 @@ class Store:
         content = as_json({"format": FORMAT, "identity": cell.identity, **why})
         put(self.reason_file(cell), content)
 
-    def mark(self, cell: Cell) -> tuple[object, ...]:
-        """What lies there of a cell, its number or its reason; another one once it was computed
-        again.
-        """
-        folder = self.folder(cell)
-        return folder, *map(_written, (folder and folder / DONE, self.reason_file(cell)))
+    def forget_reasons(self, cells: Iterable[Cell]) -> None:
+        """Cells that are about to be computed have none."""
+        for file in map(self.reason_file, cells):
+            file.unlink(missing_ok=True)
 
     def log_of(self, cell: Cell) -> str:
         """The file with what the model printed, where a cell without a number names one."""
         with suppress(Damaged):
             return str(document(self.reason_file(cell)).get("log", ""))
         return ""
+
+    def set_aside(self, cell: Path, why: str) -> None:
+        """Put the folder of a cell in quarantine; the index knows."""
+        quarantine(cell, why)
+        self.index.add_gone([cell.name])
 
     # where things lie
 
@@ -215,19 +188,9 @@ class Store:
     def folder(self, cell: Cell) -> Path | None:
         """Where a cell lies under the key that it has; None where it is not finished."""
         self.index.read()  # where it names the cell, no other folder needs to be looked at
-        cell_key = self.index.keys.get(cell.identity) or self.keys().get(cell.identity)
+        cell_key = self.index.keys.get(cell.identity) or self._unindexed().get(cell.identity)
         folder = self.cell_folder(cell, cell_key) if cell_key else None
-        if folder is None or not finished(folder):
-            return None
-        outdated = os.path.exists(f"{folder}/{_OUTDATED}")
-        return _current(folder, cell.identity) if outdated else folder
-
-    def told_finished(self, cell: Cell) -> Path | None:
-        """Where a cell should lie that the index calls finished; None where it does not."""
-        self.index.read()
-        cell_key = self.index.keys.get(cell.identity, "")
-        name = folder_name(cell_key) if cell_key else ""
-        return self.cell_folder(cell, cell_key) if name in self.index.finished else None
+        return folder if folder and finished(folder) else None
 
     def fit_folder(self, fit: Fit, fit_key: str) -> Path:
         """Where a fit lies."""
@@ -255,14 +218,10 @@ class Store:
 
     def add_facts(self, kind: str, facts: dict[str, Any]) -> str:
         """Write facts of a model or dataset ("models", "datasets") once; returns their sha256,
-        which is their name. A file of that name that holds something else is set aside.
+        which is their name.
         """
-        sha256, content = key(facts), as_json(facts).encode()
-        file = self.path / kind / f"{sha256}.json"
-        if file.exists() and file.read_bytes() != content:
-            set_aside(self.path, file, "it does not hold the facts that it is named by")
-        if not file.exists():
-            put(file, content)
+        sha256 = key(facts)
+        put_named(self.path / kind / f"{sha256}.json", as_json(facts).encode())
         return sha256
 
     def facts(self, kind: str) -> dict[str, dict[str, Any]]:
@@ -288,18 +247,27 @@ class Store:
         """Whether this process may compute what is called `name`; a dead one's claim ends with
         it.
         """
-        with ExitStack() as stack:
-            mine = False
-            with suppress(BlockingIOError):
-                stack.enter_context(self.alone(f"claim {name}", wait=False))
-                mine = True
-            yield mine
+        try:
+            with self.alone(f"claim {name}", wait=False):
+                yield True
+        except BlockingIOError:
+            yield False
 
     def alone(self, name: str, wait: bool = True) -> AbstractContextManager[None]:
         """Holds a lock, which ends with its process. `wait` false: BlockingIOError where another
         process holds it.
         """
         return locked(self.path / "locks", _sha256(name)[:32], wait)
+
+
+def put_named(file: Path, content: bytes) -> None:
+    """Write a file that is named by what it holds, once; one that holds something else is set
+    aside.
+    """
+    if file.exists() and file.read_bytes() != content:
+        quarantine(file, "does not hold what it is named by")
+    if not file.exists():
+        put(file, content)
 
 
 def _setting_folders(cell: Cell) -> Iterator[str]:
@@ -343,10 +311,9 @@ def joined(path: Path, old: Plan | None, plan: Plan) -> Plan:
     """
     if old is None:
         return plan
-    ours, theirs = _flat(plan.shared()), _flat(old.shared())
-    names = {**ours, **theirs}
-    if differing := [name for name in names if ours.get(name) != theirs.get(name)]:
-        raise _other(path, *([_option(n, of.get(n)) for n in differing] for of in (theirs, ours)))
+    ours, theirs = flat(plan.shared()), flat(old.shared())
+    if differing := [n for n in {**ours, **theirs} if ours.get(n) != theirs.get(n)]:
+        raise _other(path, *([f"{n} = {of.get(n)}" for n in differing] for of in (theirs, ours)))
     loaded: dict[str, str] = {}
     for f in (*old.fits, *plan.fits):
         # one row is one model: its seeds are averaged, its weights must not be
@@ -365,32 +332,17 @@ def _other(path: Path, there: Sequence[str], here: Sequence[str]) -> BadSetting:
     )
 
 
-def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings and the fields of those that have some: option -> value."""
-    flat: dict[str, Any] = {}
-    for name, value in settings.items():
-        flat.update(value if isinstance(value, dict) else {name: value})
-    return flat
+def flat(facts: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Nested facts with dotted names; lists stay values.
 
-
-_OPTIONS = {"protocol": "--protocol", "leads": "--train-leads", "limit": "--limit"}
-_OPTIONS |= {"folds": "--folds", "contract": "input.contract", "control": "the control"}
-_OPTIONS |= {"exclude": "data.exclude", "fix": "data.fix"}
-_OPTIONS |= dict.fromkeys(("draw", "rows"), "scoring.")
-"""Setting -> its option, or its key or section for --set; others are of training."""
-
-
-def _option(name: str, value: Any) -> str:
-    """A setting as the command line spells it."""
-    option = _OPTIONS.get(name, "training.")
-    if isinstance(value, bool):
-        value = "on" if value else "off"
-    if isinstance(value, list):
-        value = ",".join(value)
-    if option.startswith("--"):
-        return f"no {option}" if value is None else f"{option} {value}"
-    option += name if option.endswith(".") else ""
-    return f"--set {option}={'none' if value is None else value}"
+    >>> flat({"contract": {"fs": 100, "leads": ["I"]}, "seed": 0})
+    {'contract.fs': 100, 'contract.leads': ['I'], 'seed': 0}
+    """
+    result: dict[str, Any] = {}
+    for name, value in facts.items():
+        nested = isinstance(value, Mapping) and value
+        result |= flat(value, f"{before}{name}.") if nested else {f"{before}{name}": value}
+    return result
 
 
 def free(path: Path) -> Path:
@@ -400,63 +352,25 @@ def free(path: Path) -> Path:
     return next(p for p in names if not p.exists())
 
 
-def cells_of(path: Path) -> Iterable[Path]:
+def cells_of(path: Path) -> Iterator[Path]:
     """Folders of all finished cells of a run, whether or not its plan names them."""
-    return map(path.joinpath, _cells_in(path))
+    for place in below(path, "cells", 4):  # cells/<task>/<model>/<setting>/<key>
+        if os.path.exists(f"{path}/{place}/{DONE}"):
+            yield path / place
 
 
-def _cells_in(path: Path) -> Iterator[str]:
-    """The same below the run, each as cells/<task>/<model>/<setting>/<key>."""
-    places = below(path, "cells", 4)
-    return (place for place in places if os.path.exists(f"{path}/{place}/{DONE}"))
+def noted(folder: Path) -> dict[str, Any]:
+    """What cell.json of a finished cell says; nothing where it is damaged."""
+    with suppress(Damaged):
+        return read_json(folder, "cell.json")
+    return {}
 
 
-def claimed(folder: Path) -> tuple[str, str, float]:
-    """What a finished cell says of itself: identity, key, when it was finished; ("", "", 0) where
-    it is damaged.
-    """
-    try:
-        says = read_json(folder, "cell.json")
-        return str(says["identity"]), str(says["key"]), float(says["finished"])
-    except (BadSetting, KeyError, TypeError, ValueError):
-        return "", "", 0.0
-
-
-def _written(file: Path | None) -> tuple[int, int] | None:
-    with suppress(OSError):
-        facts = file.stat() if file else None
-        return (facts.st_ino, facts.st_mtime_ns) if facts else None
-    return None
-
-
-def made_by(folder: Path) -> str:
-    """The id of the command that computed a finished cell; "" where it is not known."""
-    try:
-        return str(read_json(folder, "cell.json").get("command", ""))
-    except BadSetting:
-        return ""
-
-
-def _scanned(path: Path, indexed: Collection[str]) -> dict[str, str]:
-    """Identity -> key of finished cells whose keys the index does not name.
-
-    Of several of one cell: the newest whose key was not replaced.
+def _scan(path: Path, indexed: Collection[str]) -> dict[str, str]:
+    """Identity -> key of finished cells whose keys the index does not name; of several of one
+    cell, the newest.
     """
     names = set(map(folder_name, indexed))
-    unknown = [path / cell for cell in _cells_in(path) if cell.rpartition("/")[2] not in names]
-    folders = (folder for folder in unknown if not (folder / _OUTDATED).exists())
-    cells = sorted(((*claimed(f), f.name) for f in folders), key=lambda cell: cell[2])
-    return {identity: k for identity, k, _, name in cells if folder_name(k) == name}
-
-
-def _current(outdated: Path, identity: str) -> Path | None:
-    """Where a cell lies whose folder was marked as outdated though the index names it: its last
-    lines are gone.
-    """
-    folders = [
-        folder
-        for folder in outdated.parent.glob("[!.]*")
-        if finished(folder) and not (folder / _OUTDATED).exists()
-    ]
-    mine = [folder for folder in folders if claimed(folder)[0] == identity]
-    return max(mine, key=lambda folder: claimed(folder)[2], default=None)
+    notes = [noted(folder) for folder in cells_of(path) if folder.name not in names]
+    whole = sorted((note for note in notes if note), key=lambda note: float(note["finished"]))
+    return {note["identity"]: note["key"] for note in whole}

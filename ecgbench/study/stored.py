@@ -1,47 +1,34 @@
-"""One finished cell of a run: its files, read when they are asked for, and whether they are what
-they say: in their own place, under the key that their facts give, with values that can be. Hashes
-alone would let a copied folder pass, and one that somebody hashed anew.
+"""A finished cell and what it rests on: files, read when they are asked for and compared with the
+hashes that were stored with them.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from safetensors import safe_open
 from safetensors.numpy import save
 
-from ecgbench import metrics
 from ecgbench.core.cells import Cell, key
-from ecgbench.core.files import put, sha256_of
+from ecgbench.core.files import sha256_of
 from ecgbench.core.folders import DONE, damaged, finished, read_json, read_table, recorded
 from ecgbench.core.registry import folder_name
 from ecgbench.errors import BadSetting, MissingData
-from ecgbench.stats.known import UNKNOWN
-from ecgbench.study.quarantine import set_aside
 from ecgbench.study.recent import Recent
-from ecgbench.study.scores import MACRO, ROUNDING, Predicted, ranks_records
-
-if TYPE_CHECKING:
-    import pyarrow
+from ecgbench.study.scores import Predicted
+from ecgbench.study.store import put_named
 
 CELL, FIT = "cell.json", "fit.json"
 PREDICTIONS, SCORES, VALIDATION = "predictions.parquet", "scores.parquet", "validation.parquet"
 
-READ = (
-    *("identity", "fit", "model", "dataset", "dataset_name", "features", "weights_name", "device"),
-    *("code", "windows", "n_records", "excluded", "blind", "finished"),
-)
-"""What cell.json holds at least."""
-_SCORED = ("metric", "label", "value", "n", "positives")
 _READ_LAST: Recent[Predicted] = Recent(size=lambda one: one.size, most=2**26)
-"""Predictions that several questions are asked of, one after the other."""
+"""Predictions that are read several times, one after the other."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +49,7 @@ class Code:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
     """A finished cell. Every file is compared with the hash that was stored with it when it is
-    read, and what it holds with what it can hold; Damaged where it is another.
+    read; Damaged where it is another.
     """
 
     cell: Cell
@@ -77,10 +64,10 @@ class Result:
         """What cell.json says: identity, key, weights, counts, times, and where its fit and
         features lie.
         """
-        says = cell_document(self.folder, self.hashes)
-        if says["identity"] != self.cell.identity:
-            raise _elsewhere(self.folder, says)
-        return says
+        found = document_of(self.folder, CELL, self.hashes)
+        if (identity := found["identity"]) != self.cell.identity:
+            raise damaged(self.folder, self.folder, f"holds another cell, {identity}")
+        return found
 
     @cached_property
     def hashes(self) -> dict[str, str]:
@@ -95,12 +82,12 @@ class Result:
     @cached_property
     def content(self) -> str:
         """sha256 of its DONE, which holds the hashes of all its files."""
-        return hashlib.sha256((self.folder / DONE).read_bytes()).hexdigest()
+        return sha256_of(self.folder / DONE)
 
     @cached_property
     def fitted(self) -> dict[str, Any]:
         """What fit.json says; nothing where the fit is gone."""
-        return fit_document(self.fit_folder) if finished(self.fit_folder) else {}
+        return document_of(self.fit_folder, FIT) if finished(self.fit_folder) else {}
 
     @property
     def fit_folder(self) -> Path:
@@ -110,13 +97,11 @@ class Result:
     @cached_property
     def fit_content(self) -> str:
         """sha256 of the DONE of its fit; "" where the fit is gone."""
-        with suppress(OSError):
-            return hashlib.sha256((self.fit_folder / DONE).read_bytes()).hexdigest()
-        return ""
+        return sha256_of(self.fit_folder / DONE)
 
     @property
     def marks(self) -> list[str]:
-        """What must be said beside the numbers of its fit."""
+        """Warnings about its fit, which stand beside its numbers."""
         return list(self.fitted.get("marks", []))
 
     @cached_property
@@ -136,19 +121,12 @@ class Result:
         """record, patient, leads (what was measured: "II+V2"), then `probability:<label>` and
         `target:<label>` of each label.
         """
-        return self._predicted()[0].to_pandas(use_threads=False)
+        return read_table(self.folder, PREDICTIONS).to_pandas(use_threads=False)
 
     def predicted(self) -> Predicted:
         """The same as arrays, without `leads`."""
-        file, state = self.folder / PREDICTIONS, None
-        with suppress(OSError):  # that it is gone is said by whoever reads it
-            at = file.stat()
-            state = at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns
-        return _READ_LAST((file, self.content, state), lambda: self._predicted()[1])
-
-    def _predicted(self) -> tuple["pyarrow.Table", Predicted]:
-        table = read_table(self.folder, PREDICTIONS)
-        return table, _checked_predictions(self.folder / PREDICTIONS, table, self._records)
+        where = self.folder, self.content
+        return _READ_LAST(where, lambda: Predicted.of(read_table(self.folder, PREDICTIONS)))
 
     def scores(self) -> pd.DataFrame:
         """metric, label ("macro": their mean), value (a fraction), n (records; of a label those it
@@ -158,11 +136,8 @@ class Result:
 
     def scored(self) -> dict[str, np.ndarray]:
         """The same as columns."""
-        return scores_of(self.folder, self._records)
-
-    @property
-    def _records(self) -> int:
-        return int(self.document["n_records"])
+        table = read_table(self.folder, SCORES)
+        return {column: table[column].to_numpy() for column in table.column_names}
 
     def features(self) -> tuple[list[str], np.ndarray]:
         """Test records, and features (record, dim) float32, the mean over a record's windows.
@@ -182,129 +157,18 @@ class Result:
         folder = self.fit_folder
         if not finished(folder):
             raise BadSetting(f"{folder} is gone; run the same command again to fit anew")
-        table = read_table(folder, VALIDATION)
-        _checked_predictions(folder / VALIDATION, table, None)
-        return table.to_pandas(use_threads=False)
+        return read_table(folder, VALIDATION).to_pandas(use_threads=False)
 
 
-# documents of cells and fits
-
-
-def cell_document(folder: Path, hashes: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """What cell.json says; Damaged where it is not that of a cell of this place and this key.
+def document_of(folder: Path, name: str, hashes: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What cell.json or fit.json says; Damaged where it is not that of a folder of this key.
 
     hashes: what DONE says, where it was read already.
     """
-    says = _document_of(folder, CELL, hashes)
-    facts = says["key_facts"]
-    if not set(READ) <= set(says) or not isinstance(says["n_records"], int):
-        raise damaged(folder / CELL, folder, "lacks what a report reads")
-    task, model, setting = (str(facts.get(name)) for name in ("cell", "model", "setting"))
-    identity = str(says["identity"])
-    if (
-        folder.parts[-4:-1] != tuple(map(folder_name, (task, model, setting)))
-        or not (identity.startswith(f"{task}|{model}|") and f"|{setting}|" in identity)
-        or str(says["fit"]).rpartition("/")[2] != facts.get("fit")
-    ):
-        raise _elsewhere(folder, says)
-    return says
-
-
-def _elsewhere(folder: Path, says: dict[str, Any]) -> Exception:
-    return damaged(folder, folder, f"holds the files of another cell, {says.get('identity')}")
-
-
-def fit_document(folder: Path) -> dict[str, Any]:
-    """What fit.json says; Damaged where it is not that of a fit of this key."""
-    return _document_of(folder, FIT)
-
-
-def _document_of(
-    folder: Path, name: str, hashes: Mapping[str, str] | None = None
-) -> dict[str, Any]:
-    says = read_json(folder, name, hashes)
-    own = ""
-    if isinstance(facts := says.get("key_facts"), dict):
-        with suppress(TypeError, ValueError):  # NaN, which JSON of others may hold
-            own = key(facts)
-    if not own or own != says.get("key") or folder_name(own) != folder.name:
+    found = read_json(folder, name, hashes)
+    if folder_name(key(found.get("key_facts", {}))) != folder.name:
         raise damaged(folder / name, folder, "does not hold the facts of its key")
-    return says
-
-
-# tables of cells and fits
-
-
-def _checked_predictions(file: Path, table: "pyarrow.Table", records: int | None) -> Predicted:
-    """What a table of predictions holds; Damaged where that is a record twice, more or fewer than
-    `records`, a probability outside 0 to 1, or a target that is none.
-    """
-    try:
-        texts = [table[column] for column in ("record", "patient")]
-        if any(str(c.type) not in ("string", "large_string") or c.null_count for c in texts):
-            fault = "holds a record or a patient that is no text"
-        else:
-            own = Predicted.of(table)
-            fault = _fault_of_predictions(own, records)
-    except KeyError:
-        fault = "lacks a column"
-    if fault:
-        raise damaged(file, file.parent, fault)
-    return own
-
-
-def _fault_of_predictions(own: Predicted, records: int | None) -> str:
-    target, probability, found = own.target, own.probability, len(own.records)
-    if records is not None and found != records:
-        return f"holds {found} records of {records}"
-    if len(set(own.records)) < found:
-        return "holds a record twice"
-    if probability.dtype.kind not in "fiu" or target.dtype.kind not in "fiu":
-        return "holds a probability or a target that is no number"
-    if not ((probability >= 0) & (probability <= 1)).all():  # NaN is neither
-        return "holds a probability outside 0 to 1"
-    if not ((target == UNKNOWN) | (target == 0) | (target == 1)).all():
-        return "holds a target that is neither 0 nor 1"
-    return ""
-
-
-def scores_of(folder: Path, records: int | None) -> dict[str, np.ndarray]:
-    """The columns of stored scores; Damaged where they cannot be: of other records, outside the
-    range of their metric, without a value where there must be one, or a mean that is not that of
-    its labels.
-    """
-    table = read_table(folder, SCORES)
-    if not set(_SCORED) <= set(table.column_names):
-        raise damaged(folder / SCORES, folder, "lacks a column")
-    columns = {column: table[column].to_numpy() for column in table.column_names}
-    metric, label, value, n, positives = (columns[c] for c in _SCORED)
-    for one in dict.fromkeys(metric):
-        own = metric == one
-        faults = _faults_of_scores(str(one), value[own], n[own], positives[own])
-        if label[own][0] != MACRO or (records is not None and n[own][0] != records):
-            faults = iter([f"scores of {n[own][0]} records, not {records}"])
-        for fault in faults:
-            raise damaged(folder / SCORES, folder, f"holds {fault}")
-    return columns
-
-
-def _faults_of_scores(
-    metric: str, value: np.ndarray, n: np.ndarray, positives: np.ndarray
-) -> Iterator[str]:
-    """`value`, `n`, `positives`: (1 + label,) of the mean, then of each label."""
-    known, of_labels = value[np.isfinite(value)], value[1:][np.isfinite(value[1:])]
-    if np.isinf(value).any():
-        yield f"an infinite {metric}"
-    if metrics.ROOM.built_in(metric):  # the file of any other may have changed since
-        low, high = metrics.card(metric).range
-        if ((known < low - ROUNDING) | (known > high + ROUNDING)).any():
-            yield f"{metric} outside {low:g} to {high:g}"
-        both = (positives[1:] > 0) & (positives[1:] < n[1:])
-        if ranks_records(metric) and (both != np.isfinite(value[1:])).any():
-            yield f"{metric} of labels without both values, or none of labels with both"
-    mean = of_labels.mean() if len(of_labels) else np.nan
-    if not np.isclose(value[0], mean, rtol=0, atol=ROUNDING, equal_nan=True):
-        yield f"a mean {metric} that is not that of its labels"
+    return found
 
 
 # features, averaged over windows: stored once, whichever tasks refer to them
@@ -319,10 +183,7 @@ def store_pooled(
     content = save({"features": features}, metadata={"records": json.dumps(list(records))})
     sha256 = hashlib.sha256(content).hexdigest()
     file = folder / f"{sha256}.safetensors"
-    if file.exists() and sha256_of(file) != sha256:
-        set_aside(run, file, "it does not hold the features that it is named by")
-    if not file.exists():
-        put(file, content)
+    put_named(file, content)
     return {"path": file.relative_to(run).as_posix(), "sha256": sha256}
 
 

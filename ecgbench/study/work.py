@@ -7,41 +7,44 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ecgbench import models
 from ecgbench.adapters.hide import Policy
 from ecgbench.core import provenance
-from ecgbench.core.cells import Cell, Fit, grouped
-from ecgbench.core.files import warnings_to
+from ecgbench.core.cells import Cell, grouped
+from ecgbench.core.files import quarantine, warnings_to
 from ecgbench.core.folders import finished
 from ecgbench.core.registry import same_directory
 from ecgbench.core.text import quoted, shortened
-from ecgbench.errors import BadWeights, Damaged, EcgbenchError, LeakError, PolicyError, WriteError
-from ecgbench.evaluate import gates, protocols, torchrun
+from ecgbench.data.people import people
+from ecgbench.data.prepare import prepare
+from ecgbench.data.select import Selection
+from ecgbench.errors import BadWeights, EcgbenchError, LeakError, PolicyError, WriteError
+from ecgbench.evaluate import gates, network, protocols, torchrun
 from ecgbench.evaluate.batches import TOLERANCE, alone_and_together
+from ecgbench.evaluate.device import choose
 from ecgbench.evaluate.encode import SHARED_TOLERANCE, Encoder
 from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.fits import Fitting
 from ecgbench.study import controls
-from ecgbench.study.cell import CellRequest, cell_facts, compute
+from ecgbench.study.cell import CellRequest, compute
 from ecgbench.study.engines import Event
 from ecgbench.study.facts import dataset_facts, network_facts
 from ecgbench.study.jobs import Job, enter
-from ecgbench.study.open_evaluation import open_evaluation
 from ecgbench.study.progress import SILENT, Reporter
-from ecgbench.study.quarantine import set_aside
 from ecgbench.study.store import Store
 from ecgbench.study.stored import Result, pooled_damaged
-from ecgbench.study.verify import Verifier
+from ecgbench.study.verify import Verifier, fault
 from ecgbench.weights import released
 from ecgbench.weights.load import digest
 
-STOPS = (BadWeights, WriteError)
-"""What the user must correct before anything else is computed: the run stops."""
-DISQUALIFIES = (LeakError, gates.GateError)
-"""What a model must never do: no number of it can be trusted, so all cells of its job fail."""
+FATAL = (BadWeights, WriteError, LeakError, gates.GateError)
+"""What stops the run, for the user must correct it first, or disqualifies a model: it must never do
+this, no number of it can be trusted, and all cells of its job fail.
+"""
 _LIMITED = (PolicyError, gates.FitError)
 """Of those, errors that fail the current cells only."""
 LONGEST_REASON, LONGEST_TRACE = 500, 20_000
@@ -51,10 +54,7 @@ WAIT = 1.0
 
 
 def _is_fatal(error: Exception) -> bool:
-    """Whether an error stops the run or disqualifies the model, rather than failing the current
-    cells only.
-    """
-    return isinstance(error, (*STOPS, *DISQUALIFIES)) and not isinstance(error, _LIMITED)
+    return isinstance(error, FATAL) and not isinstance(error, _LIMITED)
 
 
 def reason_of(error: Exception) -> str:
@@ -91,23 +91,65 @@ def _alone(job: Job, send: Callable[[Event], None]) -> Iterator[None]:
         time.sleep(WAIT)
 
 
+def open_evaluation(job: Job, reporter: Reporter) -> Evaluation:
+    """The model on the dataset of the job."""
+    plan, folders = job.plan, job.folders
+    precision = protocols.of_the_encoder(plan.training)
+    built = network.build(job.model, job.weights, choose(job.device))
+    contract = built.card.contract(plan.fits[0].contract)
+    built = built.in_precision(precision, contract)
+    for layout in built.licensed:
+        released.show_terms(job.model, layout, reporter.note)
+    if built.precision != precision:
+        reporter.note(
+            f"{built.card.title}: features in {precision} are off by more than 1 %; it "
+            f"computes in {built.precision}"
+        )
+    where = job.dataset, folders.data, folders.prepared
+    copy = prepare(*where, limit=plan.limit, fix=plan.fix, division=plan.division)
+    permutation = controls.permutation(plan.control)
+    selection = Selection(copy, plan.limit, plan.exclude, permutation=permutation)
+    store = Store(folders.out, folders.shared)
+    return Evaluation(
+        network=built,
+        contract=contract,
+        selection=selection,
+        training=plan.training,
+        features=store.shared_features(built.name, copy.name),
+        own_features=store.features_folder(built.name, copy.name),
+        progress=reporter,
+        keep_views=job.settings.views == "keep",
+        change=plan.control if plan.control == controls.PHASES else "",
+        tabular=_tabular(plan.control, selection),
+    )
+
+
+def _tabular(control: str, selection: Selection) -> np.ndarray | str | None:
+    """What a shortcut knows of the used records from the tables of the dataset."""
+    if not control or not controls.of(control).tabular:
+        return None
+    known = people(selection.prepared).iloc[selection.index.index]
+    features: np.ndarray | str = models.get(control).features(known)
+    return features
+
+
 def _demand_alone_as_together(evaluation: Evaluation) -> None:
     """EcgbenchError where features of a model from outside depend on the windows beside theirs."""
-    network, contract = evaluation.network, evaluation.contract
-    if models.ROOM.built_in(network.name):
+    own, contract = evaluation.network, evaluation.contract
+    if models.ROOM.built_in(own.name):
         return
-    tolerance = TOLERANCE if network.device == "cpu" else SHARED_TOLERANCE
-    exact = replace(network, precision="float32").encoder
+    tolerance = TOLERANCE if own.device == "cpu" else SHARED_TOLERANCE
     worst = limit = 0.0
     with suppress(Exception):  # its cells say what it cannot do
+        exact = replace(own, precision="float32").encoder
         encoder = Encoder(exact, contract, Policy(contract.policy, None))
         worst, limit = alone_and_together(encoder, tolerance)
     # one that moves is told apart, and disqualified
-    if worst > limit and digest(network.module) == network.sha256:
+    if worst > limit and digest(own.module) == own.sha256:
         raise EcgbenchError(
-            f"{network.name}: features of three windows in one batch and of each by itself differ "
+            f"{own.name}: features of three windows in one batch and of each by itself differ "
             f"by {worst:.2g}, more than {limit:.2g}; a window must not change another's: "
-            f"ecgbench check model {quoted(models.ROOM.argument(network.name))}"
+            f"ecgbench check model {quoted(models.ROOM.argument(own.name))}"
         )
 
 
@@ -120,7 +162,7 @@ def take_part() -> None:
         enter(job)
         fit = job.plan.fits[0]
         evaluation = open_evaluation(job, SILENT).by_fold([fit.fold])[fit.fold]
-        _CellComputation(job, SILENT).fitting(evaluation, fit).train()
+        Fitting(evaluation, fit, Store(job.folders.out)).train()
 
 
 class _CellComputation:
@@ -129,7 +171,6 @@ class _CellComputation:
     def __init__(self, job: Job, reporter: Reporter) -> None:
         self.job, self.reporter, self.store = job, reporter, Store(job.folders.out)
         self.plan = job.plan
-        self.frozen = protocols.get(job.plan.training.protocol).frozen
         self.requests: dict[Cell, CellRequest] = {}
         """Cells whose keys are known."""
         self.lost: set[Cell] = set()
@@ -138,70 +179,60 @@ class _CellComputation:
         """Cells that were there, or cannot run."""
         self.by_fold: dict[str, Evaluation] = {}
         """The model on its dataset, for each fold of the job."""
-        self._features: dict[str, bool] = {}
-        """Path in the run -> whether the file was damaged; cells of several tasks share it."""
 
     def __call__(self) -> None:
         try:
             with self._failing(self.plan.cells):
                 models.get(self.job.model)  # a plug-in's import may fail in any way
                 evaluation = open_evaluation(self.job, self.reporter)
-                network = evaluation.network
                 _demand_alone_as_together(evaluation)
                 self.by_fold = evaluation.by_fold(self.plan.folds)
                 self._identify()
-                known = [c for c in self.plan.cells if c in self.requests and c not in self.lost]
-                self.store.add_keys({c.identity: self.requests[c].key for c in known})
-                for fitting in dict.fromkeys(self.requests[c].fitting for c in known):
-                    self._has_fit(fitting.folder)
-                todo = [c for c in known if not self._is_over(c)]
-                there = [self.requests[c].key for c in known if self.store.folder(c)]
-                self.store.add_finished(there, at=0.0)
-                (self._frozen if self.frozen else self._finetune)(todo)
-                gates.unchanged(network.card.title, network.sha256, digest(network.module))
-                for layout in network.licensed if not self.lost else ():
+                self._compute(self._unfinished())
+                own = evaluation.network
+                gates.unchanged(own.card.title, own.sha256, digest(own.module))
+                for layout in own.licensed if not self.lost else ():
                     released.note_terms(self.job.model, layout)
-        except DISQUALIFIES as error:
-            self._withdraw(error)
+        except (LeakError, gates.GateError) as error:
+            cells = [c for c in self.plan.cells if c not in self.over]
+            for folder in filter(None, map(self.store.folder, cells)):
+                self.store.set_aside(folder, reason_of(error))
+            self._fail(cells, error)
 
-    def _withdraw(self, error: Exception) -> None:
-        """No number that the model gave in this job can be trusted."""
-        cells = [c for c in self.plan.cells if c not in self.over]
-        for folder in filter(None, map(self.store.folder, cells)):
-            set_aside(self.store.path, folder, reason_of(error))
-        self._fail(cells, error)
+    def _unfinished(self) -> list[Cell]:
+        """The cells that are left to do; the index knows all others from now on."""
+        known = [c for c in self.plan.cells if c in self.requests and c not in self.lost]
+        for folder in dict.fromkeys(self.requests[c].fitting.folder for c in known):
+            if finished(folder):
+                self._is_whole(folder, self._verifier.demand_fit, folder)
+        todo = [c for c in known if not self._is_over(c)]
+        there = [self.requests[c].key for c in known if self.store.folder(c)]
+        self.store.add_finished(there, at=0.0)
+        return todo
 
-    def fitting(self, evaluation: Evaluation, fit: Fit) -> Fitting:
-        """A fit of the job."""
-        return Fitting(evaluation, fit, self.store)
+    def _compute(self, todo: list[Cell]) -> None:
+        frozen = protocols.get(self.plan.training.protocol).frozen
+        for part in grouped(todo, lambda c: c.fit).values():
+            with self._failing(part):
+                self._begin(part)
+                fitting = self.requests[part[0]].fitting
+                if frozen:
+                    fitting.features()
+                    continue
+                whole = [c for c in self.plan.cells if c.fit == fitting.fit]
+                tuned = fitting.tuned(partial(torchrun.call, self.job.of(whole)))
+                for cells in grouped(part, lambda c: c.policy).values():
+                    self._policy(tuned, cells)
+                tuned.forget()
+        todo = [c for c in todo if frozen and c not in self.lost]
+        for (fold, _), cells in grouped(todo, lambda c: (c.fit.fold, c.policy)).items():
+            self._policy(self.by_fold[fold], cells)
 
     def _begin(self, cells: Sequence[Cell], together: bool = False) -> None:
         """Say which cells are lost if the process ends now. together: one of them may be at fault,
         so each is then tried alone.
         """
         self.reporter.send(("cells", tuple(c.identity for c in cells), together))
-
-    def _tuned(self, fitting: Fitting) -> Evaluation:
-        whole = [c for c in self.plan.cells if c.fit == fitting.fit]
-        return fitting.tuned(partial(torchrun.call, self.job.of(whole)))
-
-    def _frozen(self, todo: list[Cell]) -> None:
-        for part in grouped(todo, lambda c: c.fit).values():
-            with self._failing(part):
-                self._begin(part)
-                self.requests[part[0]].fitting.features()
-        todo = [c for c in todo if c not in self.lost]
-        for (fold, _), cells in grouped(todo, lambda c: (c.fit.fold, c.policy)).items():
-            self._policy(self.by_fold[fold], cells)
-
-    def _finetune(self, todo: list[Cell]) -> None:
-        for part in grouped(todo, lambda c: c.fit).values():
-            with self._failing(part):
-                self._begin(part)
-                tuned = self._tuned(self.requests[part[0]].fitting)
-                for cells in grouped(part, lambda c: c.policy).values():
-                    self._policy(tuned, cells)
-                tuned.forget()
 
     def _policy(self, evaluation: Evaluation, cells: list[Cell]) -> None:
         """Test windows of all cells of a policy together, then each cell alone."""
@@ -254,31 +285,21 @@ class _CellComputation:
             }
             for fold, evaluation in self.by_fold.items()
         }
-        fittings = {fit: self.fitting(self.by_fold[fit.fold], fit) for fit in self.plan.fits}
+        keys: dict[str, str] = {}
+        fittings = {f: Fitting(self.by_fold[f.fold], f, self.store) for f in self.plan.fits}
         for part in grouped(self.plan.cells, lambda c: c.policy).values():
             with self._failing(part):
                 for cell in part:
-                    own = shared[cell.fit.fold]
-                    self.requests[cell] = self._request(fittings[cell.fit], cell, own)
-
-    def _request(self, fitting: Fitting, cell: Cell, shared: dict[str, str]) -> CellRequest:
-        task = fitting.evaluation.selection.prepared.task(cell.task)
-        scoring = self.plan.scoring
-        folder = fitting.folder.relative_to(self.store.path)
-        return CellRequest(
-            cell=cell,
-            task=task,
-            fitting=fitting,
-            store=self.store,
-            scoring=scoring,
-            key_facts=cell_facts(
-                fitting.evaluation, cell, task, fitting.key, scoring, self.plan.control
-            ),
-            references={"fit": folder.as_posix(), **shared},
-            keep_features=self.job.settings.keep_features,
-            pinned=self.job.settings.same_environment,
-            command=self.job.command,
-        )
+                    request = CellRequest(
+                        cell=cell,
+                        fitting=fittings[cell.fit],
+                        job=self.job,
+                        store=self.store,
+                        facts=shared[cell.fit.fold],
+                    )
+                    keys[cell.identity] = request.key
+                    self.requests[cell] = request
+        self.store.add_keys(keys)
 
     def _is_over(self, cell: Cell) -> bool:
         """Whether a cell is finished already or cannot run, which is stored. One whose fit is gone
@@ -299,16 +320,6 @@ class _CellComputation:
     def _verifier(self) -> Verifier:
         return Verifier.of(self.store)
 
-    def _has_fit(self, folder: Path) -> bool:
-        """Whether a fit is there, with all of it as it was written."""
-        try:
-            if finished(folder):
-                self._verifier.demand_fit(folder)
-                return True
-        except Damaged as error:
-            self._quarantine(folder, error)
-        return False
-
     def _has(self, cell: Cell) -> bool:
         """Whether a cell is there, with all of it and its features as they were written. Features
         that are not there are none to compare: they may be removed to free disk.
@@ -316,24 +327,16 @@ class _CellComputation:
         if (folder := self.store.folder(cell)) is None:
             return False
         result = Result(cell=cell, run=self.store.path, folder=folder)
-        try:
-            self._verifier.demand_whole(result)
-        except Damaged as error:
-            self._quarantine(folder, error)
+        whole = self._is_whole(folder, self._verifier.demand_files, result)
+        if not (whole and self._is_whole(folder, self._verifier.demand_documents, result)):
             return False
-        reference = result.document["features"]
-        if not reference:
-            return True
-        if (path := reference["path"]) not in self._features:
-            self._features[path] = pooled_damaged(self.store.path, reference)
-            if self._features[path]:
-                file = self.store.path / path
-                self._quarantine(file, Damaged(f"{file} is not what the run wrote"))
-        return not self._features[path]
+        if pooled_damaged(self.store.path, reference := result.document["features"]):
+            quarantine(self.store.path / reference["path"])
+            return False
+        return True
 
-    def _quarantine(self, path: Path, error: Damaged) -> None:
-        why = str(error).split(";")[0]
-        if moved := set_aside(self.store.path, path, why):
-            self.reporter.note(
-                f"damaged: {why}; moved to {self.store.path / moved.now}, computed again"
-            )
+    def _is_whole(self, folder: Path, demand: Callable[..., object], of: Any) -> bool:
+        """Whether a finished folder is as it was written; a damaged one goes out of the way."""
+        if error := fault(demand, of):
+            self.store.set_aside(folder, f"is damaged ({str(error).split(';')[0]})")
+        return error is None

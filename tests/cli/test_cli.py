@@ -137,11 +137,9 @@ def test_all_that_a_run_lacks_is_told_at_once_with_one_command(here, tmp_path):
     told = done.stderr.splitlines()
     assert told[0] == "ecgbench: 3 things that this run needs are not here:"
     assert told[1].startswith("  no file gone.pth (given as weights of ST-MEM); ")
-    assert told[2] == "  the released weights of MERL are not on this machine"
+    assert told[2].startswith("  the released weights of MERL are not on this machine; ")
     assert told[3].startswith("  ptbxl: no data folder is set; download PTB-XL 1.0.3 from https://")
-    assert told[4:] == [
-        "  to get them: ecgbench models fetch merl && ecgbench data prepare ptbxl --data DIR"
-    ]
+    assert len(told) == 4
     assert not (tmp_path / "runs").exists()
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from ecgbench.core.folders import intact
 from ecgbench.results.study import read
-from ecgbench.study import disk
-from ecgbench.study.store import Store, cells_of
+from ecgbench.study import overview
+from ecgbench.study.store import STATES, Store, cells_of
 
 Typed = Callable[..., int]
 Told = Callable[..., tuple[int, str, str]]
@@ -125,9 +125,9 @@ def test_runs_are_listed_with_what_they_take(run: Path, told: Told) -> None:
     assert "is not what a run wrote" in err
     code, out, _ = told("runs", "ls", run, "--json", "--sizes")
     (row,) = json.loads(out)
-    assert [row[s] for s in disk.STATES] == [2, 0, 0, 0, 0]
+    assert [row[s] for s in STATES] == [2, 0, 0, 0, 0]
     assert row["features"] > row["cells"] > 0
-    assert sum(row[p] for p in (*disk.PARTS, "other")) == sum(
+    assert sum(row[p] for p in (*overview.PARTS, "other")) == sum(
         p.stat().st_size for p in run.rglob("*") if p.is_file()
     )
 
@@ -143,9 +143,9 @@ def test_pruning_frees_what_no_number_needs(run: Path, typed: Typed, told: Told)
     places = [run / "features", run / "checkpoints", run / "derived", spare]
     assert {line.split()[-1] for line in out.splitlines()[:-1]} == {str(p) for p in places}
     assert spare.exists()
-    before, freed = disk.size(run), sum(map(disk.size, places))
+    before, freed = overview.size(run), sum(map(overview.size, places))
     assert told("runs", "prune", run, "--yes")[0] == 0
-    assert before - disk.size(run) == freed
+    assert before - overview.size(run) == freed
     assert told("runs", "prune", run)[1].startswith("nothing to free")
     assert read(run).main.to_csv() == table
     assert typed(run, "--leads", "12,I,II") == 0

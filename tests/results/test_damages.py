@@ -29,7 +29,6 @@ MADE = Made(
     data={"first": Data(tasks={"a": 2}, records=40)}, models=("good",), seeds=1, validated=30
 )
 Spoil = Callable[[Path], object]
-Tables = Callable[[pd.DataFrame], pd.DataFrame]
 
 
 @pytest.fixture(scope="module")
@@ -65,16 +64,6 @@ def hashed(folder: Path) -> None:
     (folder / "DONE").write_text(json.dumps(hashes))
 
 
-def table(name: str, change: Tables) -> Spoil:
-    """A table is changed and hashed."""
-
-    def spoil(cell: Path) -> None:
-        change(pd.read_parquet(cell / name)).to_parquet(cell / name, index=False)
-        hashed(cell)
-
-    return spoil
-
-
 def document(**said: Any) -> Spoil:
     """cell.json says something else, and is hashed."""
 
@@ -84,26 +73,6 @@ def document(**said: Any) -> Spoil:
         hashed(cell)
 
     return spoil
-
-
-def first(column: str, value: float) -> Tables:
-    """The first row has another value."""
-
-    def change(of: pd.DataFrame) -> pd.DataFrame:
-        name = next(c for c in of if str(c).startswith(column))
-        return of.assign(**{str(name): [value, *of[name][1:]]})
-
-    return change
-
-
-def as_words(column: str) -> Tables:
-    """A column holds text."""
-
-    def change(of: pd.DataFrame) -> pd.DataFrame:
-        name = next(c for c in of if str(c).startswith(column))
-        return of.assign(**{str(name): of[name].astype(str)})
-
-    return change
 
 
 def copied(cell: Path) -> None:
@@ -125,42 +94,13 @@ CELL: dict[str, Spoil] = {
     "DONE of no text": lambda cell: (cell / "DONE").write_bytes(b"\xff\xfe\x00"),
     "DONE of brackets": lambda cell: (cell / "DONE").write_text("[" * 100_000),
     "the files of another cell": copied,
-    "another key": document(key="0" * 64),
     "facts of another key": document(key_facts={"cell": "a"}),
-    "facts that hold no number": document(key_facts={"cell": float("nan")}),
     "another identity": document(identity="a|good|paper|released|fit0|2@seed0|zero"),
-    "another fit": document(fit="fits/a/good/0000"),
     "no model": document(model="0" * 64),
-    "AUROC 1.5": table("scores.parquet", first("value", 1.5)),
-    "AUROC that is no number": table("scores.parquet", first("value", np.nan)),
-    "scores without a column": table("scores.parquet", lambda of: of.drop(columns="n")),
-    "scores of other records": table("scores.parquet", first("n", 39)),
-    "a probability of 7": table("predictions.parquet", first("probability", 7.0)),
-    "a probability that is no number": table("predictions.parquet", first("probability", np.nan)),
-    "a probability that is a word": table("predictions.parquet", as_words("probability")),
-    "a target of 3": table("predictions.parquet", first("target", 3)),
-    "half of the records": table("predictions.parquet", lambda of: of[: len(of) // 2]),
-    "predictions without a column": table(
-        "predictions.parquet", lambda of: of.drop(columns=[c for c in of if "probability" in c][:1])
-    ),
-    "a number of records that is none": document(n_records="40"),
-    "a record twice": table("predictions.parquet", lambda of: pd.concat([of[:39], of[:1]])),
-    "a patient without a name": table("predictions.parquet", first("patient", None)),
-    "records that are numbers": table(
-        "predictions.parquet", lambda of: of.assign(record=range(len(of)))
-    ),
-    "a file that is no table": lambda cell: (
-        (cell / "scores.parquet").write_bytes(b"PAR1"),
-        hashed(cell),
-    ),
 }
-PREDICTED = {name for name in CELL if "predictions" in name or "probability" in name}
-PREDICTED |= {"a target of 3", "half of the records", "a record twice", "no model"}
-PREDICTED |= {"a patient without a name", "records that are numbers"}
+PREDICTED = {name for name in CELL if "predictions" in name} | {"no model"}
 """What `why` does not read."""
-VALUES = {name for name in PREDICTED if "predictions" not in name} | {"a file that is no table"}
-VALUES |= {"predictions without a column"}
-VALUES |= {name for name in CELL if name.startswith(("AUROC", "scores"))}
+VALUES = {"no model", "another identity"}
 """What hashes and keys do not tell: a merged run tells it when it is read."""
 
 
@@ -251,17 +191,6 @@ def test_a_damaged_plan_is_one_line(damage: str, run: Path, here: Any, tmp_path:
     listed = here("runs", "ls", run, "--verify", cwd=tmp_path)
     assert listed.returncode == 1
     assert "damaged: " in listed.stderr
-
-
-def test_predictions_that_change_after_they_were_read_are_found(run: Path) -> None:
-    result = read(run).results[0]
-    before = result.predictions()
-    assert result.predictions().equals(before)
-    assert result.predicted() is result.predicted()  # held, and yet
-    flip(result.folder / "predictions.parquet")
-    for again in (result.predictions, result.predicted):
-        with pytest.raises(Damaged, match=r"predictions\.parquet"):
-            again()
 
 
 def test_a_run_without_commands_says_so(run: Path) -> None:

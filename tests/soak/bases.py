@@ -13,7 +13,6 @@ from tests.faults import Faults, failing
 from tests.own.test_own_study import clinic, watch
 from tests.pretraining.test_pretrain import Stop, made
 from tests.soak.place import LINEAR, OWN, STUDY, TINY, TUNED, Place, removed
-from tests.test_zoo import plug_in
 
 PRETRAINED, SECONDS = "whole", "seconds"
 """Folder of a pre-training that nothing happened to, and a file there that says how long it took.
@@ -47,14 +46,6 @@ def _ended(place: Place) -> None:
     for command in (place.run, place.report):
         said = command()
         assert said.code == 0, f"exit code {said.code}: {said.text[-2000:]}"
-
-
-def _second(place: Place) -> None:
-    """Tiny is finished, and another model has no cell yet."""
-    place.models = (TINY, plug_in(place.folder, "second"))
-    _ended(place)
-    parts = ("cells/*/second", "fits/*/second", "features/second", "derived")
-    removed(path for part in parts for path in place.out.glob(part))
 
 
 def _own(place: Place) -> None:
@@ -127,7 +118,6 @@ MADE = {
     "study": Base(_study, settings=STUDY),
     "small": Base(_ended),
     "tuned": Base(_ended, settings=TUNED),
-    "second": Base(_second),
     "own": Base(_own, settings=OWN),
     "weighed": Base(_weighed, settings=(*LINEAR, "--weights", f"tiny={WEIGHTS}")),
     "pretrained": Base(_pretrained),
@@ -140,7 +130,7 @@ MADE = {
 }
 """study: two models, a policy that learns, finished. small: one model, finished; nothing: only its
 prepared copy; bare: not even that; features, fits: it was stopped when those were there. tuned: a
-fine-tuning; stopped: after a checkpoint. second: two models, of which the first is finished.
+fine-tuning; stopped: after a checkpoint.
 own: recordings and labels of a person's own. weighed: weights in a file. pretrained: what a
 pre-training came to; pretraining: it was stopped in its second stage.
 """

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.soak.place import Place, bound_by_rights
+from tests.soak.place import Place
 
 Damage = Callable[[Path, Path | None], None]
 
@@ -42,20 +42,9 @@ def _folder(file: Path, other: Path | None) -> None:
     file.mkdir()
 
 
-def _itself(file: Path, other: Path | None) -> None:
-    file.unlink()
-    file.symlink_to(file.name)
-
-
 def _copied(file: Path, other: Path | None) -> None:
     assert other is not None
     shutil.copyfile(other, file)
-
-
-def _linked(file: Path, other: Path | None) -> None:
-    assert other is not None
-    file.unlink()
-    file.symlink_to(other)
 
 
 def _swapped(file: Path, other: Path | None) -> None:
@@ -76,21 +65,16 @@ ALONE: dict[str, Damage] = {
     "bytes appended": _append,
     "removed": lambda file, other: file.unlink(),
     "a folder in its place": _folder,
-    "a link to itself": _itself,
-    "unreadable": lambda file, other: file.chmod(0),
 }
 PAIRED: dict[str, Damage] = {
     "copied from another": _copied,
-    "a link to another": _linked,
     "swapped with another": _swapped,
 }
-EMPTY = ("removed", "a folder in its place", "a link to itself", "unreadable")
+EMPTY = ("removed", "a folder in its place")
 """Of ALONE, those that an empty file can suffer."""
 
 
 def harm(how: str, place: Place, file: Path, other: Path | None = None) -> None:
-    """Damages a file of a study; what this process then has no right to, it has not."""
+    """Damages a file of a study."""
     {**ALONE, **PAIRED}[how](file, other)
     place.harmed += [file, *([other] if other and how in PAIRED else [])]
-    if how == "unreadable":
-        bound_by_rights()

@@ -209,12 +209,6 @@ def _what(path: Path) -> str:
         return "folder"
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
-    except PermissionError:
-        path.chmod(0o600)
-        try:
-            return hashlib.sha256(path.read_bytes()).hexdigest()
-        finally:
-            path.chmod(0)
     except OSError as error:
         return str(error.strerror)
 

@@ -16,7 +16,6 @@ from tests.soak.row import BAD, GOOD, Outcome, Verdict
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 BEGIN, END = "<!-- soak -->", "<!-- end -->"
 COLUMNS: tuple[Outcome, ...] = (*GOOD, *BAD)
-NAME = re.compile(r"^- `(.*?)`: ", re.MULTILINE)
 
 
 def table(verdicts: Sequence[Verdict], seconds: float, of: int = 0) -> str:
@@ -62,14 +61,9 @@ def _machine() -> str:
     return f"{os.cpu_count()} cores ({model})"
 
 
-def write(verdicts: Sequence[Verdict], seconds: float, page: Path = PAGE, of: int = 0) -> None:
-    """Puts the table where the page has its marks; `of` as in `table`."""
+def write(verdicts: Sequence[Verdict], seconds: float, page: Path = PAGE) -> None:
+    """Puts the table where the page has its marks."""
     before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
-    text = f"{before}{BEGIN}\n\n{table(verdicts, seconds, of)}\n{END}{after}"
+    text = f"{before}{BEGIN}\n\n{table(verdicts, seconds)}\n{END}{after}"
     page.write_text(text, encoding="utf-8")
-
-
-def known(page: Path = PAGE) -> set[str]:
-    """Names of the rows that went wrong when the page was written."""
-    return set(NAME.findall(page.read_text(encoding="utf-8")))

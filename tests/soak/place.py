@@ -3,7 +3,6 @@ a row may spoil.
 """
 
 import contextlib
-import ctypes
 import os
 import shutil
 import signal
@@ -34,9 +33,6 @@ PICTURES = {
     "pdf": b"%PDF-1.4\n",
 }
 """What figures become here: half of the time of a report is spent on their pixels."""
-
-_VERSION_3, _DAC_OVERRIDE, _DAC_READ_SEARCH = 0x20080522, 1 << 1, 1 << 2
-"""Of capabilities(7)."""
 
 
 @dataclass(frozen=True)
@@ -210,19 +206,3 @@ def surroundings(folder: Path, row: str) -> None:
 def removed(paths: Iterable[Path]) -> None:
     for path in list(paths):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-def bound_by_rights() -> None:
-    """From here on the rights of files and folders hold for this process, also where it is root's:
-    it gives up the capabilities to pass over them. OSError where the system will not have it.
-    """
-    if os.geteuid():
-        return
-    libc = ctypes.CDLL(None, use_errno=True)
-    head = (ctypes.c_uint32 * 2)(_VERSION_3, 0)
-    words = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable, twice
-    if libc.capget(head, words):
-        raise OSError(ctypes.get_errno(), "capget")
-    words[0] &= ~(_DAC_OVERRIDE | _DAC_READ_SEARCH)
-    if libc.capset(head, words):
-        raise OSError(ctypes.get_errno(), "capset")

@@ -3,22 +3,22 @@ study, with a time limit; what came of it is noted at once, so that a soak that 
 """
 
 import contextlib
-import ctypes
 import hashlib
 import importlib
 import json
-import math
+import multiprocessing
 import os
 import shutil
-import signal
-import stat
-import sys
 import time
 import traceback
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
+
+import psutil
 
 from tests.soak.bases import MADE
 from tests.soak.judge import Before, Tables, judge, look, tables
@@ -32,11 +32,8 @@ LATE = ("lightning_fabric", "torch._dynamo", "matplotlib.figure", "matplotlib.st
 LATE += ("matplotlib.backends.backend_agg", "scipy.signal", "scipy.ndimage", "pyarrow.dataset")
 LATE += ("typer._adapters", "ecgbench.data.own.importing", "ecgbench.study.run")
 """What commands import when they need it: a third of the time of a row."""
-POLL = 0.01
 LEAVING = 5.0
 """Seconds that a process may take to end after the command that started it."""
-PR_SET_PDEATHSIG = 1
-"""Of prctl(2)."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +100,10 @@ class Studies(Mapping[str, Place]):
         missing = [n for n in MADE if n in names and not self.home.told(n).exists()]
         for copied in (False, True):
             made = [n for n in missing if bool(MADE[n].of) == copied]
-            tasks = [Task(f"study {n}", lambda n=n: _make(self.home, n), MAKING) for n in made]
-            for told in _apart(tasks, workers):
-                if not told.result:
-                    raise SystemExit(f"{told.task.name} cannot be made: {told.why}")
+            tasks = [Task(f"study {n}", partial(_make, self.home, n), MAKING) for n in made]
+            for task, result, why in _apart(tasks, workers):
+                if why:
+                    raise SystemExit(f"{task.name} cannot be made: {why or result}")
 
 
 def _make(home: Home, name: str) -> str:
@@ -143,26 +140,18 @@ def rows(studies: Studies, of: Iterable[str]) -> list[Row]:
     return found
 
 
-def carry_out(
-    home: Home, wanted: list[Row], workers: int, until: float = math.inf
-) -> Iterator[Verdict]:
-    """What came of each row, as they end; none begins after `until`, of time.monotonic."""
-    _clear(home.folder / "rows")  # of a soak that was killed
+def carry_out(home: Home, wanted: list[Row], workers: int) -> Iterator[Verdict]:
+    """What came of each row, as they end."""
+    shutil.rmtree(home.folder / "rows", ignore_errors=True)  # of a soak that was killed
     (home.folder / "rows").mkdir()
     Studies(home).make({row.base for row in wanted}, workers)
     expected = {row.base: home.tables(row.base) for row in wanted}
-    tasks = [
-        Task(row.id, lambda row=row: _try(home, row, expected[row.base]), row.seconds)
-        for row in wanted
-    ]
-    for told in _apart(tasks, workers, until):
-        if told.result:
-            found = Verdict(**json.loads(told.result))
-        else:
-            found = Verdict(told.task.name, "other", told.why)
-        if told.left and found.outcome not in ("traceback", "silent wrong number", "lost"):
-            found = Verdict(told.task.name, "other", f"left behind: {told.left}")
-        _clear(home.folder / "rows" / _folder(told.task.name))
+    tasks = [Task(r.id, partial(_try, home, r, expected[r.base]), r.seconds) for r in wanted]
+    for task, result, why in _apart(tasks, workers):
+        found = Verdict(**json.loads(result)) if result else Verdict(task.name, "other", why)
+        if why and found.outcome not in ("traceback", "silent wrong number", "lost"):
+            found = Verdict(task.name, "other", why)
+        shutil.rmtree(home.folder / "rows" / _folder(task.name), ignore_errors=True)
         yield found
 
 
@@ -180,14 +169,6 @@ def _try(home: Home, row: Row, expected: Tables) -> str:
     return json.dumps(asdict(judge(row, place, before[0], expected)))
 
 
-def _clear(folder: Path) -> None:
-    """Also where a fault has taken the right to do so."""
-    for at, _, _ in os.walk(folder):
-        with contextlib.suppress(OSError):
-            os.chmod(at, stat.S_IRWXU)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 # processes
 
 
@@ -200,90 +181,57 @@ class Task:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Told:
-    """What came of a task: its result, or why there is none; and what it left running."""
-
-    task: Task
-    result: str = ""
-    why: str = ""
-    left: str = ""
-
-
-@dataclass
 class _Running:
-    task: Task
-    process: int
-    pipe: int
-    until: float
-    text: bytes = b""
-    hung: bool = False
+    """A copy of this process that does a task."""
+
+    def __init__(self, task: Task) -> None:
+        context = multiprocessing.get_context("fork")
+        self.task, self.until = task, time.monotonic() + task.seconds
+        self.pipe, theirs = context.Pipe(duplex=False)
+        self.process = context.Process(target=_work, args=(task, theirs))
+        self.process.start()
+        theirs.close()
+
+    def told(self) -> tuple[Task, str, str]:
+        """The task, its result, and what went wrong, or ""."""
+        hung = time.monotonic() > self.until
+        if hung:
+            self.process.kill()
+        result, why = "", "its process ended without a word"
+        with contextlib.suppress(EOFError):
+            result, why = self.pipe.recv()
+        self.process.join(LEAVING)
+        self.process.kill()
+        self.process.join()
+        left = _ended_what_is_left(self.task.name)
+        if hung:
+            why = f"did not end within {self.task.seconds:g} s"
+        return self.task, result, why or (f"left behind: {left}" if left else "")
 
 
-def _apart(tasks: list[Task], workers: int, until: float = math.inf) -> Iterator[Told]:
-    """Tasks in processes, so many at once; told as they end."""
-    waiting, running = list(reversed(tasks)), list[_Running]()
+def _apart(tasks: list[Task], workers: int) -> Iterator[tuple[Task, str, str]]:
+    """Tasks in processes, so many at once; what came of them, as they end."""
+    waiting, running = deque(tasks), list[_Running]()
     try:
         while waiting or running:
-            if time.monotonic() > until:
-                waiting.clear()
             while waiting and len(running) < workers:
-                running.append(_started(waiting.pop()))
-            time.sleep(POLL)
+                running.append(_Running(waiting.popleft()))
+            time.sleep(0.01)
             for one in list(running):
-                with contextlib.suppress(BlockingIOError):
-                    while data := os.read(one.pipe, 1 << 16):
-                        one.text += data
-                if not one.hung and time.monotonic() > one.until:
-                    one.hung = True
-                    os.kill(one.process, signal.SIGKILL)
-                if os.waitpid(one.process, os.WNOHANG)[0]:
+                if one.pipe.poll() or time.monotonic() > one.until:
                     running.remove(one)
-                    yield _told(one)
+                    yield one.told()
     finally:
         for one in running:
-            os.kill(one.process, signal.SIGKILL)
-            os.waitpid(one.process, 0)
-            _told(one)
+            one.process.kill()
 
 
-def _started(task: Task) -> _Running:
-    ours, theirs = os.pipe()
-    process = os.fork()
-    if not process:
-        os.close(ours)
-        os.setpgid(0, 0)
-        _end_with_parent()
-        try:
-            text = "=" + task.work()
-        except BaseException:
-            text = "!" + traceback.format_exc()
-        with open(theirs, "w") as out:
-            out.write(text)
-        os._exit(0)
-    os.close(theirs)
-    os.set_blocking(ours, False)
-    return _Running(task, process, ours, time.monotonic() + task.seconds)
-
-
-def _end_with_parent() -> None:
-    """Where the system can: a soak that is killed leaves nothing behind."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _told(one: _Running) -> Told:
-    with contextlib.suppress(BlockingIOError):
-        while data := os.read(one.pipe, 1 << 16):
-            one.text += data
-    os.close(one.pipe)
-    left = _ended_what_is_left(one.task.name)
-    text = one.text.decode(errors="replace")
-    if one.hung:
-        return Told(one.task, why=f"did not end within {one.task.seconds:g} s")
-    if not text.startswith("="):
-        return Told(one.task, why=text[1:][-2500:] or "its process ended without a word", left=left)
-    return Told(one.task, text[1:], left=left)
+def _work(task: Task, pipe: Connection) -> None:
+    os.setpgid(0, 0)
+    try:
+        pipe.send((task.work(), ""))
+    except BaseException:
+        pipe.send(("", traceback.format_exc()[-2500:]))
 
 
 def _ended_what_is_left(name: str) -> str:
@@ -292,19 +240,18 @@ def _ended_what_is_left(name: str) -> str:
     """
     until = time.monotonic() + LEAVING
     while (found := _of_row(name)) and time.monotonic() < until:
-        time.sleep(POLL)
+        time.sleep(0.01)
     for process in found:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+        with contextlib.suppress(psutil.Error):
+            process.kill()
     return ", ".join(found.values())
 
 
-def _of_row(name: str) -> dict[int, str]:
+def _of_row(name: str) -> dict[psutil.Process, str]:
     """Processes that carry a row's name: their commands."""
-    mark, found = f"ECGBENCH_SOAK_ROW={name}".encode(), {}
-    for place in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if mark in (place / "environ").read_bytes().split(b"\0"):
-                words = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                found[int(place.name)] = words.strip()[:80]
+    found = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("ECGBENCH_SOAK_ROW") == name:
+                found[process] = " ".join(process.cmdline())[:80]
     return found

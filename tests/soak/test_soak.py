@@ -9,15 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak import page
-from tests.soak.damage import ALONE, PAIRED, harm
 from tests.soak.judge import Tables, compared, judge, look, tables
 from tests.soak.place import Place, Said
-from tests.soak.row import BAD, GOOD, MEANING, Row, Verdict
+from tests.soak.row import BAD, MEANING, Row, Verdict
 
 pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[2]
-SAMPLE, SEED = 10, "0"
+SAMPLE, SEED = 5, "0"
 HEADING = ("metric", "task", "model", "leads", "policy", "value", "status")
 FIRST, SECOND = (("auroc", "demo", "tiny", leads, "zero", "0.7", "ok") for leads in ("12", "I"))
 TABLES: Tables = {
@@ -37,10 +35,6 @@ QUIET = Said("ecgbench report", 0, "", "")
         ({"main_table.csv": [HEADING, (*FIRST[:5], "0.8", "ok"), SECOND]}, "silent wrong number"),
         ({"main_table.csv": [HEADING, FIRST]}, "silent wrong number"),
         ({"main_table.csv": [HEADING, FIRST, FAILED]}, "named"),
-        (
-            {"main_table.csv": [HEADING, (*FIRST[:5], "0.8", "ok"), FAILED]},
-            "silent wrong number",
-        ),
         ({"calibration.csv": [("bin", "n"), ("1", "5")]}, "silent wrong number"),
         ({"calibration.csv": [("bin", "n"), ("1", "5")], "index.html": TOLD}, "named"),
         (
@@ -70,7 +64,6 @@ LINE = "ecgbench: plan.toml is not what a run wrote; restore it\n"
     [
         (Said("run", 2, "", LINE), "refused"),
         (Said("run", 2, "", LINE + LINE), "other"),
-        (Said("run", 2, "", ""), "other"),
         (Said("run", -11, "", ""), "other"),
         (Said("run", 1, "", "Traceback (most recent call last):\n  x\nKeyError: 3\n"), "traceback"),
     ],
@@ -120,60 +113,8 @@ def test_what_was_finished_may_be_set_aside_and_not_removed(tmp_path: Path) -> N
     assert judge(replace(row, allowed=("survived",)), place, before, TABLES).outcome == "lost"
 
 
-def test_an_outcome_that_a_row_does_not_allow_is_wrong(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    place.said.append(Said("run", 2, "", LINE))
-    row = Row("family", "name", "small", lambda place: None, allowed=("survived",))
-    found = judge(row, place, look(place), TABLES)
-    assert (found.outcome, found.why[:8]) == ("other", "refused:")
-
-
-@pytest.mark.parametrize("how", [*ALONE, *PAIRED])
-def test_every_damage_changes_the_file(how: str, tmp_path: Path) -> None:
-    file, other = tmp_path / "a", tmp_path / "b"
-    file.write_bytes(b"abcdefgh")
-    other.write_bytes(b"12345678")
-    if how == "unreadable":
-        ALONE[how](file, other)
-        assert file.stat().st_mode & 0o777 == 0
-        return
-    harm(how, Place(tmp_path), file, other)
-    assert file.is_symlink() or not file.is_file() or file.read_bytes() != b"abcdefgh"
-
-
-def test_the_table_counts_and_names(tmp_path: Path) -> None:
-    told = [
-        Verdict("disk/a", "survived"),
-        Verdict("disk/b: `x`", "lost", "two | files\nof <b>"),
-        Verdict("kills/c", "refused"),
-    ]
-    file = tmp_path / "page.md"
-    file.write_text(f"before\n{page.BEGIN}\nold\n{page.END}\nafter\n")
-    page.write(told, 60, file)
-    text = file.read_text()
-    assert "old" not in text
-    assert text.startswith("before\n")
-    assert text.endswith(f"{page.END}\nafter\n")
-    assert "| disk | 2 | 0 | 0 | 1 | 0 | 0 | 0 | 1 | 0 |" in text
-    assert "| all | 3 | 1 | 0 | 1 | 0 | 0 | 0 | 1 | 0 |" in text
-    assert "lost. two   files of  b" in text
-    page.write(told[::2], 60, file)
-    assert "No fault went wrong." in file.read_text()
-    assert page.known(file) == set()
-    page.write([Verdict("disk/b", "lost", "why")], 60, file)
-    assert page.known(file) == {"disk/b"}
-
-
-def test_the_page_explains_every_outcome() -> None:
-    text = page.PAGE.read_text()
-    assert set(MEANING) == {*GOOD, *BAD}
-    assert all(f"| {outcome} |" in text for outcome in MEANING)
-
-
 def test_a_sample_of_the_faults(tmp_path: Path) -> None:
-    """Of finished cells, of which each takes a second or two; what the page says of a fault that
-    went wrong is known.
-    """
+    """Of finished cells, of which each takes a second or two."""
     words = ("cells", "--families", "results,swaps", "--sample", str(SAMPLE), "--seed", SEED)
     done = subprocess.run(
         [sys.executable, "-m", "tests.soak", *words, "--home", str(tmp_path), "--workers", "1"],

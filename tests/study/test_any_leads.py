@@ -2,9 +2,7 @@
 study of them from end to end.
 """
 
-import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +10,10 @@ import pytest
 
 from ecgbench import datasets
 from ecgbench.data.prepare import prepare
-from ecgbench.data.source import read as read_record
 from ecgbench.data.views import View
 from ecgbench.datasets import demo
-from ecgbench.ecg.draw import Count, draw
-from ecgbench.ecg.leads import ALL, LEADS, LIMB, LeadSubset
-from ecgbench.errors import BadRecord
+from ecgbench.ecg.draw import draw
+from ecgbench.ecg.leads import LEADS, LIMB, LeadSubset
 from ecgbench.models import laef
 from ecgbench.results.study import read
 
@@ -88,17 +84,6 @@ def test_what_is_stored_is_what_the_device_recorded(folder: Path) -> None:
         assert np.array_equal(np.isnan(seen).all(axis=1), ~there)
 
 
-def test_a_lead_that_the_card_promises_must_be_there(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = datasets.get("devices")
-    row = module.index(None).iloc[1].to_dict()
-    assert set(read_record("devices", None, row).leads) == held(row["record"]) < set(LEADS)
-    monkeypatch.setattr(module, "CARD", replace(module.CARD, any_leads=False))
-    with pytest.raises(BadRecord, match=r"lead .* is missing"):
-        read_record("devices", None, row)
-
-
 @pytest.mark.parametrize("model", ["tiny", "laef"])
 def test_a_study_of_them(
     model: str, typed: Callable[..., int], folder: Path, capsys: pytest.CaptureFixture[str]
@@ -140,20 +125,6 @@ def test_a_study_of_them(
     assert any("records have fewer than twelve leads" in note for note in study.notes)
 
 
-def test_records_left_out_of_folds_are_told_in_one_number(
-    typed: Callable[..., int], folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["--tasks", str(folder / "devices.py"), "--limit", LIMIT, "--folds", "3"]
-    words += ["--prepared", str(folder / "prepared"), "--leads", "12,1", "--seeds", "2"]
-    assert typed(folder / "folds", *words) == 0, capsys.readouterr().err
-    study = read(folder / "folds")
-    (whole,) = study.main.set_index("leads").loc[["12"], "note"]
-    twelve = [r for r in study.results if r.cell.setting == Count(12, 0)]
-    lost = {r.cell.fit.fold: r.document["lacking_leads"] for r in twelve}
-    assert len(lost) == 3
-    assert re.findall(r"(\d+) test records without these leads", whole) == [str(sum(lost.values()))]
-
-
 def test_leads_that_nobody_has_are_skipped_with_the_reason(
     typed: Callable[..., int], tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -172,7 +143,3 @@ def test_leads_that_nobody_has_are_skipped_with_the_reason(
     typed(tmp_path / "ridge", *words[:2], "--leads", "I", "--policy", "ridge")
     told = capsys.readouterr()
     assert "no training record has all twelve leads" in told.err + told.out
-
-
-def test_a_mask_of_all_leads_changes_nothing() -> None:
-    assert draw(3, 1, "r") == draw(3, 1, "r", available=ALL.bits)

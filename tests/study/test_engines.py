@@ -17,7 +17,9 @@ import pytest
 
 from ecgbench.errors import BadSetting, BadWeights, UnknownName
 from ecgbench.study import engines
-from ecgbench.study.engines import Died, Setup, local, slurm
+from ecgbench.study.engines import Died, local, slurm
+from ecgbench.study.jobs import Execution
+from ecgbench.study.plan_file import RunSettings
 
 END = ["sleep", "300"]
 
@@ -74,21 +76,21 @@ def carried(
         if event[0] == "note":
             notes.append(event[1])
 
-    setup = Setup(options=options, timeout=timeout, out=tmp_path)
-    came = {job.do: died for job, died in local.run(work, jobs, show, setup)}  # type: ignore[attr-defined]
+    execution = Execution(options=options, settings=RunSettings(timeout=timeout))
+    came = {job.do: died for job, died in local.run(work, jobs, show, execution)}  # type: ignore[attr-defined]
     return came, notes
 
 
 def test_each_death_costs_its_own_job_and_is_told_in_words(tmp_path: Path) -> None:
     does = ("fine", "exit", "talk", "abort", "memory", "raise", "hang", "child", "last")
-    came, notes = carried(tmp_path, *does, options="2", timeout=5.0)
+    came, notes = carried(tmp_path, *does, options="2", timeout=3.0)
     assert {do: died and died.reason for do, died in came.items()} == {
         **dict.fromkeys(("fine", "talk", "last")),
         "exit": "its process ended with exit code 7",
         "abort": "its process was killed by SIGABRT",
         "memory": "its process was killed by SIGKILL (memory may have run out)",
         "raise": "its process ended with exit code 1",
-        "hang": "no progress for 5 s (training), so it was ended (--set run.timeout)",
+        "hang": "no progress for 3 s (training), so it was ended (--set run.timeout)",
         "child": "its process ended with exit code 1",
     }
     for do, printed in {"raise": "no such thing", "hang": "most recent call first"}.items():
@@ -132,13 +134,14 @@ FOLLOWED = """
 import sys
 from collections import deque
 from pathlib import Path
-from ecgbench.study.engines import Setup, local
+from ecgbench.study.engines import local
+from ecgbench.study.jobs import Execution
 from tests.study.test_engines import Stub, work
 if __name__ == "__main__":
     out = Path(sys.argv[1])
     jobs = deque([Stub("hang", out), Stub("hang", out)])
     show = lambda job, event: print(*event, flush=True)
-    list(local.run(work, jobs, show, Setup(out=out, options="2")))
+    list(local.run(work, jobs, show, Execution(options="2")))
 """
 
 

@@ -1,6 +1,5 @@
 """What `--dry-run` tells: the tiny plug-in on the demo."""
 
-import json
 import re
 import sys
 import time
@@ -16,7 +15,6 @@ from ecgbench.cli import main
 from ecgbench.data import disk
 from ecgbench.stats.detectable import expected
 from ecgbench.study import estimate
-from tests.results.test_damages import hashed
 
 TINY = Path(__file__).parents[1] / "tiny.py"
 USUAL = ("--models", str(TINY), "--tasks", "demo", "--weights", "random", "--leads", "1,2,12")
@@ -93,26 +91,6 @@ def test_the_estimate_is_of_the_order_of_the_run(
     assert typed(*words) == 0
     spent = time.monotonic() - started
     assert spent / 5 < found[-1] < 4 * spent
-
-
-def test_earlier_fits_in_the_folder_say_how_long_the_next_take(
-    typed: Callable[..., int],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    words = ("--protocol", "finetune", "--set", "training.epochs=2", "--limit", "60")
-    assert typed(*words) == 0
-    (note,) = (tmp_path / "run").glob("fits/*/*/*/fit.json")
-    note.write_text(json.dumps({**json.loads(note.read_text()), "seconds": 7200.0}))
-    hashed(note.parent)
-    capsys.readouterr()
-    assert typed("--dry-run", *words, "--set", "training.seeds=0,1") == 0
-    told = capsys.readouterr().out
-    assert "10 cells of 2 fits (finetune), 5 of them finished" in told
-    assert [line.split()[3:6] for line in told.splitlines() if line.startswith("tiny ")] == [
-        ["1", "2", "h"]
-    ]
 
 
 def test_a_disk_that_is_too_small_is_named(

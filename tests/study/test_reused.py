@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from ecgbench.core.files import DAMAGED
 from ecgbench.reports import write
 from ecgbench.results.study import read
-from ecgbench.study.quarantine import listed
 from ecgbench.study.store import Store, cells_of
 from ecgbench.study.verify import faults
 from tests.results.test_damages import CELL, cut, flip
@@ -20,7 +20,7 @@ from tests.results.test_damages import CELL, cut, flip
 Typed = Callable[..., int]
 DAMAGES = (
     *("a bit of the predictions", "half of cell.json", "DONE without files"),
-    *("AUROC 1.5", "half of the records", "another key", "no model"),
+    *("no scores", "facts of another key", "half of DONE", "no model"),
 )
 """Of CELL: one for each lead that is measured."""
 LEADS = ("I", "II", "V1", "V2", "V3", "V4", "V5")
@@ -38,6 +38,12 @@ def finished(typed: Typed, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(finished: Path, tmp_path: Path) -> Path:
     """The test's own."""
     return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+def quarantined(run: Path) -> set[str]:
+    """Where it was, of what was found damaged."""
+    found = run.rglob(f"*{DAMAGED}")
+    return {str(path.relative_to(run)).removesuffix(DAMAGED) for path in found}
 
 
 def again(typed: Typed, run: Path) -> int:
@@ -83,9 +89,9 @@ def test_damaged_cells_are_computed_again(
     told = capsys.readouterr()
     # of one cell only the features were damaged: what it says is what is there
     assert "7 cells computed, 1 were there already" in told.out, told.err
-    aside = listed(run)
+    aside = quarantined(run)
     places = {str(f.relative_to(run)) for lead, f in folders.items() if lead != "12"}
-    assert places < {a.place for a in aside}
+    assert places < aside
     assert len(aside) == len(LEADS) + 4, "features, two files of facts, and people"
     assert "damaged: 11 set aside and computed again" in told.err
     for one in aside:
@@ -95,11 +101,11 @@ def test_damaged_cells_are_computed_again(
     shown = here("runs", "ls", run, "--verify", cwd=tmp_path)
     assert (shown.returncode, shown.stderr) == (0, "0 damages in 1 run\n")
     for one in aside:
-        assert f"set aside: {run / one.now}: {one.why}\n" in shown.stdout
+        assert f"set aside: {run / one}{DAMAGED}\n" in shown.stdout
     assert tables(run, tmp_path / "b") == tables(finished, tmp_path / "a")
     assert again(typed, run) == 0
     assert "0 cells computed, 8 were there already" in capsys.readouterr().out
-    assert len(listed(run)) == len(aside)
+    assert quarantined(run) == aside
 
 
 @pytest.mark.parametrize(
@@ -128,4 +134,4 @@ def test_a_damaged_fit_is_made_again_and_its_cells_stay(
     for name in ("head.safetensors", "validation.parquet"):
         own = fit.relative_to(run) / name
         assert (run / own).read_bytes() == (finished / own).read_bytes()
-    assert len(listed(run)) == (fit.exists() and spoil is not shutil.rmtree)
+    assert len(quarantined(run)) == (spoil is not shutil.rmtree)

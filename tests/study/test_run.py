@@ -4,21 +4,14 @@ said otherwise.
 
 import hashlib
 import json
-import os
-import random
 import re
 import shlex
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from safetensors.torch import save_file
 
 from ecgbench import models
@@ -28,41 +21,12 @@ from ecgbench.evaluate.device import choose, demand
 from ecgbench.results.study import Study, read
 from ecgbench.study.store import Store
 from ecgbench.study.stored import read_pooled
+from tests.test_zoo import plug_in
 
 TINY = Path(__file__).parents[1] / "tiny.py"
 WORDS = "--tasks demo --weights random --limit 60 --protocol linear --set training.epochs=3"
 USUAL = ("--models", str(TINY), *f"{WORDS} --leads 12 --seeds 1".split())
 GRID = ("--leads", "1,2,12,I,II", "--seeds", "2")
-TWIST = """'{name}: tiny with a twist'
-
-import importlib.util
-from dataclasses import replace
-
-import torch
-from torch import nn
-
-spec = importlib.util.spec_from_file_location("tiny_itself", {tiny!r})
-tiny = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(tiny)
-CARD = replace(tiny.CARD, contracts=(replace(tiny.CARD.contracts[0], seconds={seconds}),))
-
-
-class Twisted(tiny.Tiny):
-    def __init__(self):
-        super().__init__()
-        {made}
-
-    def forward(self, signal, measured):
-        {before}
-        found = super().forward(signal, measured)
-        {after}
-        return found
-
-
-def build(weights=None):
-    return Twisted()
-"""
-
 Typed = Callable[..., int]
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
 
@@ -78,27 +42,6 @@ def grid(typed: Typed, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def both(folder: Path) -> tuple[str, str]:
     """Two models: tiny, and another whose windows are half as long."""
     return "--models", f"{TINY},{plug_in(folder, 'brief', seconds='1.25')}"
-
-
-def plug_in(folder: Path, name: str, **twists: str) -> Path:
-    """Writes `folder`/name.py: tests/tiny.py with other `seconds`, or lines `made` at its
-    construction, `before` and `after` its pass.
-    """
-    path = folder / f"{name}.py"
-    path.write_text(
-        TWIST.format(
-            **{
-                "seconds": "2.5",
-                "made": "",
-                "before": "",
-                "after": "",
-                "name": name,
-                "tiny": str(TINY),
-                **twists,
-            }
-        )
-    )
-    return path
 
 
 def table(run: Path) -> bytes:
@@ -214,8 +157,7 @@ def test_other_settings_or_a_second_writer_need_another_folder(
     assert typed(grid, "--set", "training.epochs=9") == 2
     said = capsys.readouterr().err
     assert (
-        "holds a run with --set training.epochs=2, and asked for is --set training.epochs=9; choose"
-        in said
+        "holds a run with training.epochs = 2, and asked for is training.epochs = 9; choose" in said
     )
     assert said.endswith(f"--set training.epochs=9 --out {grid}-2\n")
     assert said.count("--out") == 1
@@ -225,12 +167,11 @@ def test_other_settings_or_a_second_writer_need_another_folder(
 def test_a_model_that_fails_does_not_cost_the_others(
     typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One fails always, one at lead I alone (where II is blank), one cannot be built, one is longer
-    than any record, one looks at the other windows of its batch.
+    """One at lead I alone (where II is blank), one cannot be built, one is longer than any record,
+    one looks at the other windows of its batch. More: tests/test_zoo.py.
     """
     (tmp_path / "it's (b)").mkdir()
     ill = [
-        plug_in(tmp_path, "ill", before="raise RuntimeError('no such kernel')"),
         plug_in(tmp_path, "picky", before="assert signal[:, 1].any(), 'lead II please'"),
         plug_in(tmp_path, "unborn", made="raise MemoryError('too large')"),
         plug_in(tmp_path, "endless", seconds="60"),
@@ -239,7 +180,7 @@ def test_a_model_that_fails_does_not_cost_the_others(
     run = tmp_path / "run"
     assert typed(run, "--models", ",".join(map(str, [*ill, TINY])), "--leads", "I,II") == 1
     told = capsys.readouterr()
-    assert "3 cells computed, 0 were there already, 0 skipped, 9 failed" in told.out
+    assert "3 cells computed, 0 were there already, 0 skipped, 7 failed" in told.out
     assert "Traceback" not in told.err
     study = read(run)
     assert {k for k, v in states(study).items() if v == "ok"} == {
@@ -248,7 +189,6 @@ def test_a_model_that_fails_does_not_cost_the_others(
         "tiny II zero",
     }
     reasons = dict(zip(study.cells["model"] + " " + study.cells["setting"], study.cells["reason"]))
-    assert reasons["ill I"] == "RuntimeError: no such kernel"
     assert reasons["picky I"] == "AssertionError: lead II please"
     assert reasons["unborn II"] == "MemoryError: too large"
     assert "no train record is as long as one window of 60 s" in reasons["endless I"]
@@ -256,34 +196,11 @@ def test_a_model_that_fails_does_not_cost_the_others(
     assert re.match(alone, reasons["crowd I"])
     command = reasons["crowd I"].partition("ecgbench ")[2]
     assert shlex.split(command) == ["check", "model", str(tmp_path / "it's (b)" / "crowd.py")]
-    failed = json.loads(next((run / "reasons" / "demo" / "ill" / "I").glob("*.json")).read_text())
+    failed = json.loads(next((run / "reasons" / "demo" / "picky" / "I").glob("*.json")).read_text())
     assert "Traceback" in failed["trace"]
     picky = plug_in(tmp_path, "picky")  # its author mends it
     assert typed(run, "--models", str(picky), "--leads", "I,II") == 0
     assert states(read(run))["picky I zero"] == "ok"
-
-
-def test_a_plug_in_that_goes_to_another_folder_takes_nothing_with_it(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A model that changes the directory when it is imported, built and run, and a policy that
-    does; paths as typed mean what they meant.
-    """
-    for name in ("home", "elsewhere"):
-        (tmp_path / name).mkdir()
-    monkeypatch.chdir(home := tmp_path / "home")
-    moves = f"__import__('os').chdir({str(tmp_path / 'elsewhere')!r})"
-    roaming = plug_in(home, "roaming", made=moves, before=moves)
-    roaming.write_text(f"{roaming.read_text()}\n\n{moves}\n")
-    (home / "nomad.py").write_text(
-        f"{moves}\n\n\ndef fill(signal, measured, state=None):\n    {moves}\n"
-        "    signal[~measured] = 0\n    return signal\n"
-    )
-    words = ("--models", "roaming.py", "--policy", "nomad.py", "--leads", "12,I")
-    assert typed(Path("run"), *words) == 0
-    assert Path.cwd() == home
-    assert states(read(home / "run")) == {"roaming 12 nomad": "ok", "roaming I nomad": "ok"}
-    assert not [*(tmp_path / "elsewhere").iterdir()]
 
 
 def test_a_policy_that_fails_does_not_cost_the_others(typed: Typed, tmp_path: Path) -> None:
@@ -313,18 +230,11 @@ def test_what_a_model_cannot_do_is_skipped_and_said(
     assert any("1 skipped" in note for note in study.notes)
 
 
-@pytest.mark.parametrize(
-    "twist",
-    [
-        {"before": "self.norm.weight.data.mul_(1.001)"},
-        {"made": "self.register_buffer('passes', torch.zeros(()))", "after": "self.passes += 1"},
-        {"made": "self.norm = nn.BatchNorm1d(CARD.dim)", "before": "self.norm.train()"},
-    ],
-)
 def test_an_encoder_that_moves_is_disqualified_every_time(
-    twist: dict[str, str], typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    restless = plug_in(tmp_path, "restless", **twist)
+    norm = {"made": "self.norm = nn.BatchNorm1d(CARD.dim)", "before": "self.norm.train()"}
+    restless = plug_in(tmp_path, "restless", **norm)
     for _ in range(2):  # the second time nothing of the first may be found
         assert typed(tmp_path / "run", "--models", f"{restless},{TINY}") == 1
         assert "failed: demo · restless · 12 · zero: " in (told := capsys.readouterr().err)
@@ -390,86 +300,6 @@ def test_records_that_are_too_short_are_left_out_and_counted(
     )
     assert part.shape[1] == 3 + 3 * 12  # probability, target and wins of each label
     pd.testing.assert_frame_equal(part, whole[part.columns])
-
-
-def test_a_head_that_was_altered_is_not_used(
-    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = tmp_path / "run"
-    assert typed(run) == 0
-    head = next((run / "fits").rglob("head.safetensors"))
-    content = head.read_bytes()
-    head.write_bytes(content[:-4] + b"\0\0\0\0")
-    assert typed(run, "--leads", "I") == 0
-    assert "head.safetensors is not what the run wrote; moved to" in capsys.readouterr().err
-    assert head.read_bytes() == content
-
-
-def test_global_seeds_do_not_matter(grid: Path, typed: Typed, tmp_path: Path) -> None:
-    torch.manual_seed(1234)
-    np.random.seed(5)
-    words = (*both(grid.parent), *GRID)
-    assert typed(tmp_path / "run", *words) == 0
-    assert table(tmp_path / "run") == table(grid)
-
-
-def test_killed_at_any_moment_it_goes_on_to_the_same_table(
-    grid: Path, typed: Typed, copies: Path, tmp_path: Path
-) -> None:
-    """A process of the command line is killed three times, each time after some more of its lines;
-    then it is left to finish. All in one process; tests/test_kills.py kills a run and its worker.
-    """
-    code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
-    run, lines_of = tmp_path / "run", random.Random(time.time_ns())
-    words = [*USUAL, *both(grid.parent), *GRID]
-    words += ["--engine", "inline", "--prepared", str(copies), "--out", str(run)]
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    moments = [
-        (lines_of.randint(low, low + 3), round(lines_of.uniform(0, 0.1), 3)) for low in (1, 3, 4)
-    ]
-    for count, pause in moments:
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, "run", *words],
-            env=env,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        assert process.stderr is not None
-        for _ in range(count):
-            process.stderr.readline()
-        time.sleep(pause)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.stderr.close()
-        process.wait()
-    assert typed(run, *words) == 0, moments
-    assert table(run) == table(grid), moments
-    assert read(run).provenance.commands[-1].ended
-    assert not list(run.rglob("*.tmp"))
-    assert len(list((run / "cells").rglob("DONE"))) == 14
-
-
-def test_rows_of_unequal_seeds_are_in_no_comparison(typed: Typed, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    assert typed(run, "--leads", "2", "--seeds", "3") == 0
-    assert typed(run, *both(tmp_path), "--leads", "2", "--seeds", "2") == 0
-    study = read(run)
-    assert not study.main["best"].any()  # frozen encoders with random weights
-    assert study.main["p_holm"].isna().all()
-    assert study.comparisons.empty
-    assert any(
-        (note.startswith("UNEQUAL SEEDS: ") and "brief" in note.lower()) or "Tiny" in note
-        for note in study.notes
-    )
-
-
-def test_a_bad_policy_or_a_diverging_fit_costs_itself_only(typed: Typed, tmp_path: Path) -> None:
-    policy = tmp_path / "lazy.py"
-    policy.write_text(
-        '"""Lazy: leaves hidden leads hidden."""\n\n\ndef fill(signal, measured, state=None):\n   '
-        " return signal\n"
-    )
-    assert typed(tmp_path / "run", "--policy", f"{policy},zero", "--leads", "I") == 1
-    assert states(read(tmp_path / "run")) == {"tiny I lazy": "failed", "tiny I zero": "ok"}
 
 
 def test_random_training_leads_extend_to_the_same_bits(typed: Typed, tmp_path: Path) -> None:
@@ -561,11 +391,10 @@ def test_a_gpu_that_is_not_there_is_one_line_before_anything_is_planned(
     demand(choose("auto"))
 
 
-def test_cells_of_another_version_of_torch_are_told_and_may_be_refused(
+def test_cells_of_another_version_of_torch_are_told(
     typed: Callable[..., int],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Features of the one serve cells of the other, so that a cell may come from two."""
     from ecgbench.evaluate import network
@@ -574,14 +403,8 @@ def test_cells_of_another_version_of_torch_are_told_and_may_be_refused(
     assert typed(out, "--leads", "12") == 0
     ours = network.environment("cpu")
     monkeypatch.setattr(network, "environment", lambda device: "torch 9, cpu")
-    assert typed(out, "--leads", "12,I", "--set", "run.same_environment=on") == 2
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert f"computed with {ours}, and this is torch 9, cpu; leave the setting out" in told
     assert typed(out, "--leads", "12,I") == 0
     study = read(out)
     assert list(study.cells["environment"]) == [ours, f"torch 9, cpu + {ours}"]
     (note,) = (n for n in study.notes if "several environments" in n)
     assert f"({ours}, torch 9, cpu + {ours})" in note
-    other = tmp_path / "other"
-    assert typed(other, "--leads", "12", "--set", "run.same_environment=on") == 0
-    assert "several environments" not in " ".join(read(other).notes)

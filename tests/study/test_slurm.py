@@ -1,7 +1,9 @@
 """A real Slurm on this machine, with everything that happens on a cluster: processes that are
 killed, jobs that are preempted, cancelled, or run out of time, and a node that goes away.
 
-Needs root, and slurmctld, slurmd and munged (Debian: slurm-wlm, munge).
+With the accounts of slurmdbd (sacct) where that and mariadbd are installed (Debian: slurmdbd,
+mariadb-server), else without; with ECGBENCH_SOAK in the environment both. Needs root, and
+slurmctld, slurmd and munged (slurm-wlm, munge).
 """
 
 import os
@@ -27,6 +29,10 @@ from tests.test_zoo import plug_in
 Here = Callable[..., Any]
 NEEDED = ("slurmctld", "slurmd", "munged", "sbatch", "squeue", "scontrol", "scancel")
 LACKING = [program for program in NEEDED if not shutil.which(program)]
+ACCOUNTING = ("slurmdbd", "mariadbd", "mariadb", "mariadb-install-db", "sacct", "sacctmgr")
+KINDS = ["accounts"] if all(map(shutil.which, ACCOUNTING)) else ["no accounts"]
+if os.environ.get("ECGBENCH_SOAK"):  # each takes two to three minutes
+    KINDS = list(dict.fromkeys(["no accounts", *KINDS]))
 pytestmark = [
     pytest.mark.long,
     pytest.mark.slurm,
@@ -54,7 +60,8 @@ SelectTypeParameters=CR_Core
 SchedulerParameters=sched_interval=2,sched_min_interval=0
 ReturnToService=2
 JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
+MinJobAge={age}
+{accounting}
 MpiDefault=none
 PreemptMode=REQUEUE
 PreemptType=preempt/partition_prio
@@ -63,6 +70,19 @@ NodeName={host} NodeAddr=127.0.0.1 CPUs=8 RealMemory=8000 State=UNKNOWN
 PartitionName=low Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=1 State=UP
 PartitionName=high Nodes=ALL MaxTime=INFINITE PriorityTier=10 State=UP
 """
+ACCOUNTS = """
+DbdHost=localhost
+DbdPort={daemon}
+AuthType=auth/munge
+SlurmUser=root
+PidFile={folder}/slurmdbd.pid
+LogFile={folder}/slurmdbd.log
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort={database}
+StorageUser=slurm
+StoragePass=slurm
+"""
 STUDY = ("--tasks", "demo", "--weights", "random", "--limit", 24, "--leads", "12,I")
 STUDY += ("--protocol", "linear", "--set", "training.epochs=2")
 
@@ -70,22 +90,49 @@ STUDY += ("--protocol", "linear", "--set", "training.epochs=2")
 class Cluster:
     """One node with eight cores that it may not have."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, accounts: bool) -> None:
+        self.folder, self.accounts, self.database = folder, accounts, _port()
         for part in ("state", "spool"):
             (folder / part).mkdir()
-        host = socket.gethostname().split(".")[0]
-        text = CONFIGURATION.format(host=host, folder=folder, controller=_port(), node=_port())
+        kind, daemon = "AccountingStorageType=accounting_storage/none", _port()
+        if accounts:
+            kind = "AccountingStorageType=accounting_storage/slurmdbd\n"
+            kind += f"AccountingStorageHost=localhost\nAccountingStoragePort={daemon}"
+            conf = folder / "slurmdbd.conf"  # beside slurm.conf, where it is looked for
+            text = ACCOUNTS.format(daemon=daemon, folder=folder, database=self.database)
+            conf.write_text(text)
+            conf.chmod(0o600)
+        places = {"host": socket.gethostname().split(".")[0], "folder": folder}
+        places["age"] = 2 if accounts else 300  # seconds until squeue forgets a job that ended
         self.file = folder / "slurm.conf"
-        self.file.write_text(text)
+        self.file.write_text(
+            CONFIGURATION.format(**places, controller=_port(), node=_port(), accounting=kind)
+        )
+
+    def keep_accounts(self) -> None:
+        """A database of its own, and slurmdbd."""
+        own = ("--no-defaults", "--user=root", f"--datadir={self.folder}/db")
+        run("mariadb-install-db", *own, "--auth-root-authentication-method=normal")
+        socket_file = f"--socket={self.folder}/db.sock"
+        places = (f"--port={self.database}", "--bind-address=127.0.0.1", socket_file)
+        log = (self.folder / "mariadbd.log").open("w")
+        self.server = subprocess.Popen(["mariadbd", *own, *places], stdout=log, stderr=log)
+        until(lambda: (self.folder / "db.sock").exists(), 30)
+        user = "slurm@localhost IDENTIFIED BY 'slurm'; GRANT ALL ON *.* TO slurm@localhost"
+        user = f"CREATE USER {user}"
+        run("mariadb", "--no-defaults", socket_file, "-e", user)
+        run("slurmdbd")
+        until(lambda: "adding" in attempt("sacctmgr", "-i", "add", "cluster", "test").lower(), 30)
 
     def up(self) -> None:
         if subprocess.run(["pgrep", "-x", "munged"], stdout=subprocess.DEVNULL).returncode:
             Path("/run/munge").mkdir(exist_ok=True)
             shutil.chown("/run/munge", "munge", "munge")
-            subprocess.run(["su", "munge", "-s", "/bin/sh", "-c", "munged"], check=True)
-        subprocess.run(["slurmctld"], check=True)
-        subprocess.run(["slurmd"], check=True)
+            run("su", "munge", "-s", "/bin/sh", "-c", "munged")
+        if self.accounts:
+            self.keep_accounts()
+        run("slurmctld")
+        run("slurmd")
         until(lambda: "idle" in said("sinfo", "-h", "-o", "%t"), 30)
 
     def end(self, daemon: str, how: int = signal.SIGTERM) -> None:
@@ -95,15 +142,28 @@ class Cluster:
         until(lambda: not Path(f"/proc/{pid}").exists(), 20)
 
     def down(self) -> None:
-        for daemon in ("slurmd", "slurmctld"):
+        for daemon in ("slurmd", "slurmctld", "slurmdbd"):
             with suppress(OSError, ValueError):
                 self.end(daemon)
+        if self.accounts:
+            self.server.terminate()
+            self.server.wait(20)
 
 
 def _port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
+
+
+def run(*words: str) -> None:
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+
+def attempt(*words: str) -> str:
+    """What a command prints, whether or not it fails."""
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    return done.stdout + done.stderr
 
 
 def said(*words: object) -> str:
@@ -159,9 +219,11 @@ def until(is_so: Callable[[], object], seconds: float) -> None:
         time.sleep(0.2)
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("slurm"))
+@pytest.fixture(scope="module", params=KINDS)
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    made = Cluster(tmp_path_factory.mktemp("slurm"), accounts=request.param == "accounts")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLURM_CONF", str(made.file))
         try:

@@ -10,18 +10,15 @@ from typing import Any
 
 import pytest
 
-from ecgbench.core.cells import Cell, Fit, Request, Scoring, Training, key, plan_of
+from ecgbench.core.cells import Cell, Fit, Request, Scoring, Training, plan_of
 from ecgbench.core.division import Division
 from ecgbench.core.files import as_json
 from ecgbench.core.folders import publish
 from ecgbench.ecg.draw import Count
 from ecgbench.ecg.leads import LeadSubset
-from ecgbench.errors import BadSetting, Damaged, WriteError
-from ecgbench.study import counts
-from ecgbench.study.disk import look, prune, spare
-from ecgbench.study.quarantine import set_aside
+from ecgbench.errors import BadSetting, Damaged
+from ecgbench.study.overview import look, prune, spare, states
 from ecgbench.study.store import PENDING, Store
-from ecgbench.study.verify import faults
 
 pytestmark = pytest.mark.durable
 
@@ -65,17 +62,6 @@ def test_a_cell_is_there_under_the_key_it_has(tmp_path: Path) -> None:
     assert run.folder(one) == folder
 
 
-def test_the_index_grows_with_what_is_new_only(tmp_path: Path) -> None:
-    run, keys = Store(tmp_path), {cell("a", k).identity: f"k{k}" for k in range(1, 12)}
-    run.add_keys(keys)
-    size = run.index.file.stat().st_size
-    run.add_keys(keys)
-    assert run.index.file.stat().st_size == size
-    other = Store(tmp_path)
-    other.add_keys({cell("b", 1).identity: "k"})
-    assert run.keys() == other.keys() == {**keys, cell("b", 1).identity: "k"}
-
-
 def test_what_is_finished_is_counted_from_the_index(tmp_path: Path) -> None:
     """And from the folders where it says nothing; what was set aside or pruned is not."""
     run = Store(tmp_path)
@@ -88,7 +74,7 @@ def test_what_is_finished_is_counted_from_the_index(tmp_path: Path) -> None:
     expected = {"a": "ok", "b": "ok", "c": "ok", "d": "ok", "e": "failed", "f": "missing"}
 
     def counted() -> dict[str, str]:
-        found = counts.states(Store(tmp_path), cells)
+        found = states(Store(tmp_path), cells)
         assert {c.fit.model: Store(tmp_path).state(c)[0] for c in cells} == expected
         return {c.fit.model: state for c, state in found}
 
@@ -98,7 +84,9 @@ def test_what_is_finished_is_counted_from_the_index(tmp_path: Path) -> None:
     run.add_finished(["k0", "k2"])
     assert run.index.file.stat().st_size == size
     assert counted() == expected
-    set_aside(tmp_path, run.folder(cells[0]), "damaged")
+    whole = run.folder(cells[0])
+    assert whole is not None
+    run.set_aside(whole, "is damaged")
     expected["a"] = "missing"
     assert counted() == expected
     finish(run, cells[0], "k0")
@@ -113,19 +101,14 @@ def test_what_is_finished_is_counted_from_the_index(tmp_path: Path) -> None:
     prune(tmp_path)
     run.add_keys({cells[1].identity: "k1"})  # and edited back
     assert counted() == expected
-    shutil.rmtree(tmp_path / "cells" / "demo" / "c")
-    expected["c"] = "missing"
-    assert counted() == expected
     run.add_finished(["k9"], at=time.time() + 9999)  # of a node whose clock is ahead
-    assert counts.count(tmp_path).rate >= 0
+    assert look(tmp_path).rate >= 0
     folder = run.folder(cells[3])
     assert folder is not None
     run.add_finished(["k3"])
     shutil.move(folder, tmp_path / "taken by hand")
-    assert dict(counts.states(Store(tmp_path), cells))[cells[3]] == "ok"
-    assert dict(counts.states(Store(tmp_path), cells, looking=True))[cells[3]] == "missing"
-    gone = [fault for fault in faults(Store(tmp_path)) if "says that it is finished" in fault]
-    assert [fault.split(" is gone")[0] for fault in gone][1:] == [str(folder)]  # and that of c
+    assert dict(states(Store(tmp_path), cells))[cells[3]] == "ok"
+    assert dict(states(Store(tmp_path), cells, looking=True))[cells[3]] == "missing"
     shutil.move(tmp_path / "taken by hand", folder)
     with run.index.file.open("ab") as file:
         file.write(b'{"finished": ["k0"\n{"finished": [5, "k9"], "at": "x"}\n[]\n')
@@ -145,42 +128,6 @@ def test_an_index_that_was_deleted_is_made_again_from_the_cells(tmp_path: Path) 
     assert Store(tmp_path).keys() == again.keys() == {**expected, cell("c", 1).identity: "c1"}
 
 
-@pytest.mark.parametrize("finished", [1.0, 3.0])
-def test_a_key_that_was_replaced_does_not_come_back_without_the_index(
-    finished: float, tmp_path: Path
-) -> None:
-    """A plug-in that was edited, and edited back: what counts is what was chosen last, not what is
-    newest.
-    """
-    run, one = Store(tmp_path), cell("a", 1)
-    run.add_keys({one.identity: "k1"})
-    first = finish(run, one, "k1", finished=finished)
-    run.add_keys({one.identity: "k2"})
-    run.index.file.unlink()
-    assert Store(tmp_path).folder(one) is None, "k2 was begun, and nothing else counts"
-    Store(tmp_path).add_keys({one.identity: "k2"})
-    second = finish(run, one, "k2", finished=2.0)
-    run.index.file.unlink()
-    assert Store(tmp_path).folder(one) == second
-    Store(tmp_path).add_keys({one.identity: "k1"})
-    run.index.file.unlink()
-    assert Store(tmp_path).folder(one) == first
-
-
-def test_an_index_whose_last_lines_are_gone_does_not_bring_an_old_number_back(
-    tmp_path: Path,
-) -> None:
-    run, one = Store(tmp_path), cell("a", 1)
-    run.add_keys({one.identity: "k1"})
-    finish(run, one, "k1", finished=1.0)
-    lines = run.index.file.read_bytes()
-    run.add_keys({one.identity: "k2"})
-    run.index.file.write_bytes(lines)
-    assert Store(tmp_path).folder(one) is None
-    second = finish(run, one, "k2", finished=2.0)
-    assert Store(tmp_path).folder(one) == second
-
-
 @pytest.mark.parametrize("index", ["", '{"demo|a', "null\n"])
 def test_a_damaged_index_is_completed_from_the_cells(index: str, tmp_path: Path) -> None:
     run, one, other = Store(tmp_path), cell("a", 1), cell("a", 2)
@@ -194,9 +141,7 @@ def test_a_damaged_index_is_completed_from_the_cells(index: str, tmp_path: Path)
     assert Store(tmp_path).keys() == {one.identity: "k1", other.identity: "k3"}
 
 
-@pytest.mark.parametrize(
-    "line", ["5", "null", "[1]", '{"a": 5}', '{"a": ["k"]}', '{"a": null}', "[" * 100_000]
-)
+@pytest.mark.parametrize("line", ["5", "[1]", '{"a": 5}', '{"a": null}', '{"b": "2', "[" * 100_000])
 def test_lines_that_name_no_key_are_passed_over(line: str, tmp_path: Path) -> None:
     run = Store(tmp_path)
     run.add_keys({"a": "1"})
@@ -208,7 +153,7 @@ def test_lines_that_name_no_key_are_passed_over(line: str, tmp_path: Path) -> No
 def test_a_damaged_reason_is_one_line(tmp_path: Path) -> None:
     run, one = Store(tmp_path), cell("a", 1)
     run.give_reason(one, "failed", "out of memory")
-    for text in ("{", "[]", '{"status": "ok", "reason": ""}', '{"status": "failed", "reason": 5}'):
+    for text in ("{", "[]", '{"status": "ok", "reason": ""}'):
         run.reason_file(one).write_text(text)
         status, why = run.state(one)
         assert status == "damaged"
@@ -236,17 +181,6 @@ def test_pruning_keeps_a_planned_cell_whatever_the_index_says(
     assert list(spare(tmp_path)) == [], "the key of today is not finished"
     finish(run, one, "k3")
     assert list(spare(tmp_path)) == [folder]
-
-
-def test_half_a_line_costs_itself_only(tmp_path: Path) -> None:
-    """A writer that died while it wrote the index: what stands before and after it counts."""
-    run = Store(tmp_path)
-    run.add_keys({"a": "1"})
-    with run.index.file.open("a") as file:
-        file.write('\n{"b": "2')
-    assert run.keys() == {"a": "1"}
-    Store(tmp_path).add_keys({"c": "3"})
-    assert run.keys() == Store(tmp_path).keys() == {"a": "1", "c": "3"}
 
 
 def test_reasons_are_kept_until_something_newer_is_known(tmp_path: Path) -> None:
@@ -286,15 +220,6 @@ def test_the_claim_of_a_killed_process_ends_with_it(
     kill_when(_claims, tmp_path / "run", tmp_path / "ready")
     with Store(tmp_path / "run").claim("a") as mine:
         assert mine
-
-
-def test_a_folder_that_cannot_be_made_is_told_and_no_lost_claim(tmp_path: Path) -> None:
-    (tmp_path / "run").write_text("a file in the way")
-    with (
-        pytest.raises(WriteError, match=r"cannot write .*run/locks/"),
-        Store(tmp_path / "run").claim("a"),
-    ):
-        pass
 
 
 def test_a_plan_holds_what_was_asked_and_keeps_what_another_run_asked(tmp_path: Path) -> None:
@@ -337,15 +262,6 @@ def test_what_follows_from_the_cards_is_read_without_them(tmp_path: Path) -> Non
     assert {c.policy for c in kept.cells if c.fit.model == "a"} == {"native", "zero"}
 
 
-def test_another_bootstrap_or_more_draws_keep_every_cell(tmp_path: Path) -> None:
-    """They change no prediction: intervals are computed from cells when a run is read."""
-    run = Store(tmp_path)
-    run.add_request(request("b", scoring=Scoring(draws=2000)))
-    again = run.add_request(request("a", scoring=Scoring(bootstrap="multinomial")))
-    assert again.scoring == Scoring(draws=2000, bootstrap="multinomial")
-    assert len(again.cells) == 2
-
-
 @pytest.mark.parametrize("change", ["cut", "flipped", "emptied"])
 def test_a_damaged_plan_is_refused_in_one_sentence(change: str, tmp_path: Path) -> None:
     Store(tmp_path).add_request(request("a", 1, 2, 12))
@@ -356,12 +272,6 @@ def test_a_damaged_plan_is_refused_in_one_sentence(change: str, tmp_path: Path) 
     with pytest.raises(Damaged, match=r"is not what a run wrote; .* or choose") as caught:
         Store(tmp_path).plan()
     assert "\n" not in str(caught.value)
-
-
-def test_another_format_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_text('{"format": 2, "plan": {}}')
-    with pytest.raises(BadSetting, match=r"of an earlier version, .* choose another folder"):
-        Store(tmp_path).plan()
 
 
 def test_facts_of_a_network_are_written_once(tmp_path: Path) -> None:
@@ -398,25 +308,6 @@ def test_lines_and_plans_of_many_processes_are_all_there(tmp_path: Path) -> None
     assert {c.fit.model for c in joined.cells} == {"0", "1", "2"}
 
 
-@pytest.mark.parametrize("count", [400])
-def test_opening_a_run_grows_with_its_cells_and_not_faster(count: int, tmp_path: Path) -> None:
-    def opened(cells: int) -> float:
-        models = tuple(f"m{i}" for i in range(cells // 12))
-        every = replace(request("", *range(1, 13)), models=models)
-        run = Store(tmp_path / str(cells))
-        large = run.add_request(every)
-        run.add_keys({c.identity: key({"cell": c.identity}) for c in large.cells})
-        times = []
-        for _ in range(3):
-            again, started = Store(run.path), time.perf_counter()
-            joined = again.join(large)
-            assert {again.state(c)[0] for c in joined.cells} == {"missing"}
-            times.append(time.perf_counter() - started)
-        return min(times)
-
-    assert opened(10 * count) < 25 * opened(count)
-
-
 def test_plans_are_joined(tmp_path: Path) -> None:
     """A plan that holds the earlier one stands in its own order; else the newer cells stand
     behind.
@@ -437,26 +328,20 @@ def test_plans_are_joined(tmp_path: Path) -> None:
     [
         (
             {"training": Training(epochs=3)},
-            "--set training.epochs=100, and asked for is --set training.epochs=3",
+            "training.epochs = 100, and asked for is training.epochs = 3",
         ),
         (
             {"scoring": Scoring(draw="window")},
-            "--set scoring.draw=record, and asked for is --set scoring.draw=window",
+            "scoring.draw = record, and asked for is scoring.draw = window",
         ),
-        ({"limit": 60}, "no --limit, and asked for is --limit 60"),
-        ({"training": Training(lr=0.1), "limit": 60}, "is --set training.lr=0.1 and --limit 60"),
-        (
-            {"training": Training(leads="random", lr_groups=False)},
-            "--train-leads all and --set training.lr_groups=on, and asked for is "
-            "--train-leads random and --set training.lr_groups=off",
-        ),
+        ({"training": Training(lr=0.1), "limit": 60}, "is training.lr = 0.1 and limit = 60"),
         (
             {"weights": "b.safetensors"},
             "--weights b=random, and asked for is --weights b=b.safetensors",
         ),
         (
             {"contract": "upstream"},
-            "--set input.contract=paper, and asked for is --set input.contract=upstream",
+            "contract = paper, and asked for is contract = upstream",
         ),
     ],
 )

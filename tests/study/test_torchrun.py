@@ -7,40 +7,14 @@ import sys
 from pathlib import Path
 
 TINY = Path(__file__).parents[1] / "tiny.py"
-USUAL = (
-    "--tasks",
-    "demo",
-    "--weights",
-    "random",
-    "--limit",
-    "60",
-    "--protocol",
-    "linear",
-    "--set",
-    "training.epochs=2",
-    "--seeds",
-    "1",
-    "--leads",
-    "12,I",
-    "--device",
-    "cpu",
-)
+USUAL = "--tasks demo --weights random --limit 60 --protocol finetune --seeds 1 --leads 12,I"
+USUAL += " --set training.epochs=2 --device cpu"
+LAUNCH = "torch.distributed.run --standalone --nproc-per-node 2 -m ecgbench run"
 
 
 def test_two_processes_train_one_fit(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node",
-        "2",
-        "-m",
-        "ecgbench",
-        "run",
-    ]
     places = ["--prepared", str(tmp_path / "prepared"), "--out", str(tmp_path / "run")]
-    words = [*command, "--models", str(TINY), *USUAL, *places, "--protocol", "finetune"]
+    words = [sys.executable, "-m", *LAUNCH.split(), "--models", str(TINY), *USUAL.split(), *places]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
@@ -51,16 +25,8 @@ def test_two_processes_train_one_fit(tmp_path: Path) -> None:
 
 def test_another_engine_is_refused(tmp_path: Path) -> None:
     env = {**os.environ, "WORLD_SIZE": "2", "RANK": "0"}
-    words = [
-        sys.executable,
-        "-m",
-        "ecgbench",
-        "run",
-        "--engine",
-        "local",
-        "--out",
-        str(tmp_path / "run"),
-    ]
+    words = [sys.executable, "-m", "ecgbench", "run", "--engine", "local"]
+    words += ["--out", str(tmp_path / "run")]
     done = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
     assert "--engine local: torchrun runs models in its own processes" in done.stderr

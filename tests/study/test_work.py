@@ -70,13 +70,6 @@ def test_a_worker_alone_leaves_what_a_report_finds(
     assert [len(part) for part in (study.models, study.datasets, study.tasks)] == [1, 1, 1]
 
 
-def test_an_index_that_is_deleted_costs_nothing(alone: Callable[..., Path]) -> None:
-    run = alone(planned("12,I"))
-    before = read(run).main.to_csv()
-    Store(run).index.file.unlink()
-    assert read(run).main.to_csv() == before
-
-
 def test_a_cell_says_what_it_is(alone: Callable[..., Path]) -> None:
     run = alone(planned("I"))
     (folder,) = cells_of(run)

@@ -1,14 +1,14 @@
 """The room of engines: where jobs are carried out, one file each.
 
-An engine defines `CARD` and `run(work, jobs, show, setup)`: it takes jobs from the deque `jobs`,
-which may grow while it runs, has `work(job, show)` called for each, wherever that is, and yields
-(job, None), or (job, Died) where its process ended before the job. What it does not yield goes on
-without it. `show(job, event)` takes what `study.progress.Reporter` sends.
+An engine defines `CARD` and `run(work, jobs, show, execution)`: it takes jobs from the deque
+`jobs`, which may grow while it runs, has `work(job, show)` called for each, wherever that is, and
+yields (job, None), or (job, Died) where its process ended before the job. What it does not yield
+goes on without it. `show(job, event)` takes what `study.progress.Reporter` sends; `execution` is a
+`study.jobs.Execution`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ecgbench.core.registry import Room
@@ -31,19 +31,6 @@ class EngineCard:
     """One line: where jobs are carried out."""
     other_machines: bool = False
     """Whether that is on machines whose devices this one does not know."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setup:
-    """What an engine starts with."""
-
-    options: str = ""
-    """What stood behind its name: 4 in local:4."""
-    timeout: float = 900.0
-    """Seconds without an event after which a job counts as dead."""
-    out: Path
-    """The run folder."""
-    device: str = "auto"
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,16 @@ import os
 import signal
 import threading
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
 import psutil
 
-from ecgbench.errors import EcgbenchError
-from ecgbench.study.engines import Event, Work
+from ecgbench.core.parallel import cores
+from ecgbench.errors import BadSetting, EcgbenchError
+from ecgbench.evaluate.device import usable_gpus
+from ecgbench.study.engines import Work
 from ecgbench.study.jobs import Job
 
 SHOW_STACKS = signal.SIGUSR1
@@ -35,15 +38,12 @@ def serve(work: Work, pipe: Connection) -> None:
         with lock:
             pipe.send((kind, what))
 
-    def send_event(event: Event) -> None:
-        send("event", event)
-
     with suppress(EOFError):
         while True:
             job = pipe.recv()
             _print_to(job)
             try:
-                work(job, send_event)
+                work(job, partial(send, "event"))
             except EcgbenchError as error:
                 send("stop", (type(error).__name__, str(error)))
             else:
@@ -78,3 +78,18 @@ def end_session(leader: int) -> None:
             process.kill()
     with suppress(ProcessLookupError, PermissionError):  # the latter of macOS: all are dead
         os.killpg(leader, signal.SIGKILL)
+
+
+def environments_of(options: str, device: str) -> list[dict[str, str]]:
+    """Of each process: its share of the cores, and its GPU. BadSetting where `options` is no number
+    of processes.
+    """
+    text = options or "1"
+    if not text.isdecimal() or not 0 < int(text) <= 1024:
+        raise BadSetting(f"--engine local:{text}: a number of processes from 1, as in local:4")
+    if text == "1":
+        return [{}]
+    own = {"OMP_NUM_THREADS": str(max(1, cores() // int(text)))}
+    gpus = usable_gpus() if device in ("auto", "cuda") else []
+    cards = [{"CUDA_VISIBLE_DEVICES": card} for card in gpus] or [{}]
+    return [{**own, **cards[i % len(cards)]} for i in range(int(text))]

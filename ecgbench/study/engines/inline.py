@@ -7,14 +7,14 @@ from collections import deque
 from collections.abc import Iterator
 from functools import partial
 
-from ecgbench.study.engines import Died, EngineCard, Setup, Show, Work
-from ecgbench.study.jobs import Job
+from ecgbench.study.engines import Died, EngineCard, Show, Work
+from ecgbench.study.jobs import Execution, Job
 
 CARD = EngineCard(title="Inline", summary="in this process, for a debugger")
 
 
 def run(
-    work: Work, jobs: deque[Job], show: Show, setup: Setup
+    work: Work, jobs: deque[Job], show: Show, execution: Execution
 ) -> Iterator[tuple[Job, Died | None]]:
     """Carry jobs out in this process."""
     while jobs:

@@ -15,29 +15,25 @@ from multiprocessing.connection import wait
 from unittest.mock import patch
 
 from ecgbench import errors
-from ecgbench.core.parallel import cores
 from ecgbench.core.process import ended_in_words
-from ecgbench.evaluate.device import usable_gpus
-from ecgbench.study.engines import Died, EngineCard, Setup, Show, Work
-from ecgbench.study.engines._serve import SHOW_STACKS, end_session, serve
-from ecgbench.study.jobs import Job
+from ecgbench.study.engines import Died, EngineCard, Show, Work
+from ecgbench.study.engines._serve import SHOW_STACKS, end_session, environments_of, serve
+from ecgbench.study.jobs import Execution, Job
 
 CARD = EngineCard(
     title="Local", summary="processes of this machine; local:4 is four of them at once"
 )
 START = 120.0
-"""Seconds that a new process may take to import what every job needs, before the time limit of the
-model begins.
-"""
+"""Seconds that a new process may take besides, to import what every job needs."""
 
 
 def run(
-    work: Work, jobs: deque[Job], show: Show, setup: Setup
+    work: Work, jobs: deque[Job], show: Show, execution: Execution
 ) -> Iterator[tuple[Job, Died | None]]:
     """Carry jobs out in processes of their own. EcgbenchError where one says what the user must
     correct first.
     """
-    environments = _environments(setup)
+    environments = environments_of(execution.options, execution.device)
     free, busy = list[_Worker](), list[_Worker]()
     try:
         while jobs or busy:
@@ -47,7 +43,7 @@ def run(
                 worker.begin(jobs.popleft())
             wait([worker.pipe for worker in busy], timeout=1.0)
             for worker in list(busy):
-                over, died = worker.listen(show, setup.timeout)
+                over, died = worker.listen(show, execution.settings.timeout)
                 if not over and died is None:
                     continue
                 busy.remove(worker)
@@ -67,7 +63,7 @@ class _Worker:
 
     def __init__(self, work: Work, environment: dict[str, str]) -> None:
         context = multiprocessing.get_context("spawn")
-        self.environment, self.ready = environment, False
+        self.environment, self.grace = environment, START
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=serve, args=(work, theirs))
         with patch.dict(os.environ, environment):  # libraries read it as they are loaded
@@ -75,7 +71,8 @@ class _Worker:
         theirs.close()
 
     def begin(self, job: Job) -> None:
-        self.job, self.heard, self.doing = job, time.monotonic(), ""
+        self.job, self.heard, self.doing = job, time.monotonic() + self.grace, ""
+        self.grace = 0.0
         with suppress(OSError):  # it died between two jobs: `listen` finds out
             self.pipe.send(job)
 
@@ -86,7 +83,7 @@ class _Worker:
         try:
             if self.pipe.poll():
                 kind, what = self.pipe.recv()
-                self.heard, self.ready = time.monotonic(), True
+                self.heard = time.monotonic()
                 if kind == "stop":
                     raise errors.named(*what)
                 if kind == "event":
@@ -98,7 +95,7 @@ class _Worker:
             dead = True
         if dead:
             return False, Died(ended_in_words(self.process.exitcode or 0))
-        if time.monotonic() - self.heard > (timeout if self.ready else max(timeout, START)):
+        if time.monotonic() - self.heard > timeout:
             with suppress(OSError):
                 os.kill(self.process.pid or 0, SHOW_STACKS)
                 time.sleep(0.25)
@@ -113,18 +110,3 @@ class _Worker:
             self.process.kill()
             self.process.join()
         self.pipe.close()
-
-
-def _environments(setup: Setup) -> list[dict[str, str]]:
-    """Of each process: its share of the cores, and its GPU."""
-    text = setup.options or "1"
-    if not text.isdecimal() or not 0 < int(text) <= 1024:
-        raise errors.BadSetting(
-            f"--engine local:{text}: a number of processes from 1, as in local:4"
-        )
-    if text == "1":
-        return [{}]
-    own = {"OMP_NUM_THREADS": str(max(1, cores() // int(text)))}
-    gpus = usable_gpus() if setup.device in ("auto", "cuda") else []
-    cards = [{"CUDA_VISIBLE_DEVICES": card} for card in gpus] or [{}]
-    return [{**own, **cards[i % len(cards)]} for i in range(int(text))]

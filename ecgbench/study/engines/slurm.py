@@ -14,10 +14,17 @@ from pathlib import Path
 
 from ecgbench.core.files import append
 from ecgbench.errors import BadSetting
-from ecgbench.study.engines import Died, EngineCard, Setup, Show, Work
-from ecgbench.study.engines._squeue import ENDED, accounted, largest_array, queued
-from ecgbench.study.engines._submit import Task, minutes, submit
-from ecgbench.study.jobs import Job
+from ecgbench.study.engines import Died, EngineCard, Show, Work
+from ecgbench.study.engines._slurm import (
+    ENDED,
+    Task,
+    accounted,
+    largest_array,
+    minutes,
+    queued,
+    submit,
+)
+from ecgbench.study.jobs import Execution, Job
 from ecgbench.study.store import Store
 
 CARD = EngineCard(
@@ -34,13 +41,14 @@ SUBMITTED = "submitted.tsv"
 
 
 def run(
-    work: Work, jobs: deque[Job], show: Show, setup: Setup
+    work: Work, jobs: deque[Job], show: Show, execution: Execution
 ) -> Iterator[tuple[Job, Died | None]]:
     """Submit jobs, and follow them until they have ended."""
-    options = options_of(setup.options)
+    options = options_of(execution.options)
     wait, at_once = options.pop("wait", "yes"), int(options.pop("at_once", "256"))
-    folder, store = setup.out / "jobs", Store(setup.out)
-    alive = {name: number for number, (name, *_) in running(setup.out).items()}
+    out = jobs[0].folders.out
+    folder, store = out / "jobs", Store(out)
+    alive = {name: number for number, (name, *_) in running(out).items()}
     following, tries = dict[str, Job](), Counter[int]()
     while jobs or following:
         new = [jobs.popleft() for _ in range(len(jobs))]

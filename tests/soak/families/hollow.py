@@ -33,13 +33,11 @@ HOLLOW: dict[str, Callable[[Place], None]] = {
     "no features": _without("features"),
     "no people": _without("people"),
     "no commands": _without("invocations"),
-    "no ledger": _without("tested.jsonl"),
     "nothing but a plan": _without("[!p]*", "people"),
 }
 
 TELLS = {
     "no commands": "none is noted",
-    "no ledger": "tested.jsonl is not there",
     "no people": "does not hold them as they were written",
 }
 """Words of the page's sentence about what is not there."""

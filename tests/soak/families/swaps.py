@@ -28,9 +28,6 @@ def rows(bases: Mapping[str, Place]) -> Iterator[Row]:
             for pair in list(permutations(folders, 2))[:: 1 if len(folders) < 4 else 3]:
                 name = f"{part}: {label[pair[0]]} copied over {label[pair[1]]}, then {then}"
                 yield Row("swaps", name, "study", partial(_copy, pair, then))
-            for folder in folders:
-                name = f"{part}: {label[folder]} copied under another key, then {then}"
-                yield Row("swaps", name, "study", partial(_again, folder, then))
 
 
 def _label(folder: Path, folders: list[Path]) -> str:
@@ -62,10 +59,4 @@ def _copy(pair: tuple[Path, Path], then: str, place: Place) -> None:
     shutil.rmtree(target)
     shutil.copytree(source, target)
     place.harmed.append(target)
-    follow(then, place)
-
-
-def _again(folder: Path, then: str, place: Place) -> None:
-    source = place.folder / folder
-    shutil.copytree(source, source.with_name("f" * 64))
     follow(then, place)

@@ -22,7 +22,6 @@ from tests.soak.place import Place
 from tests.soak.row import Row
 
 STRUCTURE = ("cut in half", "last byte cut", "empty", "zeros", "bytes appended", "removed")
-STRUCTURE += ("bit flipped at the start", "a folder in its place", "a link to itself", "unreadable")
 Tensors = dict[str, torch.Tensor]
 
 
@@ -60,15 +59,10 @@ def _tensors(change: Callable[[Tensors], object]) -> Callable[[bytes], bytes]:
 
 SAFETENSORS: dict[str, Callable[[bytes], bytes]] = {
     "a header of 2**63 bytes": lambda data: struct.pack("<Q", 2**63) + data[8:],
-    "a header of 100,000 brackets": lambda data: struct.pack("<Q", 10**5) + b"[" * 10**5,
-    "a type unknown": _header(lambda one: one.update(dtype="F7")),
-    "a negative shape": _header(lambda one: one.update(shape=[-1, 4])),
     "a shape of 2**62": _header(lambda one: one.update(shape=[2**62, 4])),
     "offsets beyond its end": _header(lambda one: one.update(data_offsets=[0, 2**40])),
-    "offsets that turn back": _header(lambda one: one.update(data_offsets=[64, 0])),
     "a tensor less": _tensors(lambda t: t.popitem()),
     "a tensor more": _tensors(lambda t: t.update(more=torch.zeros(3))),
-    "no tensors": _tensors(lambda t: t.clear()),
     "another shape": _tensors(lambda t: t.update({"first.weight": torch.zeros(2, 3)})),
     "integers": _tensors(lambda t: t.update({"norm.weight": torch.ones(96, dtype=torch.int64)})),
     "a NaN": _tensors(lambda t: t["norm.weight"].fill_(np.nan)),
@@ -84,30 +78,11 @@ def _archive(members: dict[str, bytes]) -> bytes:
     return out.getvalue()
 
 
-def _wrong_crc(tensors: Tensors) -> bytes:
-    out = io.BytesIO()
-    torch.save(tensors, out)
-    data = bytearray(out.getvalue())
-    place = bytes(data).index(tensors["norm.weight"].numpy().tobytes())
-    data[place] ^= 1
-    return bytes(data)
-
-
-CHECKPOINTS: dict[str, Callable[[Tensors], bytes]] = {
-    "a pickle that calls": lambda t: pickle.dumps(_Calls()),
-    "a checkpoint that calls": lambda t: _archive({"w/data.pkl": pickle.dumps(_Calls())}),
-    "a key of 300,000 tuples": lambda t: _archive(
-        {"w/data.pkl": b"\x80\x02}K\x01" + b"\x85" * 300_000 + b"K\x01s.", "w/version": b"3\n"}
-    ),
-    "300,000 entries": lambda t: _archive(
-        {"w/data.pkl": pickle.dumps({f"n{i}": i for i in range(300_000)}, 2), "w/version": b"3\n"}
-    ),
-    "a member with a wrong CRC": _wrong_crc,
-    "an archive without members": lambda t: _archive({}),
-    "an archive of something else": lambda t: _archive({"readme.txt": b"hello"}),
-    "a text": lambda t: b"these are no weights\n",
-    "a page of the web": lambda t: b"<html>Sign in to download</html>",
-    "a bomb": lambda t: _archive({"w/data.pkl": b"(" * 50_000_000}),
+CHECKPOINTS: dict[str, Callable[[], bytes]] = {
+    "a pickle that calls": lambda: pickle.dumps(_Calls()),
+    "a checkpoint that calls": lambda: _archive({"w/data.pkl": pickle.dumps(_Calls())}),
+    "an archive of something else": lambda: _archive({"readme.txt": b"hello"}),
+    "a page of the web": lambda: b"<html>Sign in to download</html>",
 }
 
 
@@ -136,9 +111,8 @@ def _written(name: str, change: Callable[[bytes], bytes], place: Place) -> None:
     _run(place)
 
 
-def _saved(content: Callable[[Tensors], bytes], place: Place) -> None:
-    tensors = load_file(place.folder / WEIGHTS)
-    (place.folder / "weights.pt").write_bytes(content(tensors))
+def _saved(content: Callable[[], bytes], place: Place) -> None:
+    (place.folder / "weights.pt").write_bytes(content())
     _run(place, "--weights", "tiny=weights.pt")
     assert not (place.folder / "was_run").exists(), "code in the file was run"
 

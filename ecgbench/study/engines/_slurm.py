@@ -1,10 +1,15 @@
-"""Jobs for Slurm, submitted by submitit. Its pickles carry them to a node; results are files."""
+"""Jobs for Slurm: submitted by submitit, whose pickles carry them to a node, while results are
+files; and what squeue and sacct say of them.
+"""
 
 import os
+import re
 import shlex
 import shutil
+import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +25,17 @@ from ecgbench.study.store import Store
 
 REQUEUES = 1000
 """How often a job may run out of time; each time it has finished some cells."""
+
+
+ENDED = {
+    *("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"),
+    *("DEADLINE", "REVOKED"),
+}
+UNKNOWN = "UNKNOWN", "squeue gives no answer"
+TIMEOUT = 120.0
+"""Seconds that a command of Slurm may take: a controller of a large cluster is slow at times."""
+LARGEST = 1001
+"""Slurm's own MaxArraySize, where a cluster does not say."""
 
 
 @dataclass(frozen=True)
@@ -92,3 +108,40 @@ def minutes(text: str) -> int:
         return max(1, int(length.total_seconds()) // 60)
     except ValueError:
         return 0
+
+
+def queued(ids: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """id -> (state, why it waits) of jobs that squeue knows and that have not ended long ago;
+    UNKNOWN of all where it gives no answer.
+    """
+    ids = list(ids)
+    arrays = ",".join(dict.fromkeys(name.partition("_")[0] for name in ids))
+    try:
+        done = _output("squeue", "-h", "-r", "--states=all", "-o", "%F_%K|%T|%r", "-j", arrays)
+    except (OSError, subprocess.SubprocessError) as error:
+        gone = "Invalid job id" in str(getattr(error, "stderr", ""))
+        return {} if gone else dict.fromkeys(ids, UNKNOWN)
+    rows = [line.strip().removesuffix("|None").split("|") for line in done.splitlines()]
+    known = {row[0].removesuffix("_N/A"): (row[1], "".join(row[2:])) for row in rows}
+    return {name: known[name] for name in ids if name in known}
+
+
+def accounted(name: str) -> str:
+    """The state of a job that squeue has forgotten; "" where the cluster keeps no accounts."""
+    with suppress(OSError, subprocess.SubprocessError):
+        words = _output("sacct", "-n", "-X", "-P", "-o", "State", "-j", name).split()
+        return words[0] if words else ""  # of "CANCELLED by 1000"
+    return ""
+
+
+def largest_array() -> int:
+    """Jobs that one array may have."""
+    with suppress(OSError, subprocess.SubprocessError):
+        if found := re.search(r"MaxArraySize\s*=\s*(\d+)", _output("scontrol", "show", "config")):
+            return max(1, int(found[1]))
+    return LARGEST
+
+
+def _output(*words: str) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=TIMEOUT)
+    return done.stdout

@@ -1,0 +1,146 @@
+"""Run folders from outside: how far each is and how fast its cells come, what it holds, and what of
+it can be freed. The index says it; of cells that it does not name, names of files are looked at.
+"""
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ecgbench.core.cells import Cell
+from ecgbench.core.files import DAMAGED, locked
+from ecgbench.errors import BadSetting
+from ecgbench.study.index import Index
+from ecgbench.study.store import STATES, Status, Store, cells_of, noted
+
+PARTS = ("cells", "fits", "features", "checkpoints")
+"""Parts of a run whose sizes are shown one by one."""
+WINDOW = 6 * 3600.0
+"""Seconds back from now in which cells that were finished tell the rate."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run folder."""
+
+    path: Path
+    models: dict[str, Counter[Status]] = field(default_factory=dict)
+    """Model -> cells of the plan by state; "ok" is finished."""
+    recent: tuple[float, ...] = ()
+    """Ages of the cells that were finished within WINDOW, in seconds, oldest first."""
+    disk: dict[str, int] = field(default_factory=dict)
+    """Bytes of each of PARTS and of "other"; {} where they were not looked at."""
+    note: str = ""
+    """Why it cannot be read, or ""."""
+    damaged: Sequence[Path] = ()
+    """What runs found damaged and put into quarantine, where all files were looked at."""
+
+    @property
+    def states(self) -> dict[str, int]:
+        """Cells in each of STATES."""
+        return {s: sum(own[s] for own in self.models.values()) for s in STATES}
+
+    @property
+    def rate(self) -> float:
+        """Cells a second, from the first recent one to now; 0 where there are too few."""
+        return len(self.recent) / self.recent[0] if self.recent and self.recent[0] else 0.0
+
+    @property
+    def left(self) -> float | None:
+        """Seconds that the missing cells take at this rate; None where it is not known."""
+        missing = self.states["missing"]
+        return missing / self.rate if self.rate else None if missing else 0.0
+
+
+def runs(folder: Path, sizes: bool = False, looking: bool = False) -> list[Run]:
+    """The runs in a folder, or the folder's own, by name; see `look`."""
+    own = (folder / "plan.toml").is_file()
+    found = []
+    for plan in sorted(folder.glob("plan.toml" if own else "*/plan.toml")):
+        try:
+            found.append(look(plan.parent, sizes, looking))
+        except BadSetting as error:
+            found.append(Run(path=plan.parent, note=str(error)))
+    return found
+
+
+def look(path: Path, sizes: bool = False, looking: bool = False) -> Run:
+    """Count the cells of a run and, with `sizes`, the bytes of its files. MissingData where there
+    is no run, BadSetting where its plan cannot be read.
+
+    looking: whether each folder of a cell is looked for, so that one that was removed by hand is
+    noticed.
+    """
+    store, now = Store(path), time.time()
+    models: dict[str, Counter[Status]] = {}
+    for cell, status in states(store, store.existing_plan().cells, looking):
+        models.setdefault(cell.fit.model, Counter())[status] += 1
+    # a node's clock may be ahead of ours
+    ages = (max(0.0, now - at) for at in store.index.finished.values())
+    disk = Counter[str]()
+    for child in path.iterdir() if sizes else ():
+        disk[child.name if child.name in PARTS else "other"] += size(child)
+    return Run(
+        path=path,
+        models=models,
+        recent=tuple(sorted((age for age in ages if age <= WINDOW), reverse=True)),
+        disk={part: disk[part] for part in (*PARTS, "other")} if sizes else {},
+        damaged=sorted(path.rglob(f"*{DAMAGED}")) if sizes or looking else (),
+    )
+
+
+def states(
+    store: Store, cells: Iterable[Cell], looking: bool = False
+) -> Iterator[tuple[Cell, Status]]:
+    """The state of each cell; `looking` as in `look`."""
+    store.index.read()
+    keys, finished = store.index.keys, store.index.finished
+    for cell in cells:
+        known = not looking and keys.get(cell.identity) in finished
+        yield cell, "ok" if known else store.state(cell)[0]
+
+
+def size(path: Path) -> int:
+    """Bytes of a file or of all files below a folder."""
+    return sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
+
+
+def spare(path: Path) -> Iterator[Path]:
+    """What can be removed from a run without losing a number.
+
+    Features, checkpoints, intervals (which reading computes again), what is in quarantine, cells
+    that its plan does not name, and cells under an old key where the key of today is finished. A
+    damaged cell in its place stays.
+    """
+    store = Store(path)
+    planned = {cell.identity: store.folder(cell) for cell in store.existing_plan().cells}
+    whole = [path / name for name in ("features", "checkpoints", "derived", "set_aside")]
+    yield from filter(size, whole)
+    for place in sorted(path.rglob(f"*{DAMAGED}")):
+        if not any(place.is_relative_to(folder) for folder in whole):
+            yield place
+    for folder in sorted(cells_of(path)):
+        identity = noted(folder).get("identity")
+        if identity and planned.get(identity, path) not in (None, folder):
+            yield folder
+
+
+def prune(path: Path) -> int:
+    """Remove what is spare; returns the bytes. BadSetting while a run is working there."""
+    for lock in sorted(p for p in (path / "locks").glob("*") if p.suffix != ".owner"):
+        working = f"a run is working in {path}; prune it when it has ended"
+        with locked(lock.parent, lock.name, otherwise=working):
+            pass
+    freed, index = 0, Index(path)
+    index.read()
+    for place in list(spare(path)):
+        freed += size(place)
+        if place.name in index.finished:
+            index.add_gone([place.name])
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            place.unlink(missing_ok=True)
+    return freed
