@@ -12,7 +12,7 @@ from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting
 
 if TYPE_CHECKING:
-    from ecgbench.profiling.cost import Setup
+    from ecgbench.profile.cost import Setup
     from ecgbench.results.profile import Complexity, Costs
 
 LEADS = "1-12"
@@ -64,7 +64,7 @@ def profile(
     from ecgbench import models as room
     from ecgbench.core.files import writing
     from ecgbench.evaluate.device import choose
-    from ecgbench.profiling.cost import Setup
+    from ecgbench.profile.cost import Setup
 
     if batch is not None and batch < 1:
         raise BadSetting(f"--batch {batch}: at least one window")
@@ -98,7 +98,7 @@ def profile(
 
 
 def _cost(names: list[str], leads: list[int], setup: "Setup", to: Path) -> None:
-    from ecgbench.profiling.cost import measure
+    from ecgbench.profile.cost import measure
     from ecgbench.study.progress import display
 
     costs = measure(names, leads, setup, display())
@@ -118,7 +118,7 @@ def _cost(names: list[str], leads: list[int], setup: "Setup", to: Path) -> None:
 
 
 def _complexity(setup: "Setup", to: Path) -> None:
-    from ecgbench.profiling.cost import ask
+    from ecgbench.profile.cost import ask
     from ecgbench.results.profile import Complexity
 
     typer.echo("measuring LAEF's graph layers at 12 numbers of leads and 3 windows ...", err=True)
