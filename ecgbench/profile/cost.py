@@ -40,7 +40,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Job:
-    """What one process measures, see `profiling.model`."""
+    """What one process measures, see `profile.model`."""
 
     model: str
     path: str
