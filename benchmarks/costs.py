@@ -29,7 +29,7 @@ BEGIN, END = "<!-- costs -->\n", "<!-- end of costs -->\n"
 def timed(name: str, device: str, batch: int, repeats: int = 3) -> tuple[float, float, float]:
     """Seconds a window of a training step and of a forward pass, and operations of the step."""
     from ecgbench import models
-    from ecgbench.profiling.flop import FlopCounter
+    from ecgbench.profile.flop import FlopCounter, plain_kernels
 
     network = models.get(name).build().to(device).train()
     contract = models.ROOM.card(name).contracts[0]
@@ -58,7 +58,7 @@ def timed(name: str, device: str, batch: int, repeats: int = 3) -> tuple[float, 
             taken.append(time.perf_counter() - started)
         return sorted(taken)[repeats // 2] / batch
 
-    with FlopCounter() as counted:
+    with plain_kernels(), FlopCounter() as counted:
         step()
     training = seconds(step)
     network.eval()
@@ -125,7 +125,7 @@ def table(rows: dict[str, tuple[float, float, float]], where: str) -> str:
 
 
 def _counted(value: float, form: str) -> str:
-    """A number, or that an operator of the model has no rule (`profiling/operators.csv`)."""
+    """A number, or that an operator of the model has no rule (`profile/operators.csv`)."""
     return "not counted" if math.isnan(value) else format(value, form)
 
 

@@ -29,7 +29,7 @@ from ecgbench.evaluate.network import build
 from ecgbench.models import laef
 from ecgbench.pretraining import masking
 from ecgbench.pretraining.objective import MaskedNodes
-from ecgbench.profiling import clock
+from ecgbench.profile import clock
 
 Row = dict[str, Any]
 TOLERANCE = 0.005

@@ -132,7 +132,7 @@ def test_fine_tuning_learns(typed: Typed, tmp_path: Path) -> None:
     assert sum(a["parameters"] for a in note["groups"].values()) == 7_104_000 + 5 * 769
     assert all(a["before"] != a["after"] for a in note["groups"].values())
     assert note["encoder_sha256"] != note["from_sha256"]
-    assert not list((tmp_path / "whole").rglob("checkpoint.safetensors"))
+    assert not list((tmp_path / "whole").rglob("checkpoint.pt"))
     assert not list((tmp_path / "whole" / "features").rglob("windows/*/*.safetensors"))
 
 
@@ -150,7 +150,7 @@ def test_a_kill_costs_nothing(typed: Typed, real_ptbxl: Path, tmp_path: Path) ->
     )
     deadline = time.monotonic() + 300
     # after the first epoch, some way into the second
-    while not list((tmp_path / "killed").rglob("checkpoint.safetensors")):
+    while not list((tmp_path / "killed").rglob("checkpoint.pt")):
         assert killed.poll() is None and time.monotonic() < deadline, killed.communicate()[1]  # noqa: PT018
         time.sleep(0.05)
     time.sleep(0.3)

@@ -37,7 +37,7 @@ FLOORS = (
     {"study"},
     {"results"},
     {"reports"},
-    {"profiling"},
+    {"profile"},
     {"pretraining", "ablation"},
     {"check"},
     {"cli", "__main__"},
@@ -67,7 +67,7 @@ APART = {"datasets", "models", "adapters", "metrics"}
 """Rooms of floor 3: none imports another, and none imports results, which may read them."""
 TORCH = {"torch", "torch_geometric", "torchvision", "timm", "safetensors.torch"}
 TORCH_ROOMS = {"models", "layers", "weights", "evaluate", "check", "pretraining", "ablation"}
-TORCH_ROOMS |= {"profiling", "study"}
+TORCH_ROOMS |= {"profile", "study"}
 
 
 def sources() -> list[Path]:
@@ -229,7 +229,7 @@ def test_a_report_reads_what_is_stored_and_nothing_of_models() -> None:
     )
     code += (
         "print([m for m in sys.modules if m.startswith(('ecgbench.models', 'ecgbench.layers', "
-        "'ecgbench.profiling', 'torch'))])"
+        "'ecgbench.profile', 'torch'))])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True

@@ -27,7 +27,7 @@ from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.pretrain import Data, Session
 from ecgbench.pretraining.stage import Execution
 from ecgbench.pretraining.stage import run as train
-from ecgbench.profiling.flop import FlopCounter
+from ecgbench.profile.flop import FlopCounter
 from ecgbench.results.ablation import TRAINING, is_of
 
 NETWORKS = "encoders.json"

@@ -25,35 +25,6 @@ NATIVE = "native"
 
 
 @dataclass(frozen=True)
-class TrainingSplit:
-    """What a policy may learn from. A `fit` sees signals only; this is where a record of another
-    split is stopped.
-    """
-
-    allowed: frozenset[str]
-    """The records of the training split, as the dataset's index names them."""
-    signals: Callable[[], Iterable[tuple[str, np.ndarray]]]
-    """Gives record and signal (12, time) mV of what is to be learned from."""
-
-    def guarded(self) -> Iterator[np.ndarray]:
-        """The signals one at a time; LeakError at the first record that is not of the training
-        split, before it is handed out.
-        """
-        signals = iter(self.signals())
-        while True:
-            with unnoted():
-                record, signal = next(signals, (None, None))
-            if record is None or signal is None:
-                return
-            if record not in self.allowed:
-                raise PolicyError(
-                    f"record {record!r} is not of the training split ({len(self.allowed)} "
-                    f"records); no policy may learn from it"
-                )
-            yield signal
-
-
-@dataclass(frozen=True)
 class Policy:
     """A policy ready to use: its name, its function (None: native) and what it learned."""
 
@@ -63,10 +34,10 @@ class Policy:
 
     @classmethod
     def of(
-        cls, name: str, training: Callable[[], TrainingSplit], state: State | None = None
+        cls, name: str, training: Callable[[], Iterable[np.ndarray]], state: State | None = None
     ) -> "Policy":
-        """The policy called `name`; one that learns is fitted on `training()`, guarded, unless
-        `state` is given already.
+        """The policy called `name`; one that learns is fitted on `training()`, signals (12, time)
+        mV of training records, unless `state` is given already.
         """
         if plain(name) == NATIVE:
             return cls(NATIVE, None)
@@ -76,11 +47,22 @@ class Policy:
         module, calling = adapters.get(name), adapters.ROOM.calling(name, OSError)
         if state is None and hasattr(module, "fit"):
             with adapters.ROOM.reading(name):
-                state = calling(module.fit)(training().guarded(), LEADS)
+                state = calling(module.fit)(_read_by_us(training()), LEADS)
             if not isinstance(state, Mapping):
                 message = f"its fit() gives a {type(state).__name__} where a dict of arrays belongs"
                 raise BadSetting(f"policy {name!r}: {message}")
         return cls(name, calling(module.fill), state)
+
+
+def _read_by_us(signals: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    """The signals one at a time; files that reading them opens are none of the policy's."""
+    each = iter(signals)
+    while True:
+        with unnoted():
+            signal = next(each, None)
+        if signal is None:
+            return
+        yield signal
 
 
 def adapt(

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from ecgbench import adapters, models
-from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit
+from ecgbench.adapters.hide import NATIVE, Policy
 from ecgbench.check._properties import Broken, demand, identical, tried
 from ecgbench.core import process
 from ecgbench.core.cards import InputContract, ModelCard
@@ -213,12 +213,8 @@ def view(recording: Recording, contract: InputContract) -> np.ndarray:
 
 def _encoder(network: Network, contract: InputContract, policy: str = "") -> Encoder:
     """Of the network under one policy, or under the contract's own."""
-
-    def training() -> TrainingSplit:
-        signals = {f"D{n:03d}": _seen(n, contract) for n in (2, 3)}
-        return TrainingSplit(frozenset(signals), signals.items)
-
-    return Encoder(network.module, contract, Policy.of(policy or contract.policy, training))
+    fed = Policy.of(policy or contract.policy, lambda: (_seen(n, contract) for n in (2, 3)))
+    return Encoder(network.module, contract, fed)
 
 
 def _input(contract: InputContract, word: str, windows: int) -> torch.Tensor:

@@ -151,7 +151,7 @@ def _session(
     """Where it runs and who follows it: a line of a stage's steps every 15 s."""
     from ecgbench.pretraining.curve import at_intervals
     from ecgbench.pretraining.pretrain import Session
-    from ecgbench.profiling.clock import about, ready
+    from ecgbench.profile.clock import about, ready
     from ecgbench.study.preflight import demand_writable
 
     demand_writable(out)

@@ -45,7 +45,7 @@ def profile(
     """
     from ecgbench import models as room
     from ecgbench.evaluate.device import choose
-    from ecgbench.profiling.cost import Setup, ask, measure
+    from ecgbench.profile.cost import Setup, ask, measure
     from ecgbench.results.profile import Complexity
     from ecgbench.study.progress import display
 

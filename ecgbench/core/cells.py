@@ -72,8 +72,7 @@ class Training:
     """`finetune`: False gives every parameter the rate of the head."""
     precision: Precision = "float32"
     """`finetune`: bf16 autocasts the training step; evaluation stays in float32. Else bf16
-    autocasts the frozen encoder, where that moves its features by no more than 1 %; the precision
-    that was used is in the key.
+    autocasts the frozen encoder.
     """
     micro_batch: int | None = None
     """`finetune`: records per forward pass, gradients accumulated over a step; None: the whole

@@ -313,9 +313,9 @@ def read_proved(path: Path) -> dict[str, Any] | None:
     return None
 
 
-def put_hashed(path: Path, content: bytes) -> None:
+def put_hashed(path: Path, content: bytes | memoryview) -> None:
     """Write bytes durably and atomically, behind their sha256; WriteError names `path`."""
-    put(path, hashlib.sha256(content).digest() + content)
+    put(path, lambda out: out.writelines([hashlib.sha256(content).digest(), content]))
 
 
 def read_hashed(path: Path) -> bytes | None:

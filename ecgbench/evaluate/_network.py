@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from ecgbench.core.cards import ModelCard
+from ecgbench.core.cards import InputContract, ModelCard
 from ecgbench.core.cells import Training
 from ecgbench.evaluate import gates
 from ecgbench.evaluate.loop import head
@@ -30,16 +30,17 @@ class Tuning(nn.Module):
         return logits
 
 
-def freeze_unused(module: Tuning, signal: Tensor, measured: Tensor) -> list[str]:
+def freeze_unused(module: Tuning, contract: InputContract) -> list[str]:
     """Freeze what a forward pass with all leads does not use; the names in the encoder of all that
     is frozen.
 
     In evaluation mode: what chance leaves out of a pass of training (LayerDrop) is used all the
     same.
     """
-    device = next(module.parameters()).device
+    device, leads = next(module.parameters()).device, len(contract.leads)
+    signal = torch.zeros(1, leads, contract.received, device=device)
     module.eval()
-    module(signal.to(device), measured.to(device)).sum().backward()
+    module(signal, torch.ones(1, leads, dtype=torch.bool, device=device)).sum().backward()
     unused = [n for n, p in module.named_parameters() if p.grad is None]
     for name, parameter in module.named_parameters():
         parameter.requires_grad_(name not in unused)
@@ -68,31 +69,16 @@ def groups(module: Tuning, card: ModelCard) -> dict[str, dict[str, nn.Parameter]
     return {g: named for g, named in groups.items() if named}
 
 
-def optimiser(
-    module: Tuning, groups: dict[str, dict[str, nn.Parameter]], training: Training
-) -> torch.optim.AdamW:
-    """AdamW with one group per entry of `found`, weight decay on all of them; GateError where it
-    misses a parameter.
-    """
-    optimiser = torch.optim.AdamW(
+def optimiser(groups: dict[str, dict[str, nn.Parameter]], training: Training) -> torch.optim.AdamW:
+    """AdamW with one group per entry of `groups`, weight decay on all of them."""
+    return torch.optim.AdamW(
         [
             {
-                "params": list(p.values()),
-                "lr": training.lr * (SLOWER[g] if training.lr_groups else 1),
-                "name": g,
+                "params": list(parameters.values()),
+                "lr": training.lr * (SLOWER[group] if training.lr_groups else 1),
+                "name": group,
             }
-            for g, p in groups.items()
+            for group, parameters in groups.items()
         ],
         weight_decay=training.weight_decay,
     )
-    gates.each_in_one_group(module, [group["params"] for group in optimiser.param_groups])
-    return optimiser
-
-
-def moved(module: Tuning, optimiser: torch.optim.Optimizer) -> list[str]:
-    """Names of the parameters that a gradient other than zero has reached."""
-    return [
-        n
-        for n, p in module.named_parameters()
-        if p in optimiser.state and bool(optimiser.state[p]["exp_avg"].any())
-    ]

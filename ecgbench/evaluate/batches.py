@@ -10,6 +10,7 @@ does record by record. `steady` tries whether a network on its device keeps to t
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -43,23 +44,16 @@ def first_places(windows: Sequence[int]) -> np.ndarray:
 
 
 def batches(rows: np.ndarray, places: np.ndarray, leads: np.ndarray) -> list[np.ndarray]:
-    """Rows of work (`inference.rows`) -> for each batch its rows, no two of them at one place.
+    """Rows of work (`evaluate.rows`) -> for each batch its rows, no two of them at one place.
 
     leads (row,): number of leads that the network reads of each.
     """
     position, window, _ = decode(rows)
     place = (places[position] + window) % PLACES
-    found = []
-    for count in np.unique(leads):
-        these = np.flatnonzero(leads == count)
-        by_place = these[np.lexsort((rows[these], place[these]))]
-        # the first row of each place is in the first batch, the second in the second, ...
-        starts = np.flatnonzero(np.diff(place[by_place], prepend=-1))
-        turn = np.arange(len(by_place)) - np.repeat(starts, np.diff([*starts, len(by_place)]))
-        order = by_place[np.lexsort((rows[by_place], turn))]
-        ends = np.bincount(turn).cumsum()[:-1]
-        found += [rows[part] for part in np.split(order, ends)]
-    return found
+    table = pd.DataFrame({"row": rows, "place": place, "leads": leads}).sort_values("row")
+    # the first row of each place is in the first batch, the second in the second, ...
+    turn = table.groupby(["leads", "place"]).cumcount()
+    return [batch.to_numpy() for _, batch in table["row"].groupby([table["leads"], turn])]
 
 
 def encoded(

@@ -7,7 +7,7 @@ product depend on the batch), so a resumed, extended or repeated run gives the s
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,12 +40,6 @@ class Encoder:
     """
     dim: int | None = None
     """Numbers of a feature, as the model's card says; None: any."""
-    _singles: list[torch.Tensor] = field(
-        default_factory=list, init=False, repr=False, compare=False
-    )
-    """Memory of `_alone`, NaN but for the diagonal, which is written anew each time: fresh memory
-    costs more than its work.
-    """
 
     @property
     def shares_embeddings(self) -> bool:
@@ -102,17 +96,13 @@ class Encoder:
     def pooled(self, output: Any, windows: int) -> torch.Tensor:
         """What a network gave as (window, dim) float32; EcgbenchError says what came instead."""
         pooled = getattr(output, "pooled", output)
-        if not isinstance(pooled, torch.Tensor):
-            came = type(pooled).__name__
-        elif (
-            pooled.ndim != 2
-            or len(pooled) != windows
-            or not pooled.is_floating_point()
-            or pooled.shape[1] != (self.dim or pooled.shape[1])
-        ):
+        if isinstance(pooled, torch.Tensor):
+            shaped = pooled.ndim == 2 and pooled.shape == (windows, self.dim or pooled.shape[1])
+            if shaped and pooled.is_floating_point():
+                return pooled.float()
             came = f"{tuple(pooled.shape)} {str(pooled.dtype).removeprefix('torch.')}"
         else:
-            return pooled.float()
+            came = type(pooled).__name__
         raise EcgbenchError(
             f"the network gave {came} where Features.pooled is ({windows}, {self.dim or 'dim'}) "
             f"of floats: window, feature"
@@ -188,11 +178,11 @@ class Encoder:
             return {}
         network: Any = self.network
         leads = tokens.shape[1]
-        if not self._singles or self._singles[0].shape[1:] != tokens.shape[1:]:
-            self._singles[:] = [tokens.new_full((leads, *tokens.shape[1:]), torch.nan)]
-        stage, each = self._singles[0], torch.eye(leads, dtype=torch.bool, device=tokens.device)
+        each = torch.eye(leads, dtype=torch.bool, device=tokens.device)
+        stage = tokens.new_full((leads, *tokens.shape[1:]), torch.nan)
         features = {}
         for window in chosen:
+            # NaN but for the diagonal, which is written anew each time
             stage.diagonal().copy_(tokens[window].movedim(0, -1))
             features[window] = self.pooled(network.encode(stage, each), leads)
         return features

@@ -3,7 +3,7 @@
 import copy
 import hashlib
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ecgbench import adapters, datasets, models
-from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit, sees
+from ecgbench.adapters.hide import NATIVE, Policy, sees
 from ecgbench.core.cards import InputContract, Task, facts
 from ecgbench.core.cells import FEATURES, OFFICIAL, Cell, Fit, Scoring, Training, key
 from ecgbench.core.files import as_parquet
@@ -73,7 +73,6 @@ class Evaluation:
     """By folder: where nothing was learned from a training split, all folds have the same one."""
     _policies: dict[str, Policy] = field(default_factory=dict)
     _rows: dict[tuple[LeadSetting, Draw], np.ndarray] = field(default_factory=dict)
-    _path: str = ""
 
     @cached_property
     def view(self) -> View:
@@ -171,18 +170,17 @@ class Evaluation:
             self._policies[name] = Policy.of(name, self._training)
         return self._policies[name]
 
-    def _training(self) -> TrainingSplit:
-        own = self.selection
-        index = own.prepared.index if own.fold == OFFICIAL else own.index
-        allowed = frozenset(index.loc[index["split"] == "train", "record"])
-        # what fills absent leads is learned where none is absent
+    def _training(self) -> Iterator[np.ndarray]:
+        """Recordings that a policy may learn from; what fills absent leads is learned where none
+        is absent.
+        """
         whole = [r.name for r in self.records["train"] if r.available == ALL.bits]
         if not whole:
             raise BadSetting(
                 f"{self.name}: no training record has all twelve leads, and what fills absent ones "
                 f"learns from those; choose --policy paper, zero, copy or einthoven"
             )
-        return TrainingSplit(allowed, lambda: ((name, self.view.get(name)) for name in whole))
+        return map(self.view.get, whole)
 
     def refusal(self, cell: Cell, scoring: Scoring) -> str | None:
         """A sentence when a cell cannot run, else None."""
@@ -192,20 +190,14 @@ class Evaluation:
             return f"{self.selection.prepared.name}: {self.tabular}"
         if cell.policy != NATIVE:
             return None
+        title = self.network.card.title
         if not self.network.card.native:
-            return (
-                f"{self.network.card.title} reads all of its leads at once; policy native is "
-                f"not for it"
-            )
+            return f"{title} reads all of its leads at once; policy native is not for it"
         if isinstance(cell.setting, Fixed):
             return self.contract.refuses(cell.setting.subset)
         blind = self.blind(cell, scoring)
-        if not blind:
-            return None
-        return (
-            f"{self.network.card.title} sees nothing of {cell.setting} in {blind:.0%} of the "
-            f"records"
-        )
+        nothing = f"{title} sees nothing of {cell.setting} in {blind:.0%} of the records"
+        return nothing if blind else None
 
     def blind(self, cell: Cell, scoring: Scoring) -> float:
         """Share of test windows in which no measured sample reaches the network, directly or
@@ -223,16 +215,13 @@ class Evaluation:
             self._rows[drawn] = rows.measured(cell.setting, self.tested(cell.setting), scoring.draw)
         return self._rows[drawn]
 
-    def choose_path(self) -> str:
-        """Choose once how the network computes, and return it: "eager" or "compiled".
-
-        The choice depends on the records alone, never on the work that is left: the results of the
-        two differ in the last bits.
+    @cached_property
+    def path(self) -> str:
+        """How the network computes: "eager" or "compiled". The choice depends on the records alone,
+        never on the work that is left: the results of the two differ in the last bits.
         """
-        if not self._path:
-            windows = sum(sum(windows_of(records)) for records in self.records.values())
-            self._path = choose_path(self.network.name, self.network.module, windows)
-        return self._path
+        windows = sum(sum(windows_of(records)) for records in self.records.values())
+        return choose_path(self.network.name, self.network.module, windows)
 
     @cached_property
     def places(self) -> np.ndarray | None:
@@ -278,7 +267,7 @@ class Evaluation:
             "weights": self.network.sha256,
             "contract": contract,
             "precision": self.network.precision,
-            "path": self.choose_path(),
+            "path": self.path,
             "policy": policy,
             "policy_state": {k: _hash(v) for k, v in sorted(state.items())},
         }
@@ -337,6 +326,14 @@ class Evaluation:
             return record.available
         return training_leads(self.contract.leads, *words, available=record.available)
 
+    @property
+    def validated(self) -> list[Record]:
+        """The validation records, each with the leads under which training is validated."""
+        return [
+            r._replace(available=self.training_leads(r, "validation leads", r.name))
+            for r in self.records["val"]
+        ]
+
     def predicted(self, records: list[Record], task: Task, probability: np.ndarray) -> bytes:
         """A parquet table of (record, label) probabilities for some records, with their targets."""
         table = self.table.loc[positions(records)]
@@ -351,7 +348,8 @@ class Evaluation:
     def tuned(self, network: Network) -> "Evaluation":
         """The same model, contract, records and policies with fine-tuned weights."""
         other = copy.copy(self)
-        other.network, other._caches, other._path = network, {}, ""
+        other.network, other._caches = network, {}
+        vars(other).pop("path", None)  # it may choose another
         return other
 
     def forget(self) -> None:

@@ -85,17 +85,20 @@ class Fitting:
     def _checkpoint(self) -> Path:
         return self.places.checkpoint_folder(self.key)
 
+    @property
+    def _policy(self) -> str:
+        return self.evaluation.trained(self.fit)
+
     @cached_property
     def _protocol(self) -> Any:
         return protocols.get(self.evaluation.training.protocol)
 
     def features(self) -> None:
         """Compute the features that a fit on a frozen encoder needs, with progress."""
-        needed, policy = self._protocol.needs(self.evaluation, self.fit), self._policy
-        singly = self.evaluation.training.leads == "random"
-        wanted = np.concatenate(needed.drawn)
-        self.evaluation.compute(policy, wanted, "training windows", singly)
-        self.evaluation.compute(policy, needed.complete, "windows of held-out records")
+        needed = self._protocol.needs(self.evaluation, self.fit)
+        singly, wanted = self.evaluation.training.leads == "random", np.concatenate(needed.drawn)
+        self.evaluation.compute(self._policy, wanted, "training windows", singly)
+        self.evaluation.compute(self._policy, needed.complete, "windows of held-out records")
 
     def head(self) -> tuple[np.ndarray, np.ndarray]:
         """Weight (label, dim) and bias (label,). GateError when an encoder that is to be frozen
@@ -112,7 +115,8 @@ class Fitting:
         `call` is called before training begins, so that other processes do their share.
         """
         if not finished(self.folder):
-            self._store(call)
+            call()
+            self._store()
         shutil.rmtree(self._checkpoint, ignore_errors=True)
         return self._with(read_bytes(self.folder, ENCODER))
 
@@ -122,20 +126,15 @@ class Fitting:
         trained: Trained = self._protocol.fit(self.evaluation, self.fit, needed, self._checkpoint)
         return trained
 
-    @property
-    def _policy(self) -> str:
-        return self.evaluation.trained(self.fit)
-
-    def _store(self, call: Callable[[], None] = lambda: None) -> None:
+    def _store(self) -> None:
         """Train and store the fit."""
-        started, evaluation, note = time.time(), self.evaluation, self.evaluation.progress.note
+        started, evaluation, fit = time.time(), self.evaluation, self.fit
         # beside the checkpoint: what another commit began goes on from there
         code = provenance.code()
         put(self._checkpoint / f"code-{key(code)[:16]}.json", as_json(code))
-        call()
         trained = self.train()
         for text in trained.note.get("notes", []):
-            note(f"{evaluation.name}: {text}")
+            evaluation.progress.note(f"{evaluation.name}: {text}")
         made, files = evaluation, dict(trained.files)
         if trained.encoder is None:
             network = evaluation.network
@@ -149,9 +148,9 @@ class Fitting:
         files["fit.json"] = as_json(self._note(made, trained, time.time() - started))
         publish(self.folder, files)
         shutil.rmtree(self._checkpoint, ignore_errors=True)
-        fold = "" if self.fit.fold == OFFICIAL else f" · fold {self.fit.fold}"
-        fit = f"{self.fit.task} · {self.fit.model} · seed {self.fit.seed}{fold}"
-        note(f"fitted {fit}: {trained.summary}")
+        fold = "" if fit.fold == OFFICIAL else f" · fold {fit.fold}"
+        named = f"{fit.task} · {fit.model} · seed {fit.seed}{fold}"
+        evaluation.progress.note(f"fitted {named}: {trained.summary}")
         if made is not evaluation:
             made.forget()
 
@@ -172,7 +171,7 @@ class Fitting:
             "marks": trained.warnings,
             "encoder_sha256": network.sha256,
             "environments": sorted({network.environment} | cache.environments),
-            "code": begun or [provenance.code()],
+            "code": begun,
             "features_code": cache.code,
             "seconds": round(seconds, 2),
         }

@@ -51,33 +51,23 @@ def trainable(name: str, group: str, frozen: int, parameters: int) -> None:
         )
 
 
-def changed(name: str, group: str, hashes: tuple[str, str], moved: bool) -> None:
-    """`finetune` changed a group in the best state, and by a gradient: weight decay alone moves
-    weights too.
-    """
-    if hashes[0] == hashes[1] or not moved:
+def changed(name: str, group: str, before: str, after: str) -> None:
+    """`finetune` changed a group: its hashes before training and in the best epoch."""
+    if before == after:
         raise FitError(
             f"{name}: fine-tuning left group {group!r} as it was; no number of it would be one of "
             f"fine-tuning"
         )
 
 
-def finite(name: str, loss: float, epoch: int) -> None:
-    """A loss that is not a number: nothing after it would be."""
-    if not math.isfinite(loss):
-        raise FitError(
-            f"{name}: the training loss is {loss} in epoch {epoch}; try a smaller training.lr, and "
-            f"see that no hidden lead (NaN) is read"
-        )
-
-
-def sound(name: str, module: nn.Module, epoch: int) -> None:
-    """Weights are numbers after every epoch; the last step of one can lose them with a finite
-    loss.
+def finite(name: str, epoch: int, loss: float, module: nn.Module) -> None:
+    """Loss and weights are numbers after every epoch; its last step can lose the weights with a
+    finite loss.
     """
     lost = [n for n, p in module.named_parameters() if not bool(p.isfinite().all())]
-    if lost:
+    if lost or not math.isfinite(loss):
         raise FitError(
-            f"{name}: {len(lost)} parameters are not finite after epoch {epoch} "
-            f"({', '.join(lost[:4])}); try a smaller training.lr"
+            f"{name}: after epoch {epoch} the training loss is {loss}, and {len(lost)} parameters "
+            f"are not finite ({', '.join(lost[:4])}); try a smaller training.lr, and see that no "
+            f"hidden lead (NaN) is read"
         )

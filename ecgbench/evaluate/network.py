@@ -3,33 +3,21 @@ hashed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ecgbench import models
-from ecgbench.adapters import zero
-from ecgbench.adapters.hide import Policy
-from ecgbench.core.cards import InputContract, ModelCard, Weights
+from ecgbench.core.cards import ModelCard, Weights
 from ecgbench.core.cells import EITHER, NONE, RANDOM, RELEASED, Precision
 from ecgbench.core.seeds import seed_of
-from ecgbench.datasets import demo
-from ecgbench.ecg.leads import ALL, LeadSubset
-from ecgbench.ecg.preprocess import view
 from ecgbench.errors import BadSetting
-from ecgbench.evaluate.encode import Encoder
 from ecgbench.models import Features
 from ecgbench.weights import released
 from ecgbench.weights.load import digest, origin
-
-NEAR = 1e-2
-"""Largest change of a feature, of the largest feature, that a lower precision may bring."""
-TRIALS = 4
-"""Recordings on which that is tried."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,34 +55,6 @@ class Network:
         used = self.source["name"], self.source["file"]
         return [w for w in self.card.weights if w.name in used or w.file in used]
 
-    def in_precision(self, precision: Precision, contract: InputContract) -> "Network":
-        """The network that computes in `asked` where that moves no feature by more than `NEAR` of
-        its window's largest, else as it is.
-
-        Tried on the windows of a few synthetic recordings with all leads and with one, the others
-        being 0 mV; a network whose windows are longer than those stays as it is.
-        """
-        if precision == self.precision:
-            return self
-        rough, padded = replace(self, precision=precision), Policy("zero", zero.fill)
-        for number in range(1, 1 + TRIALS):
-            recording = demo.recording(number)
-            seen = view(recording.signal, recording.fs, contract.preparation)
-            if not contract.windows(seen.shape[1]):
-                return self
-            alone = LeadSubset.of(contract.leads[number % len(contract.leads)])
-            wanted = {
-                leads.bits: np.arange(contract.windows(seen.shape[1])) for leads in (ALL, alone)
-            }
-            exact, near = (
-                Encoder(n.encoder, contract, padded)(seen, wanted) for n in (self, rough)
-            )
-            for leads, features in exact.items():
-                moved = np.abs(near[leads] - features).max(axis=1)
-                if not (moved <= NEAR * np.abs(features).max(axis=1)).all():
-                    return self
-        return rough
-
 
 class Placed(nn.Module):
     """An encoder on its device and in its precision, for float32 arrays that are on the CPU.
@@ -115,9 +75,11 @@ class Placed(nn.Module):
         return Features(features.sequence, features.pooled.float().cpu())
 
 
-def build(name: str, weights: str, device: str = "cpu") -> Network:
+def build(
+    name: str, weights: str, device: str = "cpu", precision: Precision = "float32"
+) -> Network:
     """The model called `name` with `weights`: random, released, released_or_random, a name on its
-    card, or a path; on `device`.
+    card, or a path; on `device`, to compute in `precision`.
 
     Random weights come from a seed of their own and are the same in every run. Weights that do not
     match raise BadWeights. A model without a parameter has none, whichever of these words is asked
@@ -138,7 +100,7 @@ def build(name: str, weights: str, device: str = "cpu") -> Network:
     called = Path(weights).name if module.CARD.parameters else NONE
     source = origin(module.CARD, weights)
     source = {**source, "name": source["name"] and called}
-    return Network(name, module.CARD, network, called, digest(network), device, source=source)
+    return Network(name, module.CARD, network, called, digest(network), device, precision, source)
 
 
 def environment(device: str) -> str:

@@ -47,28 +47,25 @@ def on_this_machine() -> int:
     return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
 
-def join() -> None:
-    """Make the group, where there is none yet; its processes wait for each other as long as work in
-    one of them may take.
+def join() -> Any:
+    """torch.distributed, with the group made under torchrun where there is none yet; its processes
+    wait for each other as long as work in one of them may take.
     """
     import torch
-    import torch.distributed as group
 
-    if world() > 1 and not group.is_initialized():
+    if world() > 1 and not torch.distributed.is_initialized():
         kinds = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        group.init_process_group(kinds, timeout=PATIENCE)
+        torch.distributed.init_process_group(kinds, timeout=PATIENCE)
+    return torch.distributed
 
 
 def of_first(make: Callable[[], T]) -> T:
     """What the first process makes, in every process; the others make nothing."""
     if world() == 1:
         return make()
-    import torch
-    import torch.distributed as group
-
-    join()
+    group = join()
     made: list[Any] = [make() if rank() == 0 else None]
-    group.broadcast_object_list(made, src=0, device=torch.device("cpu"))
+    group.broadcast_object_list(made, src=0)
     return cast(T, made[0])
 
 
@@ -81,12 +78,10 @@ def wait() -> None:
     if world() == 1:
         return
     import torch
-    import torch.distributed as group
 
-    join()
-    tensor = torch.zeros(1)
-    group.all_reduce(tensor)
-    kept, deadline = weakref.ref(tensor), time.monotonic() + 10
+    tensor, deadline = torch.zeros(1), time.monotonic() + 10
+    join().all_reduce(tensor)
+    kept = weakref.ref(tensor)
     del tensor
     while kept() is not None and time.monotonic() < deadline:
         time.sleep(0.001)
@@ -119,10 +114,10 @@ def together() -> Iterator[None]:
 def leave() -> None:
     """End the group, where there is one; its threads must not outlive the interpreter."""
     if world() > 1:
-        import torch.distributed as group
+        import torch
 
-        if group.is_initialized():
-            group.destroy_process_group()
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
 
 
 def open_fabric(device: str, precision: "Precision") -> "Fabric":
@@ -160,19 +155,16 @@ def repeatable(device: "torch.device") -> Iterator[None]:
     """
     import torch
 
-    if device.type != "cuda":
-        with torch.random.fork_rng(devices=[]):
-            yield
-        return
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    fill: Any = torch.utils.deterministic
+    cuda, fill = device.type == "cuda", cast(Any, torch.utils.deterministic)
     before = torch.are_deterministic_algorithms_enabled()
     warned = torch.is_deterministic_algorithms_warn_only_enabled()
     filled = fill.fill_uninitialized_memory
-    try:
+    if cuda:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True, warn_only=True)
         fill.fill_uninitialized_memory = False  # it costs time and changes no number
-        with torch.random.fork_rng(devices=[device.index or 0]):
+    try:
+        with torch.random.fork_rng(devices=[device.index or 0] if cuda else []):
             yield
     finally:
         torch.use_deterministic_algorithms(before, warn_only=warned)
@@ -221,8 +213,5 @@ def out_of_memory(error: RuntimeError) -> bool:
     """
     import torch
 
-    return (
-        isinstance(error, torch.OutOfMemoryError)
-        or "can't allocate memory" in str(error)
-        or "DefaultCPUAllocator" in str(error)
-    )
+    words = ("can't allocate memory", "DefaultCPUAllocator")
+    return isinstance(error, torch.OutOfMemoryError) or any(w in str(error) for w in words)

@@ -5,7 +5,7 @@ multiply-add: linear maps and convolutions, plus attention products where the au
 matrix products (ST-MEM, ECG-JEPA) and not where a fused operator hides them from that counter
 (HuBERT-ECG); no FFT, kernel, norm, activation, bias or message passing (LAEF, ECG-CPC). A layer
 with a weight of n numbers that yields p results costs 2 n p, so what a network's `paper_layers`
-declares is how many results each weight yields. `profiling/layers.py` adds them up.
+declares is how many results each weight yields. `profile/paper.py` adds them up.
 """
 
 import math

@@ -37,7 +37,7 @@ from ecgbench.pretraining.pretrain import ENCODER, Data, Session, run
 from ecgbench.pretraining.recipe import Recipe
 from ecgbench.pretraining.shards import Layout
 from ecgbench.pretraining.streaming import Holding
-from ecgbench.profiling.clock import ready
+from ecgbench.profile.clock import ready
 from ecgbench.study.estimate import noise_of, seconds_of
 from ecgbench.study.progress import SILENT
 

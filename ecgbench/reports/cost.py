@@ -78,8 +78,7 @@ _GFLOP = (
     "pass.",
     "Paper's rule: the linear maps and convolutions of the authors' networks, with the attention "
     "products of ST-MEM and ECG-JEPA and without those of HuBERT-ECG, without FFT and kernel of "
-    "ECG-CPC and without message passing of LAEF. For a network from outside: its Linear and Conv "
-    "modules.",
+    "ECG-CPC and without message passing of LAEF.",
 )
 _TIME = (
     "Peak: the most memory that weights, input and one pass of a batch of {batch} hold in a fresh "

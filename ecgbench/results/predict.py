@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pandas as pd
 from safetensors.numpy import load
 
 from ecgbench import adapters, models
-from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit
+from ecgbench.adapters.hide import NATIVE, Policy
 from ecgbench.core.cards import facts
 from ecgbench.core.cells import FEATURES, FITS, PAPER, RANDOM, RELEASED, Cell, Fit
 from ecgbench.core.files import sha256_of
@@ -346,7 +346,7 @@ def _policy(result: Result) -> Policy:
     return Policy.of(result.cell.policy, _untaught, state)
 
 
-def _untaught() -> TrainingSplit:
+def _untaught() -> NoReturn:
     raise BadSetting("a policy that learns needs the training split of a run; choose another")
 
 

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from ecgbench import datasets
-from ecgbench.adapters.hide import NATIVE, Policy, TrainingSplit
+from ecgbench.adapters.hide import NATIVE, Policy
 from ecgbench.core.cells import Cell, Folders, Plan, Request, grouped, plan_of
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import aligned, counted, duration, size
@@ -101,10 +101,9 @@ class _Trial:
 
     def __init__(self, plan: Plan, part: Part, device: str) -> None:
         self.plan, self.part, self.training = plan, part, plan.training
-        fit = part.cells[0].fit
-        built = network.build(part.model, fit.weights, device)
-        self.contract = built.card.contract(fit.contract)
-        self.net = built.in_precision(protocols.of_the_encoder(self.training), self.contract)
+        fit, precision = part.cells[0].fit, protocols.of_the_encoder(plan.training)
+        self.net = network.build(part.model, fit.weights, device, precision)
+        self.contract = self.net.card.contract(fit.contract)
         card = datasets.get(part.dataset).CARD
         raw = noise_of(round(card.fs * card.seconds))
         filtered = partial(preprocess.view, raw, card.fs, self.contract.preparation)
@@ -163,8 +162,7 @@ class _Trial:
         """Seconds of one record under a policy, by those of its first few sets of leads."""
         _, window, mask = rows.decode(work)
         sets = {int(m): window[mask == m] for m in np.unique(mask)}
-        split = TrainingSplit(frozenset({"record"}), lambda: {"record": self.view}.items())
-        policy, singly = Policy.of(name, lambda: split), self.plan.scoring.draw == "window"
+        policy, singly = Policy.of(name, lambda: [self.view]), self.plan.scoring.draw == "window"
         encoder = Encoder(self.net.encoder, self.contract, policy, singly, self.net.card.dim)
         if not encoder.shares_embeddings:
             sets = dict(itertools.islice(sets.items(), TRIED))

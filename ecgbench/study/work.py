@@ -95,16 +95,10 @@ def open_evaluation(job: Job, reporter: Reporter) -> Evaluation:
     """The model on the dataset of the job."""
     plan, folders = job.plan, job.folders
     precision = protocols.of_the_encoder(plan.training)
-    built = network.build(job.model, job.weights, choose(job.device))
+    built = network.build(job.model, job.weights, choose(job.device), precision)
     contract = built.card.contract(plan.fits[0].contract)
-    built = built.in_precision(precision, contract)
     for layout in built.licensed:
         released.show_terms(job.model, layout, reporter.note)
-    if built.precision != precision:
-        reporter.note(
-            f"{built.card.title}: features in {precision} are off by more than 1 %; it "
-            f"computes in {built.precision}"
-        )
     where = job.dataset, folders.data, folders.prepared
     copy = prepare(*where, limit=plan.limit, fix=plan.fix, division=plan.division)
     permutation = controls.permutation(plan.control)

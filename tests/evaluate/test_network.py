@@ -1,55 +1,24 @@
-"""A network in a lower precision: used where the features stay near, and told apart in keys and
-notes where they do.
-"""
+"""A network in a lower precision, told apart in keys and notes, and how a model computes."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor, nn
 
 from ecgbench import models
-from ecgbench.evaluate.network import NEAR, Network, Placed, build, choose_path
-from ecgbench.models import Features
+from ecgbench.evaluate.network import Placed, build, choose_path
 from ecgbench.results.study import read
 
 
-def test_a_network_in_bf16_gives_float32_features_near_its_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("ecgbench.evaluate.network.TRIALS", 1)  # bf16 is slow on a CPU
-    card = models.get("stmem").CARD
-    rough = build("stmem", "random").in_precision("bf16", card.contract("paper"))
-    assert rough.precision == "bf16"
+def test_a_network_in_bf16_gives_float32_features_near_its_own() -> None:
+    rough = build("stmem", "random", precision="bf16")
     assert isinstance(rough.encoder, Placed)
     x, measured = 0.3 * torch.randn(1, 12, 600), torch.ones(1, 12, dtype=torch.bool)
     with torch.inference_mode():
         exact, near = rough.module(x, measured).pooled, rough.encoder(x, measured).pooled
     assert near.dtype == torch.float32
-    assert 0 < float((near - exact).abs().max()) <= NEAR * float(exact.abs().max())
-
-
-class Cancelling(nn.Module):
-    """The small difference of large products: bf16 loses it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(600, 8)
-
-    def forward(self, signal: Tensor, measured: Tensor) -> Features:
-        found = self.linear(signal + 1000) - self.linear(torch.full_like(signal, 1000))
-        return Features(found, found.mean(1))
-
-
-def test_a_network_that_bf16_would_spoil_keeps_to_float32() -> None:
-    tiny = Network(
-        "odd", models.get("stmem").CARD, Cancelling().eval().requires_grad_(False), "random", ""
-    )
-    fed = tiny.card.contract("paper")
-    assert tiny.in_precision("bf16", fed) is tiny
-    assert tiny.in_precision("bf16", replace(fed, seconds=60)) is tiny
+    assert 0 < float((near - exact).abs().max()) <= 0.01 * float(exact.abs().max())
 
 
 def test_precision_is_part_of_the_key_and_told(typed: Callable[..., int], tmp_path: Path) -> None:

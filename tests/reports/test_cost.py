@@ -13,7 +13,7 @@ import pytest
 
 from ecgbench import reports
 from ecgbench.errors import BadSetting
-from ecgbench.profiling import complexity, cost
+from ecgbench.profile import complexity, cost
 from ecgbench.results import profile
 from ecgbench.results.profile import Costs
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 SETTINGS = (*linear.SETTINGS, "lr_groups", "precision", "micro_batch")
 frozen = False
-CHECKPOINT = "checkpoint.safetensors"
 
 
 def needs(evaluation: "Evaluation", fit: Fit) -> Needed:
@@ -33,27 +32,12 @@ def needs(evaluation: "Evaluation", fit: Fit) -> Needed:
 
 def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) -> Trained:
     """Fine-tune a copy of the network; under torchrun every process calls this alike."""
-    from ecgbench.evaluate import loop
     from ecgbench.evaluate.tuning import tune
 
-    training, network = evaluation.training, evaluation.network
+    training = evaluation.training
     learn, check = (len(evaluation.records[split]) for split in ("train", "val"))
     batch = min(training.batch, learn)
     total = training.epochs * (learn // batch * batch + check)
     what = f"{evaluation.name}: fine-tune {fit.task}, seed {fit.seed}"
     with evaluation.progress.stage(what, total, "records") as advance:
-        tuned = tune(evaluation, fit, checkpoint / CHECKPOINT, advance)
-    progress = tuned.progress
-    note = {
-        "micro_batch": progress.micro,
-        "devices": tuned.devices,
-        "device": network.device,
-        "precision": training.precision,
-        "groups": tuned.groups,
-        "frozen": tuned.frozen,
-        "notes": progress.notes,
-        "epoch_seconds": progress.seconds,
-    }
-    return loop.trained(
-        tuned.head, tuned.best, progress.log, batch, encoder=tuned.encoder, note=note
-    )
+        return tune(evaluation, fit, checkpoint / "checkpoint.pt", advance)

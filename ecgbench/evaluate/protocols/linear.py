@@ -49,24 +49,19 @@ def needs(evaluation: "Evaluation", fit: Fit) -> Needed:
     on.
     """
     learn, check = (evaluation.records[split] for split in ("train", "val"))
-    complete = rows.complete(check)
+    validated, complete = rows.complete(evaluation.validated), rows.complete(check)
     if evaluation.training.leads == "all":
-        return Needed([rows.complete(learn), complete], complete)
+        return Needed([rows.complete(learn), validated], complete)
 
-    def trained_on(record: Record, epoch: int) -> np.ndarray:
+    def shown(record: Record, epoch: int) -> np.ndarray:
         words = fit.seed, epoch, record.name
         window = rng("window", *words).integers(record.windows, size=1)
         leads = evaluation.training_leads(record, "train leads", *words)
         return rows.encode(record.position, window, np.array([leads]))
 
-    def validated(record: Record) -> np.ndarray:
-        leads = evaluation.training_leads(record, "validation leads", record.name)
-        every = np.arange(record.windows)
-        return rows.encode(record.position, every, np.full(record.windows, leads))
-
     epochs = range(evaluation.training.epochs)
-    drawn = [np.concatenate([trained_on(record, epoch) for record in learn]) for epoch in epochs]
-    return Needed([*drawn, np.concatenate(list(map(validated, check)))], complete)
+    drawn = [np.concatenate([shown(record, epoch) for record in learn]) for epoch in epochs]
+    return Needed([*drawn, validated], complete)
 
 
 def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) -> Trained:
@@ -103,17 +98,14 @@ def train(
     """
     import torch
 
-    from ecgbench.evaluate import gates, loop
+    from ecgbench.evaluate import loop
 
     head = loop.head(learn.features.shape[1], learn.target.shape[1], seed)
     optimiser = torch.optim.AdamW(
         head.parameters(), lr=training.lr, weight_decay=training.weight_decay
     )
-    gates.each_in_one_group(head, [group["params"] for group in optimiser.param_groups])
-    features, target = (
-        torch.from_numpy(learn.features),
-        torch.from_numpy(learn.target.astype(np.float32)),
-    )
+    features = torch.from_numpy(learn.features)
+    target = torch.from_numpy(learn.target.astype(np.float32))
 
     def batches(epoch: int) -> "Iterator[tuple[Tensor, Tensor]]":
         chosen = torch.from_numpy(

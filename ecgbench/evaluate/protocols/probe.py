@@ -91,24 +91,15 @@ class Examples:
     """All evaluation windows with twelve leads: what is predicted of records held out."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Heads:
-    """What was fitted to the records outside one fold, a head for each penalty."""
+Heads = dict[str, np.ndarray]
+"""What was fitted to the records outside one fold, a head for each penalty:
 
-    weight: np.ndarray
-    """(penalty, label, dim), for features as they come."""
-    bias: np.ndarray
-    """(penalty, label)."""
-    loss: np.ndarray
-    """(penalty,) log-loss of the fold, summed over records, mean over labels; 0 where one is
-    not known.
-    """
-    gradient: np.ndarray
-    """(penalty,) the longest gradient of a label."""
-    steps: np.ndarray
-    """(penalty,) L-BFGS steps of the label that took most."""
-    missed: np.ndarray
-    """(penalty,) labels that did not converge."""
+- `weight` (penalty, label, dim) for features as they come, `bias` (penalty, label);
+- `loss` (penalty,): log-loss of the fold, summed over records, mean over labels; 0 where one is not
+  known;
+- `gradient` (penalty,): the longest of a label; `steps` (penalty,): L-BFGS steps of the label that
+  took most; `missed` (penalty,): labels that did not converge.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -132,7 +123,7 @@ class Probed:
         records held out (summed), steps, gradient, labels that did not converge.
         """
         tried: list[tuple[Any, ...]] = [
-            (fold, penalty, *(float(v[i]) for v in (h.loss, h.steps, h.gradient, h.missed)))
+            (fold, penalty, *(float(h[n][i]) for n in ("loss", "steps", "gradient", "missed")))
             for fold, h in self.folds.items()
             for i, penalty in enumerate(PENALTIES)
         ]
@@ -147,7 +138,7 @@ class Probed:
             found.append(
                 f"the {which} penalty that was tried was chosen: a better one may lie beyond"
             )
-        missed = sum(int((h.missed > 0).sum()) for h in self.folds.values())
+        missed = sum(int((h["missed"] > 0).sum()) for h in self.folds.values())
         if missed := missed + bool(self.last.missed):
             found.append(
                 f"{missed} of {len(self.folds) * len(PENALTIES) + 1} fits stopped before their "
@@ -290,7 +281,7 @@ def probe(
         for fold in np.unique(where).tolist()
     }
     # where all labels are known: by the number of records
-    loss = np.sum([h.loss for h in done.values()], axis=0) / (known / data.target.shape[1])
+    loss = np.sum([h["loss"] for h in done.values()], axis=0) / (known / data.target.shape[1])
     chosen = int(np.argmin(loss))
     times = times_drawn(seed, data.patients)
     features, owner, weight = data.fitted.of(times > 0)
@@ -326,7 +317,7 @@ def _fold(
     """
     if file and (content := read_hashed(file)) is not None:
         advance(len(PENALTIES))
-        return Heads(**load(content))
+        return load(content)
     features, owner, weight = data.fitted.of(~held_out)
     theirs, whose, share = data.fitted.of(held_out)
     found, loss = [], []
@@ -340,7 +331,7 @@ def _fold(
     arrays = {name: np.array(values) for name, values in columns.items()}
     if file:
         put_hashed(file, save(arrays))
-    return Heads(**arrays)
+    return arrays
 
 
 def _held_out(
@@ -352,6 +343,6 @@ def _held_out(
         features, owner, _ = data.complete.of(where == fold)
         _, place = np.unique(owner, return_inverse=True)
         predicted[where == fold] = probabilities(
-            features, place, of_fold.weight[chosen], of_fold.bias[chosen]
+            features, place, of_fold["weight"][chosen], of_fold["bias"][chosen]
         )
     return predicted

@@ -14,22 +14,22 @@ from ecgbench import models
 from ecgbench.core.process import answer
 from ecgbench.core.seeds import rng
 from ecgbench.evaluate.network import Network, build
-from ecgbench.profiling import clock
-from ecgbench.profiling.cost import Job, contract_of
-from ecgbench.profiling.flop import FlopCounter, plain_kernels
-from ecgbench.profiling.layers import count, count_modules
+from ecgbench.profile import clock
+from ecgbench.profile.cost import Job, contract_of
+from ecgbench.profile.flop import FlopCounter, plain_kernels
+from ecgbench.profile.paper import count
 from ecgbench.results.profile import CLASSES
 
 TIMED = ("batch", "peak_mb", "throughput_samples_s", "latency_ms_sample")
 
 
 def measure(job: Job) -> dict[str, Any]:
-    """`rows`: the columns of cost.csv but `model`, for each number of leads; `unknown` (operators)
-    and `uncounted` (why the paper's rule does not apply, or "") for all of them; `about`, `title`,
+    """`rows`: the columns of cost.csv but `model`, for each number of leads; `unknown`: operators
+    without a rule; `uncounted`: why the paper's rule does not apply, or ""; `about`, `title`,
     `any_leads`.
     """
     clock.ready(job.device)
-    models.get(models.resolve(job.path or job.model))
+    declared = hasattr(models.get(models.resolve(job.path or job.model)), "paper_layers")
     before = clock.held(job.device)
     network = build(job.model, "random", job.device)
     measured: dict[str, Any] = {
@@ -38,12 +38,12 @@ def measure(job: Job) -> dict[str, Any]:
         "about": clock.about(job.device),
         "rows": [],
         "unknown": {},
-        "uncounted": "",
+        "uncounted": "" if declared else "its file declares no paper_layers",
     }
     for leads in job.leads:
         # before anything else, while the memory is fresh
         timed = _timed(network, leads, job, before) if job.timed else dict.fromkeys(TIMED)
-        counts, unknown, uncounted = _flop(network, _signal(network, leads, 1, job.device), leads)
+        counts, unknown = _flop(network, _signal(network, leads, 1, job.device), leads)
         backbone = sum(p.numel() for p in network.module.parameters())
         head = CLASSES * (network.card.dim + 1)
         row = {
@@ -55,11 +55,10 @@ def measure(job: Job) -> dict[str, Any]:
         }
         measured["rows"].append({**timed, **row, **counts})
         measured["unknown"] |= unknown
-        measured["uncounted"] = measured["uncounted"] or uncounted
     return measured
 
 
-def _timed(network: Network, leads: int, job: Job, before: float | None) -> dict[str, Any]:
+def _timed(network: Network, leads: int, job: Job, before: float) -> dict[str, Any]:
     x = _signal(network, leads, job.batch, job.device)
     peak = clock.peak(lambda: network.module(*x), job.device, before)
     spent = clock.milliseconds(lambda: network.module(*x), job.device)
@@ -82,47 +81,41 @@ def _signal(network: Network, leads: int, batch: int, device: str) -> tuple[Tens
 
 def _flop(
     model: Network, x: tuple[Tensor, Tensor], leads: int
-) -> tuple[dict[str, float | None], dict[str, int], str]:
-    """GFLOP of one window with a linear head, in evaluation mode; the operators without a rule; why
-    the paper's rule does not apply.
+) -> tuple[dict[str, float | None], dict[str, int]]:
+    """GFLOP of one window with a linear head, in evaluation mode, and the operators without a
+    rule.
     """
     card, network = model.card, model.module
     head = nn.Linear(card.dim, CLASSES).to(x[0].device)
 
     def whole() -> Any:
-        # Features, or the pooled features alone, of any float type: what `inference.encode` takes
+        # Features, or the pooled features alone, of any float type: what `evaluate.encode` takes
         out = network(*x)
         return head(getattr(out, "pooled", out).float())
 
-    with torch.no_grad(), plain_kernels():
-        # what a network keeps from its first pass (folded norms, kernels) is no cost of a window
-        whole()
-        paper = count(model.name, network, card.dim, x[0].shape[-1], leads)
-        modules, uncounted = (None, "") if paper else count_modules(network, lambda: network(*x))
-        if paper:
-            plain: int | None = paper.forward
-        else:
-            plain = None if modules is None else modules + 2 * CLASSES * card.dim
-        with FlopCounter() as forward:
-            whole()
-    network.requires_grad_(True)
-    for name, parameter in network.named_parameters():
-        parameter.requires_grad_(not name.startswith(card.fixed))
-    trained = [p for p in [*network.parameters(), *head.parameters()] if p.requires_grad]
     with plain_kernels():
+        with torch.no_grad():
+            # what a network keeps from its first pass (folded norms) is no cost of a window
+            whole()
+            with FlopCounter() as forward:
+                whole()
+        for name, parameter in network.named_parameters():
+            parameter.requires_grad_(not name.startswith(card.fixed))
+        trained = [p for p in [*network.parameters(), *head.parameters()] if p.requires_grad]
         logits = whole()
-    with FlopCounter() as backward:
-        torch.autograd.grad(logits, trained, torch.ones_like(logits), allow_unused=True)
+        with FlopCounter() as backward:
+            torch.autograd.grad(logits, trained, torch.ones_like(logits), allow_unused=True)
     network.requires_grad_(False)
+    paper = count(model.name, network, card.dim, x[0].shape[-1], leads)
     counts = {
         "gflop_forward": forward.total,
-        "gflop_forward_paper": plain,
+        "gflop_forward_paper": paper and paper.forward,
         "gflop_backward": backward.total,
-        "backward_layers": paper.backward if paper else None,
-        "backward_layers_dense": paper.backward_dense if paper else None,
+        "backward_layers": paper and paper.backward,
+        "backward_layers_dense": paper and paper.backward_dense,
     }
     unknown = dict(forward.unknown + backward.unknown)
-    return {key: None if n is None else n / 1e9 for key, n in counts.items()}, unknown, uncounted
+    return {key: None if n is None else n / 1e9 for key, n in counts.items()}, unknown
 
 
 if __name__ == "__main__":

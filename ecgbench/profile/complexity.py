@@ -9,8 +9,8 @@ import torch
 
 from ecgbench.core.process import answer
 from ecgbench.models import laef
-from ecgbench.profiling import clock
-from ecgbench.profiling.flop import FlopCounter
+from ecgbench.profile import clock
+from ecgbench.profile.flop import FlopCounter
 
 LEADS = range(1, 13)
 SECONDS = (2.5, 5.0, 10.0)

@@ -10,15 +10,14 @@ Rules, a multiply-add being two operations and everything counted from shapes:
   forward's two.
 - Fourier transforms of length N: 5 N log2 N if complex, half of that if one side is real.
 - everything else by the element of the operator's largest array: 1 for an arithmetic operator, an
-  activation, a comparison or a
-  reduction, more for fused ones (`RATES`); kernel size per result for pooling; 2 per neighbour and
-  result for interpolation; log2 n for each of n sorted numbers.
+  activation, a comparison or a reduction, more for fused ones (`RATES`); kernel size per result for
+  pooling.
 - views, copies, gathers, random numbers and new arrays: nothing.
 - complex numbers: 4 times the products, 2 times everything else (6 per multiplication or division).
 
-An operator without a rule whose result holds floating-point numbers, or which writes them into an
-argument, is listed, and the count is then no count. While it counts, fused and compiled forms of
-what is made of plain operators are switched off (`plain_kernels`).
+An operator without a rule whose result holds floating-point numbers is listed, and the count is
+then no count. Fused and compiled forms of what is made of plain operators have none: count inside
+`plain_kernels`.
 """
 
 import csv
@@ -26,7 +25,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +48,6 @@ _SOFTMAX = 6
 """Operations per score of fused attention beside its products: scaling and softmax; twice that
 backward.
 """
-_NEIGHBOURS = {
-    "upsample_linear1d": 2,
-    "upsample_bilinear2d": 4,
-    "upsample_trilinear3d": 8,
-    "upsample_bicubic2d": 16,
-}
-"""Of which an interpolated number is made."""
 
 
 @contextmanager
@@ -94,28 +86,11 @@ class FlopCounter(TorchDispatchMode):
         self.rest = 0.0
         """FLOP of everything else."""
         self.unknown: Counter[str] = Counter()
-        self._plain = ExitStack()
-        self._depth = 0
 
     @property
     def total(self) -> float | None:
         """All FLOP; None where an operator has no rule."""
         return None if self.unknown else self.products + self.rest
-
-    def __enter__(self) -> "FlopCounter":
-        """Begin to count, or go on inside an operator that is taken apart."""
-        if not self._depth:
-            self._plain.enter_context(plain_kernels())
-        self._depth += 1
-        super().__enter__()
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        """Stop."""
-        super().__exit__(*raised)
-        self._depth -= 1
-        if not self._depth:
-            self._plain.close()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operator and book it; one that is composed of others (in inference mode they
@@ -153,10 +128,7 @@ class FlopCounter(TorchDispatchMode):
         elif space == "aten" and _pointwise(plain):
             multiplied = plain.removesuffix("_") in _MULTIPLIED
             self.rest += largest * (6 if multiplied else 2) if hard else largest
-        elif any(
-            t.is_floating_point() or t.is_complex()
-            for t in _arrays([result, *_written(schema, args, kwargs)])
-        ):
+        elif any(t.is_floating_point() or t.is_complex() for t in _arrays(result)):
             self.unknown[name] += 1
 
 
@@ -172,13 +144,6 @@ def _pointwise(plain: str) -> bool:
         if form is not None
         for overload in form.overloads()
     )
-
-
-def _written(schema: Any, args: Any, kwargs: Any) -> Iterator[Any]:
-    """Arguments that an operator writes to."""
-    for at, part in enumerate(schema):
-        if part.alias_info is not None and part.alias_info.is_write:
-            yield args[at] if at < len(args) else kwargs.get(part.name)
 
 
 def _arrays(value: Any) -> Iterator[Tensor]:
@@ -251,53 +216,9 @@ def _index_put(args: Any, result: Any) -> tuple[int, float]:
     return 0, args[2].numel() if args[3] else 0
 
 
-def _sum_of_products(args: Any, result: Any) -> tuple[int, float]:
-    """`addbmm`: the products of a batch, summed, and what is added to them."""
-    return 2 * args[1].shape[0] * args[1].shape[-1] * result.numel(), result.numel()
-
-
-def _trilinear(args: Any, result: Any) -> tuple[int, float]:
-    """nn.Bilinear: the first two factors with their common sum, then the third."""
-    factors, spread, summed = args[:3], args[3:6], args[6]
-    shapes = []
-    for factor, dims in zip(factors, spread):
-        shape = list(factor.shape)
-        for d in dims:  # in rising order
-            shape.insert(d, 1)
-        shapes.append(shape)
-    first = torch.broadcast_shapes(*shapes[:2])
-    product = [1 if d in summed and d in spread[2] else n for d, n in enumerate(first)]
-    return 2 * math.prod(first) + 2 * math.prod(torch.broadcast_shapes(product, shapes[2])), 0.0
-
-
-def _bag(args: Any, result: Any) -> tuple[int, float]:
-    """Sums of rows of a table, or their gradients: the table or the gradient comes first, then the
-    row numbers.
-    """
-    return 0, args[1].numel() * args[0].shape[-1]
-
-
-def _interpolated(neighbours: int, backward: bool) -> Rule:
-    return lambda args, result: (0, 2 * neighbours * (args[0] if backward else result).numel())
-
-
-def _sort(args: Any, result: Any) -> tuple[int, float]:
-    x = args[0]
-    dim = next(
-        value for value in args[1:] if isinstance(value, int) and not isinstance(value, bool)
-    )
-    return 0, x.numel() * math.log2(max(1, x.shape[dim])) if x.dim() else 0.0
-
-
 _ATTENTION = [
-    f"_scaled_dot_product_{kind}"
-    for kind in (
-        "flash_attention",
-        "flash_attention_for_cpu",
-        "efficient_attention",
-        "cudnn_attention",
-        "fused_attention_overrideable",
-    )
+    f"_scaled_dot_product_{kind}_attention{where}"
+    for kind, where in (("flash", ""), ("flash", "_for_cpu"), ("efficient", ""), ("cudnn", ""))
 ]
 _RULES: dict[str, Rule] = {
     f"aten::{name}": rule
@@ -314,16 +235,6 @@ _RULES: dict[str, Rule] = {
         (_pool, ["max_pool1d", "max_pool2d_with_indices", "max_pool3d_with_indices"]),
         (_pool, ["avg_pool1d", "avg_pool2d", "avg_pool3d"]),
         (_index_put, ["index_put", "index_put_", "_index_put_impl_"]),
-        (_sum_of_products, ["addbmm", "addbmm_"]),
-        (lambda args, result: (2 * result.numel(), 0.0), ["addr", "addr_"]),
-        (_trilinear, ["_trilinear"]),
-        (_bag, ["_embedding_bag", "_embedding_bag_forward_only", "_embedding_bag_backward"]),
-        (_sort, ["sort"]),
-        *((_interpolated(n, backward=False), [name]) for name, n in _NEIGHBOURS.items()),
-        *(
-            (_interpolated(n, backward=True), [f"{name}_backward"])
-            for name, n in _NEIGHBOURS.items()
-        ),
     )
     for name in names
 }

@@ -4,7 +4,6 @@ must agree.
 
 import math
 from collections.abc import Callable
-from contextlib import nullcontext
 
 import pytest
 import torch
@@ -12,13 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from ecgbench import models
-from ecgbench.profiling import flop
-from ecgbench.profiling.flop import FlopCounter, plain_kernels
+from ecgbench.profile.flop import FlopCounter, plain_kernels
 
 
 def counted(run: Callable[[], object]) -> FlopCounter:
-    with FlopCounter() as counter:
+    with plain_kernels(), FlopCounter() as counter:
         run()
     return counter
 
@@ -52,15 +49,6 @@ def test_gradients_of_convolutions_whatever_their_groups(
     # torch's counter takes the weight gradient for one of a single group: the reason for a rule of
     # our own
     assert theirs(backward) == (into + groups) * once
-
-
-def test_transposed_convolution() -> None:
-    conv, x = (
-        nn.ConvTranspose1d(6, 4, 3, 2, groups=2, bias=False),
-        torch.randn(1, 6, 10, requires_grad=True),
-    )
-    assert counted(lambda: conv(x)).products == 2 * 10 * 6 * 2 * 3
-    assert counted(gradients(conv, x)).products == 2 * (2 * 10 * 6 * 2 * 3)
 
 
 def test_products_agree_with_torchs_counter() -> None:
@@ -163,19 +151,6 @@ def test_an_operator_without_a_rule_is_listed_and_spoils_the_total() -> None:
     assert found.total is None
 
 
-@torch.library.custom_op("ecgbench_tests::product", mutates_args={"out"})
-def product(x: Tensor, out: Tensor) -> None:
-    out.copy_(torch.from_numpy(x.numpy() @ x.numpy()))
-
-
-def test_an_operator_that_only_writes_to_an_argument_is_listed() -> None:
-    x, out = torch.randn(3, 3), torch.empty(3, 3)
-    for run in (lambda: product(x, out), lambda: torch.ops.ecgbench_tests.product(x, out=out)):
-        found = counted(run)
-        assert list(found.unknown) == ["ecgbench_tests::product"]
-        assert found.total is None
-
-
 def test_fused_modules_are_counted_as_the_operators_they_are_made_of() -> None:
     """Recurrent networks by MKL-DNN, attention and encoder layers by the fast path: whole, and in
     inference mode too.
@@ -216,85 +191,6 @@ def test_the_switches_are_as_they_were_afterwards() -> None:
         )
 
     before = now()
-    with pytest.raises(ZeroDivisionError):
-        counted(lambda: [F.linear(torch.ones(1, 2), torch.ones(1, 2)), 1 / 0])
-    assert now() == before
     with plain_kernels():
         assert now() == (False, False, False)
-        counted(lambda: torch.ones(2) + 1)
-        assert not any(now())
     assert now() == before
-
-
-def test_compiled_functions_are_seen() -> None:
-    called = torch.compile(lambda x: torch.tanh(x * 1.5 + 1))
-    x = torch.randn(4, 10, requires_grad=True)
-    with plain_kernels():  # else the first call compiles, and so do its gradients
-        out = called(x).sum()
-    assert "Compiled" not in type(out.grad_fn.next_functions[0][0]).__name__
-    assert counted(lambda: torch.autograd.grad(out, x)).total == 2 * 40
-    assert counted(lambda: called(x)).total == 3 * 40
-
-
-@pytest.mark.parametrize("name", ["laef", "merl"])
-def test_the_switches_change_no_count_of_our_own(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = models.get(name)
-    network, contract = module.build().eval(), module.CARD.contracts[0]
-    given = (
-        torch.randn(1, len(contract.leads), contract.received),
-        torch.ones(1, len(contract.leads), dtype=torch.bool),
-    )
-    with torch.no_grad():
-        network(*given)
-        plain = counted(lambda: network(*given))
-        monkeypatch.setattr(flop, "plain_kernels", nullcontext)
-        usual = counted(lambda: network(*given))
-    assert (plain.products, plain.rest, plain.unknown) == (
-        usual.products,
-        usual.rest,
-        usual.unknown,
-    )
-
-
-def test_rules_of_what_plug_ins_use() -> None:
-    x, a = torch.randn(1, 4, 32), torch.randn(3, 5)
-    image = torch.randn(1, 4, 16, 16)
-    assert (
-        counted(
-            lambda: torch.addbmm(torch.zeros(3, 3), torch.randn(2, 3, 5), torch.randn(2, 5, 3))
-        ).products
-        == 2 * 2 * 9 * 5
-    )
-    assert counted(lambda: torch.addr(torch.zeros(3, 5), a[:, 0], a[0])).products == 2 * 15
-    bilinear = nn.Bilinear(5, 6, 4, bias=False)
-    assert (
-        counted(lambda: bilinear(a, torch.randn(3, 6))).products
-        == 2 * 3 * 4 * 5 * 6 + 2 * 3 * 4 * 6
-    )
-    rows = torch.tensor([[1, 2, 3], [4, 5, 6]])
-    assert counted(lambda: F.embedding_bag(rows, torch.randn(10, 7), mode="sum")).total == 6 * 7
-    for run, total in (
-        (lambda: F.interpolate(x, scale_factor=2, mode="linear"), 2 * 2 * 256),
-        (lambda: F.interpolate(image, size=8, mode="bilinear"), 2 * 4 * 256),
-        (lambda: F.interpolate(image, size=8, mode="bicubic"), 2 * 16 * 256),
-        (lambda: F.adaptive_max_pool1d(x, 4), 128),
-        (lambda: x.topk(3), 128),
-        (lambda: x.sort(), 128 * 5),
-        (lambda: x.sort(dim=1, stable=True), 128 * 2),
-        (lambda: torch.unsafe_split(x, 2, 1), 0),
-        (lambda: torch.unbind_copy(x, 1), 0),
-        (lambda: torch.split_with_sizes_copy(x, [1, 3], 1), 0),
-        (lambda: F.pad(x, (1, 1), mode="replicate"), 0),
-        (lambda: F.prelu(x, torch.ones(1)), 128),
-    ):
-        assert counted(run).total == total
-    for run in (
-        lambda y: F.interpolate(y, scale_factor=2, mode="linear"),
-        lambda y: F.adaptive_max_pool1d(y, 4),
-        F.leaky_relu,
-        F.softplus,
-    ):
-        out = run(x.requires_grad_(True))
-        assert counted(lambda out=out: torch.autograd.grad(out.sum(), x)).total

@@ -1,13 +1,13 @@
 """Time and memory of what runs on a device, and the device's name."""
 
-import re
+import resource
 import statistics
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 
 from ecgbench.core.machine import cpu
@@ -70,22 +70,21 @@ def _pass(run: Callable[[], object], device: str) -> float:
     return float(first.elapsed_time(last))
 
 
-def held(device: str) -> float | None:
-    """Bytes that the process holds before the network is built, once torch's libraries are loaded;
-    None where the system does not say.
+def held(device: str) -> float:
+    """Bytes that the process holds before the network is built, once torch's libraries are
+    loaded.
     """
     if device != "cpu":
         return 0.0
     with torch.inference_mode():
-        torch.nn.functional.conv1d(torch.ones(1, 16, 64), torch.ones(16, 16, 3)).flatten(
-            1
-        ) @ torch.ones(992, 64)
-    return _status("VmRSS")
+        convolved = torch.nn.functional.conv1d(torch.ones(1, 16, 64), torch.ones(16, 16, 3))
+        convolved.flatten(1) @ torch.ones(992, 64)
+    return float(psutil.Process().memory_info().rss)
 
 
-def peak(run: Callable[[], object], device: str, before: float | None) -> float | None:
+def peak(run: Callable[[], object], device: str, before: float) -> float | None:
     """MB that weights, input and one pass hold at most: allocated on a GPU, resident beyond
-    `before` on a CPU.
+    `before` on a CPU; None where the system does not say.
     """
     with torch.inference_mode():
         if device != "cpu":
@@ -99,13 +98,4 @@ def peak(run: Callable[[], object], device: str, before: float | None) -> float 
         except OSError:
             return None
         run()
-    peak = _status("VmHWM")
-    return None if peak is None or before is None else (peak - before) / MB
-
-
-def _status(word: str) -> float | None:
-    """A size of this process in bytes, as Linux gives it."""
-    with suppress(OSError):
-        if match := re.search(rf"{word}:\s+(\d+) kB", Path("/proc/self/status").read_text()):
-            return 1024.0 * int(match[1])
-    return None
+    return (1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / MB

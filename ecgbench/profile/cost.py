@@ -40,7 +40,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Job:
-    """What one process measures, see `profiling.model`."""
+    """What one process measures, see `profile.model`."""
 
     model: str
     path: str
@@ -119,7 +119,7 @@ def ask(what: str, job: dict[str, Any]) -> dict[str, Any]:
     where that is what stopped it.
     """
     try:
-        result = process.ask(f"ecgbench.profiling.{what}", [json.dumps(job)], PATIENCE)
+        result = process.ask(f"ecgbench.profile.{what}", [json.dumps(job)], PATIENCE)
     except process.DiedError as died:
         return {"error": "DiedError", "reason": str(died)}
     if result.get("error") == "BadSetting":
@@ -154,29 +154,18 @@ def beside_the_paper(rows: Iterable[Row]) -> list[Row]:
     return compared
 
 
-def reciprocal(line: dict[str, str]) -> tuple[str, bool]:
-    """1000 through a printed throughput, to the places of the printed latency, and whether that is
-    what is printed.
-
-    >>> reciprocal({"throughput_samples_s": "771.2", "latency_ms_sample": "1.297"})
-    ('1.297', True)
-    """
-    latency = line["latency_ms_sample"]
-    value = f"{1000 / float(line['throughput_samples_s']):.{len(latency.partition('.')[2])}f}"
-    return value, value == latency
-
-
 def reciprocals() -> list[dict[str, Any]]:
     """How the paper's throughput and latency go together, line by line: `name`, what is printed,
-    `value` and `agrees`.
+    1000 through the throughput to the places of the latency (`value`), and whether it `agrees`.
     """
     lines = []
     for line in published.cost():
-        value, agrees = reciprocal(line)
         leads = f" at {counted(int(line['leads']), 'lead')}" if line["model"] == "laef" else ""
         name = models.ROOM.card(line["model"]).title + leads
         both = {key: line[key] for key in ("throughput_samples_s", "latency_ms_sample")}
-        lines.append({"name": name, **both, "value": value, "agrees": agrees})
+        printed = line["latency_ms_sample"]
+        value = f"{1000 / float(line['throughput_samples_s']):.{_places(printed)}f}"
+        lines.append({"name": name, **both, "value": value, "agrees": value == printed})
     return lines
 
 
@@ -214,4 +203,9 @@ def _rounds(value: float, printed: str) -> bool:
     >>> _rounds(62.77865, "62.779"), _rounds(1.1446, "1.003")
     (True, False)
     """
-    return f"{value:.{len(printed.partition('.')[2])}f}" == printed
+    return f"{value:.{_places(printed)}f}" == printed
+
+
+def _places(printed: str) -> int:
+    """Decimal places of a printed number."""
+    return len(printed.partition(".")[2])

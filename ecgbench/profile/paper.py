@@ -2,19 +2,13 @@
 however ours compute them.
 
 A network declares its layers beside its code (`paper_layers`, see `ecgbench.layers.paper_flop`);
-the weights themselves are those of the network that is counted. A network that declares none is
-counted by the modules that it calls.
+the weights themselves are those of the network that is counted.
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase
-from torch.nn.modules.conv import _ConvNd
 
 from ecgbench import models
 from ecgbench.layers.paper_flop import Layer, Layout
@@ -57,54 +51,6 @@ def count(model: str, network: nn.Module, dim: int, samples: int, leads: int) ->
             backward += through + once
             dense += through + layer.groups * once
     return Count(forward, backward, dense)
-
-
-MAPPERS = (nn.Linear, _ConvNd)
-BESIDE = (nn.Embedding, nn.EmbeddingBag, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, _NormBase)
-"""Modules whose arrays the paper's rule leaves out."""
-
-
-def count_modules(network: nn.Module, forward: Callable[[], object]) -> tuple[int | None, str]:
-    """FLOP of the Linear and Conv modules that `forward` calls: the paper's rule for a network
-    whose file declares no layers.
-
-    None, and the reason in words, where it does not apply: there are no such modules, an array of
-    two or more dimensions is a parameter of none of them (nn.LSTM, a position table), or one is not
-    called, so that its weight may be used without (nn.MultiheadAttention).
-    """
-    mappers = {name: m for name, m in network.named_modules() if isinstance(m, MAPPERS)}
-    if not mappers:
-        return None, "it has no Linear or Conv module"
-    covered = {
-        id(p)
-        for m in network.modules()
-        if isinstance(m, (*MAPPERS, *BESIDE))
-        for p in m.parameters()
-    }
-    for name, parameter in network.named_parameters():
-        if parameter.dim() > 1 and id(parameter) not in covered:
-            shape = tuple(parameter.shape)
-            return (
-                None,
-                f"its parameter {name} {shape} is of no Linear, Conv, Embedding or norm module",
-            )
-    seen: Counter[nn.Module] = Counter()
-
-    def note(module: nn.Module, given: tuple[Tensor, ...], result: Tensor) -> None:
-        weight: Any = module.weight
-        steps = given[0] if getattr(module, "transposed", False) else result
-        seen[module] += 2 * weight.numel() * (steps.numel() // weight.shape[0])
-
-    hooks = [m.register_forward_hook(note) for m in mappers.values()]
-    try:
-        forward()
-    finally:
-        for hook in hooks:
-            hook.remove()
-    missed = next((name for name, m in mappers.items() if m not in seen), None)
-    if missed is not None:
-        return None, f"its module {missed} is never called, though its weight may be used"
-    return seen.total(), ""
 
 
 def _layer(layout: Layout, name: str, weight: Tensor) -> Layer | None:

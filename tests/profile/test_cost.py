@@ -11,7 +11,7 @@ import torch
 
 from ecgbench import models
 from ecgbench.layers.gatv2 import edges
-from ecgbench.profiling import complexity, cost, layers, model
+from ecgbench.profile import complexity, cost, model, paper
 
 pytestmark = pytest.mark.long
 
@@ -36,7 +36,7 @@ def row(name: str, leads: int) -> dict[str, Any]:
     module = models.get(name)
     with torch.device("meta"):  # shapes alone are counted
         card, network = module.CARD, module.build()
-    found = layers.count(name, network, card.dim, card.contracts[0].received, leads)
+    found = paper.count(name, network, card.dim, card.contracts[0].received, leads)
     assert found is not None
     backbone = sum(p.numel() for p in network.parameters()) / 1e6
     return {
@@ -100,9 +100,8 @@ def test_a_plug_in_is_measured_and_one_that_fails_costs_itself_only(tmp_path: Pa
     first = found.rows[0]
     steps = (61, 19)
     linear = 2 * (steps[0] * 24 * 12 * 9 + steps[1] * 48 * 24 * 5 + 96 * 5)
-    assert (
-        first["gflop_forward_paper"] == linear / 1e9 < first["gflop_forward"] < 1.1 * linear / 1e9
-    )
+    assert first["gflop_forward_paper"] is None
+    assert linear / 1e9 < first["gflop_forward"] < 1.1 * linear / 1e9
     assert linear < 1e9 * first["gflop_backward"] < 2 * linear  # the signal has no gradient
     assert (first["params_backbone_m"], first["params_with_head_m"]) == pytest.approx(
         (0.008616, 0.009101)
@@ -113,97 +112,30 @@ def test_a_plug_in_is_measured_and_one_that_fails_costs_itself_only(tmp_path: Pa
     assert first["peak_mb"] is None or 0 < first["peak_mb"] < 500
 
 
-PLUG_IN = '''"""A plug-in."""
-import torch.nn.functional as F
+EIGHT = '''"""A plug-in that reads any of eight leads."""
 from torch import nn
 from ecgbench.core.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import Features
-CARD = ModelCard(title="Outsider", summary="s", paper="none", origin="this", licence="MIT", parameters=0, dim=8, contracts=(InputContract(
-    name="paper", fs=100, seconds=2.5, leads=LEADS, unit="mV", filter=None, normalisation="none", fill="before", policy="zero",
-    absent="0 mV"),), native=False, groups={"early": ("a.",), "late": ("b.",)})
+CARD = ModelCard(title="Eight", summary="s", paper="none", origin="this", licence="MIT",
+    parameters=136, dim=8, native=True, groups={"early": ("a.",), "late": ("b.",)},
+    contracts=(InputContract(name="paper", fs=100, seconds=2.5, leads=LEADS[:8], unit="mV",
+        filter=None, normalisation="none", fill="before", policy="native", absent="0 mV"),))
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.a, self.b = nn.Linear(12, 8), nn.Linear(8, 8)
+        self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 8)
     def forward(self, signal, measured):
         x = self.b(self.a(signal.transpose(1, 2)))
         return Features(x, x.mean(1))
 def build(weights=None):
     return Net()
-'''  # noqa: E501
-
-
-def plug_in(folder: Path, *changes: tuple[str, str]) -> dict[str, Any]:
-    """What `model` measures of PLUG_IN with changes."""
-    text = PLUG_IN
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new)
-    path = folder / "outsider.py"
-    path.write_text(text)
-    return model.measure(model.Job("outsider", str(path), (12,), "cpu", 1, timed=False))
-
-
-PLAIN = 2 * 250 * (12 * 8 + 8 * 8) + 2 * 8 * 5
-
-
-@pytest.mark.parametrize(
-    "returned", ["x.mean(1)", "Features(x.bfloat16(), x.mean(1).bfloat16())", "x.double().mean(1)"]
-)
-def test_a_plug_in_that_a_run_accepts_is_measured(returned: str, tmp_path: Path) -> None:
-    """The pooled features alone, or of another float type: as in `inference.encode`."""
-    found = plug_in(tmp_path, ("Features(x, x.mean(1))", returned))
-    (got,) = found["rows"]
-    assert got["gflop_forward_paper"] == PLAIN / 1e9 < got["gflop_forward"]
-    assert got["gflop_backward"] > 0
-    assert (found["unknown"], found["uncounted"]) == ({}, "")
-
-
-@pytest.mark.parametrize(
-    ("maps", "run", "said"),
-    [
-        (
-            "nn.LSTM(12, 8, batch_first=True), nn.LayerNorm(8)",
-            "self.b(self.a(signal.transpose(1, 2))[0])",
-            "no Linear or Conv",
-        ),
-        (
-            "nn.GRU(12, 8, batch_first=True), nn.Linear(8, 8)",
-            "self.b(self.a(signal.transpose(1, 2))[0])",
-            "a.weight_ih_l0",
-        ),
-        (
-            "nn.Bilinear(12, 9, 8), nn.LayerNorm(8)",
-            "self.b(F.conv1d(signal, self.a.weight).transpose(1, 2))",
-            "no Linear or Conv",
-        ),
-    ],
-    ids=["lstm", "gru", "functional"],
-)
-def test_the_papers_count_is_never_that_of_the_head_alone(
-    maps: str, run: str, said: str, tmp_path: Path
-) -> None:
-    found = plug_in(
-        tmp_path,
-        ("nn.Linear(12, 8), nn.Linear(8, 8)", maps),
-        ("self.b(self.a(signal.transpose(1, 2)))", run),
-    )
-    (got,) = found["rows"]
-    assert got["gflop_forward_paper"] is None
-    assert said in found["uncounted"]
-    assert found["unknown"] == {}
-    assert got["gflop_forward"] > 250 * 2 * 12 * 8 / 1e9
+'''
 
 
 def test_a_network_of_any_leads_has_no_rows_beyond_its_own(tmp_path: Path) -> None:
     path = tmp_path / "eight.py"
-    text = (
-        PLUG_IN.replace("leads=LEADS", "leads=LEADS[:8]")
-        .replace('policy="zero"', 'policy="native"')
-        .replace("native=False", "native=True")
-    )
-    path.write_text(text.replace("nn.Linear(12, 8)", "nn.Linear(8, 8)"))
+    path.write_text(EIGHT)
     name = models.resolve(str(path))
     assert cost._parts(name, [2, 8, 12], timed=True) == [[2], [8]]
     found = cost.measure([name], [12], cost.Setup("cpu", 1, timed=False), Silent())
