@@ -51,9 +51,11 @@ def trainable(name: str, group: str, frozen: int, parameters: int) -> None:
         )
 
 
-def changed(name: str, group: str, before: str, after: str) -> None:
-    """`finetune` changed a group: its hashes before training and in the best epoch."""
-    if before == after:
+def changed(name: str, group: str, hashes: tuple[str, str], reached: bool) -> None:
+    """`finetune` changed a group, by its hashes before training and in the best epoch, and by a
+    gradient: weight decay alone changes weights too.
+    """
+    if hashes[0] == hashes[1] or not reached:
         raise FitError(
             f"{name}: fine-tuning left group {group!r} as it was; no number of it would be one of "
             f"fine-tuning"

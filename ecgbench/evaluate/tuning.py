@@ -190,7 +190,9 @@ class _Tuner:
         groups = {}
         for group, parameters in self.groups.items():
             before, after = self.before[group], fingerprint(parameters)
-            gates.changed(self.name, group, before, after)
+            averages = (self.optimiser.state[p].get("exp_avg") for p in parameters.values())
+            reached = any(mean is not None and bool(mean.any()) for mean in averages)
+            gates.changed(self.name, group, (before, after), reached)
             count = sum(p.numel() for p in parameters.values())
             groups[group] = {
                 "lr": rates[group],

@@ -338,6 +338,15 @@ class Detached(Small):
             return super().forward(signal, measured)
 
 
+class Dead(Small):
+    """Its late part is reached by a gradient that is zero; weight decay moves it all the same."""
+
+    def forward(self, signal: Tensor, measured: Tensor) -> Features:
+        x = F.gelu(self.first(signal)).mean(2)
+        pooled = F.pad(x, (0, 2)) + 0 * self.second(x)
+        return Features(pooled[:, None], pooled)
+
+
 @pytest.mark.parametrize(
     ("groups", "network", "settings", "told"),
     [
@@ -355,6 +364,7 @@ class Detached(Small):
         ),
         (CARD.groups, Detached, {}, "no gradient reaches any of the 4 parameters of group 'early'"),
         (CARD.groups, Small, {"lr": 0.0}, "left group 'early' as it was"),
+        (CARD.groups, Dead, {"weight_decay": 0.5}, "left group 'late' as it was"),
         (
             CARD.groups,
             Small,
