@@ -1,7 +1,7 @@
 """Preparing beside bare reading, per format: WFDB 16, MATLAB, HDF5, CSV and numpy.
 
-`python benchmarks/formats.py [--records N] [--workers N]`: invented recordings of 12 leads, 10 s at
-500 Hz, a fifth of N of WFDB and CSV. Bare reading is `wfdb.rdrecord`, `scipy.io.loadmat`,
+`python benchmarks/formats.py [--records N] [--workers N]`: recordings of the demo (12 leads, 10 s
+at 500 Hz), a fifth of N of WFDB and CSV. Bare reading is `wfdb.rdrecord`, `scipy.io.loadmat`,
 `h5py.File`, `pandas.read_csv` or `numpy.load` alone, in this process, without a check; preparing
 reads, checks, hashes and stores, in as many processes as there are cores. A round of bare reading
 comes before and after, and the ratio is to their mean. The second that each process takes to begin
@@ -25,9 +25,10 @@ from laef import machine
 
 from ecgbench import datasets
 from ecgbench.data.prepare import prepare
+from ecgbench.datasets import demo
 from ecgbench.ecg.leads import LEADS
 
-SAMPLES, TARGET = 5_000, 2.0
+TARGET = 4.0
 FILES = 10
 """That the records of a format share, for writing some formats takes longer than all else."""
 SLOW = {"wfdb": 5, "csv": 5}
@@ -125,12 +126,13 @@ def seconds_of(work: Callable[[], object]) -> float:
 def measured(name: str, count: int, workers: int) -> tuple[float, float]:
     """Seconds of bare reading and of preparing of so many recordings of a format."""
     write, bare, suffix, leads, first, variable = FORMATS[name]
-    names, draw = [f"f{i % FILES}" for i in range(count)], np.random.default_rng(0)
+    names = [f"f{i % FILES}" for i in range(count)]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "data" / f"of_{name}"
         folder.mkdir(parents=True)
-        for record in names[:FILES]:
-            write(folder, record, draw.integers(-2000, 2000, (12, SAMPLES)).astype(np.int16))
+        for i, record in enumerate(names[:FILES], 1):
+            signal = demo.recording(i).signal
+            write(folder, record, np.rint(1000 * signal).astype(np.int16))
         plug_in = Path(place) / f"of_{name}.py"
         text = PLUG_IN.format(
             reader=name,
