@@ -4,8 +4,8 @@
 at 500 Hz), a fifth of N of WFDB and CSV. Bare reading is `wfdb.rdrecord`, `scipy.io.loadmat`,
 `h5py.File`, `pandas.read_csv` or `numpy.load` alone, in this process, without a check; preparing
 reads, checks, hashes and stores, in as many processes as there are cores. A round of bare reading
-comes before and after, and the ratio is to their mean. The second that each process takes to begin
-is counted.
+comes before and after, and the ratio is to their mean: of times by the clock, and of processor
+time, which depends less on what else the machine does.
 """
 
 import argparse
@@ -117,14 +117,15 @@ FORMATS: dict[str, tuple[Any, ...]] = {
 """Writes, bare reading, suffix, names of the leads, whether they come first, variable."""
 
 
-def seconds_of(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
+def seconds_of(work: Callable[[], object]) -> np.ndarray:
+    """(2,): by the clock, and of processor time, that of processes that have ended among it."""
+    started, used = time.perf_counter(), sum(os.times()[:4])
     work()
-    return time.perf_counter() - started
+    return np.array([time.perf_counter() - started, sum(os.times()[:4]) - used])
 
 
-def measured(name: str, count: int, workers: int) -> tuple[float, float]:
-    """Seconds of bare reading and of preparing of so many recordings of a format."""
+def measured(name: str, count: int, workers: int) -> tuple[np.ndarray, np.ndarray]:
+    """`seconds_of` bare reading and preparing of so many recordings of a format."""
     write, bare, suffix, leads, first, variable = FORMATS[name]
     names = [f"f{i % FILES}" for i in range(count)]
     with tempfile.TemporaryDirectory() as place:
@@ -179,8 +180,9 @@ def main() -> None:
         own = count // SLOW.get(name, 1)
         alone, ours = measured(name, own, workers)
         print(
-            f"  {name:6} bare {own / alone:7,.0f} records/s, prepared {own / ours:6,.0f}, "
-            f"ratio of times {ours / alone:5.2f}",
+            f"  {name:6} bare {own / alone[0]:7,.0f} records/s, prepared {own / ours[0]:6,.0f}, "
+            f"ratio of times {ours[0] / alone[0]:5.2f}; of a record {1000 * alone[1] / own:.3f} "
+            f"and {1000 * ours[1] / own:.3f} ms of processor time, ratio {ours[1] / alone[1]:.2f}",
             flush=True,
         )
 

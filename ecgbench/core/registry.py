@@ -133,8 +133,10 @@ class Room:
         """
         if name.endswith(".py"):
             return self._enter(Path(name).expanduser())
+        if name in self._files or name in self._paths:  # once for each record that is read
+            return name
         names = [*self.names(), *self.variants()]
-        if name in names:  # once for each record that is read
+        if name in names:
             return name
         for known in names:
             if plain(known) == plain(name):

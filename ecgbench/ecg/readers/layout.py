@@ -105,7 +105,9 @@ def without_sample(signal: np.ndarray) -> np.ndarray:
 def demand_samples(signal: np.ndarray, record: str) -> None:
     """BadRecord where samples are marked as missing."""
     if (missing := without_sample(signal)).any():
-        raise BadRecord(f"{record}: {missing.sum()} samples are NaN (marked as missing in the file)")
+        raise BadRecord(
+            f"{record}: {missing.sum()} samples are NaN (marked as missing in the file)"
+        )
 
 
 def at(stored: Any, position: int | None, path: Path, record: str) -> np.ndarray:
