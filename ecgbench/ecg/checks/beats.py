@@ -47,13 +47,11 @@ def _energy(recording: Recording) -> np.ndarray:
     """(time,) how far the slopes are steeper than usual, over 20 ms, without its mean; empty of
     less than 2 s.
     """
-    from scipy.ndimage import uniform_filter1d  # as in ecg.filters
-
     slopes, usual = _slopes(recording)
     if len(slopes) < 2 * recording.fs:
         return slopes[:0]
     energy = np.maximum(slopes - usual, 0)
-    energy = uniform_filter1d(energy, max(1, round(0.02 * recording.fs)))
+    energy = _smooth(energy, max(1, round(0.02 * recording.fs)))
     return np.asarray(energy - energy.mean())
 
 
@@ -78,8 +76,7 @@ def rhythm(energy: np.ndarray, fs: float) -> Rhythm:
     """The heart rate and the width of the QRS complexes by (time,) `_energy` at `fs` Hz, if that is
     right.
     """
-    from scipy.fft import irfft, next_fast_len, rfft
-    from scipy.ndimage import uniform_filter1d
+    from scipy.fft import irfft, next_fast_len, rfft  # as in ecg.filters
 
     length = next_fast_len(2 * len(energy))
     like = irfft(np.abs(rfft(energy, length)) ** 2, length)[: len(energy)]
@@ -87,7 +84,7 @@ def rhythm(energy: np.ndarray, fs: float) -> Rhythm:
     below = np.flatnonzero(like < 0.5)
     width = 2 * below[0] / fs if len(below) else np.nan
     first, last = int(PERIODS[0] * fs), min(int(PERIODS[1] * fs), int(0.6 * len(like)))
-    smooth = uniform_filter1d(like, max(1, round(0.04 * fs)))[first:last]
+    smooth = _smooth(like, max(1, round(0.04 * fs)))[first:last]
     tops = np.flatnonzero((smooth[1:-1] >= smooth[:-2]) & (smooth[1:-1] > smooth[2:])) + 1
     tops = tops[smooth[tops] >= 0.7 * smooth.max(initial=0)]
     if not len(tops):
@@ -127,7 +124,7 @@ def check_arms(recording: Recording) -> list[Finding]:
     """Whether P, QRS and T of lead I are upside down while aVR is upright, against V5 and V6: the
     usual sign of exchanged arm electrodes. A heart on the right side looks alike in these leads.
     """
-    if {*LEADS} - {*recording.leads}:
+    if {*LEADS} - {*recording.leads} or recording.seconds < 1:
         return []
     signal, fs = middle(recording), recording.fs
     one, right, five, six = (LEADS.index(n) for n in ("I", "aVR", "V5", "V6"))
@@ -179,17 +176,23 @@ def _beat(recording: Recording, signal: np.ndarray) -> tuple[np.ndarray, int]:
     """(lead, time) median beat from 0.3 s before to 0.45 s after its QRS complex, and where that
     is; empty where there are fewer than three.
     """
-    from scipy.ndimage import uniform_filter1d
     from scipy.signal import find_peaks
 
     fs = recording.fs
-    steep = uniform_filter1d(_slopes(recording)[0], max(1, round(0.06 * fs)))
+    steep = _smooth(_slopes(recording)[0], max(1, round(0.06 * fs)))
     tops, _ = find_peaks(steep, max(0.5 * np.quantile(steep, 0.98), 1e-9), distance=0.3 * fs)
     before, after = int(0.3 * fs), int(0.45 * fs)
     tops = [t for t in tops + round(0.005 * fs) if before <= t and t + after < signal.shape[1]]
     if len(tops) < 3:
         return np.empty((len(signal), 0)), before
     return np.median([signal[:, t - before : t + after] for t in tops], axis=0), before
+
+
+def _smooth(x: np.ndarray, width: int) -> np.ndarray:
+    """(time,) the mean of `width` samples around each, mirrored at the ends."""
+    ends = width // 2, width - width // 2 - 1
+    total = np.cumsum(np.pad(x, (ends[0] + 1, ends[1]), "symmetric"), dtype=np.float64)
+    return np.asarray((total[width:] - total[:-width]) / width, x.dtype)
 
 
 def _centred(x: np.ndarray) -> np.ndarray:
