@@ -29,8 +29,10 @@ from ecgbench.datasets import demo
 from ecgbench.ecg.leads import LEADS
 
 TARGET = 4.0
-FILES = 10
-"""That the records of a format share, for writing some formats takes longer than all else."""
+FILES = 100
+"""That the records of a format share, for writing some formats takes longer than all else; more than
+a processor's nearest caches hold.
+"""
 SLOW = {"wfdb": 5, "csv": 5}
 """Formats of which a part of the records is enough."""
 PLUG_IN = '''"""Recordings of one format."""

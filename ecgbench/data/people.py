@@ -50,10 +50,11 @@ def people(copy: Copy, index: pd.DataFrame | None = None) -> pd.DataFrame:
 def ages(said: pd.Series) -> np.ndarray:
     """(record,) float64 years; NaN where what is said is no age from 0 to 120.
 
-    >>> ages(pd.Series(["63", "57.0", "", "NaN", "-1", "300"])).tolist()
-    [63.0, 57.0, nan, nan, nan, nan]
+    >>> ages(pd.Series(["63", "57,5", "", "NaN", "-1", "300"])).tolist()
+    [63.0, 57.5, nan, nan, nan, nan]
     """
-    years = pd.to_numeric(said, errors="coerce").to_numpy(np.float64)
+    points = said.astype(str).str.replace(",", ".")
+    years = pd.to_numeric(points, errors="coerce").to_numpy(np.float64)
     return np.where((years >= 0) & (years <= OLDEST), years, np.nan)
 
 

@@ -38,19 +38,15 @@ YES_OR_NO = {word for pair in PAIRS.items() for word in pair if len(word) > 1}
 """Words that name no label."""
 _SPLITS = dict(zip(SPLITS, SPLITS))
 _SPLITS |= {"training": "train", "valid": "val", "validation": "val", "testing": "test"}
-_BETWEEN = re.compile(r"[;|\r\n\t]")
+_BETWEEN = re.compile(r"[;,|\r\n\t]")
 _CODES = re.compile(r"\d{6,}(?:[\s,]+\d{6,})+")
 """Numbers of SNOMED CT."""
-_PERHAPS_BETWEEN = re.compile(r"(?<=\S)\s*(?:[,/+&]|\b(?:and|und)\b)\s*(?=\S)", re.I)
 _NO_LABEL = re.compile(
     r".*[^\W\d]\s*[=:]\s*(?:\d.*|true|false|yes|no|[yntf])|.*\?|[\W_]*|-\d+|[\[{].*", re.I
 )
 """A value such as `AF=1` (but not a `2:1`), a guess, a number for what is missing, a list that
 is none, a dict.
 """
-_DENIED = re.compile(
-    r"(?:no|not|non|without|kein|keine|ohne)[\s_-]+(.+)|(.+?)[\s_-]+(?:neg|negative|absent)", re.I
-)
 
 
 @dataclass(frozen=True)
@@ -241,35 +237,35 @@ def key(word: str) -> str:
 
 def _says(cells: pd.Series, word: str) -> bool:
     """Whether one of the labels in a column is a word."""
-    return any(key(word) in map(key, _parts(cell)[0]) for cell in cells)
+    return any(key(word) in map(key, _parts(cell)) for cell in cells)
 
 
 def _of_words(
     sheet: Sheet, name: str, positive: str | None, notes: list[str]
 ) -> dict[str, list[int]]:
-    """1, 0 or UNKNOWN of each record by label; BadSetting for a cell that may mean two things.
+    """1, 0 or UNKNOWN of each record by label; BadSetting for a cell that names no label.
 
     positive: the word that is 1 where all others are 0.
     """
-    odd = partial(_odd, sheet, name)
-    rows, spelled = _read_words(sheet.rows[name], odd, notes)
-    if positive and key(positive) not in spelled:
-        raise BadSetting(f"--positive {positive}: in the column {name!r} it stands for no label")
+    rows: list[set[str] | None] = []
+    spellings: dict[str, Counter[str]] = defaultdict(Counter)
+    for line, cell in sheet.rows[name].items():
+        words = _parts(cell)
+        rows.append(_keys(words, partial(_odd, sheet, name, line)))
+        for word in words if rows[-1] is not None else ():
+            spellings[key(word)][word] += 1
+    spelled = {of: ways.most_common(1)[0][0] for of, ways in spellings.items()}
+    notes += [
+        f"{name}: {' and '.join(map(repr, ways))} are one label"
+        for of, ways in spellings.items()
+        if len(ways) > 1 and of != NONE
+    ]
     words = sorted(spelled.keys() - {NONE}, key=spelled.__getitem__)
-    ones = [key(positive)] if positive else [w for w in words if not _denied(spelled[w], words)]
-    for line, row in zip(sheet.rows.index, rows):
-        both = [
-            w
-            for w in sorted(row or ())
-            if not positive and _denied(spelled[w], words) in (row or ())
-        ]
-        if both:
-            raise odd(line, f"{spelled[both[0]]!r} denies another; leave out one")
+    ones = [key(positive)] if positive else words
     if zeros := [repr(spelled[word]) for word in words if word not in ones]:
-        one = f"{spelled[ones[0]]!r} is 1, " if len(ones) == 1 else ""
         more = f" and {len(zeros) - 5:,} other words" if len(zeros) > 5 else ""
         verb = "are" if len(zeros) > 1 else "is"
-        notes.append(f"{name}: {one}{', '.join(zeros[:5])}{more} {verb} 0")
+        notes.append(f"{name}: {spelled[ones[0]]!r} is 1, {', '.join(zeros[:5])}{more} {verb} 0")
     elif len(ones) == 2 and all(len(row & {*ones}) == 1 for row in rows if row is not None):
         first, second = (spelled[word] for word in ones)
         notes.append(
@@ -285,61 +281,13 @@ def _of_words(
     }
 
 
-def _denied(word: str, others: Sequence[str]) -> str | None:
-    """Which of other words one denies: AF, of "no AF"."""
-    match = _DENIED.fullmatch(word)
-    stem = key(match[1] or match[2]) if match else None
-    return stem if stem in others else None
-
-
-def _read_words(
-    cells: pd.Series, odd: Callable[[object, str], BadSetting], notes: list[str]
-) -> tuple[list[set[str] | None], dict[str, str]]:
-    """The keys of the words of each cell, None where nothing is known, and how each is spelled."""
-    parts = [_parts(cell) for cell in cells]
-    whole = {key(own[0]) for own, certain in parts if certain and len(own) == 1}
-    alone = {key(word) for own, _ in parts for word in own if not _PERHAPS_BETWEEN.search(word)}
-    spellings: dict[str, Counter[str]] = defaultdict(Counter)
-    rows: list[set[str] | None] = []
-    divided = []
-    for (line, cell), (own, _) in zip(cells.items(), parts):
-        words = list[str]()
-        for word in own:
-            pieces = _PERHAPS_BETWEEN.split(word)
-            if len(pieces) == 1 or key(word) in whole or plain(word) in UNKNOWN_WORDS:
-                words.append(word)
-            elif {*map(key, pieces)} <= {*alone, NONE}:
-                words += pieces
-            else:
-                raise odd(
-                    line,
-                    f"write {'; '.join(pieces)!r} where these are several labels, and "
-                    f"{word + ';'!r} (in one row) where it is one",
-                )
-        if len(words) > len(own):
-            divided.append(f"{shortened(cell, 40)!r} ({'; '.join(words)})")
-        rows.append(_keys(words, partial(odd, line)))
-        for word in words if rows[-1] is not None else ():
-            spellings[key(word)][word] += 1
-    notes += [
-        f"{cells.name}: {' and '.join(map(repr, ways))} are one label"
-        for of, ways in spellings.items()
-        if len(ways) > 1 and of != NONE
-    ]
-    if divided:
-        holding = counted(len(divided), "cell")
-        notes.append(f"{cells.name}: {holding} with several labels, such as {divided[0]}")
-    return rows, {of: ways.most_common(1)[0][0] for of, ways in spellings.items()}
-
-
-def _parts(cell: str) -> tuple[list[str], bool]:
-    """What stands between certain separators or in a list, and whether there is one."""
+def _parts(cell: str) -> list[str]:
+    """What stands between separators or in a list."""
     words = re.split(r"[\s,]+", cell) if _CODES.fullmatch(cell) else _BETWEEN.split(cell)
     if cell.startswith("["):
         with suppress(ValueError):  # else it is refused as no name of a label
             words = [*map(str, json.loads(cell.replace("'", '"')))] or [NONE]
-    own = [part for word in words if (part := " ".join(word.split()).strip(", "))]
-    return own, bool(_BETWEEN.search(cell)) or cell.startswith("[")
+    return [part for word in words if (part := " ".join(word.split()))]
 
 
 def _keys(words: Sequence[str], odd: Callable[[str], BadSetting]) -> set[str] | None:

@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ecgbench.core.text import counted, shortened
-from ecgbench.data.own.tables import UNKNOWN_WORDS, Sheet, hot, plain, squeezed
-from ecgbench.data.people import OLDEST
+from ecgbench.data.own.tables import UNKNOWN_WORDS, Sheet, plain, squeezed
+from ecgbench.data.people import ages, sexes
 from ecgbench.datasets.indexing.tables import alike
 from ecgbench.errors import BadSetting
-from ecgbench.stats.known import UNKNOWN
 
 _COLUMN = re.compile(
     r"(id|nr|no)?(patient(en)?|subject|participant|person|pat|subj|pt|paciente|paziente|"
@@ -23,12 +23,9 @@ _COLUMN = re.compile(
 _NOBODY = {*UNKNOWN_WORDS, "none", "anonymous", "anonymized", "anonymised"}
 _EXPONENT = re.compile(r"\d(?:[.,]\d+)?e\+\d{2,3}|\d[.,]\d+e\d{1,3}")
 """A number that a spreadsheet has shortened, as `alike` spells it."""
-_AGE = re.compile(r"(?:patients?|subjects?|pat)?(?:age|alter)(?:in|at.*)?([a-z]*)")
-_SEX_COLUMN = re.compile(r"(?:(?:patient|subject) )?(?:(?:sex|gender)\b.*|(?:fe)?male)")
-_PER_YEAR = {"y": 1, "a": 1, "j": 1, "m": 12, "w": 52.1775, "d": 365.25}
-_UNIT = re.compile(r"|a|jahre|(?:y|m|w|d)|(?:yr|mo|year|month|week|day)s?")
-_SEX = dict.fromkeys(("male", "m", "man", "mann", "masculine"), "male")
-_SEX |= dict.fromkeys(("female", "f", "w", "woman", "weiblich", "feminine"), "female")
+_AGE_OR_SEX = re.compile(
+    r"(?:patients?|subjects?|pat)?(?:(?P<age>age(?:in)?(?:years?)?)|sex.*|gender|(?:fe)?male)"
+)
 
 
 def person(patient: str) -> str:
@@ -117,69 +114,34 @@ def _without_marks(who: str) -> str:
 
 
 def kind(name: str) -> str:
-    """Which of age and sex a column's name means; "" where it means none of them.
+    """Whether a column's name means the age in years ("age") or the sex ("sex"); "" where neither.
 
-    >>> [kind(name) for name in ("Age (years)", "age_months", "GENDER", "is male", "agent")]
-    ['age', 'age', 'sex', '', '']
+    >>> [kind(name) for name in ("Age (years)", "GENDER", "patient_age", "age_months", "agent")]
+    ['age', 'sex', 'age', '', '']
     """
-    if (age := _AGE.fullmatch(squeezed(name))) and _UNIT.fullmatch(age[1]):
-        return "age"
-    return "sex" if _SEX_COLUMN.fullmatch(plain(name.replace("_", " "))) else ""
+    match = _AGE_OR_SEX.fullmatch(squeezed(name))
+    return "" if match is None else "age" if match["age"] else "sex"
 
 
 def age_and_sex(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """The columns of a table with those of age and sex under these names and in words that are
-    understood, and notes on what is not.
+    """The columns of a table with those of age and sex under these names, and notes on what
+    `data.people` will not understand there.
     """
     notes = list[str]()
-    for wanted, translated in (("age", _ages), ("sex", sexes)):
+    for wanted in ("age", "sex"):
         names = [str(name) for name in table if kind(str(name)) == wanted]
         if not names:
             continue
         name = next((n for n in names if plain(n) == wanted), names[0])
-        cells = [*table[name]]
-        values = translated(name, cells)
-        words = [cell if value is None else value for cell, value in zip(cells, values)]
-        table = table.rename(columns={name: wanted}).assign(**{wanted: words})
-        missed = [c for c, v in zip(cells, values) if v is None and plain(c) not in UNKNOWN_WORDS]
+        cells = table[name]
+        unknown = np.isnan(ages(cells)) if wanted == "age" else np.array(sexes(cells)) == ""
+        table = table.rename(columns={name: wanted})
+        missed = [cell for cell in cells[unknown] if plain(cell) not in UNKNOWN_WORDS]
         if missed:
             such = ", ".join(repr(shortened(cell, 20)) for cell in [*dict.fromkeys(missed)][:3])
-            hint = " (a column of 0 and 1: call it male)" if wanted == "sex" else ""
+            means = "an age is a number of years" if wanted == "age" else "sex is female or male"
             notes.append(
                 f"{name}: not understood in {counted(len(missed), 'record')} ({such}), and unknown "
-                f"there{hint}"
+                f"there; {means}"
             )
     return table, notes
-
-
-def _ages(name: str, cells: list[str]) -> list[str | None]:
-    """Years, None where a cell says no age.
-
-    >>> _ages("age", ["63", "63,5", "063Y", "018M", "6 months", "300", "1980-02-01"])
-    ['63', '63.5', '63', '1.5', '0.5', None, None]
-    """
-    head = _AGE.fullmatch(squeezed(name))
-    usual = head[1] if head else ""
-    found: list[str | None] = []
-    for cell in cells:
-        match = re.fullmatch(r"(\d+(?:[.,]\d+)?)\s*([a-z]*)\.?(?: old)?", plain(cell))
-        if match is None or not _UNIT.fullmatch(match[2]):
-            found.append(None)
-            continue
-        years = float(match[1].replace(",", ".")) / _PER_YEAR[(match[2] or usual or "y")[0]]
-        found.append(f"{years:.4g}" if years <= OLDEST else None)
-    return found
-
-
-def sexes(name: str, cells: list[str]) -> list[str | None]:
-    """ "male", "female", or None where a cell says none; of yes and no where the column is called
-    male or female.
-
-    >>> sexes("Sex", ["M", "w", "Female", "1"]), sexes("female", ["yes", "no"])
-    (['male', 'female', 'female', None], ['female', 'male'])
-    """
-    last = plain(name.replace("_", " ")).split()[-1]
-    if last in ("male", "female") and None not in (values := hot(cells)):
-        other = "female" if last == "male" else "male"
-        return [None if value == UNKNOWN else last if value else other for value in values]
-    return [_SEX.get(plain(cell)) for cell in cells]
