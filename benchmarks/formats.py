@@ -30,8 +30,8 @@ from ecgbench.ecg.leads import LEADS
 
 TARGET = 4.0
 FILES = 100
-"""That the records of a format share, for writing some formats takes longer than all else; more than
-a processor's nearest caches hold.
+"""That the records of a format share, for writing some formats takes longer than all else; more
+than a processor's nearest caches hold.
 """
 SLOW = {"wfdb": 5, "csv": 5}
 """Formats of which a part of the records is enough."""

@@ -12,7 +12,7 @@ those of another size or time, and at every stored record.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -34,8 +34,8 @@ from ecgbench.errors import BadRecord, MissingData
 
 LOST = 5
 """Preparing stops once more than this many and more than the card's share are lost."""
-BLOCK, LARGE = 500, 2**27
-"""Records of a part, or bytes: what a kill costs, and what is kept in memory."""
+BLOCK = 500
+"""Records of a part: what a kill costs."""
 FEW = 100
 """Records that are read before other processes are begun."""
 MOST = 8
@@ -237,18 +237,17 @@ def _append(
     """Reads the recordings of some rows of the index and appends those that are not damaged.
     BadSetting where the dataset's plug-in fails.
     """
-    block, size = list[Row](), 0
-    for row in rows(table):
-        about, content = look(source.name, source.root, row, source.fix)
-        about["state"] = states.get(row["record"], "")
-        note(about)
-        if about["kind"] != "damaged":
-            block.append((about, content))
-            size += len(content)
-        if len(block) == BLOCK or size > LARGE:
-            parts.append(block)
-            block, size = [], 0
-    parts.append(block)
+
+    def sound(block: pd.DataFrame) -> Iterator[Row]:
+        for row in rows(block):
+            about, content = look(source.name, source.root, row, source.fix)
+            about["state"] = states.get(row["record"], "")
+            note(about)
+            if about["kind"] != "damaged":
+                yield about, content
+
+    for start in range(0, len(table), BLOCK):
+        parts.append(sound(table[start : start + BLOCK]))
 
 
 def _demand_few(source: Source, lost: dict[str, str], total: int) -> None:

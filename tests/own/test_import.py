@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from wfdb import wrsamp
 
 from ecgbench import datasets
 from ecgbench.data.own import records, summary
@@ -252,19 +251,6 @@ def test_a_patient_spelled_in_two_ways_is_one(folder: Path) -> None:
     change(folder / "mine" / "records.csv", ("A5,b/A5.csv,P2", "A5,b/A5.csv,p2"))
     datasets.resolve(str(folder / "mine" / "mine.py"))
     assert Source.of("mine", None).index["patient"].nunique() == PATIENTS
-
-
-def test_a_header_with_two_suffixes_is_prepared(folder: Path) -> None:
-    samples = np.random.default_rng(0).normal(size=(200, 1))
-    wrsamp("A0", 100, ["mV"], ["I"], samples, fmt=["16"], write_dir=str(folder / "rec" / "a"))
-    (folder / "rec" / "a" / "A0.csv").unlink()
-    (folder / "rec" / "a" / "A0.hea").rename(folder / "rec" / "a" / "A0.edf.hea")
-    change(folder / "labels.csv", ("A0,", "A0.edf,"))
-    bring(order(folder))
-    datasets.resolve(str(folder / "mine" / "mine.py"))
-    copy = prepare("mine", None, folder / "prepared")
-    assert copy.quarantined.empty
-    assert "A0.edf" in copy.rows
 
 
 def test_a_link_to_a_folder_above_is_not_followed(folder: Path) -> None:

@@ -66,7 +66,8 @@ def index(table: pd.DataFrame, card: DatasetCard) -> pd.DataFrame:
     folds, path, a column per label, and what else the table holds.
     """
     frame = table[["record", "patient"]].copy()
-    frame["path"] = [_named(path) for path in table["path"]]
+    # a record of WFDB without the suffix of its header, as its other files lie beside it
+    frame["path"] = [path.removesuffix(".hea") for path in table["path"]]
     frame["split"] = split_of(table)
     if "fold" in table:
         frame["fold"] = frame[IMPORTED] = table["fold"].astype(int)
@@ -87,14 +88,6 @@ def recording(root: Path, row: Mapping[str, Any], said: Said) -> Recording:
         return own.read(path, row["record"], row["patient"], said)
     except BadSetting as error:  # a file that says less than it did when it was imported
         raise BadRecord(f"{row['record']}: {error}") from None
-
-
-def _named(path: str) -> str:
-    """A record of WFDB without the suffix of its header, as its other files lie beside it; but
-    `a.edf.hea`, which would then be an EDF.
-    """
-    plain = path.removesuffix(".hea")
-    return path if Path(plain).suffix.lower() in own.READERS else plain
 
 
 def values(table: pd.DataFrame, label: str) -> list[int]:
