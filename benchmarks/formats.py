@@ -25,6 +25,8 @@ from laef import machine
 
 from ecgbench import datasets
 from ecgbench.data.prepare import prepare
+from ecgbench.data.reading import look
+from ecgbench.data.source import Source, rows
 from ecgbench.datasets import demo
 from ecgbench.ecg.leads import LEADS
 
@@ -126,8 +128,10 @@ def seconds_of(work: Callable[[], object]) -> np.ndarray:
     return np.array([time.perf_counter() - started, sum(os.times()[:4]) - used])
 
 
-def measured(name: str, count: int, workers: int) -> tuple[np.ndarray, np.ndarray]:
-    """`seconds_of` bare reading and preparing of so many recordings of a format."""
+def measured(name: str, count: int, workers: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`seconds_of` bare reading, reading and checking, and preparing of so many recordings of a
+    format.
+    """
     write, bare, suffix, leads, first, variable = FORMATS[name]
     names = [f"f{i % FILES}" for i in range(count)]
     with tempfile.TemporaryDirectory() as place:
@@ -159,10 +163,16 @@ def measured(name: str, count: int, workers: int) -> tuple[np.ndarray, np.ndarra
             copy = prepare(str(plug_in), folder.parent, home, workers=workers)
             assert len(copy.samples) == count, copy.left_out
 
+        def check_all() -> None:
+            source = Source.of(plug_in.stem, folder.parent)
+            for row in rows(source.index):
+                look(source.name, source.root, row, fix=False)
+
         read_all()  # into the page cache
-        before, ours, after = map(seconds_of, (read_all, prepare_all, read_all))
+        work = (read_all, prepare_all, check_all, read_all)
+        before, prepared, checked, after = map(seconds_of, work)
     datasets.ROOM.forget()
-    return (before + after) / 2, ours
+    return (before + after) / 2, checked, prepared
 
 
 def main() -> None:
@@ -180,11 +190,12 @@ def main() -> None:
     )
     for name in FORMATS:
         own = count // SLOW.get(name, 1)
-        alone, ours = measured(name, own, workers)
+        alone, checked, ours = measured(name, own, workers)
         print(
             f"  {name:6} bare {own / alone[0]:7,.0f} records/s, prepared {own / ours[0]:6,.0f}, "
-            f"ratio of times {ours[0] / alone[0]:5.2f}; of a record {1000 * alone[1] / own:.3f} "
-            f"and {1000 * ours[1] / own:.3f} ms of processor time, ratio {ours[1] / alone[1]:.2f}",
+            f"ratio of times {ours[0] / alone[0]:5.2f}; processor time of a record: bare "
+            f"{1000 * alone[1] / own:.3f} ms, read and checked {1000 * checked[1] / own:.3f} "
+            f"(ratio {checked[1] / alone[1]:.2f}), prepared {1000 * ours[1] / own:.3f}",
             flush=True,
         )
 

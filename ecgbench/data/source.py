@@ -273,8 +273,8 @@ def read(name: str, root: Path | None, row: dict[str, Any]) -> Recording:
         )
     if not card.any_leads and (missing := [n for n in card.leads if n not in recording.leads]):
         raise BadRecord(f"{recording.record}: lead {', '.join(missing)} is missing")
-    # made anew, for a plug-in may have changed samples of one that was checked when it was made
-    return replace(recording).completed().clinical()
+    vars(recording).pop("extremes", None)  # its samples may have changed since it was made
+    return recording.completed().clinical()
 
 
 def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:

@@ -190,8 +190,9 @@ def _beat(recording: Recording, signal: np.ndarray) -> tuple[np.ndarray, int]:
 
 def _smooth(x: np.ndarray, width: int) -> np.ndarray:
     """(time,) the mean of `width` samples around each, mirrored at the ends."""
-    ends = width // 2, width - width // 2 - 1
-    total = np.cumsum(np.pad(x, (ends[0] + 1, ends[1]), "symmetric"), dtype=np.float64)
+    before, after = width // 2, width - width // 2 - 1
+    mirrored = [np.zeros(1, x.dtype), x[:before][::-1], x, x[len(x) - after :][::-1]]
+    total = np.cumsum(np.concatenate(mirrored), dtype=np.float64)
     return np.asarray((total[width:] - total[:-width]) / width, x.dtype)
 
 
