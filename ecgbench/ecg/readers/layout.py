@@ -78,9 +78,9 @@ def recording(array: np.ndarray, layout: Layout, record: str, patient: str) -> R
     repaired: tuple[tuple[str, str], ...] = ()
     per_mv, small = layout.per_mv or 1.0, signal.dtype == np.int16
     # of 16 bits by a number that float32 holds the quotient is the same in float32
-    single = small and layout.repair is None and np.float32(per_mv) == per_mv
+    single = small and layout.repair is None and float(np.float32(per_mv)) == per_mv
     exact = signal.astype(np.float32 if single else np.float64)
-    exact /= per_mv
+    np.divide(exact, per_mv, out=exact)
     if layout.repair is not None:
         exact[without_sample(signal)] = np.nan
         exact, repaired = layout.repair(exact, layout.fs, record)
