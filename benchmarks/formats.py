@@ -1,11 +1,11 @@
 """Preparing beside bare reading, per format: WFDB 16, MATLAB, HDF5, CSV and numpy.
 
-`python benchmarks/formats.py [--records N] [--workers N]`: invented recordings of 12 leads, 10 s at
-500 Hz, a fifth of N of WFDB and CSV. Bare reading is `wfdb.rdrecord`, `scipy.io.loadmat`,
+`python benchmarks/formats.py [--records N] [--workers N]`: recordings of the demo (12 leads, 10 s
+at 500 Hz), a fifth of N of WFDB and CSV. Bare reading is `wfdb.rdrecord`, `scipy.io.loadmat`,
 `h5py.File`, `pandas.read_csv` or `numpy.load` alone, in this process, without a check; preparing
 reads, checks, hashes and stores, in as many processes as there are cores. A round of bare reading
-comes before and after, and the ratio is to their mean. The second that each process takes to begin
-is counted.
+comes before and after, and the ratio is to their mean: of times by the clock, and of processor
+time, which depends less on what else the machine does.
 """
 
 import argparse
@@ -25,11 +25,16 @@ from laef import machine
 
 from ecgbench import datasets
 from ecgbench.data.prepare import prepare
+from ecgbench.data.reading import look
+from ecgbench.data.source import Source, rows
+from ecgbench.datasets import demo
 from ecgbench.ecg.leads import LEADS
 
-SAMPLES, TARGET = 5_000, 2.0
-FILES = 10
-"""That the records of a format share, for writing some formats takes longer than all else."""
+TARGET = 4.0
+FILES = 100
+"""That the records of a format share, for writing some formats takes longer than all else; more
+than a processor's nearest caches hold.
+"""
 SLOW = {"wfdb": 5, "csv": 5}
 """Formats of which a part of the records is enough."""
 PLUG_IN = '''"""Recordings of one format."""
@@ -116,21 +121,25 @@ FORMATS: dict[str, tuple[Any, ...]] = {
 """Writes, bare reading, suffix, names of the leads, whether they come first, variable."""
 
 
-def seconds_of(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
+def seconds_of(work: Callable[[], object]) -> np.ndarray:
+    """(2,): by the clock, and of processor time, that of processes that have ended among it."""
+    started, used = time.perf_counter(), sum(os.times()[:4])
     work()
-    return time.perf_counter() - started
+    return np.array([time.perf_counter() - started, sum(os.times()[:4]) - used])
 
 
-def measured(name: str, count: int, workers: int) -> tuple[float, float]:
-    """Seconds of bare reading and of preparing of so many recordings of a format."""
+def measured(name: str, count: int, workers: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`seconds_of` bare reading, reading and checking, and preparing of so many recordings of a
+    format.
+    """
     write, bare, suffix, leads, first, variable = FORMATS[name]
-    names, draw = [f"f{i % FILES}" for i in range(count)], np.random.default_rng(0)
+    names = [f"f{i % FILES}" for i in range(count)]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "data" / f"of_{name}"
         folder.mkdir(parents=True)
-        for record in names[:FILES]:
-            write(folder, record, draw.integers(-2000, 2000, (12, SAMPLES)).astype(np.int16))
+        for i, record in enumerate(names[:FILES], 1):
+            signal = demo.recording(i).signal
+            write(folder, record, np.rint(1000 * signal).astype(np.int16))
         plug_in = Path(place) / f"of_{name}.py"
         text = PLUG_IN.format(
             reader=name,
@@ -154,10 +163,16 @@ def measured(name: str, count: int, workers: int) -> tuple[float, float]:
             copy = prepare(str(plug_in), folder.parent, home, workers=workers)
             assert len(copy.samples) == count, copy.left_out
 
+        def check_all() -> None:
+            source = Source.of(plug_in.stem, folder.parent)
+            for row in rows(source.index):
+                look(source.name, source.root, row, fix=False)
+
         read_all()  # into the page cache
-        before, ours, after = map(seconds_of, (read_all, prepare_all, read_all))
+        work = (read_all, prepare_all, check_all, read_all)
+        before, prepared, checked, after = map(seconds_of, work)
     datasets.ROOM.forget()
-    return (before + after) / 2, ours
+    return (before + after) / 2, checked, prepared
 
 
 def main() -> None:
@@ -175,10 +190,12 @@ def main() -> None:
     )
     for name in FORMATS:
         own = count // SLOW.get(name, 1)
-        alone, ours = measured(name, own, workers)
+        alone, checked, ours = measured(name, own, workers)
         print(
-            f"  {name:6} bare {own / alone:7,.0f} records/s, prepared {own / ours:6,.0f}, "
-            f"ratio of times {ours / alone:5.2f}",
+            f"  {name:6} bare {own / alone[0]:7,.0f} records/s, prepared {own / ours[0]:6,.0f}, "
+            f"ratio of times {ours[0] / alone[0]:5.2f}; processor time of a record: bare "
+            f"{1000 * alone[1] / own:.3f} ms, read and checked {1000 * checked[1] / own:.3f} "
+            f"(ratio {checked[1] / alone[1]:.2f}), prepared {1000 * ours[1] / own:.3f}",
             flush=True,
         )
 

@@ -31,10 +31,11 @@ def on_all_cores(
     pieces: Sequence[Piece],
     advance: Callable[[int], None] = lambda more: None,
     meanwhile: Piece = lambda: None,
+    processes: int | None = None,
 ) -> None:
     """Call each piece in some process of its own core, in any order; `advance` is told how many
     more are done, and this process calls `meanwhile`. Where processes cannot be forked safely,
-    nothing is done but that.
+    nothing is done but that. processes: how many at once; None: one for each core.
 
     A piece that raises does so quietly: whoever needs what it keeps computes it, and sees the
     error.
@@ -44,7 +45,7 @@ def on_all_cores(
         meanwhile()
         return
     _pieces = pieces
-    pool = ProcessPoolExecutor(min(cores(), len(pieces)), get_context("fork"), _begin)
+    pool = ProcessPoolExecutor(min(processes or cores(), len(pieces)), get_context("fork"), _begin)
     try:
         with warnings.catch_warnings():
             # other threads of ours draw progress; the child uses nothing that they hold

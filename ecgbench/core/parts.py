@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
@@ -78,21 +78,25 @@ class Parts:
         return [name for name in dict.fromkeys(names) if name not in self.rows.index]
 
     def append(self, rows: Iterable[tuple[Mapping[str, Any], bytes]]) -> None:
-        """Add rows as a new part: the facts of each, its `name` among them, and its content.
-        Nothing where there are none. WriteError names what cannot be written.
+        """Add rows as a new part: the facts of each, its `name` among them, and its content, which
+        is written when it comes. Nothing where there are none. WriteError names what cannot be
+        written.
         """
-        rows = list(rows)
-        if not rows:
-            return
-        facts, first = [], 0
-        for about, content in rows:
-            proof = hashlib.sha256(content).hexdigest()
-            facts.append({**about, "first": first, "bytes": len(content), "sha256": proof})
-            first += len(content)
-        table = as_parquet(pd.DataFrame(facts))
+        facts: list[dict[str, Any]] = []
+
+        def write(out: BinaryIO) -> None:
+            for about, content in rows:
+                proof = hashlib.sha256(content).hexdigest()
+                first = out.tell()
+                facts.append({**about, "first": first, "bytes": len(content), "sha256": proof})
+                out.write(content)
+
         last = max((int(_number(name)) for name in self.names), default=-1)
         with making(self.folder / "part") as work:
-            put_into(work, DATA, lambda out: out.writelines(content for _, content in rows))
+            put_into(work, DATA, write)
+            if not facts:
+                return
+            table = as_parquet(pd.DataFrame(facts))
             put_into(work, TABLE, table)
             # False where another process wrote the very same part
             move(work, self.folder / f"part-{last + 1:06d}-{_short(table)}")

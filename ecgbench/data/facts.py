@@ -1,5 +1,5 @@
 """What a prepared copy holds, for people: counts by split, labels without both values, what was
-left out and why, flat leads, identical signals, and how well the limb leads agree with one another.
+left out and why, flat leads, identical signals, and what the checks have found.
 """
 
 from collections import Counter
@@ -9,19 +9,16 @@ from typing import Any
 import numpy as np
 
 from ecgbench.core.cards import Task
-from ecgbench.core.seeds import rng
 from ecgbench.core.text import counted
 from ecgbench.data.copy import Copy, is_counted
 from ecgbench.data.duplicates import identical
 from ecgbench.data.reading import FIXED, REPAIRED, by_kind
 from ecgbench.data.select import SPLITS
 from ecgbench.data.splits import split_digest
-from ecgbench.ecg.checks import KINDS, limb
-from ecgbench.ecg.leads import LEADS, LIMB, LeadSubset, bits_to_mask
+from ecgbench.ecg.checks import KINDS
+from ecgbench.ecg.leads import LEADS, bits_to_mask
 from ecgbench.stats.known import known_of, positives_of, two_valued, unknown_of
 
-RECORDS = 200
-"""Of which the limb leads are compared; drawn by name."""
 FEW = 12
 """Labels, or groups of records, that a line names."""
 
@@ -54,40 +51,12 @@ def facts(copy: Copy) -> dict[str, Any]:
         "flat_records": int((index["flat"] != "").sum()),
         "flat_leads": {lead: flat[lead] for lead in LEADS if flat[lead]},
         "identical": [[f"{p.record} ({p.split})" for p in group] for group in identical(copy)],
-        "limb_leads": limb_leads(copy),
         "fix": copy.fix,
         "found": by_kind(index["found"]),
         "fixed": by_kind(index["fixed"]),
         "findings": copy.findings.to_dict("records"),
         "told": list(finding_lines(copy)),
         "tasks": {task.name: _labels(copy, task) for task in copy.tasks},
-    }
-
-
-def limb_leads(copy: Copy) -> dict[str, Any]:
-    """How far the identities of the limb leads are missed, in mV: for each the median, the 99th
-    percentile and the largest of the records' worst samples; {} where the card does not ask it.
-    """
-    if copy.card.limb.within is None or copy.unit != "mV":
-        return {}
-    six = LeadSubset(LIMB).bits
-    records = copy.index.loc[copy.index["available"] & six == six, "record"]
-    drawn = np.sort(rng("limb leads", copy.name).permutation(len(records))[:RECORDS])
-    signals = (copy.recording(record).signal for record in records.iloc[drawn])
-    missed = np.array([limb.missed(signal[: len(LIMB)]) for signal in signals])
-    if not len(missed):
-        return {}
-    return {
-        "records": len(missed),
-        "within": copy.card.limb.within,
-        "identities": {
-            name: {
-                "median": float(np.median(worst)),
-                "99%": float(np.quantile(worst, 0.99)),
-                "largest": float(worst.max()),
-            }
-            for name, worst in zip(limb.IDENTITIES, missed.T)
-        },
     }
 
 
@@ -133,11 +102,6 @@ def lines(known: dict[str, Any]) -> Iterator[str]:
         named = "; ".join(" = ".join(group) for group in groups[:FEW])
         rest = "; ..." if groups[FEW:] else ""
         yield f"  identical signals under several records: {len(groups):,} ({named}{rest})"
-    if limb_leads := known["limb_leads"]:
-        yield f"  limb leads of {limb_leads['records']} records (median, 99 %, largest; uV):"
-        for name, miss in limb_leads["identities"].items():
-            yield f"    {name}: " + ", ".join(f"{1000 * value:.1f}" for value in miss.values())
-        yield f"    a record is told of beyond {1000 * limb_leads['within']:g}"
     if known["fix"]:
         yield "  prepared with --fix"
     yield from (f"  {text}" for text in known["told"])

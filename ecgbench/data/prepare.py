@@ -11,43 +11,38 @@ A run trusts what is prepared. `prepare_and_check` looks at the files as publish
 those of another size or time, and at every stored record.
 """
 
-import multiprocessing
-import os
-import signal
-import threading
-from collections.abc import Callable, Generator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
+import math
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
 
-from ecgbench import datasets
 from ecgbench.core.division import Division
 from ecgbench.core.files import as_json, locked, put, sweep
-from ecgbench.core.prefetch import prefetched
+from ecgbench.core.parallel import cores, on_all_cores
+from ecgbench.core.parts import Parts
 from ecgbench.core.text import counted
 from ecgbench.data.copy import ABOUT, Copy, opened
 from ecgbench.data.reading import Row, look
 from ecgbench.data.select import taken
 from ecgbench.data.source import LAYOUT, Source, command, root_of, rows, where
 from ecgbench.data.splits import resplit
-from ecgbench.datasets import ROOM, get, resolve
-from ecgbench.errors import BadRecord, BadSetting, MissingData
+from ecgbench.datasets import get, resolve
+from ecgbench.errors import BadRecord, MissingData
 
 LOST = 5
 """Preparing stops once more than this many and more than the card's share are lost."""
-BLOCK, LARGE = 500, 2**27
-"""Records of a part, or bytes: what a kill costs, and what is kept in memory."""
-BATCH = 32
-"""Records that a process reads at a time."""
-FEW = 400
-"""Records below which further processes cost more than they save: a second each to begin."""
+BLOCK = 500
+"""Records of a part: what a kill costs."""
+FEW = 100
+"""Records that are read before other processes are begun."""
 MOST = 8
 """Processes, unless more are asked for."""
 
+Facts = dict[str, Any]
+"""What is known of a record (`reading.Row`)."""
 Progress = Callable[[int, int], None]
 """Called with (records read, records to read)."""
 
@@ -189,31 +184,70 @@ def _changed(copy: Copy) -> set[str]:
 
 
 def _read(copy: Copy, records: set[str], progress: Progress | None, workers: int | None) -> None:
-    """Reads records once and appends what can be trusted of them; what is lost comes last, for
+    """Reads records once and appends what can be trusted of them; what is damaged comes last, for
     nothing may be known of a dataset of which too many are.
+
+    The first FEW are read in this process, which imports all that reading needs, the others in
+    processes forked from it. What those leave, for whatever reason, is read here again, where an
+    error is seen.
     """
-    source, parts = copy.source, copy.parts
-    table = source.index[source.index["record"].isin(records)]
+    source, parts, table = copy.source, copy.parts, copy.source.index
+    table = table[table["record"].isin(records)]
     states = dict(zip(table["record"], source.states(table.get("path", ()))))
     before = copy.quarantined
     reasons = dict(before[~before["record"].isin(records)].itertuples(index=False, name=None))
-    block: list[Row] = []
-    lost: list[Row] = []
+    damaged, done = list[Facts](), 0
+
+    def show(more: int) -> None:
+        nonlocal done
+        done = min(done + more, len(table))
+        if progress is not None:
+            progress(done, len(table))
+
+    def note(about: Facts) -> None:
+        if about["kind"] == "damaged":
+            damaged.append(about)
+            reasons[about["name"]] = about["reason"]
+            _demand_few(source, reasons, len(records | {*copy.known.index}))
+        show(1)
+
     sweep(parts.folder, below=False)
     put(parts.folder / ABOUT, as_json({"layout": LAYOUT, "fix": source.fix}))
-    with closing(outcomes(source, table, workers_for(len(table), workers))) as reading:
-        for done, (about, content) in enumerate(reading, 1):
-            row = {**about, "state": states.get(about["name"], "")}, content
-            (lost if about["reason"] else block).append(row)
-            if about["kind"] == "damaged":
-                reasons[about["name"]] = about["reason"]
-                _demand_few(source, reasons, len(records | {*copy.known.index}))
-            if len(block) == BLOCK or sum(len(signal) for _, signal in block) > LARGE:
-                parts.append(block)
-                block = []
-            if progress is not None:
-                progress(done, len(table))
-    parts.append([*block, *lost])
+    _append(source, parts, table[:FEW], states, note)
+    rest, workers = table[FEW:], workers or min(MOST, cores())
+    if len(rest) and workers > 1:
+        size = min(BLOCK, math.ceil(len(rest) / (4 * workers)))
+        blocks = [rest[i : i + size] for i in range(0, len(rest), size)]
+        work = [partial(_append, source, parts, block, states) for block in blocks]
+        on_all_cores(work, lambda more: show(more * size), processes=workers)
+        known, parts = len(parts.names), Parts(parts.folder)
+        rest = rest[~rest["record"].isin(parts.rows.index[parts.rows["part"] >= known])]
+        done = len(table) - len(rest)
+    _append(source, parts, rest, states, note)
+    parts.append([(about, b"") for about in damaged])
+
+
+def _append(
+    source: Source,
+    parts: Parts,
+    table: pd.DataFrame,
+    states: Mapping[str, str],
+    note: Callable[[Facts], None] = lambda about: None,
+) -> None:
+    """Reads the recordings of some rows of the index and appends those that are not damaged.
+    BadSetting where the dataset's plug-in fails.
+    """
+
+    def sound(block: pd.DataFrame) -> Iterator[Row]:
+        for row in rows(block):
+            about, content = look(source.name, source.root, row, source.fix)
+            about["state"] = states.get(row["record"], "")
+            note(about)
+            if about["kind"] != "damaged":
+                yield about, content
+
+    for start in range(0, len(table), BLOCK):
+        parts.append(sound(table[start : start + BLOCK]))
 
 
 def _demand_few(source: Source, lost: dict[str, str], total: int) -> None:
@@ -261,59 +295,3 @@ def crossing(index: pd.DataFrame, most: int = 3) -> str:
         f"{counted(len(groups), 'recording')} in two splits or more under several records: "
         f"{'; '.join(groups[:most])}{rest}"
     )
-
-
-# ---- reading in processes
-
-
-def workers_for(records: int, wanted: int | None = None) -> int:
-    """How many processes read so many records: as many as are wanted, else one for each core that
-    may be used.
-    """
-    if wanted is not None:
-        return wanted
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(MOST, cores or 1) if records >= FEW else 1
-
-
-def outcomes(source: Source, table: pd.DataFrame, workers: int) -> Generator[Row, None, None]:
-    """What becomes of the records of some rows of the index, in their order. BadSetting where the
-    dataset's plug-in fails, or a reading process dies.
-    """
-    if workers == 1 or len(table) <= BATCH:
-        yield from (look(source.name, source.root, row, source.fix) for row in rows(table))
-        return
-    batches = (list(rows(table[i : i + BATCH])) for i in range(0, len(table), BATCH))
-    spawn = multiprocessing.get_context("spawn")
-    words = ROOM.argument(source.name), source.root, source.fix
-    with ProcessPoolExecutor(workers, spawn, _begin) as pool:
-
-        def made(batch: list[dict[str, Any]]) -> list[Row]:
-            return pool.submit(_look_at, *words, batch).result()
-
-        try:
-            for part in prefetched(made, batches, 2 * workers):
-                yield from part
-        except BrokenProcessPool:
-            raise BadSetting(
-                f"{source.name}: a process that reads records was killed; the same command goes on "
-                f"where this one stopped, with --workers 1 in its own process"
-            ) from None
-
-
-def _begin() -> None:
-    """In a reading process: it ends with the one that began it, which alone hears Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def end() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=end, daemon=True).start()
-
-
-def _look_at(dataset: str, root: Path | None, fix: bool, batch: list[dict[str, Any]]) -> list[Row]:
-    name = datasets.resolve(dataset)
-    return [look(name, root, row, fix) for row in batch]

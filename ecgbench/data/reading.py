@@ -140,22 +140,26 @@ def encode(recording: Recording) -> tuple[np.ndarray, np.ndarray]:
     of 1 uV). A lead for which this does not hold is spread over the 16 bits, which is within
     1/65534 of its largest value.
     """
-    signal = recording.signal
+    signal, (lowest, highest) = recording.signal, recording.extremes
+    most = np.maximum(-lowest, highest)
     # single precision is enough to find, and to prove, a whole number of so few bits
-    steps = np.rint(signal * STEPS)
-    fits = (np.abs(steps) < 2**15).all(axis=1) & (steps / STEPS == signal).all(axis=1)
+    whole = signal * STEPS
+    np.rint(whole, out=whole)
+    fits = (np.rint(most * STEPS) < 2**15) & (whole / STEPS == signal).all(axis=1)
     gain = np.full(len(signal), STEPS, np.float32)
-    exact = signal[~fits].astype(np.float64)
-    gain[~fits] = (2**15 - 1) / np.abs(exact).max(axis=1)
-    steps[~fits] = np.clip(np.rint(exact * gain[~fits, None]), 1 - 2**15, 2**15 - 1)
+    if not fits.all():
+        exact = signal[~fits].astype(np.float64)
+        gain[~fits] = (2**15 - 1) / np.abs(exact).max(axis=1)
+        whole[~fits] = np.clip(np.rint(exact * gain[~fits, None]), 1 - 2**15, 2**15 - 1)
     every = np.zeros(len(LEADS), np.float32)
     every[rows_of(recording.leads)] = gain
-    return steps.astype("<i2"), every
+    return whole.astype("<i2"), every
 
 
 def stored(steps: np.ndarray, gain: np.ndarray, fs: float) -> bytes:
     """A recording as it is stored: rate and gains, then the samples."""
-    return canonical(float(fs)) + gain.astype("<f4").tobytes() + steps.astype("<i2").tobytes()
+    head = canonical(float(fs)) + gain.astype("<f4").tobytes()
+    return b"".join([head, np.ascontiguousarray(steps, "<i2").data])
 
 
 def decoded(content: bytes, fs: float) -> tuple[np.ndarray, np.ndarray]:

@@ -273,6 +273,7 @@ def read(name: str, root: Path | None, row: dict[str, Any]) -> Recording:
         )
     if not card.any_leads and (missing := [n for n in card.leads if n not in recording.leads]):
         raise BadRecord(f"{recording.record}: lead {', '.join(missing)} is missing")
+    vars(recording).pop("extremes", None)  # its samples may have changed since it was made
     return recording.completed().clinical()
 
 

@@ -8,6 +8,7 @@ all six:
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -31,6 +32,7 @@ system).
 _LOOSE = {name.lower(): name for name in LEADS}
 
 
+@lru_cache(maxsize=256)  # a dozen times for each record that is read
 def canonical(name: str) -> str:
     """The standard spelling of a lead's name.
 

@@ -1,6 +1,7 @@
 """One recording: the signal with its unit, rate, leads and whose it is."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -49,8 +50,8 @@ class Recording:
             raise BadRecord(f"{self.record}: unit {self.unit!r} is neither of {', '.join(UNITS)}")
         if not 0 < self.fs < float("inf"):
             raise BadRecord(f"{self.record}: sampling rate {self.fs} Hz")
-        bad = int(signal.size - np.isfinite(signal).sum())
-        if bad:
+        if not np.isfinite(self.extremes).all():
+            bad = int(signal.size - np.isfinite(signal).sum())
             raise BadRecord(f"{self.record}: {bad} samples are not finite")
 
     def _canonical(self) -> tuple[str, ...]:
@@ -59,6 +60,11 @@ class Recording:
         # of a file, not of a setting: the record is at fault and the others go on
         except UnknownName as error:
             raise BadRecord(f"{self.record}: {error}") from None
+
+    @cached_property
+    def extremes(self) -> tuple[np.ndarray, np.ndarray]:
+        """The lowest and the highest sample of each lead, in `unit`: two arrays (lead,)."""
+        return self.signal.min(axis=1), self.signal.max(axis=1)
 
     @property
     def seconds(self) -> float:
@@ -101,5 +107,5 @@ class Recording:
         """Leads without any variation (a detached electrode); kept and flagged, never
         quarantined.
         """
-        still = np.ptp(self.signal, axis=1) == 0
-        return tuple(n for n, s in zip(self.leads, still, strict=True) if s)
+        lowest, highest = self.extremes
+        return tuple(n for n, a, b in zip(self.leads, lowest, highest) if a == b)

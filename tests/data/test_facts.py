@@ -26,14 +26,9 @@ def test_counts_are_those_of_the_index(demo: Copy) -> None:
         for label, count in positives[split].items():
             has = (index["split"] == split) & (index[f"demo:{label}"] == 1)
             assert count == has.sum()
-    assert told["limb_leads"]["records"] == len(index)
-    missed = {name: each["largest"] for name, each in told["limb_leads"]["identities"].items()}
-    assert len(missed) == 4
-    assert max(missed.values()) <= 0.003
     assert (told["found"], told["fixed"], told["findings"]) == ({}, {}, [])
     text = "\n".join(lines(told))
     assert "train: 120 records" in text
-    assert "a record is told of beyond 50" in text
     assert "found" not in text
 
 

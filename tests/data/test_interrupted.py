@@ -1,5 +1,6 @@
 """Preparing that is killed, meets a full disk, or runs twice at once; and in several processes."""
 
+import io
 import multiprocessing
 import os
 import signal
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.durable
 BLOCK = 4
 PLUG_IN = """
 import os, signal, sys
+from multiprocessing import parent_process
 from ecgbench.datasets import demo
 from ecgbench.datasets.demo import CARD, index
 
@@ -56,7 +58,7 @@ def test_what_was_read_before_a_kill_is_not_read_again(
     kill_when(_prepare_until, fake_ptbxl, tmp_path / "started")
     assert preparing.state("ptbxl", fake_ptbxl, None) == "partial"
     copy = prepare("ptbxl", fake_ptbxl, None)
-    assert read == ["00003", *(f"{n:05d}" for n in range(14, 31))], "three blocks of four are there"
+    assert read == ["00003", *(f"{n:05d}" for n in range(13, 31))], "three blocks of four are there"
     assert not list(copy.folder.glob(".*"))
     read.clear()
     other = prepare("ptbxl", fake_ptbxl, tmp_path / "other")
@@ -124,7 +126,7 @@ def test_the_copy_is_the_same_whoever_reads(
     folder = fake_ptbxl / "ptbxl" / "records500" / "00000"
     os.truncate(folder / "00007_hr.dat", 60_000)
     (folder / "00019_hr.hea").unlink()
-    monkeypatch.setattr(preparing, "BATCH", 4)
+    monkeypatch.setattr(preparing, "FEW", 4)
     alone = prepare("ptbxl", fake_ptbxl, tmp_path / "alone", workers=1)
     prepare("ptbxl", fake_ptbxl, tmp_path / "several", limit=6, workers=3)
     several = prepare("ptbxl", fake_ptbxl, tmp_path / "several", workers=3)
@@ -133,28 +135,26 @@ def test_the_copy_is_the_same_whoever_reads(
     assert several.digest == alone.digest
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "complaint"),
     [
         ("", ""),
         ("assert not sys.stdin.read()", ""),
+        ("parent_process() and os.kill(os.getpid(), signal.SIGKILL)", ""),
         ("raise OSError('truncated file')", r"mine: 6 of 180 records cannot .* read \(truncated"),
-        ("raise KeyError(5)", r"dataset 'mine' failed at mine.py:7: KeyError: 5"),
-        (
-            "os.kill(os.getpid(), signal.SIGKILL)",
-            r"mine: a process that reads records was killed; .* --workers 1",
-        ),
+        ("raise KeyError(5)", r"dataset 'mine' failed at mine.py:8: KeyError: 5"),
     ],
 )
-def test_a_plug_in_given_by_path_is_read_there_and_its_fault_is_one_line(
-    tmp_path: Path, fault: str, complaint: str
+def test_what_is_read_in_other_processes_or_not_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, complaint: str
 ) -> None:
+    monkeypatch.setattr(preparing, "FEW", 4)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
     (tmp_path / "mine.py").write_text(PLUG_IN.format(fault=fault))
     arguments: Any = (str(tmp_path / "mine.py"), None, tmp_path / "prepared")
     try:
         if not complaint:
-            assert len(prepare(*arguments, workers=2).index) == 180
+            assert prepare(*arguments, workers=2).count == 180
             return
         with pytest.raises((BadSetting, MissingData), match=complaint) as said:
             prepare(*arguments, workers=2)
@@ -168,7 +168,7 @@ from pathlib import Path
 from typing import Any
 from ecgbench.data import prepare
 if __name__ == "__main__":
-    prepare.BATCH = prepare.BLOCK = 4
+    prepare.FEW = prepare.BLOCK = 4
     shown = lambda done, total: print(done, flush=True)
     prepare.prepare("ptbxl", Path({data!r}), None, shown, workers=2)
 """
@@ -182,7 +182,8 @@ def test_no_reading_process_outlives_the_one_that_started_it(
         [sys.executable, str(tmp_path / "command.py")], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
-    process.stdout.readline()
+    while int(process.stdout.readline()) <= 4:
+        pass
     readers = psutil.Process(process.pid).children()
     process.send_signal(signal.SIGKILL)
     process.wait()

@@ -45,6 +45,7 @@ class Site:
     def __init__(self) -> None:
         self.pages: dict[str, list[Page]] = {}
         self.asked: list[tuple[str, str | None]] = []
+        self.encodings: set[str | None] = set()
         site = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -52,7 +53,7 @@ class Site:
 
             def do_GET(self) -> None:
                 site.asked.append((self.path, self.headers.get("Range")))
-                assert self.headers["Accept-Encoding"] == "identity"
+                site.encodings.add(self.headers["Accept-Encoding"])
                 pages = site.pages.get(self.path, [answer(404, b"no such page")])
                 (pages.pop(0) if len(pages) > 1 else pages[0])(self)
 
@@ -64,6 +65,10 @@ class Site:
         self.server = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
 
     def serve_one(self, name: str, body: bytes) -> None:
         self.pages[f"/{name}"] = [whole(body)]
@@ -163,8 +168,8 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     monkeypatch.setattr(resumed, "session", local)
     monkeypatch.setattr(resumed, "PAUSES", (0.0, 0.0))
     yield made
-    made.server.shutdown()
-    made.server.server_close()
+    made.close()
+    assert made.encodings <= {"identity"}
 
 
 def fetch(
@@ -231,7 +236,6 @@ CASES = {
         file={"sha256": None, "md5": hashlib.md5(BODY).hexdigest()},
     ),
     "redirect loop": Case("30 redirects", [redirect("/x.mat")]),
-    "redirect nowhere": Case("no connection|404", [redirect("https://127.0.0.1:9/x")]),
     "404": Case("the server answers 404", [answer(404)]),
     "500": Case("the server answers 500", [answer(500)]),
     "206 unasked": Case("and not those from 0 on", [part_of(1000)]),
@@ -510,14 +514,6 @@ def test_what_fails_of_many_is_counted_and_the_others_stay(site: Site, tmp_path:
     assert below(tmp_path) == set(OWN) - {"g1/E00001.mat"}
 
 
-def test_a_server_that_has_nothing_is_not_asked_for_everything(site: Site, tmp_path: Path) -> None:
-    files = {f"training/georgia/g1/E{i:05d}.mat": b"1" for i in range(300)}
-    site.serve({"SHA256SUMS.txt": sums(files)})
-    said = failure(tmp_path, manifest=GEORGIA)
-    assert f"({datasets.ENOUGH} of 300 files were not had)" in said
-    assert len(site.asked) < 100
-
-
 def test_two_commands_do_not_write_into_one_file(site: Site, tmp_path: Path) -> None:
     file = Download(url=f"{HOST}/x.mat", path="x.mat", sha256=SHA)
     site.serve({"x.mat": BODY})
@@ -582,26 +578,3 @@ def test_what_is_not_free_or_not_listed_is_not_tried(
     assert card.access == "open" or card.access in said
     assert not card.folder or f"put them into {tmp_path / card.folder}" in said
     assert not list(tmp_path.iterdir())
-
-
-def test_a_list_that_cannot_be_had_leaves_the_way_by_hand(site: Site, tmp_path: Path) -> None:
-    site.pages = {}
-    with pytest.raises(BadSetting) as caught:
-        CliRunner().invoke(
-            app, ["data", "fetch", "ikem", "--data", str(tmp_path)], catch_exceptions=False
-        )
-    card = room.get("ikem").CARD
-    assert f"or get the files by hand from {card.url}" in str(caught.value)
-    assert str(tmp_path / "ikem") in str(caught.value)
-
-
-def test_manifests_of_the_package() -> None:
-    """What the datasets name, without asking anyone: folders of the release as on their card."""
-    for name in ("georgia", "cpsc2018", "cpsc_extra", "ningbo"):
-        module = room.get(name)
-        assert module.MANIFEST.below == f"training/{module.CARD.folder}/"
-        assert module.MANIFEST.size / module.CARD.records > 100_000
-    ptbxl = room.get("ptbxl")
-    assert set(ptbxl.CARD.index_files) < set(ptbxl.MANIFEST.tables)
-    assert "records500/00000/00001_hr.dat".startswith(ptbxl.MANIFEST.folders)
-    assert not "records100/00000/00001_lr.dat".startswith(ptbxl.MANIFEST.folders)

@@ -3,7 +3,6 @@ getting those, several at a time.
 """
 
 import json
-import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from ecgbench.core.cards import Download, Listing, Manifest
 from ecgbench.core.files import as_json, locked, put
 from ecgbench.core.text import size
+from ecgbench.data.disk import free_bytes
 from ecgbench.data.fetch import archives, listings, resumed
 from ecgbench.data.fetch.resumed import DownloadError
 from ecgbench.datasets.indexing.tables import below
@@ -53,8 +53,7 @@ class Plan:
         inner = sum(d.unpacked or d.size or 0 for d in self.missing if d.unpack)
         inner += sum(_size(d) or 0 for d in self.missing if d.before)  # joined, then unpacked
         count = (self.size or 0) + inner
-        there = next(f for f in (self.root, *self.root.absolute().parents) if f.is_dir())
-        if (free := shutil.disk_usage(there).free) < count:
+        if (free := free_bytes(self.root)) < count:
             raise BadSetting(
                 f"{name} needs {size(count)}, and the disk of {self.root} has {size(free)} free; "
                 f"make room, or choose another folder with --data"

@@ -6,8 +6,11 @@ saw, with the numbers, and repairs nothing.
 
 from dataclasses import replace
 
-from ecgbench.ecg.checks import beats, copies, limb, scale
+import numpy as np
+
+from ecgbench.ecg.checks import beats, limb, scale
 from ecgbench.ecg.checks.finding import Finding
+from ecgbench.ecg.leads import LEADS, LIMB
 from ecgbench.ecg.recording import Recording
 
 KINDS = {
@@ -34,7 +37,7 @@ def findings(
     if within is not None and recording.unit == "mV":
         found += limb.check(sound, within, clip)
         sound = _undone(recording, found)
-    found += [*beats.check_arms(sound), *copies.check(recording), *beats.check_rate(sound)]
+    found += [*beats.check_arms(sound), *check_copies(recording), *beats.check_rate(sound)]
     return sorted(found, key=lambda f: list(KINDS).index(f.kind))
 
 
@@ -45,3 +48,28 @@ def _undone(recording: Recording, found: list[Finding]) -> Recording:
         if finding.divisor != 1.0:
             recording = replace(recording, signal=recording.signal / finding.divisor)
     return recording
+
+
+def check_copies(recording: Recording) -> list[Finding]:
+    """Leads that are another one, or its negative, to the last bit.
+
+    Leads without variation do not count; nor do two limb leads where a third does not vary, from
+    which it follows (I = 0 makes II, III and aVF one).
+    """
+    flat, extremes = {*recording.flat()}, recording.extremes
+    names = [n for n in LEADS if n in recording.leads and n not in flat]
+    signal = dict(zip(recording.leads, recording.signal))
+    ends = {n: (a, b) for n, a, b in zip(recording.leads, *map(np.ndarray.tolist, extremes))}
+    mirrored = {n: (-b, -a) for n, (a, b) in ends.items()}
+    pairs = [(one, other) for i, other in enumerate(names) for one in names[:i]]
+    said = []
+    for what, sign, wanted in (("equals", 1, ends), ("is the negative of", -1, mirrored)):
+        for one, other in pairs:
+            # the extremes spare the samples of nearly all pairs
+            if ends[other] != wanted[one] or ({one, other} <= {*LIMB} and flat & {*LIMB}):
+                continue
+            if np.array_equal(signal[other], sign * signal[one]):
+                said.append(f"{other} {what} {one}")
+    if not said:
+        return []
+    return [Finding("copies", f"{', '.join(said)} in all {recording.signal.shape[1]:,} samples")]

@@ -54,4 +54,5 @@ def middle(recording: Recording, seconds: float = 10.0) -> np.ndarray:
     count = min(recording.signal.shape[1], round(seconds * recording.fs))
     start = (recording.signal.shape[1] - count) // 2
     order = sorted(range(len(recording.leads)), key=lambda i: _PLACE[recording.leads[i]])
-    return recording.signal[order, start : start + count]
+    signal = recording.signal[:, start : start + count]
+    return signal if order == list(range(len(order))) else signal[order]

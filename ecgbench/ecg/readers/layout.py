@@ -74,16 +74,20 @@ def recording(array: np.ndarray, layout: Layout, record: str, patient: str) -> R
     if array.dtype.kind not in "iuf":
         raise BadRecord(f"{record}: an array of {array.dtype}, not of real numbers")
     rows = standard(names, record)
-    signal = array[rows]
-    exact = signal.astype(np.float64) / (layout.per_mv or 1.0)
+    signal = array if len(rows) == len(array) else array[rows]
     repaired: tuple[tuple[str, str], ...] = ()
+    per_mv, small = layout.per_mv or 1.0, signal.dtype == np.int16
+    # of 16 bits by a number that float32 holds the quotient is the same in float32
+    single = small and layout.repair is None and float(np.float32(per_mv)) == per_mv
+    exact = signal.astype(np.float32 if single else np.float64)
+    np.divide(exact, per_mv, out=exact)
     if layout.repair is not None:
         exact[without_sample(signal)] = np.nan
         exact, repaired = layout.repair(exact, layout.fs, record)
-    elif signal.dtype == np.int16:
+    elif small:
         demand_samples(signal, record)
     return Recording(
-        signal=exact.astype(np.float32),
+        signal=exact.astype(np.float32, copy=False),
         unit="mV" if layout.per_mv else "standardised",
         leads=tuple(names[i] for i in rows),
         fs=layout.fs,
@@ -100,8 +104,10 @@ def without_sample(signal: np.ndarray) -> np.ndarray:
 
 def demand_samples(signal: np.ndarray, record: str) -> None:
     """BadRecord where samples are marked as missing."""
-    if missing := int(without_sample(signal).sum()):
-        raise BadRecord(f"{record}: {missing} samples are NaN (marked as missing in the file)")
+    if (missing := without_sample(signal)).any():
+        raise BadRecord(
+            f"{record}: {missing.sum()} samples are NaN (marked as missing in the file)"
+        )
 
 
 def at(stored: Any, position: int | None, path: Path, record: str) -> np.ndarray:

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tokenize import TokenError
+from typing import Literal
 from zipfile import BadZipFile
 
 import numpy as np
@@ -46,7 +47,8 @@ def read(
     holds Python objects (they would run code), an array or a row that is not there.
     """
     try:
-        stored = np.load(there(path, record), mmap_mode="r", allow_pickle=False)
+        mapped: Literal["r"] | None = None if position is None else "r"
+        stored = np.load(there(path, record), mmap_mode=mapped, allow_pickle=False)
         if not isinstance(stored, np.ndarray):
             with stored:
                 if layout.variable not in stored:
