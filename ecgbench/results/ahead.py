@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
-from ecgbench.core.cells import Cell
+from ecgbench.core.cells import Cell, grouped
 from ecgbench.core.parallel import Piece, on_all_cores, one_thread
-from ecgbench.results.by_label import ByLabel, Repeats, Shared
+from ecgbench.results.by_label import ByLabel, Repeats
 from ecgbench.results.compare import compare
 from ecgbench.results.reader import Reader
 from ecgbench.results.scorer import Scorer
@@ -24,10 +24,7 @@ MOMENT = 2.0
 
 
 def each(
-    scorer: Scorer | None,
-    stage: Stage | None,
-    called: tuple[str, str],
-    pieces: Sequence[Piece],
+    scorer: Scorer | None, stage: Stage | None, called: tuple[str, str], pieces: Sequence[Piece]
 ) -> None:
     """Call these pieces of work, in any order, for what they keep. `called`: what they are
     together, and what each is (in the plural). Nothing where the run keeps nothing.
@@ -53,9 +50,8 @@ def rows(reader: Reader, stage: Stage | None) -> None:
 
 
 def _compared(reader: Reader, cells: Sequence[Cell]) -> None:
-    made = reader.rows(reader.outcomes(cells))
-    for metric in reader.metrics:
-        mine = [row for row in made if row.metric == metric]
+    rows = reader.rows(reader.outcomes(cells))
+    for mine in grouped(rows, lambda row: row.metric).values():
         compare(mine, reader.rescored, reader.score.evidence)
 
 
@@ -67,20 +63,17 @@ def labels(
     """
     scorer = every[0].scorer
     rows = [repeats for mine in by_task for repeats in mine]
-    pieces = [partial(_there, every, repeats) for repeats in rows]
+    pieces = [partial(_call, [partial(one.there, repeats) for one in every]) for repeats in rows]
     each(scorer, stage, ("which labels have numbers", "rows"), pieces)
     pieces = []
     for mine in by_task:
         shared = [one.question.shared([one.there(repeats) for repeats in mine]) for one in every]
-        pieces += [partial(_numbers, every, repeats, shared) for repeats in mine]
+        for repeats in mine:
+            own = [partial(one.numbers, repeats, means) for one, means in zip(every, shared)]
+            pieces.append(partial(_call, own))
     each(scorer, stage, (", ".join(one.question.name for one in every), "rows"), pieces)
 
 
-def _there(every: Sequence[ByLabel], repeats: Repeats) -> None:
-    for one in every:
-        one.there(repeats)
-
-
-def _numbers(every: Sequence[ByLabel], repeats: Repeats, shared: Sequence[Shared]) -> None:
-    for one, means in zip(every, shared):
-        one.numbers(repeats, means)
+def _call(pieces: Sequence[Piece]) -> None:
+    for piece in pieces:
+        piece()

@@ -1,6 +1,4 @@
-"""Labels of a task that count the same records twice: those with the same column in the test set,
-and those whose positives all have another label too.
-"""
+"""Labels of a task that count the same records twice: those with one column in the test set."""
 
 from collections.abc import Sequence
 
@@ -8,10 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ecgbench.core.cells import Absent
-from ecgbench.stats.known import positives_of, two_valued
-
-FEW = 5
-"""A label with fewer test positives can lie within another by chance; reports name such labels."""
+from ecgbench.stats.known import two_valued
 
 
 def first_alike(target: ArrayLike) -> NDArray[np.intp]:
@@ -46,22 +41,3 @@ def distinct_mean(values: ArrayLike, target: ArrayLike, absent: Absent) -> tuple
     if not len(groups):
         return float("nan"), 0
     return float(np.mean([known[defined & (first == g)].mean() for g in groups])), len(groups)
-
-
-def nested(target: ArrayLike, labels: Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs (inner, outer) of labels: every record that has the inner one has the outer one, and
-    others have it too. Of inner labels with `FEW` positives or more, those with most positives
-    first, each with its smallest outer label.
-    """
-    target = np.asarray(target)
-    has, counts, defined = target == 1, positives_of(target), two_valued(target)
-    together = has.T.astype(np.float32) @ has.astype(np.float32)
-    pairs = []
-    for inner in np.argsort(-counts, kind="stable").tolist():
-        if not defined[inner] or counts[inner] < FEW:
-            continue
-        whole = (together[inner] == counts[inner]) & (counts > counts[inner]) & defined
-        if whole.any():
-            around = np.flatnonzero(whole)
-            pairs.append((labels[inner], labels[around[np.argmin(counts[around])]]))
-    return pairs

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ecgbench import reports
 from ecgbench.errors import Damaged
 from ecgbench.reports import write
 from ecgbench.results.study import read
@@ -262,17 +261,6 @@ def test_predictions_that_change_after_they_were_read_are_found(run: Path) -> No
     for again in (result.predictions, result.predicted):
         with pytest.raises(Damaged, match=r"predictions\.parquet"):
             again()
-
-
-def test_a_run_without_commands_says_so(run: Path) -> None:
-    def told() -> str:
-        *_, section = reports.get("provenance").sections(read(run))
-        notes = [part for part in section.parts if part.kind == "notes"]
-        return "".join(text for part in notes for text in part.texts)
-
-    assert "none is noted" not in told()
-    shutil.rmtree(run / "invocations")
-    assert "none is noted" in told()
 
 
 def test_an_edited_table_of_people_says_nothing_and_is_said(run: Path) -> None:
