@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
-from ecgbench.core.cells import Cell, grouped
+from ecgbench.core.cells import Cell
 from ecgbench.core.parallel import Piece, on_all_cores, one_thread
 from ecgbench.results.by_label import ByLabel, Repeats
-from ecgbench.results.compare import compare
 from ecgbench.results.reader import Reader
 from ecgbench.results.scorer import Scorer
+from ecgbench.study.recent import Recent
 
 Stage = Callable[[str, int, str], AbstractContextManager[Callable[[int], None]]]
 """Shows a stretch of work: what it is, how many units it has, and what they are called."""
@@ -41,18 +41,17 @@ def each(
         with progress as advance:
             advance(len(pieces) - len(left))
             on_all_cores(left, advance)
+    Recent.forget()
 
 
 def rows(reader: Reader, stage: Stage | None) -> None:
     """Scores of all cells, and how sure they and their differences are."""
-    pieces = [partial(_compared, reader, cells) for cells in reader.settings.values()]
+    pieces = [partial(_rows, reader, cells) for cells in reader.settings.values()]
     each(reader.score, stage, ("scores", "lead settings of a task"), pieces)
 
 
-def _compared(reader: Reader, cells: Sequence[Cell]) -> None:
-    rows = reader.rows(reader.outcomes(cells))
-    for mine in grouped(rows, lambda row: row.metric).values():
-        compare(mine, reader.rescored, reader.score.evidence)
+def _rows(reader: Reader, cells: Sequence[Cell]) -> None:
+    reader.rows(reader.outcomes(cells))
 
 
 def labels(

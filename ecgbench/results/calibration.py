@@ -55,7 +55,7 @@ def _brier(b: Block) -> Estimate:
     return replace(made, units=smaller_class(b.target, b.patients))
 
 
-def bins(asked: ByLabel, repeats: Repeats, names: Sequence[str]) -> list[dict[str, Any]]:
+def bins(of_label: ByLabel, repeats: Repeats, names: Sequence[str]) -> list[dict[str, Any]]:
     """Bins of equal mass over these labels together (POOLED), then of each, of all repeats: label,
     bin, probability, observed, low, high, records, patients.
     """
@@ -71,7 +71,7 @@ def bins(asked: ByLabel, repeats: Repeats, names: Sequence[str]) -> list[dict[st
         each = together | {name: of[name] for name in names if of}
         return {"rows": [row for name, those in each.items() for row in _bins(name, those)]}
 
-    return list(asked.kept("bins", repeats, {"names": list(names)}, compute)["rows"])
+    return list(of_label.kept("bins", repeats, {"names": list(names)}, compute)["rows"])
 
 
 def _bins(name: str, those: Own) -> Iterator[dict[str, Any]]:

@@ -84,6 +84,11 @@ class Row:
     marks: list[str] = field(default_factory=list)
     """What must be said beside the numbers of its fits, each once."""
 
+    @property
+    def setting(self) -> tuple[str, str, str]:
+        """What it is compared within."""
+        return self.metric, self.task, self.leads
+
     def _mean(self, of: Callable[[Scored], float]) -> float:
         """Over folds, fits and lead-drawing seeds."""
         values = [of(c) for c in counted(self.cells)] if self.status == "ok" else [np.nan]
@@ -226,8 +231,7 @@ def correct(rows: Sequence[Row]) -> None:
     """Correct p of rows that were compared for the family of each setting, and for that of all
     settings of a metric.
     """
-    settings = grouped(rows, lambda row: (row.metric, row.task, row.leads)).values()
-    families = [("p_holm", own) for own in settings]
+    families = [("p_holm", own) for own in grouped(rows, lambda row: row.setting).values()]
     families += [("p_holm_all", own) for own in grouped(rows, lambda row: row.metric).values()]
     for name, family in families:
         pairs = [(a, b, p) for a in family for b, p in a.pairs]

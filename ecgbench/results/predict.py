@@ -27,7 +27,6 @@ from ecgbench.errors import BadRecord, BadSetting, Damaged, MissingData, Unknown
 from ecgbench.evaluate import protocols
 from ecgbench.evaluate.device import choose, demand
 from ecgbench.evaluate.predict import probabilities
-from ecgbench.results.compare import compare
 from ecgbench.results.reader import Reader
 from ecgbench.study.new_records import Values, features, table
 from ecgbench.study.store import Store
@@ -233,7 +232,6 @@ class Fits:
             self._scores[leads] = (np.nan, np.nan, np.nan)
             for row in self.reader.rows(self.reader.outcomes(cells)):
                 if row.status == "ok":
-                    compare([row], self.reader.rescored, self.reader.score.evidence)
                     self._scores[leads] = row.score, row.sure.low, row.sure.high
         return self._scores[leads]
 

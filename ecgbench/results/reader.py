@@ -12,7 +12,7 @@ from ecgbench.core.cells import RANDOM, Cell, Plan, grouped
 from ecgbench.core.parallel import on_all_cores
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.evaluate import protocols
-from ecgbench.results.compare import FEWER, Row
+from ecgbench.results.compare import FEWER, Row, compare
 from ecgbench.results.origin import UNCOMMITTED
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.scorer import Scorer
@@ -101,12 +101,15 @@ class Reader:
 
     def rows(self, outcomes: Sequence[Outcome]) -> list[Row]:
         """Rows of the main table: seeds, fits and folds of one metric, task, model, setting and
-        policy together.
+        policy together; each compared with the best of its setting, with p as it is.
         """
         together = grouped(
             outcomes, lambda o: (o.cell.task, o.cell.fit.model, o.cell.setting.typed, o.cell.policy)
         )
-        return [self._row(metric, own) for metric in self.cards for own in together.values()]
+        rows = [self._row(metric, own) for metric in self.cards for own in together.values()]
+        for mine in grouped(rows, lambda row: row.setting).values():
+            compare(mine, self.rescored, self.score.evidence)
+        return rows
 
     def _row(self, metric: str, outcomes: Sequence[Outcome]) -> Row:
         cell = outcomes[0].cell

@@ -9,15 +9,15 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
 from ecgbench import metrics
 from ecgbench.core.cells import OFFICIAL, Absent, Bootstrap, Cell
 from ecgbench.core.seeds import rng
-from ecgbench.results.doubled import distinct_mean, same_as
 from ecgbench.stats import bootstrap
 from ecgbench.stats.auroc import placements
 from ecgbench.stats.components import Components
-from ecgbench.stats.known import parts
+from ecgbench.stats.known import parts, two_valued
 from ecgbench.study import scores as stored
 from ecgbench.study.scores import COLUMNS, Predicted, ranks_records
 
@@ -243,3 +243,40 @@ def _replicates_of(
     influence = call(target.shape, module.influence, target, probability)
     weights = draws.weights(patients)
     return values + weights @ influence / weights.sum(axis=1, keepdims=True), kind
+
+
+# labels that count the same records twice
+
+
+def first_alike(target: ArrayLike) -> NDArray[np.intp]:
+    """(label,) the first label with the very column of each in `target` (record, label), itself
+    where there is none before it. Columns that are known of different records (-1) are not alike.
+
+    >>> first_alike([[1, 0, 1], [0, 0, 0], [1, 1, 1]]).tolist()
+    [0, 1, 0]
+    """
+    first: dict[bytes, int] = {}
+    columns = np.asarray(target, np.int8).T
+    return np.array([first.setdefault(c.tobytes(), k) for k, c in enumerate(columns)], np.intp)
+
+
+def same_as(target: ArrayLike, labels: Sequence[str]) -> list[str]:
+    """(label,) the label before it with the very same records; "" where there is none, and where a
+    label has not both values.
+    """
+    first, defined = first_alike(target), two_valued(target)
+    return [labels[f] if f != k and defined[k] else "" for k, f in enumerate(first)]
+
+
+def distinct_mean(values: ArrayLike, target: ArrayLike, absent: Absent) -> tuple[float, int]:
+    """The mean over labels in which those with the very same records count once, by the mean of
+    their `values` (label,); and how many labels that leaves. NaN and 0 where none has a value.
+    """
+    known = np.asarray(values, np.float64)
+    if absent == "half":
+        known = np.where(np.isfinite(known), known, 0.5)
+    first, defined = first_alike(target), np.isfinite(known)
+    groups = np.unique(first[defined])
+    if not len(groups):
+        return float("nan"), 0
+    return float(np.mean([known[defined & (first == g)].mean() for g in groups])), len(groups)

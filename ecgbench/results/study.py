@@ -19,7 +19,7 @@ from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.results import ahead, notes, tables
 from ecgbench.results.ahead import Stage
-from ecgbench.results.compare import compare, correct
+from ecgbench.results.compare import correct
 from ecgbench.results.facts import Command, DatasetFacts, ModelFacts, Provenance, TaskFacts
 from ecgbench.results.options import Options
 from ecgbench.results.origin import origins
@@ -229,9 +229,6 @@ def read(
     ahead.rows(reader, stage)
     outcomes = reader.outcomes(reader.plan.cells)
     rows = reader.rows(outcomes)
-    settings = grouped(rows, lambda row: (row.metric, row.task, row.leads)).values()
-    for mine in settings:
-        compare(mine, reader.rescored, reader.score.evidence)
     correct(rows)
     study = Study(
         path=reader.run.path,
@@ -242,7 +239,7 @@ def read(
         main=tables.main(rows),
         cells=tables.cells(outcomes, reader.metrics),
         labels=tables.labels(outcomes, reader.metrics),
-        comparisons=tables.comparisons([row for mine in settings for row in mine]),
+        comparisons=tables.comparisons(rows),
         results=list(reader.results.values()),
         scorer=reader.score,
         stage=stage,

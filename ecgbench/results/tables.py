@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cells import Cell
+from ecgbench.core.cells import Cell, grouped
 from ecgbench.results.compare import Row
 from ecgbench.results.score import Scored
 from ecgbench.study.scores import COLUMNS
@@ -148,7 +148,8 @@ def comparisons(rows: Sequence[Row]) -> pd.DataFrame:
         | {f"best_{name}": getattr(row.rival, name) for name in ("model", "policy", "weights")}
         | {"difference": row.difference.difference}
         | dict(zip(("n_records", "n_patients"), row.shared))
-        for row in rows
+        for mine in grouped(rows, lambda row: row.setting).values()
+        for row in mine
         if row.difference
     ]
     return pd.DataFrame(made, columns=list(COMPARISON_COLUMNS))

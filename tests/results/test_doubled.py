@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ecgbench.results.doubled import distinct_mean, same_as
+from ecgbench.results.score import distinct_mean, same_as
 
 LABELS = ("a", "b", "again", "wide", "none", "masked")
 

@@ -388,13 +388,6 @@ def test_of_a_metric_whose_lower_values_are_better_the_lowest_is_best() -> None:
     assert difference.p < 0.05
 
 
-def test_one_patient_gives_no_interval() -> None:
-    p = replace(predicted(12), patients=["p"] * 12)
-    one = score("auroc", p.table(), draws(p.patients, 200))
-    assert np.isfinite(one.table["value"].iloc[0])
-    assert one.table[["low", "high"]].isna().all(axis=None)
-
-
 @pytest.mark.parametrize("kind", ["none", "bayesian", "multinomial"])
 def test_a_masked_label_has_the_numbers_of_its_known_records(kind: Bootstrap) -> None:
     """Value, interval, n and positives, under the same draws of patients."""

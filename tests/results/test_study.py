@@ -6,7 +6,7 @@ import csv
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -154,10 +154,7 @@ def macro(target: np.ndarray, probability: np.ndarray) -> float:
 
 
 def line(study: Study, model: str, leads: str, task: str = "toy") -> pd.Series:
-    main = study.main
-    return main[(main["model"] == model) & (main["leads"] == leads) & (main["task"] == task)].iloc[
-        0
-    ]
+    return study.main.set_index(["model", "leads", "task"]).loc[(model, leads, task)]
 
 
 def test_seeds_are_averaged_and_the_spread_is_over_draws_of_leads(tmp_path: Path) -> None:
@@ -192,12 +189,8 @@ def test_every_printed_number_is_that_of_an_independent_computation(
     assert list(study.main.columns) == list(MAIN_COLUMNS)
     write(study, tmp_path / "report")
     found = recompute.recompute(run.path, tmp_path / "report")
-    assert {table.split(".")[0] for table in found} == {
-        "cells",
-        "labels",
-        "main_table",
-        "comparisons",
-    }
+    tables = {table.split(".")[0] for table in found}
+    assert tables == {"cells", "labels", "main_table", "comparisons"}
     assert found["comparisons.p_holm_all"][0] == 2 * 2 * 3
     assert found["labels.low"][0] == 4 * 2 * 4 * 3 * len(fits)
     for column, (_, apart) in found.items():
@@ -262,10 +255,7 @@ def test_fits_of_a_random_start_are_trained_and_frozen_random_encoders_are_not(
 
 
 def _compared(study: Study, task: str, leads: str, model: str) -> pd.Series:
-    table = study.comparisons
-    return table[
-        (table["task"] == task) & (table["leads"] == leads) & (table["model"] == model)
-    ].iloc[0]
+    return study.comparisons.set_index(["task", "leads", "model"]).loc[(task, leads, model)]
 
 
 def _partly(cell: Cell) -> Any:
@@ -318,10 +308,8 @@ def test_what_a_fit_says_of_itself_stands_at_its_rows(tmp_path: Path) -> None:
     for model, marks in (("good", []), ("fair", [said])):
         publish(fit_of(run, model), {"fit.json": fit_document(model, marks=marks)})
     study = read(run.path)
-    assert study.main.groupby("model")["note"].unique().map(list).to_dict() == {
-        "good": [""],
-        "fair": [said],
-    }
+    notes = study.main.groupby("model")["note"].unique().map(list).to_dict()
+    assert notes == {"good": [""], "fair": [said]}
     assert [n for n in study.notes if said in n] == [f"Fit of Fair (Toy): {said}."]
     write(study, tmp_path / "report")
     for name, mark in (("main_table.md", "<sup>1</sup>"), ("main_table.tex", "script{1}")):
@@ -422,19 +410,14 @@ def test_any_metric_can_be_read_from_stored_predictions(tmp_path: Path) -> None:
         alone = study.of("Youden")
     finally:
         metrics.ROOM.forget()
-    assert (list(study.metrics), study.metric, alone.metric) == (
-        ["auroc", "youden"],
-        "auroc",
-        "youden",
-    )
+    assert (list(study.metrics), alone.metric) == (["auroc", "youden"], "youden")
     pd.testing.assert_frame_equal(study.of("auroc").main, read(tmp_path).main)
     for r in study.results:
         table = r.predictions()
         expected = [youden(table[f"target:{n}"], table[f"probability:{n}"]) for n in ("NORM", "MI")]
         who = {"task": "toy", "model": r.cell.fit.model, "setting": str(r.cell.setting)}
-        labels = alone.labels[(alone.labels[list(who)] == pd.Series(who)).all(axis=1)].set_index(
-            "label"
-        )
+        own = (alone.labels[list(who)] == pd.Series(who)).all(axis=1)
+        labels = alone.labels[own].set_index("label")
         np.testing.assert_allclose(
             labels.loc[["NORM", "MI"], "value"], expected, rtol=0, atol=1e-12
         )
@@ -444,10 +427,8 @@ def test_any_metric_can_be_read_from_stored_predictions(tmp_path: Path) -> None:
         assert cell["low"] < cell["value"] < cell["high"]
     assert set(alone.comparisons["metric"]) == {"youden"}
     assert len(alone.comparisons) == len(study.of("auroc").comparisons) == 2
-    assert any(
-        "Intervals of Youden index: 95 %, multinomial bootstrap over patients" in note
-        for note in study.notes
-    )
+    words = "Intervals of Youden index: 95 %, multinomial bootstrap over patients"
+    assert any(words in note for note in study.notes)
     with pytest.raises(BadSetting, match="this study was read with auroc, youden"):
         study.of("nothing")
 
@@ -475,20 +456,12 @@ def test_numbers_are_those_of_the_metric_as_it_is_now(tmp_path: Path) -> None:
             metrics.resolve(str(file))
             if not read_values:
                 shutil.rmtree(folder)
-                publish(
-                    folder,
-                    {
-                        **content,
-                        "scores.parquet": as_parquet(score_table(("auroc", "half"), predicted)),
-                    },
-                )
+                scores = as_parquet(score_table(("auroc", "half"), predicted))
+                publish(folder, {**content, "scores.parquet": scores})
             study = read(run.path)
             cell = study.of("half").cells.iloc[0]
             assert cell["low"] <= cell["value"] <= cell["high"]
-            said = any(
-                n.startswith("Half: its file gives other values than when cells were computed")
-                for n in study.notes
-            )
+            said = any(n.startswith("Half: its file gives other values") for n in study.notes)
             read_values.append((cell["value"], said))
     finally:
         metrics.ROOM.forget()
@@ -618,10 +591,8 @@ def test_every_commit_that_took_part_is_named_with_its_cells(clean: Store) -> No
     coded(one, "cell.json", features_code=[CLEAN, DIRTY], seconds=1.5)
     coded(fit_of(clean, "fair"), "fit.json", code=[CLEAN, OTHER])
     study = read(clean.path)
-    told = {
-        (o.code.commit, o.code.dirty): (o.cells, o.fits, o.features)
-        for o in study.provenance.origins
-    }
+    origins = study.provenance.origins
+    told = {(o.code.commit, o.code.dirty): (o.cells, o.fits, o.features) for o in origins}
     assert told == {
         ("a" * 40, False): (4, 4, 4),
         ("a" * 40, True): (0, 0, 1),
@@ -691,32 +662,18 @@ def _change_a_cell(run: Store) -> None:
     coded(folders(run, "good", "12")[0], "cell.json", code=DIRTY)
 
 
-@pytest.mark.parametrize(
-    ("spoil", "writer", "words", "said"),
-    [
-        (_lose_a_cell, CLEAN, (), "1 of 4 cells are not computed yet; run: ecgbench run"),
-        (_change_a_cell, CLEAN, (), "1 of 4 cells were computed from a checkout with uncommitted"),
-        (_forget_a_fit, CLEAN, (), "commit of 2 of 4 cells, of their fits or of their features"),
-        (
-            _nothing,
-            DIRTY,
-            (),
-            "this checkout of ecgbench has uncommitted changes; commit them, then:",
-        ),
-        (
-            _nothing,
-            {"version": "0.1.0", "commit": None, "dirty": None},
-            (),
-            "runs from no checkout",
-        ),
-        (
-            _nothing,
-            CLEAN,
-            ("--only", "main_table"),
-            "a published report is whole; leave --only and --tasks out",
-        ),
-    ],
-)
+NO_CHECKOUT = {"version": "0.1.0", "commit": None, "dirty": None}
+REFUSED: list[tuple[Callable[[Store], None], dict[str, Any], Sequence[str], str]] = [
+    (_lose_a_cell, CLEAN, (), "1 of 4 cells are not computed yet; run: ecgbench run"),
+    (_change_a_cell, CLEAN, (), "1 of 4 cells were computed from a checkout with uncommitted"),
+    (_forget_a_fit, CLEAN, (), "commit of 2 of 4 cells, of their fits or of their features"),
+    (_nothing, DIRTY, (), "this checkout of ecgbench has uncommitted changes; commit them"),
+    (_nothing, NO_CHECKOUT, (), "runs from no checkout"),
+    (_nothing, CLEAN, ("--only", "main_table"), "a published report is whole"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "writer", "words", "said"), REFUSED)
 def test_what_may_not_be_published_is_one_line_and_nothing_is_written(
     clean: Store,
     here: Callable[..., Any],
