@@ -433,7 +433,7 @@ def over_folds(patients: int, folds: int, shares: Sequence[float], studies: int)
         noise = random.standard_normal(target.shape)
         of_record = fold - 1
         scored = raised[of_record] + _shift("independent", true)[of_record] * target + noise
-        found = evidence([cross_validated(target, fold, scored, labels)], "undefined").row(0)
+        found = evidence([cross_validated(target, fold, scored, labels)], "undefined").rows[0]
         expected = _expected(target, fold, true)
         missed[0] += expected < found.low
         missed[1] += expected > found.high
@@ -486,7 +486,7 @@ def without_skill(patients: int, folds: int, share: float, studies: int) -> list
         frequent = np.array([target[fold != k + 1].mean() for k in range(folds)])
         scored = frequent[fold - 1, None] + 0.001 * random.standard_normal((patients, 1))
         cells = cross_validated(target, fold, scored, ["L"])
-        got["within folds"].append(evidence([cells], "undefined").row(0).value)
+        got["within folds"].append(evidence([cells], "undefined").rows[0].value)
         got["pooled over folds"].append(auroc(target[:, 0], scored[:, 0]))
     lines = []
     for how, values in got.items():

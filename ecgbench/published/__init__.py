@@ -87,11 +87,15 @@ class Source:
     title: str
     """As a heading of a column."""
     cited: str
-    labels: dict[str, int]
-    """Task -> its number of labels there; empty where the cards say it (cards.Task.paper)."""
     epochs: int = 100
     draws: int = 0
     """Draws of random leads that are averaged; 0 where it has none."""
+
+    @property
+    def labels(self) -> dict[str, int]:
+        """Task -> its number of labels there; empty where the cards say it (cards.Task.paper)."""
+        rows = _rows("fmb/labels.csv") if self.name == FMB else ()
+        return {row["task"]: int(row["labels"]) for row in rows}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,39 +147,30 @@ METRIC = "auroc"
 """What both print, as macro: its name in the room of metrics."""
 
 
-@cache
-def _sources() -> dict[str, Source]:
-    labels = {row["task"]: int(row["labels"]) for row in _rows("fmb/labels.csv")}
-    return {
-        PAPER: Source(
-            name=PAPER,
-            title="Paper",
-            cited="LAEF, E. Coppola et al., tables of the paper as printed",
-            labels={},
-            draws=5,
-        ),
-        FMB: Source(
-            name=FMB,
-            title="Reference benchmark",
-            cited=(
-                "AI4HealthUOL/ecg-fm-benchmarking, commit 6367295 (arXiv 2509.25095), "
-                "Confidence_Interval.xlsx"
-            ),
-            labels=labels,
-        ),
-    }
-
-
-SOURCES = (PAPER, FMB)
+_SOURCES = (
+    Source(
+        name=PAPER,
+        title="Paper",
+        cited="LAEF, E. Coppola et al., tables of the paper as printed",
+        draws=5,
+    ),
+    Source(
+        name=FMB,
+        title="Reference benchmark",
+        cited="AI4HealthUOL/ecg-fm-benchmarking, commit 6367295 (arXiv 2509.25095), "
+        "Confidence_Interval.xlsx",
+    ),
+)
+SOURCES = tuple(known.name for known in _SOURCES)
 """Names of the sources."""
 
 
 def source(name: str) -> Source:
     """A source by its name; UnknownName."""
-    found = next((known for known in SOURCES if plain(known) == plain(name)), None)
-    if found is None:
-        raise UnknownName("source", name, SOURCES, "See: ecgbench report --help")
-    return _sources()[found]
+    for known in _SOURCES:
+        if plain(known.name) == plain(name):
+            return known
+    raise UnknownName("source", name, SOURCES, "See: ecgbench report --help")
 
 
 @cache
@@ -260,13 +255,14 @@ def _hundredth(percent: str) -> float:
 
 
 def _benchmark(row: dict[str, str]) -> Printed:
+    value, low, high = (float(row[name]) for name in ("auroc", "low", "high"))
     return Printed(
         source=FMB,
         task=row["task"],
         model=row["model"],
         leads="12",
-        value=float(row["auroc"]),
+        value=value,
         trained=_MODES[row["mode"]],
-        low=float(row["low"]),
-        high=float(row["high"]),
+        low=low,
+        high=high,
     )

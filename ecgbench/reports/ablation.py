@@ -114,7 +114,7 @@ def _differences(source: Ablation) -> list[dict[str, Any]]:
         found = [(c.name, c.value, c, len(c.by_seed)) for c in source.contrasts]
     else:
         every = [source.compared(name, source.reference) for name in source.cells]
-        found = [(c.cell, c.difference, c, c.seeds) for c in every if c is not None]
+        found = [(c.name, c.value, c, len(c.by_seed)) for c in every if c is not None]
     rows = []
     for name, value, compared, seeds in found:
         low, high = (None if end != end else end for end in compared.interval)

@@ -24,7 +24,7 @@ from ecgbench.core.cells import key
 from ecgbench.core.files import array_of, facts_of, read_proved, sha256_of
 from ecgbench.core.text import counted
 from ecgbench.errors import BadWeights, MissingData
-from ecgbench.results.lead_sampling import Contrast, Key, Score, contrasts, over_seeds, scores
+from ecgbench.results.lead_sampling import Contrast, Key, Score, contrast, contrasts, scores
 from ecgbench.results.pretraining import SYNTHETIC, compared_on
 from ecgbench.stats.auroc import placements, wins
 from ecgbench.stats.components import LEVEL, Components, Interval
@@ -94,29 +94,6 @@ class Cell:
         return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Compared:
-    """A cell less the reference, paired by seed."""
-
-    cell: str
-    seeds: int
-    difference: float
-    half: float | None
-    """After half the steps; None where there is no half."""
-    interval: Interval
-    """Simultaneous over all cells of the study, over seeds and patients; NaN of one seed. Within -1
-    to 1, where differences of AUROCs lie.
-    """
-
-    @property
-    def evidence(self) -> bool:
-        """Whether the order of the two is: the interval excludes 0, and half the budget gives the
-        same order.
-        """
-        apart = self.interval.low > 0 or self.interval.high < 0
-        return apart and self.half is not None and self.half * self.difference > 0
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Ablation:
     """What there is of a study at a budget."""
@@ -157,17 +134,16 @@ class Ablation:
     @property
     def open(self) -> str:
         """A sentence where cells are missing, or seeds of some, else empty."""
-        wanted = self.facts["about"]["cells"]
+        wanted, about = self.facts["about"]["cells"], self.facts["about"]
         missing = [name for name in wanted if name not in self.cells]
-        seeds = {frozenset(cell.scores) for cell in self.cells.values()}
-        most = max(map(len, seeds))
-        wanted_seeds = self.facts["about"].get("seeds", most)
-        if not missing and {len(of) for of in seeds} == {wanted_seeds}:
+        fewest, most = (end(len(cell.scores) for cell in self.cells.values()) for end in (min, max))
+        seeds = about.get("seeds", most)
+        if not missing and fewest == seeds:
             return ""
         lacking = f"{counted(len(missing), 'cell')} of {len(wanted)} not trained yet. "
-        fewer = "" if len(seeds) == 1 else "Cells have different seeds. "
-        if len(seeds) == 1 and most < wanted_seeds:
-            fewer = f"{counted(most, 'seed')} of {wanted_seeds} so far. "
+        fewer = f"{counted(most, 'seed')} of {seeds} so far. " if most < seeds else ""
+        if fewest < most:
+            fewer = "Cells have different seeds. "
         return f"{lacking if missing else ''}{fewer}The same ecgbench ablate goes on."
 
     def order_as(self, printed: Mapping[str, float]) -> float | None:
@@ -216,38 +192,27 @@ class Ablation:
         """95 % interval of a cell's mean score, over patients alone."""
         return self._components.interval(list(self.cells).index(name))
 
-    def compared(self, name: str, reference: str) -> Compared | None:
-        """A cell beside the reference at the seeds that both have; None without one."""
+    def compared(self, name: str, reference: str) -> Contrast | None:
+        """A cell less the reference at the seeds that both have; None without one."""
         if name == reference or not {name, reference} <= {*self.cells}:
             return None
-        cell, other = self.cells[name], self.cells[reference]
-        seeds = sorted({*cell.scores} & {*other.scores})
+        cell, other = self.cells[name].scores, self.cells[reference].scores
+        seeds = sorted({*cell} & {*other})
         if not seeds:
             return None
-
-        def of(step: int) -> np.ndarray:
-            return np.array([cell.scores[s][step] - other.scores[s][step] for s in seeds])
-
-        values = of(self.steps)
-        return Compared(
-            cell=name,
-            seeds=len(seeds),
-            difference=float(values.mean()),
-            half=float(of(self.half).mean()) if self.half else None,
-            interval=self._interval(name, reference, values),
-        )
-
-    def _interval(self, name: str, reference: str, values: np.ndarray) -> Interval:
         names = list(self.cells)
-        if len(values) < 2 or len(values) < max(
-            len(self.cells[n].scores) for n in (name, reference)
-        ):
-            # placements are averaged over other seeds than the differences
-            return Interval(float("nan"), float("nan"))
-        found = self._components.difference(names.index(name), names.index(reference))
+        whole = len(seeds) == max(len(cell), len(other))  # else placements are of other seeds
+        error = self._components.difference(names.index(name), names.index(reference))
         # of the whole study, so that it does not widen while cells are added
         tail = (1 - LEVEL) / (2 * (len(self.facts["about"]["cells"]) - 1))
-        return over_seeds(values, found, tail, 1.0)
+        half = [cell[s][self.half] - other[s][self.half] for s in seeds] if self.half else []
+        return contrast(
+            name,
+            {s: cell[s][self.steps] - other[s][self.steps] for s in seeds},
+            error if whole else None,
+            (tail, 1.0),
+            half=float(np.mean(half)) if half else None,
+        )
 
 
 def read(folder: Path) -> Ablation:
@@ -302,37 +267,28 @@ def _cell(
 ) -> Cell:
     """One cell; where it read single leads, `probed` gets the probabilities of every step."""
     of_seeds, placed = {}, []
-    trained: dict[str, Any] | None = None
-    work = work_of(facts)
-    for seed, row in sorted(rows.items(), key=lambda pair: int(pair[0])):
-        at = folder / "trainings" / row["training"][:24]
-        probe, trained = read_proved(at / probe_file(row["probe"])), read_proved(at / TRAINING)
-        last = facts["budget"]["steps"]
-        if probe is None or trained is None:
+    work, last = work_of(facts), facts["budget"]["steps"]
+    for seed, row in sorted((int(seed), row) for seed, row in rows.items()):
+        at, leads = folder / "trainings" / row["training"][:24], row["probe"] == "readings"
+        files = [read_proved(at / file) for file in (probe_file(row["probe"]), TRAINING)]
+        if None in files:
             raise BadWeights(f"{at} lacks what cell {name} had at seed {seed}; {_AGAIN}")
+        probe, trained = (file or {} for file in files)
         if not all(is_of(file, row["training"], work) for file in (probe, trained)):
             raise BadWeights(f"{at} has files of another training or study; {_AGAIN}")
+        of_seeds[seed] = {int(step): float(score) for step, score in probe["scores"].items()}
         found = {
             step: _probabilities(at / probability_file(row["probe"], step), probe, step)
-            for step in map(int, probe["scores"])
-            if step == last or row["probe"] == "readings"
+            for step in of_seeds[seed]
+            if step == last or leads
         }
-        of_seeds[int(seed)] = {int(step): float(score) for step, score in probe["scores"].items()}
-        if row["probe"] == "readings":
-            probed |= {(name, int(seed), step): every for step, every in found.items()}
+        if leads:
+            probed |= {(name, seed, step): every for step, every in found.items()}
         # with twelve leads, where single ones were read too
-        complete = found[last] if found[last].ndim == 2 else found[last][0]
+        complete = found[last][0] if leads else found[last]
         placed.append(placements(target, wins(target, complete)))
-    assert trained is not None  # a cell is listed with its first seed
-    return Cell(
-        name=name,
-        lr=row["lr"],
-        scores=of_seeds,
-        placed=np.mean(placed, 0),
-        parameters=trained["parameters"],
-        encoder_parameters=trained["encoder_parameters"],
-        flop=trained["flop"],
-    )
+    sizes = {n: trained[n] for n in ("parameters", "encoder_parameters", "flop")}
+    return Cell(name=name, lr=row["lr"], scores=of_seeds, placed=np.mean(placed, 0), **sizes)
 
 
 def _probabilities(path: Path, probe: Mapping[str, Any], step: int) -> np.ndarray:

@@ -12,10 +12,10 @@ from functools import partial
 
 from ecgbench.core.cells import Cell
 from ecgbench.core.parallel import Piece, on_all_cores, one_thread
-from ecgbench.results.by_label import ByLabel, Repeats, Shared
-from ecgbench.results.compare import compare
+from ecgbench.results.by_label import ByLabel, Repeats
 from ecgbench.results.reader import Reader
 from ecgbench.results.scorer import Scorer
+from ecgbench.study.recent import Recent
 
 Stage = Callable[[str, int, str], AbstractContextManager[Callable[[int], None]]]
 """Shows a stretch of work: what it is, how many units it has, and what they are called."""
@@ -24,10 +24,7 @@ MOMENT = 2.0
 
 
 def each(
-    scorer: Scorer | None,
-    stage: Stage | None,
-    called: tuple[str, str],
-    pieces: Sequence[Piece],
+    scorer: Scorer | None, stage: Stage | None, called: tuple[str, str], pieces: Sequence[Piece]
 ) -> None:
     """Call these pieces of work, in any order, for what they keep. `called`: what they are
     together, and what each is (in the plural). Nothing where the run keeps nothing.
@@ -44,19 +41,17 @@ def each(
         with progress as advance:
             advance(len(pieces) - len(left))
             on_all_cores(left, advance)
+    Recent.forget()
 
 
 def rows(reader: Reader, stage: Stage | None) -> None:
     """Scores of all cells, and how sure they and their differences are."""
-    pieces = [partial(_compared, reader, cells) for cells in reader.settings.values()]
+    pieces = [partial(_rows, reader, cells) for cells in reader.settings.values()]
     each(reader.score, stage, ("scores", "lead settings of a task"), pieces)
 
 
-def _compared(reader: Reader, cells: Sequence[Cell]) -> None:
-    made = reader.rows(reader.outcomes(cells))
-    for metric in reader.metrics:
-        mine = [row for row in made if row.metric == metric]
-        compare(mine, reader.rescored, reader.score.evidence)
+def _rows(reader: Reader, cells: Sequence[Cell]) -> None:
+    reader.rows(reader.outcomes(cells))
 
 
 def labels(
@@ -67,20 +62,17 @@ def labels(
     """
     scorer = every[0].scorer
     rows = [repeats for mine in by_task for repeats in mine]
-    pieces = [partial(_there, every, repeats) for repeats in rows]
+    pieces = [partial(_call, [partial(one.there, repeats) for one in every]) for repeats in rows]
     each(scorer, stage, ("which labels have numbers", "rows"), pieces)
     pieces = []
     for mine in by_task:
         shared = [one.question.shared([one.there(repeats) for repeats in mine]) for one in every]
-        pieces += [partial(_numbers, every, repeats, shared) for repeats in mine]
+        for repeats in mine:
+            own = [partial(one.numbers, repeats, means) for one, means in zip(every, shared)]
+            pieces.append(partial(_call, own))
     each(scorer, stage, (", ".join(one.question.name for one in every), "rows"), pieces)
 
 
-def _there(every: Sequence[ByLabel], repeats: Repeats) -> None:
-    for one in every:
-        one.there(repeats)
-
-
-def _numbers(every: Sequence[ByLabel], repeats: Repeats, shared: Sequence[Shared]) -> None:
-    for one, means in zip(every, shared):
-        one.numbers(repeats, means)
+def _call(pieces: Sequence[Piece]) -> None:
+    for piece in pieces:
+        piece()

@@ -10,7 +10,7 @@ What is computed is a `Question`: results/calibration.py and operating.py.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress
@@ -21,7 +21,7 @@ import numpy as np
 from ecgbench.core.cells import grouped
 from ecgbench.core.seeds import rng
 from ecgbench.results.scorer import Scorer
-from ecgbench.stats.clustered import Ends, Estimate, Patients, mean_of_labels, together
+from ecgbench.stats.clustered import Ends, Estimate, Floats, Patients, mean_of_labels, together
 from ecgbench.stats.known import UNKNOWN
 from ecgbench.stats.operating import halves
 from ecgbench.study.recent import Recent
@@ -203,7 +203,12 @@ class ByLabel:
         """By key, the numbers of a row: the mean over the labels of `shared`, then each of
         `There.names`.
         """
-        return self.kept("numbers", repeats, {**shared}, lambda: self._numbers(repeats, shared))
+
+        def compute() -> dict[str, Any]:
+            keys = self.question.keys
+            return {key: self._columns(repeats, key, shared[key]) for key in keys}
+
+        return self.kept("numbers", repeats, {**shared}, compute)
 
     def kept(
         self,
@@ -226,83 +231,65 @@ class ByLabel:
         return _READ_LAST(known, lambda: blocks(repeats))
 
     def _there(self, repeats: Repeats) -> There:
-        found: dict[int, dict[str, Any]] = {}
+        keys, rows = self.question.keys, []
         for own in self._blocks(repeats):
             first = own[0]
             why = [next(filter(None, each), "") for each in zip(*(one.lacking for one in own))]
             enough = np.array([not w for w in why])
             chosen = [one.only(enough) for one in own] if enough.any() else []
-            rest = (
-                {key: iter(self.question.unmet(chosen, key)) for key in self.question.keys}
-                if chosen
-                else {}
-            )
+            unmet = {key: iter(self.question.unmet(chosen, key) if chosen else ()) for key in keys}
             records, positives = first.target.shape[1], np.count_nonzero(first.target, axis=1)
             patients = int(first.patients.number(np.ones(records, bool)))
-            for k, place in enumerate(first.places):
-                found[place] = {
-                    "names": first.names[k],
-                    "patients": patients,
-                    "positives": int(positives[k]),
-                    "negatives": records - int(positives[k]),
-                    "lacking": why[k],
-                    "unmet": {key: why[k] or next(rest[key]) for key in self.question.keys},
-                }
-        rows = [found[place] for place in sorted(found)]
-        made = {name: [row[name] for row in rows] for name in rows[0] if name != "unmet"}
+            for place, name, n, lacking in zip(first.places, first.names, positives.tolist(), why):
+                by_key = [lacking or next(unmet[key]) for key in keys]
+                rows.append((place, name, patients, n, records - n, lacking, by_key))
+        _, names, of_patients, positive, negative, lacks, unknown = map(list, zip(*sorted(rows)))
         return There(
-            **made, unmet={key: [row["unmet"][key] for row in rows] for key in self.question.keys}
+            names=names,
+            patients=of_patients,
+            positives=positive,
+            negatives=negative,
+            lacking=lacks,
+            unmet=dict(zip(keys, map(list, zip(*unknown)))),
         )
 
-    def _numbers(self, repeats: Repeats, shared: Shared) -> dict[str, Columns]:
+    def _columns(self, repeats: Repeats, key: str, shared: Sequence[str]) -> Columns:
+        """The numbers of a key; `shared`: the labels that its mean is over."""
         there = self.there(repeats)
-        made: dict[str, Columns] = {}
-        known = {key: set(there.known(key)) for key in self.question.keys}
-        for key in self.question.keys:
-            names: list[str] = []
-            found: list[dict[str, Answer]] = []
-            for own in self._blocks(repeats):
-                which = np.array([name in known[key] for name in own[0].names])
-                if which.any():
-                    chosen = [one.only(which) for one in own]
-                    names += chosen[0].names
-                    found.append(self.question.answers(chosen, key))
-            made[key] = self._columns(names, found, there.names, shared[key])
-        return made
-
-    def _columns(
-        self,
-        answered: Sequence[str],
-        found: Sequence[Mapping[str, Answer]],
-        names: Sequence[str],
-        shared: Sequence[str],
-    ) -> dict[str, list[float | None]]:
-        """`answered`: the labels of `found`, one after the other; `names`: all labels."""
-        at = {name: place for place, name in enumerate(answered)}
-        over = [at[name] for name in shared if name in at]
-        whole = bool(shared) and len(over) == len(shared)
-        made: dict[str, list[float | None]] = {}
+        names: list[str] = []
+        found: list[dict[str, Answer]] = []
+        for own in self._blocks(repeats):
+            known = np.isin(own[0].names, there.known(key))
+            if known.any():
+                chosen = [one.only(known) for one in own]
+                names += chosen[0].names
+                found.append(self.question.answers(chosen, key))
+        at = {name: place for place, name in enumerate(names)}
+        over = [at[name] for name in shared] if at.keys() >= set(shared) else []
+        made: dict[str, Sequence[float | None]] = {}
         for column in found[0] if found else ():
-            of = [answers[column] for answers in found]
-            if isinstance(of[0], Estimate):
-                every = together([one for one in of if isinstance(one, Estimate)])
-                means = [mean_of_labels(every[over])] if whole else []
-                columns = self._estimated(column, [*means, every])
-            else:
-                values = np.concatenate([one for one in of if not isinstance(one, Estimate)])
-                there = whole and column in self.question.averaged
-                average = [np.mean(values[over])] if there else [np.nan] * whole
-                columns = {column: np.array([*average, *values])}
-            for name, own in columns.items():
-                numbers = [None if value != value else value for value in own.tolist()]
-                mean, of_labels = (numbers[0], numbers[1:]) if whole else (None, numbers)
-                made[name] = [mean, *(of_labels[at[n]] if n in at else None for n in names)]
+            for name, values in self._averaged(column, [one[column] for one in found], over):
+                of_labels = [values[1 + at[n]] if n in at else np.nan for n in there.names]
+                made[name] = [number(value) for value in (values[0], *of_labels)]
         return made
 
-    def _estimated(self, column: str, found: Sequence[Estimate]) -> dict[str, np.ndarray]:
-        ends = [self.question.interval(one) for one in found]
-        made = {column: np.hstack([one.value for one in found])}
-        return made | {column + end: np.hstack(own) for end, own in zip(ENDS, zip(*ends))}
+    def _averaged(
+        self, column: str, found: Sequence[Answer], over: Sequence[int]
+    ) -> Iterator[tuple[str, Floats]]:
+        """Name -> (1 + label,) the mean over some labels, then each of the answers in `found`."""
+        if not isinstance(found[0], Estimate):
+            values = np.concatenate([one for one in found if not isinstance(one, Estimate)])
+            mean = values[over].mean() if over and column in self.question.averaged else np.nan
+            yield column, np.array([mean, *values])
+            return
+        every = together([one for one in found if isinstance(one, Estimate)])
+        numbers = [np.array(every.value), *self.question.interval(every)]
+        means: list[Any] = [np.nan] * len(numbers)
+        if over:
+            whole = mean_of_labels(every[over])
+            means = [whole.value, *self.question.interval(whole)]
+        for end, mean, values in zip(("", *ENDS), means, numbers):
+            yield column + end, np.hstack([mean, values])
 
 
 def repeats_of(results: Sequence[Result]) -> Repeats:
@@ -327,25 +314,21 @@ def blocks(repeats: Repeats) -> list[Own]:
     alike = grouped(
         range(len(targets[0])), lambda k: tuple(np.packbits(one[k]).tobytes() for one in known)
     )
-    made: list[Own] = []
-    for labels in alike.values():
-        own = []
-        for n, of in enumerate(tables):
-            records = known[n][labels[0]]
-            fold = np.repeat(np.arange(len(of)), [len(t.records) for t in of])
-            whose = np.searchsorted(everyone, patients[n][records])
-            block = Block(
-                names=[of[0].labels[k] for k in labels],
-                places=labels,
-                target=np.ascontiguousarray(targets[n][labels][:, records] == 1),
-                probability=np.ascontiguousarray(probabilities[n][labels][:, records]),
-                patients=Patients(of_record=whose, count=len(everyone)),
-                fold=fold[records],
-                folds=repeats[n],
-            )
-            own.append(block)
-        made.append(own)
-    return made
+
+    def block(n: int, labels: Sequence[int]) -> Block:
+        of, records = tables[n], known[n][labels[0]]
+        whose = np.searchsorted(everyone, patients[n][records])
+        return Block(
+            names=[of[0].labels[k] for k in labels],
+            places=labels,
+            target=np.ascontiguousarray(targets[n][labels][:, records] == 1),
+            probability=np.ascontiguousarray(probabilities[n][labels][:, records]),
+            patients=Patients(of_record=whose, count=len(everyone)),
+            fold=np.repeat(np.arange(len(of)), [len(t.records) for t in of])[records],
+            folds=repeats[n],
+        )
+
+    return [[block(n, labels) for n in range(len(tables))] for labels in alike.values()]
 
 
 def number(value: Any) -> float | None:

@@ -11,6 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
+from ecgbench.core.cells import grouped
 from ecgbench.results.evidence import Evidence, Sure
 from ecgbench.results.score import Scored, counted, firsts
 from ecgbench.stats.paired import Difference, holm
@@ -64,8 +65,14 @@ class Row:
     """Best trained row of the setting minus this one, on the records that both have; None for the
     best itself and where nothing was compared.
     """
+    rival: "Row | None" = None
+    """That best row."""
     shared: tuple[int, int] = (0, 0)
     """Records and patients that the difference is of."""
+    pairs: list[tuple["Row", float]] = field(default_factory=list)
+    """The trained rows after it in its setting, each with p of the difference; 1 where it is not
+    tested or a number is not there yet.
+    """
     p: float = np.nan
     p_holm: float = np.nan
     """After Holm over all pairs of trained rows of its task and setting."""
@@ -78,11 +85,24 @@ class Row:
     """What must be said beside the numbers of its fits, each once."""
 
     @property
+    def setting(self) -> tuple[str, str, str]:
+        """What it is compared within."""
+        return self.metric, self.task, self.leads
+
+    def _mean(self, of: Callable[[Scored], float]) -> float:
+        """Over folds, fits and lead-drawing seeds."""
+        values = [of(c) for c in counted(self.cells)] if self.status == "ok" else [np.nan]
+        return float(np.mean(values))
+
+    @property
     def score(self) -> float:
         """Mean over folds, fits and lead-drawing seeds of the mean over the labels."""
-        if self.status != "ok":
-            return np.nan
-        return float(np.mean([c.value for c in counted(self.cells)]))
+        return self._mean(lambda c: c.value)
+
+    @property
+    def distinct(self) -> float:
+        """The same mean with labels of the very same records counted once."""
+        return self._mean(lambda c: c.distinct)
 
     @property
     def folds(self) -> list[Scored]:
@@ -92,11 +112,8 @@ class Row:
     @property
     def patients(self) -> int:
         """How many were tested, in all folds together."""
-        least: dict[str, int] = {}
-        for c in self.cells:
-            fold = c.cell.fit.fold
-            least[fold] = min(c.n_patients, least.get(fold, c.n_patients))
-        return sum(least.values())
+        by_fold = grouped(self.cells, lambda c: c.cell.fit.fold)
+        return sum(min(c.n_patients for c in own) for own in by_fold.values())
 
     @property
     def records(self) -> int:
@@ -104,115 +121,89 @@ class Row:
         return sum(c.n_records for c in self.folds)
 
     @property
-    def distinct(self) -> float:
-        """The same mean with labels of the very same records counted once."""
-        if self.status != "ok":
-            return np.nan
-        return float(np.mean([c.distinct for c in counted(self.cells)]))
-
-    @property
     def std(self) -> float:
         """Spread over lead-drawing seeds (ddof 1) of the mean over fits; NaN with a single draw."""
-        by_seed: dict[str, list[float]] = {}
-        for c in counted(self.cells):
-            by_seed.setdefault(str(c.cell.setting), []).append(c.value)
-        means = [np.mean(v) for v in by_seed.values()]
+        by_seed = grouped(counted(self.cells), lambda c: str(c.cell.setting))
+        means = [np.mean([c.value for c in own]) for own in by_seed.values()]
         return float(np.std(means, ddof=1)) if self.status == "ok" and len(means) > 1 else np.nan
 
 
-@dataclass(kw_only=True, eq=False)
-class Group:
-    """The rows of one metric, task and lead setting."""
-
-    rows: Sequence[Row]
-    best: Row | None = None
-    """The highest trained row, with which the others are compared."""
-    pairs: dict[tuple[int, int], float] = field(default_factory=dict)
-    """p of all pairs of trained rows, by their places among the rows; 1 where it is not tested or
-    a number is not there yet.
-    """
-
-
-def compare(rows: Sequence[Row], rescore: Rescore, evidence: EvidenceOf) -> Group:
+def compare(rows: Sequence[Row], rescore: Rescore, evidence: EvidenceOf) -> None:
     """Say how sure the rows of one metric, task and setting are, and compare them with the best.
 
     Where the records of two rows differ, both are scored anew on the intersection: a difference is
     of the same patients. Rows that are not ok are left out, and rows of untrained encoders have one
     difference to the best trained row, and stand in no family.
     """
-    group, able = Group(rows=rows), _able(rows)
     for row in rows:
         row.notes += [UNTRAINED] if row.untrained else []
     done = [r for r in rows if r.status == "ok" and np.isfinite(r.score)]
-    if done:
-        which = {frozenset((c.cell.fit.fold, c.records) for c in r.cells) for r in done}
-        shared = evidence([r.cells for r in done]) if len(which) == 1 else None
-        for at, row in enumerate(done):
-            own = shared or evidence([row.cells])
-            row.sure = own.row(at if shared else 0)
-            if np.isnan(row.sure.low):
-                one = row.patients < 2
-                row.notes.append(NO_INTERVAL + ("1 test patient" if one else "no draw differs"))
-    if able:
-        alike = len({frozenset((c.cell.fit.fold, c.records) for c in r.cells) for r in able}) == 1
-        # one set of placements serves the intervals and the comparisons
-        if alike and (len(able) != len(done) or not shared):
-            shared = evidence([r.cells for r in able])
+    shared = _together(done, evidence)
+    for at, row in enumerate(done):
+        row.sure = shared.rows[at] if shared else evidence([row.cells]).rows[0]
+        if np.isnan(row.sure.low):
+            one = row.patients < 2
+            row.notes.append(NO_INTERVAL + ("1 test patient" if one else "no draw differs"))
+    able = _able(done)
+    if not shared or len(able) < len(done):
+        shared = _together(able, evidence)
 
-        def paired(a: int, b: int) -> Paired:
-            both = [able[a], able[b]]
-            if alike and shared:
-                return shared.difference(a, b), both[0].records, both[0].patients
-            cells = on_common_records([r.cells for r in both], rescore)
-            both = [replace(r, cells=list(own)) for r, own in zip(both, cells)]
-            found = evidence(cells).difference(0, 1)
-            return found, both[0].records, min(r.patients for r in both)
+    def paired(a: Row, b: Row) -> Paired:
+        if shared:
+            return shared.difference(able.index(a), able.index(b)), a.records, a.patients
+        cells = on_common_records([a.cells, b.cells], rescore)
+        both = [replace(row, cells=list(own)) for row, own in zip((a, b), cells)]
+        found = evidence(cells).difference(0, 1)
+        return found, both[0].records, min(r.patients for r in both)
 
-        _against_best(group, able, paired)
-    return group
+    _against_best(rows, able, paired)
+
+
+def _together(rows: Sequence[Row], evidence: EvidenceOf) -> Evidence | None:
+    """One set of placements for all rows; None where they are not of the same records."""
+    records = {frozenset((c.cell.fit.fold, c.records) for c in row.cells) for row in rows}
+    return evidence([row.cells for row in rows]) if len(records) == 1 else None
 
 
 def _able(rows: Sequence[Row]) -> list[Row]:
-    """Rows that can be compared."""
-    able = [r for r in rows if r.status == "ok" and np.isfinite(r.score)]
-    # a mean over other draws of leads or other fits is another quantity: such a row has a number
-    # and is in no comparison
+    """Rows that can be compared: a mean over other draws of leads or other fits is another
+    quantity, which has a number and is in no comparison.
+    """
     drawn = [
-        {(str(c.cell.setting), c.cell.fit.seed, c.cell.fit.fold) for c in r.cells} for r in able
+        {(str(c.cell.setting), c.cell.fit.seed, c.cell.fit.fold) for c in r.cells} for r in rows
     ]
-    for row, own in zip(able, drawn, strict=True):
+    for row, own in zip(rows, drawn, strict=True):
         row.ragged = own != set().union(*drawn)
-    return [r for r in able if not r.ragged]
+    return [r for r in rows if not r.ragged]
 
 
-def _against_best(group: Group, able: Sequence[Row], paired: Callable[[int, int], Paired]) -> None:
+def _against_best(
+    rows: Sequence[Row], able: Sequence[Row], paired: Callable[[Row, Row], Paired]
+) -> None:
     trained = [r for r in able if not r.untrained]
     if not trained:
         return
-    best = group.best = max(trained, key=lambda r: r.sign * r.score)
-    first = able.index(best)
+    best = max(trained, key=lambda r: r.sign * r.score)
     why = _few(best.patients) or _weak(best.sure)
     best.best = not why
     best.notes += [why] if why else []
-    for at, row in enumerate(able):
-        if row is not best:
-            row.difference, records, patients = paired(first, at)
-            row.shared = records, patients
-            if records < max(row.records, best.records):
-                row.notes.append(f"{COMPARED}the {records} records that both have")
-            why = _few(patients) or _weak(row.difference)
-            # its interval says whether training helped; it competes with nobody
-            row.p = np.nan if why or row.untrained else row.difference.p
-            row.notes += [why] if why and not row.untrained else []
+    for row in (r for r in able if r is not best):
+        row.difference, records, patients = paired(best, row)
+        row.rival, row.shared = best, (records, patients)
+        if records < max(row.records, best.records):
+            row.notes.append(f"{COMPARED}the {records} records that both have")
+        why = _few(patients) or _weak(row.difference)
+        # its interval says whether training helped; it competes with nobody
+        row.p = np.nan if why or row.untrained else row.difference.p
+        row.notes += [why] if why and not row.untrained else []
     # the best was chosen by looking: each pair could have been the reported one
-    places = {id(r): at for at, r in enumerate(group.rows)}
-    family = [r for r in group.rows if r.status != "skipped" and not r.untrained]
-    group.pairs = {(places[id(a)], places[id(b)]): 1.0 for a, b in combinations(family, 2)}
-    for a, b in combinations([at for at, r in enumerate(able) if not r.untrained], 2):
-        found, _, patients = paired(a, b)
-        pair = (places[id(able[a])], places[id(able[b])])
-        untested = _few(patients) or _weak(found) or np.isnan(found.p)
-        group.pairs[pair] = 1.0 if untested else found.p
+    for a, b in combinations([r for r in rows if r.status != "skipped" and not r.untrained], 2):
+        p = 1.0
+        if a in trained and b in trained:
+            found, _, patients = paired(a, b)
+            untested = _few(patients) or _weak(found) or np.isnan(found.p)
+            p = 1.0 if untested else found.p
+        a.pairs.append((b, p))
 
 
 def _few(patients: int) -> str:
@@ -236,31 +227,25 @@ def _weak(of: Sure | Difference) -> str:
     return weak(of.df, of.share, f"the label {of.share_label}")
 
 
-def correct(groups: Sequence[Group]) -> None:
-    """Correct p for the family of each group, and for that of all groups of a metric."""
-    for group in groups:
-        _corrected(group, dict(zip(group.pairs, holm(list(group.pairs.values())))), "p_holm")
-    for metric in dict.fromkeys(r.metric for g in groups for r in g.rows):
-        mine = [g for g in groups if g.rows[0].metric == metric]
-        adjusted = iter(holm([p for g in mine for p in g.pairs.values()]))
-        for group in mine:
-            _corrected(group, dict(zip(group.pairs, adjusted)), "p_holm_all")
-
-
-def _corrected(group: Group, adjusted: dict[tuple[int, int], float], name: str) -> None:
-    for (a, b), p in adjusted.items():
-        for row, other in ((group.rows[a], group.rows[b]), (group.rows[b], group.rows[a])):
-            if other is group.best and np.isfinite(row.p):
-                setattr(row, name, float(p))
+def correct(rows: Sequence[Row]) -> None:
+    """Correct p of rows that were compared for the family of each setting, and for that of all
+    settings of a metric.
+    """
+    families = [("p_holm", own) for own in grouped(rows, lambda row: row.setting).values()]
+    families += [("p_holm_all", own) for own in grouped(rows, lambda row: row.metric).values()]
+    for name, family in families:
+        pairs = [(a, b, p) for a in family for b, p in a.pairs]
+        for (a, b, _), p in zip(pairs, holm([p for _, _, p in pairs]).tolist()):
+            for row, other in ((a, b), (b, a)):
+                if row.rival is other and np.isfinite(row.p):
+                    setattr(row, name, p)
 
 
 def on_common_records(
     rows: Sequence[Sequence[Scored]], rescore: Rescore
 ) -> Sequence[Sequence[Scored]]:
     """Cells of rows as they are, or scored on the records that all of them have in each fold."""
-    by_fold: dict[str, list[Scored]] = {}
-    for c in (c for cells in rows for c in cells):
-        by_fold.setdefault(c.cell.fit.fold, []).append(c)
+    by_fold = grouped([c for cells in rows for c in cells], lambda c: c.cell.fit.fold)
     common = {
         fold: frozenset.intersection(*(c.names() for c in cells))
         for fold, cells in by_fold.items()

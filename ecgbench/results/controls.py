@@ -3,17 +3,17 @@
 Always by macro AUROC, whatever the run leads with: of it alone is known what chance gives.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
+from ecgbench.results.evidence import Evidence
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.study import Study, read
-from ecgbench.stats.paired import holm
+from ecgbench.stats.paired import Difference, holm
 from ecgbench.stats.uniform import mean_interval, off, uniform_p
 from ecgbench.study import controls
 from ecgbench.study.controls import Control
@@ -87,15 +87,13 @@ def controlled(study: Study) -> list[Named]:
     """The controls that lie below a run, in their order; nothing where it has none."""
     home, found = study.path / controls.FOLDER, []
     for name, control in controls.CONTROLS.items():
-        folders = [f for f in (*home.glob(name), *home.glob(f"{name}@*")) if _is_run(f)]
-        folders.sort(key=lambda f: controls.permutation(f.name) or 0)
+        plans = [*home.glob(f"{name}/plan.toml"), *home.glob(f"{name}@*/plan.toml")]
+        folders = sorted(
+            (plan.parent for plan in plans), key=lambda f: controls.permutation(f.name) or 0
+        )
         if folders:
             found.append(Named(control, [read(f, (METRIC,)) for f in folders]))
     return found
-
-
-def _is_run(folder: Path) -> bool:
-    return (folder / "plan.toml").is_file()
 
 
 def checked(study: Study, found: Sequence[Named]) -> list[Checked]:
@@ -103,9 +101,11 @@ def checked(study: Study, found: Sequence[Named]) -> list[Checked]:
     own = study if study.metric == METRIC else read(study.path, (METRIC,))
     rows: list[Checked] = []
     for control, studies in found:
-        how: Callable[[Study, Control, Sequence[Study]], Iterator[Checked]]
-        how = _chance if control.kind == "chance" else _paired
-        rows += how(own, control, studies)
+        for place in places(own):
+            if control.kind == "chance":
+                rows.append(_chance(own, control, studies, place))
+            else:
+                rows.append(_paired(own, control, studies[0], place))
     return _corrected(rows)
 
 
@@ -124,11 +124,8 @@ def _cells(study: Study, place: Place, like: Sequence[Result] | None = None) -> 
         return own
     same = {(str(r.cell.setting), r.cell.fit.fold) for r in like}
     first = min((r.cell.fit.seed for r in own), default=0)
-    return [
-        r
-        for r in own
-        if (str(r.cell.setting), r.cell.fit.fold) in same and r.cell.fit.seed == first
-    ]
+    wanted = [r for r in own if r.cell.fit.seed == first]
+    return [r for r in wanted if (str(r.cell.setting), r.cell.fit.fold) in same]
 
 
 def _scored(study: Study, results: Sequence[Result]) -> list[Scored]:
@@ -136,108 +133,92 @@ def _scored(study: Study, results: Sequence[Result]) -> list[Scored]:
     return counted([study.scorer(r, METRIC) for r in results])
 
 
+def _evidence(study: Study, *rows: Sequence[Scored]) -> Evidence:
+    assert study.scorer is not None
+    return study.scorer.evidence(rows)
+
+
 def _why(study: Study, place: Place) -> str:
     """Why a row has no number."""
-    cells = study.cells
-    mine = np.ones(len(cells), bool)
-    for name, value in place._asdict().items():
-        mine &= (cells[name] == value).to_numpy()
-    reasons = [f"{s}: {why}" for s, why in cells.loc[mine, ["status", "reason"]].to_numpy() if why]
+    rows = study.cells[[*Place._fields, "status", "reason"]].itertuples(index=False)
+    reasons = [f"{status}: {why}" for *own, status, why in rows if tuple(own) == place and why]
     return reasons[0] if reasons else "not computed; run the same command with --controls again"
 
 
-def _chance(own: Study, control: Control, studies: Sequence[Study]) -> Iterator[Checked]:
-    """Every row under permuted labels."""
-    first: dict[tuple[str, str], Place] = {}
-    for place in places(own):
-        other = first.setdefault((place.task, place.leads), place)
-        values, p, pairs, bounds = [], [], [], (NAN, NAN)
-        for one in studies:
-            scored = _scored(one, _cells(one, place))
-            if not scored or not np.isfinite([c.value for c in scored]).all():
-                continue
-            rivals = [] if other == place else _scored(one, _cells(one, other))
-            assert one.scorer is not None
-            found = one.scorer.evidence([scored, rivals] if rivals else [scored])
-            sure = found.row(0)
-            values.append(sure.value)
-            p.append(off(sure.value, CHANCE, sure.se, sure.df))
-            bounds = sure.low, sure.high
-            if rivals:
-                pairs.append(found.difference(0, 1).p)
-        blank = Checked(control=control, place=place, repeats=len(values))
-        if not values:
-            yield replace(blank, note=_why(studies[0], place))
+def _chance(own: Study, control: Control, studies: Sequence[Study], place: Place) -> Checked:
+    """A row under permuted labels."""
+    first = next(p for p in places(own) if (p.task, p.leads) == (place.task, place.leads))
+    values, p, pairs, bounds = [], [], [], (NAN, NAN)
+    for one in studies:
+        scored = _scored(one, _cells(one, place))
+        if not scored or not np.isfinite([c.value for c in scored]).all():
             continue
-        mean, low, high, se = mean_interval(values)
-        several = len(values) > 1
-        yield replace(
-            blank,
-            value=mean,
-            low=low if several else bounds[0],
-            high=high if several else bounds[1],
-            p_chance=off(mean, CHANCE, se, len(values) - 1) if several else p[0],
-            p_uniform=uniform_p(p),
-            p_pairs=uniform_p(pairs),
-        )
+        rivals = [] if first == place else _scored(one, _cells(one, first))
+        found = _evidence(one, *filter(None, (scored, rivals)))
+        sure = found.rows[0]
+        values.append(sure.value)
+        p.append(off(sure.value, CHANCE, sure.se, sure.df))
+        bounds = sure.low, sure.high
+        pairs += [found.difference(0, 1).p] if rivals else []
+    blank = Checked(control=control, place=place, repeats=len(values))
+    if not values:
+        return replace(blank, note=_why(studies[0], place))
+    mean, low, high, se = mean_interval(values)
+    several = len(values) > 1
+    return replace(
+        blank,
+        value=mean,
+        low=low if several else bounds[0],
+        high=high if several else bounds[1],
+        p_chance=off(mean, CHANCE, se, len(values) - 1) if several else p[0],
+        p_uniform=uniform_p(p),
+        p_pairs=uniform_p(pairs),
+    )
 
 
-def _paired(own: Study, control: Control, studies: Sequence[Study]) -> Iterator[Checked]:
-    """Every row less its control, over the same patients."""
-    (theirs,) = studies
-    for place in places(own):
-        there = place
-        if control.kind == "shortcut":
-            there = place._replace(model=control.name, policy="native")
-        blank = Checked(control=control, place=place)
-        results = _cells(theirs, there)
-        if not results:
-            yield replace(blank, note=_why(theirs, there))
-            continue
-        mine = _cells(own, place, results)
-        if not mine:
-            yield replace(_alone(blank, theirs, results), note=f"the model: {_why(own, place)}")
-            continue
-        yield _compared(blank, (own, mine), (theirs, results))
-
-
-def _alone(blank: Checked, study: Study, results: Sequence[Result]) -> Checked:
-    assert study.scorer is not None
-    sure = study.scorer.evidence([_scored(study, results)]).row(0)
-    return replace(blank, value=sure.value, low=sure.low, high=sure.high)
-
-
-def _compared(
-    blank: Checked, model: tuple[Study, Sequence[Result]], control: tuple[Study, Sequence[Result]]
-) -> Checked:
-    rows = [_scored(*model), _scored(*control)]
-    alone = _alone(blank, *control)
-    assert model[0].scorer is not None
+def _paired(own: Study, control: Control, theirs: Study, place: Place) -> Checked:
+    """A row less its control, over the same patients."""
+    there = place
+    if control.kind == "shortcut":
+        there = place._replace(model=control.name, policy="native")
+    blank = Checked(control=control, place=place)
+    if not (results := _cells(theirs, there)):
+        return replace(blank, note=_why(theirs, there))
+    scored = _scored(theirs, results)
+    alone = _evidence(theirs, scored).rows[0]
+    made = replace(blank, value=alone.value, low=alone.low, high=alone.high)
+    if not (mine := _cells(own, place, results)):
+        return replace(made, note=f"the model: {_why(own, place)}")
+    rows = [_scored(own, mine), scored]
     if not all(np.isfinite(c.value) for row in rows for c in row):
-        return replace(alone, note="no label has both values")
-    found = model[0].scorer.evidence(rows)
-    apart, sure = found.difference(0, 1), found.row(0)
-    made = replace(
-        alone,
+        return replace(made, note="no label has both values")
+    found = _evidence(own, *rows)
+    apart, sure = found.difference(0, 1), found.rows[0]
+    patients = sum({c.cell.fit.fold: c.n_patients for c in rows[0]}.values())
+    why = f"{UNTESTED}{patients} test patients, fewer than {LEAST_PATIENTS}"
+    if patients >= LEAST_PATIENTS:
+        why = weak(apart.df, apart.share, f"the label {apart.share_label}")
+    if not why and not np.isfinite(apart.low):
+        why = f"{UNTESTED}no interval"
+    return replace(
+        made,
         model=sure.value,
         model_low=sure.low,
         model_high=sure.high,
         difference=apart.difference,
         difference_low=apart.low,
         difference_high=apart.high,
+        verdict="not tested" if why else _verdict(apart),
+        note=why,
     )
-    patients = sum({c.cell.fit.fold: c.n_patients for c in rows[0]}.values())
-    why = f"{UNTESTED}{patients} test patients, fewer than {LEAST_PATIENTS}"
-    if patients >= LEAST_PATIENTS:
-        why = weak(apart.df, apart.share, f"the label {apart.share_label}")
-    if why or not np.isfinite(apart.low):
-        return replace(made, verdict="not tested", note=why or f"{UNTESTED}no interval")
-    verdict: Verdict = "undecided"
+
+
+def _verdict(apart: Difference) -> Verdict:
     if max(abs(apart.low), abs(apart.high)) < MARGIN:
-        verdict = "no difference"
-    elif apart.low > 0 or apart.high < 0:
-        verdict = "as expected" if apart.low > 0 else "NOT as expected"
-    return replace(made, verdict=verdict)
+        return "no difference"
+    if apart.low > 0:
+        return "as expected"
+    return "NOT as expected" if apart.high < 0 else "undecided"
 
 
 def _corrected(rows: Sequence[Checked]) -> list[Checked]:
@@ -248,9 +229,8 @@ def _corrected(rows: Sequence[Checked]) -> list[Checked]:
     for row in rows:
         if row.control.kind == "chance":
             own = next(adjusted)
-            known = own[np.isfinite(own)]
-            if len(known):
-                least = float(known.min())
+            if np.isfinite(own).any():
+                least = float(np.nanmin(own))
                 verdict: Verdict = "NOT as expected" if least < LEVEL else "as expected"
                 row = replace(row, p_holm=least, verdict=verdict)
             elif row.repeats:

@@ -8,15 +8,15 @@ training of its own, whose scores may be higher or lower as a whole. That other 
 would give another fit is in no interval.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ecgbench.core.cells import Absent
+from ecgbench.core.cells import Absent, grouped
 from ecgbench.results.score import Scored, counted, label_weights
 from ecgbench.stats.auroc import placements
 from ecgbench.stats.bootstrap import percentile_interval
@@ -24,7 +24,7 @@ from ecgbench.stats.components import Components, Estimate
 from ecgbench.stats.known import UNKNOWN, two_valued
 from ecgbench.stats.paired import Difference, paired_difference
 from ecgbench.study.recent import Recent
-from ecgbench.study.scores import ROUNDING, ranks_records, wins_of
+from ecgbench.study.scores import ROUNDING, Predicted, ranks_records, wins_of
 
 NAN = float("nan")
 
@@ -53,10 +53,6 @@ class Evidence:
     pairs: Sequence[Difference]
     """Row a less row b for all a < b, in order."""
 
-    def row(self, a: int) -> Sure:
-        """A row."""
-        return self.rows[a]
-
     def difference(self, a: int, b: int) -> Difference:
         """Row a less row b."""
         first, second = sorted((a, b))
@@ -83,6 +79,7 @@ class _Drawn:
 
     def __init__(self, rows: Sequence[Sequence[Scored]], absent: Absent) -> None:
         self.rows, self.absent = rows, absent
+        self.values = [float(np.mean([c.value for c in cells])) for cells in rows]
         self.replicates = [np.mean([c.replicates for c in cells], axis=0) for cells in rows]
 
     def _alike(self, *rows: int) -> "_Placed | None":
@@ -98,130 +95,13 @@ class _Drawn:
             return placed.row(0)
         low, high = percentile_interval(self.replicates[a])
         low, high = (NAN, NAN) if high - low < ROUNDING else (low, high)
-        return Sure(value=_mean(self.rows[a]), low=low, high=high)
+        return Sure(value=self.values[a], low=low, high=high)
 
     def difference(self, a: int, b: int) -> Difference:
         if placed := self._alike(a, b):
             return placed.difference(0, 1)
         return paired_difference(
-            _mean(self.rows[a]), _mean(self.rows[b]), self.replicates[a], self.replicates[b]
-        )
-
-
-def _mean(cells: Sequence[Scored]) -> float:
-    return float(np.mean([c.value for c in cells]))
-
-
-class Fold:
-    """Placements of some rows in the records that all their cells of a fold have, in alphabetical
-    order.
-    """
-
-    def __init__(self, rows: Sequence[Sequence[Scored]], absent: Absent) -> None:
-        cells = [c for row in rows for c in row]
-        alike = len({c.records for c in cells}) == 1
-        common = None if alike else frozenset.intersection(*(c.names() for c in cells))
-        first = _ordered(cells[0], common)
-        self.labels, self.target = np.asarray(first.labels), first.target
-        self.records, self.patients = first.records, first.patients
-        self._rows, self._common = rows, common
-        self.weights, self.offset = label_weights(two_valued(self.target), absent)
-
-    @cached_property
-    def placed(self) -> np.ndarray:
-        """(row, record, label)."""
-        made = [[_ordered(c, self._common).placed for c in row] for row in self._rows]
-        return np.stack([np.mean(each, axis=0) for each in made])
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Ordered:
-    """What placements are made from, of records in alphabetical order."""
-
-    labels: list[str]
-    target: np.ndarray
-    """(record, label) int8."""
-    wins: np.ndarray
-    """(record, label), whole numbers where they were stored."""
-    records: list[str]
-    patients: np.ndarray
-
-    @property
-    def placed(self) -> np.ndarray:
-        """(record, label)"""
-        return placements(self.target, self.wins)
-
-    @property
-    def size(self) -> int:
-        """Bytes, about."""
-        return self.target.nbytes + self.wins.nbytes + self.patients.nbytes + 64 * len(self.records)
-
-
-_READ_LAST: Recent[_Ordered] = Recent(size=lambda one: one.size, most=512 * 2**20)
-"""Many tables of a report compare the same cells: each is read once."""
-
-
-def _ordered(cell: Scored, common: frozenset[str] | None) -> _Ordered:
-    def read() -> _Ordered:
-        own = cell.predictions()
-        own = own if common is None else own.only(common)
-        records = np.asarray(own.records, dtype=str)
-        order = np.argsort(records, kind="stable")
-        return _Ordered(
-            labels=own.labels,
-            target=own.target[order],
-            wins=wins_of(cell.metric, own)[order],
-            records=records[order].tolist(),
-            patients=own.patients[order],
-        )
-
-    if common is not None or not cell.content:
-        return read()
-    return _READ_LAST((cell.content, cell.records, cell.metric, cell.edited), read)
-
-
-def by_fold(rows: Sequence[Sequence[Scored]], absent: Absent) -> list[Fold]:
-    """The folds of rows whose cells were scored by the same metric in the same way."""
-    folds = dict.fromkeys(c.cell.fit.fold for cells in rows for c in cells)
-    return [
-        Fold([[c for c in cells if c.cell.fit.fold == f] for cells in rows], absent) for f in folds
-    ]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Stacked:
-    """Folds one after the other: a column for each label in each fold, which is not known of the
-    records of another.
-    """
-
-    target: np.ndarray
-    """(record, column) int8."""
-    placed: np.ndarray
-    """(row, record, column)."""
-    patients: np.ndarray
-    labels: np.ndarray
-    weights: np.ndarray
-    """(column,) what each counts in the macro."""
-    offset: float
-
-    @classmethod
-    def of(cls, folds: Sequence[Fold], unknown: float = 0.0) -> "Stacked":
-        """unknown: what stands where a column is not known."""
-        sizes = [len(f.patients) for f in folds], [len(f.labels) for f in folds]
-        target = np.full(tuple(map(sum, sizes)), UNKNOWN, np.int8)
-        placed = np.full((len(folds[0].placed), *target.shape), unknown)
-        record = column = 0
-        for fold, records, labels in zip(folds, *sizes):
-            own = slice(record, record + records), slice(column, column + labels)
-            target[own], placed[(slice(None), *own)] = fold.target, fold.placed
-            record, column = record + records, column + labels
-        return cls(
-            target=target,
-            placed=placed,
-            patients=np.concatenate([f.patients for f in folds]),
-            labels=np.concatenate([f.labels for f in folds]),
-            weights=np.concatenate([f.weights for f in folds]) / len(folds),
-            offset=float(np.mean([f.offset for f in folds])),
+            self.values[a], self.values[b], self.replicates[a], self.replicates[b]
         )
 
 
@@ -229,10 +109,8 @@ class _Placed:
     """From placements."""
 
     def __init__(self, rows: Sequence[Sequence[Scored]], absent: Absent) -> None:
-        of = Stacked.of(by_fold(rows, absent))
-        self.components = Components(of.target, of.patients, of.placed, of.weights, of.labels)
-        self.labels = self.components.names
-        self.offset = of.offset
+        of = over(by_fold(rows, absent))
+        self.components, self.offset = of.components, of.offset
         self.fits = [fits_of(cells) for cells in rows]
 
     def row(self, a: int) -> Sure:
@@ -251,19 +129,17 @@ class _Placed:
         )
 
     def _known_of(self, found: Estimate) -> dict[str, Any]:
-        known = {"se": found.se, "df": found.df}
+        known, labels = {"se": found.se, "df": found.df}, self.components.names
         # of two labels one always carries more than half
-        if len(self.labels) < 3 or found.label < 0:
+        if len(labels) < 3 or found.label < 0:
             return known
-        return {**known, "share": found.share, "share_label": str(self.labels[found.label])}
+        return {**known, "share": found.share, "share_label": str(labels[found.label])}
 
 
 def fits_of(cells: Sequence[Scored]) -> dict[int, float]:
     """Seed of a fit -> mean over its settings and folds."""
-    values: dict[int, list[float]] = {}
-    for c in cells:
-        values.setdefault(c.cell.fit.seed, []).append(c.value)
-    return {seed: float(np.mean(v)) for seed, v in values.items()}
+    by_seed = grouped(cells, lambda c: c.cell.fit.seed)
+    return {seed: float(np.mean([c.value for c in own])) for seed, own in by_seed.items()}
 
 
 def between(fits: Mapping[int, float]) -> tuple[float, float]:
@@ -271,3 +147,149 @@ def between(fits: Mapping[int, float]) -> tuple[float, float]:
     if len(fits) < 2:
         return 0.0, 1.0
     return float(np.var(list(fits.values()), ddof=1) / len(fits)), len(fits) - 1.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ordered:
+    """What placements are made from, of records in alphabetical order."""
+
+    labels: list[str]
+    target: np.ndarray
+    """(record, label) int8."""
+    wins: np.ndarray
+    """(record, label), whole numbers where they were stored."""
+    records: list[str]
+    patients: np.ndarray
+
+    @classmethod
+    def of(cls, metric: str, own: Predicted) -> "Ordered":
+        """Of predictions."""
+        records = np.asarray(own.records, dtype=str)
+        order = np.argsort(records, kind="stable")
+        return cls(
+            labels=own.labels,
+            target=own.target[order],
+            wins=wins_of(metric, own)[order],
+            records=records[order].tolist(),
+            patients=own.patients[order],
+        )
+
+    @property
+    def placed(self) -> np.ndarray:
+        """(record, label)"""
+        return placements(self.target, self.wins)
+
+    @property
+    def size(self) -> int:
+        """Bytes, about."""
+        return self.target.nbytes + self.wins.nbytes + self.patients.nbytes + 64 * len(self.records)
+
+
+class Fold:
+    """Placements of some rows in the same records; `rows` read each cell when it is needed."""
+
+    def __init__(self, rows: Sequence[Sequence[Callable[[], Ordered]]], absent: Absent) -> None:
+        first = rows[0][0]()
+        self.labels, self.target = np.asarray(first.labels), first.target
+        self.records, self.patients = first.records, first.patients
+        self.weights, self.offset = label_weights(two_valued(self.target), absent)
+        self._rows = rows
+
+    @cached_property
+    def placed(self) -> np.ndarray:
+        """(row, record, label)."""
+        return np.stack([np.mean([read().placed for read in row], axis=0) for row in self._rows])
+
+
+_READ_LAST: Recent[Ordered] = Recent(size=lambda one: one.size, most=2**27)
+"""Many tables of a report compare the same cells: each is read once."""
+
+
+def by_fold(rows: Sequence[Sequence[Scored]], absent: Absent) -> list[Fold]:
+    """The folds of rows whose cells were scored by the same metric in the same way, each of the
+    records that all cells of the fold have.
+    """
+    made = []
+    for fold, cells in grouped([c for row in rows for c in row], lambda c: c.cell.fit.fold).items():
+        alike = len({c.records for c in cells}) == 1
+        common = None if alike else frozenset.intersection(*(c.names() for c in cells))
+        own = [[_reader(c, common) for c in row if c.cell.fit.fold == fold] for row in rows]
+        made.append(Fold(own, absent))
+    return made
+
+
+def _reader(cell: Scored, common: frozenset[str] | None) -> Callable[[], Ordered]:
+    def read() -> Ordered:
+        own = cell.predictions()
+        return Ordered.of(cell.metric, own if common is None else own.only(common))
+
+    if common is not None or not cell.content:
+        return read
+    return lambda: _READ_LAST((cell.content, cell.records, cell.metric, cell.edited), read)
+
+
+class Part(NamedTuple):
+    """A fold beside others."""
+
+    fold: Fold
+    place: Hashable
+    """Parts at one place are of the same records: tasks of a dataset."""
+    weight: float
+    called: Callable[[str], str] = str
+    """What a label is called."""
+    whose: Callable[[str], str] = str
+    """What a patient is called."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Stacked:
+    """Folds together: a column for each label in each of them, which is not known of the records of
+    another.
+    """
+
+    target: np.ndarray
+    """(record, column) int8."""
+    placed: np.ndarray
+    """(row, record, column)."""
+    patients: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray
+    """(column,) what each counts in the macro."""
+    offset: float
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], unknown: float = 0.0) -> "Stacked":
+        """unknown: what stands where a column is not known."""
+        patients = {
+            (part.place, record): part.whose(str(patient))
+            for part in parts
+            for record, patient in zip(part.fold.records, part.fold.patients)
+        }
+        at = {record: number for number, record in enumerate(patients)}
+        labels = [part.called(str(label)) for part in parts for label in part.fold.labels]
+        target, column = np.full((len(at), len(labels)), UNKNOWN, np.int8), 0
+        placed = np.full((len(parts[0].fold.placed), *target.shape), unknown)
+        for part in parts:
+            rows = np.array([at[part.place, record] for record in part.fold.records])
+            own = slice(column, column + len(part.fold.labels))
+            target[rows, own], placed[:, rows, own] = part.fold.target, part.fold.placed
+            column = own.stop
+        return cls(
+            target=target,
+            placed=placed,
+            patients=np.array(list(patients.values())),
+            labels=np.array(labels),
+            weights=np.concatenate([part.fold.weights * part.weight for part in parts]),
+            offset=float(sum(part.fold.offset * part.weight for part in parts)),
+        )
+
+    @property
+    def components(self) -> Components:
+        """Of all its columns."""
+        return Components(self.target, self.patients, self.placed, self.weights, self.labels)
+
+
+def over(folds: Sequence[Fold], unknown: float = 0.0) -> Stacked:
+    """Folds of one task, which count alike."""
+    parts = [Part(fold, n, 1 / len(folds)) for n, fold in enumerate(folds)]
+    return Stacked.of(parts, unknown)

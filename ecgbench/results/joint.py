@@ -10,9 +10,9 @@ Source: docs/intervals.md for the variances; degrees of freedom over datasets ar
 (Satterthwaite 1946, doi:10.2307/3002019; Welch 1947), shares are Fieller's (Fieller 1954).
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
@@ -25,7 +25,7 @@ from ecgbench.core.seeds import rng
 from ecgbench.data.contamination import RELATIONS
 from ecgbench.errors import MissingData
 from ecgbench.results.compare import on_common_records
-from ecgbench.results.evidence import Fold, between, by_fold, fits_of
+from ecgbench.results.evidence import Fold, Part, Stacked, between, by_fold, fits_of
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.study import Study
@@ -44,6 +44,10 @@ DRAWS = 2000
 """For statements about several contrasts at once."""
 _WIDEST = 1e3
 """A share whose interval is not inside this has none."""
+_COMPONENTS: Recent[Components] = Recent(size=lambda one: one.size, most=2**28)
+"""Of the groups that were needed last."""
+_NORMAL: Recent[Floats] = Recent(size=lambda one: one.nbytes, most=2**26)
+"""Draws of the same patients, in many comparisons."""
 
 
 class Entry(NamedTuple):
@@ -71,23 +75,18 @@ def lacking(study: Study, entries: Sequence[Entry], tasks: Sequence[str]) -> dic
         averaged: dict[str, set[tuple[str, int, str]]] = {}
         for e in entries:
             status, value = study.scores.get((task, *e), ("not in this study", np.nan))
-            named = f"{e.model} at {e.leads}"
+            cells = [r.cell for r in study.finished.get((task, *e), [])]
+            own = {(str(c.setting), c.fit.seed, c.fit.fold) for c in cells}
+            reason = ""
             if status != "ok":
-                why.setdefault(task, f"{named}: {status}")
+                reason = status
             elif not np.isfinite(value):
-                why.setdefault(task, f"{named}: no label has both values")
-            else:
-                own = {
-                    (str(c.setting), c.fit.seed, c.fit.fold)
-                    for c in (r.cell for r in _results(study, task, e))
-                }
-                if averaged.setdefault(e.leads, own) != own:
-                    why.setdefault(task, f"{named}: other lead draws, fits or folds than the rest")
+                reason = "no label has both values"
+            elif averaged.setdefault(e.leads, own) != own:
+                reason = "other lead draws, fits or folds than the rest"
+            if reason:
+                why.setdefault(task, f"{e.model} at {e.leads}: {reason}")
     return why
-
-
-def _results(study: Study, task: str, e: Entry) -> list[Any]:
-    return study.finished.get((task, e.model, e.policy, e.leads), [])
 
 
 def joint(
@@ -111,19 +110,14 @@ def joint(
     scorer, dataset_of = study.scorer, {t.name: t.dataset for t in study.tasks}
     cells: dict[str, dict[str, Rows]] = {}
     for name in names:
-        cells.setdefault(dataset_of[name], {})[name] = [
-            counted(row) for row in _alike([_results(study, name, e) for e in entries], study)
-        ]
+        results = [study.finished[(name, *e)] for e in entries]
+        of = {r.cell.identity: r for row in results for r in row}
+        rows = on_common_records(
+            [[scorer(r, study.metric) for r in row] for row in results],
+            lambda c, records, of=of: scorer(of[c.cell.identity], c.metric, records),  # type: ignore[misc]
+        )
+        cells.setdefault(dataset_of[name], {})[name] = list(map(counted, rows))
     return joined(entries, cells, scorer, by, paired)
-
-
-def _alike(rows: Sequence[Sequence[Any]], study: Study) -> Rows:
-    """Cells of entries, scored on the records that all of them have in each fold."""
-    score = study.scorer
-    assert score is not None
-    of = {r.cell.identity: r for row in rows for r in row}
-    made = [[score(r, study.metric) for r in row] for row in rows]
-    return on_common_records(made, lambda c, names: score(of[c.cell.identity], c.metric, names))
 
 
 def joined(
@@ -149,8 +143,8 @@ def joined(
 def _groups(
     cells: Mapping[str, Mapping[str, Rows]], by: By, paired: Mapping[Patient, str], absent: Absent
 ) -> tuple["_Group", ...]:
-    groups = []
     size = {d: 1.0 if by == "dataset" else float(len(tasks)) for d, tasks in cells.items()}
+    groups = []
     for members in _drawn_together(list(cells), paired):
         total = sum(size[d] for d in members)
         group = _Group(
@@ -186,10 +180,6 @@ def _linked(names: Sequence[str], links: Iterable[Collection[str]]) -> list[tupl
     return list(dict.fromkeys(tuple(n for n in names if n in group[m]) for m in names))
 
 
-_READ_LAST: Recent[Components] = Recent(size=lambda one: one.size, most=768 * 2**20)
-"""Of the groups that were asked for last."""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Group:
     """Datasets whose patients are drawn together; nearly always one."""
@@ -222,51 +212,35 @@ class _Group:
     @cached_property
     def drawn(self) -> Floats | None:
         """(draw, entry) values under draws of patients; None where there are placements."""
-        cells = [c for rows in self.rows.values() for row in rows for c in row]
-        if all(c.bootstrap == "none" for c in cells):
+        if all(c.bootstrap == "none" for rows in self.rows.values() for row in rows for c in row):
             return None
-        return np.asarray(
-            sum(
-                w * np.stack([np.mean([c.replicates for c in row], axis=0) for row in self.rows[t]])
-                for t, w in self.weights.items()
-            )
-        ).T
+        means = {
+            task: [np.mean([c.replicates for c in row], axis=0) for row in rows]
+            for task, rows in self.rows.items()
+        }
+        return np.asarray(sum(w * np.stack(means[t]) for t, w in self.weights.items())).T
 
     @property
     def folds(self) -> dict[str, list[Fold]]:
-        """Task -> its folds; placements are read when they are asked for and not kept."""
+        """Task -> its folds; placements are read when they are needed and not kept."""
         return {name: by_fold(rows, self.absent) for name, rows in self.rows.items()}
 
     @property
     def placed(self) -> Components:
         """Of all its tasks, each label of each task being one of its own."""
-        return _READ_LAST(self, self._placed)
+        return _COMPONENTS(self, lambda: Stacked.of(list(self._parts())).components)
 
-    def _placed(self) -> Components:
-        where = {t: d for d, tasks in self.datasets.items() for t in tasks}
-        parts = [
-            (task, (where[task], n), fold, 1 / len(folds))
-            for task, folds in self.folds.items()
-            for n, fold in enumerate(folds)
-        ]
-        patients = {  # of a record, which the tasks of a dataset share
-            (*place, record): self.patient(place[0], str(patient))
-            for _, place, fold, _ in parts
-            for record, patient in zip(fold.records, fold.patients)
-        }
-        at = {known: number for number, known in enumerate(patients)}
-        names = [f"{task}{SEPARATOR}{label}" for task, _, fold, _ in parts for label in fold.labels]
-        weights = [fold.weights * self.weights[task] * one for task, _, fold, one in parts]
-        target = np.full((len(at), len(names)), -1, np.int8)
-        entries = len(next(iter(self.rows.values())))
-        placed, start = np.zeros((entries, *target.shape)), 0
-        for _, place, fold, _ in parts:
-            rows = np.array([at[*place, record] for record in fold.records])
-            block = slice(start, start + len(fold.labels))
-            target[rows, block], placed[:, rows, block] = fold.target, fold.placed
-            start += len(fold.labels)
-        everyone = np.array(list(patients.values()))
-        return Components(target, everyone, placed, np.concatenate(weights), np.array(names))
+    def _parts(self) -> Iterator[Part]:
+        dataset_of = {t: d for d, tasks in self.datasets.items() for t in tasks}
+        for task, folds in self.folds.items():
+            for n, fold in enumerate(folds):
+                yield Part(
+                    fold,
+                    place=(dataset_of[task], n),
+                    weight=self.weights[task] / len(folds),
+                    called=f"{task}{SEPARATOR}".__add__,
+                    whose=partial(self.patient, dataset_of[task]),
+                )
 
     @cached_property
     def label_names(self) -> list[str]:
@@ -281,12 +255,8 @@ class _Group:
     @cached_property
     def offset(self) -> float:
         """What labels without both values add to each value (`scoring.absent=half`)."""
-        return float(
-            sum(
-                self.weights[t] * np.mean([f.offset for f in folds])
-                for t, folds in self.folds.items()
-            )
-        )
+        means = {t: np.mean([f.offset for f in folds]) for t, folds in self.folds.items()}
+        return float(sum(self.weights[t] * mean for t, mean in means.items()))
 
     @property
     def values(self) -> Floats:
@@ -299,9 +269,7 @@ class _Group:
     def contrast(self, c: Floats) -> Estimate:
         if self.drawn is not None:
             spread = float(np.nanvar(self.drawn @ c, ddof=1))
-            return Estimate(
-                value=float(c @ self.values), variance=spread, df=np.inf, share=np.nan, label=-1
-            )
+            return _certain(float(c @ self.values), spread)
         found = self.placed.contrast(c).shifted(self.offset * float(c.sum()))
         for task, rows in self.rows.items():
             fits = [fits_of(row) for row, used in zip(rows, c) if used]
@@ -318,23 +286,17 @@ class _Group:
             off = off[rng("joint", self.name).integers(0, len(off), draws)]
             spread = off.std(axis=0)
             return np.asarray(np.divide(off, spread, out=np.zeros_like(off), where=spread > 0))
-        named = sorted(
-            {
-                (self.patient(d, p), d, p)
-                for d, tasks in self.datasets.items()
-                for t in tasks
-                for f in self.folds[t]
-                for p in map(str, f.patients)
-            }
-        )
-        once = {name: (d, p) for name, d, p in reversed(named)}
-        normal = _normal(tuple(once[name] for name in sorted(once)), draws)
+        everyone = {
+            (self.patient(dataset, patient), dataset, patient)
+            for dataset, tasks in self.datasets.items()
+            for task in tasks
+            for fold in self.folds[task]
+            for patient in map(str, fold.patients)
+        }
+        first = {name: (d, p) for name, d, p in sorted(everyone, reverse=True)}
+        normal = _normal(tuple(first[name] for name in sorted(first)), draws)
         made = self.placed.joint(contrasts, normal, rng("joint", self.name, "rest"))
         return np.asarray(np.where(np.isfinite(made), made, 0.0))
-
-
-_NORMAL: Recent[Floats] = Recent(size=lambda one: one.nbytes, most=128 * 2**20)
-"""Of the same patients, in many comparisons."""
 
 
 def _normal(patients: tuple[Patient, ...], draws: int) -> Floats:
@@ -344,6 +306,11 @@ def _normal(patients: tuple[Patient, ...], draws: int) -> Floats:
         return np.stack([rng("joint", *one).standard_normal(draws) for one in patients]).T
 
     return _NORMAL((patients, draws), drawn)
+
+
+def _certain(value: float, variance: float) -> Estimate:
+    """With a variance that is known, of no label in particular."""
+    return Estimate(value=value, variance=variance, df=np.inf, share=np.nan, label=-1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -409,11 +376,11 @@ class Joint:
     @cached_property
     def values(self) -> Floats:
         """(entry,) means over datasets."""
-        known = self.once("values", None, lambda: {"values": self._values().tolist()})
-        return np.array(known["values"])
 
-    def _values(self) -> Floats:
-        return np.asarray(sum(g.share * g.values for g in self.groups))
+        def compute() -> dict[str, Any]:
+            return {"values": np.asarray(sum(g.share * g.values for g in self.groups)).tolist()}
+
+        return np.array(self.once("values", None, compute)["values"])
 
     def contrast(self, weights: ArrayLike) -> Estimate:
         """See `contrasts`."""
@@ -433,23 +400,22 @@ class Joint:
         the share of the variance that comes from one label, or of several datasets from one of
         them (see `named`).
         """
-        c = np.asarray(weights, dtype=np.float64)
-
-        def compute() -> dict[str, Any]:
-            return {"contrasts": [asdict(self._contrast(row)) for row in c]}
-
-        known = self.once("contrasts", c.tolist(), compute)
-        return [Estimate(**one) for one in known["contrasts"]]
+        return self._estimates("contrasts", weights, {"contrasts": self._contrast})["contrasts"]
 
     def by_dataset(self, weights: ArrayLike) -> dict[str, list[Estimate]]:
         """Dataset (or those drawn together) -> the contrasts of the mean over its tasks alone."""
+        return self._estimates("by dataset", weights, {g.name: g.contrast for g in self.groups})
+
+    def _estimates(
+        self, what: str, weights: ArrayLike, how: Mapping[str, Callable[[Floats], Estimate]]
+    ) -> dict[str, list[Estimate]]:
         c = np.asarray(weights, dtype=np.float64)
 
         def compute() -> dict[str, Any]:
-            return {g.name: [asdict(g.contrast(row)) for row in c] for g in self.groups}
+            return {name: [asdict(of(row)) for row in c] for name, of in how.items()}
 
-        known = self.once("by dataset", c.tolist(), compute)
-        return {g.name: [Estimate(**one) for one in known[g.name]] for g in self.groups}
+        known = self.once(what, c.tolist(), compute)
+        return {name: [Estimate(**one) for one in known[name]] for name in how}
 
     def named(self, estimate: Estimate) -> str:
         """Which label or dataset carries the share of an estimate; "" where none is named."""
@@ -463,8 +429,7 @@ class Joint:
     def _labels(self) -> list[str]:
         """Of the only group."""
         known = self.once("labels", None, lambda: {"labels": self.groups[0].label_names})
-        names: list[str] = known["labels"]
-        return names
+        return list(known["labels"])
 
     def _contrast(self, c: Floats) -> Estimate:
         parts = [g.contrast(c) for g in self.groups]
@@ -472,23 +437,20 @@ class Joint:
             return parts[0]
         value = float(sum(g.share * p.value for g, p in zip(self.groups, parts)))
         of = {d: g.name for g in self.groups for d in g.datasets}
-        names = _linked(
-            [g.name for g in self.groups], [(of[a], of[b]) for a, b in self.overlapping]
-        )
+        errors = {g.name: (g.share * p.se, p.df) for g, p in zip(self.groups, parts)}
         clusters = [
-            [(g.share * p.se, p.df) for g, p in zip(self.groups, parts) if g.name in cluster]
-            for cluster in names
+            [errors[name] for name in names]
+            for names in _linked(list(errors), [(of[a], of[b]) for a, b in self.overlapping])
         ]
         # of what may be shared the standard errors add
         variances = [sum(se for se, _ in cluster) ** 2 for cluster in clusters]
         total = sum(variances)
         if not total > 0:
-            unknown = np.nan if np.isnan(total) else 0.0
-            return Estimate(value=value, variance=unknown, df=np.inf, share=np.nan, label=-1)
+            return _certain(value, np.nan if np.isnan(total) else 0.0)
         spread = sum(
             v**2 / min(df for _, df in cluster) for v, cluster in zip(variances, clusters) if v
         )
-        own = [(g.share * p.se) ** 2 / total for g, p in zip(self.groups, parts)]
+        own = [se**2 / total for se, _ in errors.values()]
         label = int(np.argmax(own))
         return Estimate(
             value=value,
@@ -519,14 +481,12 @@ class Joint:
 
         None (NaN) where b's own interval reaches chance: a share of nothing says nothing.
         """
-        at = [self.entries.index(entry) for entry in (a, b)]
-        first, second = np.eye(len(self.entries))[at]
-        known = self.once(
-            "share",
-            [list(a), list(b), chance],
-            lambda: _share(self._contrast, first, second, chance)._asdict(),
-        )
-        return Share(**known)
+        first, second = np.eye(len(self.entries))[[self.entries.index(e) for e in (a, b)]]
+
+        def compute() -> dict[str, Any]:
+            return _share(self._contrast, first, second, chance)._asdict()
+
+        return Share(**self.once("share", [list(a), list(b), chance], compute))
 
 
 def _share(

@@ -6,18 +6,19 @@ its reliability in halves of the patients; and what leads would give that were e
 patients (`stats.lead_importance`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ecgbench.core.cells import grouped
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.leads import LEADS
-from ecgbench.results.evidence import Fold, Stacked, between, by_fold
+from ecgbench.results.evidence import Fold, between, by_fold, over
 from ecgbench.results.joint import Entry, joint, lacking
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.study import Study
@@ -26,7 +27,7 @@ from ecgbench.stats.components import Components, Estimate, independent_mean
 
 Floats = NDArray[np.float64]
 METRIC = "auroc"
-VERSION = 2
+VERSION = 3
 """Raised by hand when the same predictions begin to give other numbers."""
 FEWEST_POSITIVES = 10
 """Records with a condition below which it counts in no category."""
@@ -97,7 +98,7 @@ class Condition(Profile):
         return "" if self.beyond else "range not beyond that of exchangeable leads"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Pair:
     """A lead less another."""
 
@@ -132,7 +133,7 @@ class Group(Profile):
         return max(low, 0.0), high
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Importance:
     """A column of a task."""
 
@@ -184,27 +185,31 @@ def importance(
         "draws": [stats.HALVINGS, stats.EXCHANGES, DRAWS, FEWEST_POSITIVES],
     }
 
-    def compute() -> dict[str, Any]:
-        computed = _Profiles(rows, study, (task, *names))
-        fit = found[0][0].cell.fit
-        conditions = computed.conditions(categories)
-        made = Importance(
-            task=task,
-            model=names[0],
-            policy=names[1],
-            trained="same" if fit.shown else "random" if fit.policy else "all",
-            patients=len(set(computed.profiles.patients)),
-            macro=computed.macro(),
-            categories=[
-                computed.category(name, [c for c in conditions if c.category == name])
-                for name in dict.fromkeys(c.category for c in conditions)
-            ],
-            conditions=conditions,
-            unassigned=[label for label in computed.profiles.labels if label not in categories],
-        )
-        return asdict(made)
+    known = study.scorer.kept(
+        facts, lambda: asdict(_importance(study, (task, *names), rows, categories))
+    )
+    return _read(known)
 
-    return _read(study.scorer.kept(facts, compute))
+
+def _importance(
+    study: Study,
+    words: tuple[str, str, str],
+    rows: Sequence[Sequence[Scored]],
+    categories: Mapping[str, str],
+) -> Importance:
+    """`words`: task, model, policy."""
+    computed, fit = _Profiles(rows, study, words), rows[0][0].cell.fit
+    conditions = computed.conditions(categories)
+    by_category = grouped(conditions, lambda c: c.category)
+    return Importance(
+        *words,
+        trained="same" if fit.shown else "random" if fit.policy else "all",
+        patients=len(set(computed.profiles.patients)),
+        macro=computed.macro(),
+        categories=[computed.category(name, own) for name, own in by_category.items()],
+        conditions=conditions,
+        unassigned=[label for label in computed.profiles.labels if label not in categories],
+    )
 
 
 def _read(known: Mapping[str, Any]) -> Importance:
@@ -213,7 +218,7 @@ def _read(known: Mapping[str, Any]) -> Importance:
 
     made = {
         "macro": group(known["macro"]),
-        "categories": [group(g) for g in known["categories"]],
+        "categories": list(map(group, known["categories"])),
         "conditions": [Condition(**c) for c in known["conditions"]],
     }
     return Importance(**{**known, **made})
@@ -231,27 +236,28 @@ class _Profiles:
         self.profiles = _profiles(self.folds)
         self.halves = self.profiles.halves(stats.HALVINGS, rng("halves", *words[:1]))
         self.exchanged = self.profiles.exchanged(stats.EXCHANGES, rng("exchange", *words[:1]))
-        self.seeds = _by_seed(rows, self.profiles.labels)
+        self.seeds = _by_seed(rows)
 
     def conditions(self, categories: Mapping[str, str]) -> list[Condition]:
         """Labels that have a category and, in some fold, both values."""
         p = self.profiles
         null, reliability = stats.null(self.exchanged), stats.reliability(self.halves)
-        difference, z = stats.points(p.aurocs), stats.z_scores(p.aurocs)
         low, high = self._bounds()
+        by_lead = {
+            "aurocs": p.aurocs,
+            "difference": stats.points(p.aurocs),
+            "low": low,
+            "high": high,
+            "z": stats.z_scores(p.aurocs),
+        }
         return [
             Condition(
                 name=label,
                 category=categories[label],
                 positives=int(p.positives[k]),
-                aurocs=p.aurocs[:, k].tolist(),
-                difference=difference[:, k].tolist(),
-                low=low[:, k].tolist(),
-                high=high[:, k].tolist(),
-                z=z[:, k].tolist(),
+                **{name: values[:, k].tolist() for name, values in by_lead.items()},
                 reliability=float(reliability[k]),
-                expected=null[k].expected,
-                bound=null[k].bound,
+                **null[k]._asdict(),
             )
             for k, label in enumerate(p.labels)
             if label in categories
@@ -269,10 +275,14 @@ class _Profiles:
                     parts.setdefault(str(name), []).append(estimate)
             for label, estimates in parts.items():
                 k = labels.index(label)
-                apart = {s: float(weights @ values[:, k]) for s, values in self.seeds.items()}
-                found = independent_mean(estimates).plus(*between(apart))
+                found = independent_mean(estimates).plus(*self._between(weights, [k]))
                 low[lead, k], high[lead, k] = found.as_difference()
         return low, high
+
+    def _between(self, weights: Floats, places: Sequence[int]) -> tuple[float, float]:
+        """What repeated fits add to the variance of a contrast of leads, over some labels."""
+        means = {seed: values[:, places].mean(axis=1) for seed, values in self.seeds.items()}
+        return between({seed: float(weights @ mean) for seed, mean in means.items()})
 
     def _components(self, folds: Sequence[Fold], labels: Sequence[str] = ()) -> Components:
         """Of some labels (default: all), each weighing alike."""
@@ -284,106 +294,81 @@ class _Profiles:
 
     def category(self, name: str, conditions: Sequence[Condition]) -> Group:
         """The mean over those of its conditions that count."""
-        kept = [c.name for c in conditions if not c.left_out]
+        kept = [c for c in conditions if not c.left_out]
         few = sum(c.positives < FEWEST_POSITIVES for c in conditions)
         within = len(conditions) - few - len(kept)
         if not kept:
             return Group(name=name, few=few, within=within)
-        places = [self.profiles.labels.index(label) for label in kept]
-        components = self._components(self.folds, kept)
-        between_fits = {s: values[:, places].mean(axis=1) for s, values in self.seeds.items()}
-
-        def contrast(weights: Floats) -> Estimate:
-            apart = {s: float(weights @ values) for s, values in between_fits.items()}
-            return components.contrast(weights).plus(*between(apart))
-
-        normal = rng("lead importance", *self.words[:1]).standard_normal(
-            (DRAWS, components.patients)
-        )
+        places = [self.profiles.labels.index(c.name) for c in kept]
+        components = self._components(self.folds, [c.name for c in kept])
+        draws = (DRAWS, components.patients)
+        normal = rng("lead importance", *self.words[:1]).standard_normal(draws)
         drawn = components.joint(_APART, normal, rng("lead importance rest", *self.words, name))
-        known = _Known(
-            self.profiles.aurocs[:, places].mean(axis=1),
-            [contrast(w) for w in _CENTRED],
-            [contrast(w) for w in _APART],
-            drawn,
-        )
-        z = np.mean([c.z for c in conditions if not c.left_out], axis=0)
-        made = replace(self._group(name, known, places), z=z.tolist())
-        return replace(made, few=few, within=within)
+
+        def contrasts(weights: Floats) -> list[Estimate]:
+            return [components.contrast(w).plus(*self._between(w, places)) for w in weights]
+
+        values = self.profiles.aurocs[:, places].mean(axis=1)
+        z = np.mean([c.z for c in kept], axis=0).tolist()
+        made = self._group(name, places, values, contrasts, drawn)
+        return replace(made, z=z, few=few, within=within)
 
     def macro(self) -> Group:
         """The mean over all labels with both values, with or without a category, as the main table
         has it.
         """
-        task, *names = self.words
-        whole = joint(self.study, _entries((names[0], names[1])), [task])
-        defined = np.isfinite(self.profiles.aurocs).all(axis=0)
-        values = np.asarray(whole.values)
-        apart = whole.studentised(_APART, DRAWS)
-        contrasts = whole.contrasts(_CENTRED), whole.contrasts(_APART)
-        places = np.flatnonzero(defined).tolist()
-        return self._group("all labels", _Known(values, *contrasts, apart), places)
+        task, model, policy = self.words
+        whole = joint(self.study, _entries((model, policy)), [task])
+        places = np.flatnonzero(np.isfinite(self.profiles.aurocs).all(axis=0)).tolist()
+        drawn = whole.studentised(_APART, DRAWS)
+        return self._group("all labels", places, whole.values, whole.contrasts, drawn)
 
-    def _group(self, name: str, known: "_Known", places: Sequence[int]) -> Group:
-        """The mean over the labels at some places."""
+    def _group(
+        self,
+        name: str,
+        places: Sequence[int],
+        values: Floats,
+        contrasts: Callable[[Floats], list[Estimate]],
+        drawn: Floats,
+    ) -> Group:
+        """The mean over the labels at some places: `values` (lead,), `contrasts` of leads, and
+        `drawn` (draw, pair) studentised errors of those of all pairs.
+        """
         (null,) = stats.null(self.exchanged[..., places].mean(axis=-1)[:, :, None])
-        bounds = [e.as_difference() for e in known.centred]
+        bounds, apart = [e.as_difference() for e in contrasts(_CENTRED)], contrasts(_APART)
         # what nobody can tell apart is not drawn apart either
-        errors = np.where(np.isfinite(known.drawn), known.drawn, 0.0)
-        differences = [e.value for e in known.apart]
-        ends = stats.simultaneous(differences, [e.se for e in known.apart], errors).T
+        errors = np.where(np.isfinite(drawn), drawn, 0.0)
+        ends = stats.simultaneous([e.value for e in apart], [e.se for e in apart], errors).T
         return Group(
             name=name,
-            aurocs=known.values.tolist(),
-            difference=stats.points(known.values).tolist(),
+            aurocs=values.tolist(),
+            difference=stats.points(values).tolist(),
             low=[b.low for b in bounds],
             high=[b.high for b in bounds],
-            z=stats.z_scores(known.values).tolist(),
+            z=stats.z_scores(values).tolist(),
             reliability=float(stats.reliability(self.halves[..., places].mean(axis=-1))),
-            expected=null.expected,
-            bound=null.bound,
+            **null._asdict(),
             conditions=len(places),
             pairs=[
-                Pair(first=LEADS[a], second=LEADS[b], difference=d, low=float(lo), high=float(hi))
-                for (a, b), d, (lo, hi) in zip(PAIRS, differences, ends)
+                Pair(LEADS[a], LEADS[b], e.value, float(low), float(high))
+                for (a, b), e, (low, high) in zip(PAIRS, apart, ends)
             ],
         )
 
 
-class _Known(NamedTuple):
-    """Of a mean over labels."""
-
-    values: Floats
-    """(lead,)"""
-    centred: Sequence[Estimate]
-    """Each lead less the mean over leads."""
-    apart: Sequence[Estimate]
-    """Of PAIRS."""
-    drawn: Floats
-    """(draw, pair) their studentised errors."""
-
-
 def _profiles(folds: Sequence[Fold]) -> stats.Profiles:
     """A column for each label in each fold."""
-    of = Stacked.of(folds, unknown=np.nan)
+    of = over(folds, unknown=np.nan)
     names = of.labels.tolist()
     return stats.Profiles(target=of.target, patients=of.patients, placements=of.placed, names=names)
 
 
-def _by_seed(rows: Sequence[Sequence[Scored]], labels: Sequence[str]) -> dict[int, Floats]:
+def _by_seed(rows: Sequence[Sequence[Scored]]) -> dict[int, Floats]:
     """Seed of a fit -> (lead, label) AUROCs, the mean over folds in which a label has one."""
-    found = [
-        (c.cell.fit.seed, lead, str(label), value)
-        for lead, row in enumerate(rows)
-        for c in row
-        for label, value in zip(c.columns["label"][1:], c.columns["value"][1:])
-    ]
-    table = pd.DataFrame(found, columns=["seed", "lead", "label", "value"])
-    means = table.pivot_table(
-        "value", ["seed", "lead"], "label", "mean", dropna=False, observed=False
-    )
-    leads = range(len(rows))
-    return {
-        seed: means.loc[seed].reindex(index=leads, columns=labels).to_numpy()
-        for seed in sorted(set(table["seed"]))
-    }
+
+    def mean(cells: Sequence[Scored], seed: int) -> Floats:
+        own = [c.columns["value"][1:] for c in cells if c.cell.fit.seed == seed]
+        return pd.DataFrame(own).mean().to_numpy()
+
+    seeds = sorted({c.cell.fit.seed for row in rows for c in row})
+    return {seed: np.stack([mean(row, seed) for row in rows]) for seed in seeds}

@@ -64,21 +64,48 @@ class Score:
 
 
 class Contrast(NamedTuple):
-    """A sum of scores with signs, and how sure it is."""
+    """A sum of scores with signs, such as a difference, paired by seed, and how sure it is."""
 
     name: str
     value: float
+    """Mean over the seeds."""
     interval: Interval
-    """95 %, simultaneous; within -1 and 1, of a loss within -2 and 2."""
+    """95 %, simultaneous over all contrasts of the study, over seeds and patients; within what such
+    a sum can reach. NaN of one seed, and where its scores have other seeds than it.
+    """
     by_seed: dict[int, float]
     half: float | None
     """The same sum after half of the steps; None where there is no half, and of networks that are
     compared after as many leads seen, which were not probed then.
     """
     evidence: bool
-    """Whether its sign is: the interval excludes 0, and after equal steps half of them give the
-    same sign.
+    """Whether its sign is: the interval excludes 0, and where networks are compared after equal
+    steps half of them give the same sign.
     """
+
+
+def contrast(
+    name: str,
+    by_seed: dict[int, float],
+    patients: Estimate | None,
+    reach_of: tuple[float, float],
+    half: float | None,
+    halved: bool = True,
+) -> Contrast:
+    """`patients`: its error over patients, None where that is of other seeds. `reach_of`: what is
+    outside its interval on each side, and how far such a sum can reach. `halved`: whether it is no
+    evidence without the same sign in `half`.
+    """
+    values, middle = np.array([*by_seed.values()]), float(np.mean([*by_seed.values()]))
+    interval = Interval(float("nan"), float("nan"))
+    if patients is not None and len(values) > 1:
+        tail, most = reach_of
+        variance, df = float(values.var(ddof=1)) / len(values), len(values) - 1
+        length = reach([(patients.variance, patients.df), (variance, df)], tail)
+        interval = Interval(max(middle - length, -most), min(middle + length, most))
+    apart = interval.low > 0 or interval.high < 0
+    same = not halved or (half is not None and half * middle > 0)
+    return Contrast(name, middle, interval, by_seed, half, apart and same)
 
 
 def scores(
@@ -97,16 +124,6 @@ def scores(
     }
 
 
-def over_seeds(values: np.ndarray, patients: Estimate, tail: float, most: float) -> Interval:
-    """Of the mean of `values` (seed,), whose error over patients is given: both sources of chance,
-    `tail` outside on each side, within -`most` and `most`.
-    """
-    of_seeds = values.var(ddof=1) / len(values)
-    half = reach([(patients.variance, patients.df), (of_seeds, len(values) - 1)], tail)
-    middle = float(values.mean())
-    return Interval(max(middle - half, -most), min(middle + half, most))
-
-
 def contrasts(
     every: Mapping[Key, Score],
     some: str,
@@ -119,38 +136,30 @@ def contrasts(
     have a seed in common.
     """
     wanted = _wanted(some, all_, steps, steps, "equal steps")
-    halves_due = {*wanted}
-    halves = _wanted(some, all_, steps // 2, steps // 2, "equal steps") if steps > 1 else {}
+    halves = _wanted(some, all_, steps // 2, steps // 2, "equal steps")
     equal = round(EQUAL * steps)
     if equal < steps:  # else no part of so few has seen as many
         wanted |= _wanted(some, all_, steps, equal, "as many leads seen")
     rows = list(every)
     components = Components(target, np.asarray(patients), np.stack([every[k].placed for k in rows]))
-    tail = (1 - LEVEL) / (2 * len(wanted))
     made = []
     for name, signs in wanted.items():
-        if not signs.keys() <= every.keys():
-            continue
         by_seed = _sums(every, signs)
         if not by_seed:
             continue
-        values = np.array([*by_seed.values()])
-        weights = np.zeros(len(rows))
-        for k, s in signs.items():
-            weights[rows.index(k)] = s
-        middle = float(values.mean())
-        same = all({*every[k].by_seed} == {*by_seed} for k in signs)
-        interval = Interval(float("nan"), float("nan"))
-        if same and len(values) > 1:
-            most = sum(map(abs, signs.values())) / 2  # as far as such a sum can reach
-            interval = over_seeds(values, components.contrast(weights), tail, most)
-        earlier = None
-        if name in halves and halves[name].keys() <= every.keys():
-            at_half = _sums(every, halves[name])
-            earlier = float(np.mean([at_half[seed] for seed in by_seed]))
-        apart = interval.low > 0 or interval.high < 0
-        alike = name not in halves_due or (earlier is not None and earlier * middle > 0)
-        made.append(Contrast(name, middle, interval, by_seed, earlier, apart and alike))
+        weights = np.array([signs.get(row, 0) for row in rows])
+        whole = all({*every[k].by_seed} == {*by_seed} for k in signs)
+        at_half = _sums(every, halves[name]) if steps > 1 and name in halves else {}
+        made.append(
+            contrast(
+                name,
+                by_seed,
+                components.contrast(weights) if whole else None,
+                ((1 - LEVEL) / (2 * len(wanted)), sum(map(abs, signs.values())) / 2),
+                half=float(np.mean([at_half[seed] for seed in by_seed])) if at_half else None,
+                halved=name in halves,
+            )
+        )
     return made
 
 
@@ -171,6 +180,8 @@ def _wanted(some: str, all_: str, step: int, other: int, words: str) -> dict[str
 
 
 def _sums(every: Mapping[Key, Score], signs: Mapping[Key, int]) -> dict[int, float]:
-    """A contrast by seed, of the seeds that all its scores have."""
+    """A contrast by seed, of the seeds that all its scores have; nothing where one is missing."""
+    if not signs.keys() <= every.keys():
+        return {}
     seeds = sorted(set.intersection(*({*every[k].by_seed} for k in signs)))
     return {n: sum(s * every[k].by_seed[n] for k, s in signs.items()) for n in seeds}

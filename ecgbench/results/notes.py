@@ -1,14 +1,13 @@
 """What must be said beside the numbers of a run: conditions here, sentences in notes.j2."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ecgbench import metrics
-from ecgbench.core.cells import NONE, Plan, grouped
+from ecgbench.core.cells import NONE, RANDOM, Plan, grouped
 from ecgbench.core.folders import finished
 from ecgbench.core.text import counted, enumerated
 from ecgbench.data import contamination
@@ -16,10 +15,9 @@ from ecgbench.ecg.draw import Count
 from ecgbench.ecg.leads import LEADS
 from ecgbench.evaluate import protocols
 from ecgbench.results.compare import Row
-from ecgbench.results.doubled import FEW
 from ecgbench.results.facts import DatasetFacts, ModelFacts, TaskFacts
 from ecgbench.results.origin import UNCOMMITTED
-from ecgbench.results.score import firsts, over_folds
+from ecgbench.results.score import over_folds
 from ecgbench.study import frozen, people
 
 if TYPE_CHECKING:
@@ -35,6 +33,8 @@ GRAVE = (
 """A note that begins with one of these and a colon is grave: a page shows it before any number."""
 PENDING = "not computed yet"
 """How the reason of a cell begins that nothing was stored for."""
+FEW = 5
+"""A label with fewer test positives is named."""
 NAMED = 3
 """Pairs of labels that a note names."""
 _BREAK = "\0"
@@ -52,14 +52,9 @@ def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[str]:
         lstrip_blocks=True,
         finalize=lambda value: str(value).replace("\n", _BREAK),
     )
-    environment.filters |= {
-        "n": lambda number: f"{number:,}",
-        "kinds": kinds,
-        "counted": counted,
-        "enumerated": enumerated,
-        "first_pairs": _first_pairs,
-    }
-    known = _run(plan, study) | _rows(plan, study, rows) | _cells(study)
+    environment.filters |= {"n": "{:,}".format, "kinds": kinds, "counted": counted}
+    environment.filters |= {"enumerated": enumerated, "first_pairs": _first_pairs}
+    known = _run(plan, study) | _rows(study, rows) | _cells(study)
     text = environment.get_template("notes.j2").render(known)
     found = (" ".join(part.split("\n")).strip(" ") for part in text.split("\n\n"))
     return [note.replace(_BREAK, "\n") for note in found if note]
@@ -67,29 +62,22 @@ def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[str]:
 
 def _run(plan: Plan, study: "Study") -> dict[str, Any]:
     """What is known of the run and its data sets and models."""
-    trained = [m for m in study.models if m.weights not in ("random", NONE)]
+    results, settings = study.results, [c.setting for c in plan.cells]
     return {
         "datasets": study.datasets,
         "models": study.models,
-        "met": lambda data: _met(data, trained),
+        "met": lambda data: _met(data, study.models),
         "frozen_warnings": list(frozen.warnings(study.path)),
         "unfrozen": "" if frozen.read(study.path) else frozen.NONE,
         "frozen_encoder": protocols.is_frozen(plan.training.protocol),
         "people_faults": list(people.faults(study.path)),
-        "synthetic": [d.title for d in study.datasets if d.synthetic],
-        "random": [m.title for m in study.models if m.weights == "random"],
         "windows": [f"{m.title} {m.windows:.3g}" for m in study.models if m.windows is not None],
-        "folds": any(d.folds for d in study.datasets),
         "fits": len({c.fit.seed for c in plan.cells}),
-        "draws": f"{plan.scoring.draws:,} draws",
-        "draw": plan.scoring.draw,
-        "absent": plan.scoring.absent,
-        "random_leads": any(
-            isinstance(c.setting, Count) and c.setting.k < len(LEADS) for c in plan.cells
-        ),
-        "dirty": sum(r.uncommitted for r in study.results),
-        "n_results": len(study.results),
-        "fits_gone": study.scorer and sum(not finished(r.fit_folder) for r in study.results),
+        "scoring": plan.scoring,
+        "random_leads": any(isinstance(s, Count) and s.k < len(LEADS) for s in settings),
+        "dirty": sum(r.uncommitted for r in results),
+        "n_results": len(results),
+        "fits_gone": study.scorer and sum(not finished(r.fit_folder) for r in results),
         "metric": study.metric,
         "away": [m for m in plan.scoring.metrics if m not in (*study.metrics, *metrics.names())],
         "FEW": FEW,
@@ -97,8 +85,9 @@ def _run(plan: Plan, study: "Study") -> dict[str, Any]:
     }
 
 
-def _met(data: DatasetFacts, trained: Sequence[ModelFacts]) -> dict[str, Any]:
+def _met(data: DatasetFacts, models: Sequence[ModelFacts]) -> dict[str, Any]:
     """What models that were pre-trained have seen of a dataset, or may have."""
+    trained = [m for m in models if m.weights not in (RANDOM, NONE)]
     every = [(m.title, *contamination.met(m.corpora, data.name, data.title)) for m in trained]
     return {
         "seen": [title for title, how, _ in every if how in ("equal", "contains")],
@@ -106,38 +95,34 @@ def _met(data: DatasetFacts, trained: Sequence[ModelFacts]) -> dict[str, Any]:
     }
 
 
-def _rows(plan: Plan, study: "Study", rows: Sequence[Row]) -> dict[str, Any]:
+def _rows(study: "Study", rows: Sequence[Row]) -> dict[str, Any]:
     """What is known of the rows of the main table."""
     first = [r for r in rows if r.metric == study.metric]
     some = any(r.status == "ok" for r in rows)
+    marks = dict.fromkeys(mark for r in first for mark in r.marks)
+    cells = grouped([c for r in rows for c in r.cells], lambda c: c.metric)
     lacking = [d.title for d in study.datasets if not people.is_known(study.path, d.name)]
-    used = {r.metric: c.bootstrap for r in rows for c in r.cells if c.bootstrap}
-    marks = {mark: [r for r in first if mark in r.marks] for r in first for mark in r.marks}
+    pending = study.cells["reason"].astype(str).str.contains(PENDING)
     return {
         "some_ok": some,
         "people_lacking": lacking if study.scorer and some else [],
-        "ragged": [_column(study, r) for r in first if r.ragged],
+        "ragged": [_row(study, r) for r in first if r.ragged],
         "spread": any(np.isfinite(r.std) for r in first),
         "bootstraps": {
             how: [study.metrics[name].title for name in names]
-            for how, names in grouped(list(used), used.__getitem__).items()
+            for how, names in grouped(list(cells), lambda name: cells[name][-1].bootstrap).items()
         },
         "compared": any(r.difference for r in rows),
         "none_trained": study.main["value"].notna().any() and all(r.untrained for r in rows),
-        "p_will_change": any(PENDING in str(c) for c in study.cells["reason"])
-        and any(r.p == r.p for r in rows),
+        "p_will_change": pending.any() and any(np.isfinite(r.p) for r in rows),
         "marks": {
-            mark: list(dict.fromkeys(_fit(study, r) for r in own)) for mark, own in marks.items()
+            mark: list(dict.fromkeys(_fit(study, r) for r in first if mark in r.marks))
+            for mark in marks
         },
         "tasks": list(_tasks(study, first)),
-        "outside": [
-            _fit(study, r, _column(study, r))
-            for r in rows
-            if r.score < r.sure.low or r.score > r.sure.high
-        ],
+        "outside": [_row(study, r) for r in rows if r.score < r.sure.low or r.score > r.sure.high],
         "edited": [
-            study.metrics[name].title
-            for name in dict.fromkeys(r.metric for r in rows for c in r.cells if c.edited)
+            study.metrics[name].title for name, own in cells.items() if any(c.edited for c in own)
         ],
     }
 
@@ -150,63 +135,49 @@ def _tasks(study: "Study", rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
         row = next((r for r in rows if r.task == task.name and r.status == "ok"), None)
         if row is None:
             continue
-        table, folds, cell = over_folds(row.cells), firsts(row.cells), row.cells[0]
-        records = sum(c.n_records for c in folds)
+        table, folds, cell = over_folds(row.cells), row.folds, row.cells[0]
         known = dict(zip(table["label"], map(int, table["n"])))
-        every = records * len(known)
-        labels = list(zip(table["label"], table["positives"], table["valued"]))
+        labels = list(table[["label", "positives", "valued"]].itertuples(index=False))
+        every = row.records * len(known)
         yield {
-            **asdict(task),
-            "records": records,
+            **vars(task),
+            "records": row.records,
             "known": known,
             "unknown": (every - sum(known.values())) / max(every, 1),
             "least": min(known, key=known.__getitem__),
             "alike": [f"{same} and {label}" for label, same in zip(known, cell.same_as) if same],
             "n_distinct": cell.n_distinct,
-            "nested": [f"{inner} in {outer}" for inner, outer in cell.nested],
             "empty": [c.cell.fit.fold for c in folds if c.empty],
-            "in_some": [
-                f"{label} ({valued} of {len(folds)})"
-                for label, _, valued in labels
-                if 0 < valued < len(folds)
-            ],
-            "undefined": [label for label, _, valued in labels if valued == 0],
+            "in_some": [f"{x} ({v} of {len(folds)})" for x, _, v in labels if 0 < v < len(folds)],
+            "undefined": [label for label, _, valued in labels if not valued],
             "few": [f"{label} ({n})" for label, n, valued in labels if n < FEW and valued],
         }
 
 
 def _cells(study: "Study") -> dict[str, Any]:
     """What is known of the cells of the first metric."""
-    cells = study.cells[study.cells["metric"] == study.metric]
+    cells = study.cells[study.cells["metric"] == study.metric].copy()
     pending = cells["reason"].str.startswith(PENDING)
     states = cells.loc[~pending, "status"].value_counts()
-    done = cells[cells["status"] == "ok"]
-    blind = cells[cells["blind"] > 0].groupby(["model", "leads", "policy"], sort=False)["blind"]
-    short = cells[cells["excluded"] > 0].groupby("model", sort=False)["excluded"].max()
     known = {m.name: m for m in study.models if m.contract}
-    columns = dict.fromkeys(zip(cells["model"], cells["policy"]))
+    filled = [
+        (known[m], p) for m, p in dict.fromkeys(zip(cells["model"], cells["policy"])) if m in known
+    ]
+    cells["model"] = [_title(study.models, model) for model in cells["model"]]
+    by_model, done = cells.groupby("model", sort=False), cells[cells["status"] == "ok"]
+    blind = cells[cells["blind"] > 0].groupby(["model", "leads", "policy"], sort=False)["blind"]
+    environments = done.groupby("model", sort=False)["environment"].unique()
+    several = done["environment"].nunique() > 1
     return {
         "n_cells": len(cells),
         "pending": int(pending.sum()),
-        "without": [
-            f"{states[word]} {word}" for word in ("failed", "damaged", "skipped") if word in states
-        ],
-        "blind": [
-            (_title(study.models, model), leads, policy, share)
-            for model, leads, policy, share in blind.mean().reset_index().to_numpy()
-        ],
-        "filled": [
-            (known[model], policy)
-            for model, policy in columns
-            if model in known and policy not in (known[model].contract["policy"], "native")
-        ],
-        "excluded": [(_title(study.models, str(m)), int(count)) for m, count in short.items()],
+        "without": [f"{states[s]} {s}" for s in ("failed", "damaged", "skipped") if s in states],
+        "blind": blind.mean().reset_index().to_numpy().tolist(),
+        "filled": [(m, p) for m, p in filled if p not in (m.contract["policy"], "native")],
+        "excluded": [(m, int(n)) for m, n in by_model["excluded"].max().items() if n > 0],
         "environments": [
-            f"{_title(study.models, str(model))} ({', '.join(sorted(set(own)))})"
-            for model, own in done.groupby("model", sort=False)["environment"]
-        ]
-        if done["environment"].nunique() > 1
-        else [],
+            f"{m} ({', '.join(sorted(e))})" for m, e in environments.items() if several
+        ],
     }
 
 
@@ -237,13 +208,13 @@ def _title(of: Sequence[ModelFacts] | Sequence[TaskFacts], name: str) -> str:
     return next((facts.title for facts in of if facts.name == name), name)
 
 
-def _column(study: "Study", row: Row) -> str:
-    return f"{_title(study.models, row.model)} {row.policy} at {row.leads}"
-
-
-def _fit(study: "Study", row: Row, named: str = "") -> str:
-    """A model and its task; named: in its place, with the metric where it is not the first."""
+def _fit(study: "Study", row: Row, at: str = "") -> str:
+    """A model and its task; with the metric where it is not the first."""
     where = _title(study.tasks, row.task)
-    if named and row.metric != study.metric:
+    if row.metric != study.metric:
         where += f", {study.metrics[row.metric].title}"
-    return f"{named or _title(study.models, row.model)} ({where})"
+    return f"{_title(study.models, row.model)}{at} ({where})"
+
+
+def _row(study: "Study", row: Row) -> str:
+    return _fit(study, row, f" {row.policy} at {row.leads}")

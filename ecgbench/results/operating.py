@@ -3,28 +3,17 @@ twelve leads gives, and one chosen at that number of leads, by cross-fitting ove
 both within each fold. And what flagging is worth at stated threshold probabilities.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ecgbench.errors import BadSetting
-from ecgbench.results.by_label import Answer, Block, Own, Question, Shared, There, in_all
+from ecgbench.results.by_label import ENDS, Answer, Block, Own, Question, Shared, There, in_all
+from ecgbench.stats import operating as stats
 from ecgbench.stats.clustered import Bools, Ends, Estimate, Floats, mean
 from ecgbench.stats.known import parts
-from ecgbench.stats.operating import (
-    FROM,
-    Kept,
-    Rate,
-    Rates,
-    crossed,
-    fewest,
-    net_benefit,
-    predictive,
-    rates,
-    threshold,
-    usable,
-)
+from ecgbench.stats.operating import FROM, Kept, Rate, Rates
 from ecgbench.study.scores import Predicted
 from ecgbench.study.stored import Result
 
@@ -81,14 +70,13 @@ class Operating(Question):
         for one in own:
             for result, there in one.by_fold:
                 if way.thresholds == FROZEN:
-                    at = self._frozen(result, way.kept)
-                    found = [at(name) for name in one.names]
-                    more = [one if isinstance(one, str) else "" for one in found]
+                    found = self._frozen(result, way.kept, one.names)
+                    more = [at if isinstance(at, str) else "" for at in found]
                 else:
                     of = one.target[:, there], one.first_half[:, there]
                     more = [
                         _few(n, way.kept, "test records of one half") if n < FROM else ""
-                        for n in fewest(*of, way.kept).tolist()
+                        for n in stats.fewest(*of, way.kept).tolist()
                     ]
                 why = [first or second for first, second in zip(why, more)]
         return why
@@ -100,7 +88,7 @@ class Operating(Question):
         thresholds: list[Floats] = []
         for one in own:
             flagged, used = self._flagged(one, way)
-            found.append(rates(one.target, flagged, one.patients))
+            found.append(stats.rates(one.target, flagged, one.patients))
             thresholds += used
         both = Rates(*(mean([each[k] for each in found]) for k in range(len(RATES))))
         made: dict[str, Answer] = {"threshold": np.mean(thresholds, axis=0)}
@@ -132,13 +120,12 @@ class Operating(Question):
         for result, there in one.by_fold:
             score = one.probability[:, there]
             if way.thresholds == FROZEN:
-                frozen = self._frozen(result, way.kept)
-                at = np.array([float(frozen(name)) for name in one.names])
+                at = np.array(self._frozen(result, way.kept, one.names), np.float64)
                 flagged[:, there] = score >= at[:, None]
                 used.append(at)
                 continue
             target, first = one.target[:, there], one.first_half[:, there]
-            flagged[:, there], both = crossed(target, score, first, way.kept, LEVEL)
+            flagged[:, there], both = stats.crossed(target, score, first, way.kept, LEVEL)
             used += both
         return flagged, used
 
@@ -152,8 +139,8 @@ class NetBenefit(Question):
     def answers(self, own: Own, key: str) -> dict[str, Answer]:
         """Mean over lead draws and fits."""
         chance = float(key)
-        made = [net_benefit(b.target, b.probability >= chance, b.patients, chance) for b in own]
-        return {"net_benefit": mean(made)}
+        flagged = [(b.target, b.probability >= chance, b.patients) for b in own]
+        return {"net_benefit": mean([stats.net_benefit(*each, chance) for each in flagged])}
 
 
 def _values(found: Rates, own: Floats) -> Mapping[str, Floats]:
@@ -161,12 +148,11 @@ def _values(found: Rates, own: Floats) -> Mapping[str, Floats]:
     made: dict[str, Floats] = {}
     both = Rate.of(found.sensitivity), Rate.of(found.specificity)
     for of in OF_PREVALENCE:
-        after = predictive(*both, own if of == TEST_SET else float(of))
-        for name, value, (low, high) in (
-            ("ppv", after.ppv, after.ppv_interval),
-            ("npv", after.npv, after.npv_interval),
-        ):
-            made |= {f"{name} {of}": value, f"{name} {of}_low": low, f"{name} {of}_high": high}
+        after = stats.predictive(*both, own if of == TEST_SET else float(of))
+        for name in VALUES:
+            ends = dict(zip(ENDS, getattr(after, f"{name}_interval")))
+            made[f"{name} {of}"] = getattr(after, name)
+            made |= {f"{name} {of}{end}": bound for end, bound in ends.items()}
     return made
 
 
@@ -176,13 +162,13 @@ class _Frozen:
     def __init__(self) -> None:
         self._known: dict[str, dict[Kept, dict[str, float | str]]] = {}
 
-    def __call__(self, result: Result, kept: Kept) -> Callable[[str], float | str]:
-        """Label -> its threshold, or why there is none."""
+    def __call__(self, result: Result, kept: Kept, names: Sequence[str]) -> list[float | str]:
+        """Of these labels the threshold, or why there is none."""
         fit = str(result.document["fit"])
         if fit not in self._known:
             self._known[fit] = self._read(result)
         known = self._known[fit][kept]
-        return lambda label: known.get(label, known.get("", NOT_VALIDATED))
+        return [known.get(name, known.get("", NOT_VALIDATED)) for name in names]
 
     def _read(self, result: Result) -> dict[Kept, dict[str, float | str]]:
         try:
@@ -193,23 +179,16 @@ class _Frozen:
         for kept in KEPT:
             made[kept] = dict.fromkeys(known.labels, _few(0, kept, "validation records"))
             for part in parts(known.target):
-                own, score = (part.of(v).T for v in (known.target == 1, known.probability))
-                made[kept] |= zip(
-                    np.asarray(known.labels)[part.labels].tolist(), _frozen(own, score, kept)
-                )
+                target, score = (part.of(v).T for v in (known.target == 1, known.probability))
+                there = stats.usable(target, kept)
+                on = there >= FROM
+                found: list[float | str] = [_few(n, kept, "validation records") for n in there]
+                if on.any():
+                    at = stats.threshold(target[on], score[on], kept, LEVEL)
+                    for place, value in zip(np.flatnonzero(on), at.tolist()):
+                        found[place] = value
+                made[kept] |= zip(np.asarray(known.labels)[part.labels].tolist(), found)
         return made
-
-
-def _frozen(target: Bools, score: Floats, kept: Kept) -> list[float | str]:
-    """(label,) thresholds of (label, record), or why there is none."""
-    there = usable(target, kept)
-    enough = there >= FROM
-    if enough.any():
-        at = iter(threshold(target[enough], score[enough], kept, LEVEL).tolist())
-    return [
-        next(at) if on else _few(n, kept, "validation records")
-        for on, n in zip(enough, there.tolist())
-    ]
 
 
 def _few(there: int, kept: Kept, where: str) -> str:

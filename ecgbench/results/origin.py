@@ -26,8 +26,7 @@ def origins(results: Sequence[Result]) -> tuple[Origin, ...]:
     codes = dict.fromkeys(code for r in results for part in r.code.values() for code in part)
     return tuple(
         Origin(
-            code=code,
-            **{part: sum(code in r.code[part] for r in results) for part in Result.PARTS},
+            code=code, **{part: sum(code in r.code[part] for r in results) for part in Result.PARTS}
         )
         for code in codes
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from safetensors.numpy import load
 from ecgbench import adapters, models
 from ecgbench.adapters.hide import NATIVE, Policy
 from ecgbench.core.cards import facts
-from ecgbench.core.cells import FEATURES, FITS, PAPER, RANDOM, RELEASED, Cell, Fit
+from ecgbench.core.cells import FEATURES, FITS, PAPER, RANDOM, RELEASED, Cell, Fit, grouped
 from ecgbench.core.files import sha256_of
 from ecgbench.core.folders import damaged, read_bytes
 from ecgbench.core.registry import plain
@@ -27,7 +27,6 @@ from ecgbench.errors import BadRecord, BadSetting, Damaged, MissingData, Unknown
 from ecgbench.evaluate import protocols
 from ecgbench.evaluate.device import choose, demand
 from ecgbench.evaluate.predict import probabilities
-from ecgbench.results.compare import compare
 from ecgbench.results.reader import Reader
 from ecgbench.study.new_records import Values, features, table
 from ecgbench.study.store import Store
@@ -101,8 +100,7 @@ def embed(
     return table(compute, columns, Path(records), **how).astype(dict.fromkeys(columns, "float32"))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class OneFit:
+class OneFit(NamedTuple):
     """A fit of a run, ready to predict."""
 
     result: Result
@@ -140,11 +138,8 @@ class Fits:
         reader = Reader(store, replace(plan, cells=tuple(cells)), ("auroc",), plan)
         for why in reader.damaged.values():
             raise Damaged(why)
-        results: dict[Fit, Result] = {}
-        for result in reader.results.values():  # of each fit the one with most test records
-            other = results.setdefault(result.cell.fit, result)
-            if result.document["n_records"] > other.document["n_records"]:
-                results[result.cell.fit] = result
+        by_fit = grouped(list(reader.results.values()), lambda r: r.cell.fit)
+        results = {f: max(own, key=lambda r: r.document["n_records"]) for f, own in by_fit.items()}
         if not results:
             raise MissingData(f"{run}: {cells[0].label} is not there: {store.state(cells[0])[1]}")
         first, tuned = next(iter(results.values())), not protocols.is_frozen(plan.training.protocol)
@@ -159,9 +154,9 @@ class Fits:
                 mine, singly = _of_fit(network, result, tuned), plan.scoring.draw == "window"
                 encoders[which] = _encoder(mine, fit.contract, _policy(result), singly)
             fits[fit] = OneFit(
-                result=result,
-                encoder=encoders[which],
-                head=load(read_bytes(result.fit_folder, "head.safetensors")),
+                result,
+                encoders[which],
+                load(read_bytes(result.fit_folder, "head.safetensors")),
                 met=frozenset(result.validation()["record"]),
                 tested=frozenset(result.predicted().records),
             )
@@ -186,16 +181,20 @@ class Fits:
 
     def __call__(self, recording: Recording, leads: LeadSubset) -> Values:
         """Facts, notes and values of a recording."""
-        given, windows = self._given(recording, leads)
+        shown = str(leads) if any(fit.shown == str(leads) for fit in self.fits) else ""
+        fits = [fit for fit in self.fits if fit.shown == shown]
+        if not fits:
+            known = enumerated(sorted({fit.shown for fit in self.fits}))
+            raise BadRecord(f"no fit of the run is for {leads}: {known}")
         # in a cross-validation the other fits were trained on it
-        tested = [fit for fit in given if recording.record in self.fits[fit].tested]
-        used = tested or list(given)
-        score = self.score(leads)
-        notes = self._notes(leads, used[0], score) + ([TESTED] if tested else [])
+        tested = [fit for fit in fits if recording.record in self.fits[fit].tested]
+        used = tested or fits
+        score, trained_at = self.score(leads), self._trained_at(used[0])
+        notes = self._notes(leads, trained_at, score) + ([TESTED] if tested else [])
         if not tested and any(recording.record in self.fits[fit].met for fit in used):
             notes.append(MET)
         first, fitted = self.first, [self.fits[fit].result.fitted for fit in used]
-        trained_on = f"{fitted[0]['records']} records of {first.dataset}"
+        values, windows = self._probabilities(recording, leads, used)
         row: dict[str, Any] = {
             **dict(zip(("auroc", "auroc_low", "auroc_high"), score)),
             "windows": windows,
@@ -204,30 +203,24 @@ class Fits:
             "weights": first.document["weights_name"],
             "policy": first.cell.policy,
             "fit": " ".join(fit["key"] for fit in fitted),
-            "trained_on": f"{trained_on} at {self._trained_at(used[0])}",
+            "trained_on": f"{fitted[0]['records']} records of {first.dataset} at {trained_at}",
         }
-        values = np.stack([given[fit] for fit in used])
         parts = [values.mean(axis=0), values.min(axis=0), values.max(axis=0)]
         return row, notes, np.concatenate(parts)[: len(self.columns)]
 
-    def _given(self, recording: Recording, leads: LeadSubset) -> tuple[dict[Fit, np.ndarray], int]:
-        """Probabilities (label,) of each fit that is for these leads, and how many windows."""
-        trained = {fit.shown for fit in self.fits}
-        mine = str(leads) if str(leads) in trained else ""
-        if mine not in trained:
-            raise BadRecord(f"no fit of the run is for {leads}: {enumerated(sorted(trained))}")
-        fits = {fit: one for fit, one in self.fits.items() if fit.shown == mine}
-        encoders = {id(one.encoder): one.encoder for one in fits.values()}
-        model = self.network.name
+    def _probabilities(
+        self, recording: Recording, leads: LeadSubset, fits: Sequence[Fit]
+    ) -> tuple[np.ndarray, int]:
+        """(fit, label) probabilities, and how many windows."""
+        used, model = [self.fits[fit] for fit in fits], self.network.name
+        encoders = {id(one.encoder): one.encoder for one in used}
         made = {name: features(recording, leads, e, model) for name, e in encoders.items()}
-        windows = len(next(iter(made.values())))
         outputs = self.first.fitted["key_facts"]["labels"]
-        columns, owner = [outputs.index(label) for label in self.labels], np.zeros(windows, int)
-        given = {
-            fit: probabilities(made[id(one.encoder)], owner, **one.head)[0, columns]
-            for fit, one in fits.items()
-        }
-        return given, windows
+        columns = [outputs.index(label) for label in self.labels]
+        windows = len(next(iter(made.values())))
+        owner = np.zeros(windows, int)
+        values = [probabilities(made[id(one.encoder)], owner, **one.head)[0] for one in used]
+        return np.stack(values)[:, columns], windows
 
     def score(self, leads: LeadSubset) -> tuple[float, float, float]:
         """Macro AUROC of these fits in the run at these leads, and its 95 % interval; NaN where
@@ -239,7 +232,6 @@ class Fits:
             self._scores[leads] = (np.nan, np.nan, np.nan)
             for row in self.reader.rows(self.reader.outcomes(cells)):
                 if row.status == "ok":
-                    compare([row], self.reader.rescored, self.reader.score.evidence)
                     self._scores[leads] = row.score, row.sure.low, row.sure.high
         return self._scores[leads]
 
@@ -250,13 +242,13 @@ class Fits:
         fewer = self.reader.datasets[self.first.dataset]["fewer_leads"]
         return f"their own leads ({fewer} with fewer than twelve)" if fewer else "twelve leads"
 
-    def _notes(self, leads: LeadSubset, fit: Fit, score: tuple[float, ...]) -> list[str]:
-        """What must be said of probabilities at these leads."""
+    def _notes(self, leads: LeadSubset, at: str, score: tuple[float, ...]) -> list[str]:
+        """What must be said of probabilities at these leads of fits that were trained `at`."""
         plan, here = self.reader.plan, "twelve leads" if leads == ALL else str(leads)
         notes = _of_weights(self.network) if protocols.is_frozen(plan.training.protocol) else []
         if lost := len({c.fit for c in plan.cells} - {*self.fits}):
             notes.append(f"{counted(lost, 'fit')} of the run not finished, and left out")
-        if (at := self._trained_at(fit)) != here:
+        if at != here:
             known = "not calibrated" if at == "twelve leads" else "perhaps not calibrated"
             notes.append(f"trained at {at}: {known} at {here}")
         if np.isnan(score[0]):

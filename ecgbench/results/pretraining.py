@@ -193,26 +193,19 @@ def read(folder: Path) -> Pretraining:
 
 def _open(stages: list[Stage], finished: dict[str, Any]) -> str:
     steps = {stage.name: len(stage.curve) for stage in stages}
-    if finished and all(
-        finished["stages"][name]["steps"] == count for name, count in steps.items()
-    ):
+    if finished and steps.items() <= {n: s["steps"] for n, s in finished["stages"].items()}.items():
         return ""
+    so_far = ", ".join(f"{count:,} in {name}" for name, count in steps.items())
     rest = " and makes encoder and times anew" if finished else ""
-    more = (
-        f"Steps so far: {', '.join(f'{n:,} in {name}' for name, n in steps.items())}. The same "
-        f"command goes on{rest}."
-    )
+    more = f"Steps so far: {so_far}. The same command goes on{rest}."
     chosen, books = stages[0].selected, stages[-1].books
-    if (
-        len(stages) == 2
-        and chosen
-        and books
-        and books["description"].get("network") not in (None, chosen["encoder"])
-    ):
-        more += (
-            " But stage 2 is of another checkpoint than the one that stage 1 now selects: "
-            "remove its folder first."
-        )
+    other = books and books["description"].get("network") not in (
+        None,
+        chosen and chosen["encoder"],
+    )
+    if len(stages) == 2 and chosen and other:
+        more += " But stage 2 is of another checkpoint than the one that stage 1 now selects: "
+        more += "remove its folder first."
     return more
 
 
@@ -250,10 +243,6 @@ def _read(path: Path, parse: Callable[[str], Any]) -> Any:
 
 def _rows(text: str) -> list[dict[str, float]]:
     """Rows of a table of numbers; a last line that is not whole is left out."""
-    head, *lines = [line.split(",") for line in text[: text.rfind("\n") + 1].splitlines()] or [[]]
-    return [
-        dict(
-            zip(head, (int(word) if word.isdigit() else float(word) for word in line), strict=True)
-        )
-        for line in lines
-    ]
+    head, *rows = [row.split(",") for row in text[: text.rfind("\n") + 1].splitlines()] or [[]]
+    numbers = [[int(word) if word.isdigit() else float(word) for word in row] for row in rows]
+    return [dict(zip(head, row, strict=True)) for row in numbers]

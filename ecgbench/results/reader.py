@@ -1,19 +1,18 @@
 """Reads a run folder: which cells are finished, what they rest on, and rows of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
-from itertools import product
 from mmap import mmap
 from pathlib import Path
 from typing import Any
 
 from ecgbench import metrics as room
 from ecgbench.core.cards import MetricCard
-from ecgbench.core.cells import RANDOM, Cell, Plan
+from ecgbench.core.cells import RANDOM, Cell, Plan, grouped
 from ecgbench.core.parallel import on_all_cores
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.evaluate import protocols
-from ecgbench.results.compare import FEWER, Row
+from ecgbench.results.compare import FEWER, Row, compare
 from ecgbench.results.origin import UNCOMMITTED
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.scorer import Scorer
@@ -29,6 +28,7 @@ _GRAVEST: Sequence[Status] = ("failed", "damaged", "skipped", "ok")
 """Of the states of its cells, a row has the one that stands first; one that is not computed yet
 counts as failed.
 """
+_STATUS: Mapping[str, Status] = {"missing": "failed"}
 WITHIN = (
     "mean of {} folds, each trained by itself; how much other training records would change it is "
     "not in the interval, and p is smaller by that"
@@ -93,10 +93,7 @@ class Reader:
     @cached_property
     def settings(self) -> dict[tuple[str, str], list[Cell]]:
         """(task, leads as typed) -> its cells: what is compared with one another."""
-        made: dict[tuple[str, str], list[Cell]] = {}
-        for cell in self.plan.cells:
-            made.setdefault((cell.task, cell.setting.typed), []).append(cell)
-        return made
+        return grouped(self.plan.cells, lambda cell: (cell.task, cell.setting.typed))
 
     def outcomes(self, cells: Sequence[Cell]) -> list[Outcome]:
         """What became of cells."""
@@ -104,82 +101,72 @@ class Reader:
 
     def rows(self, outcomes: Sequence[Outcome]) -> list[Row]:
         """Rows of the main table: seeds, fits and folds of one metric, task, model, setting and
-        policy together.
+        policy together; each compared with the best of its setting, with p as it is.
         """
-        rows: dict[tuple[str, ...], Row] = {}
-        lacking: dict[tuple[str, ...], dict[str, int]] = {}  # records without the leads, by fold
-        tested: dict[tuple[str, ...], dict[str, int]] = {}  # all test records, by fold
-        frozen = protocols.is_frozen(self.plan.training.protocol)
-        for metric, o in product(self.cards, outcomes):
-            c, model = o.cell, o.cell.fit.model
-            weights = self.models.get(model, {}).get("weights") or c.fit.weights
-            new = Row(
-                metric=metric,
-                task=c.task,
-                model=model,
-                leads=c.setting.typed,
-                policy=c.policy,
-                sign=self.cards[metric].sign,
-                weights=weights,
-                untrained=frozen and weights == RANDOM,
-                notes=self._conditions(c.task),
-            )
-            named = (metric, c.task, model, new.leads, c.policy)
-            row = rows.setdefault(named, new)
-            if metric in o.scored:
-                row.cells.append(o.scored[metric])
-                marks = o.result.marks if o.result else []
-                row.marks += [mark for mark in marks if mark not in row.marks]
-                if o.result:
-                    data = self.verifier.datasets[o.result.document["dataset"]]
-                    tested.setdefault(named, {})[c.fit.fold] = data["test_records"]
-                if o.result and (lost := o.result.document.get("lacking_leads", 0)):
-                    lacking.setdefault(named, {})[c.fit.fold] = lost
-                if o.result and o.result.uncommitted and UNCOMMITTED not in row.notes:
-                    row.notes.append(UNCOMMITTED)
-            else:
-                own = "failed" if o.status == "missing" else o.status
-                row.status = min(row.status, own, key=_GRAVEST.index)
-        for which, by_fold in lacking.items():
-            note = f"{sum(by_fold.values())} test records without these leads are left out"
-            rows[which].notes.append(note)
-        for which, of_folds in tested.items():
-            # of a cross-validation each fold states the records of all folds
-            row, every = rows[which], max(of_folds.values())
-            used, folds = ({c.cell.fit.fold for c in s} for s in (counted(row.cells), row.cells))
-            if used < folds:
-                begin = WITHIN.partition("{}")[0]
-                row.notes = [n for n in row.notes if not n.startswith(begin)]
-                row.notes.append(WITHIN.format(f"{len(used)} of {len(folds)}") + EMPTY)
-            if row.records + sum(lacking.get(which, {}).values()) < every:
-                row.notes.append(f"{FEWER}{row.records} of {every} records")
-        return list(rows.values())
+        together = grouped(
+            outcomes, lambda o: (o.cell.task, o.cell.fit.model, o.cell.setting.typed, o.cell.policy)
+        )
+        rows = [self._row(metric, own) for metric in self.cards for own in together.values()]
+        for mine in grouped(rows, lambda row: row.setting).values():
+            compare(mine, self.rescored, self.score.evidence)
+        return rows
 
-    def _conditions(self, task: str) -> list[str]:
-        """What every number of a task rests on."""
+    def _row(self, metric: str, outcomes: Sequence[Outcome]) -> Row:
+        cell = outcomes[0].cell
+        model = cell.fit.model
+        weights = self.models.get(model, {}).get("weights") or cell.fit.weights
+        results = [o.result for o in outcomes if o.result]
+        row = Row(
+            metric=metric,
+            task=cell.task,
+            model=model,
+            leads=cell.setting.typed,
+            policy=cell.policy,
+            sign=self.cards[metric].sign,
+            weights=weights,
+            untrained=protocols.is_frozen(self.plan.training.protocol) and weights == RANDOM,
+            cells=[o.scored[metric] for o in outcomes if o.result],
+            status=min((_STATUS.get(o.status, o.status) for o in outcomes), key=_GRAVEST.index),
+            marks=list(dict.fromkeys(mark for r in results for mark in r.marks)),
+        )
+        row.notes = self._conditions(row)
+        if any(r.uncommitted for r in results):
+            row.notes.append(UNCOMMITTED)
+        lost = {r.cell.fit.fold: r.document.get("lacking_leads", 0) for r in results}
+        if lacking := sum(lost.values()):
+            row.notes.append(f"{lacking} test records without these leads are left out")
+        # of a cross-validation each fold states the records of all folds
+        known = [self.verifier.datasets[r.document["dataset"]]["test_records"] for r in results]
+        if results and row.records + lacking < max(known):
+            row.notes.append(f"{FEWER}{row.records} of {max(known)} records")
+        return row
+
+    def _conditions(self, row: Row) -> list[str]:
+        """What the number of a row rests on."""
         notes = []
-        for data in self.datasets.values():
-            if task in data["tasks"]:
-                if data["limit"] is not None and data["records"] < data["records_prepared"]:
-                    notes.append("limited: the records chosen favour rare labels")
-                if folds := data.get("folds"):
-                    notes.append(WITHIN.format(folds))
-                if not data.get("patients_known", True):
-                    notes.append("records taken as independent: the interval may be too narrow")
+        used, folds = ({c.cell.fit.fold for c in s} for s in (counted(row.cells), row.cells))
+        for data in (d for d in self.datasets.values() if row.task in d["tasks"]):
+            if data["limit"] is not None and data["records"] < data["records_prepared"]:
+                notes.append("limited: the records chosen favour rare labels")
+            if used < folds:
+                notes.append(WITHIN.format(f"{len(used)} of {len(folds)}") + EMPTY)
+            elif data.get("folds"):
+                notes.append(WITHIN.format(data["folds"]))
+            if not data.get("patients_known", True):
+                notes.append("records taken as independent: the interval may be too narrow")
         return notes
 
     def _outcome(self, cell: Cell) -> Outcome:
         if result := self.results.get(cell.identity):
             try:
                 scored = {m: self.score(result, m) for m in self.metrics}
-                return Outcome(cell=cell, status="ok", reason="", result=result, scored=scored)
+                return Outcome(cell, "ok", "", result, scored)
             except Damaged as error:  # its hashes fit, and its values cannot be
                 self.damaged[cell.identity] = str(error)
                 del self.results[cell.identity]
         if why := self.damaged.get(cell.identity):
-            return Outcome(cell=cell, status="damaged", reason=why, result=None, scored={})
-        status, reason = self.run.state(cell)
-        return Outcome(cell=cell, status=status, reason=reason, result=None, scored={})
+            return Outcome(cell, "damaged", why)
+        return Outcome(cell, *self.run.state(cell))
 
     def rescored(self, scored: Scored, names: frozenset[str]) -> Scored:
         """A cell scored again, on some of its records."""

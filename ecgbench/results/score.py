@@ -9,30 +9,20 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
 from ecgbench import metrics
 from ecgbench.core.cells import OFFICIAL, Absent, Bootstrap, Cell
 from ecgbench.core.seeds import rng
-from ecgbench.results.doubled import distinct_mean, nested, same_as
+from ecgbench.stats import bootstrap
 from ecgbench.stats.auroc import placements
-from ecgbench.stats.bootstrap import (
-    macro_replicates,
-    patient_weights,
-    percentile_interval,
-    resampled,
-)
 from ecgbench.stats.components import Components
-from ecgbench.stats.known import parts
-from ecgbench.study.scores import (
-    COLUMNS,
-    ROUNDING,
-    Predicted,
-    called,
-    columns_of,
-    ranks_records,
-    values_of,
-    wins_of,
-)
+from ecgbench.stats.known import parts, two_valued
+from ecgbench.study import scores as stored
+from ecgbench.study.scores import COLUMNS, Predicted, ranks_records
+
+Known = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""target and probability (record, label), values (label,)."""
 
 
 def label_weights(defined: np.ndarray, absent: Absent) -> tuple[np.ndarray, float]:
@@ -75,7 +65,7 @@ def _drawn(draws: Draws, kind: Bootstrap) -> np.ndarray:
     names = np.asarray(draws.patients, dtype=str)
     random = rng("bootstrap", draws.dataset, kind, *fold)
     way: Literal["bayesian", "multinomial"] = "bayesian" if kind == "bayesian" else "multinomial"
-    return np.asarray(patient_weights(names, draws.draws, random, way))
+    return np.asarray(bootstrap.patient_weights(names, draws.draws, random, way))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -102,8 +92,6 @@ class Scores:
     """How many labels that leaves of those that count."""
     same_as: Sequence[str]
     """(label,) the label before it with the very same records, or ""."""
-    nested: Sequence[Sequence[str]]
-    """(inner, outer) labels: every record that has the one has the other."""
 
     @property
     def table(self) -> pd.DataFrame:
@@ -174,18 +162,15 @@ def over_folds(cells: Sequence[Scored]) -> pd.DataFrame:
 
 
 def score(
-    metric: str,
-    predictions: pd.DataFrame | Predicted,
-    draws: Draws,
-    absent: Absent = "undefined",
+    metric: str, predictions: pd.DataFrame | Predicted, draws: Draws, absent: Absent = "undefined"
 ) -> Scores:
     """Scores of predictions under a metric, with 95 % intervals over patients."""
     own = Predicted.of(predictions)
     labels, target, probability = own.labels, own.target, own.probability
-    values = values_of(metric, target, probability)
+    values = stored.values_of(metric, target, probability)
     bounds = np.full((1 + len(labels), 2), np.nan)
     if ranks_records(metric):
-        placed = placements(target, wins_of(metric, own, values))
+        placed = placements(target, stored.wins_of(metric, own, values))
         weights, offset = label_weights(np.isfinite(values), absent)
         made = Components(target, own.patients, placed[None], weights)
         bounds[0] = made.interval(0, offset)
@@ -197,7 +182,7 @@ def score(
     else:
         units = own.records if draws.kind == "records" else own.patients.tolist()
         of_labels, kind = _replicates(metric, (target, probability, values), draws, units)
-        macro, gone = macro_replicates(of_labels, np.isfinite(values))
+        macro, gone = bootstrap.macro_replicates(of_labels, np.isfinite(values))
         if absent == "half":
             macro = np.where(np.isfinite(of_labels), of_labels, 0.5).mean(axis=1)
         lost = int(gone.sum())
@@ -207,10 +192,12 @@ def score(
                 of_labels[:, part.labels] = np.nan
         if len(set(units)) == 1:
             macro[:] = np.nan
-        drawn = np.array([percentile_interval(column) for column in (macro, *of_labels.T)])
-        bounds = np.where(drawn[:, 1:] - drawn[:, :1] < ROUNDING, bounds, drawn)
+        drawn = np.array(
+            [bootstrap.percentile_interval(column) for column in (macro, *of_labels.T)]
+        )
+        bounds = np.where(drawn[:, 1:] - drawn[:, :1] < stored.ROUNDING, bounds, drawn)
     distinct, n_distinct = distinct_mean(values, target, absent)
-    columns = columns_of(labels, target, values, absent)
+    columns = stored.columns_of(labels, target, values, absent)
     return Scores(
         columns={**columns, "low": bounds[:, 0], "high": bounds[:, 1]},
         replicates=macro,
@@ -219,15 +206,11 @@ def score(
         distinct=distinct,
         n_distinct=n_distinct,
         same_as=same_as(target, labels),
-        nested=nested(target, labels),
     )
 
 
 def _replicates(
-    metric: str,
-    known: tuple[np.ndarray, np.ndarray, np.ndarray],
-    draws: Draws,
-    patients: Sequence[str],
+    metric: str, known: Known, draws: Draws, patients: Sequence[str]
 ) -> tuple[np.ndarray, Bootstrap]:
     """(draw, label), and how patients were drawn for it: each label from the records that it is
     known of.
@@ -235,36 +218,65 @@ def _replicates(
     target, probability, values = known
     made, kind = np.full((draws.draws, len(values)), np.nan), draws.kind
     for part in parts(target):
-        own = (part.of(target), part.of(probability), values[part.labels])
+        own = part.of(target), part.of(probability), values[part.labels]
         whose = list(np.asarray(patients, dtype=str)[part.records])
         made[:, part.labels], kind = _replicates_of(metric, own, draws, whose)
     return made, kind
 
 
 def _replicates_of(
-    metric: str,
-    known: tuple[np.ndarray, np.ndarray, np.ndarray],
-    draws: Draws,
-    patients: Sequence[str],
+    metric: str, known: Known, draws: Draws, patients: Sequence[str]
 ) -> tuple[np.ndarray, Bootstrap]:
-    """(draw, label), and how patients were drawn for it.
-
-    As the metric makes them; else from its influence values; else from the records of the drawn
-    patients.
+    """(draw, label), and how patients were drawn for it: as the metric makes them; else from its
+    influence values; else from the records of the drawn patients.
     """
     target, probability, values = known
     module, shape = metrics.get(metric), (draws.draws, len(values))
+    call, kind = partial(stored.called, metric), draws.kind
     if hasattr(module, "replicates"):
-        return called(
-            metric, shape, module.replicates, target, probability, draws.weights(patients)
-        ), draws.kind
+        weights = draws.weights(patients)
+        return call(shape, module.replicates, target, probability, weights), kind
     if module.influence(target, probability) is None:
-        kind: Bootstrap = "records" if draws.kind == "records" else "multinomial"
-        counts = draws.weights(patients, kind)
-        drawn = partial(resampled, module.value)
-        return called(metric, shape, drawn, target, probability, counts), kind
-    influence, weights = (
-        called(metric, target.shape, module.influence, target, probability),
-        draws.weights(patients),
-    )
-    return values + weights @ influence / weights.sum(axis=1, keepdims=True), draws.kind
+        kind = "records" if draws.kind == "records" else "multinomial"
+        drawn, counts = partial(bootstrap.resampled, module.value), draws.weights(patients, kind)
+        return call(shape, drawn, target, probability, counts), kind
+    influence = call(target.shape, module.influence, target, probability)
+    weights = draws.weights(patients)
+    return values + weights @ influence / weights.sum(axis=1, keepdims=True), kind
+
+
+# labels that count the same records twice
+
+
+def first_alike(target: ArrayLike) -> NDArray[np.intp]:
+    """(label,) the first label with the very column of each in `target` (record, label), itself
+    where there is none before it. Columns that are known of different records (-1) are not alike.
+
+    >>> first_alike([[1, 0, 1], [0, 0, 0], [1, 1, 1]]).tolist()
+    [0, 1, 0]
+    """
+    first: dict[bytes, int] = {}
+    columns = np.asarray(target, np.int8).T
+    return np.array([first.setdefault(c.tobytes(), k) for k, c in enumerate(columns)], np.intp)
+
+
+def same_as(target: ArrayLike, labels: Sequence[str]) -> list[str]:
+    """(label,) the label before it with the very same records; "" where there is none, and where a
+    label has not both values.
+    """
+    first, defined = first_alike(target), two_valued(target)
+    return [labels[f] if f != k and defined[k] else "" for k, f in enumerate(first)]
+
+
+def distinct_mean(values: ArrayLike, target: ArrayLike, absent: Absent) -> tuple[float, int]:
+    """The mean over labels in which those with the very same records count once, by the mean of
+    their `values` (label,); and how many labels that leaves. NaN and 0 where none has a value.
+    """
+    known = np.asarray(values, np.float64)
+    if absent == "half":
+        known = np.where(np.isfinite(known), known, 0.5)
+    first, defined = first_alike(target), np.isfinite(known)
+    groups = np.unique(first[defined])
+    if not len(groups):
+        return float("nan"), 0
+    return float(np.mean([known[defined & (first == g)].mean() for g in groups])), len(groups)

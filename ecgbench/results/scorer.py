@@ -23,7 +23,7 @@ from ecgbench.stats.paired import Difference
 from ecgbench.study.scores import ROUNDING, Predicted
 from ecgbench.study.stored import Result
 
-VERSION = 9
+VERSION = 10
 """Raised by hand when the same predictions begin to give other intervals, or more beside them."""
 
 
@@ -55,16 +55,13 @@ class Scorer:
             "names": names and digest(names),
         }
         summary = self.kept(facts, lambda: self._computed(result, metric, names, drawn))
-        columns = {
-            name: np.array(values, object if name == "label" else None)
-            for name, values in summary.pop("columns").items()
-        }
-        replicates, edited = np.asarray(summary.pop("replicates")), bool(summary.pop("edited"))
+        columns = summary.pop("columns").items()
+        edited = bool(summary.pop("edited"))
         scored = Scored(
             cell=result.cell,
             metric=metric,
-            columns=columns,
-            replicates=replicates,
+            columns={n: np.array(v, object if n == "label" else None) for n, v in columns},
+            replicates=np.asarray(summary.pop("replicates")),
             content=result.content,
             predictions=partial(_predictions, result, names, wins=not edited),
             edited=edited,

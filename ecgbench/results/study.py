@@ -12,13 +12,14 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.core.cards import MetricCard
+from ecgbench.core.cells import grouped
 from ecgbench.core.registry import plain
 from ecgbench.core.text import enumerated
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.results import ahead, notes, tables
 from ecgbench.results.ahead import Stage
-from ecgbench.results.compare import Row, compare, correct
+from ecgbench.results.compare import correct
 from ecgbench.results.facts import Command, DatasetFacts, ModelFacts, Provenance, TaskFacts
 from ecgbench.results.options import Options
 from ecgbench.results.origin import origins
@@ -99,11 +100,7 @@ class Study:
     @cached_property
     def finished(self) -> dict[tuple[str, str, str, str], list[Result]]:
         """(task, model, policy, leads as typed) -> its finished cells: lead draws, fits, folds."""
-        rows: dict[tuple[str, str, str, str], list[Result]] = {}
-        for r in self.results:
-            c = r.cell
-            rows.setdefault((c.task, c.fit.model, c.policy, c.setting.typed), []).append(r)
-        return rows
+        return grouped(self.results, _row_of)
 
     @cached_property
     def scores(self) -> dict[tuple[str, str, str, str], tuple[str, float]]:
@@ -111,8 +108,8 @@ class Study:
         tables lead with.
         """
         rows = self.main[self.main["metric"] == self.metric]
-        named = zip(*(rows[name] for name in ("task", "model", "policy", "leads")))
-        return dict(zip(named, zip(rows["status"], rows["value"])))
+        columns = rows[["task", "model", "policy", "leads", "status", "value"]]
+        return {tuple(row[:4]): (row[4], row[5]) for row in columns.itertuples(index=False)}
 
     def of(self, metric: str) -> "Study":
         """The study with the rows of one metric alone."""
@@ -144,25 +141,16 @@ class Study:
         fit_seed: of its fit. fold: of a cross-validation, "2/5". MissingData where
         there is none, BadSetting where there are several.
         """
-        chosen = {"fold": fold, "fit_seed": fit_seed}
-        found = [
-            r
-            for r in self._matching(task, model, setting, policy)
-            if all(value in (None, _which(r)[name]) for name, value in chosen.items())
-        ]
-        if len(found) == 1:
-            return found[0]
-        given = [f", {name}={value!r}" for name, value in chosen.items() if value is not None]
-        wanted = f"{model} on {task} at {setting}, policy {policy}{''.join(given)}"
-        if not found:
-            raise self._missing(wanted)
-        values = {name: dict.fromkeys(_which(r)[name] for r in found) for name in chosen}
-        values["setting"] = dict.fromkeys(str(r.cell.setting) for r in found)
-        differ = [f"{n}= ({', '.join(map(repr, v))})" for n, v in values.items() if len(v) > 1]
-        raise BadSetting(
-            f"{self.path} holds {len(found)} cells of {wanted}; choose one with "
-            f"{enumerated(differ)}, or read all with study.predictions()"
-        )
+        found = self._matching(task, model, setting, policy, seed=fit_seed, fold=fold)
+        if len(found) > 1:
+            cells = [r.cell for r in found]
+            every = [f"{c.setting} (fit_seed={c.fit.seed}, fold={c.fit.fold!r})" for c in cells]
+            raise BadSetting(
+                f"{self.path} holds {len(found)} cells of {model} on {task}, policy {policy}: "
+                f"{enumerated(every)}; choose one with setting, fit_seed or fold, or read all with "
+                f"study.predictions()"
+            )
+        return found[0]
 
     def predictions(self, task: str, model: str, leads: str, policy: str) -> pd.DataFrame:
         """Predictions of all folds, fits and draws of leads, in the order of the plan.
@@ -171,40 +159,42 @@ class Study:
         patient, fold, fit_seed, seed (of the draw of leads; NaN where none are drawn), label,
         probability, target (1, 0; -1: not known). MissingData where there is no finished cell.
         """
-        if not (found := self._matching(task, model, leads, policy)):
-            raise self._missing(f"{model} on {task} at {leads}, policy {policy}")
+        found = self._matching(task, model, leads, policy)
         return pd.concat([long(r) for r in found], ignore_index=True)
 
-    def _missing(self, wanted: str) -> MissingData:
-        return MissingData(
-            f"{self.path} holds no finished cell of {wanted}; its cells stand in study.cells"
-        )
-
-    def _matching(self, task: str, model: str, leads: str, policy: str) -> list[Result]:
-        return [
+    def _matching(self, task: str, model: str, leads: str, policy: str, **fit: Any) -> list[Result]:
+        """MissingData where there is none."""
+        found = [
             r
             for r in self.results
             if (r.cell.task, r.cell.fit.model, r.cell.policy) == (task, model, policy)
             and leads in (str(r.cell.setting), r.cell.setting.typed)
+            and all(value in (None, getattr(r.cell.fit, name)) for name, value in fit.items())
         ]
+        if not found:
+            raise MissingData(
+                f"{self.path} holds no finished cell of {model} on {task} at {leads}, policy "
+                f"{policy}; its cells stand in study.cells"
+            )
+        return found
 
 
-def _which(result: Result) -> dict[str, Any]:
-    """What tells cells of one row apart."""
-    fit = result.cell.fit
-    seed = getattr(result.cell.setting, "seed", None)
-    return {"fold": fit.fold, "fit_seed": fit.seed, "seed": seed}
+def _row_of(result: Result) -> tuple[str, str, str, str]:
+    cell = result.cell
+    return cell.task, cell.fit.model, cell.policy, cell.setting.typed
 
 
 def long(result: Result) -> pd.DataFrame:
     """A row per record and label."""
-    own = result.predicted()
+    own, cell = result.predicted(), result.cell
     times = len(own.labels)
     return pd.DataFrame(
         {
             "record": np.repeat(np.asarray(own.records, dtype=object), times),
             "patient": np.repeat(own.patients.astype(object), times),
-            **_which(result),
+            "fold": cell.fit.fold,
+            "fit_seed": cell.fit.seed,
+            "seed": getattr(cell.setting, "seed", None),
             "label": own.labels * len(own.records),
             "probability": own.probability.ravel(),
             "target": own.target.ravel(),
@@ -239,11 +229,7 @@ def read(
     ahead.rows(reader, stage)
     outcomes = reader.outcomes(reader.plan.cells)
     rows = reader.rows(outcomes)
-    settings: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        settings.setdefault((row.metric, row.task, row.leads), []).append(row)
-    groups = [compare(mine, reader.rescored, reader.score.evidence) for mine in settings.values()]
-    correct(groups)
+    correct(rows)
     study = Study(
         path=reader.run.path,
         metrics=reader.cards,
@@ -253,7 +239,7 @@ def read(
         main=tables.main(rows),
         cells=tables.cells(outcomes, reader.metrics),
         labels=tables.labels(outcomes, reader.metrics),
-        comparisons=tables.comparisons(groups),
+        comparisons=tables.comparisons(rows),
         results=list(reader.results.values()),
         scorer=reader.score,
         stage=stage,

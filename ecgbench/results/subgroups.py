@@ -6,23 +6,22 @@ sides: the two means are over the same labels. Records of which a quantity is no
 of its groups. What was computed of a column is kept in the run, as all intervals are.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from ecgbench.results.evidence import between
+from ecgbench.results.evidence import Fold, Ordered, between, over
 from ecgbench.results.scorer import digest
 from ecgbench.results.study import Study
-from ecgbench.stats.auroc import placements
 from ecgbench.stats.components import Components, Estimate, Floats
 from ecgbench.stats.known import two_valued
 from ecgbench.stats.subgroups import gap, usable
 from ecgbench.study.people import people
-from ecgbench.study.scores import Predicted, wins_of
+from ecgbench.study.scores import Predicted
 from ecgbench.study.stored import Result
 
 LEAST = 20
@@ -42,8 +41,7 @@ VERSION = 1
 """Raised by hand when the same predictions begin to give other numbers."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Group:
+class Group(NamedTuple):
     """Some records, and the rest of those of which a quantity is known."""
 
     variable: str
@@ -60,20 +58,19 @@ class Compared:
 
     group: Group
     leads: str
-    labels: tuple[str, ...]
+    labels: Sequence[str]
     """Over which both means go."""
-    patients: tuple[int, int]
+    patients: Sequence[int]
     """In the group and in the rest."""
-    records: tuple[int, int]
-    values: tuple[float, float]
+    records: Sequence[int]
+    values: Sequence[float]
     difference: Estimate
     """Group less rest."""
     change: Estimate | None
     """The difference here less that at twelve leads; None at twelve, or where twelve lacks."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Left:
+class Left(NamedTuple):
     """A group that is not compared, and why."""
 
     group: Group
@@ -89,26 +86,24 @@ def groups(table: pd.DataFrame) -> list[Group]:
     for variable, words in _words(table).items():
         names = {n: frozenset(table.loc[words == n, "record"]) for n in _order(variable, words)}
         known = frozenset().union(*names.values())
-        if len(names) < 2:
-            continue
-        for name, records in list(names.items())[: 1 if len(names) == 2 else MOST]:
-            rest = next(n for n in names if n != name) if len(names) == 2 else "all others"
-            others = known - records
-            found.append(
-                Group(variable=variable, name=name, rest=rest, records=records, others=others)
-            )
+        if len(names) == 2:
+            (name, records), (rest, others) = names.items()
+            found.append(Group(variable, name, rest, records, others))
+        elif len(names) > 2:
+            found += [
+                Group(variable, name, "all others", records, known - records)
+                for name, records in list(names.items())[:MOST]
+            ]
     return found
 
 
 def _words(table: pd.DataFrame) -> dict[str, pd.Series]:
     """Variable -> (record,) the group of each record; "" where it is unknown."""
-    age = table["age"].to_numpy(np.float64)
-    bands = np.full(len(age), "", object)
-    for low, name in BANDS.items():
-        bands[age >= low] = name
-    paced = table["paced"].map({"yes": "paced", "no": "not paced"}).fillna("")
-    known = table[["sex", "device", "site"]].astype(str).assign(age=bands, paced=paced)
-    return {variable: known[variable] for variable in VARIABLES}
+    ends, names = [*BANDS, np.inf], list(BANDS.values())
+    bands = pd.cut(table["age"].astype(float), ends, right=False, labels=names)
+    paced = table["paced"].map({"yes": "paced", "no": "not paced"})
+    known = table[["sex", "device", "site"]].assign(age=bands.astype(object), paced=paced)
+    return {variable: known[variable].fillna("").astype(str) for variable in VARIABLES}
 
 
 def _order(variable: str, words: pd.Series) -> list[str]:
@@ -131,7 +126,7 @@ def compared(
     if not cells or study.scorer is None:
         return [], []
     dataset = next(iter(cells.values()))[0].dataset
-    cells_of = _Cells(cells=cells, metric=study.metric)
+    cells_of = _Cells(cells=cells, metric=study.metric, full=full)
     found: list[Compared] = []
     left: list[Left] = []
     for group in groups(people(study.path, dataset)):
@@ -142,25 +137,14 @@ def compared(
             "full": full,
         }
         facts = study.scorer.facts(study.metric) | rests
-        known = study.scorer.kept(facts, lambda group=group: cells_of.against_rest(group, full))  # type: ignore[misc]
+        known = study.scorer.kept(facts, lambda group=group: cells_of.against_rest(group))  # type: ignore[misc]
+        sizes = {name: known[name] for name in ("labels", "patients", "records")}
         if known["why"]:
-            left.append(Left(group=group, patients=known["patients"][0], why=known["why"]))
-        found += [_compared(group, known, one) for one in known["settings"]]
+            left.append(Left(group, known["patients"][0], known["why"]))
+        for one in known["settings"]:
+            made = {name: one[name] and Estimate(**one[name]) for name in ("difference", "change")}
+            found.append(Compared(group=group, **sizes, **{**one, **made}))
     return found, left
-
-
-def _compared(group: Group, known: Mapping[str, Any], one: Mapping[str, Any]) -> Compared:
-    change = one["change"]
-    return Compared(
-        group=group,
-        leads=one["leads"],
-        labels=tuple(known["labels"]),
-        patients=tuple(known["patients"]),
-        records=tuple(known["records"]),
-        values=tuple(one["values"]),
-        difference=Estimate(**one["difference"]),
-        change=None if change is None else Estimate(**change),
-    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -169,134 +153,100 @@ class _Cells:
 
     cells: Mapping[str, Sequence[Result]]
     metric: str
+    full: str
 
     @cached_property
-    def tables(self) -> dict[str, dict[str, list[tuple[int, Predicted]]]]:
-        """Fold -> setting -> (seed of the fit, predictions) of its cells, all of the same records
-        in the same order.
+    def folds(self) -> list[list[list[tuple[int, Predicted]]]]:
+        """Of each fold, for each setting (seed of the fit, predictions) of its cells, all of the
+        same records.
         """
         read: dict[str, dict[str, list[tuple[int, Predicted]]]] = {}
         for typed, own in self.cells.items():
             for r in own:
                 place = read.setdefault(r.cell.fit.fold, {}).setdefault(typed, [])
                 place.append((r.cell.fit.seed, r.predicted()))
-        made = {}
-        for fold, settings in read.items():
-            if set(settings) != set(self.cells):
-                continue  # else the settings' means were of other records
-            every = [set(one.records) for of in settings.values() for _, one in of]
-            common = sorted(set.intersection(*every))
-            made[fold] = {
-                typed: [(seed, _of(one, common, one.labels)) for seed, one in settings[typed]]
-                for typed in self.cells
-            }
+        made = []
+        for settings in read.values():
+            if set(settings) == set(self.cells):  # else the settings' means were of other records
+                every = [frozenset(one.records) for of in settings.values() for _, one in of]
+                common = frozenset.intersection(*every)
+                made.append(
+                    [[(s, one.only(common)) for s, one in settings[typed]] for typed in self.cells]
+                )
         return made
 
-    def against_rest(self, group: Group, full: str) -> dict[str, Any]:
+    def against_rest(self, group: Group) -> dict[str, Any]:
         """What is kept of a group: see `Compared`, and why it is not compared."""
-        sides = [self._side(group.records), self._side(group.others)]
+        sides = group.records, group.others
+        first = [[fold[0][0][1].only(side) for fold in self.folds] for side in sides]
+        whose = [np.concatenate([one.patients for one in side]) for side in first]
+        target = [np.concatenate([one.target for one in side]) for side in first]
         known: dict[str, Any] = {
-            "patients": [len(set(side.patients)) for side in sides],
-            "records": [len(side.patients) for side in sides],
+            "patients": [len(set(own)) for own in whose],
+            "records": [len(own) for own in whose],
             "labels": [],
             "settings": [],
             "why": "",
         }
         if min(known["patients"]) < LEAST:
             return known | {"why": f"fewer than {LEAST} patients in it, or in the rest"}
-        both = np.logical_and(*(usable(s.target, s.patients, LEAST) for s in sides))
-        labels = [name for name, good in zip(sides[0].labels, both) if good]
-        if not labels:
+        both = np.logical_and(*(usable(t, own, LEAST) for t, own in zip(target, whose)))
+        if not both.any():
             return known | {
                 "why": f"no label has {LEAST} patients with it and as many without, here and there"
             }
-        placed = [self._components(side, labels, None) for side in sides]
         seeds = sorted({c.cell.fit.seed for own in self.cells.values() for c in own})
-        by_fit = {
-            s: [self._components(side, labels, s) for side in sides]
-            for s in seeds
-            if len(seeds) > 1
-        }
-        one, typed = np.eye(len(self.cells)), list(self.cells)
+        fits = [None, *seeds] if len(seeds) > 1 else [None]
+        placed = {s: [self._components(side, both, s) for side in sides] for s in fits}
+        labels = [name for name, good in zip(first[0][0].labels, both) if good]
+        return known | {"labels": labels, "settings": list(self._settings(placed))}
+
+    def _settings(
+        self, placed: Mapping[int | None, Sequence[Components]]
+    ) -> Iterator[dict[str, Any]]:
+        """`placed`: seed of a fit, or None of all of them -> the group and the rest."""
+        one, typed, (group, rest) = np.eye(len(self.cells)), list(self.cells), placed[None]
+
+        def difference(c: Floats) -> dict[str, Any]:
+            apart = {
+                seed: float(c @ (a.values - b.values))
+                for seed, (a, b) in placed.items()
+                if seed is not None
+            }
+            return asdict(gap(group, rest, c).plus(*between(apart)))
+
         for at, leads in enumerate(typed):
             change = None
-            if full in typed and leads != full:
-                change = asdict(self._gap(placed, by_fit, one[at] - one[typed.index(full)]))
-            known["settings"].append(
-                {
-                    "leads": leads,
-                    "values": [float(side.values[at]) for side in placed],
-                    "difference": asdict(self._gap(placed, by_fit, one[at])),
-                    "change": change,
-                }
+            if self.full in typed and leads != self.full:
+                change = difference(one[at] - one[typed.index(self.full)])
+            yield {
+                "leads": leads,
+                "values": [float(side.values[at]) for side in (group, rest)],
+                "difference": difference(one[at]),
+                "change": change,
+            }
+
+    def _components(
+        self, records: frozenset[str], labels: np.ndarray, seed: int | None
+    ) -> Components:
+        """Of some records: a row per setting, a column per fold and label. seed: of one fit."""
+
+        def read(every: Predicted) -> Ordered:
+            one = every.only(records)
+            own = replace(
+                one,
+                labels=[name for name, good in zip(one.labels, labels) if good],
+                target=one.target[:, labels],
+                probability=one.probability[:, labels],
+                wins={},  # those stored are of comparisons with all records
             )
-        return known | {"labels": labels}
+            return Ordered.of(self.metric, own)
 
-    @staticmethod
-    def _gap(
-        sides: Sequence[Components], by_fit: Mapping[int, Sequence[Components]], c: Floats
-    ) -> Estimate:
-        apart = {s: float(c @ (group.values - rest.values)) for s, (group, rest) in by_fit.items()}
-        return gap(sides[0], sides[1], c).plus(*between(apart))
-
-    def _side(self, records: frozenset[str]) -> "_Side":
-        parts = {}
-        for fold, settings in self.tables.items():
-            first = next(iter(settings.values()))[0][1]
-            parts[fold] = first.only(records)
-        return _Side(
-            records={fold: one.records for fold, one in parts.items()},
-            patients=np.concatenate([one.patients for one in parts.values()]),
-            labels=tuple(next(iter(parts.values())).labels),
-            target=np.concatenate([one.target for one in parts.values()]),
-        )
-
-    def _components(self, side: "_Side", labels: Sequence[str], seed: int | None) -> Components:
-        """Of a side: a row per setting, a column per fold and label. seed: of one fit alone."""
-        n, k = len(side.patients), len(labels)
-        target = np.full((n, k * len(side.records)), -1, np.int8)
-        placed = np.zeros((len(self.cells), *target.shape))
-        start = 0
-        for fold_at, (fold, names) in enumerate(side.records.items()):
-            rows, block = slice(start, start + len(names)), slice(fold_at * k, fold_at * k + k)
-            start += len(names)
-            for at, own in enumerate(self.tables[fold].values()):
-                made = []
-                for _, every in (c for c in own if seed in (None, c[0])):
-                    mine = _of(every, names, labels)
-                    made.append(placements(mine.target, wins_of(self.metric, mine)))
-                    target[rows, block] = mine.target
-                placed[at, rows, block] = np.mean(made, axis=0)
-        folds = two_valued(target).reshape(len(side.records), k)
-        weights = folds / np.maximum(folds.sum(axis=0), 1) / k
-        return Components(
-            target, side.patients, placed, weights.ravel(), list(labels) * len(side.records)
-        )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Side:
-    """Records of a group, or of the rest."""
-
-    records: Mapping[str, list[str]]
-    """Fold -> its records."""
-    patients: np.ndarray
-    """(record,) of all folds one after the other."""
-    labels: tuple[str, ...]
-    target: np.ndarray
-    """(record, label)."""
-
-
-def _of(every: Predicted, names: Sequence[str], labels: Sequence[str]) -> Predicted:
-    """Some records and labels, in this order, without what was stored of comparisons with all
-    others.
-    """
-    at = {record: place for place, record in enumerate(every.records)}
-    rows, columns = [at[name] for name in names], [every.labels.index(one) for one in labels]
-    return Predicted(
-        records=list(names),
-        patients=every.patients[rows],
-        labels=list(labels),
-        target=every.target[rows][:, columns],
-        probability=every.probability[rows][:, columns],
-    )
+        rows = [
+            [[partial(read, one) for s, one in row if seed in (None, s)] for row in fold]
+            for fold in self.folds
+        ]
+        of = over([Fold(each, "undefined") for each in rows])
+        folds = two_valued(of.target).reshape(len(self.folds), -1)
+        weights = folds / np.maximum(folds.sum(axis=0), 1) / folds.shape[1]
+        return replace(of, weights=weights.ravel()).components

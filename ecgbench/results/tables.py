@@ -1,14 +1,13 @@
 """The tables of a study: rows of settings, cells, labels and comparisons."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cells import Cell
-from ecgbench.results.compare import Group, Row
+from ecgbench.core.cells import Cell, grouped
+from ecgbench.results.compare import Row
 from ecgbench.results.score import Scored
 from ecgbench.study.scores import COLUMNS
 from ecgbench.study.stored import Result
@@ -40,15 +39,14 @@ COMPARISON_COLUMNS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Outcome:
-    """What became of one cell that was asked for."""
+class Outcome(NamedTuple):
+    """What became of one cell that was wanted."""
 
     cell: Cell
     status: str
     reason: str
-    result: Result | None
-    scored: Mapping[str, Scored]
+    result: Result | None = None
+    scored: Mapping[str, Scored] = {}
     """By metric; empty where the cell has no number."""
 
 
@@ -59,8 +57,7 @@ def main(rows: Sequence[Row]) -> pd.DataFrame:
 
 def _main(row: Row) -> dict[str, Any]:
     """What there is of the columns, and more; what is not there becomes NaN."""
-    known = vars(row) | vars(row.sure) | {"value": row.score, "std": row.std}
-    known |= {"not_significantly_worse": _not_worse(row), "note": _note(row)}
+    known = vars(row.sure) | _compared(row) | {"value": row.score, "std": row.std}
     if row.status == "ok":
         folds = [c.columns for c in row.folds]
         valued = np.any([np.isfinite(one["value"][1:]) for one in folds], axis=0)
@@ -77,14 +74,15 @@ def _main(row: Row) -> dict[str, Any]:
     return known
 
 
-def _note(row: Row) -> str:
-    """What must be said of its fits, what its number rests on, and last why it is not tested."""
-    return "; ".join([*row.marks, *row.notes])
-
-
-def _not_worse(row: Row) -> bool | None:
-    """None where nothing was tested."""
-    return row.difference.not_significant if row.difference and np.isfinite(row.p) else None
+def _compared(row: Row) -> dict[str, Any]:
+    """The fields of a row, its note (what must be said of its fits, what its number rests on, and
+    last why it is not tested), and whether it is as good as the best: None where not tested.
+    """
+    tested = row.difference is not None and np.isfinite(row.p)
+    return vars(row) | {
+        "note": "; ".join([*row.marks, *row.notes]),
+        "not_significantly_worse": row.difference.not_significant if tested else None,  # type: ignore[union-attr]
+    }
 
 
 def cells(outcomes: Sequence[Outcome], metrics: Sequence[str]) -> pd.DataFrame:
@@ -95,22 +93,18 @@ def cells(outcomes: Sequence[Outcome], metrics: Sequence[str]) -> pd.DataFrame:
 
 def _cell(outcome: Outcome, metric: str) -> dict[str, Any]:
     """What there is of the columns, and more; what is not there becomes NaN."""
-    cell, result = outcome.cell, outcome.result
     known: dict[str, Any] = {"key": "", "path": ""}
-    if result:
+    if result := outcome.result:
         known |= result.document | {
             "path": result.folder.relative_to(result.run).as_posix(),
             "environment": " + ".join(result.document.get("environments", [])),
             "commit": result.document["code"].get("commit"),
             "uncommitted": result.uncommitted,
         }
-    known |= _names(cell, metric)
-    known |= {"leads": cell.setting.typed, "weights": _weights(outcome)}
-    known |= {"status": outcome.status, "reason": outcome.reason}
+    known |= _names(outcome, metric) | {"status": outcome.status, "reason": outcome.reason}
     if scored := outcome.scored.get(metric):
         known |= {name: scored.columns[name][0] for name in ("value", "low", "high")}
-        known |= {"lost": scored.lost}
-        known |= {"value_distinct": scored.distinct}
+        known |= {"lost": scored.lost, "value_distinct": scored.distinct}
     return known
 
 
@@ -118,53 +112,44 @@ def labels(outcomes: Sequence[Outcome], metrics: Sequence[str]) -> pd.DataFrame:
     """LABEL_COLUMNS, one row per finished cell, metric and label."""
     rows: list[dict[str, Any]] = []
     for metric in metrics:
-        for o in outcomes:
-            if scored := o.scored.get(metric):
-                own = _names(o.cell, metric) | {"weights": _weights(o)}
-                of_labels = zip(*(scored.columns[n][1:].tolist() for n in _OF_LABEL))
+        for outcome in outcomes:
+            if scored := outcome.scored.get(metric):
+                own = _names(outcome, metric)
+                values = [scored.columns[name][1:].tolist() for name in _OF_LABEL]
                 rows += [
-                    own | dict(zip(_OF_LABEL, label)) | {"same_as": same}
-                    for label, same in zip(of_labels, scored.same_as)
+                    own | dict(zip((*_OF_LABEL, "same_as"), label))
+                    for label in zip(*values, scored.same_as)
                 ]
     return pd.DataFrame(rows, columns=list(LABEL_COLUMNS))
 
 
-def _weights(outcome: Outcome) -> str:
-    """As loaded, or as asked for where none were."""
-    known = outcome.result.document if outcome.result else {}
-    return str(known.get("weights_name", outcome.cell.fit.weights))
-
-
-def _names(cell: Cell, metric: str) -> dict[str, Any]:
+def _names(outcome: Outcome, metric: str) -> dict[str, Any]:
+    """`weights` as loaded, or as wanted where none were."""
+    cell, document = outcome.cell, outcome.result.document if outcome.result else {}
     return {
         "task": cell.task,
         "model": cell.fit.model,
+        "leads": cell.setting.typed,
         "setting": str(cell.setting),
         "seed": getattr(cell.setting, "seed", None),
         "fit_seed": cell.fit.seed,
         "fold": cell.fit.fold,
         "policy": cell.policy,
+        "weights": str(document.get("weights_name", cell.fit.weights)),
         "metric": metric,
     }
 
 
-def comparisons(groups: Sequence[Group]) -> pd.DataFrame:
-    """COMPARISON_COLUMNS, one row per comparison with the best trained row of its group."""
-    rows = [
-        {
-            **vars(row),
-            **{k: v for k, v in vars(row.difference).items() if k != "p"},
-            "best_model": group.best.model,
-            "best_policy": group.best.policy,
-            "best_weights": group.best.weights,
-            "not_significantly_worse": _not_worse(row),
-            "note": _note(row),
-            "n_records": row.shared[0],
-            "n_patients": row.shared[1],
-        }
-        for group in groups
-        if group.best
-        for row in group.rows
+def comparisons(rows: Sequence[Row]) -> pd.DataFrame:
+    """COMPARISON_COLUMNS, one row per comparison with the best trained row of a setting."""
+    made = [
+        vars(row.difference)
+        | _compared(row)
+        | {f"best_{name}": getattr(row.rival, name) for name in ("model", "policy", "weights")}
+        | {"difference": row.difference.difference}
+        | dict(zip(("n_records", "n_patients"), row.shared))
+        for mine in grouped(rows, lambda row: row.setting).values()
+        for row in mine
         if row.difference
     ]
-    return pd.DataFrame(rows, columns=list(COMPARISON_COLUMNS))
+    return pd.DataFrame(made, columns=list(COMPARISON_COLUMNS))

@@ -2,7 +2,8 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
+from weakref import WeakSet
 
 T = TypeVar("T")
 
@@ -17,7 +18,10 @@ class Recent(Generic[T]):
     ['a']
     """
 
+    _every: ClassVar["WeakSet[Recent[Any]]"] = WeakSet()
+
     def __init__(self, size: Callable[[T], int], most: int) -> None:
+        self._every.add(self)
         self.known: OrderedDict[Hashable, T] = OrderedDict()
         self._size, self._most, self._now = size, most, 0
 
@@ -30,3 +34,10 @@ class Recent(Generic[T]):
         while self._now > self._most and len(self.known) > 1:
             self._now -= self._size(self.known.popitem(last=False)[1])
         return self.known[key]
+
+    @classmethod
+    def forget(cls) -> None:
+        """Keep nothing any more, of whatever: a stretch of work is done."""
+        for recent in cls._every:
+            recent.known.clear()
+            recent._now = 0

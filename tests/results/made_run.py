@@ -110,17 +110,17 @@ def request(made: Made) -> Request:
     )
 
 
-def write(path: Path, made: Made, **model_facts: Any) -> Store:
+def write(path: Path, made: Made, **more: Any) -> Store:
     """Write the run."""
     run = Store(path)
     asked = run.add_request(request(made))
-    models = {m: run.add_facts("models", _model(m) | model_facts.get(m, {})) for m in made.models}
-    run.add_facts("invocations", _invocation())
+    models = {m: run.add_facts("models", model_facts(m) | more.get(m, {})) for m in made.models}
+    run.add_facts("invocations", invocation_facts())
     run.add_keys({c.identity: key(key_facts(c)) for c in asked.cells})
     where = {task: name for name, data in made.data.items() for task in data.tasks}
     known = {name: targets(made, data, name) for name, data in made.data.items()}
     facts = {
-        (name, fold): run.add_facts("datasets", _dataset(name, d) | _in_fold(d, fold))
+        (name, fold): run.add_facts("datasets", dataset_facts(name, d) | _in_fold(d, fold))
         for name, d in made.data.items()
         for fold in folds(made)
     }
@@ -204,23 +204,7 @@ def _write_cell(
     table = prediction_table(columns, labels, 1 / (1 + np.exp(-score)), target)
     tested = _in_fold(data, cell.fit.fold).get("patients", columns["patient"])
     table = table[table["patient"].isin(tested)].reset_index(drop=True)
-    note = {
-        **about,
-        "identity": cell.identity,
-        "key": key(key_facts(cell)),
-        "key_facts": key_facts(cell),
-        "finished": 0.0,
-        "seconds": 1.0,
-        "device": "cpu",
-        "code": {},
-        "weights_name": "released",
-        "n_records": len(table),
-        "excluded": 0,
-        "blind": 0.0,
-        "windows": 2.0,
-        "features": None,
-        "fit": fit_folder(cell.task, cell.fit.model),
-    }
+    note = cell_note(cell, len(table), about)
     metrics = made.scoring.metrics
     files = {
         "predictions.parquet": as_parquet(with_wins(metrics, table)),
@@ -231,7 +215,29 @@ def _write_cell(
     run.add_finished([note["key"]])
 
 
-def _model(name: str) -> dict[str, Any]:
+def cell_note(cell: Cell, records: int, about: dict[str, Any]) -> dict[str, Any]:
+    """What cell.json says."""
+    return {
+        **about,
+        "identity": cell.identity,
+        "key": key(key_facts(cell)),
+        "key_facts": key_facts(cell),
+        "finished": 0.0,
+        "seconds": 1.0,
+        "device": "cpu",
+        "code": {},
+        "weights_name": "released",
+        "n_records": records,
+        "excluded": 0,
+        "blind": 0.0,
+        "windows": 2.0,
+        "features": None,
+        "fit": fit_folder(cell.task, cell.fit.model),
+    }
+
+
+def model_facts(name: str) -> dict[str, Any]:
+    """What a store says of a model."""
     return {
         "name": name,
         "title": name.title(),
@@ -246,7 +252,8 @@ def _model(name: str) -> dict[str, Any]:
     }
 
 
-def _dataset(name: str, data: Data) -> dict[str, Any]:
+def dataset_facts(name: str, data: Data) -> dict[str, Any]:
+    """What a store says of a dataset."""
     names = sorted(set(patients(data)))
     return {
         "name": name,
@@ -277,7 +284,8 @@ def _dataset(name: str, data: Data) -> dict[str, Any]:
     }
 
 
-def _invocation() -> dict[str, Any]:
+def invocation_facts() -> dict[str, Any]:
+    """What a store says of a command."""
     return {
         "command": "ecgbench run",
         "started": 0.0,

@@ -91,7 +91,7 @@ def test_the_interval_holds_the_spread_of_seeds_and_of_patients_for_all_cells_at
     reach = sum(v * student.ppf(tail, df) ** 2 for v, df in parts) ** 0.5
     found = source.compared(NAMES[1], NAMES[0])
     assert found is not None
-    assert found.difference == pytest.approx(values.mean())
+    assert found.value == pytest.approx(values.mean())
     assert found.interval == pytest.approx((values.mean() - reach, values.mean() + reach))
     alone = source.patient_interval(NAMES[0])
     assert alone.low < first.mean(4) < alone.high
@@ -153,7 +153,7 @@ def test_the_picture_shows_scores_by_seed_and_differences_with_their_intervals()
             found = source.compared(name, NAMES[0])
             assert found is not None
             assert tuple(100 * end for end in found.interval) in shown
-            assert (100 * found.difference,) in shown
+            assert (100 * found.value,) in shown
     assert figure.numbers is not None
     assert len(figure.numbers.rows) == len(NAMES) * 3 * 3
 

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ecgbench import reports
 from ecgbench.errors import Damaged
 from ecgbench.reports import write
 from ecgbench.results.study import read

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from ecgbench.results.doubled import FEW, distinct_mean, nested, same_as
+from ecgbench.results.score import distinct_mean, same_as
 
 LABELS = ("a", "b", "again", "wide", "none", "masked")
 
 
 def columns() -> np.ndarray:
-    """`again` is `a`; `a` lies in `wide`; `none` has no positive; `masked` is `a` where known."""
+    """`again` is `a`; `none` has no positive; `masked` is `a` where known."""
     draw = np.random.default_rng(0)
     a = draw.random(200) < 0.1
     b = draw.random(200) < 0.3
@@ -40,18 +40,3 @@ def test_without_double_labels_it_is_the_mean() -> None:
 def test_two_labels_without_positives_are_not_said_to_be_alike() -> None:
     target = np.zeros((9, 2), np.int8)
     assert same_as(target, ("x", "y")) == ["", ""]
-    assert nested(target, ("x", "y")) == []
-
-
-def test_nested_labels_each_in_its_smallest() -> None:
-    target = columns()
-    assert target[:, 0].sum() >= FEW
-    found = nested(target, LABELS)
-    assert ("a", "wide") in found
-    assert ("again", "wide") in found
-    # all records that have `masked` have `a`, which has others
-    assert found[-1] == ("masked", "a") or found[-1] == ("masked", "again")
-    assert not [pair for pair in found if pair[0] in ("b", "wide", "none")]
-    few = np.flatnonzero(target[:, 0])[FEW - 1 :]
-    target[few, 0] = 0
-    assert "a" not in [inner for inner, _ in nested(target, LABELS)]

@@ -81,11 +81,11 @@ def test_of_scores_that_lie_elsewhere_in_every_fold_only_their_order_within_coun
     one, other = cells(target, fold, first), cells(target, fold, second, "n")
     found = evidence([one, other], "undefined")
     values = within(target, fold, first), within(target, fold, second)
-    assert found.row(0).value == pytest.approx(values[0])
+    assert found.rows[0].value == pytest.approx(values[0])
     assert found.difference(0, 1).difference == pytest.approx(values[0] - values[1])
     shifted = evidence([cells(target, fold, first + 100 * fold[:, None])], "undefined")
     alone = evidence([one], "undefined")
-    assert (shifted.row(0).low, shifted.row(0).high) == (alone.row(0).low, alone.row(0).high)
+    assert (shifted.rows[0].low, shifted.rows[0].high) == (alone.rows[0].low, alone.rows[0].high)
     assert roc_auc_score(target[:, 0], first[:, 0]) < values[0] - 0.1  # pooled over folds
 
 
@@ -98,7 +98,7 @@ def test_folds_are_independent_so_the_mean_of_five_has_a_fifth_of_their_variance
 
     def width(of: Sequence[Sequence[Scored]]) -> np.ndarray:
         found = evidence(of, "undefined")
-        bounds = found.row(0), found.difference(0, 1)
+        bounds = found.rows[0], found.difference(0, 1)
         return np.array([b.high - b.low for b in bounds])
 
     single = np.array([width([[a], [b]]) for a, b in zip(*made)])
@@ -150,11 +150,11 @@ def test_patients_of_all_folds_together_decide_whether_there_are_enough_to_test(
 def test_the_share_of_a_label_is_that_of_all_its_folds() -> None:
     """Two labels have no share worth telling, however many folds; of three, one is in all folds."""
     target, fold, first, _ = study(5)
-    assert evidence([cells(target, fold, first)], "undefined").row(0).share_label == ""
+    assert evidence([cells(target, fold, first)], "undefined").rows[0].share_label == ""
     rare = np.zeros((200, 1), int)
     rare[[np.flatnonzero(fold == k)[j] for k in range(1, 6) for j in (0, 1)]] = 1
     three = np.hstack([target, rare])
     scored = np.hstack([first, np.random.default_rng(0).normal(size=(200, 1))])
-    found = evidence([cells(three, fold, scored)], "undefined").row(0)
+    found = evidence([cells(three, fold, scored)], "undefined").rows[0]
     assert found.share_label == "L2"
     assert found.share > 0.5

@@ -16,7 +16,7 @@ from ecgbench.results.compare import LEAST_PATIENTS, Row, compare, correct
 from ecgbench.results.evidence import Evidence, evidence
 from ecgbench.results.score import Draws, Scored, score
 from ecgbench.stats.paired import holm
-from ecgbench.study.scores import Predicted, Predictions, score_table, wins_of, with_wins
+from ecgbench.study.scores import Predicted, Predictions, wins_of, with_wins
 
 LABELS = ("CD", "MI", "NORM")
 SCORING = Scoring(draws=300)
@@ -106,7 +106,8 @@ def rescored(one: Scored, names: frozenset[str]) -> Scored:
 
 def compared(rows: list[Row]) -> None:
     """A group that is the whole table."""
-    correct([compare(rows, rescored, SURE)])
+    compare(rows, rescored, SURE)
+    correct(rows)
 
 
 def row(model: str, *cells: Scored) -> Row:
@@ -128,22 +129,6 @@ def test_scores_are_those_of_sklearn() -> None:
     every = np.column_stack([again.mean(axis=1), again])
     np.testing.assert_allclose(found.table["low"], np.quantile(every, 0.025, axis=0), atol=1e-6)
     np.testing.assert_allclose(found.table["high"], np.quantile(every, 0.975, axis=0), atol=1e-6)
-
-
-def test_what_a_cell_stores_is_long_and_names_its_metrics(plugin: Plugin) -> None:
-    p = predicted()
-    other = plugin(
-        "wrong", "def value(target, score):\n    return 1 - np.abs(target - score).mean(axis=0)\n"
-    )
-    table = score_table(("auroc", other), p.table())
-    assert list(table) == ["metric", "label", "value", "n", "positives"]
-    assert list(zip(table["metric"], table["label"])) == [
-        (m, n) for m in ("auroc", other) for n in ("macro", *LABELS)
-    ]
-    pd.testing.assert_frame_equal(
-        table[table["metric"] == "auroc"][["label", "value", "n", "positives"]],
-        score("auroc", p.table(), draws(p.patients)).table[["label", "value", "n", "positives"]],
-    )
 
 
 def test_a_label_without_both_values_is_not_a_number_and_not_in_the_macro() -> None:
@@ -271,7 +256,10 @@ def test_untrained_columns_compete_with_nobody() -> None:
     assert np.isnan([rows[0].p, rows[0].p_holm, rows[0].p_holm_all]).all()
     three = holm([r.p for r in rows[2:]] + [_pair(rows[2], rows[3])])
     assert [r.p_holm for r in rows[2:]] == pytest.approx(list(three[:2]))
-    nobody = [replace(r, untrained=True, best=False, difference=None, notes=[]) for r in rows]
+    nobody = [
+        replace(r, untrained=True, best=False, difference=None, rival=None, notes=[], pairs=[])
+        for r in rows
+    ]
     compared(nobody)
     assert not any(r.best or r.difference for r in nobody)
     assert all(np.isfinite(r.sure.low) for r in nobody)
@@ -282,17 +270,20 @@ def _pair(a: Row, b: Row) -> float:
 
 
 def test_the_whole_table_is_a_second_family() -> None:
-    groups = []
+    settings = []
     for setting in range(3):
         rows = [
-            row(n, scored(predicted(seed=10 * setting + k, skill=s), n))
+            replace(
+                row(n, scored(predicted(seed=10 * setting + k, skill=s), n)), leads=str(setting)
+            )
             for k, (n, s) in enumerate((("good", 2.0), ("weak", 0.8)))
         ]
-        groups.append(compare(rows, rescored, SURE))
-    correct(groups)
-    raw = [g.rows[1].p for g in groups]
-    assert [g.rows[1].p_holm for g in groups] == raw
-    assert [g.rows[1].p_holm_all for g in groups] == pytest.approx(list(holm(raw)))
+        compare(rows, rescored, SURE)
+        settings.append(rows)
+    correct([r for rows in settings for r in rows])
+    raw = [weak.p for _, weak in settings]
+    assert [weak.p_holm for _, weak in settings] == raw
+    assert [weak.p_holm_all for _, weak in settings] == pytest.approx(list(holm(raw)))
 
 
 def test_what_is_not_tested_says_why_and_keeps_its_interval() -> None:
@@ -373,7 +364,7 @@ def test_what_was_computed_of_pairs_reads_both_ways() -> None:
         for b in range(4):
             if a != b:
                 one, other = found.difference(a, b), SURE([cells[a], cells[b]]).difference(0, 1)
-                assert one.difference == pytest.approx(found.row(a).value - found.row(b).value)
+                assert one.difference == pytest.approx(found.rows[a].value - found.rows[b].value)
                 assert (one.low, one.high) == pytest.approx(
                     (-found.difference(b, a).high, -found.difference(b, a).low)
                 )
@@ -395,40 +386,6 @@ def test_of_a_metric_whose_lower_values_are_better_the_lowest_is_best() -> None:
     assert difference.difference == pytest.approx(rows[0].score - rows[1].score)
     assert difference.high < 0
     assert difference.p < 0.05
-
-
-def test_a_score_over_folds_is_the_mean_of_the_scores_within_them() -> None:
-    """Folds test other records: nothing is scored anew where all models have the same records in
-    each fold.
-    """
-
-    def folds(model: str, skill: float) -> Row:
-        halves = [np.arange(60), np.arange(60, 120)]
-        whole = [scored(predicted(seed=2, skill=skill), model, keep=half) for half in halves]
-        return row(
-            model,
-            *(
-                replace(c, cell=replace(c.cell, fit=replace(c.cell.fit, fold=str(i))))
-                for i, c in enumerate(whole)
-            ),
-        )
-
-    rows = [folds("good", 2), folds("weak", 1)]
-    compare(rows, lambda one, names: pytest.fail("it was scored anew"), SURE)
-    for r in rows:
-        assert r.score == pytest.approx(np.mean([c.value for c in r.cells]))
-        assert np.isnan(r.std)  # one draw of leads: folds are no spread over draws
-    assert rows[0].best
-    rows[1].cells.pop()
-    compare(rows, lambda one, names: pytest.fail("it was scored anew"), SURE)
-    assert rows[1].ragged
-
-
-def test_one_patient_gives_no_interval() -> None:
-    p = replace(predicted(12), patients=["p"] * 12)
-    one = score("auroc", p.table(), draws(p.patients, 200))
-    assert np.isfinite(one.table["value"].iloc[0])
-    assert one.table[["low", "high"]].isna().all(axis=None)
 
 
 @pytest.mark.parametrize("kind", ["none", "bayesian", "multinomial"])
