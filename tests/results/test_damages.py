@@ -192,17 +192,6 @@ def test_a_damaged_plan_is_one_line(damage: str, run: Path, here: Any, tmp_path:
     assert "damaged: " in listed.stderr
 
 
-def test_a_run_without_commands_says_so(run: Path) -> None:
-    def told() -> str:
-        *_, section = reports.get("provenance").sections(read(run))
-        notes = [part for part in section.parts if part.kind == "notes"]
-        return "".join(text for part in notes for text in part.texts)
-
-    assert "none is noted" not in told()
-    shutil.rmtree(run / "invocations")
-    assert "none is noted" in told()
-
-
 def test_an_edited_table_of_people_says_nothing_and_is_said(run: Path) -> None:
     assert list(faults(Store(run))) == []
     file = run / "people" / "first.parquet"
