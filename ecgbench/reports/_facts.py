@@ -3,7 +3,7 @@ fractions.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar
@@ -14,21 +14,18 @@ from ecgbench.core.cells import RANDOM
 from ecgbench.core.text import counted
 from ecgbench.ecg.leads import LEADS, LeadSubset
 from ecgbench.evaluate import protocols
-from ecgbench.reports._section import Cell, Numbers
+from ecgbench.reports._section import SIGNS, Cell, Column, Numbers, Row, records
+from ecgbench.reports._text import signed, signed_bracket
 from ecgbench.results.notes import GRAVE, PENDING
 from ecgbench.results.study import Study
 
 T = TypeVar("T")
-_WHOLE = (
-    *("n_records", "n_patients", "n_labels", "n_undefined", "n_distinct"),
-    "fewest_positives",
-    *("n", "positives", "seed", "fit_seed", "excluded", "lost"),
-)
-"""Columns that count; pandas makes them float where a row has none."""
-UNTRAINED = {"‡": "untrained: a frozen encoder with random weights; not ranked and not tested"}
+UNTRAINED = {"‡": SIGNS["‡"]}
 """Sign and meaning, beside every number of such a column."""
-DAGGER = "evaluation only: the labels are columns of another task's predictions"
+DAGGER = SIGNS["†"]
 """What † means beside a task."""
+MODEL = ("model", "policy")
+DIFFERENCE = ("difference", "low", "high")
 FULL = str(len(LEADS))
 """The setting in which nothing is missing, as typed."""
 
@@ -86,26 +83,6 @@ class Gap:
     """Setting as typed -> cells without a number, cells asked for."""
 
 
-def records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
-    """The rows of a table as dictionaries of Python's own values; counts are int, and whatever
-    stands for "missing" is None; nothing that is not known to be the best is.
-    """
-    names = list(frame.columns)
-    return [dict(zip(names, row)) for row in zip(*(_plain(frame[name]) for name in names))]
-
-
-def _plain(column: pd.Series) -> list[Any]:
-    """The values of a column of `records`; column by column takes half the time of a table."""
-    if column.name in _WHOLE:
-        column = column.astype("Int64")
-    missing = column.isna().to_numpy()
-    values = column.astype(object).tolist()
-    if not missing.any():
-        return values
-    instead = False if column.name == "best" else None
-    return [instead if gone else value for value, gone in zip(values, missing)]
-
-
 def once(function: Callable[[Study], T]) -> Callable[[Study], T]:
     """A function of a study that many reports ask: it is computed once, and whoever has its result
     leaves it as it is.
@@ -131,7 +108,7 @@ def main_rows(study: Study) -> list[dict[Any, Any]]:
 
 def numbers(frame: pd.DataFrame, summary: str) -> Numbers:
     """A table as a CSV file holds it; `summary`: what a row is."""
-    return Numbers(columns=list(frame.columns), rows=records(frame), summary=summary)
+    return Numbers.of(frame, summary)
 
 
 def leads_of(typed: str) -> tuple[int, bool]:
@@ -178,6 +155,40 @@ def columns(study: Study) -> list[Head]:
 def heads_of(study: Study) -> dict[tuple[str, str], Head]:
     """(model, policy) -> its column."""
     return {head.names: head for head in columns(study)}
+
+
+def task_column(study: Study) -> Column:
+    """Groups the rows of a table, of which `task` is the name, by the title of the task."""
+    titles = titles_of(study)
+    return Column("task", "Task", "group", cell=lambda row: titles[row["task"]])
+
+
+def model_column(study: Study, heading: str = "Model", names: tuple[str, str] = MODEL) -> Column:
+    """Prints the title of a model, with its policy where it has several and the sign of one that is
+    untrained. names: the columns of its name and of its policy.
+    """
+    heads = heads_of(study)
+    return Column(names[0], heading, cell=lambda row: heads[row[names[0]], row[names[1]]].cell)
+
+
+def difference_column(
+    heading: str = "Difference", names: Sequence[str] = DIFFERENCE, note: str = "95 % interval"
+) -> Column:
+    """Prints a difference in points with its interval. names: the columns of its value and of the
+    ends of its interval.
+    """
+    return Column(
+        names[0], heading, "number", note=note, cell=lambda row: difference_cell(row, *names)
+    )
+
+
+def difference_cell(
+    row: Row, name: str = "difference", low: str = "low", high: str = "high"
+) -> Any:
+    """A difference in points with its interval; "" where there is none."""
+    if row.get(name) is None:
+        return ""
+    return Cell(signed(row[name]), small=signed_bracket(row[low], row[high]))
 
 
 def untrained_marks(shown: Iterable[Head]) -> dict[str, str]:

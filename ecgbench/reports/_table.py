@@ -77,7 +77,10 @@ def _text(value: str) -> str:
 
 def numbers(table: Table) -> Numbers:
     """What the CSV file of a table holds."""
-    return table.numbers or Numbers(columns=[c.name for c in table.columns], rows=table.rows)
+    if table.numbers is not None:
+        return table.numbers
+    names = [c.name for c in table.columns]
+    return Numbers(columns=names, rows=table.rows, summary=table.summary)
 
 
 def plain(value: Any) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ecgbench.core.text import visible
-from ecgbench.reports._facts import heads_of, main_rows, records, setting_words, titles_of
+from ecgbench.reports._facts import heads_of, main_rows, setting_words, titles_of
+from ecgbench.reports._section import records
 from ecgbench.reports._text import p_value, points, sure
 from ecgbench.results.study import Study
 

@@ -36,12 +36,18 @@ from ecgbench.reports import (
     signed,
     signed_bracket,
 )
-from ecgbench.reports._facts import Head, columns, heads_of, setting_words, titles_of
+from ecgbench.reports._facts import (
+    Head,
+    columns,
+    difference_cell,
+    heads_of,
+    setting_words,
+    titles_of,
+)
 from ecgbench.reports._facts import untrained_marks as marks_of
 from ecgbench.reports._intervals import Interval, draw
-from ecgbench.reports._standing import (
+from ecgbench.reports._means import (
     Standing,
-    difference_cell,
     estimated,
     foremost,
     real_tasks,

@@ -36,7 +36,7 @@ from ecgbench.reports import (
     look,
 )
 from ecgbench.reports._facts import FULL, Head, columns, setting_words, titles_of
-from ecgbench.reports._standing import score
+from ecgbench.reports._means import score
 from ecgbench.results import ahead
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.study import Study

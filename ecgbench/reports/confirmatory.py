@@ -33,7 +33,7 @@ from ecgbench.reports import (
     signed_bracket,
 )
 from ecgbench.reports._facts import Head, columns, setting_words, titles_of, untrained_marks
-from ecgbench.reports._standing import estimated
+from ecgbench.reports._means import estimated
 from ecgbench.reports.non_inferiority import lost_label, no_verdict
 from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
 from ecgbench.results.joint import Entry, Joint, joint, lacking

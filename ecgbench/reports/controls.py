@@ -28,9 +28,9 @@ from ecgbench.reports import (
     signed,
     signed_bracket,
 )
+from ecgbench.reports._contamination import again, words
 from ecgbench.reports._facts import heads_of, setting_words, tasks, titles_of, untrained_marks
 from ecgbench.reports._intervals import Interval, draw
-from ecgbench.reports._unmet import again, words
 from ecgbench.results.controls import CHANCE, VERDICTS, Checked, Named, checked, controlled
 from ecgbench.results.study import Study
 

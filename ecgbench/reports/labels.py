@@ -16,8 +16,9 @@ import pandas as pd
 from ecgbench.core.text import counted, enumerated, shortened
 from ecgbench.datasets._labels import table
 from ecgbench.reports import LONGEST, Figure, Group, Numbers, Part, ReportCard, Section, Table, Text
-from ecgbench.reports._facts import numbers, records
+from ecgbench.reports._facts import numbers
 from ecgbench.reports._grid import Block, Grid, grids
+from ecgbench.reports._section import records
 from ecgbench.results.study import Study
 
 if TYPE_CHECKING:

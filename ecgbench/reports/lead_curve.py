@@ -48,13 +48,13 @@ from ecgbench.reports._facts import (
     gaps,
     heads_of,
     leads_of,
-    records,
     setting_words,
     tasks,
     titles_of,
     untrained_marks,
 )
 from ecgbench.reports._grid import Grid, grids
+from ecgbench.reports._section import records
 from ecgbench.results import ahead
 from ecgbench.results.by_label import number
 from ecgbench.results.joint import Entry, joint, lacking

@@ -30,18 +30,21 @@ from ecgbench.reports import (
 from ecgbench.reports._facts import (
     DAGGER,
     Head,
+    difference_column,
     gaps,
     heads_of,
     leads_of,
+    model_column,
     numbers,
-    records,
     setting_words,
+    task_column,
     titles_of,
     untrained_marks,
 )
 from ecgbench.reports._grid import Block, Grid, grids, part
+from ecgbench.reports._means import for_page
 from ecgbench.reports._opening import opening
-from ecgbench.reports._standing import for_page
+from ecgbench.reports._section import records
 from ecgbench.reports._text import millions
 from ecgbench.results.notes import PENDING
 from ecgbench.results.study import Study
@@ -75,21 +78,6 @@ _SIGNS = {
 _VERDICT = (
     *("task", "leads", "metric", "best_model", "best_policy", "value", "second_model"),
     *("second_policy", "difference", "low", "high", "p_holm", "verdict", "rivals", "beaten"),
-)
-_COMPARED = (
-    Column("task", "Task", "group"),
-    Column("leads", "Leads"),
-    Column("model", "Model"),
-    Column("best", "Best"),
-    Column("difference", "Best − model", "number", note="points, 95 % interval"),
-    Column("p", "p", "number", p_value),
-    Column("p_holm", "p", "number", p_value, note="Holm, setting"),
-    Column("p_holm_all", "p", "number", p_value, note="Holm, table"),
-    Column("df", "df", "number", "{:.0f}".format),
-    Column("n_records", "Records", "number", "{:,}".format, note="in both"),
-    Column("n_patients", "Patients", "number", "{:,}".format, note="in both"),
-    Column("worse", "Interval excludes 0"),
-    Column("note", "Note"),
 )
 _HOW_COMPARED = (
     "Both sides of a difference have the same patients. The best was chosen on the same data, so p "
@@ -335,34 +323,34 @@ def _comparisons(study: Study) -> Section:
 
 
 def _compared(study: Study, metric: str) -> Table:
-    heads, titles = heads_of(study), titles_of(study)
-    rows = records(study.of(metric).comparisons)
-    rows = [row for task in titles for row in rows if row["task"] == task]
-    shown = [
-        row
-        | {
-            "task": titles[row["task"]],
-            "model": heads[row["model"], row["policy"]].cell,
-            "best": heads[row["best_model"], row["best_policy"]].cell,
-            "difference": Cell(
-                signed(row["difference"]), small=signed_bracket(row["low"], row["high"])
-            ),
-            "worse": {None: UNTESTED, True: "no", False: "yes"}[row["not_significantly_worse"]],
-        }
-        for row in rows
-    ]
-    some, shortened = for_page(study, shown, "comparisons.csv")
-    summary = "one row per comparison with the best of a metric, task and lead setting"
-    first = metric == study.metric
+    titles, first = list(titles_of(study)), metric == study.metric
+    rows = study.of(metric).comparisons
+    rows = rows.sort_values("task", key=lambda task: task.map(titles.index), kind="stable")
+    shown, notes = for_page(study, rows, "comparisons.csv")
+    excludes = {True: "no", False: "yes"}
     return Table(
         name="comparisons" if first else f"comparisons_{metric}",
         caption=f"By macro {study.metrics[metric].title}." if len(study.metrics) > 1 else "",
-        columns=_COMPARED,
-        rows=some,
-        notes=[*shortened, _HOW_COMPARED],
-        marks=untrained_marks(heads[row["model"], row["policy"]] for row in rows),
-        numbers=numbers(study.comparisons, summary) if first else None,
-        formats=(*(("csv",) if first else ()), *(("html",) if some else ())),
+        rows=shown,
+        columns=[
+            task_column(study),
+            Column("leads", "Leads"),
+            model_column(study),
+            model_column(study, "Best", ("best_model", "best_policy")),
+            difference_column("Best − model", note="points, 95 % interval"),
+            Column("p", "p", "number", p_value),
+            Column("p_holm", "p", "number", p_value, note="Holm, setting"),
+            Column("p_holm_all", "p", "number", p_value, note="Holm, table"),
+            Column("df", "df", "number", "{:.0f}".format),
+            Column("n_records", "Records", "number", "{:,}".format, note="in both"),
+            Column("n_patients", "Patients", "number", "{:,}".format, note="in both"),
+            Column("not_significantly_worse", "Interval excludes 0", spell=excludes.__getitem__),
+            Column("note", "Note"),
+        ],
+        notes=[*notes, _HOW_COMPARED],
+        numbers=study.comparisons if first else None,
+        summary="one row per comparison with the best of a metric, task and lead setting",
+        formats=("csv", "html") if first else ("html",),
     )
 
 

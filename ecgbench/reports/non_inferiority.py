@@ -27,10 +27,16 @@ from ecgbench.reports import (
     Table,
     points,
 )
-from ecgbench.reports._facts import FULL, columns, heads_of, setting_words, titles_of
-from ecgbench.reports._facts import untrained_marks as marks_of
-from ecgbench.reports._standing import (
+from ecgbench.reports._facts import (
+    FULL,
+    columns,
     difference_cell,
+    heads_of,
+    setting_words,
+    titles_of,
+)
+from ecgbench.reports._facts import untrained_marks as marks_of
+from ecgbench.reports._means import (
     estimated,
     for_page,
     real_tasks,

@@ -34,6 +34,7 @@ from ecgbench.reports._facts import (
     FULL,
     Head,
     columns,
+    difference_cell,
     heads_of,
     leads_of,
     setting_words,
@@ -41,7 +42,7 @@ from ecgbench.reports._facts import (
     untrained_marks,
 )
 from ecgbench.reports._intervals import Interval, draw
-from ecgbench.reports._standing import difference_cell, estimated, settings, sign_of
+from ecgbench.reports._means import estimated, settings, sign_of
 from ecgbench.results import ahead
 from ecgbench.results.study import Study
 from ecgbench.results.subgroups import LEAST, VARIABLES, Compared, compared

@@ -7,7 +7,7 @@ from ecgbench.core.cells import NONE
 from ecgbench.data import contamination as corpora
 from ecgbench.reports._facts import Head
 from ecgbench.reports._grid import grids
-from ecgbench.reports._standing import settings, standing
+from ecgbench.reports._means import settings, standing
 from ecgbench.reports._text import points, signed, signed_bracket
 from ecgbench.results.study import Study
 
