@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pandas as pd
 
 from ecgbench.core.cells import RANDOM
-from ecgbench.core.text import counted
-from ecgbench.ecg.leads import LEADS, LeadSubset
+from ecgbench.core.text import counted, shortened
+from ecgbench.ecg.leads import LEADS as TWELVE
+from ecgbench.ecg.leads import LeadSubset
 from ecgbench.evaluate import protocols
+from ecgbench.reports._figure import LONGEST, handle
 from ecgbench.reports._section import SIGNS, Cell, Column, Numbers, Row, records
 from ecgbench.reports._text import signed, signed_bracket
 from ecgbench.results.notes import GRAVE, PENDING
@@ -26,7 +28,7 @@ DAGGER = SIGNS["†"]
 """What † means beside a task."""
 MODEL = ("model", "policy")
 DIFFERENCE = ("difference", "low", "high")
-FULL = str(len(LEADS))
+FULL = str(len(TWELVE))
 """The setting in which nothing is missing, as typed."""
 
 
@@ -67,6 +69,11 @@ class Task:
     title: str
     evaluation_only: bool
     synthetic: bool
+
+    @property
+    def mark(self) -> str:
+        """The sign behind its title."""
+        return "†" if self.evaluation_only else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,12 +170,19 @@ def task_column(study: Study) -> Column:
     return Column("task", "Task", "group", cell=lambda row: titles[row["task"]])
 
 
-def model_column(study: Study, heading: str = "Model", names: tuple[str, str] = MODEL) -> Column:
+def model_column(
+    study: Study,
+    heading: str = "Model",
+    names: tuple[str, str] = MODEL,
+    kind: Literal["group", "text"] = "text",
+) -> Column:
     """Prints the title of a model, with its policy where it has several and the sign of one that is
     untrained. names: the columns of its name and of its policy.
     """
     heads = heads_of(study)
-    return Column(names[0], heading, cell=lambda row: heads[row[names[0]], row[names[1]]].cell)
+    return Column(
+        names[0], heading, kind, cell=lambda row: heads[row[names[0]], row[names[1]]].cell
+    )
 
 
 def difference_column(
@@ -270,3 +284,16 @@ def setting_words(typed: str) -> str:
     if named:
         return f"lead{'s' if number > 1 else ''} {typed}"
     return f"{typed} leads" if typed == FULL else counted(number, "random lead")
+
+
+LEADS = Column("leads", "Leads", on_page=setting_words)
+"""A lead setting as typed, in words on the page."""
+
+
+def legend(heads: Sequence[Head], places: Iterable[int]) -> list[Any]:
+    """The entries of a figure for some columns of a run, by their places."""
+    random = {True: " (random weights)", False: ""}
+    return [
+        handle(shortened(heads[at].label, LONGEST) + random[heads[at].untrained], at)
+        for at in places
+    ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ecgbench.core.text import enumerated, shortened
 from ecgbench.reports._facts import FULL, Head, columns, leads_of, setting_words, titles_of
 from ecgbench.reports._figure import LONGEST, handle
-from ecgbench.reports._grid import reasons
+from ecgbench.reports._scores import reasons
 from ecgbench.reports._section import Cell, Column, Format
 from ecgbench.results import ahead
 from ecgbench.results.by_label import (
