@@ -17,7 +17,7 @@ from ecgbench.ecg.leads import LeadSubset
 from ecgbench.evaluate import protocols
 from ecgbench.reports._figure import LONGEST, handle
 from ecgbench.reports._section import SIGNS, Cell, Column, Numbers, Row, records
-from ecgbench.reports._text import signed, signed_bracket
+from ecgbench.reports._text import points, signed, signed_bracket
 from ecgbench.results.notes import GRAVE, PENDING
 from ecgbench.results.study import Study
 
@@ -203,6 +203,24 @@ def difference_cell(
     if row.get(name) is None:
         return ""
     return Cell(signed(row[name]), small=signed_bracket(row[low], row[high]))
+
+
+def estimate_column(
+    heading: str,
+    names: Sequence[str],
+    spell: Callable[[Any], str] = points,
+    note: str = "95 % interval",
+) -> Column:
+    """Prints a number with its interval. names: the columns of its value and of the ends."""
+
+    def cell(row: Row) -> Cell | None:
+        value, *ends = (row[name] for name in names)
+        if value is None:
+            return None
+        known = all(end is not None and end == end for end in ends)
+        return Cell(spell(value), small=f"[{', '.join(map(spell, ends))}]" if known else "")
+
+    return Column(names[0], heading, "number", note=note, cell=cell)
 
 
 def untrained_marks(shown: Iterable[Head]) -> dict[str, str]:

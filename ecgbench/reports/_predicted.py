@@ -6,11 +6,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from ecgbench.core.text import enumerated, shortened
-from ecgbench.reports._facts import FULL, Head, columns, leads_of, setting_words, titles_of
+from ecgbench.reports._facts import (
+    FULL,
+    Head,
+    columns,
+    leads_of,
+    model_column,
+    setting_words,
+    task_column,
+    titles_of,
+)
 from ecgbench.reports._figure import LONGEST, handle
 from ecgbench.reports._scores import reasons
-from ecgbench.reports._section import Cell, Column, Format
+from ecgbench.reports._section import Column, Row
 from ecgbench.results import ahead
 from ecgbench.results.by_label import (
     LEAST,
@@ -39,13 +50,6 @@ QUESTIONS: Mapping[str, Sequence[Callable[[], Question]]] = {
     "operating": (Operating, NetBenefit),
 }
 """Report -> what it reads of labels."""
-FIRST = (
-    Column("task", "Task", "group"),
-    Column("leads", "Leads", on_page=setting_words),
-    Column("model", "Model"),
-    Column("labels", "Labels", "number"),
-)
-"""Columns that a table on the page begins with."""
 GREY = "#999999"
 Shown = dict[str, Any]
 
@@ -235,15 +239,33 @@ def gone(own: Iterable[Line]) -> str:
     return f" Left out: {listed(lost, 6)}." if lost else ""
 
 
-def begun(of: OfTask, line: Line, key: str) -> Shown:
-    """What a row of a table on the page begins with."""
-    labels: Any = len(of.shared[key]) if line.repeats else Cell(line.status)
-    return {"task": of.title, "leads": line.leads, "model": line.head.cell, "labels": labels}
+def with_ends(name: str) -> tuple[str, str, str]:
+    """The columns of a number and of the ends of its interval."""
+    return name, f"{name}_low", f"{name}_high"
 
 
-def formats(rows: Sequence[object]) -> Sequence[Format]:
-    """Where a table is shown: where it has no rows, its numbers alone are written."""
-    return ("csv", "md", "tex", "html") if rows else ("csv",)
+def on_page(made: Sequence[OfTask], rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a CSV file that a table prints: means over labels."""
+    shown = {(line.task, line.leads) for of in made for line in of.on_page}
+    printed = [
+        label == MEAN and (task, leads) in shown
+        for task, leads, label in zip(rows["task"], rows["leads"], rows["label"])
+    ]
+    return rows[printed]
+
+
+def first_columns(study: Study) -> list[Column]:
+    """What a table of means over labels begins with."""
+
+    def labels(row: Row) -> Any:
+        return row["status"] if row["labels"] is None else row["labels"]
+
+    return [
+        task_column(study),
+        Column("leads", "Leads", on_page=setting_words),
+        model_column(study),
+        Column("labels", "Labels", "number", cell=labels),
+    ]
 
 
 def by_column(
