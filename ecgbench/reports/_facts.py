@@ -16,16 +16,12 @@ from ecgbench.ecg.leads import LEADS as TWELVE
 from ecgbench.ecg.leads import LeadSubset
 from ecgbench.evaluate import protocols
 from ecgbench.reports._figure import LONGEST, handle
-from ecgbench.reports._section import SIGNS, Cell, Column, Numbers, Row, records
+from ecgbench.reports._section import Cell, Column, Row, records
 from ecgbench.reports._text import points, signed, signed_bracket
 from ecgbench.results.notes import GRAVE, PENDING
 from ecgbench.results.study import Study
 
 T = TypeVar("T")
-UNTRAINED = {"‡": SIGNS["‡"]}
-"""Sign and meaning, beside every number of such a column."""
-DAGGER = SIGNS["†"]
-"""What † means beside a task."""
 MODEL = ("model", "policy")
 DIFFERENCE = ("difference", "low", "high")
 FULL = str(len(TWELVE))
@@ -53,7 +49,7 @@ class Head:
     @property
     def mark(self) -> str:
         """The sign behind its title."""
-        return next(iter(UNTRAINED)) if self.untrained else ""
+        return "‡" if self.untrained else ""
 
     @property
     def cell(self) -> Cell:
@@ -105,17 +101,6 @@ def once(function: Callable[[Study], T]) -> Callable[[Study], T]:
         return found
 
     return known
-
-
-@once
-def main_rows(study: Study) -> list[dict[Any, Any]]:
-    """The `records` of its main table."""
-    return records(study.main)
-
-
-def numbers(frame: pd.DataFrame, summary: str) -> Numbers:
-    """A table as a CSV file holds it; `summary`: what a row is."""
-    return Numbers.of(frame, summary)
 
 
 def leads_of(typed: str) -> tuple[int, bool]:
@@ -221,11 +206,6 @@ def estimate_column(
         return Cell(spell(value), small=f"[{', '.join(map(spell, ends))}]" if known else "")
 
     return Column(names[0], heading, "number", note=note, cell=cell)
-
-
-def untrained_marks(shown: Iterable[Head]) -> dict[str, str]:
-    """The sign of untrained columns and its meaning, where a table shows such."""
-    return UNTRAINED if any(head.untrained for head in shown) else {}
 
 
 def titles_of(study: Study) -> dict[str, str]:
