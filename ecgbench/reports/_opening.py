@@ -162,7 +162,7 @@ def _sentence(study: Study, case: _Case) -> str:
         return f"With {where}, {case.head.label} keeps {share} of its skill above chance{on}."
     title = study.metrics[study.metric].title
     score, *rest = (
-        sure(row["value"], row["low"], row["high"]) for row in reversed(case.rows.values())
+        sure(row["value"], row["low"], row["high"]) for row in reversed(list(case.rows.values()))
     )
     full = f"; with {setting_words(FULL)}, {rest[0]}" if rest else ""
     return f"With {where}, {case.head.label} has macro {title} {score}{on}{full}."

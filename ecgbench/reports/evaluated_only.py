@@ -108,7 +108,12 @@ def _table(study: Study, rows: pd.DataFrame, first: bool) -> r.Table:
     """Means over cells; in how many of them labels and sum are equal."""
     titles, title = facts.titles_of(study), study.metrics[study.metric].title
     means = (
-        rows.assign(unknown=rows["sum_equal"].isna(), sum_equal=rows["sum_equal"].eq(True))
+        rows.assign(
+            unknown=rows["sum_equal"].isna(),
+            sum_equal=rows["sum_equal"].eq(True),
+            shared_equal=rows["shared_equal"].eq(True),
+            same_records=rows["same_records"].ne(False),
+        )
         .groupby(["task", *facts.MODEL, "leads", "part"], sort=False)
         .agg(
             labels=("labels", "first"),

@@ -278,13 +278,13 @@ def _skill_kept(study: Study) -> r.Section:
 def _kept(study: Study, metric: str) -> r.Table:
     """A row per task and column; its share of the skill at each setting."""
     rows, card = ranked(study)[metric], study.metrics[metric]
+    chance, higher = card.chance or 0.0, card.direction == "higher"
     names = ["task", *facts.MODEL]
     full = rows.loc[rows["leads"] == FULL, [*names, "value", "low", "high"]]
     rows = rows[rows["leads"] != FULL].merge(full, on=names, suffixes=("", "_full"))
     rows = rows[rows["value_full"].notna()]
     # the ends of an interval count where there is one: a share of nothing says nothing
-    bound = rows["low_full"] if card.direction == "higher" else -rows["high_full"]
-    sign, chance = (1, card.chance) if card.direction == "higher" else (-1, card.chance)
+    bound, sign = (rows["low_full"], 1) if higher else (-rows["high_full"], -1)
     surely = (bound - sign * chance).fillna(math.inf)
     there = (surely > 0) & (sign * (rows["value_full"] - chance) > 0)
     share = (rows["value"] - chance) / (rows["value_full"] - chance)
@@ -298,7 +298,10 @@ def _kept(study: Study, metric: str) -> r.Table:
             *([facts.task_column(study)] if len(facts.tasks(study)) > 1 else []),
             facts.model_column(study),
             r.Column("full", words, "number", r.points, f"macro {card.title}"),
-            *(r.Column(typed, typed, "number", partial(r.points, digits=0)) for typed in wide),
+            *(
+                r.Column(typed, typed, "number", partial(r.points, digits=0))
+                for typed in map(str, wide)
+            ),
         ],
         notes=[
             f"({card.title} − {chance}) / ({card.title} at {words} − {chance}); -- where there is "

@@ -84,7 +84,7 @@ def _main(study: Study) -> r.Section:
     known = study.provenance
     setting = f"Protocol {known.protocol}, contract {known.contract}; weights: {weights}."
     first, *others = ranked(study).items()
-    parts = [
+    parts: list[r.Part] = [
         _table(study, "main_table", first[1], [*study.notes, setting], whole=True),
         *(_table(study, f"main_table_{name}", rows) for name, rows in others),
         r.Text("Under each model: parameters, and the policy for missing leads.", "fine"),
@@ -104,7 +104,8 @@ def _table(
     heads = facts.columns(study)
     tasks = {task.task: r.Cell(task.title, task.mark) for task in facts.tasks(study)}
     wide = rows.set_index(["task", "leads", "head"])["score"].unstack(sort=False).fillna("")
-    wide = wide[sorted(wide.columns)]
+    places = sorted(set(rows["head"]))
+    wide = wide[places]
     return r.Table(
         name=name,
         caption=f"Macro {title} × 100 by task and measured leads.",
@@ -120,7 +121,7 @@ def _table(
                     note=millions(heads[at].parameters),
                     mark=heads[at].mark,
                 )
-                for at in wide.columns
+                for at in places
             ),
         ],
         marks={"*": ASTERISK} if any(score.star for score in rows["score"]) else {},
@@ -221,8 +222,10 @@ def _who_is_best(study: Study) -> list[r.Section]:
     found, heads = verdicts(study), facts.heads_of(study)
     if found.empty:
         return []
-    cells = found.assign(cell=[_spelled(row, heads) for row in r.records(found)])
-    wide = cells.set_index(["task", "leads"])["cell"].unstack(sort=False).fillna("")
+    cells: Any = [_spelled(row, heads) for row in r.records(found)]
+    wide = (
+        found.assign(cell=cells).set_index(["task", "leads"])["cell"].unstack(sort=False).fillna("")
+    )
     settings = [leads for leads in dict.fromkeys(study.main["leads"]) if leads in wide]
     titles = facts.titles_of(study)
     table = r.Table(

@@ -108,12 +108,7 @@ def test_as_a_person_types_it(run: Path, tmp_path: Path, here: Callable[..., obj
     )
     done = here("report", run, "--to", page, *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr  # type: ignore[attr-defined]
-    assert {p.name for p in page.glob("*.md")} == {
-        "main_table.md",
-        "evaluated_only.md",
-        "against_paper.md",
-        "against_fmb.md",
-    }
+    assert {p.name for p in page.glob("*.md")} == {"main_table.md", "evaluated_only.md"}
     assert "prints no score of these models" in (page / "index.html").read_text()
 
 
