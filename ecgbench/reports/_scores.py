@@ -61,8 +61,8 @@ def _ranked(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
     rank = rank.where((rank <= 3) & (competing.transform("count") > 1)).fillna(0)
     rows["rank"] = rank.astype(int)
     why = reasons(study)
-    rows["score"] = [_score(row, why) for row in records(rows)]
-    return rows.reset_index(drop=True)
+    scores: Any = [_score(row, why) for row in records(rows)]
+    return rows.assign(score=scores).reset_index(drop=True)
 
 
 def _score(row: dict[str, Any], why: dict[tuple[str, ...], str]) -> Score:

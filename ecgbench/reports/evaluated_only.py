@@ -133,17 +133,6 @@ def _table(study: Study, rows: pd.DataFrame, first: bool) -> r.Table:
             return r.Cell(titles[row["part"]], "†")
         return r.Cell(titles[row["task"]] if row["part"] == WHOLE else SUM)
 
-    def equal(row: r.Row) -> str:
-        if row["part"] != SUM:
-            return ""
-        if not row["comparable"]:
-            return "not compared: scored on other records (run --set scoring.rows=labelled)"
-        cells = counted(row["cells"], "cell")
-        words = f"labels in {row['labels_equal']} of {cells}"
-        if row["incomplete"]:
-            return f"{words}; only {counted(row['labels'], 'label')}, so no sum"
-        return f"{words}, sum in {row['sum_equal']} of {cells}"
-
     return r.Table(
         name="evaluated_only" if first else f"evaluated_only_{study.metric}",
         caption=f"Macro {title}, and the sum of the labels' {title} over those that are defined.",
@@ -156,7 +145,7 @@ def _table(study: Study, rows: pd.DataFrame, first: bool) -> r.Table:
             r.Column("defined", "Defined", "number"),
             r.Column("auroc_sum", f"Sum of {title}", "number", "{:.4f}".format),
             r.Column("auroc_mean", f"Mean {title}", "number", "{:.4f}".format),
-            r.Column("equal", "Equal to the last bit", cell=equal),
+            r.Column("equal", "Equal to the last bit", cell=_equal),
         ],
         notes=[
             "Means over draws of leads, fits and folds. The comparison is made in every cell. A "
@@ -167,3 +156,16 @@ def _table(study: Study, rows: pd.DataFrame, first: bool) -> r.Table:
         summary="one row per cell, of a task, of each that is columns of it, and of their sum",
         formats=("csv", "md", "tex", "html") if first else ("md", "tex", "html"),
     )
+
+
+def _equal(row: r.Row) -> str:
+    """In how many cells labels and sum are those of the whole, or why that cannot be."""
+    if row["part"] != SUM:
+        return ""
+    if not row["comparable"]:
+        return "not compared: scored on other records (run --set scoring.rows=labelled)"
+    cells = counted(row["cells"], "cell")
+    words = f"labels in {row['labels_equal']} of {cells}"
+    if row["incomplete"]:
+        return f"{words}; only {counted(row['labels'], 'label')}, so no sum"
+    return f"{words}, sum in {row['sum_equal']} of {cells}"
