@@ -191,8 +191,8 @@ def _panel(ax: "Axes", drawn: Curve, task: facts.Task) -> None:
         _line(ax, own[own["named"]], at, hollow=True)
     upright = len(where) > 4 or len(drawn.tasks) > 1
     for leads, x in where.items():
-        top = mine.loc[mine["leads"] == leads, ["value", "high"]].max(axis=None)
-        _name(ax, leads, (x, 100 * top), upright)
+        ends: Any = mine.loc[mine["leads"] == leads, ["value", "high"]].max(axis=None)
+        _name(ax, leads, (x, 100 * float(ends)), upright)
     counts = sorted(set(mine["n_leads"]))
     r.lead_axis(ax, counts, max([*counts, *where.values()], default=len(LEADS)))
     _scale(ax, drawn.metric)
@@ -210,7 +210,8 @@ def _right_of_their_number(mine: pd.DataFrame) -> dict[str, float]:
     counts = sorted(set(mine["n_leads"]))
     named = mine[mine["named"]].sort_values("line").drop_duplicates("leads")
     found: dict[str, float] = {}
-    for count, sets in named.groupby("n_leads")["leads"]:
+    for count in sorted(set(named["n_leads"])):
+        sets = named.loc[named["n_leads"] == count, "leads"]
         following = next((more for more in counts if more > count), 2 * count)
         step = min(0.2, 0.8 * math.log2(following / count) / (len(sets) + 1))
         found |= {leads: count * 2 ** (step * (i + 1)) for i, leads in enumerate(sets)}
