@@ -15,15 +15,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
-
-from ecgbench.core import process
 
 WANTED = "needs genuine recordings (ECGBENCH_REAL_DATA)"
 
@@ -44,21 +41,6 @@ def _no_waiting_for_the_disk(request: pytest.FixtureRequest) -> Iterator[None]:
         if not request.node.get_closest_marker("durable"):
             patch.setattr(os, "fsync", lambda handle: None)
         yield
-
-
-@pytest.fixture(autouse=True)
-def _weights_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file of weights is read without a process of its own, which loads torch anew;
-    tests/weights/test_apart.py tries that one.
-    """
-    apart, start = "ecgbench.weights.apart", process.ask
-
-    def ask(module: str, words: Sequence[str], seconds: float) -> dict[str, Any]:
-        if module != apart:
-            return start(module, words, seconds)
-        return importlib.import_module(apart).work(words)
-
-    monkeypatch.setattr(process, "ask", ask)
 
 
 PICTURES = {

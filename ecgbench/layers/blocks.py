@@ -1,13 +1,8 @@
-"""What several transformers share, in the form that costs least where no gradient is needed."""
+"""Blocks that several transformers share."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-
-FEW_ROWS = 200
-"""Rows below which a product with the weight on the left is faster (MKL, one thread: 13 % at 93
-rows, 5 % at 186; slower at 250).
-"""
 
 
 def gelu(x: Tensor) -> Tensor:
@@ -15,19 +10,6 @@ def gelu(x: Tensor) -> Tensor:
     it.
     """
     return F.gelu(x) if torch.is_grad_enabled() else torch.ops.aten.gelu_(x)
-
-
-def linear(layer: nn.Linear, x: Tensor) -> Tensor:
-    """`layer` of x (batch, token, in); without gradients, with few rows and on a CPU the result's
-    memory runs over the tokens first.
-
-    Then the weight is the left factor as it lies in memory, and need not be copied for the product.
-    """
-    if torch.is_grad_enabled() or x.device.type != "cpu" or x.shape[:2].numel() >= FEW_ROWS:
-        return layer(x)
-    return torch.addmm(layer.bias.unsqueeze(1), layer.weight, x.flatten(0, 1).T).T.unflatten(
-        0, x.shape[:2]
-    )
 
 
 class Attention(nn.Module):
@@ -41,10 +23,9 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The attended tokens, before the skip connection."""
-        qkv = linear(self.to_qkv, x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        q, k, v = qkv.contiguous()  # fused attention wants the channels of a head side by side
-        heads = F.scaled_dot_product_attention(q, k, v)
-        return linear(self.to_out[0], heads.transpose(1, 2).flatten(2))  # type: ignore[arg-type]
+        qkv = self.to_qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        heads = F.scaled_dot_product_attention(*qkv)
+        return self.to_out(heads.transpose(1, 2).flatten(2))
 
 
 class Mlp(nn.Module):
@@ -56,7 +37,7 @@ class Mlp(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, token, width) -> the same shape, before the skip connection."""
-        return linear(self.net["3"], gelu(linear(self.net["0"], x)))  # type: ignore[arg-type]
+        return self.net["3"](gelu(self.net["0"](x)))
 
 
 class PreNorm(nn.Module):

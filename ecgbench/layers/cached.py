@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 
 class CachedTensors:
@@ -11,7 +11,7 @@ class CachedTensors:
     written to.
 
     Kept for frozen parameters without gradients only: an optimiser's step, `load_state_dict`, `to`
-    and every in-place operation that torch counts are noticed (of batch norms see `FoldedNorm`). A
+    and every in-place operation that torch counts are noticed. A
     write through `.data` to a frozen parameter is not.
     """
 
@@ -36,36 +36,3 @@ class CachedTensors:
             p is seen and p.data_ptr() == where and p._version == version
             for p, (seen, where, version) in zip(parameters, self._seen)
         )
-
-
-class FoldedNorm:
-    """A batch norm as a scale and a shift that the convolution before it takes over, in evaluation.
-
-    The convolution has no bias. Neither module is registered here, so the names in a state dict
-    stay those of the network.
-    """
-
-    def __init__(
-        self,
-        conv: nn.Conv1d,
-        norm: nn.BatchNorm1d,
-        lay_out: Callable[[Tensor], Tensor] = Tensor.contiguous,
-    ) -> None:
-        """lay_out: the weight (out, in, kernel) as the network multiplies by it."""
-        self.conv, self.norm, self._lay_out, self._kept = conv, norm, lay_out, CachedTensors()
-
-    def __call__(self) -> list[Tensor]:
-        """Weight, laid out, and bias (out,) of convolution and norm together."""
-        return self._kept(self._sources(), self._fold)
-
-    def _sources(self) -> list[Tensor]:
-        n = self.norm
-        # on a CPU torch moves the statistics without counting it as a change, but it counts the
-        # batches
-        statistics = (n.running_mean, n.running_var, n.num_batches_tracked)
-        return [self.conv.weight, n.weight, n.bias, *statistics]  # type: ignore[list-item]
-
-    def _fold(self) -> list[Tensor]:
-        weight, gain, shift, mean, variance, _ = self._sources()
-        scale = gain * torch.rsqrt(variance + self.norm.eps)
-        return [self._lay_out(weight * scale[:, None, None]), shift - mean * scale]

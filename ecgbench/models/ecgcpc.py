@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from ecgbench.core.cards import ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
 from ecgbench.layers import paper_flop
-from ecgbench.layers.cached import CachedTensors, FoldedNorm
+from ecgbench.layers.cached import CachedTensors
 from ecgbench.layers.features import Features, demand_all
 from ecgbench.weights.load import loaded
 
@@ -112,30 +112,14 @@ CARD = ModelCard(
 )
 
 
-class ConvLayer(nn.Module):
-    """Convolution without bias, batch norm, ReLU, spelled as a product over windows: (batch, time,
-    in) -> (batch, time / stride, 512).
+class ConvLayer(nn.Sequential):
+    """Convolution without bias, batch norm, ReLU: (batch, in, time) -> (batch, 512, time /
+    stride).
     """
 
     def __init__(self, entering: int, kernel: int, stride: int) -> None:
-        super().__init__()
         conv = nn.Conv1d(entering, WIDTH, kernel, stride, padding=kernel // 2, bias=False)
-        norm = nn.BatchNorm1d(WIDTH)
-        self.add_module("0", conv)
-        self.add_module("1", norm)
-        self._folded = FoldedNorm(conv, norm, lambda weight: weight.flatten(1))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """In evaluation the batch norm is a scale and a shift, which the convolution takes over."""
-        conv, norm = self._folded.conv, self._folded.norm
-        (kernel,), (stride,) = conv.kernel_size, conv.stride
-        if kernel > 1:
-            x = F.pad(x, (0, 0, kernel // 2, kernel // 2)).unfold(1, kernel, stride).flatten(2)
-        if norm.training:
-            x = F.linear(x, conv.weight.flatten(1))
-            return norm(x.flatten(0, 1)).unflatten(0, x.shape[:2]).relu_()
-        weight, bias = self._folded()
-        return F.linear(x, weight, bias).relu_()
+        super().__init__(conv, nn.BatchNorm1d(WIDTH), nn.ReLU())
 
 
 class Kernel(nn.Module):
@@ -332,8 +316,8 @@ class Cpc(nn.Module):
         small = signal.device.type == "cpu" and not (whole or torch.is_grad_enabled())
         windows = max(1, 2 * _TOKENS_AT_ONCE // signal.shape[2]) if small else len(signal)
         parts = [
-            self.predictor["predictor"](self.encoder["layers"](part))
-            for part in signal.transpose(1, 2).split(windows)
+            self.predictor["predictor"](self.encoder["layers"](part).transpose(1, 2))
+            for part in signal.split(windows)
         ]
         sequence = parts[0] if len(parts) == 1 else torch.cat(parts)
         return Features(sequence, sequence.mean(1))

@@ -11,14 +11,12 @@ alias.
 from dataclasses import replace
 from pathlib import Path
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ecgbench.core.cards import ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS, MIMIC_LEADS
 from ecgbench.layers import paper_flop
-from ecgbench.layers.cached import FoldedNorm
 from ecgbench.layers.features import Features, demand_all
 from ecgbench.weights.load import loaded
 
@@ -116,40 +114,21 @@ CARD = ModelCard(
 )
 
 
-class ConvUnit(nn.Module):
-    """Convolution without bias, batch norm and, where asked for, ReLU: (batch, channel, 1, time) ->
-    the same, time / stride.
-
-    The axis of 1 is for the CPU's convolutions, which are fastest where channels lie side by side;
-    torch knows that layout in two dimensions only.
+class ConvUnit(nn.Sequential):
+    """Convolution without bias, batch norm and, where asked for, ReLU: (batch, channel, time) ->
+    (batch, leaving, time / stride).
     """
 
     def __init__(
         self, entering: int, leaving: int, kernel: int, stride: int = 1, relu: bool = True
     ) -> None:
-        super().__init__()
         conv = nn.Conv1d(entering, leaving, kernel, stride, padding=kernel // 2, bias=False)
-        norm = nn.BatchNorm1d(leaving)
-        self.add_module("0", conv)
-        self.add_module("1", norm)
-        self._folded, self._relu = FoldedNorm(conv, norm, _as_image), relu
-        self._stride, self._padding = (1, stride), (0, kernel // 2)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """In evaluation the batch norm is a scale and a shift, which the convolution takes over."""
-        conv, norm = self._folded.conv, self._folded.norm
-        if norm.training:
-            x = F.conv2d(x, conv.weight[:, :, None], None, self._stride, self._padding)
-            x = norm(x[:, :, 0])[:, :, None]
-        else:
-            weight, bias = self._folded()
-            x = F.conv2d(x, weight, bias, self._stride, self._padding)
-        return x.relu_() if self._relu else x
+        super().__init__(conv, nn.BatchNorm1d(leaving), *([nn.ReLU()] if relu else []))
 
 
 class Bottleneck(nn.Module):
-    """Convolutions of kernel 1, 5 and 1 beside a shortcut: (batch, channel, 1, time) -> (batch, 4
-    inside, 1, time / stride).
+    """Convolutions of kernel 1, 5 and 1 beside a shortcut: (batch, channel, time) -> (batch, 4
+    inside, time / stride).
     """
 
     def __init__(self, entering: int, inside: int, stride: int) -> None:
@@ -161,14 +140,14 @@ class Bottleneck(nn.Module):
             ConvUnit(inside, leaving, 1, relu=False),
         )
         # a last window of one sample (odd lengths) is that sample, not half of it
-        pool = [nn.AvgPool2d((1, 2), ceil_mode=True)] if stride == 2 else []
+        pool = [nn.AvgPool1d(2, ceil_mode=True)] if stride == 2 else []
         self.idpath = nn.Sequential(
             *pool, *([ConvUnit(entering, leaving, 1, relu=False)] if entering != leaving else [])
         )
 
     def forward(self, x: Tensor) -> Tensor:
         """ReLU of the sum of both paths."""
-        return self.convs(x).add_(self.idpath(x)).relu_()
+        return F.relu(self.convs(x) + self.idpath(x))
 
 
 class Ked(nn.Module):
@@ -183,7 +162,7 @@ class Ked(nn.Module):
             ConvUnit(12, 32, 5, stride=2),
             ConvUnit(32, 32, 5),
             ConvUnit(32, width, 5),
-            nn.MaxPool2d((1, 3), (1, 2), (0, 1)),
+            nn.MaxPool1d(3, 2, 1),
         ]
         for blocks, inside, stride in STAGES:
             stage = [
@@ -204,10 +183,10 @@ class Ked(nn.Module):
         measured, is a ValueError.
         """
         demand_all("ECGFM-KED", signal, measured, len(LEADS))
-        x = signal[:, :, None] if self.training else _as_image(signal)
+        x = signal
         for module in self.children():
             x = module(x)
-        sequence = x[:, :, 0].transpose(1, 2)
+        sequence = x.transpose(1, 2)
         return Features(sequence, sequence.mean(1))
 
     def _initialise(self) -> None:
@@ -216,14 +195,6 @@ class Ked(nn.Module):
                 nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
             if isinstance(module, Bottleneck):
                 nn.init.zeros_(module.convs.get_parameter("2.1.weight"))
-
-
-def _as_image(x: Tensor) -> Tensor:
-    """(a, channel, b) -> (a, channel, 1, b), with its channels side by side in memory on a CPU,
-    where that is a tenth faster.
-    """
-    x = x[:, :, None]
-    return x.contiguous(memory_format=torch.channels_last) if x.device.type == "cpu" else x
 
 
 def build(weights: str | Path | None = None) -> Ked:

@@ -6,10 +6,6 @@ channels, 1x1, squeeze and excitation. The authors switch batch norm and dropout
 parameters are in their file, so they are here, and nothing reads them. State-dict keys are those of
 the authors' file without `dense.*`, the layer of 150 labels. `ecgfounder1lead` is the same network
 for lead I.
-
-Arrays inside the network lie as (channel, batch, time): the 1x1 convolutions and the excitation,
-110 of 122 MB of weights, are then one matrix product each for the whole batch, and their weights
-are read once for all its windows.
 """
 
 from collections.abc import Mapping
@@ -100,7 +96,7 @@ CARD = ModelCard(
 
 
 class SameConv(nn.Module):
-    """A convolution to ceil(time / stride) samples: (channel, batch, time) -> the same layout.
+    """A convolution to ceil(time / stride) samples: (batch, channel, time) -> the same layout.
 
     Zeros are added as TensorFlow's SAME does: of an odd number the extra one stands on the right.
     """
@@ -117,12 +113,11 @@ class SameConv(nn.Module):
         (kernel,), (stride,), time = conv.kernel_size, conv.stride, x.shape[2]
         zeros = max(0, (-(-time // stride) - 1) * stride + kernel - time)
         left, right = zeros // 2, zeros - zeros // 2
-        x = x.transpose(0, 1)
         if left != right or conv.groups == 1:
             # the stem always: what conv1d pads itself comes out wrong there under bfloat16 on CPUs
             # with AMX (torch 2.13: 12 inputs, 16 samples, off by more than the signal)
             x, left = F.pad(x, (left, right)), 0
-        return F.conv1d(x, conv.weight, conv.bias, stride, left, groups=conv.groups).transpose(0, 1)
+        return F.conv1d(x, conv.weight, conv.bias, stride, left, groups=conv.groups)
 
 
 class Bottleneck(nn.Module):
@@ -142,20 +137,15 @@ class Bottleneck(nn.Module):
         self.se_fc1, self.se_fc2 = nn.Linear(out, out // 2), nn.Linear(out // 2, out)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(channel, batch, time) -> (out, batch, ceil(time / stride))."""
+        """(batch, channel, time) -> (batch, out, ceil(time / stride))."""
         # the stem's Swish has just been applied to what the first block reads
         h = x if self.first else F.silu(x)
-        h = _swish(self.conv2(_swish(_mapped(h, self.conv1.conv))))
-        h = _mapped(h, self.conv3.conv)
-        gate = _mapped(_swish(_mapped(h.mean(2), self.se_fc1)), self.se_fc2).sigmoid()[:, :, None]
+        h = self.conv3(_swish(self.conv2(_swish(self.conv1(h)))))
+        gate = self.se_fc2(_swish(self.se_fc1(h.mean(2)))).sigmoid()[:, :, None]
         if self.stride == 2:
             x = halved(x)
-        more = len(h) - len(x)
-        if not more:
-            return torch.addcmul(x, h, gate)
-        out = h * gate
-        out[more // 2 : more // 2 + len(x)] += x  # the channels that the shortcut lacks are 0
-        return out
+        more = h.shape[1] - x.shape[1]  # the channels that the shortcut lacks are 0
+        return torch.addcmul(F.pad(x, (0, 0, more // 2, more - more // 2)), h, gate)
 
 
 class Stage(nn.Module):
@@ -169,7 +159,7 @@ class Stage(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """(channel, batch, time) -> (out, batch, ceil(time / 2))."""
+        """(batch, channel, time) -> (batch, out, ceil(time / 2))."""
         for block in self.block_list:
             x = block(x)
         return x
@@ -197,10 +187,10 @@ class Net1D(nn.Module):
         and for any other number of leads.
         """
         demand_all("ECGFounder", signal, measured, self.leads)
-        x = _swish(self.first_conv(signal.transpose(0, 1)))
+        x = _swish(self.first_conv(signal))
         for stage in self.stage_list:
             x = stage(x)
-        return Features(x.permute(1, 2, 0), x.mean(2).T)
+        return Features(x.transpose(1, 2), x.mean(2))
 
 
 def halved(x: Tensor) -> Tensor:
@@ -210,16 +200,6 @@ def halved(x: Tensor) -> Tensor:
     time = x.shape[-1]
     pairs = torch.maximum(x[..., 0 : time - 1 : 2], x[..., 1::2])
     return torch.cat([pairs, x[..., -1:].clamp_min(0)], -1) if time % 2 else pairs
-
-
-def _mapped(x: Tensor, layer: nn.Conv1d | nn.Linear) -> Tensor:
-    """(channel, ...) -> (out, ...) by a linear layer or a convolution of one sample.
-
-    The weight is the product's left side: for few columns, which are what there is, that is faster
-    than `F.linear`.
-    """
-    bias: Tensor = layer.bias  # type: ignore[assignment]  # every layer here has one
-    return torch.addmm(bias[:, None], layer.weight.flatten(1), x.flatten(1)).view(-1, *x.shape[1:])
 
 
 def _swish(x: Tensor) -> Tensor:

@@ -26,8 +26,6 @@ LEADS = ("I", "II", "V1", "V2", "V3", "V4", "V5", "V6")
 WIDTH, DEPTH, HEADS, HIDDEN = 768, 12, 16, 3072
 PATCH, PATCHES = 50, 50
 """Samples of one patch (0.2 s at 250 Hz), and patches of one lead."""
-_MANY_LEADS = 6
-"""Leads from which on attention by blocks is faster than a mask over all pairs of tokens."""
 
 _LICENCE = "MIT"
 
@@ -120,42 +118,11 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The attended tokens, before the skip connection."""
-        qkv = self.qkv(x).unflatten(-1, (3, HEADS, -1))
-        heads = by_blocks(qkv) if x.shape[1] >= _MANY_LEADS else by_mask(qkv)
-        return self.proj(heads.flatten(-2))
-
-
-def by_mask(qkv: Tensor) -> Tensor:
-    """qkv (batch, lead, time, 3, head, channel) -> (batch, lead, time, head, channel): all pairs of
-    tokens are scored, few count.
-    """
-    leads, times = qkv.shape[1:3]
-    q, k, v = qkv.flatten(1, 2).permute(2, 0, 3, 1, 4)
-    mask = None if leads == 1 else allowed(leads, times, qkv.device)
-    return (
-        F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        .transpose(1, 2)
-        .unflatten(1, (leads, times))
-    )
-
-
-def by_blocks(qkv: Tensor) -> Tensor:
-    """The same from the pairs that count alone: with 8 leads 57 of the 400 keys of a token.
-
-    The scores of a token are its row of a (time, time) block of its lead and its row of a (lead,
-    lead) block of its time, joined by one softmax; the token itself counts in the first.
-    """
-    leads, times = qkv.shape[1:3]
-    q, k, v = qkv.unbind(3)
-    q = q / math.sqrt(q.shape[-1])
-    itself = torch.eye(leads, dtype=torch.bool, device=qkv.device)
-    own = torch.einsum("blthc,blshc->blhts", q, k)
-    others = torch.einsum("blthc,bmthc->blhtm", q, k).masked_fill(itself[:, None, None], -torch.inf)
-    share = torch.cat([own, others], -1).softmax(-1).to(v.dtype)
-    within, across = share.split([times, leads], -1)
-    return torch.einsum("blhts,blshc->blthc", within, v) + torch.einsum(
-        "blhtm,bmthc->blthc", across, v
-    )
+        leads, times = x.shape[1:3]
+        q, k, v = self.qkv(x.flatten(1, 2)).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        mask = None if leads == 1 else allowed(leads, times, x.device)
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.proj(heads.transpose(1, 2).flatten(2)).unflatten(1, (leads, times))
 
 
 @lru_cache(maxsize=32)

@@ -9,7 +9,6 @@ by its place among them. State-dict keys are those of the released file.
 
 import math
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -20,8 +19,7 @@ from torch.nn.utils.parametrizations import weight_norm
 from ecgbench.core.cards import Filter, InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
 from ecgbench.layers import paper_flop
-from ecgbench.layers.blocks import gelu, linear
-from ecgbench.layers.cached import CachedTensors
+from ecgbench.layers.blocks import gelu
 from ecgbench.layers.features import Features, demand_all
 from ecgbench.weights.load import loaded
 
@@ -222,10 +220,6 @@ class Projection(nn.Module):
 class PositionalConv(nn.Module):
     """What places the tokens: a convolution over them in 16 groups, its weight normalised per tap,
     then exact GELU.
-
-    The kernel is longer than the sequence, so the convolution is computed from the Fourier
-    transforms of both, which are matrix products here: a fifth of the time on one thread, and the
-    kernel's is kept while the weights are frozen.
     """
 
     def __init__(self) -> None:
@@ -234,75 +228,12 @@ class PositionalConv(nn.Module):
         nn.init.normal_(conv.weight, std=math.sqrt(4 / (TAPS * WIDTH)))
         nn.init.zeros_(conv.bias)  # type: ignore[arg-type]
         self.conv = weight_norm(conv, dim=2)
-        self._kernel = CachedTensors()
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, token, 768) -> the same shape, to be added; the convolution's last output of
         token + 1 is left out.
         """
-        # half precision would be rounded on the way there and back
-        with torch.autocast(x.device.type, enabled=False):
-            return gelu(self._convolved(x if x.dtype == torch.float64 else x.float()))
-
-    def _convolved(self, x: Tensor) -> Tensor:
-        batch, tokens, width = x.shape
-        there, taps, back = transforms(tokens, x.device, x.dtype)
-        size, direction = (
-            self.conv.get_parameter(f"parametrizations.weight.original{i}") for i in range(2)
-        )
-        real, imaginary = self._kernel(
-            [taps, size, direction], lambda: _spectrum(taps, size, direction)
-        )
-        frequencies = len(there) // 2
-        # (frequency, group, part, batch, 48)
-        spectrum = (there @ x).view(batch, 2, frequencies, GROUPS, -1).permute(2, 3, 1, 0, 4)
-        rows = spectrum.reshape(frequencies * GROUPS, 2 * batch, -1)
-        by_real, by_imaginary = (
-            (rows @ part).view(frequencies, GROUPS, 2, batch, -1) for part in (real, imaginary)
-        )
-        product = torch.stack(
-            [by_real[:, :, 0] - by_imaginary[:, :, 1], by_imaginary[:, :, 0] + by_real[:, :, 1]]
-        )
-        return back @ product.permute(3, 0, 1, 2, 4).reshape(batch, -1, width) + self.conv.bias
-
-
-def _spectrum(taps: Tensor, size: Tensor, direction: Tensor) -> list[Tensor]:
-    """Real and imaginary part of the kernel's transform, each (frequency * group, 48 in, 48 out).
-
-    The norm of each tap (over all channels) is divided out inside the transform's matrix instead of
-    in the kernel.
-    """
-    flat = direction.flatten(0, 1)  # (out * in, tap)
-    scaled = taps * (size.view(-1) * flat.square().sum(0).rsqrt())
-    parts = (scaled @ flat.T).view(2, len(taps) // 2 * GROUPS, WIDTH // GROUPS, WIDTH // GROUPS)
-    return [part.transpose(1, 2) for part in parts]
-
-
-@lru_cache(maxsize=8)
-def transforms(
-    tokens: int, device: torch.device, exactness: torch.dtype
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Real matrices of the discrete Fourier transform that turns the convolution over `tokens` into
-    products per frequency.
-
-    there (2 F, tokens) of the tokens, taps (2 F, 128) of a kernel (real parts, then imaginary),
-    back (tokens, 2 F) of their product. A period of tokens + 64 is the shortest in which no tap
-    that counts meets a token of the next period.
-    """
-    period = tokens + TAPS // 2
-    with torch.inference_mode(False):
-        frequency = (
-            2 * math.pi / period * torch.arange(period // 2 + 1, dtype=torch.float64)[:, None]
-        )
-        at, tap = frequency * torch.arange(tokens), frequency * (torch.arange(TAPS) - TAPS // 2)
-        # a frequency stands for its negative too, but for 0 and half the rate
-        share = torch.full_like(frequency, 2 / period)
-        share[0] /= 2
-        if period % 2 == 0:
-            share[-1] /= 2
-        there, taps = torch.cat([at.cos(), -at.sin()]), torch.cat([tap.cos(), tap.sin()])
-        back = torch.cat([share * at.cos(), -share * at.sin()]).T.contiguous()
-        return there.to(device, exactness), taps.to(device, exactness), back.to(device, exactness)
+        return F.gelu(self.conv(x.transpose(1, 2))[:, :, :-1]).transpose(1, 2)
 
 
 class Attention(nn.Module):
@@ -317,13 +248,10 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The attended tokens, before the skip connection."""
-        maps = (
-            linear(p, x).unflatten(-1, (HEADS, -1)) for p in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        # fused attention wants the channels of a head side by side
-        q, k, v = (m.transpose(1, 2).contiguous() for m in maps)
+        projections = (self.q_proj, self.k_proj, self.v_proj)
+        q, k, v = (p(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for p in projections)
         heads = F.scaled_dot_product_attention(q, k, v, dropout_p=DROPOUT if self.training else 0.0)
-        return linear(self.out_proj, heads.transpose(1, 2).flatten(2))
+        return self.out_proj(heads.transpose(1, 2).flatten(2))
 
 
 class FeedForward(nn.Module):
@@ -336,8 +264,8 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """What is added to x."""
-        hidden = F.dropout(gelu(linear(self.intermediate_dense, x)), DROPOUT, self.training)
-        return linear(self.output_dense, hidden)
+        hidden = F.dropout(gelu(self.intermediate_dense(x)), DROPOUT, self.training)
+        return self.output_dense(hidden)
 
 
 class Layer(nn.Module):

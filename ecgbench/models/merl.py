@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from ecgbench.core.cards import ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS, MIMIC_LEADS
 from ecgbench.layers import blocks, paper_flop
-from ecgbench.layers.cached import FoldedNorm
 from ecgbench.layers.features import Features, demand_all
 from ecgbench.weights.load import loaded
 
@@ -105,19 +104,17 @@ class Block(nn.Module):
         self.bn1 = nn.BatchNorm1d(out)
         self.conv2 = nn.Conv1d(out, out, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm1d(out)
-        self._branch = FoldedNorm(self.conv1, self.bn1), FoldedNorm(self.conv2, self.bn2)
-        self.shortcut, self._shortcut = nn.Sequential(), None
+        self.shortcut = nn.Sequential()
         if stride > 1 or channels != out:
             conv, norm = nn.Conv1d(channels, out, 1, stride, bias=False), nn.BatchNorm1d(out)
-            self.shortcut, self._shortcut = nn.Sequential(conv, norm), FoldedNorm(conv, norm)
+            self.shortcut = nn.Sequential(conv, norm)
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, channel, time) -> (batch, out, ceil(time / stride)): ReLU of the sum of both
         branches.
         """
-        first, second = self._branch
-        h = normed(second, _relu(normed(first, x)))
-        return _relu(h.add_(normed(self._shortcut, x) if self._shortcut else x))
+        h = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        return F.relu(h + self.shortcut(x))
 
 
 class ResNet18(nn.Module):
@@ -127,7 +124,6 @@ class ResNet18(nn.Module):
         super().__init__()
         self.conv1 = nn.Conv1d(len(LEADS), STEM, 7, stride=2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm1d(STEM)
-        self._stem = FoldedNorm(self.conv1, self.bn1)
         widths = (STEM, *(width for width, _ in LAYERS))
         for number, (channels, (out, stride)) in enumerate(zip(widths, LAYERS), 1):
             self.add_module(
@@ -142,24 +138,10 @@ class ResNet18(nn.Module):
         otherwise, and for any other number of leads.
         """
         demand_all("MERL", signal, measured, len(LEADS))
-        x = _relu(normed(self._stem, signal))
+        x = F.relu(self.bn1(self.conv1(signal)))
         for number in range(1, len(LAYERS) + 1):
             x = self.get_submodule(f"layer{number}")(x)
         return Features(x.transpose(1, 2), x.mean(2))
-
-
-def normed(folded: FoldedNorm, x: Tensor) -> Tensor:
-    """Batch norm after a convolution without bias, in memory that nobody else holds.
-
-    Where both are frozen and the statistics are not to move, the norm is one more factor of the
-    weights.
-    """
-    conv, norm = folded.conv, folded.norm
-    trained = torch.is_grad_enabled() or norm.training
-    if trained or conv.weight.requires_grad or norm.weight.requires_grad:
-        return norm(conv(x))
-    weight, bias = folded()
-    return F.conv1d(x, weight, bias, conv.stride, conv.padding)
 
 
 class ViTTiny(nn.Module):
@@ -186,13 +168,6 @@ class ViTTiny(nn.Module):
         for i in range(VIT_DEPTH):
             x = self.get_submodule(f"block{i}")(x)
         return Features(x, self.norm(x.mean(1)))
-
-
-def _relu(x: Tensor) -> Tensor:
-    """ReLU of an array that nobody else holds, in its own memory: its gradient needs the result
-    only.
-    """
-    return F.relu(x, inplace=True)
 
 
 def build(weights: str | Path | None = None) -> ResNet18:

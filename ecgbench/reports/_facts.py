@@ -6,27 +6,25 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pandas as pd
 
 from ecgbench.core.cells import RANDOM
-from ecgbench.core.text import counted
-from ecgbench.ecg.leads import LEADS, LeadSubset
+from ecgbench.core.text import counted, shortened
+from ecgbench.ecg.leads import LEADS as TWELVE
+from ecgbench.ecg.leads import LeadSubset
 from ecgbench.evaluate import protocols
-from ecgbench.reports._section import SIGNS, Cell, Column, Numbers, Row, records
+from ecgbench.reports._figure import LONGEST, handle
+from ecgbench.reports._section import Cell, Column, Row, records
 from ecgbench.reports._text import points, signed, signed_bracket
 from ecgbench.results.notes import GRAVE, PENDING
 from ecgbench.results.study import Study
 
 T = TypeVar("T")
-UNTRAINED = {"‡": SIGNS["‡"]}
-"""Sign and meaning, beside every number of such a column."""
-DAGGER = SIGNS["†"]
-"""What † means beside a task."""
 MODEL = ("model", "policy")
 DIFFERENCE = ("difference", "low", "high")
-FULL = str(len(LEADS))
+FULL = str(len(TWELVE))
 """The setting in which nothing is missing, as typed."""
 
 
@@ -51,7 +49,7 @@ class Head:
     @property
     def mark(self) -> str:
         """The sign behind its title."""
-        return next(iter(UNTRAINED)) if self.untrained else ""
+        return "‡" if self.untrained else ""
 
     @property
     def cell(self) -> Cell:
@@ -67,6 +65,11 @@ class Task:
     title: str
     evaluation_only: bool
     synthetic: bool
+
+    @property
+    def mark(self) -> str:
+        """The sign behind its title."""
+        return "†" if self.evaluation_only else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,17 +101,6 @@ def once(function: Callable[[Study], T]) -> Callable[[Study], T]:
         return found
 
     return known
-
-
-@once
-def main_rows(study: Study) -> list[dict[Any, Any]]:
-    """The `records` of its main table."""
-    return records(study.main)
-
-
-def numbers(frame: pd.DataFrame, summary: str) -> Numbers:
-    """A table as a CSV file holds it; `summary`: what a row is."""
-    return Numbers.of(frame, summary)
 
 
 def leads_of(typed: str) -> tuple[int, bool]:
@@ -163,12 +155,19 @@ def task_column(study: Study) -> Column:
     return Column("task", "Task", "group", cell=lambda row: titles[row["task"]])
 
 
-def model_column(study: Study, heading: str = "Model", names: tuple[str, str] = MODEL) -> Column:
+def model_column(
+    study: Study,
+    heading: str = "Model",
+    names: tuple[str, str] = MODEL,
+    kind: Literal["group", "text"] = "text",
+) -> Column:
     """Prints the title of a model, with its policy where it has several and the sign of one that is
     untrained. names: the columns of its name and of its policy.
     """
     heads = heads_of(study)
-    return Column(names[0], heading, cell=lambda row: heads[row[names[0]], row[names[1]]].cell)
+    return Column(
+        names[0], heading, kind, cell=lambda row: heads[row[names[0]], row[names[1]]].cell
+    )
 
 
 def difference_column(
@@ -207,11 +206,6 @@ def estimate_column(
         return Cell(spell(value), small=f"[{', '.join(map(spell, ends))}]" if known else "")
 
     return Column(names[0], heading, "number", note=note, cell=cell)
-
-
-def untrained_marks(shown: Iterable[Head]) -> dict[str, str]:
-    """The sign of untrained columns and its meaning, where a table shows such."""
-    return UNTRAINED if any(head.untrained for head in shown) else {}
 
 
 def titles_of(study: Study) -> dict[str, str]:
@@ -288,3 +282,16 @@ def setting_words(typed: str) -> str:
     if named:
         return f"lead{'s' if number > 1 else ''} {typed}"
     return f"{typed} leads" if typed == FULL else counted(number, "random lead")
+
+
+LEADS = Column("leads", "Leads", on_page=setting_words)
+"""A lead setting as typed, in words on the page."""
+
+
+def legend(heads: Sequence[Head], places: Iterable[int]) -> list[Any]:
+    """The entries of a figure for some columns of a run, by their places."""
+    random = {True: " (random weights)", False: ""}
+    return [
+        handle(shortened(heads[at].label, LONGEST) + random[heads[at].untrained], at)
+        for at in places
+    ]

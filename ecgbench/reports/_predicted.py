@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ecgbench.core.text import enumerated, shortened
+from ecgbench.core.text import enumerated
 from ecgbench.reports._facts import (
     FULL,
     Head,
@@ -19,8 +19,8 @@ from ecgbench.reports._facts import (
     task_column,
     titles_of,
 )
-from ecgbench.reports._figure import LONGEST, handle
-from ecgbench.reports._grid import reasons
+from ecgbench.reports._facts import legend as entries
+from ecgbench.reports._scores import reasons
 from ecgbench.reports._section import Column, Row
 from ecgbench.results import ahead
 from ecgbench.results.by_label import (
@@ -275,11 +275,7 @@ def by_column(
 
 def legend(heads: Sequence[Head], drawn: Iterable[tuple[int, object]]) -> list[Any]:
     """The entries of a figure's columns."""
-    random = {True: " (random weights)", False: ""}
-    return [
-        handle(shortened(heads[at].label, LONGEST) + random[heads[at].untrained], at)
-        for at, _ in drawn
-    ]
+    return entries(heads, (at for at, _ in drawn))
 
 
 def panels(sheet: "Sheet", leads: Sequence[str], across: str, up: str) -> Any:

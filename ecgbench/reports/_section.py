@@ -3,8 +3,8 @@
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ecgbench.errors import BadSetting
@@ -90,8 +90,10 @@ class Score:
     """1, 2, 3, or None."""
     star: bool = False
     """Whether the asterisk of Table.marks stands behind it."""
-    footnote: int | None = None
-    """Which of Table.footnotes says why there is no value, or why it is not tested; from 1."""
+    footnote: str = ""
+    """Why there is no value, or why it is not tested."""
+    number: int = 0
+    """Of its footnote, from 1; the table sets it."""
     line: int | None = None
     """Of main_table.csv, by which the page finds where it comes from."""
 
@@ -137,7 +139,7 @@ class Numbers:
     @classmethod
     def of(cls, frame: Any, summary: str = "") -> "Numbers":
         """A DataFrame as a CSV file holds it."""
-        return cls(columns=list(frame.columns), rows=records(frame), summary=summary)
+        return cls(columns=list(frame.columns), rows=Records(frame), summary=summary)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,8 +164,8 @@ class Table:
     marks: Mapping[str, str] = field(default_factory=dict)
     """Sign (*, °) -> what it means, of the signs that are used; those of SIGNS come by themselves.
     """
-    footnotes: Sequence[str] = ()
-    """Why scores are missing or not tested; see Score.footnote."""
+    footnotes: Sequence[str] = field(default=(), init=False)
+    """Those of its scores."""
     numbers: Any = None
     """A DataFrame, or Numbers: what the CSV file holds, where that is not `rows`. After
     construction: Numbers, or None where it is `rows` and `columns`.
@@ -178,23 +180,38 @@ class Table:
     def __post_init__(self) -> None:
         named(self.name, "table")
         rows, numbers = self.rows, self.numbers
-        if not isinstance(rows, list | tuple):
-            cells = [(c.name, c.cell) for c in self.columns if c.cell]
+        if hasattr(rows, "columns"):
             numbers = rows if numbers is None else numbers
-            rows = [row | {name: cell(row) for name, cell in cells} for row in records(rows)]
+            cells = [(c.name, c.cell) for c in self.columns if c.cell]
+            shown = Records(rows) if self.columns else []
+            rows = [row | {name: cell(row) for name, cell in cells} for row in shown]
         if numbers is not None and not isinstance(numbers, Numbers):
             numbers = Numbers.of(numbers, self.summary)
-        used = {c.mark for c in self.columns}
-        used |= {v.mark for row in rows for v in row.values() if isinstance(v, Cell)}
-        marks = {**self.marks, **{s: text for s, text in SIGNS.items() if s in used}}
-        printed = self.formats if rows and self.columns else [f for f in self.formats if f == "csv"]
+        names = [c.name for c in self.columns]
+        values = [row[name] for row in rows for name in names if name in row]
+        signs = {c.mark for c in self.columns} | {v.mark for v in values if isinstance(v, Cell)}
+        texts = dict.fromkeys(v.footnote for v in values if isinstance(v, Score) and v.footnote)
+        if texts:
+            rows = [_numbered(row, list(texts)) for row in rows]
+        printed = self.formats if values else [f for f in self.formats if f == "csv"]
         for name, value in (
             ("rows", rows),
             ("numbers", numbers),
-            ("marks", marks),
+            ("marks", {**self.marks, **{s: text for s, text in SIGNS.items() if s in signs}}),
             ("formats", tuple(printed)),
+            ("footnotes", list(texts)),
         ):
             object.__setattr__(self, name, value)
+
+
+def _numbered(row: Row, footnotes: Sequence[str]) -> Row:
+    """A row whose scores have the numbers of their footnotes."""
+    return {
+        name: replace(value, number=footnotes.index(value.footnote) + 1)
+        if isinstance(value, Score) and value.footnote
+        else value
+        for name, value in row.items()
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -346,17 +363,35 @@ def named(name: str, what: str) -> None:
         )
 
 
-def records(frame: Any) -> list[dict[Any, Any]]:
-    """The rows of a DataFrame as dictionaries of Python's own values; counts are int, and whatever
-    stands for "missing" is None; nothing that is not known to be the best is.
+class Records(Sequence[dict[Any, Any]]):
+    """The rows of a DataFrame as dictionaries of Python's own values, made when they are read;
+    counts are int, and whatever stands for "missing" is None; nothing that is not known to be the
+    best is.
     """
-    names = list(frame.columns)
-    return [dict(zip(names, row)) for row in zip(*(_plain(frame[name]) for name in names))]
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def __iter__(self) -> Iterator[dict[Any, Any]]:
+        names = list(self.frame.columns)
+        for row in zip(*(_plain(self.frame[name]) for name in names)):
+            yield dict(zip(names, row))
+
+    def __getitem__(self, at: Any) -> Any:
+        return list(self)[at]
+
+
+def records(frame: Any) -> list[dict[Any, Any]]:
+    """`Records` as a list."""
+    return list(Records(frame))
 
 
 def _plain(column: Any) -> list[Any]:
     """The values of a column of `records`; column by column takes half the time of a table."""
-    if column.name in _COUNTS:
+    if column.name in _COUNTS and column.dtype.kind == "f":
         column = column.astype("Int64")
     missing = column.isna().to_numpy()
     values: list[Any] = column.astype(object).tolist()

@@ -98,7 +98,7 @@ def _of_run(at: int, study: Study, other: Source) -> Iterator[dict[str, Any]]:
     heads, titled = facts.heads_of(study), {task.task: task for task in facts.tasks(study)}
     counts = {task.name: (task.n_labels, task.paper) for task in study.tasks}
     protocol = study.provenance.protocol
-    for row in facts.main_rows(study):
+    for row in r.records(study.main):
         mine, paper = counts.get(row["task"], (row["n_labels"], None))
         labels = other.labels.get(row["task"], paper)
         alike = labels in (None, mine)

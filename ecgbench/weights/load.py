@@ -18,15 +18,13 @@ from torch import Tensor, nn
 
 from ecgbench.core.cards import ModelCard, Weights
 from ecgbench.errors import BadSetting, BadWeights, UnknownName
-from ecgbench.weights import apart, read, released, shipped
+from ecgbench.weights import read, released, shipped
 from ecgbench.weights.read import SAFE, TORCH
 from ecgbench.weights.released import origin as origin
 
 N = TypeVar("N", bound=nn.Module)
 
 _MISSING, _UNEXPECTED, _WRONG = "missing", "unexpected", "of the wrong shape or type"
-_LEAST_DEPTH = 3
-"""Containers inside one another in which tensors are looked for, if no layout has more."""
 _DIFFERING = "given twice with different values"
 
 
@@ -103,7 +101,7 @@ def matched(
     """Tensors of a file under the network's names, all of them, and the name of the layout they
     were read in; else BadWeights.
     """
-    content = apart.read(path, max(_LEAST_DEPTH, *(1 + len(w.container) for w in layouts)))
+    content = read.read(path)
     best = min(
         (_read_as(network, content, layout) for layout in layouts),
         key=lambda reading: sum(map(len, reading.problems.values())),

@@ -91,7 +91,7 @@ def test_stages_are_the_authors(network: ecgcpc.Cpc, time: int) -> None:
     seen: dict[str, Tensor] = {}
     hooks = [
         network.get_submodule("encoder.layers").register_forward_hook(
-            lambda *args: seen.update(enc=args[2])
+            lambda *args: seen.update(enc=args[2].transpose(1, 2))
         ),
         network.get_submodule(FIRST).register_forward_hook(
             lambda *args: seen.update(s4_0_out=args[2])
