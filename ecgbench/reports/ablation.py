@@ -42,7 +42,7 @@ _COLUMNS = (
     r.Column("parameters", "Parameters", "number", "{:,}".format),
     r.Column("encoder_parameters", "of them", "number", "{:,}".format, "behind the embedder"),
     r.Column("gflop", "GFLOP", "number", "{:.3f}".format, "12 leads, forward"),
-    r.Column("state", "", cell=lambda row: row["state"] or ""),
+    r.Column("state", "State", cell=lambda row: row["state"] or ""),
 )
 _READING = {"twelve": "twelve leads", "one": "one lead", "padded": "one lead, padded"}
 _SIMULTANEOUS = (
@@ -65,7 +65,9 @@ def sections(source: Ablation) -> list[r.Section]:
         r.Section(name="outcome", parts=[r.Notes(outcome, "findings")]),
         r.Section(name="cells", title="Cells", parts=[_cells(source), _probes(source)]),
     ]
-    compared = [_figure(source, rows), _compared(source, rows)] if len(rows) else []
+    compared: list[r.Part] = []
+    if len(rows):
+        compared = [_figure(source, rows), _compared(source, rows)]
     if source.readings:  # whose contrasts hold the difference with twelve leads too
         parts = [*compared, _leads(source)]
         made.append(r.Section(name="leads", title="With fewer leads", parts=parts))

@@ -172,7 +172,6 @@ def _without(study: Study) -> r.Section:
         notes = r.Notes([contamination.words(study)], "plain")
         return r.Section(name="controls_unmet", title=_UNMET, parts=[notes])
     changed = sum(bool(row.changes) for row in rows)
-    text = f"{changed or 'None'} of {counted(len(rows), 'headline')}"
     table = r.Table(
         name="controls_unmet",
         caption=f"{_UNMET}, macro {study.metrics[study.metric].title} × 100.",
@@ -191,5 +190,5 @@ def _without(study: Study) -> r.Section:
             "they met stay in; the notes of the page name them."
         ],
     )
-    texts = [f"{text} changes its sign or its best model."]
+    texts = [f"Another sign or another best model: {changed} of {counted(len(rows), 'headline')}."]
     return r.Section(name="controls_unmet", title=_UNMET, parts=[r.Notes(texts, "plain"), table])

@@ -34,25 +34,23 @@ _KNOWN: dict[str, Any] = {"color": "#D55E00", "linewidth": 1.2, "linestyle": "--
 
 def sections(source: Pretraining) -> list[r.Section]:
     """One section for each question that a reader of the weights has."""
-    dynamics = _dynamics(source)
     parts: dict[str, tuple[str, Sequence[r.Part | None]]] = {
         "recipe": ("Recipe", _recipe(source)),
         "data": ("Data", [facts_of(source.corpora | source.finished.get("development", {}))]),
+        "dynamics": ("Training dynamics", [_dynamics(source)]),
         "curve": ("Loss and accuracy", [_curve(source)]),
         "elbow": ("Sizes of codebooks", [_elbow(source)]),
         "phases": ("Time", [_times(source)]),
         "made_with": ("Made with", [facts_of(source.finished.get("made_with", {}))]),
     }
-    opening: list[r.Part] = [_outcome(source, dynamics), _selection(source)]
-    opening += [dynamics] if dynamics else []
-    made = [r.Section(name="outcome", parts=opening)]
+    made = [r.Section(name="outcome", parts=[_outcome(source), _selection(source)])]
     for name, (title, shown) in parts.items():
         if there := [part for part in shown if part is not None]:
             made.append(r.Section(name=name, title=title, parts=there))
     return made
 
 
-def _outcome(source: Pretraining, dynamics: r.Figure | None) -> Opening:
+def _outcome(source: Pretraining) -> Opening:
     """The probe of the encoder that each stage selects."""
     mark = " (synthetic)" if source.warning else ""
     tiles = [
@@ -76,7 +74,7 @@ def _outcome(source: Pretraining, dynamics: r.Figure | None) -> Opening:
         f"A probe: macro AUROC × 100 of a linear head on frozen features, {source.compared_on}. "
         f"{source.star}. A probe chooses the encoder: it has no interval and is no test score."
     )
-    return Opening(sentence=sentence, about=about, tiles=tiles, figure=dynamics)
+    return Opening(sentence=sentence, about=about, tiles=tiles)
 
 
 def _recipe(source: Pretraining) -> list[r.Part]:
