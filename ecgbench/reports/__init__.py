@@ -30,6 +30,7 @@ from ecgbench.reports._section import (
     Section,
     Table,
     Text,
+    records,
 )
 from ecgbench.reports._table import csv_text, terminal_lines
 from ecgbench.reports._text import bracket, p_value, points, signed, signed_bracket
@@ -66,6 +67,7 @@ __all__ = [
     "p_value",
     "points",
     "read",
+    "records",
     "resolve",
     "share",
     "signed",

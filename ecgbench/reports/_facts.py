@@ -3,33 +3,28 @@ fractions.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pandas as pd
 
 from ecgbench.core.cells import RANDOM
-from ecgbench.core.text import counted
-from ecgbench.ecg.leads import LEADS, LeadSubset
+from ecgbench.core.text import counted, shortened
+from ecgbench.ecg.leads import LEADS as TWELVE
+from ecgbench.ecg.leads import LeadSubset
 from ecgbench.evaluate import protocols
-from ecgbench.reports._section import Cell, Numbers
+from ecgbench.reports._figure import LONGEST, handle
+from ecgbench.reports._section import Cell, Column, Row, records
+from ecgbench.reports._text import points, signed, signed_bracket
 from ecgbench.results.notes import GRAVE, PENDING
 from ecgbench.results.study import Study
 
 T = TypeVar("T")
-_WHOLE = (
-    *("n_records", "n_patients", "n_labels", "n_undefined", "n_distinct"),
-    "fewest_positives",
-    *("n", "positives", "seed", "fit_seed", "excluded", "lost"),
-)
-"""Columns that count; pandas makes them float where a row has none."""
-UNTRAINED = {"‡": "untrained: a frozen encoder with random weights; not ranked and not tested"}
-"""Sign and meaning, beside every number of such a column."""
-DAGGER = "evaluation only: the labels are columns of another task's predictions"
-"""What † means beside a task."""
-FULL = str(len(LEADS))
+MODEL = ("model", "policy")
+DIFFERENCE = ("difference", "low", "high")
+FULL = str(len(TWELVE))
 """The setting in which nothing is missing, as typed."""
 
 
@@ -54,7 +49,7 @@ class Head:
     @property
     def mark(self) -> str:
         """The sign behind its title."""
-        return next(iter(UNTRAINED)) if self.untrained else ""
+        return "‡" if self.untrained else ""
 
     @property
     def cell(self) -> Cell:
@@ -71,6 +66,11 @@ class Task:
     evaluation_only: bool
     synthetic: bool
 
+    @property
+    def mark(self) -> str:
+        """The sign behind its title."""
+        return "†" if self.evaluation_only else ""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Gap:
@@ -84,26 +84,6 @@ class Gap:
     reason: str
     leads: Mapping[str, tuple[int, int]]
     """Setting as typed -> cells without a number, cells asked for."""
-
-
-def records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
-    """The rows of a table as dictionaries of Python's own values; counts are int, and whatever
-    stands for "missing" is None; nothing that is not known to be the best is.
-    """
-    names = list(frame.columns)
-    return [dict(zip(names, row)) for row in zip(*(_plain(frame[name]) for name in names))]
-
-
-def _plain(column: pd.Series) -> list[Any]:
-    """The values of a column of `records`; column by column takes half the time of a table."""
-    if column.name in _WHOLE:
-        column = column.astype("Int64")
-    missing = column.isna().to_numpy()
-    values = column.astype(object).tolist()
-    if not missing.any():
-        return values
-    instead = False if column.name == "best" else None
-    return [instead if gone else value for value, gone in zip(values, missing)]
 
 
 def once(function: Callable[[Study], T]) -> Callable[[Study], T]:
@@ -121,17 +101,6 @@ def once(function: Callable[[Study], T]) -> Callable[[Study], T]:
         return found
 
     return known
-
-
-@once
-def main_rows(study: Study) -> list[dict[Any, Any]]:
-    """The `records` of its main table."""
-    return records(study.main)
-
-
-def numbers(frame: pd.DataFrame, summary: str) -> Numbers:
-    """A table as a CSV file holds it; `summary`: what a row is."""
-    return Numbers(columns=list(frame.columns), rows=records(frame), summary=summary)
 
 
 def leads_of(typed: str) -> tuple[int, bool]:
@@ -180,9 +149,63 @@ def heads_of(study: Study) -> dict[tuple[str, str], Head]:
     return {head.names: head for head in columns(study)}
 
 
-def untrained_marks(shown: Iterable[Head]) -> dict[str, str]:
-    """The sign of untrained columns and its meaning, where a table shows such."""
-    return UNTRAINED if any(head.untrained for head in shown) else {}
+def task_column(study: Study) -> Column:
+    """Groups the rows of a table, of which `task` is the name, by the title of the task."""
+    titles = titles_of(study)
+    return Column("task", "Task", "group", cell=lambda row: titles[row["task"]])
+
+
+def model_column(
+    study: Study,
+    heading: str = "Model",
+    names: tuple[str, str] = MODEL,
+    kind: Literal["group", "text"] = "text",
+) -> Column:
+    """Prints the title of a model, with its policy where it has several and the sign of one that is
+    untrained. names: the columns of its name and of its policy.
+    """
+    heads = heads_of(study)
+    return Column(
+        names[0], heading, kind, cell=lambda row: heads[row[names[0]], row[names[1]]].cell
+    )
+
+
+def difference_column(
+    heading: str = "Difference", names: Sequence[str] = DIFFERENCE, note: str = "95 % interval"
+) -> Column:
+    """Prints a difference in points with its interval. names: the columns of its value and of the
+    ends of its interval.
+    """
+    return Column(
+        names[0], heading, "number", note=note, cell=lambda row: difference_cell(row, *names)
+    )
+
+
+def difference_cell(
+    row: Row, name: str = "difference", low: str = "low", high: str = "high"
+) -> Any:
+    """A difference in points with its interval; "" where there is none."""
+    if row.get(name) is None:
+        return ""
+    return Cell(signed(row[name]), small=signed_bracket(row[low], row[high]))
+
+
+def estimate_column(
+    heading: str,
+    names: Sequence[str],
+    spell: Callable[[Any], str] = points,
+    note: str = "95 % interval",
+) -> Column:
+    """Prints a number with its interval. names: the columns of its value and of the ends."""
+
+    def cell(row: Row) -> Cell | None:
+        value, *ends = (row[name] for name in names)
+        if value is None:
+            return None
+        known = all(end is not None and end == end for end in ends)
+        return Cell(spell(value), small=f"[{', '.join(map(spell, ends))}]" if known else "")
+
+    return Column(names[0], heading, "number", note=note, cell=cell)
 
 
 def titles_of(study: Study) -> dict[str, str]:
@@ -259,3 +282,16 @@ def setting_words(typed: str) -> str:
     if named:
         return f"lead{'s' if number > 1 else ''} {typed}"
     return f"{typed} leads" if typed == FULL else counted(number, "random lead")
+
+
+LEADS = Column("leads", "Leads", on_page=setting_words)
+"""A lead setting as typed, in words on the page."""
+
+
+def legend(heads: Sequence[Head], places: Iterable[int]) -> list[Any]:
+    """The entries of a figure for some columns of a run, by their places."""
+    random = {True: " (random weights)", False: ""}
+    return [
+        handle(shortened(heads[at].label, LONGEST) + random[heads[at].untrained], at)
+        for at in places
+    ]

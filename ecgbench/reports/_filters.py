@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from markupsafe import Markup
 
-from ecgbench.reports._facts import UNTRAINED, columns, setting_words, titles_of
-from ecgbench.reports._section import Column, Filters, Row
+from ecgbench.reports._facts import columns, setting_words, titles_of
+from ecgbench.reports._section import SIGNS, Column, Filters, Row
 from ecgbench.reports._table import plain
 from ecgbench.results.study import Study
 
@@ -56,7 +56,7 @@ def _row(by: Filters, row: Row) -> Iterator[tuple[str, int]]:
 
 
 def _words(by: Filters, words: str) -> Iterator[tuple[str, int]]:
-    words = words.rstrip("".join(UNTRAINED))
+    words = words.rstrip("".join(SIGNS))
     yield from _head(by, words)
     yield from _leads(by, words)
 

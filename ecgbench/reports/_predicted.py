@@ -6,11 +6,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ecgbench.core.text import enumerated, shortened
-from ecgbench.reports._facts import FULL, Head, columns, leads_of, setting_words, titles_of
-from ecgbench.reports._figure import LONGEST, handle
-from ecgbench.reports._grid import reasons
-from ecgbench.reports._section import Cell, Column, Format
+import pandas as pd
+
+from ecgbench.core.text import enumerated
+from ecgbench.reports._facts import (
+    FULL,
+    Head,
+    columns,
+    leads_of,
+    model_column,
+    setting_words,
+    task_column,
+    titles_of,
+)
+from ecgbench.reports._facts import legend as entries
+from ecgbench.reports._scores import reasons
+from ecgbench.reports._section import Column, Row
 from ecgbench.results import ahead
 from ecgbench.results.by_label import (
     LEAST,
@@ -39,13 +50,6 @@ QUESTIONS: Mapping[str, Sequence[Callable[[], Question]]] = {
     "operating": (Operating, NetBenefit),
 }
 """Report -> what it reads of labels."""
-FIRST = (
-    Column("task", "Task", "group"),
-    Column("leads", "Leads", on_page=setting_words),
-    Column("model", "Model"),
-    Column("labels", "Labels", "number"),
-)
-"""Columns that a table on the page begins with."""
 GREY = "#999999"
 Shown = dict[str, Any]
 
@@ -54,12 +58,10 @@ Shown = dict[str, Any]
 class Line:
     """A row of the main table, and what it answers to a question."""
 
-    task: str
-    head: Head
-    leads: str
-    weights: str
-    status: str
-    reason: str
+    label: str
+    """Of its column."""
+    facts: Shown
+    """What a row of a CSV file begins with, its status, and why it has no score."""
     repeats: Repeats
     """Nothing where the row has no score."""
     there: There | None = None
@@ -68,11 +70,9 @@ class Line:
     """By key; nothing where it has no score."""
 
     @property
-    def facts(self) -> Shown:
-        """What a row of a CSV file begins with."""
-        named = {"task": self.task, "model": self.head.model, "policy": self.head.policy}
-        named |= {"weights": self.weights, "leads": self.leads}
-        return named | {"status": self.status, "reason": self.reason}
+    def leads(self) -> str:
+        """As typed."""
+        return str(self.facts["leads"])
 
     def of_label(self, key: str, place: int) -> Shown:
         """Numbers of a label; at 0 of their mean."""
@@ -168,13 +168,13 @@ def tasks(study: Study, wanted: ByLabel) -> list[OfTask]:
     if not any(line.repeats for line in own):
         return []
     titles, made = titles_of(study), []
-    scored = [[one.repeats for one in own if one.task == t and one.repeats] for t in titles]
+    scored = [[o.repeats for o in own if o.facts["task"] == t and o.repeats] for t in titles]
     ahead.labels(_questions(study, wanted), scored, study.stage)
     for place, (task, title) in enumerate(titles.items(), 1):
         mine = [
             replace(line, there=wanted.there(line.repeats)) if line.repeats else line
             for line in own
-            if line.task == task
+            if line.facts["task"] == task
         ]
         shared = wanted.question.shared([o.there for o in mine if o.there is not None])
         mine = [
@@ -189,17 +189,15 @@ def _lines(study: Study) -> list[Line]:
     """The rows of a study's first metric, in its order."""
     heads, why, made = {head.names: head for head in columns(study)}, reasons(study), []
     for row in study.main[study.main["metric"] == study.metric].to_dict("records"):
-        task, model, leads, policy = (row[name] for name in ("task", "model", "leads", "policy"))
+        facts = {name: row[name] for name in ("task", "model", "policy", "weights", "leads")}
+        task, model, policy, _, leads = facts.values()
         status, whole = row["status"], row["status"] == "ok"
+        reason = "" if whole else why.get((task, model, leads, policy), status)
         cells = study.finished.get((task, model, policy, leads), [])
         made.append(
             Line(
-                task=task,
-                head=heads[model, policy],
-                leads=leads,
-                weights=row["weights"],
-                status=status,
-                reason="" if whole else why.get((task, model, leads, policy), status),
+                label=heads[model, policy].label,
+                facts=facts | {"status": status, "reason": reason},
                 repeats=repeats_of(cells) if whole else [],
                 numbers={},
             )
@@ -231,19 +229,37 @@ def listed(names: Sequence[str], most: int = 12) -> str:
 
 def gone(own: Iterable[Line]) -> str:
     """Rows that a figure leaves out, in a sentence; "" where there is none."""
-    lost = [f"{o.head.label} at {o.leads} ({o.status})" for o in own if not o.repeats]
+    lost = [f"{o.label} at {o.leads} ({o.facts['status']})" for o in own if not o.repeats]
     return f" Left out: {listed(lost, 6)}." if lost else ""
 
 
-def begun(of: OfTask, line: Line, key: str) -> Shown:
-    """What a row of a table on the page begins with."""
-    labels: Any = len(of.shared[key]) if line.repeats else Cell(line.status)
-    return {"task": of.title, "leads": line.leads, "model": line.head.cell, "labels": labels}
+def with_ends(name: str) -> tuple[str, str, str]:
+    """The columns of a number and of the ends of its interval."""
+    return name, f"{name}_low", f"{name}_high"
 
 
-def formats(rows: Sequence[object]) -> Sequence[Format]:
-    """Where a table is shown: where it has no rows, its numbers alone are written."""
-    return ("csv", "md", "tex", "html") if rows else ("csv",)
+def on_page(made: Sequence[OfTask], rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a CSV file that a table prints: means over labels."""
+    shown = {(line.facts["task"], line.leads) for of in made for line in of.on_page}
+    printed = [
+        label == MEAN and (task, leads) in shown
+        for task, leads, label in zip(rows["task"], rows["leads"], rows["label"])
+    ]
+    return rows[printed]
+
+
+def first_columns(study: Study) -> list[Column]:
+    """What a table of means over labels begins with."""
+
+    def labels(row: Row) -> Any:
+        return row["status"] if row["labels"] is None else row["labels"]
+
+    return [
+        task_column(study),
+        Column("leads", "Leads", on_page=setting_words),
+        model_column(study),
+        Column("labels", "Labels", "number", cell=labels),
+    ]
 
 
 def by_column(
@@ -259,11 +275,7 @@ def by_column(
 
 def legend(heads: Sequence[Head], drawn: Iterable[tuple[int, object]]) -> list[Any]:
     """The entries of a figure's columns."""
-    random = {True: " (random weights)", False: ""}
-    return [
-        handle(shortened(heads[at].label, LONGEST) + random[heads[at].untrained], at)
-        for at, _ in drawn
-    ]
+    return entries(heads, (at for at, _ in drawn))
 
 
 def panels(sheet: "Sheet", leads: Sequence[str], across: str, up: str) -> Any:

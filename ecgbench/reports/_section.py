@@ -3,8 +3,8 @@
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ecgbench.errors import BadSetting
@@ -15,6 +15,16 @@ if TYPE_CHECKING:
 Reads = Literal["run", "profile", "pretraining", "ablation"]
 Format = Literal["csv", "md", "tex", "html"]
 Row = Mapping[str, Any]
+SIGNS = {
+    "†": "evaluation only: the labels are columns of another task's predictions",
+    "‡": "untrained: a frozen encoder with random weights; not ranked and not tested",
+}
+"""Signs that stand behind a name in many tables, and what they mean."""
+_COUNTS = (
+    *("n_records", "n_patients", "n_labels", "n_undefined", "n_distinct", "fewest_positives"),
+    *("n", "positives", "seed", "fit_seed", "excluded", "lost"),
+)
+"""Columns that count; pandas makes them float where a row has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +90,10 @@ class Score:
     """1, 2, 3, or None."""
     star: bool = False
     """Whether the asterisk of Table.marks stands behind it."""
-    footnote: int | None = None
-    """Which of Table.footnotes says why there is no value, or why it is not tested; from 1."""
+    footnote: str = ""
+    """Why there is no value, or why it is not tested."""
+    number: int = 0
+    """Of its footnote, from 1; the table sets it."""
     line: int | None = None
     """Of main_table.csv, by which the page finds where it comes from."""
 
@@ -106,6 +118,8 @@ class Column:
     """`spell` for the page, where there is room for words."""
     mark: str = ""
     """A sign of Table.marks behind the heading."""
+    cell: Callable[[Row], Any] | None = None
+    """Of a table whose rows are a DataFrame: what is printed in a row, from all its numbers."""
 
     @property
     def title(self) -> str:
@@ -122,25 +136,42 @@ class Numbers:
     summary: str = ""
     """What a row is, for the list of files."""
 
+    @classmethod
+    def of(cls, frame: Any, summary: str = "") -> "Numbers":
+        """A DataFrame as a CSV file holds it."""
+        return cls(columns=list(frame.columns), rows=Records(frame), summary=summary)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table, for readers in Markdown, LaTeX and HTML, and its numbers in CSV."""
+    """A table, for readers in Markdown, LaTeX and HTML, and its numbers in CSV.
+
+    Without columns, or without rows, it is written as CSV alone.
+    """
 
     kind: ClassVar = "table"
     name: str
     """Stem of its CSV file, and its label in LaTeX."""
-    columns: Sequence[Column]
-    rows: Sequence[Row]
+    columns: Sequence[Column] = ()
+    """What is printed."""
+    rows: Any
+    """A DataFrame with a row per line and the columns of the CSV file, unrounded; or a list of
+    dictionaries by the names of `columns`. After construction: the rows as they are printed.
+    """
     caption: str = ""
     notes: Sequence[str] = ()
     """Sentences under it."""
     marks: Mapping[str, str] = field(default_factory=dict)
-    """Sign (*, †, ‡) -> what it means, of the signs that are used."""
-    footnotes: Sequence[str] = ()
-    """Why scores are missing or not tested; see Score.footnote."""
-    numbers: Numbers | None = None
-    """What its CSV file holds, where that is not `rows`."""
+    """Sign (*, °) -> what it means, of the signs that are used; those of SIGNS come by themselves.
+    """
+    footnotes: Sequence[str] = field(default=(), init=False)
+    """Those of its scores."""
+    numbers: Any = None
+    """A DataFrame, or Numbers: what the CSV file holds, where that is not `rows`. After
+    construction: Numbers, or None where it is `rows` and `columns`.
+    """
+    summary: str = ""
+    """What a row of the CSV file is, for the list of files."""
     formats: Sequence[Format] = ("csv", "md", "tex", "html")
     """Where it is shown."""
     most_columns: int = 0
@@ -148,6 +179,39 @@ class Table:
 
     def __post_init__(self) -> None:
         named(self.name, "table")
+        rows, numbers = self.rows, self.numbers
+        if hasattr(rows, "columns"):
+            numbers = rows if numbers is None else numbers
+            cells = [(c.name, c.cell) for c in self.columns if c.cell]
+            shown = Records(rows) if self.columns else []
+            rows = [row | {name: cell(row) for name, cell in cells} for row in shown]
+        if numbers is not None and not isinstance(numbers, Numbers):
+            numbers = Numbers.of(numbers, self.summary)
+        names = [c.name for c in self.columns]
+        values = [row[name] for row in rows for name in names if name in row]
+        signs = {c.mark for c in self.columns} | {v.mark for v in values if isinstance(v, Cell)}
+        texts = dict.fromkeys(v.footnote for v in values if isinstance(v, Score) and v.footnote)
+        if texts:
+            rows = [_numbered(row, list(texts)) for row in rows]
+        printed = self.formats if values else [f for f in self.formats if f == "csv"]
+        for name, value in (
+            ("rows", rows),
+            ("numbers", numbers),
+            ("marks", {**self.marks, **{s: text for s, text in SIGNS.items() if s in signs}}),
+            ("formats", tuple(printed)),
+            ("footnotes", list(texts)),
+        ):
+            object.__setattr__(self, name, value)
+
+
+def _numbered(row: Row, footnotes: Sequence[str]) -> Row:
+    """A row whose scores have the numbers of their footnotes."""
+    return {
+        name: replace(value, number=footnotes.index(value.footnote) + 1)
+        if isinstance(value, Score) and value.footnote
+        else value
+        for name, value in row.items()
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,10 +228,15 @@ class Figure:
     caption: str = ""
     size: tuple[float, float] = (7.4, 4.6)
     """Width and height in inches."""
-    numbers: Numbers | None = None
+    numbers: Any = None
+    """Of its CSV file: a DataFrame, or Numbers. After construction: Numbers, or None."""
+    summary: str = ""
+    """What a row of the CSV file is, for the list of files."""
 
     def __post_init__(self) -> None:
         named(self.name, "figure")
+        if self.numbers is not None and not isinstance(self.numbers, Numbers):
+            object.__setattr__(self, "numbers", Numbers.of(self.numbers, self.summary))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,3 +361,41 @@ def named(name: str, what: str) -> None:
         raise BadSetting(
             f"{what} {name!r}: its name becomes that of a file; use small letters, digits, - and _"
         )
+
+
+class Records(Sequence[dict[Any, Any]]):
+    """The rows of a DataFrame as dictionaries of Python's own values, made when they are read;
+    counts are int, and whatever stands for "missing" is None; nothing that is not known to be the
+    best is.
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def __iter__(self) -> Iterator[dict[Any, Any]]:
+        names = list(self.frame.columns)
+        for row in zip(*(_plain(self.frame[name]) for name in names)):
+            yield dict(zip(names, row))
+
+    def __getitem__(self, at: Any) -> Any:
+        return list(self)[at]
+
+
+def records(frame: Any) -> list[dict[Any, Any]]:
+    """`Records` as a list."""
+    return list(Records(frame))
+
+
+def _plain(column: Any) -> list[Any]:
+    """The values of a column of `records`; column by column takes half the time of a table."""
+    if column.name in _COUNTS and column.dtype.kind == "f":
+        column = column.astype("Int64")
+    missing = column.isna().to_numpy()
+    values: list[Any] = column.astype(object).tolist()
+    if not missing.any():
+        return values
+    instead = False if column.name == "best" else None
+    return [instead if gone else value for value, gone in zip(values, missing)]

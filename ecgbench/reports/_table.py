@@ -6,23 +6,23 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from ecgbench.core.text import aligned, visible
 from ecgbench.reports._section import Cell, Code, Column, Link, Numbers, Row, Score, Section, Table
 from ecgbench.reports._text import bracket, latex, markdown, points
 
 SPREAD = "Random leads: mean (standard deviation over lead draws)."
+INTERVALS = "95 % intervals, × 100."
 NONE = "--"
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\n]")
 """How a cell begins that spreadsheet programs compute instead of showing it (OWASP, CSV Injection;
 full-width signs too).
 """
-_RANK_LATEX = {1: r"\uno{%s}", 2: r"\due{%s}", 3: r"\tre{%s}", None: "%s"}
-_RANK_MARKDOWN = {1: "**%s**", 2: "<ins>%s</ins>", 3: "*%s*", None: "%s"}
 _SIGNS = {"†": r"$^\dagger$", "‡": r"$^\ddagger$"}
 _RANKS = r"""% \uno, \due, \tre: best, second and third of a row, in the paper's red, blue and green.
 \providecommand{\uno}[1]{\textcolor{red!70!black}{#1}}
@@ -31,8 +31,38 @@ _RANKS = r"""% \uno, \due, \tre: best, second and third of a row, in the paper's
 """  # noqa: E501
 LONG = 45
 """Rows beyond which a table in LaTeX runs over several pages."""
+WIDE = 28
+"""Characters beyond which the text of a column in LaTeX is broken into lines."""
+_PACKAGES = ("booktabs", "longtable", "array", "graphicx", "xcolor")
+_FIT = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
+"""A table as wide as it is, and no wider than the text."""
 
-Spell = Callable[[Column, Any], str]
+
+class Style(NamedTuple):
+    """How a format spells what all tables have."""
+
+    escape: Callable[[str], str]
+    sign: Callable[[str], str]
+    ranks: Mapping[int | None, str]
+    number: str
+    """Of a footnote."""
+    star: str
+
+
+MARKDOWN = Style(
+    escape=markdown,
+    sign=markdown,
+    ranks={1: "**%s**", 2: "<ins>%s</ins>", 3: "*%s*", None: "%s"},
+    number="<sup>%s</sup>",
+    star=r"\*",
+)
+LATEX = Style(
+    escape=latex,
+    sign=lambda sign: _SIGNS.get(sign) or latex(sign),
+    ranks={1: r"\uno{%s}", 2: r"\due{%s}", 3: r"\tre{%s}", None: "%s"},
+    number=r"\textsuperscript{%s}",
+    star="*",
+)
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Row]) -> str:
@@ -77,7 +107,10 @@ def _text(value: str) -> str:
 
 def numbers(table: Table) -> Numbers:
     """What the CSV file of a table holds."""
-    return table.numbers or Numbers(columns=[c.name for c in table.columns], rows=table.rows)
+    if table.numbers is not None:
+        return table.numbers
+    names = [c.name for c in table.columns]
+    return Numbers(columns=names, rows=table.rows, summary=table.summary)
 
 
 def plain(value: Any) -> str:
@@ -116,97 +149,76 @@ def groups(table: Table) -> Iterator[tuple[Any, list[Row]]]:
         yield value, list(rows)
 
 
-def markdown_text(section: Section) -> str:
-    """NAME.md: each table with its caption, marks, footnotes and notes; empty where no table is
-    shown in Markdown.
+def intervals(table: Table) -> Table | None:
+    """A table again, with the intervals in place of its scores; None where there are none. It may
+    land on another page; an interval has no asterisk and no reason not to be tested.
     """
-    blocks = [block for table in tables(section, "md") for block in _markdown_blocks(table)]
-    return "\n\n".join(blocks) + "\n" if blocks else ""
+    if not any(score.low is not None for score in scores(table)):
+        return None
+
+    def bounds(value: Any) -> Any:
+        if not isinstance(value, Score):
+            return value
+        return bracket(value.low, value.high) or NONE
+
+    return replace(
+        table,
+        name=f"{table.name}-intervals",
+        caption=INTERVALS,
+        rows=[{name: bounds(value) for name, value in row.items()} for row in table.rows],
+        marks={sign: text for sign, text in table.marks.items() if sign != "*"},
+        notes=(),
+    )
 
 
 def tables(section: Section, kind: str) -> list[Table]:
-    """The tables of a section that are shown in one format."""
-    return [part for part in section.parts if isinstance(part, Table) and kind in part.formats]
+    """The tables of a section that are shown in one format, each with that of its intervals."""
+    shown = [part for part in section.parts if isinstance(part, Table) and kind in part.formats]
+    return [each for table in shown for each in (table, intervals(table)) if each]
 
 
-def _markdown_blocks(table: Table) -> Iterator[str]:
-    there = scores(table)
-    ranks = "**Best**, <ins>second</ins> and *third* of a row, ranked before rounding."
-    caption = [
-        markdown(table.caption),
+def _caption(style: Style, table: Table) -> str:
+    best, second, third = (style.ranks[n] % w for n, w in enumerate(("Best", "second", "third"), 1))
+    sentences = [
+        style.escape(table.caption),
         SPREAD if spread(table) else "",
-        "One draw: estimate [95 % interval]." if there else "",
-        ranks if ranked(table) else "",
+        f"{best}, {second} and {third} of a row, ranked before rounding." if ranked(table) else "",
     ]
-    if any(caption):
-        yield " ".join(filter(None, caption))
-    yield _markdown_table(table, _markdown_cell)
-    notes = [f"{markdown(sign)} {markdown(meaning)}." for sign, meaning in table.marks.items()]
-    footnotes = enumerate(map(markdown, table.footnotes), 1)
-    notes += [f"<sup>{number}</sup> {text}" for number, text in footnotes]
-    notes += map(markdown, table.notes)
-    if notes:
-        yield "\n".join(f"- {note}" for note in notes)
-    if any(score.low is not None for score in there):
-        yield "95 % intervals, × 100."
-        yield _markdown_table(table, _interval_or(_markdown_cell))
+    return " ".join(filter(None, sentences))
 
 
-def _markdown_table(table: Table, spell: Spell) -> str:
-    heads = [
-        markdown(c.title) + c.mark + (f" ({markdown(c.note)})" if c.note else "")
-        for c in table.columns
-    ]
-    lines = [heads, [":--" if c.kind in ("group", "text") else "--:" for c in table.columns]]
-    lines += [[spell(c, value) for c, value in line] for _, line in _lines(table)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def _notes(style: Style, table: Table) -> list[str]:
+    """What its signs and the numbers of footnotes mean, and its notes."""
+    marks = [f"{style.sign(sign)} {style.escape(text)}." for sign, text in table.marks.items()]
+    footnotes = enumerate(map(style.escape, table.footnotes), 1)
+    numbered = [f"{style.number % number} {text}" for number, text in footnotes]
+    return [*marks, *numbered, *map(style.escape, table.notes)]
 
 
-def _lines(table: Table) -> Iterator[tuple[int, list[tuple[Column, Any]]]]:
-    """Each row with its size of group, 0 in all but the first row of a group, where the group's
-    value is left out.
+def _lines(style: Style, table: Table) -> Iterator[tuple[bool, list[str]]]:
+    """Whether a row begins a group, and the words of its cells; a group is named in its first row
+    alone.
     """
     for _, rows in groups(table):
         for number, row in enumerate(rows):
-            yield (
-                0 if number else len(rows),
-                [
-                    (c, "" if c.kind == "group" and number else row.get(c.name, ""))
-                    for c in table.columns
-                ],
-            )
+            values = [
+                "" if c.kind == "group" and number else row.get(c.name, "") for c in table.columns
+            ]
+            yield not number, [_cell(style, c, value) for c, value in zip(table.columns, values)]
 
 
-def terminal_lines(table: Table) -> list[str]:
-    """A table for a terminal, without the columns that hold nothing."""
-    columns = [c for c in table.columns if any(row.get(c.name) is not None for row in table.rows)]
-    words = [[spelled(c, row.get(c.name, "")) for c in columns] for row in table.rows]
-    numbers = [place for place, c in enumerate(columns) if c.kind == "number"]
-    return aligned([[c.title for c in columns], *words], numbers)
-
-
-def _interval_or(spell: Spell) -> Spell:
-    """Scores as their intervals."""
-
-    def interval(column: Column, value: Any) -> str:
-        if isinstance(value, Score):
-            return bracket(value.low, value.high) or NONE
-        return spell(column, value)
-
-    return interval
-
-
-def _markdown_cell(column: Column, value: Any) -> str:
+def _cell(style: Style, column: Column, value: Any) -> str:
     if isinstance(value, Score):
-        note = f"<sup>{value.footnote}</sup>" if value.footnote else ""
+        note = style.number % value.number if value.number else ""
         if value.value is None:
             return NONE + note
-        text = _RANK_MARKDOWN[value.rank] % score_text(value) + (r"\*" if value.star else "") + note
-        interval = bracket(value.low, value.high) if value.std is None else ""
-        return f"{text} {interval}".strip()
+        return style.ranks[value.rank] % score_text(value) + style.star * value.star + note
+    text, mark, small = spelled(column, value), "", ""
     if isinstance(value, Cell):
-        return (markdown(value.text) + value.mark + " " + markdown(value.small)).strip()
-    return markdown(spelled(column, value))
+        mark, small = style.sign(value.mark), style.escape(value.small)
+    if text != NONE and column.kind != "score":  # an interval is text of ours
+        text = style.escape(text)
+    return f"{text}{mark} {small}".strip()
 
 
 def spelled(column: Column, value: Any, page: bool = False) -> str:
@@ -218,81 +230,82 @@ def spelled(column: Column, value: Any, page: bool = False) -> str:
     return (column.on_page or column.spell)(value) if page else column.spell(value)
 
 
+def terminal_lines(table: Table) -> list[str]:
+    """A table for a terminal, without the columns that hold nothing."""
+    columns = [c for c in table.columns if any(row.get(c.name) is not None for row in table.rows)]
+    words = [[spelled(c, row.get(c.name, "")) for c in columns] for row in table.rows]
+    numbers = [place for place, c in enumerate(columns) if c.kind == "number"]
+    return aligned([[c.title for c in columns], *words], numbers)
+
+
+def markdown_text(section: Section) -> str:
+    """NAME.md: each table with its caption, marks, footnotes and notes; empty where no table is
+    shown in Markdown.
+    """
+    blocks = []
+    for table in tables(section, "md"):
+        heads = [
+            markdown(c.title) + c.mark + (f" ({markdown(c.note)})" if c.note else "")
+            for c in table.columns
+        ]
+        sides = [":--" if c.kind in ("group", "text") else "--:" for c in table.columns]
+        lines = [heads, sides, *(line for _, line in _lines(MARKDOWN, table))]
+        notes = "\n".join(f"- {note}" for note in _notes(MARKDOWN, table))
+        rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        blocks += [_caption(MARKDOWN, table), rows, notes]
+    return "\n\n".join(filter(None, blocks)) + "\n" if blocks else ""
+
+
 def latex_text(section: Section) -> str:
     """NAME.tex: its tables, ready for `\\input`; empty where no table is shown in LaTeX."""
     shown = tables(section, "tex")
     if not shown:
         return ""
-    head = r"% Needs \usepackage{booktabs}, \usepackage{longtable} and \usepackage{xcolor}."
+    head = "% Needs " + ", ".join(rf"\usepackage{{{name}}}" for name in _PACKAGES) + "."
     ranks = [_RANKS] if any(map(scores, shown)) else []
-    return "\n".join([head, *ranks, *(text for table in shown for text in _latex_tables(table))])
+    return "\n".join([head, *ranks, *map(_latex_table, shown)])
 
 
-def _latex_tables(table: Table) -> Iterator[str]:
-    """A table, and another of its intervals where it has scores."""
-    ranks = r"\uno{Best}, \due{second} and \tre{third} of a row, ranked before rounding."
-    signs = {sign: f"{_sign(sign)}~{latex(text)}." for sign, text in table.marks.items()}
-    caption = [
-        latex(table.caption),
-        SPREAD if spread(table) else "",
-        ranks if ranked(table) else "",
-        *signs.values(),
-    ]
-    footnotes = enumerate(map(latex, table.footnotes), 1)
-    notes = [rf"\textsuperscript{{{number}}}~{text}" for number, text in footnotes]
-    notes += map(latex, table.notes)
-    label = table.name.removesuffix("_table").replace("_", "-")
-    yield _latex_table(table, _latex_cell, (label, " ".join(filter(None, caption))), notes)
-    if any(score.low is not None for score in scores(table)):
-        # it may land on another page; an interval has no asterisk
-        text = [latex("95 % intervals, × 100."), *(signs[sign] for sign in signs if sign != "*")]
-        names = f"{label}-intervals", " ".join(text)
-        yield _latex_table(table, _interval_or(_latex_cell), names, [])
-
-
-def _latex_table(table: Table, spell: Spell, names: tuple[str, str], notes: Sequence[str]) -> str:
+def _latex_table(table: Table) -> str:
     """A table that floats, or one over several pages where it is long."""
-    kinds = {"group": "l", "text": "l", "number": "r", "score": "c"}
-    columns = "".join(kinds[c.kind] for c in table.columns)
-    title = rf"\caption{{{names[1]}}}\label{{tab:ecgbench-{names[0]}}}"
+    label = table.name.replace("_table", "").replace("_", "-")
+    title = rf"\caption{{{_caption(LATEX, table)}}}\label{{tab:ecgbench-{label}}}"
     heads = [r"\toprule", *_latex_heads(table), r"\midrule"]
-    rows = _latex_rows(table, spell)
-    small = r"\scriptsize\setlength{\tabcolsep}{3pt}"
-    below = [rf"\par\smallskip\parbox{{\linewidth}}{{\scriptsize {note}}}" for note in notes]
+    rows: list[str] = []
+    grouped = any(c.kind == "group" for c in table.columns)
+    for first, line in _lines(LATEX, table):
+        rows += [r"\midrule"] if first and grouped and rows else []
+        rows.append(" & ".join(line) + r" \\")
+    columns = _latex_columns(table)
+    small = r"\scriptsize\setlength{\tabcolsep}{3pt}\setlength{\belowcaptionskip}{4pt}"
+    below = [
+        rf"\par\smallskip\parbox{{\linewidth}}{{\scriptsize {note}}}"
+        for note in _notes(LATEX, table)
+    ]
     if len(table.rows) > LONG:
         begin = ["{" + small, rf"\begin{{longtable}}{{{columns}}}", title + r"\\"]
         lines = [*begin, *heads, r"\endfirsthead", *heads, r"\endhead", *rows, r"\bottomrule"]
-        return "\n".join([*lines, r"\end{longtable}}", *below, ""])
-    begin = [r"\begin{table}[htb!]", r"\centering" + small, title]
+        return "\n".join([*lines, r"\end{longtable}", *below, "}", ""])
+    begin = [r"\begin{table}[htb!]", r"\centering" + small, title, _FIT]
     lines = [*begin, rf"\begin{{tabular}}{{{columns}}}", *heads, *rows, r"\bottomrule"]
-    return "\n".join([*lines, r"\end{tabular}", *below, r"\end{table}", ""])
+    return "\n".join([*lines, r"\end{tabular}}", *below, r"\end{table}", ""])
+
+
+def _latex_columns(table: Table) -> str:
+    """Letters of the columns; text that is long has lines of a part of the width."""
+    kinds = {"group": "l", "text": "l", "number": "r", "score": "c"}
+    wide = [
+        c.name
+        for c in table.columns
+        if c.kind == "text"
+        and any(len(spelled(c, row.get(c.name, ""))) > WIDE for row in table.rows)
+    ]
+    share = min(0.3, 0.6 / max(len(wide), 1))
+    lines = rf">{{\raggedright\arraybackslash}}p{{{share:.2f}\linewidth}}"
+    return "".join(lines if c.name in wide else kinds[c.kind] for c in table.columns)
 
 
 def _latex_heads(table: Table) -> Iterator[str]:
-    yield " & ".join(latex(c.title) + _sign(c.mark) for c in table.columns) + r" \\"
+    yield " & ".join(latex(c.title) + LATEX.sign(c.mark) for c in table.columns) + r" \\"
     if any(c.note for c in table.columns):
         yield " & ".join(f"({latex(c.note)})" if c.note else "" for c in table.columns) + r" \\"
-
-
-def _latex_rows(table: Table, spell: Spell) -> Iterator[str]:
-    grouped = any(c.kind == "group" for c in table.columns)
-    for number, (size, line) in enumerate(_lines(table)):
-        if size and grouped and number:
-            yield r"\midrule"
-        yield " & ".join(spell(c, v) for c, v in line) + r" \\"
-
-
-def _latex_cell(column: Column, value: Any) -> str:
-    if isinstance(value, Score):
-        note = rf"\textsuperscript{{{value.footnote}}}" if value.footnote else ""
-        if value.value is None:
-            return NONE + note
-        return _RANK_LATEX[value.rank] % score_text(value) + ("*" if value.star else "") + note
-    if isinstance(value, Cell):
-        return (latex(value.text) + _sign(value.mark) + " " + latex(value.small)).strip()
-    text = spelled(column, value)
-    return text if text == NONE else latex(text)
-
-
-def _sign(sign: str) -> str:
-    return _SIGNS.get(sign) or latex(sign)

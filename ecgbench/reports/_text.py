@@ -9,43 +9,15 @@ from ecgbench.core.text import line
 
 MINUS = "−"
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "%": r"\%",
-    "#": r"\#",
-    "_": r"\_",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': "''",
-    "\u2018": "`",
-    "\u2019": "'",
-    "\u201c": "``",
-    "\u201d": "''",
-    "–": "--",
-    "—": "---",
-    "−": "$-$",
-    "\u00a0": "~",
-    "…": r"\ldots{}",
-    "×": r"$\times$",
-    "·": r"$\cdot$",
-    "±": r"$\pm$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "→": r"$\rightarrow$",
-    "°": r"$^\circ$",
-    "†": r"$\dagger$",
-    "‡": r"$\ddagger$",
-    "µ": r"$\mu$",
-    "μ": r"$\mu$",
-    "²": r"$^2$",
-}
+_PAIRS = r"""
+\ \textbackslash{}  { \{  } \}  $ \$  & \&  % \%  # \#  _ \_  ~ \textasciitilde{}
+^ \textasciicircum{}  < \textless{}  > \textgreater{}  | \textbar{}  " ''  ‘ `  ’ '
+“ ``  ” ''  – --  — ---  … \ldots{}
+− $-$  × $\times$  · $\cdot$  ± $\pm$  ≤ $\leq$  ≥ $\geq$  → $\rightarrow$  ° $^\circ$
+† $\dagger$  ‡ $\ddagger$  µ $\mu$  μ $\mu$  ² $^2$
+""".split()  # noqa: SIM905
+_LATEX = {**dict(zip(_PAIRS[::2], _PAIRS[1::2])), "\u00a0": "~"}
+"""A character and how LaTeX prints it."""
 
 
 def points(fraction: float | None, digits: int = 1) -> str:
@@ -128,11 +100,11 @@ def p_value(p: float | None) -> str:
 def millions(parameters: int | None) -> str:
     """A number of parameters as tables print it.
 
-    >>> millions(7_104_000), millions(41_000), millions(None)
-    ('7.1M', '0.041M', '')
+    >>> millions(7_104_000), millions(41_000), millions(9), millions(None)
+    ('7.1M', '0.041M', '9', '')
     """
-    if not parameters:
-        return ""
+    if not parameters or parameters < 1000:
+        return str(parameters or "")
     return f"{parameters / 1e6:.1f}M" if parameters >= 1e5 else f"{parameters / 1e6:.2g}M"
 
 

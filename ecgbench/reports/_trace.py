@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ecgbench.core.text import visible
-from ecgbench.reports._facts import heads_of, main_rows, records, setting_words, titles_of
+from ecgbench.reports._facts import heads_of, setting_words, titles_of
+from ecgbench.reports._scores import HEADER, NAMES
+from ecgbench.reports._section import records
 from ecgbench.reports._text import p_value, points, sure
 from ecgbench.results.study import Study
 
-_HEADER = 2
-"""The first row of a CSV stands in its second line."""
 _COUNTS = (
     ("n_records", "Test records"),
     ("n_patients", "Test patients"),
@@ -21,40 +21,30 @@ _COUNTS = (
 )
 
 
-def line_of(study: Study) -> dict[tuple[str, ...], int]:
-    """(metric, task, model, leads, policy) -> the line of main_table.csv that holds the row."""
-    return {names_of(row): at for at, row in enumerate(main_rows(study), _HEADER)}
-
-
-def names_of(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """What tells a row of the main table from all others; its cells have the same."""
-    return tuple(row[name] for name in ("metric", "task", "model", "leads", "policy"))
-
-
 def traces(study: Study) -> dict[str, Any]:
-    """What the page tells of a number: by the line of main_table.csv, its facts and its cells."""
+    """What the page shows of a number: by the line of main_table.csv, its facts and its cells."""
     heads, titles = heads_of(study), titles_of(study)
     behind: dict[tuple[str, ...], list[list[Any]]] = {}
-    for at, cell in enumerate(records(study.cells), _HEADER):
-        behind.setdefault(names_of(cell), []).append(
-            [
-                cell["setting"],
-                cell["fit_seed"],
-                cell["fold"],
-                points(cell["value"]) if cell["status"] == "ok" else cell["status"],
-                cell["path"] or cell["reason"],
-                at,
-            ]
+    for line, cell in enumerate(records(study.cells), HEADER):
+        whole = cell["status"] == "ok"
+        value = points(cell["value"]) if whole else cell["status"]
+        names = [cell[name] for name in ("setting", "fit_seed", "fold")]
+        behind.setdefault(_names(cell), []).append(
+            [*names, value, cell["path"] or cell["reason"], line]
         )
     rows = {}
-    for (names, at), row in zip(line_of(study).items(), main_rows(study)):
+    for line, row in enumerate(records(study.main), HEADER):
         title = f"{titles[row['task']]} · {heads[row['model'], row['policy']].label}"
-        rows[str(at)] = {
+        rows[str(line)] = {
             "title": f"{title} · {setting_words(row['leads'])}",
             "facts": _facts(study, row),
-            "cells": behind.get(names, []),
+            "cells": behind.get(_names(row), []),
         }
     return {"run": str(study.path), "rows": rows}
+
+
+def _names(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(row[name] for name in ("metric", *NAMES))
 
 
 def _facts(study: Study, row: dict[str, Any]) -> list[tuple[str, str]]:

@@ -10,44 +10,33 @@ twelve settings of one named lead, where a run has them all.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
+from ecgbench import reports as r
 from ecgbench.core.cells import OFFICIAL
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import enumerated, shortened
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import MissingData
-from ecgbench.reports import (
-    Column,
-    Figure,
-    Notes,
-    Numbers,
-    Part,
-    ReportCard,
-    Row,
-    Section,
-    Table,
-    handle,
-    look,
-)
-from ecgbench.reports._facts import FULL, Head, columns, setting_words, titles_of
-from ecgbench.reports._standing import score
+from ecgbench.reports import _facts as facts
+from ecgbench.reports._means import score
 from ecgbench.results import ahead
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.study import Study
-from ecgbench.stats.cka import DRAWS, MOST, Drawn, Products, cka, drawn, standardised
+from ecgbench.stats.cka import DRAWS, MOST, Products, cka, drawn, standardised
 from ecgbench.study.stored import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Sheet
 
-CARD = ReportCard(
+CARD = r.ReportCard(
     title="Representation analysis",
     summary="debiased linear CKA between models and between numbers of leads",
     reads="run",
@@ -61,10 +50,9 @@ NUMBERS = (
     *("cka", "sd", "low", "high", "p", "null", "standardised", "seen"),
     *("draws", "patients", "patients_seen"),
 )
-VERSION = 1
+VERSION = 2
 """Raised by hand when the same features begin to give other numbers."""
-
-Shown = dict[str, Any]
+Values = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,63 +62,49 @@ class Panel:
     task: str
     """The first of them."""
     title: str
-    cells: Mapping[Head, Mapping[str, Mapping[str, Result]]]
+    cells: Mapping[facts.Head, Mapping[str, Mapping[str, Result]]]
     """Column -> setting as typed -> setting as printed -> its cell."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    """CKA of two cells; NaN where it is not known."""
-
-    patients: int
-    patients_seen: int = 0
-    value: float = np.nan
-    standardised: float = np.nan
-    """Of features that all have the same spread."""
-    seen: float = np.nan
-    """Without records that show one of the two models nothing; NaN where there are none."""
-    drawn: Drawn
-
-
 class Alike:
-    """CKA of cells, each computed once and kept in the run."""
+    """NUMBERS of two cells, each computed once and kept in the run; NaN where one is not known."""
 
     def __init__(self, scorer: Scorer | None) -> None:
         self.scorer = scorer
         self._sides: dict[str, dict[str, tuple[str, np.ndarray]]] = {}
 
-    def __call__(self, first: Result, second: Result) -> Found:
+    def __call__(self, first: Result, second: Result) -> Values:
         """On one record of each patient that both have."""
         if self.scorer is None:
-            return self._found(first, second)
-        facts = {"cka": VERSION, "cells": [first.content, second.content]}
+            return self._computed(first, second)
         # without features there is nothing to keep, and what was kept says nothing of them
-        for r in (first, second):
-            r.feature_file()
-        known = self.scorer.kept(facts, lambda: asdict(self._found(first, second)))
-        return Found(**known | {"drawn": Drawn(*known["drawn"])})
+        for result in (first, second):
+            result.feature_file()
+        known = {"cka": VERSION, "cells": [first.content, second.content]}
+        return self.scorer.kept(known, lambda: self._computed(first, second))
 
-    def _found(self, first: Result, second: Result) -> Found:
+    def _computed(self, first: Result, second: Result) -> Values:
         x, y = self._shared(first, second)
-        words = first.cell.identity, second.cell.identity
-        nan = float("nan")
-        unknown = Drawn(value=nan, low=nan, high=nan, p=nan, null=nan, records=len(x))
-        found = Found(patients=len(x), drawn=unknown)
-        if any(r.document.get("blind", 0.0) > 0 for r in (first, second)):
-            shown = _shown(x) & _shown(y)
-            left = int(shown.sum())
-            seen = cka(x[shown], y[shown]) if left >= FEWEST else nan
-            found = replace(found, patients_seen=left, seen=seen)
+        made = dict.fromkeys(NUMBERS, float("nan")) | {"patients": len(x), "patients_seen": 0}
+        if any(result.document.get("blind", 0.0) > 0 for result in (first, second)):
+            seen = _seen(x) & _seen(y)
+            made["patients_seen"] = int(seen.sum())
+            if made["patients_seen"] >= FEWEST:
+                made["seen"] = cka(x[seen], y[seen])
         if len(x) < FEWEST:
-            return found
+            return made
+        words = first.cell.identity, second.cell.identity
         chosen = np.sort(rng("cka", *words).permutation(len(x))[:MOST])
         sides = Products.of(x[chosen]), Products.of(y[chosen])
-        return replace(
-            found,
-            value=cka(x, y),
-            standardised=cka(standardised(x), standardised(y)),
-            drawn=drawn(*sides, len(x), rng("cka draws", *words)),
-        )
+        draws, value = drawn(*sides, len(x), rng("cka draws", *words)), cka(x, y)
+        return made | {
+            "cka": value,
+            "low": draws.low + value - draws.value,
+            "high": draws.high + value - draws.value,
+            "p": draws.p,
+            "null": draws.null,
+            "standardised": cka(standardised(x), standardised(y)),
+        }
 
     def _shared(self, first: Result, second: Result) -> list[np.ndarray]:
         sides = self._side(first), self._side(second)
@@ -159,7 +133,7 @@ class Alike:
         return self._sides[result.content]
 
 
-def _shown(features: np.ndarray) -> np.ndarray:
+def _seen(features: np.ndarray) -> np.ndarray:
     """(record,) those with features of their own: a network that is shown nothing gives all such
     records the same.
     """
@@ -167,48 +141,48 @@ def _shown(features: np.ndarray) -> np.ndarray:
     return np.asarray(times[back.ravel()] == 1)
 
 
-def sections(study: Study) -> list[Section]:
+def sections(study: Study) -> list[r.Section]:
     """Tables and figures of every panel; a sentence where no features were kept."""
     panels, alike = _panels(study), Alike(study.scorer)
     two = [(panel, *both) for panel in panels for both in combinations(panel.cells, 2)]
     one = [(panel, head) for panel in panels for head in panel.cells]
     pieces = [partial(_pair, *which, alike) for which in two]
     pieces += [partial(_kept, *which, alike, study) for which in one]
-    parts: list[Part] = []
+    parts: list[r.Part] = []
     try:
         ahead.each(study.scorer, study.stage, (CARD.title, "comparisons"), pieces)
         pairs = [row for which in two for row in _pair(*which, alike)]
         kept = [row for which in one for row in _kept(*which, alike, study)]
     except MissingData as error:
-        parts.append(Notes([f"Not computed: {error}."]))
+        parts.append(r.Notes([f"Not computed: {error}."]))
     else:
         if pairs or kept:
-            parts.append(Notes(_notes(study, [*pairs, *kept])))
+            parts.append(r.Notes(_notes(study, [*pairs, *kept])))
         if kept:
-            parts += [_table("cka_stability", "Twelve leads against fewer", kept), *_scatter(kept)]
+            parts.append(_table("cka_stability", "Twelve leads against fewer", kept))
         if pairs:
             parts += [*_maps(panels, pairs), _table("cka_pairs", "Two models", pairs)]
     title = "How alike features are"
-    return [Section(name="cka", title=title, short=CARD.title, parts=parts)] if parts else []
+    return [r.Section(name="cka", title=title, short=CARD.title, parts=parts)] if parts else []
 
 
 def _panels(study: Study) -> list[Panel]:
     """Tasks with the very same features are one panel; those that are columns of another's
     predictions are in it.
     """
-    heads, titles = columns(study), titles_of(study)
+    heads, titles = facts.heads_of(study), facts.titles_of(study)
     found: dict[tuple[str, ...], list[str]] = {}
     for task in titles:
-        shas = {str((r.document["features"] or {}).get("sha256", task)) for r in _of(study, task)}
+        shas = {str((c.document["features"] or {}).get("sha256", task)) for c in _of(study, task)}
         if shas:
             found.setdefault(tuple(sorted(shas)), []).append(task)
     panels = []
     for tasks in found.values():
-        cells: dict[Head, dict[str, dict[str, Result]]] = {head: {} for head in heads}
-        for r in _of(study, tasks[0]):
-            head = next(h for h in heads if h.names == (r.cell.fit.model, r.cell.policy))
-            own = cells[head].setdefault(r.cell.setting.typed, {})
-            own.setdefault(str(r.cell.setting), r)
+        cells: dict[facts.Head, dict[str, dict[str, Result]]] = {h: {} for h in heads.values()}
+        for result in _of(study, tasks[0]):
+            cell = result.cell
+            own = cells[heads[cell.fit.model, cell.policy]].setdefault(cell.setting.typed, {})
+            own.setdefault(str(cell.setting), result)
         there = {head: own for head, own in cells.items() if own}
         title = enumerated([titles[task] for task in tasks])
         panels.append(Panel(task=tasks[0], title=title, cells=there))
@@ -217,117 +191,107 @@ def _panels(study: Study) -> list[Panel]:
 
 def _of(study: Study, task: str) -> list[Result]:
     """Its cells, of the first fit: a fold of a cross-validation has other records in each."""
-    mine = [r for r in study.results if r.cell.task == task and r.cell.fit.fold == OFFICIAL]
-    return [r for r in mine if r.cell.fit.seed == mine[0].cell.fit.seed]
+    mine = [c for c in study.results if c.cell.task == task and c.cell.fit.fold == OFFICIAL]
+    return [c for c in mine if c.cell.fit.seed == mine[0].cell.fit.seed]
 
 
-def _pair(panel: Panel, first: Head, second: Head, alike: Alike) -> list[Shown]:
+def _pair(panel: Panel, first: facts.Head, second: facts.Head, alike: Alike) -> list[Values]:
     """Two columns at every setting that both have."""
     made = []
     for typed, mine in panel.cells[first].items():
         others = panel.cells[second].get(typed, {})
-        cells = [(mine[setting], others[setting]) for setting in mine if setting in others]
-        if cells:
-            names = {"first": _label(first), "second": _label(second)}
-            where = {"task": panel.title, "leads": typed}
-            made.append({**where, **names, **_numbers(cells, alike)})
+        if cells := [(mine[setting], others[setting]) for setting in mine if setting in others]:
+            names = {"task": panel.title, "first": _label(first), "second": _label(second)}
+            made.append(names | {"leads": typed} | _numbers(cells, alike))
     return made
 
 
-def _kept(panel: Panel, head: Head, alike: Alike, study: Study) -> list[Shown]:
+def _kept(panel: Panel, head: facts.Head, alike: Alike, study: Study) -> list[Values]:
     """A column at twelve leads against each of its other settings."""
-    whole = panel.cells[head].get(FULL, {}).get(FULL)
+    whole = panel.cells[head].get(facts.FULL, {}).get(facts.FULL)
     if whole is None:
         return []
-    rows: dict[str, Shown] = {
-        typed: {"task": panel.title, "leads": typed, "first": _label(head)}
+    rows: dict[str, Values] = {
+        typed: {"task": panel.title, "first": _label(head), "leads": typed}
         | _numbers([(whole, cell) for cell in cells.values()], alike)
         for typed, cells in panel.cells[head].items()
-        if typed != FULL
+        if typed != facts.FULL
     }
     ones = [rows[lead]["cka"] for lead in LEADS if lead in rows]
-    all_known = len(ones) == len(LEADS) and None not in ones
     for typed, row in rows.items():
-        row["within"] = float(np.mean(ones)) if all_known and typed == "1" else None
+        every = typed == "1" and len(ones) == len(LEADS)
+        row["within"] = float(np.mean(ones)) if every else None
         row["score"] = score(study, panel.task, head, typed)
     return list(rows.values())
 
 
-def _label(head: Head) -> str:
+def _label(head: facts.Head) -> str:
     return head.label + (" (random weights)" if head.untrained else "")
 
 
-def _numbers(cells: Sequence[tuple[Result, Result]], alike: Alike) -> Shown:
+def _numbers(cells: Sequence[tuple[Result, Result]], alike: Alike) -> Values:
     """NUMBERS over lead draws; what draws of records say is of the first."""
     each = [alike(*pair) for pair in cells]
-    values, first = [e.value for e in each], each[0].drawn
-    found = {
-        "cka": float(np.mean(values)),
-        "sd": float(np.std(values, ddof=1)) if len(values) > 1 else None,
-        "low": first.low + values[0] - first.value,
-        "high": first.high + values[0] - first.value,
-        "p": first.p,
-        "null": first.null,
-        "standardised": float(np.mean([e.standardised for e in each])),
-        "seen": float(np.mean([e.seen for e in each])),
-        "draws": len(values),
-        "patients": min(e.patients for e in each),
-        "patients_seen": min(e.patients_seen for e in each) or None,
-    }
-    return {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in found.items()}
+    means = ("cka", "standardised", "seen")
+    return (
+        each[0]
+        | {name: float(np.mean([one[name] for one in each])) for name in means}
+        | {
+            "sd": float(np.std([one["cka"] for one in each], ddof=1)) if len(each) > 1 else None,
+            "draws": len(each),
+            "patients": min(one["patients"] for one in each),
+            "patients_seen": min(one["patients_seen"] for one in each) or None,
+        }
+    )
 
 
-def _table(name: str, caption: str, rows: Sequence[Row]) -> Table:
-    two = "second" in rows[0]
-    sides = ["first", "second"] if two else ["first"]
-    more = () if two else ("within", "score")
+def _table(name: str, caption: str, rows: Sequence[Values]) -> r.Table:
+    sides = {"first": "First", "second": "Second"} if "second" in rows[0] else {"first": "Model"}
+    more = () if "second" in sides else ("within", "score")
+    blind = any(row["patients_seen"] is not None for row in rows)
     listed = [
-        Column("task", "Task", "group"),
-        *([Column("first", "First"), Column("second", "Second")] if two else []),
-        *([] if two else [Column("first", "Model")]),
-        Column("leads", "Leads"),
-        Column("cka", "CKA", "number", _number),
-        Column("sd", "SD", "number", _number, "over lead draws"),
-        Column("interval", "95 %"),
-        Column("p", "p", "number", partial(_number, digits=3)),
-        Column("standardised", "standardised", "number", _number),
-        Column("seen", "seen", "number", _number, "without blind records"),
-        *([] if two else [Column("within", "within", "number", _number)]),
+        r.Column("task", "Task", "group"),
+        *(r.Column(key, heading) for key, heading in sides.items()),
+        r.Column("leads", "Leads"),
+        r.Column("cka", "CKA", "number", _number),
+        r.Column("sd", "SD", "number", _number, "over lead draws"),
+        r.Column("interval", "95 %", cell=_interval),
+        r.Column("p", "p", "number", partial(_number, digits=3)),
+        r.Column("standardised", "standardised", "number", _number),
+        *([r.Column("seen", "seen", "number", _number, "without blind records")] if blind else []),
+        *(r.Column(key, key, "number", _number) for key in more[:1]),
     ]
-    blind = any(row["seen"] is not None for row in rows)
-    return Table(
+    frame = pd.DataFrame(rows, dtype=object)
+    return r.Table(
         name=name,
         caption=caption,
-        columns=[c for c in listed if blind or c.name != "seen"],
-        rows=[row | {"interval": _interval(row)} for row in rows],  # type: ignore[operator]
-        numbers=Numbers(
-            columns=("task", *sides, "leads", *NUMBERS, *more),
-            rows=rows,
-            summary="a pair at a lead setting",
-        ),
+        columns=listed,
+        rows=frame[["task", *sides, "leads", *NUMBERS, *more]],
+        summary="a pair at a lead setting",
         formats=("csv", "html"),
     )
 
 
-def _number(value: float | None, digits: int = 2) -> str:
+def _number(value: float, digits: int = 2) -> str:
     # what rounds to nothing has no sign
-    return "--" if value is None else f"{round(value, digits) + 0.0:.{digits}f}"
+    return f"{round(value, digits) + 0.0:.{digits}f}"
 
 
-def _interval(row: Row) -> str:
-    return "--" if row["low"] is None else f"{_number(row['low'])} to {_number(row['high'])}"
+def _interval(row: r.Row) -> str | None:
+    return None if row["low"] is None else f"{_number(row['low'])} to {_number(row['high'])}"
 
 
-def _maps(panels: Sequence[Panel], pairs: Sequence[Row]) -> Iterator[Figure]:
+def _maps(panels: Sequence[Panel], pairs: Sequence[Values]) -> Iterator[r.Figure]:
     """A heat map of all pairs per panel, a square per number of leads."""
     for number, panel in enumerate(panels):
-        mine = [row for row in pairs if row["task"] == panel.title and row["cka"] is not None]
+        mine = [row for row in pairs if row["task"] == panel.title and row["cka"] == row["cka"]]
         typed = [t for t in dict.fromkeys(str(row["leads"]) for row in mine) if t.isdigit()]
-        typed = sorted({*typed} & {FULL, "2", "1"}, key=int, reverse=True) or typed[:3]
+        typed = sorted({*typed} & {facts.FULL, "2", "1"}, key=int, reverse=True) or typed[:3]
         if not typed or len(panel.cells) < 3:
             continue
         wide = 1.5 + 0.42 * len(panel.cells)
-        yield Figure(
+        shown = pd.DataFrame([row for row in mine if row["leads"] in typed], dtype=object)
+        yield r.Figure(
             name="cka" if len(panels) == 1 else f"cka_{number + 1}",
             draw=partial(_heat, panel, typed, mine),
             caption=(
@@ -336,28 +300,24 @@ def _maps(panels: Sequence[Panel], pairs: Sequence[Row]) -> Iterator[Figure]:
                 f"rotation and scale."
             ),
             size=(1.6 + wide * len(typed), 1.6 + wide),
-            numbers=Numbers(
-                columns=("task", "first", "second", "leads", *NUMBERS),
-                rows=[row for row in mine if row["leads"] in typed],
-                summary="the squares of the figure",
-            ),
+            numbers=shown[["task", "first", "second", "leads", *NUMBERS]],
+            summary="the squares of the figure",
         )
 
 
-def _heat(panel: Panel, typed: Sequence[str], rows: Sequence[Row], sheet: "Sheet") -> None:
+def _heat(panel: Panel, typed: Sequence[str], rows: Sequence[r.Row], sheet: "Sheet") -> None:
     labels = [_label(head) for head in panel.cells]
     names = [shortened(label, WIDTH) for label in labels]
     axes = sheet.subplots(1, len(typed), squeeze=False)[0]
     picture: Any = None
     for at, (ax, leads) in enumerate(zip(axes, typed)):
-        square = np.full((len(labels), len(labels)), np.nan)
-        np.fill_diagonal(square, 1.0)
-        for row in rows:
-            if row["leads"] == leads:
-                i, j = labels.index(row["first"]), labels.index(row["second"])
-                square[i, j] = square[j, i] = row["cka"]
+        square = np.eye(len(labels))
+        square[square == 0] = np.nan
+        for row in (row for row in rows if row["leads"] == leads):
+            i, j = labels.index(row["first"]), labels.index(row["second"])
+            square[i, j] = square[j, i] = row["cka"]
         picture = _square(ax, square, names, at == 0)
-        ax.set_title(setting_words(leads))
+        ax.set_title(facts.setting_words(leads))
     sheet.colorbar(picture, ax=list(axes), shrink=0.7, label="CKA")
 
 
@@ -374,57 +334,23 @@ def _square(ax: "Axes", square: np.ndarray, names: Sequence[str], first: bool) -
     return picture
 
 
-def _scatter(rows: Sequence[Row]) -> Iterator[Figure]:
-    """What stays of the features against the score, where there are models to compare."""
-    points = [r for r in rows if r["cka"] is not None and r["score"] == r["score"]]
-    points = [r for r in points if r["leads"].isdigit()]
-    if len({r["first"] for r in points}) < 3:
-        return
-    yield Figure(
-        name="cka_score",
-        draw=partial(_dots, points),
-        caption=(
-            "Each dot is a model at a number of leads: what stays of its features at twelve leads "
-            "against its score there. Features that stay say nothing of what they are worth: "
-            "anything that averages over leads keeps them."
-        ),
-        numbers=Numbers(
-            columns=("task", "first", "leads", "cka", "score"), rows=points, summary="the dots"
-        ),
-    )
-
-
-def _dots(points: Sequence[Row], sheet: "Sheet") -> list[Any]:
-    ax, names = sheet.subplots(), list(dict.fromkeys(r["first"] for r in points))
-    for r in points:
-        place = r["cka"], 100 * r["score"]
-        ax.plot(*place, **{**look(names.index(r["first"])), "linestyle": ""})
-        ax.annotate(r["leads"], place, (4, 3), fontsize=7, textcoords="offset points")
-    ax.set_xlim(min(-0.05, *(r["cka"] - 0.02 for r in points)), 1.05)
-    ax.set_xlabel("CKA with its own features at 12 leads")
-    ax.set_ylabel("macro score × 100")
-    return [handle(shortened(name, WIDTH), at) for at, name in enumerate(names)]
-
-
-def _notes(study: Study, rows: Sequence[Row]) -> list[str]:
+def _notes(study: Study, rows: Sequence[r.Row]) -> list[str]:
     """How to read them, and what may mislead."""
     texts = [
         f"CKA of one record a patient; random leads: the mean over lead draws. p is that of no "
-        f"relation, from {DRAWS} permutations of patients (at least {1 / (DRAWS + 1):.3f}); "
-        f"intervals are from {DRAWS} halves of at most {MOST} patients, of the first lead draw. "
-        f"Standardised: every feature counts alike; a few loud ones rule the other number.",
-        "Models that see the same random lead are alike in which lead that was, whatever else they "
-        "hold; within, the mean over the twelve single leads, is free of that.",
+        f"relation, from {DRAWS} permutations of patients; intervals are from {DRAWS} halves of at "
+        f"most {MOST} patients, of the first lead draw. Standardised: every feature counts alike.",
+        "Models that see the same random lead are alike in which lead that was; within, the mean "
+        "over the twelve single leads, is free of that.",
     ]
-    few = {row["task"] for row in rows if row["patients"] < FEWEST}
-    if few:
+    if few := {row["task"] for row in rows if row["patients"] < FEWEST}:
         texts.append(f"Fewer than {FEWEST} patients: no CKA for {enumerated(sorted(few))}.")
     blind = study.cells[study.cells["blind"].fillna(0) > 0]
     if len(blind):
         models = {m.name: m.title for m in study.models}
         named = enumerated(list(dict.fromkeys(models.get(n, n) for n in blind["model"])))
         texts.append(
-            f"In part of the records {named} sees nothing of the measured leads; those records are "
-            f"alike to it, and its numbers there say so; seen is without them."
+            f"In part of the records {named} sees nothing of the measured leads; they are alike to "
+            f"it. Seen is without them."
         )
     return texts

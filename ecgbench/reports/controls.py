@@ -4,37 +4,20 @@ waves removed, and what age and sex, heart rate and QRS duration, or site and de
 A run has them where `ecgbench run --controls` computed them. docs/controls.md says what each shows.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
+import pandas as pd
+
+from ecgbench import reports as r
 from ecgbench.core.text import counted, enumerated
-from ecgbench.reports import (
-    Cell,
-    Column,
-    Figure,
-    Group,
-    Notes,
-    Numbers,
-    Part,
-    ReportCard,
-    Row,
-    Section,
-    Table,
-    bracket,
-    points,
-    signed,
-    signed_bracket,
-)
-from ecgbench.reports._facts import heads_of, setting_words, tasks, titles_of, untrained_marks
-from ecgbench.reports._intervals import Interval, draw
-from ecgbench.reports._unmet import again, words
-from ecgbench.results.controls import CHANCE, VERDICTS, Checked, Named, checked, controlled
+from ecgbench.reports import _contamination as contamination
+from ecgbench.reports import _facts as facts
+from ecgbench.results.controls import Checked, checked, controlled
 from ecgbench.results.study import Study
 
-CARD = ReportCard(
+CARD = r.ReportCard(
     title="Controls",
     summary="labels permuted, leads scrambled, phases randomised; what age, sex or device reach",
     reads="run",
@@ -42,7 +25,8 @@ CARD = ReportCard(
 )
 LONG = 40
 """Rows beyond which the whole table is folded away."""
-PANELS = 4
+NAMED = 4
+"""Lead settings of a model that a sentence names; more are counted."""
 _UNMET = "Without models that met the tested source"
 EXPECTED = {
     "chance": "50, and p uniform",
@@ -50,46 +34,56 @@ EXPECTED = {
     "shortcut": "below the model",
 }
 _NOTES = (
-    "Each control goes the whole path of the run: records, splits, training, scoring. Numbers are "
-    "macro AUROC × 100 of the first draw of leads and the first fit; a model stands beside its "
-    "control at the very same draw, and their difference is paired over the same patients.",
-    "Labels permuted: the mean over the permutations. p: the least of three after Holm: whether "
-    "the mean is 50; whether p of each permutation against 50 is uniform; whether p of the "
-    "difference between the model and the first one of the run is uniform.",
-    "As expected, undecided, NOT as expected: of a permutation, by p at 0.05; of the others, "
-    "whether the interval of model − control lies above 0, contains it, or lies below it. No "
-    "difference: the whole interval lies within one point of 0.",
+    "Numbers are macro AUROC × 100 of the first draw of leads and the first fit, the difference "
+    "paired over the same patients. docs/controls.md says what is expected of each control, and "
+    "how a verdict comes about."
 )
-_NUMBERS = (
+MODEL = ("model_value", "model_low", "model_high")
+DIFFERENCE = ("difference", "difference_low", "difference_high")
+_NUMBERS = [
     *("control", "task", "leads", "model", "policy", "untrained", "synthetic", "expected"),
-    *("value", "low", "high", "model_value", "model_low", "model_high"),
-    *("difference", "difference_low", "difference_high", "repeats"),
+    *("value", "low", "high", *MODEL, *DIFFERENCE, "repeats"),
     *("p_chance", "p_uniform", "p_pairs", "p_holm", "verdict", "note"),
-)
-NAMED = 4
-"""Lead settings of a model that a sentence names; more are counted."""
+]
 
 
-def sections(study: Study) -> list[Section]:
+def sections(study: Study) -> list[r.Section]:
     """Nothing of a run without controls."""
     found = controlled(study)
     if not found:
         return []
-    rows = checked(study, found)
-    notices, table = _notices(study, rows), _table(study, rows)
-    parts: list[Part] = [Notes(notices, "plain")] if notices else []
-    parts += [_summary(found, rows), *_figure(study, rows)]
-    if len(rows) > LONG:
-        parts.append(Group("Every control, task and lead setting", [table], folded=True))
-    else:
-        parts.append(table)
-    parts.append(Notes(_NOTES))
-    return [Section(name="controls", title=CARD.title, parts=parts), _without(study)]
+    rows = _rows(study, checked(study, found))
+    table = _table(study, rows)
+    parts: list[r.Part] = [r.Notes(list(_notices(rows)), "plain")]
+    long = len(rows) > LONG
+    parts.append(r.Group("Every row", [table], folded=True) if long else table)
+    parts.append(r.Notes([_NOTES]))
+    return [r.Section(name="controls", title=CARD.title, parts=parts), _without(study)]
 
 
-def _label(study: Study, row: Checked) -> str:
-    head = heads_of(study)[row.place.model, row.place.policy]
-    return f"{head.label} (random weights)" if head.untrained else head.label
+def _rows(study: Study, found: Sequence[Checked]) -> pd.DataFrame:
+    """Those of the CSV file, with titles."""
+    heads, tasks = facts.heads_of(study), {task.task: task for task in facts.tasks(study)}
+    rows = []
+    for one in found:
+        head, task = heads[one.place.model, one.place.policy], tasks[one.place.task]
+        rows.append(
+            vars(one)
+            | one.place._asdict()
+            | {
+                "control": one.control.name,
+                "kind": one.control.kind,
+                "title": one.control.title,
+                "label": head.label + (" (random weights)" if head.untrained else ""),
+                "on": task.title,
+                "untrained": head.untrained,
+                "synthetic": task.synthetic,
+                "expected": EXPECTED[one.control.kind],
+                "model_value": one.model,
+                "repeats": one.repeats or None,
+            }
+        )
+    return pd.DataFrame(rows, dtype=object)
 
 
 def _within(title: str) -> str:
@@ -97,240 +91,97 @@ def _within(title: str) -> str:
     return title[0].lower() + title[1:]
 
 
-def _notices(study: Study, rows: Sequence[Checked]) -> list[str]:
-    """What is not as expected, then what a shortcut reaches as well."""
-    titles, texts = titles_of(study), []
-    shortcuts: dict[tuple[str, str], list[Checked]] = {}
-    for r in rows:
-        where = f"{titles[r.place.task]}, {setting_words(r.place.leads)}, {_label(study, r)}"
-        if r.control.kind == "shortcut":
-            shortcuts.setdefault((r.control.name, r.place.task), []).append(r)
-        elif r.verdict == "NOT as expected" and r.control.kind == "chance":
-            texts.append(
-                f"{where}: with permuted labels macro AUROC is {points(r.value)} "
-                f"{bracket(r.low, r.high)} where 50 is expected: something in this run knows the "
-                f"labels, or its p-values are not what they claim; no number of it can be trusted "
-                f"before that is found."
+def _notices(rows: pd.DataFrame) -> Iterator[str]:
+    """How the controls came out, what is not as expected, and what a shortcut reaches as well."""
+    for title, verdicts in rows.groupby("title", sort=False)["verdict"]:
+        counts = [f"{n} {verdict}" for verdict, n in verdicts.value_counts().items()]
+        yield f"{title}: {', '.join(counts)}."
+    shortcut = rows["kind"] == "shortcut"
+    for row in rows[~shortcut & (rows["verdict"] == "NOT as expected")].to_dict("records"):
+        where = f"{row['on']}, {facts.setting_words(row['leads'])}, {row['label']}"
+        if row["kind"] == "chance":
+            yield (
+                f"{where}: with permuted labels macro AUROC is {_score(row)} where 50 is "
+                f"expected: something in this run knows the labels, or its p-values are not what "
+                f"they claim; no number of it can be trusted before that is found."
             )
-        elif r.verdict == "NOT as expected":
-            texts.append(
-                f"{where}: {_within(r.control.title)}; the score is higher than with the "
-                f"recordings as they are, by {signed(-r.difference)} points."
+        else:
+            yield (
+                f"{where}: {_within(row['title'])}; the score is higher than with the recordings "
+                f"as they are, by {r.signed(-row['difference'])} points."
             )
-    for (_, task), every in shortcuts.items():
-        own = [r for r in every if r.difference_low < 0]
-        if not own:
+    for _, every in rows[shortcut].groupby(["control", "task"], sort=False):
+        near = every[every["difference_low"] < 0]
+        if near.empty:
             continue
-        alone = _within(own[0].control.title)
-        models: dict[str, list[Checked]] = {}
-        for r in own:
-            models.setdefault(_label(study, r), []).append(r)
-        settings = len({r.place.leads for r in every})
-        named = [f"{label} {_at(mine, settings)}" for label, mine in models.items()]
-        texts.append(
-            f"{titles[task]}: {alone} alone reach {_reached(own)}. Not clearly above that: "
-            f"{enumerated(named)}; controls.csv has the differences. A macro that {alone} reach "
-            f"is no result about ECGs."
+        alone, settings = _within(near["title"].iloc[0]), every["leads"].nunique()
+        named = [
+            f"{label} {_at(own, settings)}" for label, own in near.groupby("label", sort=False)
+        ]
+        best = near.iloc[int(near["value"].astype(float).argmax())]
+        yield (
+            f"{best['on']}: {alone} alone reach {_score(best)}. Not clearly above that: "
+            f"{enumerated(named)}; controls.csv has the differences. A macro that {alone} reach is "
+            f"no result about ECGs."
         )
-    return texts
 
 
-def _reached(rows: Sequence[Checked]) -> str:
-    """The score of a shortcut, which may rest on the leads."""
-    lowest, highest = (choose(rows, key=lambda r: r.value) for choose in (min, max))
-    if round(lowest.value, 6) == round(highest.value, 6):
-        return f"{points(lowest.value)} {bracket(lowest.low, lowest.high)}"
-    return f"{points(lowest.value)} to {points(highest.value)}, by the leads"
+def _score(row: Any) -> str:
+    return f"{r.points(row['value'])} {r.bracket(row['low'], row['high'])}".strip()
 
 
-def _at(rows: Sequence[Checked], settings: int) -> str:
+def _at(rows: pd.DataFrame, settings: int) -> str:
     """At which lead settings, counted where they are many."""
-    leads = list(dict.fromkeys(r.place.leads for r in rows))
+    leads = list(dict.fromkeys(rows["leads"]))
     if len(leads) > NAMED:
         return f"at {len(leads)} of {settings} lead settings"
-    return f"at {enumerated([setting_words(one) for one in leads])}"
+    return f"at {enumerated([facts.setting_words(one) for one in leads])}"
 
 
-def _summary(found: Sequence[Named], rows: Sequence[Checked]) -> Table:
-    """One row per control."""
-    shown: list[Row] = []
-    for control, studies in found:
-        own = [r for r in rows if r.control == control]
-        counts: Counter[str] = Counter(r.verdict for r in own)
-        why = dict.fromkeys(r.note for r in own if r.verdict == "no number")
-        repeats = counted(len(studies), "permutation") if len(studies) > 1 else ""
-        shown.append(
-            {
-                "control": control.title,
-                "expected": EXPECTED[control.kind],
-                **{v: counts[v] for v in VERDICTS},
-                "note": "; ".join(why) or repeats,
-            }
-        )
-    listed = [
-        Column("control", "Control"),
-        Column("expected", "Expected"),
-        *(Column(v, v[0].upper() + v[1:], "number") for v in VERDICTS),
-        Column("note", "Note"),
-    ]
-    return Table(
-        name="controls_summary",
-        caption="How many models, tasks and lead settings each control came out for as expected.",
-        columns=[c for c in listed if any(row[c.name] for row in shown)],
-        rows=shown,
-        notes=[f"{control.title}: {control.summary}." for control, _ in found],
-    )
+def _table(study: Study, rows: pd.DataFrame) -> r.Table:
+    def note(row: r.Row) -> str:
+        if row["kind"] != "chance" or row["p_holm"] is None:
+            return str(row["note"])
+        return f"{counted(row['repeats'], 'permutation')}, p = {row['p_holm']:.2f} after Holm"
 
-
-def _table(study: Study, rows: Sequence[Checked]) -> Table:
-    heads, titles = heads_of(study), titles_of(study)
-    numbers = [_number(study, r) for r in rows]
-    shown: list[Row] = []
-    for r, number in zip(rows, numbers):
-        known, head = r.difference == r.difference, heads[r.place.model, r.place.policy]
-        bounds = signed_bracket(r.difference_low, r.difference_high)
-        row: dict[str, Any] = number | {
-            "control": r.control.title,
-            "task": titles[r.place.task],
-            "leads": setting_words(r.place.leads),
-            "model": head.cell,
-            "value": _scored(r.value, r.low, r.high),
-            "own": _scored(r.model, r.model_low, r.model_high),
-            "difference": Cell(signed(r.difference), small=bounds) if known else None,
-        }
-        if r.control.kind == "chance" and r.p_holm == r.p_holm:
-            row |= {"own": "", "difference": ""}
-            row["note"] = f"{counted(r.repeats, 'permutation')}, p = {r.p_holm:.2f} after Holm"
-        shown.append(row)
-    return Table(
+    return r.Table(
         name="controls",
         caption="Controls, macro AUROC × 100.",
         columns=[
-            Column("control", "Control", "group"),
-            Column("task", "Task"),
-            Column("leads", "Leads"),
-            Column("model", "Model"),
-            Column("value", "Control", "number", note="95 % interval"),
-            Column("own", "Model", "number", note="same draw"),
-            Column("difference", "Model − control", "number", note="points, 95 % interval"),
-            Column("expected", "Expected"),
-            Column("verdict", "Verdict"),
-            Column("note", "Note"),
+            r.Column("control", "Control", "group", cell=lambda row: row["title"]),
+            r.Column("task", "Task", cell=lambda row: row["on"]),
+            r.Column("leads", "Leads", spell=facts.setting_words),
+            facts.model_column(study),
+            facts.estimate_column("Control", ("value", "low", "high")),
+            facts.estimate_column("Model", MODEL, note="same draw"),
+            facts.difference_column("Model − control", DIFFERENCE, "points, 95 % interval"),
+            r.Column("expected", "Expected"),
+            r.Column("verdict", "Verdict"),
+            r.Column("note", "Note", cell=note),
         ],
-        rows=shown,
-        marks=untrained_marks(heads[r.place.model, r.place.policy] for r in rows),
-        numbers=Numbers(
-            columns=_NUMBERS,
-            rows=numbers,
-            summary="one row per control, task, lead setting and model",
-        ),
+        rows=rows,
+        numbers=rows[_NUMBERS],
+        summary="one row per control, task, lead setting and model",
     )
 
 
-def _scored(value: float, low: float, high: float) -> Cell | None:
-    return None if value != value else Cell(points(value), small=bracket(low, high))
-
-
-def _number(study: Study, r: Checked) -> dict[str, Any]:
-    """A row of the CSV file, where NaN is nothing."""
-    head = heads_of(study)[r.place.model, r.place.policy]
-    return vars(r) | {
-        "control": r.control.name,
-        **r.place._asdict(),
-        "untrained": head.untrained,
-        "synthetic": next(t.synthetic for t in tasks(study) if t.task == r.place.task),
-        "expected": EXPECTED[r.control.kind],
-        "model_value": r.model,
-        "repeats": r.repeats or None,
-    }
-
-
-def _figure(study: Study, rows: Sequence[Checked]) -> list[Figure]:
-    """Models and their controls as intervals, at the setting with most leads; a panel for each of
-    the first tasks.
-    """
-    settings = list(dict.fromkeys(r.place.leads for r in rows))
-    leads = "12" if "12" in settings else settings[-1]
-    own = [r for r in rows if r.place.leads == leads and r.value == r.value]
-    there = list(dict.fromkeys(r.place.task for r in own))
-    shown = there[:PANELS]
-    if not shown:
-        return []
-    rows_of = {task: _lines(study, own, task) for task in shown}
-    lines = [
-        Interval(
-            panel=titles_of(study)[task],
-            place=line["place"],
-            series=line["kind"],
-            value=line["value"],
-            low=line["low"],
-            high=line["high"],
-        )
-        for task, each in rows_of.items()
-        for line in each
-    ]
-    more = len(there) - len(shown)
-    caption = f"Models and their controls, {setting_words(leads)}, 95 % intervals; grey: chance."
-    caption += f" {counted(more, 'more task')} in controls.csv." if more else ""
-    figure = Figure(
-        name="controls_intervals",
-        draw=partial(draw, lines, PANELS, zero=CHANCE, unit="macro AUROC × 100"),
-        caption=caption,
-        size=(7.4 if len(shown) < 3 else 10.5, 1.4 + 0.24 * len({line.place for line in lines})),
-        numbers=Numbers(
-            columns=("task", "leads", "name", "kind", "value", "low", "high"),
-            rows=[line | {"leads": leads} for each in rows_of.values() for line in each],
-            summary="one row per interval of the figure",
-        ),
-    )
-    return [figure]
-
-
-def _lines(study: Study, rows: Sequence[Checked], task: str) -> list[dict[str, Any]]:
-    """The intervals of a panel: each model and its own controls, then the shortcuts."""
-    mine, lines = [r for r in rows if r.place.task == task], []
-    names = ("place", "name", "kind", "value", "low", "high")
-    for place in dict.fromkeys(r.place for r in mine):
-        own = [r for r in mine if r.place == place]
-        head = heads_of(study)[place.model, place.policy]
-        label = f"{head.label}{head.mark}"
-        known = [(r.model, r.model_low, r.model_high) for r in own if r.model == r.model]
-        lines += [(label, label, "model", *bounds) for bounds in known[:1]]
-        for r in (r for r in own if r.control.kind != "shortcut"):
-            name = _within(r.control.title)
-            lines.append((f"{label}, {name}", name, "control", r.value, r.low, r.high))
-    shortcuts: dict[str, Checked] = {}
-    for r in mine:
-        if r.control.kind == "shortcut":
-            shortcuts.setdefault(r.control.title, r)
-    lines += [(name, name, "control", r.value, r.low, r.high) for name, r in shortcuts.items()]
-    return [{"task": task, **dict(zip(names, line))} for line in lines]
-
-
-def _without(study: Study) -> Section:
+def _without(study: Study) -> r.Section:
     """Headlines without models that met the source."""
-    rows = again(study)
+    rows = contamination.again(study)
     if not rows:
-        return Section(name="controls_unmet", title=_UNMET, parts=[Notes([words(study)], "plain")])
-    texts = [
-        f"{r.about}, {setting_words(r.leads)}: {r.changes} ({r.said}; without: "
-        f"{r.without or 'nothing'})."
-        for r in rows
-        if r.changes
-    ]
-    texts = texts or [
-        f"None of {counted(len(rows), 'headline')} changes its sign or its best model."
-    ]
-    table = Table(
+        notes = r.Notes([contamination.words(study)], "plain")
+        return r.Section(name="controls_unmet", title=_UNMET, parts=[notes])
+    changed = sum(bool(row.changes) for row in rows)
+    table = r.Table(
         name="controls_unmet",
         caption=f"{_UNMET}, macro {study.metrics[study.metric].title} × 100.",
         columns=[
-            Column("about", "Of", "group"),
-            Column("leads", "Leads", spell=setting_words),
-            Column("said", "All models"),
-            Column("without", "Without those that met the source"),
-            Column("changes", "Change"),
-            Column("left_out", "Left out"),
+            r.Column("about", "Of", "group"),
+            r.Column("leads", "Leads", spell=facts.setting_words),
+            r.Column("said", "All models"),
+            r.Column("without", "Without those that met the source"),
+            r.Column("changes", "Change"),
+            r.Column("left_out", "Left out"),
         ],
         rows=[asdict(row) for row in rows],
         notes=[
@@ -339,4 +190,5 @@ def _without(study: Study) -> Section:
             "they met stay in; the notes of the page name them."
         ],
     )
-    return Section(name="controls_unmet", title=_UNMET, parts=[Notes(texts, "plain"), table])
+    texts = [f"Another sign or another best model: {changed} of {counted(len(rows), 'headline')}."]
+    return r.Section(name="controls_unmet", title=_UNMET, parts=[r.Notes(texts, "plain"), table])

@@ -7,26 +7,19 @@ them (71 = 44 + 19 + 12 - 4 labels), to the last bit. Where they do not, somethi
 records or other predictions.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import fsum
 from typing import Any
 
 import pandas as pd
 
 from ecgbench import datasets
+from ecgbench import reports as r
 from ecgbench.core.text import counted
-from ecgbench.reports import Cell, Column, Notes, Numbers, ReportCard, Row, Section, Table
-from ecgbench.reports._facts import (
-    DAGGER,
-    columns,
-    gaps,
-    heads_of,
-    titles_of,
-    untrained_marks,
-)
+from ecgbench.reports import _facts as facts
 from ecgbench.results.study import Study
 
-CARD = ReportCard(
+CARD = r.ReportCard(
     title="Evaluated only",
     summary="tasks that are columns of another task beside it, and their sum (report.rows=all)",
     reads="run",
@@ -34,24 +27,24 @@ CARD = ReportCard(
     asked_by="--set report.rows=all",
 )
 CELL = ("model", "policy", "setting", "fit_seed", "fold")
-NUMBERS = (
+COLUMNS = [
     *("task", "model", "policy", "leads", "setting", "fit_seed", "fold", "part"),
     *("labels", "defined", "auroc_sum", "auroc_mean", "same_records", "shared_equal", "sum_equal"),
-)
+]
 WHOLE, SUM = "whole", "sum of the parts"
 
 
-def sections(study: Study) -> list[Section]:
+def sections(study: Study) -> list[r.Section]:
     """A table per metric of each whole and its parts; a sentence where there are none."""
     parts: list[Any] = []
     for name in study.metrics:
         mine = study.of(name)
         if rows := [row for task, of in _children(mine).items() for row in _sums(mine, task, of)]:
-            parts.append(_table(mine, rows, name == study.metric))
+            parts.append(_table(mine, pd.DataFrame(rows, columns=COLUMNS), name == study.metric))
     if not parts:
-        parts = [Notes(["This run holds no task together with one that is columns of it."])]
+        parts = [r.Notes(["This run holds no task together with one that is columns of it."])]
     title = "Tasks that are evaluated only, beside the task whose columns they are"
-    return [Section(name="evaluated_only", title=title, short=CARD.title, parts=parts)]
+    return [r.Section(name="evaluated_only", title=title, short=CARD.title, parts=parts)]
 
 
 def _children(study: Study) -> dict[str, list[str]]:
@@ -111,75 +104,68 @@ def _compared(whole: pd.DataFrame, parts: Sequence[pd.DataFrame]) -> dict[str, A
     }
 
 
-def _table(study: Study, rows: Sequence[dict[str, Any]], first: bool) -> Table:
-    titles, title = titles_of(study), study.metrics[study.metric].title
-    summary = "one row per cell, of a task, of each that is columns of it, and of their sum"
-    return Table(
+def _table(study: Study, rows: pd.DataFrame, first: bool) -> r.Table:
+    """Means over cells; in how many of them labels and sum are equal."""
+    titles, title = facts.titles_of(study), study.metrics[study.metric].title
+    means = (
+        rows.assign(
+            unknown=rows["sum_equal"].isna(),
+            sum_equal=rows["sum_equal"].eq(True),
+            shared_equal=rows["shared_equal"].eq(True),
+            same_records=rows["same_records"].ne(False),
+        )
+        .groupby(["task", *facts.MODEL, "leads", "part"], sort=False)
+        .agg(
+            labels=("labels", "first"),
+            defined=("defined", "first"),
+            auroc_sum=("auroc_sum", "mean"),
+            auroc_mean=("auroc_mean", "mean"),
+            cells=("part", "size"),
+            comparable=("same_records", "all"),
+            labels_equal=("shared_equal", "sum"),
+            sum_equal=("sum_equal", "sum"),
+            incomplete=("unknown", "all"),
+        )
+    )
+
+    def part(row: r.Row) -> r.Cell:
+        if row["part"] in titles:
+            return r.Cell(titles[row["part"]], "†")
+        return r.Cell(titles[row["task"]] if row["part"] == WHOLE else SUM)
+
+    return r.Table(
         name="evaluated_only" if first else f"evaluated_only_{study.metric}",
         caption=f"Macro {title}, and the sum of the labels' {title} over those that are defined.",
-        columns=(
-            Column("model", "Model", "group"),
-            Column("leads", "Leads"),
-            Column("task", "Task"),
-            Column("labels", "Labels", "number"),
-            Column("defined", "Defined", "number"),
-            Column("auroc_sum", f"Sum of {title}", "number", "{:.4f}".format),
-            Column("auroc_mean", f"Mean {title}", "number", "{:.4f}".format),
-            Column("said", "Equal to the last bit"),
-        ),
-        rows=list(_shown(study, pd.DataFrame(rows), titles)),
+        rows=means.reset_index(),
+        columns=[
+            facts.model_column(study, kind="group"),
+            facts.LEADS,
+            r.Column("part", "Task", cell=part),
+            r.Column("labels", "Labels", "number"),
+            r.Column("defined", "Defined", "number"),
+            r.Column("auroc_sum", f"Sum of {title}", "number", "{:.4f}".format),
+            r.Column("auroc_mean", f"Mean {title}", "number", "{:.4f}".format),
+            r.Column("equal", "Equal to the last bit", cell=_equal),
+        ],
         notes=[
             "Means over draws of leads, fits and folds. The comparison is made in every cell. A "
-            "label without both values in the test set is in no sum.",
-            *_lacking(study, titles),
+            "label that stands in several parts, or lacks one of its values in the test set, is "
+            "added up once, or not at all."
         ],
-        marks={"†": DAGGER} | untrained_marks(columns(study)),
-        numbers=Numbers(columns=NUMBERS, rows=rows, summary=summary) if first else None,
+        numbers=rows,
+        summary="one row per cell, of a task, of each that is columns of it, and of their sum",
         formats=("csv", "md", "tex", "html") if first else ("md", "tex", "html"),
     )
 
 
-def _shown(study: Study, rows: pd.DataFrame, titles: Mapping[str, str]) -> Iterator[Row]:
-    """Means over cells, of each model and lead setting: the whole, the parts, the sum."""
-    heads = heads_of(study)
-    for _, mine in rows.groupby(["task", "model", "policy", "leads"], sort=False):
-        task, model, policy, leads = mine[["task", "model", "policy", "leads"]].iloc[0]
-        parts = [part for part in dict.fromkeys(mine["part"]) if part not in (WHOLE, SUM)]
-        for part in (WHOLE, *parts, SUM):
-            own = mine[mine["part"] == part]
-            row: dict[str, Any] = {"model": heads[model, policy].cell, "leads": leads}
-            row |= {"task": titles[task], "said": ""}
-            row |= {name: own[name].iloc[0] for name in ("labels", "defined")}
-            row["auroc_sum"] = fsum(own["auroc_sum"]) / len(own)
-            means = own["auroc_mean"]
-            row["auroc_mean"] = None if means.isna().any() else fsum(means) / len(own)
-            if part == SUM:
-                several = mine[mine["part"].isin(parts)].drop_duplicates("part")["labels"].sum()
-                shared = several - row["labels"]
-                row["task"] = " + ".join(titles[part].rpartition(" ")[2] for part in parts)
-                row["task"] += f" − {shared} shared" if shared else ""
-                row["said"] = _verdict(own, mine["labels"].iloc[0])
-            elif part != WHOLE:
-                row["task"] = Cell(titles[part], "†")
-            yield row
-
-
-def _verdict(sums: pd.DataFrame, labels: int) -> str:
-    """In how many cells labels and sum are equal, or why that cannot be."""
-    cells = counted(len(sums), "cell")
-    if not sums["same_records"].all():
+def _equal(row: r.Row) -> str:
+    """In how many cells labels and sum are those of the whole, or why that cannot be."""
+    if row["part"] != SUM:
+        return ""
+    if not row["comparable"]:
         return "not compared: scored on other records (run --set scoring.rows=labelled)"
-    said = f"labels in {int(sums['shared_equal'].sum())} of {cells}"
-    if sums["sum_equal"].isna().any():
-        return f"{said}; {sums['labels'].iloc[0]} of {counted(labels, 'label')}, so no sum"
-    return f"{said}, sum in {int(sums['sum_equal'].sum())} of {cells}"
-
-
-def _lacking(study: Study, titles: Mapping[str, str]) -> Iterator[str]:
-    """Cells of these tasks that have no number."""
-    children, heads = _children(study), heads_of(study)
-    mine = {*children, *(part for parts in children.values() for part in parts)}
-    for gap in gaps(study):
-        if gap.task in mine:
-            where = f"{titles[gap.task]}, {heads[gap.model, gap.policy].label}"
-            yield f"{where} at {', '.join(gap.leads)}: {gap.word}: {gap.reason}."
+    cells = counted(row["cells"], "cell")
+    words = f"labels in {row['labels_equal']} of {cells}"
+    if row["incomplete"]:
+        return f"{words}; only {counted(row['labels'], 'label')}, so no sum"
+    return f"{words}, sum in {row['sum_equal']} of {cells}"

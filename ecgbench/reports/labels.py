@@ -13,60 +13,59 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from ecgbench import reports as r
+from ecgbench.core.cards import MetricCard
 from ecgbench.core.text import counted, enumerated, shortened
 from ecgbench.datasets._labels import table
-from ecgbench.reports import LONGEST, Figure, Group, Numbers, Part, ReportCard, Section, Table, Text
-from ecgbench.reports._facts import numbers, records
-from ecgbench.reports._grid import Block, Grid, grids
+from ecgbench.reports import _facts as facts
 from ecgbench.results.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
 
-CARD = ReportCard(
+CARD = r.ReportCard(
     title="Labels", summary="the score of each label by itself", reads="run", order=60
 )
 DRAWN = 12
 """Columns that a drawing shows; the CSV holds all."""
-COLUMNS = ("task", "model", "policy", "leads", "label", "name", "metric", "value", "low", "high")
+COLUMNS = ["task", "model", "policy", "leads", "label", "name", "metric", "value", "low", "high"]
 _LETTERS = 44
 """Of a label beside a drawing."""
 _MOST = 5
 """Members of a class that are named one by one where the class has no name of its own."""
 
 
-def sections(study: Study) -> list[Section]:
+def sections(study: Study) -> list[r.Section]:
     """A map per metric and task; labels.csv holds all draws."""
-    title = f"{enumerated([card.title for card in study.metrics.values()])} × 100 of each label"
     intro = (
-        "A value is the mean over lead draws, and its interval (in the CSV file) the mean of "
-        "theirs, which is wide enough. Grey where a label has no positive or no negative in the "
-        "test set."
+        "A value is the mean over lead draws and folds. Grey where a label has no positive or no "
+        "negative in the test set."
     )
-    if any(data.folds for data in study.datasets):
-        intro += " Also the mean over the folds in which it has both; records are those of all."
-    maps: list[Figure] = []
+    maps: list[r.Figure] = []
     titles = []
-    for name, grid in grids(study).items():
-        scores, counts = label_scores(study.of(name)), _counts(study.of(name))
-        for block in grid.tasks:
-            mine = scores[(scores["task"] == block.task) & scores["value"].notna()]
-            if len(mine):
-                several = "" if name == study.metric else f"_{name}"
-                stem = f"label_map{several}" + (f"_{len(maps) + 1}" if maps else "")
-                maps.append(_figure(stem, grid, block, mine, counts.loc[[block.task]].droplevel(0)))
-                metric = f", {grid.metric.title}" if len(study.metrics) > 1 else ""
-                titles.append(block.title + metric)
-    kept = numbers(study.labels, "one row per cell, metric and label")
-    all_rows = Table(name="labels", columns=(), rows=(), numbers=kept, formats=("csv",))
-    shown: list[Part] = [*maps]
+    for name in study.metrics:
+        mine = study.of(name)
+        scores, counts = label_scores(mine), _counts(mine)
+        for task in facts.tasks(study):
+            own = scores[(scores["task"] == task.task) & scores["value"].notna()]
+            if len(own):
+                stem = "label_map" if name == study.metric else f"label_map_{name}"
+                stem += f"_{len(maps) + 1}" if maps else ""
+                maps.append(_figure(stem, mine, task, own, counts.loc[[task.task]].droplevel(0)))
+                metric = f", {study.metrics[name].title}" if len(study.metrics) > 1 else ""
+                titles.append(task.title + metric)
+    shown: list[r.Part] = [*maps]
     if len(maps) > 1:
         shown = [
-            Group(title, [figure], folded=True, unfolded=figure is maps[0])
+            r.Group(title, [figure], folded=True, unfolded=figure is maps[0])
             for title, figure in zip(titles, maps)
         ]
-    above = [Text(intro, "fine")] if maps else []
-    return [Section(name="labels", title=title, short=CARD.title, parts=[*above, *shown, all_rows])]
+    summary = "one row per cell, metric and label"
+    all_rows = r.Table(name="labels", rows=study.labels, summary=summary)
+    above = [r.Text(intro, "fine")] if maps else []
+    title = f"{enumerated([card.title for card in study.metrics.values()])} × 100 of each label"
+    parts = [*above, *shown, all_rows]
+    return [r.Section(name="labels", title=title, short=CARD.title, parts=parts)]
 
 
 def label_scores(study: Study) -> pd.DataFrame:
@@ -98,73 +97,75 @@ def _counts(study: Study) -> pd.DataFrame:
 
 
 def _figure(
-    name: str, grid: Grid, block: Block, scores: pd.DataFrame, counts: pd.DataFrame
-) -> Figure:
-    title = grid.metric.title
-    full = full_names(block.task)
-    heads = {head.names: at for at, head in enumerate(grid.columns)}
+    name: str, study: Study, task: facts.Task, scores: pd.DataFrame, counts: pd.DataFrame
+) -> r.Figure:
+    """The map of a task by the metric of a study of one."""
+    metric = study.metrics[study.metric]
+    heads, full = facts.columns(study), full_names(task.task)
+    places = {head.names: at for at, head in enumerate(heads)}
+    main = study.main
+    settings = list(dict.fromkeys(main.loc[main["task"] == task.task, "leads"]))
     rows = scores.assign(
-        head=[heads[names] for names in zip(scores["model"], scores["policy"])],
-        setting=scores["leads"].map(list(block.lines).index),
+        head=[places[names] for names in zip(scores["model"], scores["policy"])],
+        setting=scores["leads"].map(settings.index),
         place=scores["label"].map(list(counts.index).index),
         name=scores["label"].map(lambda label: full.get(label, "")),
-        metric=title,
+        metric=metric.title,
     ).sort_values(["head", "setting", "place"])
-    names = {
-        label: f"{shortened(f'{label}: {full[label]}' if full.get(label) else label, _LETTERS)} "
+    labels = [
+        f"{shortened(f'{label}: {full[label]}' if full.get(label) else label, _LETTERS)} "
         f"({some:,} of {every:,})"
         for label, some, every in counts.itertuples()
-    }
+    ]
     drawn = min(len(heads), DRAWN)
     left = f" The first {DRAWN} of {len(heads)} columns." if len(heads) > DRAWN else ""
-    return Figure(
+    return r.Figure(
         name=name,
-        draw=partial(_draw, grid, block, rows, list(names.values())),
-        caption=f"{block.title}: {title} × 100 of {counted(len(counts), 'label')}, by measured "
-        f"leads. White: {_ends(grid)[0]:g} and below.{left}",
-        size=(4.4 + 0.2 * drawn * (0.5 + len(block.lines)), 2.4 + 0.17 * len(counts)),
-        numbers=Numbers(
-            columns=COLUMNS,
-            rows=records(rows[list(COLUMNS)]),
-            summary="the squares of the map",
-        ),
+        draw=partial(_draw, metric, heads[:DRAWN], settings, rows, labels),
+        caption=f"{task.title}: {metric.title} × 100 of {counted(len(counts), 'label')}, by "
+        f"measured leads. White: {_ends(metric)[0]:g} and below.{left}",
+        size=(4.4 + 0.2 * drawn * (0.5 + len(settings)), 2.4 + 0.17 * len(counts)),
+        numbers=rows[COLUMNS],
+        summary="the squares of the map",
     )
 
 
-def _ends(grid: Grid) -> tuple[float, float]:
+def _ends(metric: MetricCard) -> tuple[float, float]:
     """Where the colours begin, at chance or at the worst value, and the best value; x 100."""
-    metric = grid.metric
     worst, best = metric.range if metric.direction == "higher" else metric.range[::-1]
     return 100 * (worst if metric.chance is None else metric.chance), 100 * best
 
 
 def _draw(
-    grid: Grid, block: Block, rows: pd.DataFrame, names: Sequence[str], sheet: "Sheet"
+    metric: MetricCard,
+    heads: Sequence[facts.Head],
+    settings: Sequence[str],
+    rows: pd.DataFrame,
+    labels: Sequence[str],
+    sheet: "Sheet",
 ) -> None:
     """A block of squares per column of the run, all on one axis."""
-    settings, heads = list(block.lines), list(grid.columns)[:DRAWN]
     ax, step = sheet.subplots(), len(settings) + 0.5
-    least, most = sorted(_ends(grid))
+    least, most = sorted(_ends(metric))
     for at, head in enumerate(heads):
         own = rows[rows["head"] == at]
-        square = np.full((len(names), len(settings)), np.nan)
+        square = np.full((len(labels), len(settings)), np.nan)
         square[own["place"], own["setting"]] = 100 * own["value"]
-        sides = at * step + np.arange(len(settings) + 1), np.arange(len(names) + 1)
+        sides = at * step + np.arange(len(settings) + 1), np.arange(len(labels) + 1)
         picture = ax.pcolormesh(
             *sides, square, cmap="Blues", vmin=least, vmax=most, rasterized=True
         )
         random = " (random weights)" if head.untrained else ""
-        name = shortened(head.label, LONGEST // 2) + random
+        name = shortened(head.label, r.LONGEST // 2) + random
         middle = at * step + len(settings) / 2
         ax.text(middle, -0.3, name, fontsize=7, rotation=30, ha="left", va="bottom")
-    ax.set(facecolor="#eeeeee", ylim=(len(names), 0), xlim=(-0.1, len(heads) * step - 0.4))
+    ax.set(facecolor="#eeeeee", ylim=(len(labels), 0), xlim=(-0.1, len(heads) * step - 0.4))
     ax.grid(visible=False)
     places = [at * step + n + 0.5 for at in range(len(heads)) for n in range(len(settings))]
-    short = [shortened(leads, LONGEST // 3) for leads in settings]
+    short = [shortened(leads, r.LONGEST // 3) for leads in settings]
     ax.set_xticks(places, short * len(heads), fontsize=7, rotation=90)
-    ax.set_yticks(np.arange(len(names)) + 0.5, names, fontsize=7)
-    sheet.suptitle(shortened(block.title, LONGEST), fontsize=10)
-    sheet.colorbar(picture, ax=ax, shrink=0.6, label=f"{grid.metric.title} × 100")
+    ax.set_yticks(np.arange(len(labels)) + 0.5, labels, fontsize=7)
+    sheet.colorbar(picture, ax=ax, shrink=0.6, label=f"{metric.title} × 100")
 
 
 @cache

@@ -9,44 +9,21 @@ only. Untrained encoders and synthetic data allow no verdict and are left out of
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
+import pandas as pd
+
+from ecgbench import reports as r
 from ecgbench.core.text import enumerated
-from ecgbench.reports import (
-    Cell,
-    Column,
-    Numbers,
-    ReportCard,
-    Row,
-    Section,
-    Table,
-    Text,
-    p_value,
-    points,
-    signed,
-    signed_bracket,
-)
-from ecgbench.reports._facts import (
-    DAGGER,
-    Head,
-    gaps,
-    heads_of,
-    leads_of,
-    numbers,
-    records,
-    setting_words,
-    titles_of,
-    untrained_marks,
-)
-from ecgbench.reports._grid import Block, Grid, grids, part
+from ecgbench.reports import _facts as facts
+from ecgbench.reports._means import for_page
 from ecgbench.reports._opening import opening
-from ecgbench.reports._standing import for_page
+from ecgbench.reports._scores import ranked
 from ecgbench.reports._text import millions
 from ecgbench.results.notes import PENDING
 from ecgbench.results.study import Study
 
-CARD = ReportCard(
+CARD = r.ReportCard(
     title="Main table",
     summary="scores by task and lead setting, who is best, and whether that could be chance",
     reads="run",
@@ -72,200 +49,164 @@ _SIGNS = {
     UNTESTED: ("·", "not tested; Comparisons says why"),
     EQUAL: ("=", "the best and the second have the same score"),
 }
-_VERDICT = (
+_VERDICT = [
     *("task", "leads", "metric", "best_model", "best_policy", "value", "second_model"),
     *("second_policy", "difference", "low", "high", "p_holm", "verdict", "rivals", "beaten"),
-)
-_COMPARED = (
-    Column("task", "Task", "group"),
-    Column("leads", "Leads"),
-    Column("model", "Model"),
-    Column("best", "Best"),
-    Column("difference", "Best − model", "number", note="points, 95 % interval"),
-    Column("p", "p", "number", p_value),
-    Column("p_holm", "p", "number", p_value, note="Holm, setting"),
-    Column("p_holm_all", "p", "number", p_value, note="Holm, table"),
-    Column("df", "df", "number", "{:.0f}".format),
-    Column("n_records", "Records", "number", "{:,}".format, note="in both"),
-    Column("n_patients", "Patients", "number", "{:,}".format, note="in both"),
-    Column("worse", "Interval excludes 0"),
-    Column("note", "Note"),
-)
+]
 _HOW_COMPARED = (
     "Both sides of a difference have the same patients. The best was chosen on the same data, so p "
     "is post selection; Holm corrects over all pairs of trained columns of one task and one lead "
-    "setting, any of which could have held the best, and over those of the whole table. df: "
-    "degrees of freedom. An untrained column is in no family."
+    "setting, and over those of the whole table. df: degrees of freedom. An untrained column is in "
+    "no family."
 )
 
 
-def sections(study: Study) -> list[Section]:
+def sections(study: Study) -> list[r.Section]:
     """What stands at the top of the page, the table of each metric, and what is left of it for
     few leads; comparisons; what has no number.
     """
-    first = grids(study)[study.metric]
-    shown, its_numbers = opening(study.of(study.metric), first, gaps(study))
-    kept = Table(name="opening", columns=(), rows=(), numbers=its_numbers, formats=("csv",))
-    top = Section(name="findings", parts=[shown, *([kept] if its_numbers.rows else [])])
+    shown, numbers = opening(study.of(study.metric), ranked(study)[study.metric])
+    kept = [r.Table(name="opening", rows=numbers, summary="the numbers that the page opens with")]
     return [
-        top,
-        *_who_is_best(study, first),
+        r.Section(name="findings", parts=[shown, *(kept if len(numbers) else [])]),
+        *_who_is_best(study),
         _main(study),
-        *_table_1(first),
-        *_named_leads(study, first),
+        *_table_1(study),
+        *_named_leads(study),
         _comparisons(study),
         _without_a_number(study),
     ]
 
 
-def _main(study: Study) -> Section:
+def _main(study: Study) -> r.Section:
     """The table of each metric; the first is written as CSV and has the notes."""
-    provenance = study.provenance
-    weights = dict.fromkeys([*study.main["weights"], *study.cells["weights"]])
-    setting = (
-        f"Protocol {provenance.protocol}, contract {provenance.contract}; weights: "
-        f"{enumerated(list(weights))}."
-    )
-    kept = numbers(study.main, "one row per metric, task, model and lead setting")
-    tables = [
-        _table("main_table", grid, [*study.notes, setting], numbers=kept)
-        if name == study.metric
-        else _table(f"main_table_{name}", grid)
-        for name, grid in grids(study).items()
+    weights = enumerated(list(dict.fromkeys([*study.main["weights"], *study.cells["weights"]])))
+    known = study.provenance
+    setting = f"Protocol {known.protocol}, contract {known.contract}; weights: {weights}."
+    first, *others = ranked(study).items()
+    parts: list[r.Part] = [
+        _table(study, "main_table", first[1], [*study.notes, setting], whole=True),
+        *(_table(study, f"main_table_{name}", rows) for name, rows in others),
+        r.Text("Under each model: parameters, and the policy for missing leads.", "fine"),
     ]
     title = f"Macro {enumerated([card.title for card in study.metrics.values()])} × 100"
-    below = Text("Under each model: parameters, and the policy for missing leads.", "fine")
-    return Section(name="main_table", title=title, short=CARD.title, parts=[*tables, below])
+    return r.Section(name="main_table", title=title, short=CARD.title, parts=parts)
 
 
 def _table(
-    name: str, grid: Grid, notes: Sequence[str] = (), numbers: Numbers | None = None
-) -> Table:
-    """Tasks and lead settings, and a column of scores for each model under each policy."""
-    used = [score for block in grid.tasks for line in block.lines.values() for score in line]
-    marks = {"*": ASTERISK} if any(score and score.star for score in used) else {}
-    marks |= {"†": DAGGER} if any(block.evaluation_only for block in grid.tasks) else {}
-    return Table(
+    study: Study, name: str, rows: pd.DataFrame, notes: Sequence[str] = (), whole: bool = False
+) -> r.Table:
+    """Tasks and lead settings, and a column of scores for each model under each policy.
+
+    rows: of `ranked`. whole: whether its CSV file is that of the whole run.
+    """
+    title = study.metrics[rows["metric"].iloc[0]].title if len(rows) else ""
+    heads = facts.columns(study)
+    tasks = {task.task: r.Cell(task.title, task.mark) for task in facts.tasks(study)}
+    wide = rows.set_index(["task", "leads", "head"])["score"].unstack(sort=False).fillna("")
+    places = sorted(set(rows["head"]))
+    wide = wide[places]
+    return r.Table(
         name=name,
-        caption=f"Macro {grid.metric.title} × 100 by task and measured leads.",
+        caption=f"Macro {title} × 100 by task and measured leads.",
+        rows=wide.rename(columns=str).reset_index(),
         columns=[
-            Column("task", "Task", "group"),
-            Column("leads", "Leads", on_page=setting_words),
+            r.Column("task", "Task", "group", cell=lambda row: tasks[row["task"]]),
+            facts.LEADS,
             *(
-                Column(str(at), h.label, "score", note=millions(h.parameters), mark=h.mark)
-                for at, h in enumerate(grid.columns)
+                r.Column(
+                    str(at),
+                    heads[at].label,
+                    "score",
+                    note=millions(heads[at].parameters),
+                    mark=heads[at].mark,
+                )
+                for at in places
             ),
         ],
-        rows=[
-            {"task": Cell(block.title, "†" if block.evaluation_only else ""), "leads": leads}
-            | {str(at): score for at, score in enumerate(scores) if score}
-            for block in grid.tasks
-            for leads, scores in block.lines.items()
-        ],
-        marks=marks | untrained_marks(grid.columns),
-        footnotes=grid.footnotes,
+        marks={"*": ASTERISK} if any(score.star for score in rows["score"]) else {},
         notes=notes,
-        numbers=numbers,
-        formats=("csv", "md", "tex", "html") if numbers else ("md", "tex", "html"),
+        numbers=study.main if whole else None,
+        summary="one row per metric, task, model and lead setting",
+        formats=("csv", "md", "tex", "html") if whole else ("md", "tex", "html"),
     )
 
 
-def _table_1(whole: Grid) -> list[Section]:
+def _table_1(study: Study) -> list[r.Section]:
     """The columns that reach one of the first three places with few random leads, with their places
     among all: a table for the text of a paper. Nothing where that leaves out no column.
     """
-    kept = [
-        at
-        for at in range(len(whole.columns))
-        if any(
-            (score := scores[at]) and score.rank
-            for block in whole.tasks
-            for typed, scores in block.lines.items()
-            if leads_of(typed)[0] <= FEW and not leads_of(typed)[1]
-        )
-    ]
-    left_out = [h.label for at, h in enumerate(whole.columns) if at not in kept]
+    rows = ranked(study)[study.metric]
+    rows = rows[~rows["leads"].map(lambda typed: facts.leads_of(typed)[1]).astype(bool)]
+    few = rows["leads"].map(lambda typed: facts.leads_of(typed)[0]) <= FEW
+    kept = set(rows.loc[few & (rows["rank"] > 0), "head"])
+    left_out = [h.label for at, h in enumerate(facts.columns(study)) if at not in kept]
     if not kept or not left_out:
         return []
     note = (
         f"Columns with one of the first three places at up to {FEW} random leads in any task. "
         f"Places are among all columns; left out: {enumerated(left_out)}."
     )
-    table = _table("table1", part(whole, kept, lambda typed: not leads_of(typed)[1]), [note])
-    return [Section(name="table1", title="Few leads, best models", short="Table 1", parts=[table])]
+    table = _table(study, "table1", rows[rows["head"].isin(kept)], [note])
+    title = "Few leads, best models"
+    return [r.Section(name="table1", title=title, short="Table 1", parts=[table])]
 
 
-def _named_leads(study: Study, whole: Grid) -> list[Section]:
+def _named_leads(study: Study) -> list[r.Section]:
     """The rows of lead I and of lead II, of the tasks that have both."""
-    there = [block for block in whole.tasks if set(NAMED) <= set(block.lines)]
-    if not there:
+    rows = ranked(study)[study.metric]
+    rows = rows[rows["leads"].isin(NAMED)]
+    rows = rows[rows.groupby("task")["leads"].transform("nunique") == len(NAMED)]
+    if rows.empty:
         return []
-    every = range(len(whole.columns))
-    fixed = part(replace(whole, tasks=there), every, lambda typed: typed in NAMED)
     windows = {m.title: f"{m.title} {m.windows:.3g}" for m in study.models if m.windows}
-    note = (
-        "Their means over tasks stand in the section on all tasks. Windows of a record whose "
-        f"scores are averaged: {enumerated(list(windows.values()))}. Where a lead is drawn for "
-        "each window (scoring.draw=window), more windows see more leads."
-    )
-    table = _table("leads_i_ii", fixed, [note])
+    note = f"Windows of a record whose scores are averaged: {enumerated(list(windows.values()))}."
+    table = _table(study, "leads_i_ii", rows, [note])
     title = "Leads I and II alone"
-    return [Section(name="leads_i_ii", title=title, short="Leads I and II", parts=[table])]
+    return [r.Section(name="leads_i_ii", title=title, short="Leads I and II", parts=[table])]
 
 
-def verdicts(study: Study, grid: Grid) -> list[dict[str, Any]]:
+def verdicts(study: Study) -> pd.DataFrame:
     """Rows of verdicts.csv, in the order of the table: of trained columns on real recordings, where
     two or more have a score.
     """
+    rows = ranked(study)[study.metric]
+    rows = rows[rows["value"].notna() & ~rows["untrained"] & ~rows["synthetic"]]
     names = ("task", "leads", "best_model", "best_policy", "model", "policy")
-    compared = study.of(study.metric).comparisons
-    tests = {tuple(row[n] for n in names): row for row in records(compared)}
-    return [
-        _verdict(block, leads, order, tests) | {"metric": grid.metric.title}
-        for block in grid.tasks
-        if not block.synthetic
-        for leads in block.lines
-        if len(order := _ordered(grid, block, leads)) > 1
+    compared = r.records(study.of(study.metric).comparisons)
+    tests = {tuple(row[n] for n in names): row for row in compared}
+    card = study.metrics[study.metric]
+    rows = rows.sort_values("value", ascending=card.direction == "lower", kind="stable")
+    made = [
+        _verdict(r.records(mine), tests) | {"metric": card.title}
+        for _, mine in rows.groupby(["place", "setting"])
+        if len(mine) > 1
     ]
-
-
-def _ordered(grid: Grid, block: Block, leads: str) -> list[tuple[Head, float]]:
-    """Trained columns and their scores, the best first."""
-    scores = [
-        (head, score.value)
-        for head, score in zip(grid.columns, block.lines[leads])
-        if score and score.value is not None and not head.untrained
-    ]
-    return sorted(scores, key=lambda pair: pair[1], reverse=grid.metric.direction == "higher")
+    return pd.DataFrame(made, columns=_VERDICT)
 
 
 def _verdict(
-    block: Block,
-    leads: str,
-    order: Sequence[tuple[Head, float]],
-    tests: Mapping[tuple[str, ...], Row],
+    order: Sequence[Mapping[str, Any]], tests: Mapping[tuple[str, ...], Mapping[str, Any]]
 ) -> dict[str, Any]:
-    (best, top), (second, following) = order[:2]
-    found = [tests.get((block.task, leads, *best.names, *head.names)) for head, _ in order[1:]]
+    """order: the scores of a task and a setting, the best first."""
+    best, second = order[:2]
+    names = [(row["model"], row["policy"]) for row in order]
+    found = [tests.get((best["task"], best["leads"], *names[0], *other)) for other in names[1:]]
     clear = _beyond_chance(found[0])
     word = UNTESTED if clear is None else CLEAR if clear else CHANCE
-    test = found[0] or {"difference": top - following}
+    test = found[0] or {"difference": best["value"] - second["value"]}
     return {
-        "task": block.task,
-        "leads": leads,
-        "best_model": best.model,
-        "best_policy": best.policy,
-        "value": top,
-        "second_model": second.model,
-        "second_policy": second.policy,
+        **{name: best[name] for name in ("task", "leads", "value")},
+        **{f"best_{name}": best[name] for name in facts.MODEL},
+        **{f"second_{name}": second[name] for name in facts.MODEL},
         **{name: test.get(name) for name in ("difference", "low", "high", "p_holm")},
-        "verdict": EQUAL if top == following else word,
+        "verdict": EQUAL if best["value"] == second["value"] else word,
         "rivals": len(order) - 1,
         "beaten": sum(bool(_beyond_chance(each)) for each in found),
     }
 
 
-def _beyond_chance(test: Row | None) -> bool | None:
+def _beyond_chance(test: Mapping[str, Any] | None) -> bool | None:
     """Whether a difference is larger than chance explains, by p after Holm; None where it was not
     tested. The asterisk of the main table follows the paper's rule, each interval by itself.
     """
@@ -276,110 +217,106 @@ def _beyond_chance(test: Row | None) -> bool | None:
     return bool(test["p_holm"] < LEVEL)
 
 
-def _who_is_best(study: Study, grid: Grid) -> list[Section]:
+def _who_is_best(study: Study) -> list[r.Section]:
     """A row per task, a column per lead setting; nothing where nothing is compared."""
-    rows, heads, titles = verdicts(study, grid), heads_of(study), titles_of(study)
-    if not rows:
+    found, heads = verdicts(study), facts.heads_of(study)
+    if found.empty:
         return []
-    there = {row["leads"] for row in rows}
-    asked = dict.fromkeys(leads for block in grid.tasks for leads in block.lines)
-    used = {row["verdict"] for row in rows}
-    table = Table(
+    cells: Any = [_spelled(row, heads) for row in r.records(found)]
+    wide = (
+        found.assign(cell=cells).set_index(["task", "leads"])["cell"].unstack(sort=False).fillna("")
+    )
+    settings = [leads for leads in dict.fromkeys(study.main["leads"]) if leads in wide]
+    titles = facts.titles_of(study)
+    table = r.Table(
         name="verdicts",
-        caption=f"The best of each task and lead setting by macro {grid.metric.title}.",
+        caption=f"The best of each task and lead setting by macro "
+        f"{study.metrics[study.metric].title}.",
+        rows=wide.reset_index(),
         columns=[
-            Column("task", "Task"),
-            *(Column(leads, setting_words(leads)) for leads in asked if leads in there),
+            r.Column("task", "Task", cell=lambda row: titles[row["task"]]),
+            *(r.Column(leads, facts.setting_words(leads)) for leads in settings),
         ],
-        rows=[
-            {"task": titles[task]}
-            | {row["leads"]: _spelled(row, heads) for row in rows if row["task"] == task}
-            for task in dict.fromkeys(row["task"] for row in rows)
-        ],
-        marks=dict(sign for word, sign in _SIGNS.items() if word in used),
+        marks=dict(sign for word, sign in _SIGNS.items() if word in set(found["verdict"])),
         notes=[
             "Below each: its score, the points by which it is better than the second with their "
             "95 % interval, and how many of the others are lower by more than chance explains."
         ],
-        numbers=Numbers(
-            columns=_VERDICT,
-            rows=rows,
-            summary="one row per task and lead setting in which models are compared",
-        ),
+        numbers=found,
+        summary="one row per task and lead setting in which models are compared",
         formats=("csv", "md", "html"),
         most_columns=8,
     )
     title = "Who is best, and could that be chance?"
-    return [Section(name="verdicts", title=title, short="Verdicts", parts=[table])]
+    return [r.Section(name="verdicts", title=title, short="Verdicts", parts=[table])]
 
 
-def _spelled(row: Row, heads: Mapping[tuple[str, str], Head]) -> Cell:
+def _spelled(row: Mapping[str, Any], heads: Mapping[tuple[str, str], facts.Head]) -> r.Cell:
     best = heads[row["best_model"], row["best_policy"]].label
     second = heads[row["second_model"], row["second_policy"]].label
-    word = row["verdict"]
-    if word == EQUAL:
-        return Cell(f"{best} ", _SIGNS[EQUAL][0], f"equal to {second}")
-    interval = signed_bracket(row["low"], row["high"])
-    gap = " ".join(filter(None, (signed(row["difference"]), interval, f"to {second}")))
+    sign, _ = _SIGNS[row["verdict"]]
+    if row["verdict"] == EQUAL:
+        return r.Cell(f"{best} ", sign, f"{r.points(row['value'])}, equal to {second}")
+    difference = facts.difference_cell(row)
+    gap = f"{difference.text} {difference.small}".strip()
     others = f"; {row['beaten']} of {row['rivals']} lower" if row["rivals"] > 1 else ""
-    return Cell(f"{best} ", _SIGNS[word][0], f"{word}; {points(row['value'])}, {gap}{others}")
+    return r.Cell(f"{best} ", sign, f"{r.points(row['value'])}, {gap} to {second}{others}")
 
 
-def _comparisons(study: Study) -> Section:
+def _comparisons(study: Study) -> r.Section:
     """Each column against the best trained one of its task and lead setting; comparisons.csv holds
     those of all metrics.
     """
     tables = [_compared(study, name) for name in study.metrics]
     title = "Paired comparisons with the best"
-    return Section(name="comparisons", title=title, short="Comparisons", parts=tables)
+    return r.Section(name="comparisons", title=title, short="Comparisons", parts=tables)
 
 
-def _compared(study: Study, metric: str) -> Table:
-    heads, titles = heads_of(study), titles_of(study)
-    rows = records(study.of(metric).comparisons)
-    rows = [row for task in titles for row in rows if row["task"] == task]
-    shown = [
-        row
-        | {
-            "task": titles[row["task"]],
-            "model": heads[row["model"], row["policy"]].cell,
-            "best": heads[row["best_model"], row["best_policy"]].cell,
-            "difference": Cell(
-                signed(row["difference"]), small=signed_bracket(row["low"], row["high"])
-            ),
-            "worse": {None: UNTESTED, True: "no", False: "yes"}[row["not_significantly_worse"]],
-        }
-        for row in rows
-    ]
-    some, shortened = for_page(study, shown, "comparisons.csv")
-    summary = "one row per comparison with the best of a metric, task and lead setting"
-    first = metric == study.metric
-    return Table(
+def _compared(study: Study, metric: str) -> r.Table:
+    titles, first = list(facts.titles_of(study)), metric == study.metric
+    rows = study.of(metric).comparisons
+    rows = rows.sort_values("task", key=lambda task: task.map(titles.index), kind="stable")
+    shown, notes = for_page(study, rows, "comparisons.csv")
+    excludes = {True: "no", False: "yes"}
+    return r.Table(
         name="comparisons" if first else f"comparisons_{metric}",
         caption=f"By macro {study.metrics[metric].title}." if len(study.metrics) > 1 else "",
-        columns=_COMPARED,
-        rows=some,
-        notes=[*shortened, _HOW_COMPARED],
-        marks=untrained_marks(heads[row["model"], row["policy"]] for row in rows),
-        numbers=numbers(study.comparisons, summary) if first else None,
-        formats=(*(("csv",) if first else ()), *(("html",) if some else ())),
+        rows=shown,
+        columns=[
+            facts.task_column(study),
+            r.Column("leads", "Leads"),
+            facts.model_column(study),
+            facts.model_column(study, "Best", ("best_model", "best_policy")),
+            facts.difference_column("Best − model", note="points, 95 % interval"),
+            r.Column("p", "p", "number", r.p_value),
+            r.Column("p_holm", "p", "number", r.p_value, note="Holm, setting"),
+            r.Column("p_holm_all", "p", "number", r.p_value, note="Holm, table"),
+            r.Column("df", "df", "number", "{:.0f}".format),
+            r.Column("n_records", "Records", "number", "{:,}".format, note="in both"),
+            r.Column("n_patients", "Patients", "number", "{:,}".format, note="in both"),
+            r.Column("not_significantly_worse", "Interval excludes 0", spell=excludes.__getitem__),
+            r.Column("note", "Note"),
+        ],
+        notes=[*notes, _HOW_COMPARED],
+        numbers=study.comparisons if first else None,
+        summary="one row per comparison with the best of a metric, task and lead setting",
+        formats=("csv", "html") if first else ("html",),
     )
 
 
-def _without_a_number(study: Study) -> Section:
+def _without_a_number(study: Study) -> r.Section:
     """The cells that failed, were skipped or are not computed yet, those of one reason together;
     cells.csv has a row for each cell.
     """
-    heads, titles, lost = heads_of(study), titles_of(study), gaps(study)
-    summary = "one row per cell and metric: every lead draw, its key and its place in the run"
-    table = Table(
+    heads, titles = facts.heads_of(study), facts.titles_of(study)
+    table = r.Table(
         name="cells",
         columns=[
-            Column("task", "Task"),
-            Column("model", "Model"),
-            Column("leads", "Leads"),
-            Column("status", "Status"),
-            Column("reason", "Reason"),
+            r.Column("task", "Task"),
+            r.Column("model", "Model"),
+            r.Column("leads", "Leads"),
+            r.Column("status", "Status"),
+            r.Column("reason", "Reason"),
         ],
         rows=[
             {
@@ -389,13 +326,13 @@ def _without_a_number(study: Study) -> Section:
                 "status": gap.word,
                 "reason": gap.reason.removeprefix(f"{PENDING}; "),
             }
-            for gap in lost
+            for gap in facts.gaps(study)
         ],
-        marks=untrained_marks(heads[gap.model, gap.policy] for gap in lost),
-        numbers=numbers(study.cells, summary),
-        formats=("csv", "html") if lost else ("csv",),
+        numbers=study.cells,
+        summary="one row per cell and metric: every lead draw, its key and its place in the run",
+        formats=("csv", "html"),
     )
-    return Section(name="cells", title="Without a number", parts=[table])
+    return r.Section(name="cells", title="Without a number", parts=[table])
 
 
 def _settings(leads: Mapping[str, tuple[int, int]]) -> str:

@@ -8,37 +8,18 @@ chance, since what is at chance never gets worse; and no "yes" where a single la
 lost much, since a mean over labels can hide it.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
+from ecgbench import reports as r
 from ecgbench.core.text import counted, enumerated
-from ecgbench.reports import (
-    Column,
-    Notes,
-    Numbers,
-    Part,
-    ReportCard,
-    Row,
-    Section,
-    Table,
-    points,
-)
-from ecgbench.reports._facts import FULL, columns, heads_of, setting_words, titles_of
-from ecgbench.reports._facts import untrained_marks as marks_of
-from ecgbench.reports._standing import (
-    difference_cell,
-    estimated,
-    for_page,
-    real_tasks,
-    score,
-    settings,
-    sign_of,
-    untested,
-)
+from ecgbench.reports import _facts as facts
+from ecgbench.reports import _means as means
 from ecgbench.reports._text import margin as margin_words
 from ecgbench.results import ahead
 from ecgbench.results.compare import UNTESTED
@@ -48,7 +29,7 @@ from ecgbench.stats.components import independent_mean
 from ecgbench.stats.detectable import detectable
 from ecgbench.study.scores import ranks_records
 
-CARD = ReportCard(
+CARD = r.ReportCard(
     title="Non-inferiority",
     summary="what fewer leads cost against twelve, with verdicts by margin",
     reads="run",
@@ -61,46 +42,21 @@ LOST = 0.05
 LEAST_POSITIVES = 20
 """... where it has so many positives."""
 OWN, BEST = "its own 12 leads", "the best at 12 leads"
-LONG = 120
-"""Rows beyond which the table stands on the page and in its CSV alone."""
-Shown = dict[str, Any]
+Values = dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Model:
-    """A column in a task: all its lead settings, and the best column at twelve leads."""
+class _Model(NamedTuple):
+    """A column in a task."""
 
     task: str
     own: Entry
     """At twelve leads."""
     best: Entry
-    fewer: list[Entry]
+    """The best column at twelve leads."""
+    fewer: Sequence[Entry]
     """At its other settings that have a score."""
     joint: Joint
-
-    def weights(self, against: Entry) -> np.ndarray:
-        """(setting, entry): each setting less `against`."""
-        return np.array([self.joint.less(entry, against) for entry in self.fewer])
-
-    def simultaneous(self, weights: np.ndarray) -> list[float]:
-        """Lower bounds (setting,) that hold for all settings at once with 97.5 %."""
-
-        def compute() -> dict[str, Any]:
-            drawn, found = self.joint.studentised(weights), self.joint.contrasts(weights)
-            critical = float(np.quantile(drawn.max(axis=1), 0.975))
-            return {"low": [e.value - max(critical, e.t) * e.se for e in found]}
-
-        low: list[float] = self.joint.once("all settings", weights.tolist(), compute)["low"]
-        return low
-
-    def lost(self, weights: np.ndarray) -> list[str]:
-        """For each setting the label with the largest sure loss beyond LOST; "" where none."""
-
-        def compute() -> dict[str, Any]:
-            return {"lost": [lost_label(self.joint, row) for row in weights]}
-
-        lost: list[str] = self.joint.once("lost labels", weights.tolist(), compute)["lost"]
-        return lost
+    """Of all of them."""
 
 
 def lost_label(joint: Joint, weights: np.ndarray) -> str:
@@ -127,158 +83,163 @@ def no_verdict(above: float, margin: float) -> bool:
     return not above > MARGINS_ABOVE_CHANCE * margin
 
 
-def sections(study: Study) -> list[Section]:
+def sections(study: Study) -> list[r.Section]:
     """Nothing of a run without twelve leads, or without fewer."""
-    models = list(_models(study))
-    pieces = [partial(_rows, study, model) for model in models]
+    pieces = [partial(_rows, study, model) for model in _models(study)]
     ahead.each(study.scorer, study.stage, (CARD.title, "models of a task"), pieces)
-    rows = [row for model in models for row in _rows(study, model)]
-    if not rows:
+    rows = pd.DataFrame([row for piece in pieces for row in piece()], dtype=object)
+    if rows.empty:
         return []
-    sentences = _sentences(study, rows)
-    parts: list[Part] = [Notes(sentences, "plain")] if sentences else []
-    parts += [_table(study, rows), Notes(_notes(study))]
+    parts: list[r.Part] = [r.Notes(_sentences(study, rows), "plain"), _table(study, rows)]
+    parts.append(r.Notes(_notes(study)))
     title = "What fewer leads cost against twelve"
-    return [Section(name="non_inferiority", title=title, short=CARD.title, parts=parts)]
+    return [r.Section(name="non_inferiority", title=title, short=CARD.title, parts=parts)]
 
 
 def _models(study: Study) -> Iterator[_Model]:
     if study.scorer is None:
         return
-    trained = [head for head in columns(study) if not head.untrained]
-    for task in real_tasks(study):
-        there = [h for h in trained if np.isfinite(score(study, task, h, FULL))]
+    trained = [head for head in facts.columns(study) if not head.untrained]
+    for task in means.real_tasks(study):
+        scores = {head: means.score(study, task, head, facts.FULL) for head in trained}
+        there = [head for head in trained if np.isfinite(scores[head])]
         if not there:
             continue
-        top = max(there, key=lambda h: sign_of(study) * score(study, task, h, FULL))
-        best = Entry(*top.names, FULL)
+        top = max(there, key=lambda head: means.sign_of(study) * scores[head])
+        best = Entry(*top.names, facts.FULL)
         for head in there:
-            own = Entry(*head.names, FULL)
-            other = [Entry(*head.names, leads) for leads in settings(study) if leads != FULL]
-            fewer = [entry for entry in other if not lacking(study, [entry], [task])]
-            entries = list(dict.fromkeys([*fewer, own, best]))
+            every = [Entry(*head.names, leads) for leads in means.settings(study)]
+            own = Entry(*head.names, facts.FULL)
+            fewer = [e for e in every if e != own and not lacking(study, [e], [task])]
             if fewer:
-                of = joint(study, entries, [task])
-                yield _Model(task=task, own=own, best=best, fewer=fewer, joint=of)
+                entries = list(dict.fromkeys([*fewer, own, best]))
+                yield _Model(task, own, best, fewer, joint(study, entries, [task]))
 
 
-def _rows(study: Study, model: _Model) -> list[Shown]:
-    made: list[Shown] = []
-    chance, sign = study.metrics[study.metric].chance, sign_of(study)
-    entries = model.joint.entries
-    full = model.joint.contrast(np.eye(len(entries))[entries.index(model.own)])
+def _rows(study: Study, model: _Model) -> list[Values]:
+    """Each setting against its own twelve leads and against the best there."""
+    together, entries = model.joint, model.joint.entries
+    chance, sign = study.metrics[study.metric].chance, means.sign_of(study)
+    full = together.contrast(np.eye(len(entries))[entries.index(model.own)])
     low_full = np.nan if chance is None else full.as_share().low
+    made: list[Values] = []
     for against, entry in ((OWN, model.own), (BEST, model.best)):
         if against == BEST and entry == model.own:
             continue
-        weights = model.weights(entry)
-        found = model.joint.contrasts(sign * weights)
-        lows = model.simultaneous(weights) if sign > 0 else [np.nan] * len(found)
-        lost = model.lost(weights) if sign > 0 else [""] * len(found)
+        weights = np.array([together.less(fewer, entry) for fewer in model.fewer])
+        found = together.contrasts(sign * weights)
+        lows = _all_settings(together, weights) if sign > 0 else [np.nan] * len(found)
+        lost = _lost(together, weights) if sign > 0 else [""] * len(found)
         for fewer, e, low, label in zip(model.fewer, found, lows, lost):
-            bounds, why = e.as_difference(), untested(model.joint, e)
+            why = means.untested(together, e)
             if not e.variance > 0 and "test patients" not in why:
                 why = f"{UNTESTED}all records are ranked alike: no variance"
-            verdicts = {
-                f"margin_{margin:g}": _verdict(bounds, margin, low_full - (chance or 0.0), why)
-                for margin in study.options.margins
+            row = {
+                "task": model.task,
+                **fewer._asdict(),
+                "against": against,
+                "against_model": entry.model,
+                "against_policy": entry.policy,
+                **means.estimated(e),
+                "low_all_settings": low,
+                "low_full": low_full,
+                "detectable": detectable(e),
+                "lost_label": label,
+                "note": why,
             }
-            if label:
-                verdicts = {n: "cancelled" if v == "yes" else v for n, v in verdicts.items()}
-            made.append(
-                {
-                    "task": model.task,
-                    **fewer._asdict(),
-                    "against": against,
-                    "against_model": entry.model,
-                    "against_policy": entry.policy,
-                    **{name: value for name, value in estimated(e).items() if name != "p"},
-                    "low_all_settings": low,
-                    "low_full": low_full,
-                    "detectable": detectable(e),
-                    "lost_label": label,
-                    "note": why,
-                    **verdicts,
-                }
-            )
+            del row["p"]  # of no difference, which is not the question
+            for margin in study.options.margins:
+                above = low_full - (chance or 0.0)
+                row[f"margin_{margin:g}"] = _verdict(row, margin, above)
+            made.append(row)
     return made
 
 
-def _verdict(bounds: tuple[float, float], margin: float, above: float, why: str) -> str:
+def _all_settings(together: Joint, weights: np.ndarray) -> list[float]:
+    """Lower bounds (setting,) that hold for all settings at once with 97.5 %."""
+
+    def compute() -> Values:
+        drawn, found = together.studentised(weights), together.contrasts(weights)
+        critical = float(np.quantile(drawn.max(axis=1), 0.975))
+        return {"low": [e.value - max(critical, e.t) * e.se for e in found]}
+
+    low: list[float] = together.once("all settings", weights.tolist(), compute)["low"]
+    return low
+
+
+def _lost(together: Joint, weights: np.ndarray) -> list[str]:
+    """`lost_label` of each setting."""
+
+    def compute() -> Values:
+        return {"lost": [lost_label(together, row) for row in weights]}
+
+    lost: list[str] = together.once("lost labels", weights.tolist(), compute)["lost"]
+    return lost
+
+
+def _verdict(row: Values, margin: float, above: float) -> str:
     """`above`: how far the lower bound at twelve leads lies above chance."""
-    low, high = bounds
-    if why or np.isnan(low):
+    if row["note"] or row["low"] is None:
         return "not tested"
     if no_verdict(above, margin):
         return "no verdict"
-    return "yes" if low > -margin else "no" if high < -margin else "undecided"
+    if row["low"] > -margin:
+        return "cancelled" if row["lost_label"] else "yes"
+    return "no" if row["high"] < -margin else "undecided"
 
 
-def _table(study: Study, rows: Sequence[Shown]) -> Table:
-    heads, titles = heads_of(study), titles_of(study)
-    shown: list[Row] = []
-    for row in rows:
-        best = heads[row["against_model"], row["against_policy"]]
+def _table(study: Study, rows: pd.DataFrame) -> r.Table:
+    heads = facts.heads_of(study)
+
+    def against(row: r.Row) -> str:
+        best = heads[row["against_model"], row["against_policy"]].label
+        return OWN if row["against"] == OWN else f"{best}, {BEST}"
+
+    def note(row: r.Row) -> str:
         lost = f"lost: {row['lost_label']}" if "cancelled" in row.values() else ""
-        shown.append(
-            {
-                **row,
-                "task": titles[row["task"]],
-                "model": heads[row["model"], row["policy"]].cell,
-                "against": OWN if row["against"] == OWN else f"{best.label}, {BEST}",
-                "difference": difference_cell(row),
-                "note": row["note"] or lost,
-            }
-        )
-    shown, notes = for_page(study, shown, "non_inferiority.csv")
-    listed = [
-        Column("task", "Task", "group"),
-        Column("model", "Model"),
-        Column("leads", "Leads", on_page=setting_words),
-        Column("against", "Against"),
-        Column("difference", "Difference", "number", note="points, 95 % interval"),
-        *(
-            Column(f"margin_{margin:g}", f"Within {margin_words(margin)}", note="points")
-            for margin in study.options.margins
-        ),
-        Column("detectable", "Detectable", "number", points, note="points"),
-        Column("note", "Note"),
-    ]
-    return Table(
+        return str(row["note"] or lost)
+
+    shown, notes = means.for_page(study, rows, "non_inferiority.csv")
+    return r.Table(
         name="non_inferiority",
         caption=f"Macro {study.metrics[study.metric].title} at fewer leads less that at twelve.",
-        columns=[c for c in listed if any(row[c.name] not in (None, "") for row in shown)],
+        columns=[
+            facts.task_column(study),
+            facts.model_column(study),
+            r.Column("leads", "Leads", on_page=facts.setting_words),
+            r.Column("against", "Against", cell=against),
+            facts.difference_column(note="points, 95 % interval"),
+            *(
+                r.Column(f"margin_{margin:g}", f"Within {margin_words(margin)}", note="points")
+                for margin in study.options.margins
+            ),
+            r.Column("detectable", "Detectable", "number", r.points, note="points"),
+            r.Column("note", "Note", cell=note),
+        ],
         rows=shown,
+        numbers=rows,
         notes=notes,
-        marks=marks_of(heads.values()),
-        numbers=Numbers(
-            columns=list(rows[0]),
-            rows=rows,
-            summary="one row per task, column, lead setting and what it is compared with",
-        ),
-        formats=("csv", "html") if len(shown) > LONG else ("csv", "md", "tex", "html"),
+        summary="one row per task, column, lead setting and what it is compared with",
     )
 
 
-def _sentences(study: Study, rows: Sequence[Shown]) -> list[str]:
+def _sentences(study: Study, rows: pd.DataFrame) -> list[str]:
     """For each column: at which settings it is within the second margin of its own twelve leads,
     by bounds that hold for all settings at once.
     """
     margin = study.options.margins[:2][-1]
-    tasks = len({row["task"] for row in rows})
-    texts = []
-    for names, head in heads_of(study).items():
-        own = [r for r in rows if (r["model"], r["policy"], r["against"]) == (*names, OWN)]
-        verdicts = [row[f"margin_{margin:g}"] for row in own]
-        within: dict[str, int] = {}
-        for row, verdict in zip(own, verdicts):
-            if verdict == "yes" and row["low_all_settings"] > -margin:
-                within[row["leads"]] = within.get(row["leads"], 0) + 1
+    what = f"within {margin_words(margin)} points of its own twelve leads"
+    tasks, texts = rows["task"].nunique(), []
+    for names, head in facts.heads_of(study).items():
+        own = rows[(rows["model"] == names[0]) & (rows["policy"] == names[1])]
+        own = own[own["against"] == OWN]
+        verdicts = own[f"margin_{margin:g}"]
+        within = Counter(own["leads"][(verdicts == "yes") & (own["low_all_settings"] > -margin)])
         where = [
-            setting_words(leads) + (f" (on {n} of {counted(tasks, 'task')})" if tasks > 1 else "")
+            facts.setting_words(leads)
+            + (f" (on {n} of {counted(tasks, 'task')})" if tasks > 1 else "")
             for leads, n in within.items()
         ]
-        what = f"within {margin_words(margin)} points of its own twelve leads"
         if where:
             texts.append(f"{head.label} is {what} with {enumerated(where)}, all settings at once.")
         elif {*verdicts} - {"no verdict", "not tested"}:
@@ -287,21 +248,17 @@ def _sentences(study: Study, rows: Sequence[Shown]) -> list[str]:
 
 
 def _notes(study: Study) -> list[str]:
-    cancelled = (
-        f" A yes is cancelled where a label with at least {LEAST_POSITIVES} positives surely lost "
-        f"more than {points(LOST, 0)} points."
-        if ranks_records(study.metric)
-        else " Labels are not looked at one by one under this metric."
-    )
+    """How to read it."""
     texts = [
-        f"Within a margin: yes where the whole 95 % interval of the difference lies above minus "
-        f"the margin, no where it lies below, else undecided. The margins have no clinical basis: "
-        f"choose yours with --set report.margins. No verdict where the lower bound at twelve leads "
-        f"is not {MARGINS_ABOVE_CHANCE} margins above chance: what is at chance cannot get worse."
-        + cancelled,
-        "Detectable: the smallest true difference that such a comparison finds 80 % of the time. "
-        "All of this is of these fits; repeated fits (training.seeds) widen it.",
+        f"yes: the whole 95 % interval of the difference lies above minus the margin. The margins "
+        f"have no clinical basis: choose yours with --set report.margins. No verdict where the "
+        f"lower bound at twelve leads is not {MARGINS_ABOVE_CHANCE} margins above chance; "
+        f"cancelled where a label with at least {LEAST_POSITIVES} positives surely lost more than "
+        f"{r.points(LOST, 0)} points. Detectable: the smallest true difference that is found 80 % "
+        f"of the time. All of this is of these fits."
     ]
-    if sign_of(study) < 0:
+    if not ranks_records(study.metric):
+        texts.append("Labels are not looked at one by one under this metric.")
+    if means.sign_of(study) < 0:
         texts.append("Lower values are better: differences are turned, so that less is worse.")
     return texts

@@ -3,34 +3,22 @@ and every command and commit behind the numbers.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
 
+import pandas as pd
+
+from ecgbench import reports as r
 from ecgbench.core import provenance
 from ecgbench.core.text import counted, duration, enumerated
-from ecgbench.reports import (
-    Code,
-    Column,
-    Facts,
-    Group,
-    Link,
-    Notes,
-    Numbers,
-    Part,
-    ReportCard,
-    Row,
-    Section,
-    Table,
-)
-from ecgbench.reports._facts import columns, marked
+from ecgbench.reports import _facts as facts
 from ecgbench.reports._text import millions, moment
-from ecgbench.results.facts import DatasetFacts, ModelFacts
 from ecgbench.results.notes import kinds
 from ecgbench.results.study import Study
 
-CARD = ReportCard(
+CARD = r.ReportCard(
     title="Provenance",
     summary="which records were used, what each network was fed, every command and commit, seeds",
     reads="run",
@@ -44,111 +32,141 @@ _IN_TABLES = {
     *("command", "commands", "commit", "dirty", "device", "origins", "packages"),
     *("seconds_cells", "seconds_fits", "version"),
 }
+_COUNT = "{:,}".format
 _DATASETS = (
-    Column("dataset", "Dataset"),
-    Column("version", "Version"),
-    Column("records_release", "Released", "number", "{:,}".format, note="records"),
-    Column("records", "Used", "number", "{:,}".format, note="records"),
-    Column("test_records", "Test", "number", "{:,}".format, note="records"),
-    Column("test_patients", "Test", "number", "{:,}".format, note="patients"),
-    Column("tasks", "Tasks"),
-    Column("licence", "Licence"),
+    r.Column("dataset", "Dataset"),
+    r.Column("version", "Version"),
+    r.Column("records_release", "Records in the release", "number", _COUNT),
+    r.Column("records_prepared", "Records in this copy", "number", _COUNT),
+    r.Column("limit", "Limited to", "number", _COUNT),
+    r.Column("records", "Records used", "number", _COUNT),
+    r.Column("test_records", "Test records", "number", _COUNT),
+    r.Column("test_patients", "Test patients", "number", _COUNT),
+    r.Column("flat", "Records with a flat lead (kept)", "number", _COUNT),
+    r.Column("fewer_leads", "Records without all twelve leads", "number", _COUNT),
+    r.Column("suspect", "Suspect records (kept)", "number", _COUNT),
+    r.Column("repaired", "Repaired records", "number", _COUNT),
+    r.Column("quarantined", "Quarantined records", "number", _COUNT),
+    r.Column("excluded", "Left out by rule"),
+    r.Column("verified", "Reader tried on"),
+    r.Column("tasks", "Tasks"),
+    r.Column("licence", "Licence"),
+    r.Column("doi", "DOI", cell=lambda row: r.Link(row["doi"], doi(row["doi"]))),
+    r.Column("digest", "Digest", cell=lambda row: r.Code(row["digest"])),
 )
 _MODELS = (
-    Column("model", "Model"),
-    Column("parameters", "Parameters", "number", millions),
-    Column("fs", "Rate", "number", "{:g}".format, note="Hz"),
-    Column("seconds", "Window", "number", "{:g}".format, note="s"),
-    Column("leads", "Leads", "number"),
-    Column("policy", "Absent leads"),
-    Column("windows", "Windows", "number", "{:.3g}".format, note="averaged"),
-    Column("weights", "Weights"),
-    Column("corpora", "Pre-trained on"),
+    r.Column("model", "Model"),
+    r.Column("summary", "Network"),
+    r.Column("parameters", "Parameters", "number", millions),
+    r.Column("fs", "Sampling rate, Hz", "number", "{:g}".format),
+    r.Column("seconds", "Window, s", "number", "{:g}".format),
+    r.Column("leads", "Leads", "number"),
+    r.Column("input", "Input"),
+    r.Column("policy", "Policy for absent leads"),
+    r.Column("absent", "An absent lead"),
+    r.Column("windows", "Windows averaged", "number", "{:.3g}".format),
+    r.Column("weights", "Weights"),
+    r.Column("tensors", "sha256 of the tensors", cell=lambda row: r.Code(row["tensors"])),
+    r.Column("file", "Weights from"),
+    r.Column("file_sha256", "sha256 of the file", cell=lambda row: r.Code(row["file_sha256"])),
+    r.Column("terms", "Terms of the weights"),
+    r.Column("objective", "Pre-trained by"),
+    r.Column("corpora", "Pre-trained on"),
+    r.Column("paper", "Paper"),
+    r.Column("licence", "Licence"),
 )
+_IN_PRINT = {
+    *("dataset", "version", "records_release", "records", "test_records", "test_patients"),
+    *("tasks", "licence"),
+    *("model", "parameters", "fs", "seconds", "leads", "policy", "windows", "weights", "corpora"),
+}
+"""Columns for which a table on paper has room."""
 _COMMANDS = (
-    Column("started", "Began", spell=moment),
-    Column("command", "Command"),
-    Column("device", "Device"),
-    Column("computed", "Cells computed", "number"),
-    Column("reused", "Cells reused", "number"),
-    Column("seconds", "Duration", "number", spell=duration),
-    Column("ended", "Ended", spell=lambda ended: "yes" if ended else "did not end"),
+    r.Column("started", "Began", spell=moment),
+    r.Column("command", "Command", cell=lambda row: r.Code(row["command"])),
+    r.Column("device", "Device"),
+    r.Column("computed", "Cells computed", "number"),
+    r.Column("reused", "Cells reused", "number"),
+    r.Column("seconds", "Duration", "number", spell=duration),
+    r.Column("ended", "Ended", spell=lambda ended: "yes" if ended else "did not end"),
 )
 _COMMITS = (
-    Column("version", "Version"),
-    Column("commit", "Commit"),
-    Column("cells", "Cells it scored", "number"),
-    Column("fits", "Cells it fitted", "number"),
-    Column("features", "Cells with features of it", "number"),
+    r.Column("version", "Version"),
+    r.Column("commit", "Commit"),
+    r.Column("cells", "Cells it scored", "number"),
+    r.Column("fits", "Cells it fitted", "number"),
+    r.Column("features", "Cells with features of it", "number"),
 )
 
 
-def sections(study: Study) -> list[Section]:
+def sections(study: Study) -> list[r.Section]:
     """Data, models, and what is known of the commands; facts in words on the page, in tables for a
     paper.
     """
     return [
-        Section(name="data", title="Data", parts=_data(study)),
-        Section(name="models", title="Models", parts=_models(study)),
-        Section(name="provenance", title="Provenance", parts=_made_by(study)),
+        r.Section(name="data", title="Data", parts=_data(study)),
+        r.Section(name="models", title="Models", parts=_models(study)),
+        r.Section(name="provenance", title="Provenance", parts=_made_by(study)),
     ]
 
 
-def _data(study: Study) -> list[Part]:
-    parts: list[Part] = []
-    rows: list[Row] = []
+def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[r.Column], *more: str) -> Any:
+    return pd.DataFrame(rows, columns=[*(c.name for c in columns), *more], dtype=object)
+
+
+def _table(
+    name: str, caption: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[r.Column]
+) -> list[r.Part]:
+    """The columns of each row as facts on the page, and the table of all in CSV and for a paper."""
+    frame = _frame(rows, columns)
+    groups = [
+        r.Group(
+            row[columns[0].name],
+            [
+                r.Facts(
+                    {
+                        c.title: c.cell(row) if c.cell else c.spell(row[c.name])
+                        for c in columns[1:]
+                        if row[c.name] not in (None, "")
+                    }
+                )
+            ],
+        )
+        for row in r.records(frame)
+    ]
+    printed = [c for c in columns if c.name in _IN_PRINT]
+    formats: Sequence[r.Format] = ("csv", "md", "tex")
+    table = r.Table(name=name, caption=caption, rows=frame, columns=printed, formats=formats)
+    return [*groups, table]
+
+
+def _data(study: Study) -> list[r.Part]:
+    rows, details = [], []
     for data in study.datasets:
-        title = marked(data.title, data.synthetic)
-        parts.append(Group(f"{title}, version {data.version}", [Facts(_of_dataset(data))]))
+        title = facts.marked(data.title, data.synthetic)
         tasks = [
             f"{task.title} ({counted(task.n_labels, 'label')})"
             for task in study.tasks
             if task.dataset == data.name
         ]
-        rows.append(vars(data) | {"dataset": title, "tasks": ", ".join(tasks)})
+        rows.append(
+            vars(data)
+            | {
+                "dataset": title,
+                "tasks": ", ".join(tasks),
+                "excluded": "; ".join(f"{n:,} {why}" for why, n in data.excluded.items()),
+                "quarantined": len(data.quarantined),
+            }
+        )
+        notes = [f"suspect: {kinds(data.found)}"] if data.suspect else []
+        notes += [f"repaired (--fix): {kinds(data.fixed)}"] if data.fixed else []
+        notes += [f"quarantined {each['record']}: {each['reason']}" for each in data.quarantined]
+        if notes:
+            words = r.Notes(notes, "plain")
+            few = len(notes) <= _MANY
+            details.append(r.Group(f"Records of {title}", [words], folded=True, unfolded=few))
     caption = "Datasets, their records, and the tasks on them."
-    table = Table(
-        name="datasets", caption=caption, columns=_DATASETS, rows=rows, formats=("csv", "md", "tex")
-    )
-    return [*parts, table]
-
-
-def _of_dataset(data: DatasetFacts) -> dict[str, Any]:
-    limit = "" if data.limit is None else f"; limited to {data.limit}"
-    facts: dict[str, Any] = {
-        "Records": f"{data.records:,} used, {data.records_prepared:,} in this copy, "
-        f"{data.records_release:,} in the release{limit}",
-        "Test set": f"{counted(data.test_records, 'record')} of "
-        f"{counted(data.test_patients, 'patient')}",
-        "Flat leads": f"{counted(data.flat, 'record')} with a lead without variation (kept)",
-    }
-    if data.fewer_leads:
-        facts["Fewer leads"] = f"{counted(data.fewer_leads, 'record')} without all twelve leads"
-    facts["Suspect"] = "none"
-    if data.suspect:
-        share = f"{data.suspect / data.records:.2%}"
-        found = f"{counted(data.suspect, 'record')} ({share}; kept)"
-        facts["Suspect"] = f"{found}: {kinds(data.found)}"
-    if data.repaired or data.fix:
-        how = "prepared with --fix; " if data.fix else ""
-        what = f": {kinds(data.fixed)}" if data.fixed else ""
-        facts["Repaired"] = f"{how}{counted(data.repaired, 'record')}{what}"
-    lost = [f"{each['record']}: {each['reason']}" for each in data.quarantined]
-    shown = Group(
-        counted(len(lost), "record"),
-        [Notes(lost, "plain")],
-        folded=True,
-        unfolded=len(lost) <= _MANY,
-    )
-    facts["Quarantined"] = shown if lost else "none"
-    left_out = [f"{n:,} {why}" for why, n in data.excluded.items()]
-    facts["Left out by rule"] = "; ".join(left_out) or "none"
-    if data.verified:
-        facts["Reader tried on"] = data.verified
-    facts["Licence"] = data.licence
-    if data.doi:
-        facts["DOI"] = Link(data.doi, doi(data.doi))
-    return facts | {"Digest": Code(data.digest)}
+    return [*_table("datasets", caption, rows, _DATASETS), *details]
 
 
 def doi(text: str) -> str:
@@ -161,65 +179,33 @@ def doi(text: str) -> str:
     return "https://doi.org/" + quote(bare, safe="/().;-_:")
 
 
-def _models(study: Study) -> list[Part]:
-    parts: list[Part] = []
-    rows: list[Row] = []
+def _models(study: Study) -> list[r.Part]:
+    rows = []
     for model in study.models:
-        policies = enumerated([head.policy for head in columns(study) if head.model == model.name])
-        random = " (random weights)" if model.weights == "random" else ""
-        own = " (own)" if model.weights_source.get("own") else ""
-        parts.append(Group(f"{model.title}{random}", [Facts(_of_model(model, policies))]))
+        contract, source = model.contract, model.weights_source
+        heads = [head for head in facts.columns(study) if head.model == model.name]
+        terms = [f"licence {source['licence']}"] if source.get("licence") else []
+        terms += [source["terms"]] if source.get("terms") else []
         rows.append(
-            {
-                **vars(model),
+            vars(model)
+            | {
                 "model": model.title,
-                "fs": model.contract.get("fs"),
-                "seconds": model.contract.get("seconds"),
-                "leads": len(model.contract.get("leads", ())),
-                "policy": policies,
-                "weights": f"{model.weights}{own}",
+                "fs": contract.get("fs"),
+                "seconds": contract.get("seconds"),
+                "leads": len(contract.get("leads", ())),
+                "input": contract_words(contract),
+                "policy": enumerated([head.policy for head in heads]),
+                "absent": f"under policy {contract['policy']}: {contract['absent']}",
+                "weights": model.weights + (" (own)" if source.get("own") else ""),
+                "tensors": model.weights_sha256,
+                "file": source.get("file"),
+                "file_sha256": source.get("sha256"),
+                "terms": "; ".join(terms),
                 "corpora": ", ".join(model.corpora),
             }
         )
-    table = Table(
-        name="models",
-        caption="Models, what each is fed, and what its weights were trained on.",
-        columns=_MODELS,
-        rows=rows,
-        numbers=Numbers(columns=[*(c.name for c in _MODELS), "paper"], rows=rows) if rows else None,
-        formats=("csv", "md", "tex"),
-    )
-    return [*parts, table]
-
-
-def _of_model(model: ModelFacts, policies: str) -> dict[str, Any]:
-    contract = model.contract
-    size = f"; {model.parameters:,} parameters" if model.parameters else ""
-    corpora = f"; on {', '.join(model.corpora)}" if model.corpora else ""
-    return {
-        "Network": f"{model.summary}{size}",
-        "Input": contract_words(contract),
-        "Policy used": policies or "--",
-        "An absent lead": f"under policy {contract['policy']}: {contract['absent']}",
-        "Windows": "--" if model.windows is None else f"{model.windows:.3g} of a record averaged",
-        "Weights": list(_weights(model)),
-        **({"Pre-training": f"{model.objective}{corpora}"} if model.objective else {}),
-        "Paper": model.paper,
-        "Licence": model.licence,
-    }
-
-
-def _weights(model: ModelFacts) -> Iterator[str | Code]:
-    yield model.weights
-    if model.weights_sha256:
-        yield ", sha256 of the tensors "
-        yield Code(model.weights_sha256)
-    source = model.weights_source
-    if source.get("file"):
-        yield f"; from {source['file']}, sha256 "
-        yield Code(str(source["sha256"]))
-        yield f", licence {source['licence']}" if source.get("licence") else ""
-        yield f": {source['terms']}" if source.get("terms") else ""
+    caption = "Models, what each is fed, and what its weights were trained on."
+    return _table("models", caption, rows, _MODELS)
 
 
 def contract_words(contract: Mapping[str, Any]) -> str:
@@ -245,59 +231,47 @@ def contract_words(contract: Mapping[str, Any]) -> str:
     return f"{contract['name']}: " + ", ".join(filter(None, parts))
 
 
-def _made_by(study: Study) -> list[Part]:
+def _made_by(study: Study) -> list[r.Part]:
     """Everything that is known, what is empty left out."""
     known, writer = study.provenance, provenance.code()
-    facts = {
+    other = {
         word.replace("_", " "): ", ".join(map(str, v)) if isinstance(v, list | tuple) else v
         for word, v in asdict(known).items()
         if word not in _IN_TABLES and v not in (None, "", [], ())
     }
-    facts["plan hash"] = Code(known.plan_hash)
-    commands = [vars(c) | {"command": Code(c.command)} for c in known.commands]
+    codes = [asdict(origin.code) for origin in known.origins]
     commits = [
-        asdict(o.code) | vars(o) | {"commit": _commit(asdict(o.code))} for o in known.origins
+        code | vars(origin) | {"commit": _commit(code)}
+        for code, origin in zip(codes, known.origins)
     ]
     lost = sum(not command.ended for command in known.commands)
-    parts: list[Part] = [
-        _table(
-            "provenance",
-            _COMMANDS,
-            commands,
-            f"The commands that worked in the folder. Fits took {duration(known.seconds_fits)}, "
-            f"scores {duration(known.seconds_cells)}."
+    parts: list[r.Part] = [
+        r.Table(
+            name="provenance",
+            caption="The commands that worked in the folder. Fits took "
+            f"{duration(known.seconds_fits)}, scores {duration(known.seconds_cells)}."
             + (f" {lost} did not end: counted until the last note." if lost else ""),
-            "command in the folder",
+            rows=_frame(list(map(vars, known.commands)), _COMMANDS),
+            columns=_COMMANDS,
+            summary="one row per command in the folder",
+            formats=("csv", "md", "html"),
         ),
-        _table(
-            "commits",
-            _COMMITS,
-            commits,
-            "The code behind the cells. This report: "
+        r.Table(
+            name="commits",
+            caption="The code behind the cells. This report: "
             f"ecgbench {writer['version']}, commit {_commit(writer)}.",
-            "commit",
+            rows=_frame(commits, _COMMITS),
+            columns=_COMMITS,
+            summary="one row per commit",
+            formats=("csv", "md", "html"),
         ),
-        Facts(facts),
+        r.Facts(other | {"plan hash": r.Code(known.plan_hash)}),
     ]
     if study.scorer and study.results and not known.commands:
-        parts.append(Notes(["Which commands computed these cells is not known: none is noted."]))
+        parts.append(r.Notes(["Which commands computed these cells is not known: none is noted."]))
     if known.packages:
-        parts.append(Group("Packages", [Facts(known.packages)], folded=True))
+        parts.append(r.Group("Packages", [r.Facts(known.packages)], folded=True))
     return parts
-
-
-def _table(
-    name: str, columns: Sequence[Column], rows: Sequence[Row], caption: str, what: str
-) -> Table:
-    numbers = Numbers(columns=[c.name for c in columns], rows=rows, summary=f"one row per {what}")
-    return Table(
-        name=name,
-        caption=caption,
-        columns=columns,
-        rows=rows,
-        numbers=numbers,
-        formats=("csv", "md", "html"),
-    )
 
 
 def _commit(code: Mapping[str, Any]) -> str:

@@ -6,50 +6,25 @@ Every group is compared at every lead setting; p is corrected for all comparison
 that does worst is named with the caution that one of several is always the worst.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
-from itertools import groupby
 from typing import Any
 
-import numpy as np
+import pandas as pd
 
+from ecgbench import reports as r
 from ecgbench.core.text import counted, enumerated
-from ecgbench.reports import (
-    Column,
-    Figure,
-    Group,
-    Notes,
-    Numbers,
-    Part,
-    ReportCard,
-    Row,
-    Section,
-    Table,
-    p_value,
-    points,
-    signed,
-    signed_bracket,
-)
-from ecgbench.reports._facts import (
-    FULL,
-    Head,
-    columns,
-    heads_of,
-    leads_of,
-    setting_words,
-    titles_of,
-    untrained_marks,
-)
-from ecgbench.reports._intervals import Interval, draw
-from ecgbench.reports._standing import difference_cell, estimated, settings, sign_of
+from ecgbench.reports import _facts as facts
+from ecgbench.reports._intervals import draw
+from ecgbench.reports._means import estimated, settings, sign_of
 from ecgbench.results import ahead
 from ecgbench.results.study import Study
-from ecgbench.results.subgroups import LEAST, VARIABLES, Compared, compared
+from ecgbench.results.subgroups import LEAST, Compared, compared
 from ecgbench.stats.paired import holm
 from ecgbench.study.people import people
 from ecgbench.study.scores import ranks_records
 
-CARD = ReportCard(
+CARD = r.ReportCard(
     title="Subgroups",
     summary="scores by sex, age, pacing, device and site, and whether fewer leads widen the gaps",
     reads="run",
@@ -58,66 +33,72 @@ CARD = ReportCard(
 LEVEL = 0.05
 SENTENCES = 12
 """Differences that have a sentence."""
-LONG = 60
-"""Rows beyond which a table stands on the page and in its CSV alone."""
 FIGURES, PANELS = 6, 4
 """Tasks with a figure of their own, and columns in it."""
 ALL_OTHERS = "all others"
-_WORST = (
-    *("variable", "group", "rest", "n_patients", "n_labels", "value", "value_rest", "difference"),
-    *("difference_low", "difference_high", "difference_p", "difference_p_holm"),
-)
-_DRAWN = (
-    *("task", "model", "policy", "leads", "variable", "group", "rest", "n_patients"),
-    *("difference", "difference_low", "difference_high"),
-)
-Found = dict[str, Any]
+ROW = ["task", "model", "policy", "leads"]
+DIFFERENCE = ("difference", "difference_low", "difference_high")
+_WORST = [
+    *("variable", "group", "rest", "n_patients", "n_labels", "value", "value_rest"),
+    *(*DIFFERENCE, "difference_p", "difference_p_holm"),
+]
+_DRAWN = [*ROW, "variable", "group", "rest", "n_patients", *DIFFERENCE]
 
 
-def sections(study: Study) -> list[Section]:
+def sections(study: Study) -> list[r.Section]:
     """Nothing of a run of a metric without placements, or that keeps nothing of its patients."""
     if study.scorer is None or not ranks_records(study.metric):
         return []
-    if not any(len(people(study.path, d.name)) for d in study.datasets):
+    if not any(len(people(study.path, data.name)) for data in study.datasets):
         return []
     rows, left = _gathered(study)
-    if not rows and not left:
+    parts: list[r.Part] = []
+    if len(rows):
+        texts = [*_sentences(study, rows, "difference"), *_sentences(study, rows, "change")]
+        parts += [r.Notes(texts, "plain"), _worst(study, rows)]
+        summary = "one row per task, column, lead setting and group"
+        every = r.Table(name="subgroups", rows=rows.drop(columns="worse"), summary=summary)
+        parts += [*_figures(study, rows), every]
+    if len(left):
+        summary = "one row per task and group that is not compared"
+        parts.append(r.Table(name="subgroups_left", rows=left, summary=summary))
+    if not parts:
         return []
-    parts: list[Part] = []
-    if rows:
-        _correct(rows)
-        parts += [Notes(_sentences(study, rows), "plain"), _worst(study, rows)]
-        parts += [*_figures(study, rows), _table(study, rows)]
-    if left:
-        parts.append(Group("Groups that are not compared", [_left(study, left)], folded=True))
-    parts.append(Notes(_notes(study, rows)))
-    return [Section(name="subgroups", title="Groups of patients", short=CARD.title, parts=parts)]
+    parts.append(r.Notes(_notes(study)))
+    return [r.Section(name="subgroups", title="Groups of patients", short=CARD.title, parts=parts)]
 
 
-def _gathered(study: Study) -> tuple[list[Found], list[Found]]:
+def _gathered(study: Study) -> tuple[pd.DataFrame, pd.DataFrame]:
     """All comparisons, and what is not compared, each group of a task once."""
-    trained = [head for head in columns(study) if not head.untrained]
-    wanted = [(task, head) for task in titles_of(study) for head in trained]
-    rests = settings(study), FULL
-    pieces = [partial(compared, study, task, head.names, *rests) for task, head in wanted]
+    trained = [head for head in facts.columns(study) if not head.untrained]
+    wanted = [(task, head) for task in facts.titles_of(study) for head in trained]
+    pieces = [
+        partial(compared, study, task, head.names, settings(study), facts.FULL)
+        for task, head in wanted
+    ]
     ahead.each(study.scorer, study.stage, (CARD.title, "models of a task"), pieces)
-    rows: list[Found] = []
-    left: dict[tuple[str, str, str], Found] = {}
-    for task, head in wanted:
-        found, lost = compared(study, task, head.names, *rests)
+    rows, left = [], []
+    for (task, head), piece in zip(wanted, pieces):
+        found, lost = piece()
         rows += [_row(task, head, sign_of(study), one) for one in found]
-        for one in lost:
-            left[task, one.group.variable, one.group.name] = {
+        left += [
+            {
                 "task": task,
                 "variable": one.group.variable,
                 "group": one.group.name,
                 "n_patients": one.patients,
                 "reason": one.why,
             }
-    return rows, list(left.values())
+            for one in lost
+        ]
+    made = pd.DataFrame(rows, dtype=object)
+    for name in ("difference", "change") if rows else ():
+        made[f"{name}_p_holm"] = holm(made[f"{name}_p"].astype(float))
+    lost_once = pd.DataFrame(left, dtype=object)
+    return made, lost_once.drop_duplicates(["task", "variable", "group"]) if left else lost_once
 
 
-def _row(task: str, head: Head, sign: int, c: Compared) -> Found:
+def _row(task: str, head: facts.Head, sign: int, c: Compared) -> dict[str, Any]:
     return {
         "task": task,
         "model": head.model,
@@ -140,252 +121,125 @@ def _row(task: str, head: Head, sign: int, c: Compared) -> Found:
     }
 
 
-def _correct(rows: Sequence[Found]) -> None:
-    """p after Holm: of all differences, and of all changes."""
-    for name in ("difference", "change"):
-        p = [np.nan if row[f"{name}_p"] is None else row[f"{name}_p"] for row in rows]
-        for row, adjusted in zip(rows, holm(p)):
-            row[f"{name}_p_holm"] = float(adjusted) if np.isfinite(adjusted) else None
-
-
-def _sentences(study: Study, rows: Sequence[Found]) -> list[str]:
-    heads, titles = heads_of(study), titles_of(study)
-
-    def clear(name: str) -> list[Found]:
-        known = [row for row in rows if row[f"{name}_p_holm"] is not None]
-        return [row for row in known if row[f"{name}_p_holm"] < LEVEL]
-
-    def sentence(row: Found, name: str, what: str, other: str) -> str:
-        bounds = signed_bracket(row[f"{name}_low"], row[f"{name}_high"])
-        label = heads[row["model"], row["policy"]].label
-        return (
-            f"{label} on {titles[row['task']]}, {setting_words(row['leads'])}: {what} "
-            f"{signed(row[name])} points {bounds} against {other} "
-            f"(p {p_value(row[f'{name}_p_holm'])})."
+def _sentences(study: Study, rows: pd.DataFrame, name: str) -> Iterator[str]:
+    """How many differences, or changes of them with fewer leads, are shown, and which."""
+    known = rows[rows[name].notna()]
+    if known.empty:
+        return
+    p, heads, titles = f"{name}_p_holm", facts.heads_of(study), facts.titles_of(study)
+    shown = known[known[p] < LEVEL].sort_values(p, kind="stable")
+    what = {
+        "difference": "of a group with the rest",
+        "change": "of such a difference with that at twelve leads",
+    }[name]
+    yield (
+        f"{counted(len(known), 'comparison')} {what}, p after Holm over all of them: "
+        f"{len(shown) or 'none'} shown. What is not shown is not shown to be equal."
+    )
+    for row in shown[:SENTENCES].to_dict("records"):
+        bounds = r.signed_bracket(row[f"{name}_low"], row[f"{name}_high"])
+        size = "differs by" if name == "difference" else "differs, other than at twelve leads, by"
+        yield (
+            f"{heads[row['model'], row['policy']].label} on {titles[row['task']]}, "
+            f"{facts.setting_words(row['leads'])}: {_named(row)} {size} {r.signed(row[name])} "
+            f"points {bounds} from {row['rest']} (p {r.p_value(row[p])})."
         )
-
-    shown, moved = clear("difference"), clear("change")
-    texts = [
-        f"{counted(len(rows), 'comparison')} of a group with the rest, p after Holm over all of "
-        f"them: {len(shown) or 'none'} shown. What is not shown is not shown to be equal."
-    ]
-    texts += [
-        sentence(row, "difference", _named(row), row["rest"])
-        for row in sorted(shown, key=lambda row: row["worse"])[:SENTENCES]
-    ]
     if len(shown) > SENTENCES:
-        texts.append(f"{len(shown) - SENTENCES} more are in subgroups.csv.")
-    if changes := [row for row in rows if row["change"] is not None]:
-        texts.append(
-            f"Does a gap change with fewer leads than twelve? {counted(len(changes), 'comparison')}"
-            f": {len(moved) or 'none'} shown after Holm."
-        )
-    return texts + [
-        sentence(row, "change", f"the gap of {_named(row)} is", "that at twelve leads")
-        for row in sorted(moved, key=lambda row: row["change"])[:SENTENCES]
-    ]
+        yield f"{len(shown) - SENTENCES} more are in subgroups.csv."
 
 
-def _named(row: Row) -> str:
+def _named(row: Any) -> str:
     """`age 80 and over`, `device CS-12`, `female`."""
     plain = row["variable"] in ("sex", "paced")
     return str(row["group"]) if plain else f"{row['variable']} {row['group']}"
 
 
-def _formats(rows: Sequence[Row]) -> Any:
-    return ("csv", "html") if len(rows) > LONG else ("csv", "md", "tex", "html")
-
-
-def _difference(row: Found, name: str = "difference") -> Any:
-    return difference_cell(row, name, f"{name}_low", f"{name}_high")
-
-
-def _worst(study: Study, rows: Sequence[Found]) -> Table:
+def _worst(study: Study, rows: pd.DataFrame) -> r.Table:
     """Of each task, column and lead setting the group that lies lowest against its rest."""
-    heads, titles = heads_of(study), titles_of(study)
-    by: dict[tuple[str, ...], list[Found]] = {}
-    for row in rows:
-        by.setdefault((row["task"], row["model"], row["policy"], row["leads"]), []).append(row)
-    kept: list[Found] = []
-    shown: list[Row] = []
-    for (task, model, policy, leads), own in by.items():
-        worst = min(map(_worse_side, own), key=lambda row: row["worse"])
-        whose = {"task": task, "model": model, "policy": policy, "leads": leads}
-        kept.append({**whose, "groups": len(own), **{name: worst[name] for name in _WORST}})
-        shown.append(
-            {
-                **kept[-1],
-                "task": titles[task],
-                "model": heads[model, policy].cell,
-                "group": _named(worst),
-                "difference": _difference(worst),
-            }
-        )
-    return Table(
+    sides = pd.DataFrame([_worse_side(row) for row in rows.to_dict("records")], dtype=object)
+    sides["worse"] = sides["worse"].astype(float)
+    by = sides.groupby(ROW, sort=False)
+    sides["groups"] = by["group"].transform("size")
+    worst = sides.loc[by["worse"].idxmin(), [*ROW, "groups", *_WORST]]
+    return r.Table(
         name="subgroups_worst",
         caption="The group that does worst against the rest, of those compared. One of several is "
         "always the worst, by chance alone too: p is corrected for all comparisons.",
         columns=[
-            Column("task", "Task", "group"),
-            Column("model", "Model"),
-            Column("leads", "Leads", on_page=setting_words),
-            Column("group", "Worst group"),
-            Column("value", "Score in it", "number", points, note="× 100"),
-            Column("difference", "Less the rest", "number", note="points, 95 % interval"),
-            Column("difference_p_holm", "p, Holm", "number", p_value),
-            Column("groups", "Comparisons", "number"),
+            facts.task_column(study),
+            facts.model_column(study),
+            r.Column("leads", "Leads", on_page=facts.setting_words),
+            r.Column("group", "Worst group", cell=_named),
+            r.Column("value", "Score in it", "number", r.points, note="× 100"),
+            facts.difference_column("Less the rest", DIFFERENCE, "points, 95 % interval"),
+            r.Column("difference_p_holm", "p, Holm", "number", r.p_value),
+            r.Column("groups", "Comparisons", "number"),
         ],
-        rows=shown,
-        marks=untrained_marks(heads.values()),
-        numbers=Numbers(
-            columns=list(kept[0]), rows=kept, summary="one row per task, column and lead setting"
-        ),
-        formats=_formats(shown),
+        rows=worst,
+        summary="one row per task, column and lead setting",
     )
 
 
-def _worse_side(row: Found) -> Found:
+def _worse_side(row: dict[Any, Any]) -> dict[Any, Any]:
     """A comparison of two groups alone, from the side that does worse."""
     if row["rest"] == ALL_OTHERS or row["worse"] <= 0:
         return row
-    low, high = row["difference_low"], row["difference_high"]
-    return row | {
-        "group": row["rest"],
-        "rest": row["group"],
-        "n_patients": row["n_patients_rest"],
-        "value": row["value_rest"],
-        "value_rest": row["value"],
-        "difference": -row["difference"],
-        "difference_low": None if high is None else -high,
-        "difference_high": None if low is None else -low,
-        "worse": -row["worse"],
-    }
+    swapped = {"group": "rest", "n_patients": "n_patients_rest", "value": "value_rest"}
+    turned = row | {one: row[other] for one, other in swapped.items()}
+    turned |= {other: row[one] for one, other in swapped.items()}
+    ends = {"difference_low": "difference_high", "difference_high": "difference_low"}
+    for name, of in {"difference": "difference", "worse": "worse", **ends}.items():
+        turned[name] = None if row[of] is None else -row[of]
+    return turned
 
 
-def _ends(rows: Sequence[Row]) -> list[str]:
+def _ends(rows: pd.DataFrame) -> list[str]:
     """Twelve leads and the fewest, of the settings that are there."""
-    there = sorted({row["leads"] for row in rows}, key=lambda typed: (leads_of(typed), typed))
-    return list(dict.fromkeys([FULL if FULL in there else there[-1], there[0]]))
+    there = sorted(set(rows["leads"]), key=lambda typed: (facts.leads_of(typed), typed))
+    return list(dict.fromkeys([facts.FULL if facts.FULL in there else there[-1], there[0]]))
 
 
-def _table(study: Study, rows: Sequence[Found]) -> Table:
-    """At twelve leads and at the fewest; the CSV has all settings."""
-    heads, titles, ends = heads_of(study), titles_of(study), _ends(rows)
-    shown: list[Row] = [
-        {
-            **row,
-            "task": f"{titles[row['task']]}, {heads[row['model'], row['policy']].label}",
-            "variable": VARIABLES[row["variable"]],
-            "group": f"{row['group']} (rest: {row['rest']})",
-            "difference": _difference(row),
-            "change": _difference(row, "change") or None,
-        }
-        for row in rows
-        if row["leads"] in ends
-    ]
-    return Table(
-        name="subgroups",
-        caption="Each group less the rest, over the same labels, and how much farther it lies from "
-        "the rest than at twelve leads.",
-        columns=[
-            Column("task", "Task and model", "group"),
-            Column("variable", "By"),
-            Column("group", "Group"),
-            Column("n_patients", "Patients", "number"),
-            Column("n_labels", "Labels", "number"),
-            Column("leads", "Leads", on_page=setting_words),
-            Column("value", "Score", "number", points, note="× 100"),
-            Column("value_rest", "Rest", "number", points, note="× 100"),
-            Column("difference", "Difference", "number", note="points, 95 % interval"),
-            Column("difference_p_holm", "p, Holm", "number", p_value),
-            Column("change", "Change", "number", note="against 12 leads, points"),
-            Column("change_p_holm", "p, Holm", "number", p_value, note="of the change"),
-        ],
-        rows=shown,
-        numbers=Numbers(
-            columns=[name for name in rows[0] if name != "worse"],
-            rows=rows,
-            summary="one row per task, column, lead setting and group",
-        ),
-        formats=_formats(shown),
-    )
-
-
-def _left(study: Study, left: Sequence[Found]) -> Table:
-    titles = titles_of(study)
-    return Table(
-        name="subgroups_left",
-        caption="Counted, and not compared.",
-        columns=[
-            Column("task", "Task", "group"),
-            Column("variable", "By"),
-            Column("group", "Group"),
-            Column("n_patients", "Patients", "number"),
-            Column("reason", "Why"),
-        ],
-        rows=[
-            row | {"task": titles[row["task"]], "variable": VARIABLES[row["variable"]]}
-            for row in left
-        ],
-        numbers=Numbers(columns=list(left[0]), rows=left, summary="one row per task and group"),
-        formats=("csv", "html"),
-    )
-
-
-def _figures(study: Study, rows: Sequence[Found]) -> Iterator[Figure]:
+def _figures(study: Study, rows: pd.DataFrame) -> Iterator[r.Figure]:
     """One for each of the first FIGURES tasks: each group less the rest, at twelve leads and at the
     fewest.
     """
-    titles, heads = titles_of(study), heads_of(study)
-    for number, (task, of) in enumerate(groupby(rows, key=lambda row: row["task"])):
-        if number == FIGURES:
-            return
-        own = list(of)
-        ends = _ends(own)
-        shown = [row for row in own if row["leads"] in ends]
-        drawn = list(dict.fromkeys((row["model"], row["policy"]) for row in own))[:PANELS]
-        lines = [
-            _interval(row, heads[names].label)
-            for names in drawn
-            for row in sorted(shown, key=lambda row: ends.index(row["leads"]))
-            if (row["model"], row["policy"]) == names
-        ]
-        yield Figure(
-            name=f"subgroups_forest_{number + 1}" if number else "subgroups_forest",
+    titles, heads = facts.titles_of(study), facts.heads_of(study)
+    for number, task in enumerate(list(dict.fromkeys(rows["task"]))[:FIGURES], 1):
+        own = rows[rows["task"] == task]
+        shown = own[own["leads"].isin(_ends(own))]
+        names = pd.Series(list(zip(shown["model"], shown["policy"])), shown.index)
+        drawn = shown[names.isin(list(dict.fromkeys(names))[:PANELS])]
+        lines = drawn.assign(
+            panel=[heads[name].label for name in names[drawn.index]],
+            place=[_place(row) for row in drawn.to_dict("records")],
+            series=drawn["leads"].map(facts.setting_words),
+            diamond=False,
+        ).rename(columns={"value": "score", **dict(zip(DIFFERENCE, ("value", "low", "high")))})
+        yield r.Figure(
+            name="subgroups_forest" if number == 1 else f"subgroups_forest_{number}",
             draw=partial(draw, lines, PANELS),
             caption=f"{titles[task]}: each group less the rest in points, with 95 % intervals that "
             f"are not corrected for the number of comparisons; left of 0 the group does worse.",
-            size=(9.6, 0.27 * len({line.place for line in lines}) + 1.5),
-            numbers=Numbers(columns=_DRAWN, rows=shown, summary="one row per point"),
+            size=(9.6, 0.27 * lines["place"].nunique() + 1.5),
+            numbers=shown[_DRAWN],
+            summary="one row per point",
         )
 
 
-def _interval(row: Found, label: str) -> Interval:
-    less = "" if row["rest"] == ALL_OTHERS else f" less {row['rest']}"
-    return Interval(
-        panel=label,
-        place=_named(row) + less,
-        series=setting_words(row["leads"]),
-        value=row["difference"],
-        low=row["difference_low"],
-        high=row["difference_high"],
-    )
+def _place(row: Any) -> str:
+    return _named(row) + ("" if row["rest"] == ALL_OTHERS else f" less {row['rest']}")
 
 
-def _notes(study: Study, rows: Sequence[Found]) -> list[str]:
+def _notes(study: Study) -> list[str]:
     texts = [
         f"A group and the rest are compared over the labels with at least {LEAST} patients with "
         f"and without them on both sides, so scores here are not those of the main table. Patients "
-        f"of whom a quantity is not known are in none of its groups. Intervals are not corrected "
-        f"for the number of comparisons; p is.",
+        f"of whom a quantity is not known are in none of its groups.",
         "A difference between groups can come from the device, the site, how ill the patients are "
         "or how labels were made; it does not say why.",
     ]
     if silent := [d.title for d in study.datasets if not len(people(study.path, d.name))]:
-        texts.append(
-            f"This run keeps neither age nor sex of {enumerated(silent)}; the same ecgbench run "
-            f"command adds what the data say."
-        )
-    if synthetic := [d.title for d in study.datasets if d.synthetic and rows]:
+        texts.append(f"This run keeps neither age nor sex of {enumerated(silent)}.")
+    if synthetic := [d.title for d in study.datasets if d.synthetic]:
         texts.append(f"Synthetic data: {enumerated(synthetic)}.")
     return texts

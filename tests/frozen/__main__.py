@@ -50,7 +50,7 @@ LANES = (  # each command's name is its --out; lanes run side by side, their com
 OUT = {"report": "--to", "profile": "--to"}  # elsewhere --out
 RUNS = ("probe", "linear", "finetune", "real")
 REAL = ("real", "report")
-REPORTED = ("cells", "comparisons", "cka", "cka_pairs", "cka_score", "cka_stability", "labels")
+REPORTED = ("cells", "comparisons", "cka", "cka_pairs", "cka_stability", "labels")
 REPORTED += ("lead_curve", "label_map", "main_table", "non_inferiority", "opening", "verdicts")
 
 KEYS = {"task", "model", "policy", "weights", "leads", "setting", "metric", "label", "record"}

@@ -77,7 +77,7 @@ def test_a_label_without_a_slope_in_one_row_is_in_no_mean(study: Study) -> None:
     assert weak.loc["mean of labels", "slope"] == pytest.approx(
         weak.loc[["A1", "A2"], "slope"].mean()
     )
-    notes = [text for part in section.parts if part.kind == "table" for text in part.notes]
+    notes = [text for part in section.parts if part.kind == "notes" for text in part.texts]
     assert any("A0" in text and "no slope" in text for text in notes)
 
 

@@ -12,7 +12,7 @@ import pytest
 from ecgbench.ecg.leads import LEADS
 from ecgbench.reports import cka as report
 from ecgbench.results.study import read
-from ecgbench.stats.cka import Drawn, cka
+from ecgbench.stats.cka import cka
 from ecgbench.study.stored import Result
 from tests.results.made_run import Data, Made, write
 
@@ -60,7 +60,7 @@ def test_every_number_again_from_the_stored_features(run: Path) -> None:
     ] == pytest.approx(1, abs=1e-9)
     assert pairs["Tiny zero (random weights)", "Tiny mean (random weights)", "1"]["cka"] < 0.999
     figures = {part.name for part in section.parts if part.kind == "figure"}
-    assert figures == {"cka", "cka_score"}
+    assert figures == {"cka"}
 
 
 def test_the_page_and_the_files(run: Path, tmp_path: Path, here: Callable[..., object]) -> None:
@@ -109,26 +109,19 @@ def test_records_that_show_a_model_nothing_are_left_out_beside(tmp_path: Path) -
         )
 
     found = report.Alike(None)(side(x, 0.0), side(y, 0.5))  # type: ignore[arg-type]
-    assert found.patients_seen == 100
+    assert found["patients_seen"] == 100
     x32, y32 = x.astype(np.float32), y.astype(np.float32)
-    assert found.seen == pytest.approx(cka(x32[1::2], y32[1::2]), abs=1e-9)
-    assert found.value == pytest.approx(cka(x32, y32), abs=1e-9)
+    assert found["seen"] == pytest.approx(cka(x32[1::2], y32[1::2]), abs=1e-9)
+    assert found["cka"] == pytest.approx(cka(x32, y32), abs=1e-9)
     sighted = report.Alike(None)(side(x, 0.0), side(random.normal(size=(200, 6)), 0.0))  # type: ignore[arg-type]
-    assert np.isnan(sighted.seen)
+    assert np.isnan(sighted["seen"])
 
 
 def test_of_too_few_patients_there_is_no_mean_within_leads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nan = float("nan")
-    nothing = report.Found(
-        value=nan,
-        standardised=nan,
-        seen=nan,
-        patients=report.FEWEST - 1,
-        patients_seen=0,
-        drawn=Drawn(nan, nan, nan, nan, nan, report.FEWEST - 1),
-    )
+    nothing = dict.fromkeys(report.NUMBERS, float("nan"))
+    nothing |= {"patients": report.FEWEST - 1, "patients_seen": 0}
     monkeypatch.setattr(report, "Alike", lambda scorer: lambda first, second: nothing)
     made = Made(
         data={"real": Data(tasks={"a": 1}, records=40)}, leads=",".join(["1", "12", *LEADS])

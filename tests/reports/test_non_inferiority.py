@@ -108,12 +108,6 @@ def test_a_margin_is_spelled_as_it_was_given(made: Study) -> None:
     assert all("within 1.5 points" in text for text in section.parts[0].texts)
 
 
-def test_margins_are_the_readers(made: Study) -> None:
-    other = replace(made, options=Options(margins=(0.2,)))
-    row = rows_of(other)["good", "I", report.OWN]
-    assert {name for name in row if name.startswith("margin")} == {"margin_0.2"}
-
-
 def test_sentences_use_the_bounds_of_all_settings(made: Study) -> None:
     (section,) = report.sections(made)
     said = section.parts[0].texts

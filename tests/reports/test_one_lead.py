@@ -33,8 +33,8 @@ def test_the_difference_is_that_of_the_main_table_and_lies_in_its_interval(tmp_p
     assert rows["good"]["low"] > 0
     assert rows["weak"]["low"] < 0 < rows["weak"]["high"]
     spelled = section.parts[0].rows[1]["difference"]
-    assert spelled.endswith(signed_bracket(rows["weak"]["low"], rows["weak"]["high"]))
-    assert "[−" in spelled
+    assert spelled.small == signed_bracket(rows["weak"]["low"], rows["weak"]["high"])
+    assert "[−" in spelled.small
 
 
 def test_what_failed_is_told_and_other_runs_have_no_such_section(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ pytestmark = pytest.mark.rendered
 make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
 
 VOID = {"meta", "link", "br", "img", "hr", "input", "base"}
-EVIL = '"><script>alert(1)</script><img src=http://evil.example/x onerror=alert(2)>{{ 617 * 619 }}'
 
 
 class Reader(HTMLParser):
@@ -138,49 +137,12 @@ def test_self_contained_and_balanced(name, page):
     assert "@import" not in style
 
 
-def test_hostile_text_is_text(tmp_path):
-    source = {"file": EVIL, "sha256": "cd" * 32, "licence": EVIL, "terms": EVIL}
-    more = {
-        "objective": EVIL,
-        "corpora": (EVIL,),
-        "weights_source": source,
-        "contract": make.CONTRACT | {"absent": EVIL},
-    }
-    model = make.model("laef", EVIL, 7_104_000, summary=EVIL, paper=EVIL, **more)
-    data = make.dataset(
-        title=EVIL, doi='10.1/"><script>', quarantined=({"record": EVIL, "reason": EVIL},)
-    )
-    command = replace(make.PROVENANCE.commands[0], command=EVIL)
-    told = replace(make.PROVENANCE, commands=(command,), packages={EVIL: EVIL})
-    row = make.row("ptbxl_super", "laef", "1", 0.7, 0.01)
-    parts = {
-        "models": [model],
-        "datasets": [data],
-        "provenance": told,
-        "notes": [EVIL],
-        "tasks": [make.task("ptbxl_super", EVIL)],
-    }
-    study = make.build(
-        [row, make.row("ptbxl_super", "laef", "2", status="failed")],
-        {("laef", "2"): EVIL},
-        **parts,
-    )
-    reports.write(study, tmp_path)
-    reader = read(tmp_path)
-    tags = [tag for tag, attrs in reader.seen if attrs.get("type") != "text/plain"]
-    assert tags.count("script") == 1
-    assert "img" not in tags
-    assert reader.text.count("<script>alert(1)</script>") > 8
-    assert str(617 * 619) not in reader.text  # no template inside a template
-    assert reader.open == []
-
-
 def test_verdicts_say_what_the_rows_say():
     (row,) = verdicts(make.two_models())
     assert (row["12"].text, row["12"].mark) == ("ST-MEM ", "≈")
-    assert row["12"].small == "could be chance; 92.6, +0.3 [−99.7, +100.3] to LAEF"
+    assert row["12"].small == "92.6, +0.3 [−99.7, +100.3] to LAEF"
     assert (row["1"].text, row["1"].mark) == ("LAEF ", "✓")
-    assert row["1"].small == "clear; 72.3, +15.0 [+14.0, +16.0] to ST-MEM"
+    assert row["1"].small == "72.3, +15.0 [+14.0, +16.0] to ST-MEM"
     assert list(row) == ["task", "1", "2", "12", "I", "II", "I+II"]
     lone = make.build([make.row("ptbxl_super", "laef", "12", 0.9, best=True)])
     assert verdicts(lone) == []
@@ -189,7 +151,7 @@ def test_verdicts_say_what_the_rows_say():
         for name, auroc in (("laef", 0.9), ("stmem", 0.8))
     ]
     (row,) = verdicts(make.build(untested))
-    assert row["12"].small == "not tested; 90.0, +10.0 to ST-MEM"
+    assert row["12"].small == "90.0, +10.0 to ST-MEM"
 
 
 def test_a_share_of_the_skill_is_not_said_without_its_interval():
@@ -221,8 +183,8 @@ def test_weights_of_our_own_are_called_so_wherever_a_number_is_shown():
     ]
 
 
-@pytest.mark.parametrize(("p_holm", "word"), [(0.06, "could be chance"), (0.04, "clear")])
-def test_a_verdict_follows_p_after_holm(p_holm: float, word: str) -> None:
+@pytest.mark.parametrize(("p_holm", "sign"), [(0.06, "≈"), (0.04, "✓")])
+def test_a_verdict_follows_p_after_holm(p_holm: float, sign: str) -> None:
     """The interval of the difference excludes 0 in both."""
     rows = [
         make.row("ptbxl_super", "laef", "12", 0.9, best=True),
@@ -230,8 +192,8 @@ def test_a_verdict_follows_p_after_holm(p_holm: float, word: str) -> None:
     ]
     rows.append(make.row("ptbxl_super", "stmem", "12", 0.95, weights="random"))
     (row,) = verdicts(make.build(rows))
-    assert row["12"].text == "LAEF "
-    assert row["12"].small.startswith(f"{word}; 90.0, +10.0"), row
+    assert (row["12"].text, row["12"].mark) == ("LAEF ", sign)
+    assert row["12"].small.startswith("90.0, +10.0"), row
 
 
 def test_untrained_encoders_and_synthetic_data_win_nothing():
@@ -247,7 +209,8 @@ def test_untrained_encoders_and_synthetic_data_win_nothing():
     end = "so no number here says anything about"
     both = opening(make.build(rows, **demo))
     assert both.sentence == (
-        f"{why} every encoder is untrained and all data are synthetic, {end} a model or a patient."
+        f"{why} every encoder that has a number is untrained and all data are synthetic, {end} "
+        "a model or a patient."
     )
     assert all("(synthetic and random weights)" in tile.words for tile in both.tiles[:1])
     trained = make.build([row | {"weights": "released"} for row in rows], **demo)
@@ -334,6 +297,7 @@ def test_files_beside_the_page(page):
         f"{name}.csv"
         for name in ("comparisons", "cells", "labels", "provenance", "commits", "opening")
     }
+    tables |= {"survival_auroc.csv"}
     tables |= {f"{name}.{kind}" for name in ("data", "models", "table1") for kind in ("md", "tex")}
     tables |= {"datasets.csv", "models.csv"}
     assert {path.name for path in folder.iterdir()} == (

@@ -4,7 +4,6 @@ untrained encoders.
 
 import re
 import runpy
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,8 +18,6 @@ make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study
 SIX = (0.717, 0.702, 0.694, 0.679, 0.656, 0.663)
 UNTRAINED = "untrained: a frozen encoder with random weights"
 FORMS = ("md", "tex", "html")
-TABLES = ("main_table.md", "main_table.tex", "main_table", *("survival", "comparisons"))
-"""Files of the main table, and sections of the page."""
 
 
 def written(study: Study, folder: Path) -> dict[str, str]:
@@ -92,50 +89,25 @@ def test_whatever_is_not_significantly_worse_has_an_asterisk(six, kind):
     assert "not significantly worse than the best of the row" in six[kind]
 
 
-def sections(page: str) -> Iterator[tuple[str, str]]:
-    """Sections of a page by name."""
-    for part in page.split("<section id=")[1:]:
-        yield part.split('"')[1], part
-
-
-def pieces(folder: Path, where: str) -> list[tuple[str, str]]:
-    """Each table of a file or a section, and what stands beside it: up to the next table, and in
-    LaTeX its caption.
-    """
-    if where.endswith(".tex"):
-        floats = (folder / where).read_text().split(r"\begin{table}")[1:]
-        return [(one.partition(r"\begin{tabular}")[2], one) for one in floats]
-    if where.endswith(".md"):
-        blocks = (folder / where).read_text().split("\n\n")
-        tables = [at for at, block in enumerate(blocks) if block.startswith("| ")]
-        # the table of intervals has the notes of the first one above it
-        return [(blocks[at], "\n".join(blocks[tables[0] + 1 :])) for at in tables]
-    part = dict(sections((folder / "index.html").read_text()))[where]
-    return [
-        (one.partition("</table>")[0], one.partition("</table>")[2])
-        for one in part.split("<table")[1:]
+def test_an_untrained_column_has_a_sign_and_its_meaning_in_every_table():
+    tables = [
+        part
+        for report in ("main_table", "lead_curve")
+        for section in reports.get(report).sections(beaten())
+        for part in section.parts
+        if part.kind == "table" and "html" in part.formats
     ]
-
-
-@pytest.mark.parametrize("where", [*TABLES, "cells"])
-def test_an_untrained_column_has_a_sign_and_its_meaning_beside_every_table(folder, where):
-    found = pieces(folder, where)
-    assert found
-    sign = r"$^\ddagger$" if where.endswith(".tex") else "‡"
-    for table, beside in found:
-        assert table.count("Odd") == table.count(f"Odd{sign}") > 0
-        assert f"LAEF{sign}" not in table
-        assert UNTRAINED in beside.replace(r"\ ", " ")
-
-
-def test_every_table_that_names_the_untrained_column_is_among_those_tested(folder):
-    text = (folder / "index.html").read_text()
-    shown = {name for name, part in sections(text) if "<table" in part and ">Odd" in part}
-    beside = [*folder.glob("*.md"), *folder.glob("*.tex")]
-    shown |= {path.name for path in beside if "Odd" in path.read_text()}
-    elsewhere = {f"{name}.{kind}" for name in ("models", "table1") for kind in ("md", "tex")}
-    # models tell the weights and hold no score of it, table1 leaves it out
-    assert shown == {*TABLES, "cells"} | elsewhere
+    signed = {}
+    for table in tables:
+        columns = [c.mark for c in table.columns if c.title == "Odd"]
+        values = [value for row in table.rows for value in row.values()]
+        cells = [v.mark for v in values if getattr(v, "text", "") == "Odd"]
+        signed[table.name] = {*columns, *cells}
+        assert ("‡" in signed[table.name]) == (UNTRAINED in str(table.marks))
+    assert [name for name, signs in signed.items() if signs == {"‡"}] == [
+        *("main_table", "comparisons", "cells", "survival_auroc")
+    ]
+    assert not any("" in signs for signs in signed.values())
 
 
 @pytest.mark.parametrize("kind", FORMS)
@@ -145,11 +117,11 @@ def test_an_untrained_column_that_scores_highest_wins_nothing(folder, kind):
         {kind: (folder / names[kind]).read_text()}, kind, "12" + " leads" * (kind == "html")
     )
     first = {
-        "md": "**90.0** [88.0, 92.0]",
+        "md": "**90.0**",
         "tex": r"\uno{90.0}",
         "html": '<span class="r1">90.0</span>',
     }
-    plain = {"md": "95.0 [93.0, 97.0]", "tex": "95.0", "html": '<span class="r">95.0</span>'}
+    plain = {"md": "95.0", "tex": "95.0", "html": '<span class="r">95.0</span>'}
     assert [cells[0], cells[2]] == [first[kind], plain[kind]]
 
 
@@ -180,10 +152,8 @@ def test_an_untrained_column_has_a_difference_with_an_interval_and_no_test():
     ]
     assert (row["difference"].text, row["difference"].small) == ("−5.0", "[−6.0, −4.0]")
     assert (row["p"], row["p_holm"], row["p_holm_all"]) == (None, None, None)
-    assert (row["worse"], row["note"]) == (
-        "not tested",
-        "untrained encoder: not ranked, not tested",
-    )
+    assert row["not_significantly_worse"] is None
+    assert row["note"] == "untrained encoder: not ranked, not tested"
 
 
 def test_a_fine_tuned_column_from_a_random_start_is_trained():
@@ -225,7 +195,7 @@ def test_a_reason_not_to_test_is_a_numbered_footnote_at_its_score(untested, kind
     assert "*" not in cells[1].replace("**", "").replace("*80.0*", "")
     below = {
         "md": "- <sup>{}</sup> {}\n",
-        "tex": r"\textsuperscript{{{}}}~{}}}",
+        "tex": r"\textsuperscript{{{}}} {}}}",
         "html": '<li id="main_table-{}">{}</li>',
     }[kind]
     percent = r"61\%" if kind == "tex" else "61%"

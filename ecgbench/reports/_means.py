@@ -12,11 +12,10 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ecgbench.core.text import enumerated
 from ecgbench.reports._facts import Head, columns, leads_of, setting_words, tasks
-from ecgbench.reports._section import Cell, Row
-from ecgbench.reports._text import signed, signed_bracket
 from ecgbench.results import ahead
 from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
 from ecgbench.results.joint import By, Entry, Joint, joint, lacking
@@ -178,21 +177,18 @@ def shown_alone(shown: Sequence[str], file: str) -> str:
     return f"Shown: {words}. The other lead settings are in {file}."
 
 
-def for_page(study: Study, rows: Sequence[Row], file: str) -> tuple[list[Row], list[str]]:
-    """Rows (with `leads` as typed) that a page shows of a table, and what is to be said of it."""
+def for_page(study: Study, rows: Any, file: str) -> tuple[Any, list[str]]:
+    """Rows of a table (a DataFrame, or a list of rows, with `leads` as typed) for which a page has
+    room, and what is to be said of the others.
+    """
     if len(rows) <= READ:
-        return list(rows), []
+        return rows, []
     shown = foremost(study, FOREMOST)
-    return [row for row in rows if row["leads"] in shown], [shown_alone(shown, file)]
-
-
-def difference_cell(
-    row: Row, name: str = "difference", low: str = "low", high: str = "high"
-) -> Any:
-    """A difference in points with its interval; "" where there is none."""
-    if row.get(name) is None:
-        return ""
-    return Cell(signed(row[name]), small=signed_bracket(row[low], row[high]))
+    if isinstance(rows, pd.DataFrame):
+        some: Any = rows[rows["leads"].isin(shown)]
+    else:
+        some = [row for row in rows if row["leads"] in shown]
+    return some, [shown_alone(shown, file)]
 
 
 def estimated(e: Estimate | None, name: str = "difference", before: str = "") -> dict[str, Any]:

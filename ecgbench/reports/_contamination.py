@@ -1,13 +1,15 @@
 """Headlines of a run again without the models that met the source of what they are tested on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+import pandas as pd
 
 from ecgbench.core.cells import NONE
 from ecgbench.data import contamination as corpora
-from ecgbench.reports._facts import Head
-from ecgbench.reports._grid import grids
-from ecgbench.reports._standing import settings, standing
+from ecgbench.reports._facts import columns, titles_of
+from ecgbench.reports._means import settings, standing
+from ecgbench.reports._scores import ranked
 from ecgbench.reports._text import points, signed, signed_bracket
 from ecgbench.results.study import Study
 
@@ -56,39 +58,36 @@ def again(study: Study) -> list[Again]:
 
 
 def _best(study: Study, met: Mapping[str, set[str]]) -> list[Again]:
-    grid, made = grids(study)[study.metric], []
-    sign = 1 if grid.metric.direction == "higher" else -1
-    for block in grid.tasks:
-        for leads, line in block.lines.items():
-            own = [
-                (sign * score.value, head)
-                for head, score in zip(grid.columns, line)
-                if score and score.value is not None and not head.untrained
-            ]
-            own.sort(key=lambda pair: -pair[0])
-            rest = [pair for pair in own if pair[1].model not in met.get(block.task, ())]
-            if len(rest) == len(own):
-                continue
-            changes = "another model is the best" if rest and rest[0] != own[0] else ""
-            made.append(
-                Again(
-                    about=block.title,
-                    leads=leads,
-                    said=_first(own, sign),
-                    without=_first(rest, sign) if rest else "",
-                    changes=changes if rest else "no model is left",
-                    left_out=", ".join(pair[1].label for pair in own if pair not in rest),
-                )
+    rows, made, titles = ranked(study)[study.metric], [], titles_of(study)
+    rows = rows[rows["value"].notna() & ~rows["untrained"]]
+    sign = 1 if study.metrics[study.metric].direction == "higher" else -1
+    rows = rows.sort_values("value", ascending=sign < 0, kind="stable")
+    for _, mine in rows.groupby(["place", "setting"]):
+        task, leads = mine[["task", "leads"]].iloc[0]
+        gone = mine["model"].isin(met.get(task, set()))
+        if not gone.any():
+            continue
+        rest = mine[~gone]
+        same = len(rest) and rest["head"].iloc[0] == mine["head"].iloc[0]
+        change = "" if same else "another model is the best"
+        made.append(
+            Again(
+                about=titles[task],
+                leads=leads,
+                said=_first(study, mine),
+                without=_first(study, rest) if len(rest) else "",
+                changes=change if len(rest) else "no model is left",
+                left_out=", ".join(columns(study)[at].label for at in mine.loc[gone, "head"]),
             )
+        )
     return made
 
 
-def _first(order: Sequence[tuple[float, Head]], sign: int) -> str:
-    (top, best), *others = order
-    text = f"{best.label} is the best, {points(sign * top)}"
-    if others:
-        text += f", {signed(abs(top - others[0][0]))} to {others[0][1].label}"
-    return text
+def _first(study: Study, order: pd.DataFrame) -> str:
+    best, *others = (columns(study)[at].label for at in order["head"])
+    values = list(order["value"])
+    text = f"{best} is the best, {points(values[0])}"
+    return text + f", {signed(abs(values[0] - values[1]))} to {others[0]}" if others else text
 
 
 def _across(study: Study, met: Mapping[str, set[str]]) -> list[Again]:

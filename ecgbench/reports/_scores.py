@@ -1,0 +1,80 @@
+"""The main table as reports print it: ranked, with footnotes.
+
+Ranks are taken on unrounded values, among trained columns.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ecgbench.reports._facts import columns, gaps, once, tasks
+from ecgbench.reports._section import Score, records
+from ecgbench.results.compare import UNTRAINED
+from ecgbench.results.notes import PENDING
+from ecgbench.results.origin import UNCOMMITTED
+from ecgbench.results.study import Study
+
+NAMES = ["task", "model", "leads", "policy"]
+"""What tells a row of the main table of one metric from all others."""
+HEADER = 2
+"""The first row of a CSV file stands in its second line."""
+
+
+@once
+def reasons(study: Study) -> dict[tuple[str, ...], str]:
+    """NAMES -> why a row has no number: the distinct reasons of its cells, failures first."""
+    texts: dict[tuple[str, ...], list[str]] = {}
+    order = ("failed", "damaged", "skipped", PENDING)
+    for gap in sorted(gaps(study), key=lambda gap: order.index(gap.word)):
+        for leads in gap.leads:
+            text = gap.reason if gap.word == PENDING else f"{gap.word}: {gap.reason}"
+            texts.setdefault((gap.task, gap.model, leads, gap.policy), []).append(text)
+    return {names: "; ".join(each) for names, each in texts.items()}
+
+
+@once
+def ranked(study: Study) -> dict[str, pd.DataFrame]:
+    """Metric -> its rows of the main table, by task and setting, with more columns: `head` (the
+    place of its column), `line` (of main_table.csv), `synthetic`, `untrained`, `rank` (1, 2, 3;
+    else 0) and `score` (what a table prints).
+    """
+    main = study.main.assign(line=np.arange(len(study.main)) + HEADER)
+    return {name: _ranked(study.of(name), main[main["metric"] == name]) for name in study.metrics}
+
+
+def _ranked(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    heads = {head.names: (at, head.untrained) for at, head in enumerate(columns(study))}
+    order = {task.task: (at, task.synthetic) for at, task in enumerate(tasks(study))}
+    head = [heads[names] for names in zip(rows["model"], rows["policy"])]
+    rows = rows.assign(
+        head=[at for at, _ in head],
+        untrained=[untrained for _, untrained in head],
+        place=[order[task][0] for task in rows["task"]],
+        synthetic=[order[task][1] for task in rows["task"]],
+    )
+    rows["setting"] = rows.groupby("task")["leads"].transform(lambda typed: pd.factorize(typed)[0])
+    rows = rows.sort_values(["place", "setting", "head"], kind="stable")
+    competing = rows["value"].where(~rows["untrained"]).groupby([rows["task"], rows["leads"]])
+    lower = study.metrics[study.metric].direction == "lower"
+    rank = competing.rank(method="dense", ascending=lower)
+    rank = rank.where((rank <= 3) & (competing.transform("count") > 1)).fillna(0)
+    rows["rank"] = rank.astype(int)
+    why = reasons(study)
+    scores: Any = [_score(row, why) for row in records(rows)]
+    return rows.assign(score=scores).reset_index(drop=True)
+
+
+def _score(row: dict[str, Any], why: dict[tuple[str, ...], str]) -> Score:
+    if row["status"] == "ok":
+        # the sign of the column says that it is untrained, a banner what was not committed
+        notes = [n for n in row["note"].split("; ") if n not in (UNTRAINED, UNCOMMITTED)]
+        footnote = "; ".join(notes)
+    else:
+        footnote = why.get(tuple(row[name] for name in NAMES), row["status"])
+    return Score(
+        **{name: row[name] for name in ("value", "std", "low", "high", "line")},
+        rank=row["rank"] or None,
+        star=bool(row["not_significantly_worse"]) and not row["best"],
+        footnote=footnote,
+    )
