@@ -2,6 +2,7 @@
 line.
 """
 
+import re
 import sys
 from collections.abc import Collection
 from typing import Any
@@ -33,6 +34,25 @@ RESULTS, DATA, MODELS, MORE = "Run and report", "Data", "Models", "More"
 """Panels of `ecgbench --help`."""
 ORDER = "run report runs predict embed data models check profile list freeze pretrain ablate doctor"
 """Commands, in the order in which a person meets them; typer would put groups last."""
+
+
+EARLIER = {
+    **{name: f"list {name}" for name in ("tasks", "adapters", "metrics", "reports", "engines")},
+    **{name: f"runs {name}" for name in ("status", "why", "merge", "prune")},
+    "verify": "data check",
+    "--suite": "run NAME",
+    "--recipe": "pretrain NAME",
+    "--slurm": "run --engine slurm:partition=NAME,time=4h",
+    "--detach": "run --engine slurm:wait=no",
+    "--in-process": "run --engine inline",
+    "--fit-seeds": "run --set training.seeds=0,1",
+    "--cell-timeout": "run --set run.timeout=SECONDS",
+    "--no-alarm": "pretrain --set alarm=off",
+    "--apart": "pretrain --set held_out=N",
+}
+"""Commands and options of earlier versions, but for those that are now a key of `--set` of the same
+name -> what to type.
+"""
 
 
 class Program(TyperGroup):
@@ -112,8 +132,12 @@ def _misused(error: Any) -> int:
         print(error.format_message(), file=sys.stderr)
         return 2
     message = error.format_message().rstrip(".").replace("Value error, ", "")
-    key = getattr(error, "option_name", "").lstrip("-").replace("-", "_")
-    meant = [k for k in _settings(command.split()[-1]) if k.rpartition(".")[2] == key]
+    unknown = re.search(r"No such (?:command '|option:? ?'?)([\w-]+)", message)
+    word = unknown[1] if unknown else ""
+    if word in EARLIER:
+        return _complain(f"{word} is now: ecgbench {EARLIER[word]}")
+    key = word.lstrip("-").replace("-", "_")
+    meant = [k for k in _settings(command.split()[-1]) if key and k.rpartition(".")[2] == key]
     message += "".join(f"; give --set {k}=VALUE" for k in meant)
     return _complain(f"{message}; see {command} --help")
 

@@ -230,3 +230,23 @@ def test_a_failure_on_a_rerun_does_not_hide_finished_cells(here, tmp_path):
     here("report", "r", cwd=tmp_path)
     rows = csv.DictReader((tmp_path / "r/report/main_table.csv").open())
     assert [row["status"] for row in rows] == ["ok", "failed"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "now"),
+    [
+        ("tasks", "ecgbench list tasks"),
+        ("data verify ptbxl", "ecgbench data check"),
+        ("run --epochs 3", "--set training.epochs=VALUE"),
+        ("run --fit-seeds 2", "--set training.seeds=0,1"),
+        ("pretrain smoke --recipe x", "ecgbench pretrain NAME"),
+        ("ablate encoders --steps 3", "--set steps=VALUE"),
+    ],
+)
+def test_an_earlier_word_is_answered_with_its_new_one(
+    here: Here, tmp_path: Path, typed: str, now: str
+) -> None:
+    done = here(*typed.split(), cwd=tmp_path)
+    assert done.returncode == 2
+    assert now in done.stderr
+    assert len(done.stderr.splitlines()) == 1
