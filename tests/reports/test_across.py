@@ -182,7 +182,7 @@ def test_the_difference_has_the_interval_of_its_patients(three: Study) -> None:
         drawn.append(value["good"] - value["weak"])
     row = rows["12", "weak"]
     section = whole(three)
-    pairs = part(section, "across_pairs").rows
+    pairs = part(section, "across_pairs").numbers.rows
     pair = next(
         p for p in pairs if (p["leads"], p["model"], p["other_model"]) == ("12", "good", "weak")
     )
