@@ -18,7 +18,6 @@ stand in training.json and in no table.
 
 import hashlib
 import math
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -373,8 +372,8 @@ class _Making:
 
     def _trained(self, wanted: Training) -> MaskedNodes:
         """The model of a training after its last step; trains and probes what is missing."""
-        folder, began = self._folder(wanted), time.perf_counter()
-        path, done = folder / checkpoint.FILE, -1
+        folder, done = self._folder(wanted), -1
+        path = folder / checkpoint.FILE
         if path.is_file():
             done = checkpoint.header_of(path.read_bytes(), path)["step"]
             if not self._probed(wanted, [step for step in self.budget.measured if step <= done]):
@@ -407,7 +406,6 @@ class _Making:
             "loss": points[-1].loss,
             "accuracy": points[-1].accuracy,
             "seconds": sum(p.seconds for p in points),
-            "whole_seconds": time.perf_counter() - began,
             "device": self.session.name,
             "made_with": provenance.here(),
         }

@@ -191,13 +191,6 @@ def test_the_elbow_table(books: dict[int, Codebook]) -> None:
     )
 
 
-def test_usage() -> None:
-    assert usage(np.array([3, 3, 3])) == (3, pytest.approx(3))
-    assert usage(np.array([0, 7, 0])) == (1, pytest.approx(1))
-    used, perplexity = usage(np.array([1, 3, 0]))
-    assert (used, perplexity) == (2, pytest.approx(4 / 3**0.75))
-
-
 def test_what_cannot_be_clustered_is_refused() -> None:
     bad = stream(2)
     bad[1][0, 0, 0, 0] = torch.nan

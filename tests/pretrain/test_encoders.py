@@ -67,28 +67,6 @@ def checkpoint(step: int, score: float) -> Checkpoint:
     return Checkpoint(step=step, score=score, layers=(), encoder="", mask="", seconds=0.0)
 
 
-@pytest.mark.parametrize(
-    ("scores", "step"),
-    [
-        ((0.7, 0.8, 0.8005, 0.79), 2),
-        ((0.9, 0.8, 0.7, 0.6), 1),
-        ((0.1, 0.2, 0.3, 0.4), 4),
-        ((0.7, 0.8, 0.802, 0.8015), 3),
-    ],
-)
-def test_without_standard_errors_the_earliest_within_a_thousandth_is_selected(
-    scores: tuple[float, ...], step: int
-) -> None:
-    """As kept encoders of earlier versions were."""
-    found = [checkpoint(i + 1, s) for i, s in enumerate(scores)]
-    assert chosen(found[::-1], falling=False).step == step
-
-
-def test_of_a_rate_that_falls_the_latest_of_those_as_good_is_selected() -> None:
-    found = [checkpoint(i + 1, s) for i, s in enumerate((0.7, 0.8, 0.8005, 0.8001, 0.79))]
-    assert [chosen(found[::-1], falling).step for falling in (False, True)] == [2, 4]
-
-
 def test_as_good_is_within_the_standard_error_that_drawn_patients_give() -> None:
     """The margin beside 2,000 draws of patients, each with all its recordings."""
     draw = np.random.default_rng(5)
