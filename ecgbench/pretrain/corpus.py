@@ -182,20 +182,20 @@ class _Packed:
         self._checked[row] = True
 
     def _pack(self, records: Sequence[str]) -> None:
-        """BadSetting: values outside [-1, 1], by another normalisation of the contract."""
-        rows = []
-        for record in records:
-            signal = normalise(self.view.get(record), self.how)
-            if not (np.abs(signal) <= 1 + 1e-6).all():  # float32 may round 1 up
-                raise BadSetting(
-                    f"record {record!r} of {self.view.prepared.name!r} has values outside [-1, 1]; "
-                    f"pre-training needs a contract that is normalised minmax-per-lead, not "
-                    f"{self.how}"
-                )
-            name = self._names[self.view.prepared.row(record)]
-            rows.append(({"name": name}, np.ascontiguousarray(signal, TYPE).tobytes()))
-        self.parts.append(rows)
+        self.parts.append(map(self._row, records))
         vars(self).pop("_where", None)
+
+    def _row(self, record: str) -> tuple[dict[str, str], bytes]:
+        """BadSetting: values outside [-1, 1], by another normalisation of the contract."""
+        prepared = self.view.prepared
+        signal = normalise(self.view.get(record), self.how)
+        if not (np.abs(signal) <= 1 + 1e-6).all():  # float32 may round 1 up
+            raise BadSetting(
+                f"record {record!r} of {prepared.name!r} has values outside [-1, 1]; pre-training "
+                f"needs a contract that is normalised minmax-per-lead, not {self.how}"
+            )
+        name = str(self._names[prepared.row(record)])
+        return {"name": name}, np.ascontiguousarray(signal, TYPE).tobytes()
 
 
 def trainable(prepared: Copy) -> list[Name]:
