@@ -102,7 +102,7 @@ class Corpus:
         total = hashlib.sha256(repr(named).encode())
         total.update(str(TYPE).encode())
         for name in self.names:
-            total.update(np.ascontiguousarray(self._read(name), TYPE))
+            total.update(np.ascontiguousarray(self._read(name), TYPE).data)
         return total.hexdigest()
 
 
