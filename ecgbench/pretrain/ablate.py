@@ -95,8 +95,6 @@ class Budget:
         ):
             if value < 1:
                 raise BadSetting(f"{name}{value}: 1 or more")
-        if self.seeds > SWEPT:
-            raise BadSetting(f"--seeds {self.seeds}: at most {SWEPT}")
         if beyond := [seed for seed in self.only if not 0 <= seed < self.seeds]:
             raise BadSetting(
                 f"--set only_seeds={beyond[0]}: --seeds {self.seeds} are 0 to {self.seeds - 1}; "

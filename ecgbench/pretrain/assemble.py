@@ -15,9 +15,9 @@ from ecgbench.data.source import root_of
 from ecgbench.errors import BadRecord, BadSetting, Lacking, MissingData
 from ecgbench.evaluate import torchrun
 from ecgbench.pretrain.corpus import Corpus, gather
-from ecgbench.pretrain.encoders import Development
 from ecgbench.pretrain.exclusion import APART, PTBXL, Exclusion, Guard, Name, set_apart
 from ecgbench.pretrain.objective import new_network
+from ecgbench.pretrain.probes import Development
 from ecgbench.pretrain.recipe import DEVELOPMENT, Recipe
 from ecgbench.pretrain.run import Data
 from ecgbench.study.progress import Display, counting

@@ -64,7 +64,7 @@ class Rates:
 def rates(recipe: Recipe, device: str) -> Rates:
     """BadSetting where the recipe's model cannot be pre-trained."""
     records = SMALL if device == "cpu" else recipe.stages[0].batch
-    short = {"steps": STEPS, "warmup": 0, "probe_every": STEPS, "batch": records}
+    short: dict[str, Any] = {"steps": STEPS, "warmup": 0, "probe_every": STEPS, "batch": records}
     first, second = (replace(stage, **short) for stage in recipe.stages)
     small = replace(recipe, stages=(first, second), elbow=((), ()))
     with tempfile.TemporaryDirectory() as folder:

@@ -73,19 +73,13 @@ def draw(  # noqa: PLR0913  (each is a choice of a stage)
 
     positions: places in the batch of the whole step, e.g. range(64, 128) for the second of several
     processes; a range costs what its records cost. every: all leads are shown; what is masked in
-    them stays as it is. edge_drop: probability of each directed edge
-    between different nodes of a lead, 0 draws none. BadSetting: a ratio that masks no or every
-    node, an edge_drop outside [0, 1).
+    them stays as it is. edge_drop: probability of each directed edge between different nodes of a
+    lead, 0 draws none. BadSetting: a ratio that masks no or every node.
 
     >>> bool((draw(0, 7, [5, 3]).masked[1] == draw(0, 7, range(448)).masked[3]).all())
     True
     """
     count, leads = masked_nodes(ratio, nodes), len(LEADS)
-    if not 0 <= edge_drop < 1:
-        raise BadSetting(
-            f"an edge drop of {edge_drop} is no probability below 1; the paper's is 0 in stage 1 "
-            f"and {EDGE_DROP} in stage 2"
-        )
     at = np.asarray(positions, np.int64)
     numbers = _uniform(("masked nodes", seed, step), at, 1 + leads + leads * nodes)
     shown = np.full_like(at, leads)[:, None] if every else 1 + (numbers[:, :1] * leads).astype(int)
