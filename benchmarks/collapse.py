@@ -24,18 +24,15 @@ from laef import machine
 
 from ecgbench.core.cells import Folders
 from ecgbench.errors import BadSetting
-from ecgbench.pretraining import descriptors, dynamics
-from ecgbench.pretraining.alarm import ALIKE, look
-from ecgbench.pretraining.assemble import assemble
-from ecgbench.pretraining.codebook import elbow
-from ecgbench.pretraining.dynamics import Layer
-from ecgbench.pretraining.kept_encoders import probed
-from ecgbench.pretraining.labels import Codes, codebooks
-from ecgbench.pretraining.network import new_network
-from ecgbench.pretraining.objective import MaskedNodes
-from ecgbench.pretraining.pretrain import Data
-from ecgbench.pretraining.recipe import get
-from ecgbench.pretraining.stage import Execution, Stage, run
+from ecgbench.pretrain import collapse, descriptors
+from ecgbench.pretrain.assemble import assemble
+from ecgbench.pretrain.codebook import Codes, codebooks, elbow
+from ecgbench.pretrain.collapse import ALIKE, Layer, look
+from ecgbench.pretrain.objective import MaskedNodes, new_network
+from ecgbench.pretrain.probes import probed
+from ecgbench.pretrain.recipe import get
+from ecgbench.pretrain.run import Data
+from ecgbench.pretrain.stage import Execution, Stage, run
 from ecgbench.study.progress import SILENT
 
 EVERY, SHOWN, RATE = 25, 48, 1e-3
@@ -139,7 +136,7 @@ def tried(
     seen: list[tuple[int, Layer, Layer]] = []
 
     def measure(step: int, model: MaskedNodes) -> None:
-        layers = dynamics.measure(model.encoder, development.learn.batches("cpu", SHOWN))
+        layers = collapse.measure(model.encoder, development.learn.batches("cpu", SHOWN))
         seen.append((step, layers[0], layers[-1]))
 
     measure(0, model)

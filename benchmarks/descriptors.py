@@ -22,8 +22,8 @@ from scipy.stats import kurtosis, skew
 from torch import Tensor
 
 from ecgbench.models import laef
-from ecgbench.pretraining.codebook import fit
-from ecgbench.pretraining.descriptors import PRESETS, SAMPLES, Descriptor
+from ecgbench.pretrain.codebook import fit
+from ecgbench.pretrain.descriptors import PRESETS, SAMPLES, Descriptor
 
 TARGET, ECGS, MONTH = 100, 9.2e6, 30 * 24
 FIRST, SECOND = (50, 70, 100), (500, 1000, 1500)

@@ -27,8 +27,8 @@ from ecgbench.evaluate import batches, rows
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.network import build
 from ecgbench.models import laef
-from ecgbench.pretraining import masking
-from ecgbench.pretraining.objective import MaskedNodes
+from ecgbench.pretrain import masking
+from ecgbench.pretrain.objective import MaskedNodes
 from ecgbench.profile import clock
 
 Row = dict[str, Any]

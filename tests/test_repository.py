@@ -38,7 +38,7 @@ FLOORS = (
     {"results"},
     {"reports"},
     {"profile"},
-    {"pretraining", "ablation"},
+    {"pretrain"},
     {"check"},
     {"cli", "__main__"},
 )
@@ -66,7 +66,7 @@ FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 APART = {"datasets", "models", "adapters", "metrics"}
 """Rooms of floor 3: none imports another, and none imports results, which may read them."""
 TORCH = {"torch", "torch_geometric", "torchvision", "timm", "safetensors.torch"}
-TORCH_ROOMS = {"models", "layers", "weights", "evaluate", "check", "pretraining", "ablation"}
+TORCH_ROOMS = {"models", "layers", "weights", "evaluate", "check", "pretrain"}
 TORCH_ROOMS |= {"profile", "study"}
 
 

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 import numpy as np
 
 from ecgbench.models import laef
-from ecgbench.pretraining.corpus import Corpus
-from ecgbench.pretraining.curve import Listener, Report
-from ecgbench.pretraining.guard import Guard, Name
-from ecgbench.pretraining.kept_encoders import Development, Half
-from ecgbench.pretraining.pretrain import Data
+from ecgbench.pretrain.corpus import Corpus
+from ecgbench.pretrain.curve import Listener, Report
+from ecgbench.pretrain.exclusion import Guard, Name
+from ecgbench.pretrain.probes import Development, Half
+from ecgbench.pretrain.run import Data
 
 
 class Stop(Exception):

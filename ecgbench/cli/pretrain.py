@@ -20,19 +20,18 @@ from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting
 
 if TYPE_CHECKING:
-    from ecgbench.pretraining.pretrain import Session
-    from ecgbench.pretraining.recipe import Recipe
+    from ecgbench.pretrain.recipe import Recipe
+    from ecgbench.pretrain.run import Session
     from ecgbench.study.progress import Display
 
 LATER = 75
 """Exit code of a pre-training that stopped when its minutes were over (EX_TEMPFAIL)."""
 _READ: dict[Callable[[str], Any], str] = {
-    str: "descriptor init leads decay precision corpus",
-    int: "batch micro_batch warmup checkpoint_every probe_every held_out seed buffer",
+    str: "descriptor init leads decay precision",
+    int: "batch micro_batch warmup checkpoint_every probe_every held_out seed",
     float: "masked edge_drop lr clip weight_decay",
     options.numbers: "codes refined steps",
     options.switch: "adamw alarm",
-    Path: "shards",
 }
 SETTINGS = {key: read for read, keys in _READ.items() for key in keys.split()}
 """Key of `--set` and of a recipe file -> what reads its value."""
@@ -41,9 +40,8 @@ FIELDS = {
     "leads": "shown",
     "masked": "ratio",
     "held_out": "apart",
-    "corpus": "how",
 }
-"""Keys that are called otherwise in `pretraining`."""
+"""Keys that are called otherwise in `pretrain`."""
 ABLATE: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("recipe", "precision"), str),
     **dict.fromkeys(("steps", "batch", "micro_batch", "records"), int),
@@ -78,8 +76,7 @@ def pretrain(
     masked, edge_drop, lr, warmup, decay (none, cosine), clip, weight_decay, adamw, precision (bf16,
     float32: often the faster one on a processor),
     checkpoint_every, probe_every, held_out (one in N training patients compares encoders; 0: the
-    validation split), seed, alarm (off: go on though all nodes become equal), corpus (memory,
-    stream, auto), shards, buffer.
+    validation split), seed, alarm (off: go on though all nodes become equal).
 
     Several GPUs: torchrun --nproc-per-node 4 -m ecgbench pretrain ...
 
@@ -91,10 +88,9 @@ def pretrain(
     from ecgbench import models
     from ecgbench.datasets import resolve
     from ecgbench.evaluate.device import choose
-    from ecgbench.pretraining import estimate
-    from ecgbench.pretraining import recipe as recipes
-    from ecgbench.pretraining.assemble import development
-    from ecgbench.pretraining.streaming import Holding
+    from ecgbench.pretrain import estimate
+    from ecgbench.pretrain import recipe as recipes
+    from ecgbench.pretrain.assemble import development
 
     if minutes is not None and not minutes > 0:
         raise BadSetting(f"--minutes {minutes:g}: a time above 0, for example 9")
@@ -103,18 +99,17 @@ def pretrain(
         given["model"] = models.resolve(model)
     if (corpora := words(datasets)) is not None:
         given["datasets"] = tuple(map(resolve, corpora))
-    holding = Holding(**{n: given.pop(n) for n in ("how", "shards", "buffer") if n in given})
     alarm = given.pop("alarm", True)
     chosen = recipes.get(name).changed(given)
     out = out or Path("runs") / folder_name(f"pretrain-{name}")
     folders = Folders(data=data, prepared=prepared, out=out)
     if not dry_run:
         over = (lambda: time.monotonic() - began > 60 * minutes) if minutes else None
-        _make(chosen, folders, holding, device, wandb, {"alarm": alarm, "over": over})
+        _make(chosen, folders, device, wandb, {"alarm": alarm, "over": over})
         return
     for text in (*chosen.lines(), development(chosen, folders), *chosen.risks()):
         typer.echo(text)
-    for text in estimate.lines(chosen, folders, holding, choose(device)):
+    for text in estimate.lines(chosen, folders, choose(device)):
         typer.echo(text)
 
 
@@ -149,8 +144,8 @@ def _session(
     out: Path, device: str, progress: "Display", processes: int = 1, **more: Any
 ) -> "Session":
     """Where it runs and who follows it: a line of a stage's steps every 15 s."""
-    from ecgbench.pretraining.curve import at_intervals
-    from ecgbench.pretraining.pretrain import Session
+    from ecgbench.pretrain.curve import at_intervals
+    from ecgbench.pretrain.run import Session
     from ecgbench.profile.clock import about, ready
     from ecgbench.study.preflight import demand_writable
 
@@ -169,7 +164,6 @@ def _session(
 def _make(
     recipe: "Recipe",
     folders: Folders,
-    holding: Any,
     device: str,
     project: str | None,
     limits: dict[str, Any],
@@ -179,9 +173,9 @@ def _make(
     from ecgbench.core.cells import key
     from ecgbench.evaluate import torchrun
     from ecgbench.evaluate.device import choose
-    from ecgbench.pretraining import curve, phase_times, pretrain
-    from ecgbench.pretraining.assemble import assemble
-    from ecgbench.pretraining.stage import Stopped
+    from ecgbench.pretrain import curve, phase_times, run
+    from ecgbench.pretrain.assemble import assemble
+    from ecgbench.pretrain.stage import Stopped
     from ecgbench.study.progress import SILENT, display
 
     first = torchrun.rank() == 0
@@ -192,15 +186,15 @@ def _make(
     stopped = ""
     with ExitStack() as stack:
         stack.callback(torchrun.leave)
-        data = assemble(recipe, folders, progress, holding)
+        data = assemble(recipe, folders, progress)
         if project and first:
-            digest = key({**pretrain.facts(recipe, data), "out": str(folders.out)})
+            digest = key({**run.facts(recipe, data), "out": str(folders.out)})
             board = stack.enter_context(curve.wandb(project, recipe.name, digest))
             lines = session.listener
             both = lambda stage: curve.both(lines(stage), board(stage))  # noqa: E731
             session = replace(session, listener=both)
         try:
-            finished = pretrain.run(recipe, data, session)
+            finished = run.run(recipe, data, session)
         except Stopped as stop:
             stopped = str(stop)
         torchrun.wait()
@@ -209,7 +203,7 @@ def _make(
     if stopped:
         typer.echo(f"its minutes are over: stopped at {stopped}; the same command goes on")
         raise typer.Exit(LATER)
-    encoder = folders.out / pretrain.ENCODER
+    encoder = folders.out / run.ENCODER
     typer.echo("\n".join([*phase_times.lines(finished["phases"]), str(encoder)]))
     _report(folders.out)
     typer.echo(
@@ -249,18 +243,17 @@ def ablate(
 
     Settings of --set, with their defaults and the paper's: recipe=small-cpu (corpora and task of a
     recipe), steps=150 of each stage (60000), batch=64 (448), micro_batch, precision, lr=1e-4 (1e-3;
-    of several each cell takes the best), records (recordings to train on at most), probe_records,
-    probe_epochs=100, only_seeds=3,4.
+    of several each cell takes the best), records (recordings to train on at most, and to learn a
+    probe from unless probe_records says so), probe_records, probe_epochs=100, only_seeds=3,4.
 
       ecgbench ablate encoders --data DIR --only gat/spatiotemporal,mlp/none --seeds 1
 
       ecgbench ablate stage2 --data DIR --set lr=3e-5,1e-4,3e-4 --out runs/stage2
     """
-    from ecgbench.ablation import budget as budgets
-    from ecgbench.ablation import estimate, make, studies
-    from ecgbench.ablation.assemble import assembled
     from ecgbench.evaluate.device import choose
-    from ecgbench.pretraining import recipe as recipes
+    from ecgbench.pretrain import ablate as ablating
+    from ecgbench.pretrain import estimate, studies
+    from ecgbench.pretrain import recipe as recipes
     from ecgbench.study.progress import display
 
     study = studies.get(name)
@@ -268,8 +261,11 @@ def ablate(
     chosen = options.assigned(sets, ABLATE)
     of_recipe = ("batch", "micro_batch", "precision", "probe_records")
     given = {FIELDS.get(key, key): chosen[key] for key in of_recipe if key in chosen}
-    budget = budgets.Budget(
-        recipe=recipes.get(chosen.get("recipe", "small-cpu")).changed({"batch": 64, **given}),
+    recipe = recipes.get(chosen.get("recipe", "small-cpu"))
+    if (most := chosen.get("records", 0)) > 0:  # a trial in small is not probed at large
+        given = {"probe_records": min(most, recipe.probe_records or most), **given}
+    budget = ablating.Budget(
+        recipe=recipe.changed({"batch": 64, **given}),
         steps=chosen.get("steps", 150),
         rates=chosen.get("lr", (1e-4,)),
         seeds=seeds,
@@ -281,14 +277,15 @@ def ablate(
     # what no training could be made of is refused before anything is read
     for cell in cells or study.cells:
         for rate in budget.rates:
-            budgets.training(study, budget, cell, seed=0, rates=(rate, rate))
+            ablating.training(study, budget, cell, seed=0, rates=(rate, rate))
     out = out or Path("runs") / folder_name(f"ablate-{study.name}")
     folders, device = Folders(data=data, prepared=prepared, out=out), choose(device)
     if dry_run:
-        for text in estimate.lines(study, budget, cells or study.cells, folders, device):
+        for text in estimate.study_lines(study, budget, cells or study.cells, folders, device):
             typer.echo(text)
         return
     progress = display()
     session = _session(out, device, progress)
-    make.run(study, budget, assembled(budget, folders, progress), session, cells)
+    found = ablating.assembled(budget, folders, progress)
+    ablating.run(study, budget, found, session, cells)
     _report(out)

@@ -222,7 +222,7 @@ def _stage(folder: Path, recipe: dict[str, Any], number: int) -> Stage:
         books=_read(folder / "codebook.json", json.loads),
         curve=_read(folder / "curve.csv", _rows) or [],
         elbow=_read(folder / "elbow.csv", _rows) or [],
-        checkpoints=[  # as `Stage.probed` of ecgbench.pretraining says
+        checkpoints=[  # as `Stage.probed` of ecgbench.pretrain says
             kept
             for kept in encoders
             if kept["step"] == last or (kept["step"] < last and kept["step"] % every == 0)

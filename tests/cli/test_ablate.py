@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ecgbench.ablation import estimate
-from ecgbench.pretraining.estimate import Rates
+from ecgbench.pretrain import estimate
+from ecgbench.pretrain.estimate import Rates
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
 Typed = Callable[..., tuple[int, str, str]]

@@ -12,8 +12,8 @@ from ecgbench.core.cells import Folders
 from ecgbench.data.prepare import prepare
 from ecgbench.datasets import code, ribeiro_dev
 from ecgbench.errors import MissingData
-from ecgbench.pretraining import estimate, recipe
-from ecgbench.pretraining.assemble import development
+from ecgbench.pretrain import estimate, recipe
+from ecgbench.pretrain.assemble import development
 from tests.datasets.test_corpora import wfdb_record
 
 LEADS = ("DI", "DII", "DIII", "AVR", "AVL", "AVF", "V1", "V2", "V3", "V4", "V5", "V6")

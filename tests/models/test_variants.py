@@ -18,7 +18,7 @@ from ecgbench.layers.gatv2 import EdgeListGATv2
 from ecgbench.layers.grid import TOPOLOGIES, Topology, on_graph
 from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.models import laef
-from ecgbench.pretraining.network import new_network
+from ecgbench.pretrain.objective import new_network
 
 VARIANTS = models.ROOM.variants()
 LEADS, TIMES, WIDTH, HEADS = 3, 4, 16, 2

@@ -133,7 +133,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 def test_the_checkpoint_marked_is_the_one_that_is_selected(drawn: Path) -> None:
-    from ecgbench.pretraining.selection import Checkpoint, chosen
+    from ecgbench.pretrain.encoders import Checkpoint, chosen
 
     found = pretraining.read(drawn)
     for stage, scores in zip(found.stages, SCORES):

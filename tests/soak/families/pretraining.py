@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from ecgbench.core.seeds import rng
-from tests.pretraining.test_pretrain import lasting, made, results
+from tests.pretrain.test_run import lasting, made, results
 from tests.soak.bases import PRETRAINED, SECONDS
 from tests.soak.damage import EMPTY, harm
 from tests.soak.families.results import kinds

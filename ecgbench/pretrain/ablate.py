@@ -1,0 +1,473 @@
+"""A study at a budget: every training once, every probe once, whatever was interrupted.
+
+    OUT/ablation.json          study, budget, digests of the data, cells: what the table rests on
+        records.parquet        recordings that cells are compared on, patients, labels; made again
+                               where it is gone
+        codebooks/KEY/         codebook_50.npz ...: one set for all cells of a seed
+        trainings/KEY/         training.json once it is finished; checkpoint.safetensors until then,
+                               and of a stage 1 that others rest on; curve.csv
+                  frozen.json  scores of a probe after 0, half and all steps
+                  frozen_000150.npy   (record, label) probabilities
+        cells.json             which training each cell has at each seed
+        rates.json             scores of the learning rates that were tried, if several
+
+A key is the hash of what a training chooses. Study, budget and data are the same in a folder: what
+its files say of them is compared, so that those of another study are not taken for its own. Times
+stand in training.json and in no table.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from ecgbench import datasets
+from ecgbench.core import files, provenance
+from ecgbench.core.cells import Folders, key
+from ecgbench.core.files import as_json, as_npy, as_parquet, proved, put, put_proved, read_proved
+from ecgbench.errors import BadSetting, BadWeights
+from ecgbench.layers.node_encoder import NodeEncoder
+from ecgbench.pretrain import checkpoint, codebook, descriptors, probes
+from ecgbench.pretrain.assemble import assemble
+from ecgbench.pretrain.codebook import Codebook, Codes, Describe, Nodes, codebooks
+from ecgbench.pretrain.objective import MaskedNodes
+from ecgbench.pretrain.recipe import Recipe
+from ecgbench.pretrain.run import Data, Session, demand_segments, new_model, read
+from ecgbench.pretrain.stage import Execution
+from ecgbench.pretrain.stage import run as train
+from ecgbench.pretrain.studies import Cell, Study
+from ecgbench.profile.flop import FlopCounter
+from ecgbench.results.ablation import (
+    CELLS,
+    RATES,
+    RECORDS,
+    STUDY,
+    TRAINING,
+    is_of,
+    probability_file,
+    probe_file,
+    records_digest,
+    work_of,
+)
+from ecgbench.study.progress import Display
+
+SWEPT = 1_000
+"""Seed of the trainings that only choose a learning rate: no cell is compared at it."""
+CHECKPOINT = 25
+"""Steps between two checkpoints of a training: at most these are lost."""
+_OF_THE_BUDGET = ("steps", "lr", "seed", "probe_every")
+"""Choices of a stage that are no facts of a recipe here."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What every cell of a study is given alike. BadSetting where it is impossible."""
+
+    recipe: Recipe
+    """Corpora, development task, descriptor and precision; batch and probe records."""
+    steps: int
+    """Of each stage."""
+    rates: tuple[float, ...]
+    """Learning rates; of several each cell takes the one with the best probe at the seed SWEPT."""
+    seeds: int
+    records: int | None
+    """Recordings to train on at most; None: all."""
+    epochs: int
+    """Of a probe."""
+    parts: tuple[Fraction, ...] = ()
+    """Of the steps, after which networks are probed besides."""
+    only: tuple[int, ...] = ()
+    """Seeds that are trained now; none: all."""
+
+    def __post_init__(self) -> None:
+        records = 1 if self.records is None else self.records
+        for name, value in (
+            ("--set steps=", self.steps),
+            ("--set probe_epochs=", self.epochs),
+            ("--seeds ", self.seeds),
+            ("--set records=", records),
+        ):
+            if value < 1:
+                raise BadSetting(f"{name}{value}: 1 or more")
+        if beyond := [seed for seed in self.only if not 0 <= seed < self.seeds]:
+            raise BadSetting(
+                f"--set only_seeds={beyond[0]}: --seeds {self.seeds} are 0 to {self.seeds - 1}; "
+                f"raise --seeds"
+            )
+        if len({*self.rates}) < len(self.rates):
+            raise BadSetting(f"--set lr={', '.join(map(str, self.rates))}: a rate is there twice")
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The seeds that are trained now."""
+        return tuple(sorted({*self.only})) or tuple(range(self.seeds))
+
+    @property
+    def measured(self) -> tuple[int, ...]:
+        """Steps after which a network is probed: none, half and all, and those of `parts`."""
+        besides = {round(part * self.steps) for part in self.parts}
+        return tuple(sorted({0, self.steps // 2, self.steps} | besides))
+
+    def facts(self) -> dict[str, Any]:
+        """Everything that decides a cell at a seed, as plain JSON."""
+        plain = self.recipe.facts()
+        del plain["seed"]
+        stages = [
+            {k: v for k, v in stage.items() if k not in _OF_THE_BUDGET}
+            for stage in plain.pop("stages")
+        ]
+        own = {"steps": self.steps, "rates": list(self.rates), "epochs": self.epochs}
+        if self.parts:
+            own["measured"] = list(self.measured)
+        return {"recipe": plain, "stages": stages, **own, "records": self.records}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """One stage of one network at one seed."""
+
+    recipe: Recipe
+    """Of its own choices; its stages have their learning rates."""
+    stage: int
+    """1 or 2."""
+    title: str
+    """For people: the cell that it was made for first."""
+    probes: tuple[probes.Kind, ...]
+    """Those that its networks get."""
+
+    @property
+    def first(self) -> "Training":
+        """The stage 1 that a stage 2 rests on."""
+        title = f"stage 1 {self.title[self.title.index('seed') :]}"
+        return replace(self, stage=1, title=title, probes=())
+
+    @property
+    def key(self) -> str:
+        """sha256 (hex) of what decides it; of stage 1, not what only stage 2 uses."""
+        facts = self.recipe.facts()
+        if self.stage == 1:
+            facts = {k: v for k, v in facts.items() if k not in ("refined", "block", "init")}
+            facts["stages"] = facts["stages"][:1]
+        return key({"stage": self.stage, **facts})
+
+
+def training(
+    study: Study, budget: Budget, cell: Cell, *, seed: int, rates: Sequence[float]
+) -> Training:
+    """What a cell needs at a seed; rates: of both stages."""
+    changes = {
+        **cell.changes,
+        "seed": seed,
+        "steps": (budget.steps, budget.steps),
+        "checkpoint_every": CHECKPOINT,
+        "probe_every": math.gcd(*budget.measured[1:-1]) or budget.steps,
+    }
+    recipe = budget.recipe.changed(changes)
+    first, second = (replace(stage, lr=lr) for stage, lr in zip(recipe.stages, rates))
+    return Training(
+        recipe=replace(recipe, stages=(first, second)),
+        stage=study.stage,
+        title=f"{cell.name} seed {seed} lr {rates[study.stage - 1]:g}",
+        # of cells that differ in the probe alone the training is one
+        probes=tuple(sorted({c.probe for c in study.cells if c.changes == cell.changes})),
+    )
+
+
+def assembled(budget: Budget, folders: Folders, progress: Display) -> tuple[Data, Sequence[str]]:
+    """The corpora and the development task, and its labels; raises what `assemble` does."""
+    data = assemble(budget.recipe, folders, progress, records=budget.records)
+    return data, datasets.tasks()[budget.recipe.task][2].labels
+
+
+def run(
+    study: Study,
+    budget: Budget,
+    found: tuple[Data, Sequence[str]],
+    session: Session,
+    only: Sequence[Cell] = (),
+) -> None:
+    """All that is missing of a study in `session.out`, or of some of its cells. found: as
+    `assembled`.
+
+    The same study, budget and data give the same scores, however often it was interrupted, on one
+    machine with one number of threads. BadSetting: the folder is of another study, budget or data,
+    or another process works in it. BadWeights: a damaged file. WriteError.
+    """
+    codes = study.sizes("codes", budget.recipe.codes)
+    if study.stage == 2:
+        codes = [*codes, *study.sizes("refined", budget.recipe.refined)]
+    demand_segments(max(codes), found[0].corpus)
+    otherwise = f"another process is at work in {session.out}; wait for it, or choose another --out"
+    with files.locked(session.out, otherwise=otherwise):
+        _Making(study, budget, *found, session)(only or study.cells)
+
+
+class _Making:
+    """One study on one corpus."""
+
+    def __init__(
+        self, study: Study, budget: Budget, data: Data, labels: Sequence[str], session: Session
+    ) -> None:
+        self.study, self.budget, self.session = study, budget, session
+        self.data, self.labels, self.out = data, labels, session.out
+
+    def __call__(self, cells: Sequence[Cell]) -> None:
+        self.work = self._claim()
+        rates = {cell.name: self._rates(cell) for cell in cells}
+        total = len(self.budget.numbers) * len(cells)
+        with self.session.progress.stage(self.study.name, total, "cells") as advance:
+            for seed in self.budget.numbers:
+                for cell in cells:
+                    wanted = self._training(cell, seed, rates[cell.name])
+                    self._score(wanted, cell.probe)
+                    lr = rates[cell.name][self.study.stage - 1]
+                    line = {"training": wanted.key, "probe": cell.probe, "lr": lr}
+                    self._enter(CELLS, cell.name, {str(seed): line})
+                    advance(1)
+
+    def _enter(self, name: str, cell: str, row: dict[str, Any]) -> None:
+        """Add to what a file of the study says of a cell."""
+        listed = read_proved(self.out / name) or {}
+        if (more := {**listed.get(cell, {}), **row}) != listed.get(cell):
+            put_proved(self.out / name, {**listed, cell: more})
+
+    def _claim(self) -> str:
+        """Write down whose folder it is, and `work_of` that; BadSetting where it is of something
+        else.
+        """
+        path, study, data = self.out / STUDY, self.study, self.data
+        identity = {
+            "study": study.name,
+            "budget": self.budget.facts(),
+            "datasets": data.prepared,
+            "corpus": data.corpus.digest,
+            "left_out": data.left_out,
+            "trained_on": len(data.corpus),
+            "learn": key({"records": data.development.learn.records}),
+        }
+        about = {
+            "title": study.title,
+            "published": study.published,
+            "stage": study.stage,
+            "reference": study.reference,
+            "cells": [cell.name for cell in study.cells],
+            "not_reproduced": dict(study.not_reproduced),
+            "task": data.development.task,
+            "probe_records": len(data.development.learn.records),
+        }
+        files.sweep(self.out)
+        before: dict[str, Any] = {}
+        if path.is_file():
+            kept = read(path)
+            if other := sorted(k for k in identity if kept.get(k) != identity[k]):
+                raise BadSetting(
+                    f"{path} is of another study: it differs in {', '.join(other)}; choose "
+                    f"another --out"
+                )
+            before = kept["about"]
+        now = {
+            "compared": self._compared_on(),
+            "seeds": max(self.budget.seeds, before.get("seeds", 0)),
+        }
+        facts = {**identity, "about": {**(before or about), **now}}
+        if before | now != before:
+            put(path, as_json(proved(facts)))
+        return work_of(facts)
+
+    def _compared_on(self) -> str:
+        """Write down the recordings that cells are compared on, where they are not there; their
+        digest.
+        """
+        check, path = self.data.development.check, self.out / RECORDS
+        table = pd.DataFrame({"record": check.records, "patient": check.patients})
+        for at, label in enumerate(self.labels):
+            table[label] = check.target[:, at]
+        content = as_parquet(table)
+        if files.sha256_of(path) != hashlib.sha256(content).hexdigest():
+            put(path, content)
+        return records_digest(table)
+
+    def _rates(self, cell: Cell) -> tuple[float, float]:
+        """Learning rates of both stages: of several, that with the best probe at a seed of its own,
+        stage by stage; of equals the first.
+        """
+        first, *more = self.budget.rates
+        if not more:
+            return first, first
+
+        def at(one: float, two: float) -> Training:
+            return self._training(cell, SWEPT, (one, two))
+
+        if self.study.stage == 1:
+            best = self._best(cell.name, lambda rate: at(rate, rate), cell.probe)
+            return best, best
+        shared = self._best(
+            "stage 1", lambda rate: replace(at(rate, rate).first, probes=("frozen",)), "frozen"
+        )
+        return shared, self._best(cell.name, lambda rate: at(shared, rate), cell.probe)
+
+    def _best(self, name: str, of: Callable[[float], Training], kind: probes.Kind) -> float:
+        """The rate with the best score; all of them are kept in RATES."""
+        scores = {rate: self._score(of(rate), kind) for rate in self.budget.rates}
+        self._enter(RATES, name, {f"{rate:g}": score for rate, score in scores.items()})
+        return max(scores, key=lambda rate: scores[rate])
+
+    def _training(self, cell: Cell, seed: int, rates: Sequence[float]) -> Training:
+        return training(self.study, self.budget, cell, seed=seed, rates=rates)
+
+    def _score(self, wanted: Training, kind: probes.Kind) -> float:
+        """Of the last step; trains and probes what is missing."""
+        folder, steps = self._folder(wanted), self.budget.measured
+        if not self._finished(wanted) or not self._probed(wanted, steps):
+            self._trained(wanted)
+        if wanted.stage == self.study.stage:  # of megabytes, and nothing rests on it
+            (folder / checkpoint.FILE).unlink(missing_ok=True)
+        return float(self._found(wanted, kind)["scores"][str(steps[-1])])
+
+    def _folder(self, wanted: Training) -> Path:
+        return self.out / "trainings" / wanted.key[:24]
+
+    def _finished(self, wanted: Training) -> bool:
+        finished = read_proved(self._folder(wanted) / TRAINING)
+        return finished is not None and is_of(finished, wanted.key, self.work)
+
+    def _found(self, wanted: Training, kind: probes.Kind) -> dict[str, Any]:
+        """What a probe has found of a training so far."""
+        found = read_proved(self._folder(wanted) / probe_file(kind))
+        if found is not None and is_of(found, wanted.key, self.work):
+            return found
+        names = {"training": wanted.key, "work": self.work, "probe": kind}
+        return {**names, "scores": {}, "probabilities": {}}
+
+    def _probed(self, wanted: Training, steps: Iterable[int]) -> bool:
+        """Whether all that probes wrote after these steps is there, as it was written."""
+        folder = self._folder(wanted)
+        hashes = {kind: self._found(wanted, kind)["probabilities"] for kind in wanted.probes}
+        return all(
+            str(step) in of
+            and files.sha256_of(folder / probability_file(kind, step)) == of[str(step)]
+            for kind, of in hashes.items()
+            for step in steps
+        )
+
+    def _probe(self, wanted: Training, step: int, model: MaskedNodes) -> None:
+        if step not in self.budget.measured:
+            return
+        for kind in wanted.probes:
+            found, folder = self._found(wanted, kind), self._folder(wanted)
+            result = probes.measured(kind, model.encoder, self.data.development, self.budget.epochs)
+            content = as_npy(result.probability)
+            put(folder / probability_file(kind, step), content)
+            found["scores"][str(step)] = result.score
+            found["probabilities"][str(step)] = hashlib.sha256(content).hexdigest()
+            put_proved(folder / probe_file(kind), found)
+
+    def _trained(self, wanted: Training) -> MaskedNodes:
+        """The model of a training after its last step; trains and probes what is missing."""
+        folder, done = self._folder(wanted), -1
+        path = folder / checkpoint.FILE
+        if path.is_file():
+            done = checkpoint.header_of(path.read_bytes(), path)["step"]
+            if not self._probed(wanted, [step for step in self.budget.measured if step <= done]):
+                path.unlink()
+                done = -1
+        model, codes = self._start(wanted)
+        if done < 0:
+            self._probe(wanted, 0, model.to(self.session.device).eval())
+        points = train(
+            wanted.recipe.stages[wanted.stage - 1],
+            model,
+            self.data.corpus,
+            codes,
+            Execution(
+                folder=folder,
+                device=self.session.device,
+                listener=self.session.listener(wanted.title),
+                probe=lambda step, now: self._probe(wanted, step, now),
+                # a cell that collapses is a result
+                alarm=False,
+            ),
+        )
+        if self._finished(wanted):
+            return model
+        finished = {
+            "training": wanted.key,
+            "work": self.work,
+            "title": wanted.title,
+            **_size(model.encoder, self.data.corpus.samples),
+            "loss": points[-1].loss,
+            "accuracy": points[-1].accuracy,
+            "seconds": sum(p.seconds for p in points),
+            "device": self.session.name,
+            "made_with": provenance.here(),
+        }
+        put_proved(folder / TRAINING, finished)
+        for kind in wanted.probes:
+            scores = self._found(wanted, kind)["scores"]
+            before, after = scores["0"], scores[str(self.budget.steps)]
+            self.session.progress.note(
+                f"{wanted.title}, {kind} probe: {before:.4f} before, {after:.4f} after"
+            )
+        return model
+
+    def _start(self, wanted: Training) -> tuple[MaskedNodes, Codes]:
+        """A network with its first weights, and what it is to predict."""
+        recipe, given = wanted.recipe, self.budget.recipe
+        model = new_model(recipe, wanted.stage)
+        if wanted.stage == 1:
+            describe: Describe = descriptors.preset(recipe.descriptor)
+            every = self.study.sizes("codes", given.codes)
+        else:
+            before = self._trained(wanted.first)
+            if recipe.init == "previous":
+                model.encoder.load_state_dict(before.encoder.state_dict())
+                model.mask.data.copy_(before.mask.data)
+            describe = Nodes(before.encoder, recipe.block)
+            every = self.study.sizes("refined", given.refined)
+        books = self._codebooks(describe, every, recipe.seed)
+        return model, Codes(describe, [books[size] for size in model.codebooks])
+
+    def _codebooks(self, describe: Describe, sizes: list[int], seed: int) -> dict[int, Codebook]:
+        """One per size, the same for every cell of a seed; fitted once."""
+        facts = {"description": dict(describe.facts), "sizes": sizes, "seed": seed}
+        folder = self.out / "codebooks" / key({**facts, "work": self.work})[:24]
+        paths = {size: folder / f"codebook_{size}.npz" for size in sizes}
+        corpus, device = self.data.corpus, self.session.device
+        if not all(path.is_file() for path in paths.values()):
+            title = f"codebooks, seed {seed}"
+            with self.session.progress.stage(title, len(corpus), "recordings") as advance:
+                books = codebooks(
+                    corpus, describe, sizes, seed=seed, device=device, advance=advance
+                )
+            for size, path in paths.items():
+                books[size].save(path)
+        found = {size: codebook.load(path) for size, path in paths.items()}
+        for size, book in found.items():
+            if (book.size, book.facts["fit"]["seed"]) != (size, seed):
+                raise BadWeights(
+                    f"{paths[size]} is of another seed or size; remove {folder} and run the same "
+                    f"command again"
+                )
+        return found
+
+
+@torch.no_grad()
+def _size(network: NodeEncoder, samples: int) -> dict[str, Any]:
+    """Parameters, those behind the embedder, and FLOP of one window of twelve leads."""
+    embedder: Any = getattr(network, "embedder", None)
+    every, own = (
+        sum(p.numel() for p in module.parameters()) if module is not None else 0
+        for module in (network, embedder)
+    )
+    device = probes.device_of(network)
+    window, measured = torch.zeros(12, samples), torch.ones(1, 12, dtype=torch.bool)
+    with FlopCounter() as counter:
+        tokens = network.eval().embed_leads(window.to(device))
+        network.outputs(tokens, measured.to(device), (network.depth,))
+    return {"parameters": every, "encoder_parameters": every - own, "flop": counter.total}

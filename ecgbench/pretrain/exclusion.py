@@ -1,0 +1,197 @@
+"""Which recordings may enter pre-training: `Exclusion` leaves out what evaluation may see, under
+whatever name it comes; `set_apart` takes patients out of the training split who only compare
+encoders; and `Guard`, which every corpus passes, raises at what must not be there.
+
+PTB-XL's folds 9 and 10 are the benchmark's validation and test split. The same recordings are also
+part of the PhysioNet Challenge 2020/21, as HR00001 ... HR21837, so a name alone, not a dataset,
+tells whether a recording is one of them.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from ecgbench.core.seeds import seed_of
+from ecgbench.data.copy import Copy
+from ecgbench.datasets.indexing.tables import alike
+from ecgbench.errors import BadSetting, LeakError
+
+PTBXL = "ptbxl"
+TRAINING_FOLDS = range(1, 9)
+APART = "apart"
+"""Name of the split of patients who only compare encoders."""
+
+_CHALLENGE = re.compile(r"(?:^|/)hr(\d+)|(?<![a-z0-9])hr(\d{5})(?!\d)", re.IGNORECASE)
+"""HR00123, wherever it stands in a name; HR123 at its beginning. patient_HR_72 is a user's own."""
+_PUBLISHED = re.compile(
+    r"(?:^|/)(\d+)_[hl]r(?:\.\w+)?$|(?:^|/)records[15]00/(?:.*/)?(\d+)[^/]*$", re.IGNORECASE
+)
+"""00123_hr, records500/00000/00123_hr.dat: PhysioNet's file names of PTB-XL, under any dataset."""
+_OWN = re.compile(r"(?:^|/)(\d+)(?:\.\w+)?$")
+"""00123, 123: an ecg_id, if the dataset is PTB-XL."""
+
+
+class Name(NamedTuple):
+    """A recording."""
+
+    dataset: str
+    record: str
+
+
+class Guard:
+    """Raises at any recording that must not enter training."""
+
+    def __init__(self, training: Mapping[str, Collection[str]], folds: Mapping[int, int]) -> None:
+        """training: dataset -> the records of its training split; folds: ecg_id -> strat_fold of
+        PTB-XL, see `folds_of`.
+        """
+        self._training = {dataset: frozenset(records) for dataset, records in training.items()}
+        self._folds = dict(folds)
+
+    @classmethod
+    def of(cls, prepared: Sequence[Copy], ptbxl: pd.DataFrame | None = None) -> "Guard":
+        """The guard of prepared datasets.
+
+        ptbxl: the index of PTB-XL (`datasets.ptbxl.index`), needed where its recordings come under
+        Challenge names from another dataset; without it the index of the prepared PTB-XL, if there
+        is one.
+        """
+        training = {p.name: p.index.loc[p.index["split"] == "train", "record"] for p in prepared}
+        indices = [p.index for p in prepared if p.name == PTBXL] if ptbxl is None else [ptbxl]
+        return cls(training, {k: v for index in indices for k, v in folds_of(index).items()})
+
+    def __call__(self, names: Iterable[Name]) -> None:
+        """LeakError at the first recording of PTB-XL that is not known to be of folds 1-8, or not
+        of its dataset's training split.
+        """
+        for name in names:
+            record = f"record {name.record!r} of {name.dataset!r}"
+            if is_ptbxl(name):
+                self._check_fold(name, record)
+            if name.record not in self._training.get(name.dataset, ()):
+                raise LeakError(
+                    f"{record} is not of a training split; pre-training may see no other"
+                )
+
+    def _check_fold(self, name: Name, record: str) -> None:
+        ecg_id = ecg_id_of(name)
+        fold = None if ecg_id is None else self._folds.get(ecg_id)
+        if fold is None:
+            raise LeakError(
+                f"{record} is of PTB-XL and its fold is not known, so it may be one of the test "
+                f"split; give the index of PTB-XL (--data DIR that holds ptbxl/), or leave it out "
+                f"of pre-training"
+            )
+        if fold not in TRAINING_FOLDS:
+            raise LeakError(
+                f"{record} is ecg_id {ecg_id} of PTB-XL's fold {fold}, which only evaluation may "
+                f"see; pre-train on folds 1-8"
+            )
+
+
+def folds_of(index: pd.DataFrame) -> dict[int, int]:
+    """ecg_id -> strat_fold (1-10) from the index of PTB-XL."""
+    return {int(record): int(fold) for record, fold in zip(index["record"], index["fold"])}
+
+
+def is_ptbxl(name: Name) -> bool:
+    """Whether a recording is one of PTB-XL's by its dataset, its Challenge name or PhysioNet's
+    path.
+
+    >>> names = "HR00123", "g1/hr00123.mat", "A0123", "JS10647"
+    >>> [is_ptbxl(Name("challenge2021", name)) for name in names]
+    [True, True, False, False]
+    """
+    found = (p.search(name.record) for p in (_CHALLENGE, _PUBLISHED))
+    dataset = re.sub(r"[^a-z0-9]", "", name.dataset.lower())
+    return PTBXL in dataset or any(found)
+
+
+def ecg_id_of(name: Name) -> int | None:
+    """ecg_id of a recording of PTB-XL under any of its names; None where the name tells none, or
+    tells two.
+
+    >>> names = "00123", "123", "HR00123", "records500/00000/00123_hr", "first"
+    >>> [ecg_id_of(Name("ptbxl", name)) for name in names]
+    [123, 123, 123, 123, None]
+    """
+    numbers = {
+        int(number)
+        for p in (_CHALLENGE, _PUBLISHED, _OWN)
+        for match in p.finditer(name.record)
+        for number in match.groups()
+        if number
+    }
+    return numbers.pop() if len(numbers) == 1 else None
+
+
+class Exclusion:
+    """Says of each training recording whether it may be used, and counts why others may not.
+
+    Out are recordings of a patient of a validation or test split, or of one who is set apart; such
+    recordings of PTB-XL, and all of its folds 9 and 10, under the names of another dataset; and
+    those with the very samples of one of them in any dataset (hash of what is stored). The guard of
+    the corpus still looks at all that are left, and raises where PTB-XL's own index is at odds with
+    its folds.
+    """
+
+    def __init__(self, prepared: Sequence[Copy]) -> None:
+        self.reasons: Counter[str] = Counter()
+        """"id", "patient", "signal" -> recordings left out."""
+        self._facts = {
+            p.name: dict(zip(p.index["record"], zip(p.index["patient"], p.index["sha256"])))
+            for p in prepared
+        }
+        out = {p.name: p.index[p.index["split"] != "train"] for p in prepared}
+        self._patients = {name: set(rows["patient"]) for name, rows in out.items()}
+        self._signals = {s for rows in out.values() for s in rows["sha256"]}
+        self._held_out = set[int]()
+        for published in (p.published for p in prepared if p.name == PTBXL):
+            folds = folds_of(published)
+            self._held_out |= {i for i, fold in folds.items() if fold not in TRAINING_FOLDS}
+            self._held_out |= {*folds_of(published[published["split"] != "train"])}
+
+    def __call__(self, name: Name) -> bool:
+        """Whether a recording may enter pre-training."""
+        patient, sha256 = self._facts[name.dataset][name.record]
+        if name.dataset != PTBXL and is_ptbxl(name) and ecg_id_of(name) in self._held_out:
+            self.reasons["id"] += 1
+        elif patient in self._patients[name.dataset]:
+            self.reasons["patient"] += 1
+        elif sha256 in self._signals:
+            self.reasons["signal"] += 1
+        else:
+            return True
+        return False
+
+
+def set_apart(copy: Copy, part: int) -> Copy:
+    """The copy with one in `part` patients of its training split in a split of their own. Who they
+    are follows from the name of the dataset and of the patient, so they are the same in any part of
+    the dataset and under every seed.
+
+    BadSetting where nobody is apart, or nobody is left.
+    """
+
+    def moved(patient: object) -> bool:
+        return seed_of("compares encoders", copy.name, alike(patient)) % part == 0
+
+    published = copy.published
+    trained = published["split"] == "train"
+    chosen = {p for p in published.loc[trained, "patient"].unique() if moved(p)}
+    out = trained & published["patient"].isin(chosen)
+    if not out.any() or not (trained & ~out).any():
+        raise BadSetting(
+            f"one in {part} of the {published.loc[trained, 'patient'].nunique():,} training "
+            f"patients of {copy.name} to compare encoders: that leaves a split empty; name another "
+            f"number (--set held_out), or compare on the validation split: --set held_out=0"
+        )
+    split = published["split"].mask(out, APART)
+    rows = published["record"].searchsorted(copy.index["record"])
+    index = copy.index.assign(split=split.to_numpy()[rows])
+    division = f"one in {part} of its training patients only compare encoders"
+    words = "; ".join(filter(None, (copy.division, division)))
+    return copy.divided(published.assign(split=split), index, words)

@@ -1,1 +1,0 @@
-"""How LAEF is made: descriptors of segments, codebooks of them."""
