@@ -298,11 +298,8 @@ def prune(
     prepared: Path = PREPARED,
     yes: bool = YES,
 ) -> None:
-    """Free disk: views, prepared copies of other versions, parts of copies that are damaged or were
-    read anew, and corpora that a pre-training packed into shards.
-    The files as published stay, and no result is lost. A pre-training that reads its shards ends
-    with an error; the same command packs them again and goes on. Nothing is removed while a
-    pre-training packs there.
+    """Free disk: views, prepared copies of other versions, and parts of copies that are damaged or
+    were read anew. The files as published stay, and no result is lost.
     """
     from ecgbench import datasets
     from ecgbench.data import disk

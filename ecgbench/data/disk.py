@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,6 @@ from ecgbench.data.reading import look
 from ecgbench.data.source import LAYOUT, Source, rows, where
 from ecgbench.data.views import views
 from ecgbench.ecg.leads import LEADS
-
-SHARDS = "shards"
-"""Folder of corpora in shards, beside the folders of the datasets."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +64,8 @@ def _stored(folder: Path) -> Stored:
 
 def spare(home: Path, names: tuple[str, ...] = ()) -> Iterator[tuple[Path, int]]:
     """Folders that cost time alone when they are gone, and their bytes: views, copies of other
-    versions, parts that are damaged or were read anew, and corpora in shards, which may be of
-    several datasets. names: of these datasets alone, without shards.
+    versions, and parts that are damaged or were read anew. names: of these datasets alone.
     """
-    if not names:
-        yield from ((folder, _size(folder)) for folder in sorted(home.glob(f"{SHARDS}/*/")))
     for copy in copies(home):
         if names and copy.dataset not in names:
             continue
@@ -86,28 +80,16 @@ def spare(home: Path, names: tuple[str, ...] = ()) -> Iterator[tuple[Path, int]]
 
 def prune(home: Path, names: tuple[str, ...] = ()) -> int:
     """Remove what `spare` names, once a preparation that is at work has ended; the bytes that were
-    freed. BadSetting while a pre-training packs shards there. WriteError names what cannot be
-    removed.
+    freed. WriteError names what cannot be removed.
     """
     freed = 0
     for folder, count in [*spare(home, names)]:
-        lock: AbstractContextManager[None] = locked(home / folder.relative_to(home).parts[0])
-        if folder.parent == home / SHARDS:
-            why = f"a pre-training packs its corpora into {folder}; run ecgbench data prune"
-            lock = alone_in(folder, f"{why} when that has ended")
-        with lock:
+        with locked(home / folder.relative_to(home).parts[0]):
             if folder.exists():  # a preparation that was at work may have ended
                 with writing(folder):
                     shutil.rmtree(folder)
                 freed += count
     return freed
-
-
-def alone_in(shards: Path, otherwise: str = "") -> AbstractContextManager[None]:
-    """One process at a time packs, or removes, what is in a folder of shards. The lock lies beside
-    the folder, so that it outlasts it. BadSetting(otherwise) in place of waiting.
-    """
-    return locked(shards.parent, f".{shards.name}.lock", otherwise=otherwise)
 
 
 def bytes_of(card: DatasetCard, records: int) -> int:

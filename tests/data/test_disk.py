@@ -40,28 +40,14 @@ def test_views_and_copies_of_other_versions_are_spare(
         assert not end.value.code
         return capsys.readouterr().out
 
-    shards = tmp_path / disk.SHARDS / "0123"
-    shards.mkdir(parents=True)
-    (shards / "shard-00000.f16").write_bytes(bytes(10_000))
     assert "ptbxl" in typed("ls")
-    assert str(shards) not in typed("prune", "demo")
+    assert str(old) not in typed("prune", "demo")
     said = typed("prune")
     assert str(old) in said
-    assert str(shards) in said
     assert "--yes" in said
     assert old.exists()
-    words = ["ecgbench", "data", "prune", "--yes", "--prepared", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", words)
-    with disk.alone_in(shards), pytest.raises(SystemExit) as refused:
-        main()
-    assert refused.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert f"a pre-training packs its corpora into {shards}" in line
-    assert old.exists()
-    assert shards.exists()
     assert "freed in" in typed("prune", "--yes")
     assert not old.exists()
-    assert not shards.exists()
     assert not (copy.folder / "views").exists()
     assert "nothing to free" in typed("prune")
     again = View(prepare("demo", None, tmp_path, limit=20), laef.CARD.contracts[0]).get(name)
