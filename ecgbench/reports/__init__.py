@@ -106,7 +106,7 @@ def read(
     metrics: of a run, names or paths; those of the run if left out. BadSetting where the folder is
     no run.
     tasks: of a run, those alone; all if left out.
-    stage: of a run, shows what takes long (results.ahead.Stage).
+    stage: of a run, shows what takes long (results.precompute.Stage).
     """
     from ecgbench.reports import _kinds
 

@@ -8,7 +8,7 @@ import pandas as pd
 from ecgbench.core.cells import NONE
 from ecgbench.data import contamination as corpora
 from ecgbench.reports._facts import columns, titles_of
-from ecgbench.reports._means import settings, standing
+from ecgbench.reports._means import at_setting, settings
 from ecgbench.reports._scores import ranked
 from ecgbench.reports._text import points, signed, signed_bracket
 from ecgbench.results.study import Study
@@ -94,7 +94,7 @@ def _across(study: Study, met: Mapping[str, set[str]]) -> list[Again]:
     """Every difference of two means over datasets, over those that neither of the two has met."""
     made, dataset = [], {t.name: t.dataset for t in study.tasks}
     for leads in settings(study):
-        whole = standing(study, leads)
+        whole = at_setting(study, leads)
         if whole is None or len(whole.tasks) < 2:
             continue
         for pair in whole.pairs:
@@ -103,7 +103,7 @@ def _across(study: Study, met: Mapping[str, set[str]]) -> list[Again]:
             if len(left) == len(whole.tasks):
                 continue
             gone = dict.fromkeys(dataset[t] for t in whole.tasks if t not in left)
-            part = standing(study, leads, left) if left else None
+            part = at_setting(study, leads, left) if left else None
             both = part and {pair.better, pair.other} <= set(part.heads)
             without, changes = "", "no dataset is left"
             if part and both:

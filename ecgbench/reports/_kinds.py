@@ -11,8 +11,8 @@ from ecgbench.reports._filters import filters
 from ecgbench.reports._section import Heading, Reads
 from ecgbench.reports._trace import traces
 from ecgbench.results import ablation, pretraining, profile, study
-from ecgbench.results.ahead import Stage
 from ecgbench.results.origin import PUBLISHED
+from ecgbench.results.precompute import Stage
 
 
 class Kind(NamedTuple):

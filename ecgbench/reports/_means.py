@@ -16,7 +16,7 @@ import pandas as pd
 
 from ecgbench.core.text import enumerated
 from ecgbench.reports._facts import Head, columns, leads_of, setting_words, tasks
-from ecgbench.results import ahead
+from ecgbench.results import precompute
 from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
 from ecgbench.results.joint import By, Entry, Joint, joint, lacking
 from ecgbench.results.study import Study
@@ -50,7 +50,7 @@ class Pair:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Standing:
+class Means:
     """One lead setting."""
 
     leads: str
@@ -205,9 +205,9 @@ def real_tasks(study: Study) -> list[str]:
     return [task.task for task in tasks(study) if not task.synthetic]
 
 
-def standing(
+def at_setting(
     study: Study, leads: str, among: Sequence[str] | None = None, by: By = "dataset"
-) -> Standing | None:
+) -> Means | None:
     """Of the first metric. `among`: of these tasks; default: all that are not synthetic. None where
     no trained column is complete.
     """
@@ -232,7 +232,7 @@ def standing(
     whole = joint(study, [Entry(*h.names, leads) for h in complete], of, by, study.options.paired)
     value = dict(zip(complete, map(float, whole.values)))
     ordered = sorted(complete, key=lambda h: -sign * value[h])
-    return Standing(
+    return Means(
         leads=leads,
         heads=tuple(h for h in ordered if not h.untrained),
         untrained=tuple(h for h in ordered if h.untrained),
@@ -246,14 +246,14 @@ def standing(
     )
 
 
-def stand_ahead(study: Study, wanted: Sequence[str]) -> None:
+def precompute_settings(study: Study, wanted: Sequence[str]) -> None:
     """Computes what is said of the means at these lead settings on all cores."""
     pieces = [partial(_computed, study, leads) for leads in wanted]
-    ahead.each(study.scorer, study.stage, ("means over datasets", "lead settings"), pieces)
+    precompute.each(study.scorer, study.stage, ("means over datasets", "lead settings"), pieces)
 
 
 def _computed(study: Study, leads: str) -> object:
-    made = standing(study, leads)
+    made = at_setting(study, leads)
     return made and (made.intervals, made.pairs, made.beyond_the_best)
 
 

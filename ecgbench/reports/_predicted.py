@@ -22,7 +22,7 @@ from ecgbench.reports._facts import (
 from ecgbench.reports._facts import legend as entries
 from ecgbench.reports._scores import reasons
 from ecgbench.reports._section import Column, Row
-from ecgbench.results import ahead
+from ecgbench.results import precompute
 from ecgbench.results.by_label import (
     LEAST,
     ByLabel,
@@ -169,7 +169,7 @@ def tasks(study: Study, wanted: ByLabel) -> list[OfTask]:
         return []
     titles, made = titles_of(study), []
     scored = [[o.repeats for o in own if o.facts["task"] == t and o.repeats] for t in titles]
-    ahead.labels(_questions(study, wanted), scored, study.stage)
+    precompute.labels(_questions(study, wanted), scored, study.stage)
     for place, (task, title) in enumerate(titles.items(), 1):
         mine = [
             replace(line, there=wanted.there(line.repeats)) if line.repeats else line

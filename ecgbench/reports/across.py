@@ -23,8 +23,8 @@ from ecgbench.reports import _facts as facts
 from ecgbench.reports import _means as means
 from ecgbench.reports._facts import Head
 from ecgbench.reports._intervals import draw
-from ecgbench.reports._means import Standing
-from ecgbench.results import ahead
+from ecgbench.reports._means import Means
+from ecgbench.results import precompute
 from ecgbench.results.study import Study
 from ecgbench.stats.detectable import detectable
 from ecgbench.stats.ranks import Ranked, ranked, smallest_p
@@ -61,8 +61,8 @@ Values = dict[str, Any]
 def sections(study: Study) -> list[r.Section]:
     """Nothing of a run of one task."""
     settings = means.settings(study)
-    means.stand_ahead(study, settings)
-    every = [means.standing(study, leads) for leads in settings]
+    means.precompute_settings(study, settings)
+    every = [means.at_setting(study, leads) for leads in settings]
     found = [s for s in every if s and len(s.tasks) > 1]
     if not found:
         return _ranks(study)
@@ -72,7 +72,7 @@ def sections(study: Study) -> list[r.Section]:
     return [section, *_forest(study, few), *_ranks(study)]
 
 
-def _counts(study: Study, s: Standing) -> dict[Head, Values]:
+def _counts(study: Study, s: Means) -> dict[Head, Values]:
     """How often each trained column with a mean is first, and how far it lies above the best other
     one: among all trained columns that have a score in a task, as in the main table.
     """
@@ -95,7 +95,7 @@ def _counts(study: Study, s: Standing) -> dict[Head, Values]:
     return counts
 
 
-def _means(study: Study, s: Standing) -> Iterator[Values]:
+def _means(study: Study, s: Means) -> Iterator[Values]:
     """One row per column, those without a mean last."""
     counts = _counts(study, s)
     for place, head in enumerate((*s.heads, *s.untrained, *s.lost), 1):
@@ -118,7 +118,7 @@ def _means(study: Study, s: Standing) -> Iterator[Values]:
         yield row
 
 
-def _means_table(study: Study, found: Sequence[Standing]) -> r.Table:
+def _means_table(study: Study, found: Sequence[Means]) -> r.Table:
     rows = [row for s in found for row in _means(study, s)]
     return r.Table(
         name="across",
@@ -144,7 +144,7 @@ def _means_table(study: Study, found: Sequence[Standing]) -> r.Table:
     )
 
 
-def _pairs_table(found: Sequence[Standing]) -> r.Table:
+def _pairs_table(found: Sequence[Means]) -> r.Table:
     rows = [
         {
             "leads": s.leads,
@@ -167,7 +167,7 @@ def _pairs_table(found: Sequence[Standing]) -> r.Table:
     return r.Table(name="across_pairs", rows=pd.DataFrame(rows, dtype=object))
 
 
-def _notes(found: Sequence[Standing]) -> r.Notes:
+def _notes(found: Sequence[Means]) -> r.Notes:
     given = any(s.joint.sharing for s in found)
     how = "draws of patients cannot pair them" if given else "give the pairs with --duplicates FILE"
     shared = [
@@ -177,13 +177,15 @@ def _notes(found: Sequence[Standing]) -> r.Notes:
     return r.Notes([_NOTES, *shared])
 
 
-def _forest(study: Study, found: Sequence[Standing]) -> list[r.Section]:
+def _forest(study: Study, found: Sequence[Means]) -> list[r.Section]:
     """The figure of every model less the baseline."""
     if not found:
         return []
     baseline = _baseline(study, found)
     pieces = [partial(_against, s, baseline) for s in found if baseline in s.heads]
-    ahead.each(study.scorer, study.stage, ("differences to a baseline", "lead settings"), pieces)
+    precompute.each(
+        study.scorer, study.stage, ("differences to a baseline", "lead settings"), pieces
+    )
     rows = [row for piece in pieces for row in piece()]
     if not rows:
         return []
@@ -219,7 +221,7 @@ def _forest(study: Study, found: Sequence[Standing]) -> list[r.Section]:
     return [r.Section(name="forest", title=title, short="Against a baseline", parts=parts)]
 
 
-def _baseline(study: Study, found: Sequence[Standing]) -> Head:
+def _baseline(study: Study, found: Sequence[Means]) -> Head:
     trained = [h for h in dict.fromkeys(h for s in found for h in s.values) if not h.untrained]
     name = study.options.baseline
     for head in trained:
@@ -231,7 +233,7 @@ def _baseline(study: Study, found: Sequence[Standing]) -> Head:
     )
 
 
-def _against(s: Standing, baseline: Head) -> list[Values]:
+def _against(s: Means, baseline: Head) -> list[Values]:
     """Each trained column less the baseline, in each dataset and over all."""
     others = [h for h in s.values if not h.untrained and h != baseline]
     if not others:

@@ -15,7 +15,7 @@ from ecgbench import reports as r
 from ecgbench.reports import _facts as facts
 from ecgbench.reports import _predicted as predicted
 from ecgbench.reports._predicted import OfTask
-from ecgbench.results import ahead
+from ecgbench.results import precompute
 from ecgbench.results.by_label import ByLabel
 from ecgbench.results.calibration import (
     ERRORS,
@@ -65,7 +65,7 @@ def sections(study: Study) -> list[r.Section]:
         for of in made
         for line in of.at(of.ends)
     ]
-    ahead.each(study.scorer, study.stage, ("bins of probabilities", "rows"), pieces)
+    precompute.each(study.scorer, study.stage, ("bins of probabilities", "rows"), pieces)
     notes = [_NOTES, *(text for of in made for text in _left_out(of))]
     parts: list[r.Part] = [_table(study, made), r.Notes(notes)]
     parts += [figure for of in made for figure in _figure(study, of, wanted)]

@@ -26,7 +26,7 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import MissingData
 from ecgbench.reports import _facts as facts
 from ecgbench.reports._means import score
-from ecgbench.results import ahead
+from ecgbench.results import precompute
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.study import Study
 from ecgbench.stats.cka import DRAWS, MOST, Products, cka, drawn, standardised
@@ -150,7 +150,7 @@ def sections(study: Study) -> list[r.Section]:
     pieces += [partial(_kept, *which, alike, study) for which in one]
     parts: list[r.Part] = []
     try:
-        ahead.each(study.scorer, study.stage, (CARD.title, "comparisons"), pieces)
+        precompute.each(study.scorer, study.stage, (CARD.title, "comparisons"), pieces)
         pairs = [row for which in two for row in _pair(*which, alike)]
         kept = [row for which in one for row in _kept(*which, alike, study)]
     except MissingData as error:

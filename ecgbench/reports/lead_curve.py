@@ -26,7 +26,7 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.reports import _facts as facts
 from ecgbench.reports._facts import FULL, setting_words
 from ecgbench.reports._scores import ranked
-from ecgbench.results import ahead
+from ecgbench.results import precompute
 from ecgbench.results.joint import Entry, joint, lacking
 from ecgbench.results.study import Study
 
@@ -319,7 +319,7 @@ def _one_lead(study: Study) -> list[r.Section]:
         return []
     wanted = [(task, head) for task in facts.titles_of(study) for head in facts.columns(study)]
     pieces = [partial(_within_and_mixed, study, *one) for one in wanted]
-    ahead.each(study.scorer, study.stage, ("One lead", "models of a task"), pieces)
+    precompute.each(study.scorer, study.stage, ("One lead", "models of a task"), pieces)
     rows = [row for one in wanted if (row := _within_and_mixed(study, *one))]
     if not rows:
         return []

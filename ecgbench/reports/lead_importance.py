@@ -22,7 +22,7 @@ from ecgbench.ecg.places import LIMB_ANGLES, ROUND, places
 from ecgbench.published import LEAD_RANGE
 from ecgbench.reports import _facts as facts
 from ecgbench.reports._figure import COLOURS
-from ecgbench.results import ahead
+from ecgbench.results import precompute
 from ecgbench.results.lead_importance import (
     FEWEST_POSITIVES,
     METRIC,
@@ -128,7 +128,7 @@ def _shown(study: Study) -> Iterator[Shown]:
         if known.keys() & set(labels):
             wanted += [(task, names) for names in columns(study, task)]
     pieces = [partial(importance, study, *which, known) for which in wanted]
-    ahead.each(study.scorer, study.stage, (CARD.title, "models of a task"), pieces)
+    precompute.each(study.scorer, study.stage, (CARD.title, "models of a task"), pieces)
     for number, (task, names) in enumerate(wanted, 1):
         random = " (random weights)" if heads[names].untrained else ""
         yield Shown(

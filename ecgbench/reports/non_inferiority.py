@@ -21,7 +21,7 @@ from ecgbench.core.text import counted, enumerated
 from ecgbench.reports import _facts as facts
 from ecgbench.reports import _means as means
 from ecgbench.reports._text import margin as margin_words
-from ecgbench.results import ahead
+from ecgbench.results import precompute
 from ecgbench.results.compare import UNTESTED
 from ecgbench.results.joint import Entry, Joint, joint, lacking
 from ecgbench.results.study import Study
@@ -86,7 +86,7 @@ def no_verdict(above: float, margin: float) -> bool:
 def sections(study: Study) -> list[r.Section]:
     """Nothing of a run without twelve leads, or without fewer."""
     pieces = [partial(_rows, study, model) for model in _models(study)]
-    ahead.each(study.scorer, study.stage, (CARD.title, "models of a task"), pieces)
+    precompute.each(study.scorer, study.stage, (CARD.title, "models of a task"), pieces)
     rows = pd.DataFrame([row for piece in pieces for row in piece()], dtype=object)
     if rows.empty:
         return []

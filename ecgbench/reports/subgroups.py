@@ -17,7 +17,7 @@ from ecgbench.core.text import counted, enumerated
 from ecgbench.reports import _facts as facts
 from ecgbench.reports._intervals import draw
 from ecgbench.reports._means import estimated, settings, sign_of
-from ecgbench.results import ahead
+from ecgbench.results import precompute
 from ecgbench.results.study import Study
 from ecgbench.results.subgroups import LEAST, Compared, compared
 from ecgbench.stats.paired import holm
@@ -76,7 +76,7 @@ def _gathered(study: Study) -> tuple[pd.DataFrame, pd.DataFrame]:
         partial(compared, study, task, head.names, settings(study), facts.FULL)
         for task, head in wanted
     ]
-    ahead.each(study.scorer, study.stage, (CARD.title, "models of a task"), pieces)
+    precompute.each(study.scorer, study.stage, (CARD.title, "models of a task"), pieces)
     rows, left = [], []
     for (task, head), piece in zip(wanted, pieces):
         found, lost = piece()

@@ -17,12 +17,12 @@ from ecgbench.core.registry import plain
 from ecgbench.core.text import enumerated
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting, MissingData
-from ecgbench.results import ahead, notes, tables
-from ecgbench.results.ahead import Stage
+from ecgbench.results import notes, precompute, tables
 from ecgbench.results.compare import correct
 from ecgbench.results.facts import Command, DatasetFacts, ModelFacts, Provenance, TaskFacts
 from ecgbench.results.options import Options
 from ecgbench.results.origin import origins
+from ecgbench.results.precompute import Stage
 from ecgbench.results.reader import Reader
 from ecgbench.results.scorer import Scorer
 from ecgbench.study import frozen, invocation
@@ -226,7 +226,7 @@ def read(
             f"out what was frozen; leave --tasks {','.join(tasks)} out"
         )
     reader = Reader.of(Path(path), metrics, tasks)
-    ahead.rows(reader, stage)
+    precompute.rows(reader, stage)
     outcomes = reader.outcomes(reader.plan.cells)
     rows = reader.rows(outcomes)
     correct(rows)

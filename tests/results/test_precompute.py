@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ecgbench.results import ahead
+from ecgbench.results import precompute
 from ecgbench.results.by_label import ByLabel, repeats_of
 from ecgbench.results.calibration import Calibration
 from ecgbench.results.operating import Operating
@@ -17,11 +17,11 @@ from tests.results.made_run import write
 
 def test_what_they_keep_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "run", MADE)
-    monkeypatch.setattr(ahead, "MOMENT", 0.0)
+    monkeypatch.setattr(precompute, "MOMENT", 0.0)
     study = read(tmp_path / "run")
     asked = ByLabel(question=Calibration(), scorer=study.scorer)
     lines = [repeats_of(results) for results in study.finished.values()]
-    ahead.labels([asked, replace(asked, question=Operating())], [lines], None)
+    precompute.labels([asked, replace(asked, question=Operating())], [lines], None)
     monkeypatch.setattr(Result, "predictions", None)
     there = [asked.there(repeats) for repeats in lines]
     shared = asked.question.shared(there)
