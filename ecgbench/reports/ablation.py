@@ -15,6 +15,7 @@ from ecgbench.reports import _facts as facts
 from ecgbench.reports._intervals import draw
 from ecgbench.reports.pretraining import facts_of
 from ecgbench.results.ablation import ENOUGH_SEEDS, NO_EVIDENCE, Ablation
+from ecgbench.results.lead_sampling import LOSS
 
 CARD = r.ReportCard(
     title="Ablation",
@@ -115,19 +116,22 @@ def _differences(source: Ablation) -> pd.DataFrame:
 
 def _outcome(source: Ablation, rows: pd.DataFrame) -> Iterator[str]:
     """In words what is evidence, and what is not."""
-    names: dict[str, list[str]] = {"above": [], "below": [], "": []}
+    names: dict[str, list[str]] = {}
     for row in rows.to_dict("records"):
         name, above = row.get("cell") or row["contrast"], row["difference"] > 0
-        names[("above" if above else "below") if row["evidence"] else ""].append(name)
+        word = "above" if above else "below"
+        if name.startswith(LOSS):  # above 0 where less is lost
+            word = "smaller than for" if above else "larger than for"
+        names.setdefault(word if row["evidence"] else "", []).append(name)
     # a contrast is the network that was shown some leads less the other
     other = "the network that was shown all leads" if source.readings else source.reference
-    for word in ("above", "below"):
-        if names[word]:
-            yield f"{'; '.join(names[word])}: {word} {other} at this budget."
-    rest = "; ".join(names[""])
-    if rest or not len(rows):
-        sure = names["above"] or names["below"]
-        yield NO_EVIDENCE + (f" Not told apart from {other}: {rest}." if sure else "")
+    rest = "; ".join(names.pop("", []))
+    for word, own in names.items():
+        yield f"{'; '.join(own)}: {word} {other} at this budget."
+    if not names or (rest and not source.readings):
+        yield NO_EVIDENCE
+    if names and rest:
+        yield f"Not told apart from {other}: {rest}."
 
 
 def _cells(source: Ablation) -> r.Table:
