@@ -41,7 +41,7 @@ check: .venv/.dev  ## lint, format, types
 	$(BIN)/mypy
 
 bench: .venv/.dev  ## every timing in benchmarks/, one after the other
-	set -e; for f in $(filter-out benchmarks/gpu%.py benchmarks/packed.py benchmarks/genuine.py,$(wildcard benchmarks/*.py)); do echo "== $$f"; $(BIN)/python $$f; done
+	set -e; for f in $(filter-out benchmarks/gpu%.py,$(wildcard benchmarks/*.py)); do echo "== $$f"; $(BIN)/python $$f; done
 
 gpu: .venv/.dev  ## what all of it does on a GPU, into runs/gpu (MINUTES=8)
 	$(BIN)/python benchmarks/gpu.py --minutes $(or $(MINUTES),8) --to runs/gpu

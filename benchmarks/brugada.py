@@ -12,13 +12,14 @@ with their intervals; --weights as there.
 Exit 1 where not V1 or V2 alone is above every single limb lead, or where V2 does not add to I+II.
 """
 
+import argparse
+import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
-from genuine import arguments, copy_of
 from laef import machine
 from scipy.signal import find_peaks
 from sklearn.linear_model import LogisticRegression
@@ -26,7 +27,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ecgbench.data.copy import Copy
+from ecgbench.data.prepare import prepare
 from ecgbench.ecg.leads import LEADS, LIMB, LeadSubset
+from ecgbench.errors import MissingData
 from ecgbench.stats.auroc import auroc
 
 COLUMN = "brugada_any:confirmed or other"
@@ -108,13 +111,22 @@ def run_laef(data: Path, prepared: Path | str, out: Path, weights: str) -> int:
 
 
 def main() -> int:
-    parser = arguments(__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    usual = os.environ.get("ECGBENCH_REAL_DATA") or os.environ.get("ECGBENCH_DATA")
+    parser.add_argument("--data", type=Path, default=usual)
+    parser.add_argument("--prepared", type=Path, help="default: a temporary folder")
     parser.add_argument("--laef", action="store_true", help="also run LAEF, some minutes")
     parser.add_argument("--weights", default="released", help="of LAEF, as for ecgbench run")
     parser.add_argument("--out", type=Path, default=Path("runs/brugada"))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        copy = copy_of("brugada", options, folder)
+        try:
+            copy = prepare("brugada", options.data, options.prepared or Path(folder))
+        except MissingData as error:
+            print(f"skipped: {error}")
+            return 0
         print(f"{machine('cpu')}; {len(copy.index)} records, {copy.index[COLUMN].sum()} positive")
         found = {}
         for setting in (*SETTINGS, *(lead for lead in LIMB if lead not in SETTINGS)):

@@ -6,11 +6,8 @@
 The parts run in order of value, each in a process of its own with a budget of time: what fails,
 hangs or fills the memory costs that part alone. Rows are kept as they come. OUT gets gpu.json and
 gpu.md (written anew after every part), one log and, where it failed, one traceback a part; what was
-not reached is listed. A checkout is enough: signals are drawn at random, recordings are the
-synthetic demo, or those of a folder that `--pack` wrote.
-
-    python benchmarks/gpu.py --pack FOLDER --data DIR    genuine PTB-XL recordings, below 20 MB
-    python benchmarks/gpu.py --recordings FOLDER ...     takes them along
+not reached is listed. A checkout is enough: signals are drawn at random, and recordings are the
+synthetic demo.
 """
 
 import argparse
@@ -26,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import gpu_parts
-from packed import pack
 
 Row = dict[str, Any]
 SMALLEST = 10.0
@@ -43,14 +39,9 @@ def main() -> None:
     parser.add_argument("--device", default="cuda", help="cuda, cuda:1, or cpu to try the script")
     parser.add_argument("--small", action="store_true", help="small batches and few models")
     parser.add_argument("--only", help="parts, separated by commas: " + ",".join(gpu_parts.PARTS))
-    parser.add_argument("--recordings", type=Path, help="a folder that --pack wrote")
-    parser.add_argument("--pack", type=Path, help="write recordings of --data into this folder")
-    parser.add_argument("--data", type=Path, help="the folder that holds ptbxl/, for --pack")
     parser.add_argument("--part", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.pack:
-        print(pack(options.pack, options.data))
-    elif options.to is None:
+    if options.to is None:
         parser.error("--to OUT: where to write what was learned")
     elif options.part:
         _child(options)
@@ -83,7 +74,6 @@ def _one(options: argparse.Namespace, name: str, seconds: float) -> str:
     command = [sys.executable, __file__, "--to", str(options.to), "--device", options.device]
     command += ["--part", name, "--minutes", str(seconds / 60)]
     command += ["--small"] if options.small else []
-    command += ["--recordings", str(options.recordings)] if options.recordings else []
     (options.to / f"{name}.jsonl").unlink(missing_ok=True)
     (options.to / f"{name}.error.txt").unlink(missing_ok=True)
     with (options.to / f"{name}.log").open("wb") as log:
@@ -109,7 +99,6 @@ def _child(options: argparse.Namespace) -> None:
     where = gpu_parts.Where(
         device=options.device,
         small=options.small,
-        recordings=options.recordings,
         folder=options.to.resolve(),
         until=time.monotonic() + 60 * options.minutes,
     )

@@ -48,7 +48,6 @@ class Where:
 
     device: str
     small: bool
-    recordings: Path | None
     folder: Path
     until: float
     """On the monotonic clock; long parts end themselves before it."""
@@ -365,13 +364,21 @@ HERE = Path(__file__).resolve().parent
 
 
 def _study(where: Where, names: list[str], limit: str) -> list[str]:
-    """Options of a small study, of packed recordings where there are some."""
-    tasks = ["--tasks", "demo"]
-    if where.recordings:
-        tasks = ["--tasks", str(HERE / "packed.py"), "--data", str(where.recordings)]
-    weights = ["--weights", "random", "--limit", limit, "--leads", "1,12", "--seeds", "1"]
+    """Options of a small study of synthetic recordings."""
+    weights = [
+        "--tasks",
+        "demo",
+        "--weights",
+        "random",
+        "--limit",
+        limit,
+        "--leads",
+        "1,12",
+        "--seeds",
+        "1",
+    ]
     prepared = ["--prepared", str(where.folder / "prepared")]
-    return ["--models", ",".join(names), *tasks, *weights, *prepared]
+    return ["--models", ",".join(names), *weights, *prepared]
 
 
 def _scores(out: Path) -> dict[str, float]:

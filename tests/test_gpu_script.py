@@ -8,11 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-
-from ecgbench import datasets
-from ecgbench.data.prepare import prepare
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "gpu.py"
 PARTS = "machine,laef,steps,evaluation,run,baselines,determinism,finetune,torchrun,pretrain"
@@ -43,39 +39,15 @@ def test_every_part_gives_rows(tmp_path: Path) -> None:
     assert "| leads | way |" in (tmp_path / "out" / "gpu.md").read_text()
 
 
-def test_packed_recordings_are_a_dataset(tmp_path: Path) -> None:
-    steps = np.arange(30 * 12 * 1000).reshape(30, 12, 1000) % 997
-    records = np.array([f"R{i:02d}" for i in range(30)])
-    (tmp_path / "packed").mkdir()
-    np.savez_compressed(
-        tmp_path / "packed" / "recordings.npz",
-        signal=steps.astype(np.int16),
-        target=steps[:, :5, 0].astype(np.int8) % 2,
-        record=records,
-        patient=records,
-        split=np.repeat(["train", "val", "test"], 10),
-    )
-    try:
-        prepared = prepare(
-            str(SCRIPT.with_name("packed.py")), tmp_path, tmp_path / "prepared", lambda *_: None
-        )
-    finally:
-        datasets.ROOM.forget()
-    assert list(prepared.index["record"]) == list(records)
-    assert not len(prepared.quarantined)
-    assert prepared.index.filter(like="packed:").to_numpy().sum() == (steps[:, :5, 0] % 2).sum()
-
-
 def test_a_part_that_fails_or_hangs_costs_itself_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a copy of the script whose first part raises after a row and whose second hangs."""
-    for name in ("gpu.py", "packed.py"):
-        (tmp_path / name).write_text((SCRIPT.parent / name).read_text())
+    (tmp_path / "gpu.py").write_text(SCRIPT.read_text())
     (tmp_path / "gpu_parts.py").write_text(
         "import time\nfrom collections import namedtuple\n"
         "Part = namedtuple('Part', 'title share rows')\n"
-        "Where = namedtuple('Where', 'device small recordings folder until')\n"
+        "Where = namedtuple('Where', 'device small folder until')\n"
         "def bad(where):\n    yield {'a': 1}\n    raise ValueError('no kernel')\n"
         "def slow(where):\n    yield {'b': 2}\n    time.sleep(600)\n"
         "def good(where):\n    yield {'c': 3}\n"

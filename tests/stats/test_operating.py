@@ -142,9 +142,7 @@ def test_net_benefit_counts_wrong_flags_by_the_odds() -> None:
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
-    """Of 20 patients with the label, some with several records; benchmarks/operating.py tells
-    more.
-    """
+    """Of 20 patients with the label, some with several records."""
     draw, held = np.random.default_rng(7), {"sensitivity": 0, "ppv": 0}
     truth = 0.9, 0.85
     ppv = 0.9 * 0.1 / (0.9 * 0.1 + 0.15 * 0.9)
