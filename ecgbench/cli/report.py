@@ -88,7 +88,8 @@ def _besides(chosen: dict[str, str], against: str | None) -> list[str]:
     if (rows := chosen.get("rows", "all")) != "all":
         raise BadSetting(f"--set report.rows={rows}: all, or leave it out")
     if "beside" in chosen and not against:
-        raise BadSetting("--set report.beside: say what with: --against paper or --against fmb")
+        typed = f"--set report.beside={chosen['beside']}"
+        raise BadSetting(f"{typed}: say what with: --against paper or --against fmb")
     named = [reports.resolve(name) for name in words(chosen.get("reports")) or ()]
     named += ["against"] if against else []
     return named + (["evaluated_only"] if "rows" in chosen else [])

@@ -135,7 +135,7 @@ def test_runs_are_listed_with_what_they_take(run: Path, told: Told) -> None:
 def test_pruning_frees_what_no_number_needs(run: Path, typed: Typed, told: Told) -> None:
     table = read(run).main.to_csv()
     spare = Path(shutil.copytree(folder(run, "I"), folder(run, "I").with_name("0" * 64)))
-    checkpoint = run / "checkpoints" / "a" / "checkpoint.safetensors"
+    checkpoint = run / "checkpoints" / "a" / "checkpoint.pt"
     checkpoint.parent.mkdir(parents=True)
     checkpoint.write_bytes(b"x" * 1000)
     code, out, _ = told("runs", "prune", run)

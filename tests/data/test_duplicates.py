@@ -117,7 +117,7 @@ def test_what_is_not_prepared_or_no_file_is_said_in_a_line(place: Path, here: He
     here("data", "prepare", "./copied.py", "--data", ".", cwd=place)
     done = here("data", "duplicates", "./copied.py", "--data", ".", "--csv", ".", cwd=place)
     assert done.returncode == 2
-    assert "--csv . is a folder" in done.stderr
+    assert "'--csv': file '.' is a directory" in done.stderr
 
 
 def test_identical_signals_in_two_splits_break_conformance_and_are_told(

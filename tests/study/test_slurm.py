@@ -325,7 +325,7 @@ def test_a_job_whose_time_is_over_goes_on_where_it_stopped(
     assert "1 jobs go on without this command" in began.stdout
     log = tmp_path / "followed"
     follower = started(log, *words, "--engine", spread, cwd=tmp_path)
-    until(lambda: list((tmp_path / "run").glob("checkpoints/*/checkpoint.safetensors")), 180)
+    until(lambda: list((tmp_path / "run").glob("checkpoints/*/checkpoint.pt")), 180)
     (name,) = said("squeue", "-h", "-r", "-o", "%i").split()
     said("scancel", "--signal=USR2", name)
     until(lambda: said("squeue", "-h", "-r", "-t", "PD", "-o", "%i").split() == [name], 60)

@@ -121,7 +121,7 @@ def test_a_fit_keeps_what_it_predicts_for_the_validation_records(
     assert set(table["record"]).isdisjoint(
         pd.read_parquet(next((run / "cells").rglob("predictions.parquet")))["record"]
     )
-    assert not list(run.rglob("checkpoint.safetensors"))
+    assert not list(run.rglob("checkpoint.pt"))
 
 
 def test_features_that_are_not_wanted_are_not_kept(
