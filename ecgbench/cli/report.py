@@ -129,6 +129,8 @@ def write_and_print(source: Any, run: Path, to: Path, **how: Any) -> Path:
         typer.echo(f"{run}: " + ", ".join(f"{n} cells {s}" for s, n in states.items()))
         for line in _without_number(cells):
             typer.echo(f"  {line}", err=True)
+        if "only" not in how and not any(path.name == "predictions.csv" for path in written):
+            typer.echo("  no predictions.csv: it would be too large, or empty", err=True)
     typer.echo("\n".join(map(str, written)))
     return to / "index.html"
 

@@ -128,10 +128,10 @@ def _outcome(source: Ablation, rows: pd.DataFrame) -> Iterator[str]:
     rest = "; ".join(names.pop("", []))
     for word, own in names.items():
         yield f"{'; '.join(own)}: {word} {other} at this budget."
-    if not names or (rest and not source.readings):
-        yield NO_EVIDENCE
-    if names and rest:
-        yield f"Not told apart from {other}: {rest}."
+    apart = f"Not told apart from {other}: {rest}." if names and rest else ""
+    without = NO_EVIDENCE if not names or (rest and not source.readings) else ""
+    if text := f"{without} {apart}".strip():
+        yield text
 
 
 def _cells(source: Ablation) -> r.Table:

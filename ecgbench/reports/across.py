@@ -169,7 +169,9 @@ def _pairs_table(found: Sequence[Means]) -> r.Table:
 
 def _notes(found: Sequence[Means]) -> r.Notes:
     given = any(s.joint.sharing for s in found)
-    how = "draws of patients cannot pair them" if given else "give the pairs with --duplicates FILE"
+    how = "draws of patients cannot pair them"
+    if not given:
+        how = "give the pairs with --set report.duplicates=FILE"
     shared = [
         f"{a} and {b} share recordings: intervals are wider than need be; {how}."
         for a, b in sorted({pair for s in found for pair in s.joint.overlapping})

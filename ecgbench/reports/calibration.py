@@ -67,13 +67,14 @@ def sections(study: Study) -> list[r.Section]:
     ]
     precompute.each(study.scorer, study.stage, ("bins of probabilities", "rows"), pieces)
     notes = [_NOTES, *(text for of in made for text in _left_out(of))]
-    parts: list[r.Part] = [_table(study, made), r.Notes(notes)]
+    table = _table(study, made, notes)
+    parts: list[r.Part] = [table, *([] if table.rows else [r.Notes(notes)])]
     parts += [figure for of in made for figure in _figure(study, of, wanted)]
     title = "Whether probabilities mean what they say"
     return [r.Section(name="calibration", title=title, short=CARD.title, parts=parts)]
 
 
-def _table(study: Study, made: Sequence[OfTask]) -> r.Table:
+def _table(study: Study, made: Sequence[OfTask], notes: Sequence[str]) -> r.Table:
     three, two = "{:.3f}".format, "{:.2f}".format
     rows = [row for of in made for line in of.lines for row in of.rows(line, KEY)]
     frame = pd.DataFrame(rows, columns=COLUMNS, dtype=object)
@@ -89,6 +90,7 @@ def _table(study: Study, made: Sequence[OfTask]) -> r.Table:
             r.Column("ece_by_chance", "ECE by chance", "number", three),
         ],
         rows=predicted.on_page(made, frame),
+        notes=notes,
         numbers=frame,
         summary="one row per task, model, lead setting and label",
     )

@@ -8,7 +8,7 @@ without correction is the rule that the whole 95 % interval lies above minus the
 of `non_inferiority` hold here too.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -143,6 +143,12 @@ def _table(study: Study, rows: pd.DataFrame) -> r.Table:
         head = heads.get((model, row[f"{before}policy"]))
         return f"{head.label if head else model} with {leads}"
 
+    def difference(row: r.Row) -> r.Cell | str:
+        sides = [(row[f"{of}model"], row[f"{of}policy"]) for of in ("", "against_")]
+        marks = dict.fromkeys(heads[side].mark for side in sides if side in heads)
+        cell = facts.difference_cell(row)
+        return replace(cell, mark="".join(marks)) if cell else ""
+
     def compared(row: r.Row) -> str:
         card = study.metrics.get(row["metric"])
         metric = f"macro {card.title}" if card else row["metric"]
@@ -156,7 +162,11 @@ def _table(study: Study, rows: pd.DataFrame) -> r.Table:
             r.Column("family", "Family", "group"),
             r.Column("name", "Hypothesis"),
             r.Column("tasks", "Compared", cell=compared),
-            facts.difference_column(note="points, 95 % interval"),
+            r.Column(
+                *("difference", "Difference", "number"),
+                note="points, 95 % interval",
+                cell=difference,
+            ),
             r.Column("margin", "Margin", "number", r.points, note="points"),
             r.Column("p", "p", "number", r.p_value),
             r.Column("p_holm", "p, Holm", "number", r.p_value, note="in its family"),

@@ -4,6 +4,7 @@ waves removed, and what age and sex, heart rate and QRS duration, or site and de
 A run has them where `ecgbench run --controls` computed them. docs/controls.md says what each shows.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -118,9 +119,8 @@ def _notices(rows: pd.DataFrame) -> Iterator[str]:
         named = [
             f"{label} {_at(own, settings)}" for label, own in near.groupby("label", sort=False)
         ]
-        best = near.iloc[int(near["value"].astype(float).argmax())]
         yield (
-            f"{best['on']}: {alone} alone reach {_score(best)}. Not clearly above that: "
+            f"{near['on'].iloc[0]}: {alone} alone reach {_reached(near)}. Not clearly above that: "
             f"{enumerated(named)}; controls.csv has the differences. A macro that {alone} reach is "
             f"no result about ECGs."
         )
@@ -128,6 +128,15 @@ def _notices(rows: pd.DataFrame) -> Iterator[str]:
 
 def _score(row: Any) -> str:
     return f"{r.points(row['value'])} {r.bracket(row['low'], row['high'])}".strip()
+
+
+def _reached(rows: pd.DataFrame) -> str:
+    """The score of a shortcut, which may rest on the leads."""
+    ordered = rows.assign(value=rows["value"].astype(float)).sort_values("value", kind="stable")
+    lowest, highest = ordered.iloc[0], ordered.iloc[-1]
+    if round(lowest["value"], 6) == round(highest["value"], 6):
+        return _score(lowest)
+    return f"{r.points(lowest['value'])} to {r.points(highest['value'])}, by the leads"
 
 
 def _at(rows: pd.DataFrame, settings: int) -> str:
@@ -171,7 +180,8 @@ def _without(study: Study) -> r.Section:
     if not rows:
         notes = r.Notes([contamination.words(study)], "plain")
         return r.Section(name="controls_unmet", title=_UNMET, parts=[notes])
-    changed = sum(bool(row.changes) for row in rows)
+    changes = Counter(row.changes for row in rows if row.changes)
+    counts = [f"{change}: {n}" for change, n in changes.items()] or ["none changes"]
     table = r.Table(
         name="controls_unmet",
         caption=f"{_UNMET}, macro {study.metrics[study.metric].title} × 100.",
@@ -190,5 +200,5 @@ def _without(study: Study) -> r.Section:
             "they met stay in; the notes of the page name them."
         ],
     )
-    texts = [f"Another sign or another best model: {changed} of {counted(len(rows), 'headline')}."]
+    texts = [f"Of {counted(len(rows), 'headline')}, {'; '.join(counts)}."]
     return r.Section(name="controls_unmet", title=_UNMET, parts=[r.Notes(texts, "plain"), table])

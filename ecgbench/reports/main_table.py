@@ -239,8 +239,8 @@ def _who_is_best(study: Study) -> list[r.Section]:
         ],
         marks=dict(sign for word, sign in _SIGNS.items() if word in set(found["verdict"])),
         notes=[
-            "Below each: its score, the points by which it is better than the second with their "
-            "95 % interval, and how many of the others are lower by more than chance explains."
+            "Below each: its score, its difference to the second in points with the 95 % "
+            "interval, and how many of the others are worse by more than chance explains."
         ],
         numbers=found,
         summary="one row per task and lead setting in which models are compared",
@@ -259,7 +259,7 @@ def _spelled(row: Mapping[str, Any], heads: Mapping[tuple[str, str], facts.Head]
         return r.Cell(f"{best} ", sign, f"{r.points(row['value'])}, equal to {second}")
     difference = facts.difference_cell(row)
     gap = f"{difference.text} {difference.small}".strip()
-    others = f"; {row['beaten']} of {row['rivals']} lower" if row["rivals"] > 1 else ""
+    others = f"; {row['beaten']} of {row['rivals']} worse" if row["rivals"] > 1 else ""
     return r.Cell(f"{best} ", sign, f"{r.points(row['value'])}, {gap} to {second}{others}")
 
 

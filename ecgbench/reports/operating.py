@@ -109,6 +109,7 @@ def _points(study: Study, made: Sequence[OfTask]) -> Iterator[r.Table | r.Notes]
     frame = _frame(rows)
     shown, cut = for_page(study, predicted.on_page(made, frame), "operating_points.csv")
     task, *first = predicted.first_columns(study)
+    notes = [_NOTES, *cut, *(text for of in made for text in _left_out(of))]
     yield r.Table(
         name="operating_points",
         caption=(
@@ -125,10 +126,12 @@ def _points(study: Study, made: Sequence[OfTask]) -> Iterator[r.Table | r.Notes]
             *(r.Column(f"ppv_{p}", f"PPV, {100 * p:g} %", "number", r.points) for p in PREVALENCES),
         ],
         rows=shown,
+        notes=notes,
         numbers=frame,
         summary="one row per task, model, lead setting, label and threshold",
     )
-    yield r.Notes([_NOTES, *cut, *(text for of in made for text in _left_out(of))])
+    if not len(shown):
+        yield r.Notes(notes)
 
 
 def _frame(rows: Sequence[r.Row]) -> pd.DataFrame:

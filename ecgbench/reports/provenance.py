@@ -12,6 +12,7 @@ import pandas as pd
 
 from ecgbench import reports as r
 from ecgbench.core import provenance
+from ecgbench.core.cells import RANDOM
 from ecgbench.core.text import counted, duration, enumerated
 from ecgbench.reports import _facts as facts
 from ecgbench.reports._text import millions, moment
@@ -121,7 +122,7 @@ def _table(
     frame = _frame(rows, columns)
     groups = [
         r.Group(
-            row[columns[0].name],
+            row[columns[0].name] + (" (random weights)" if row.get("weights") == RANDOM else ""),
             [
                 r.Facts(
                     {

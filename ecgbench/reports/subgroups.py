@@ -64,7 +64,9 @@ def sections(study: Study) -> list[r.Section]:
         parts.append(r.Table(name="subgroups_left", rows=left, summary=summary))
     if not parts:
         return []
-    parts.append(r.Notes(_notes(study)))
+    count = f"Not compared: {counted(len(left), 'group')}; subgroups_left.csv says why."
+    lost = [count] if len(left) else []
+    parts.append(r.Notes([*lost, *_notes(study)]))
     return [r.Section(name="subgroups", title="Groups of patients", short=CARD.title, parts=parts)]
 
 
@@ -138,11 +140,13 @@ def _sentences(study: Study, rows: pd.DataFrame, name: str) -> Iterator[str]:
     )
     for row in shown[:SENTENCES].to_dict("records"):
         bounds = r.signed_bracket(row[f"{name}_low"], row[f"{name}_high"])
-        size = "differs by" if name == "difference" else "differs, other than at twelve leads, by"
+        size = f"{r.signed(row[name])} points {bounds}"
+        between = f"{_named(row)} differs by {size} from {row['rest']}"
+        if name == "change":
+            between = f"{_named(row)} less {row['rest']} is {size} against that at twelve leads"
         yield (
             f"{heads[row['model'], row['policy']].label} on {titles[row['task']]}, "
-            f"{facts.setting_words(row['leads'])}: {_named(row)} {size} {r.signed(row[name])} "
-            f"points {bounds} from {row['rest']} (p {r.p_value(row[p])})."
+            f"{facts.setting_words(row['leads'])}: {between} (p {r.p_value(row[p])})."
         )
     if len(shown) > SENTENCES:
         yield f"{len(shown) - SENTENCES} more are in subgroups.csv."

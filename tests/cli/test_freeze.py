@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,15 @@ def test_every_hypothesis_stands_there_with_what_the_joint_contrast_says(tmp_pat
     # p below 0.05 says what the interval says
     for name, margin in (("kept", 0.07), ("kept by little", 0.001)):
         assert (rows[name]["p"] < 0.05) == (rows[name]["low"] > -margin)
+    # a number with an untrained side has its mark
+    random = study.main["weights"].mask(study.main["model"] == "weak", "random")
+    (section,) = confirmatory.sections(replace(study, main=study.main.assign(weights=random)))
+    (table,) = (p for p in section.parts if p.kind == "table")
+    shown = {row["name"]: row for row in table.rows}
+    assert "untrained" in shown["better"]["verdict"]
+    assert shown["better"]["difference"].mark == "‡"
+    assert shown["kept"]["difference"].mark == ""
+    assert set(table.marks) == {"‡"}
 
 
 def test_a_plan_that_was_changed_is_said_before_any_number(

@@ -28,6 +28,16 @@ def test_open_shows_the_page(run: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert opened == [(run / "report/index.html").resolve().as_uri()]
 
 
+def test_predictions_that_are_not_written_are_named(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ecgbench.reports._predictions.MOST", 10)
+    done = CliRunner().invoke(app, ["report", str(run), "--to", str(tmp_path), "--figures", "png"])
+    assert done.exit_code == 0, done.output
+    assert not (tmp_path / "predictions.csv").exists()
+    assert "no predictions.csv" in done.output
+
+
 @pytest.mark.parametrize(
     ("asked", "value"),
     [

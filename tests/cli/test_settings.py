@@ -1,5 +1,6 @@
 """What was typed becomes a study: plan files, options, --set."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import UnknownName
 from ecgbench.study import plan_file
 
+_SET = re.compile(r"--set ([a-z_.]+)=")
 TINY = Path(__file__).parents[1] / "tiny.py"
 WHOLE = Request(
     models=("laef", "./mine.py"),
@@ -34,6 +36,15 @@ WHOLE = Request(
 @pytest.mark.parametrize("study", [WHOLE, Request(models=("laef",), tasks=("demo",), leads=(1,))])
 def test_a_plan_file_gives_the_study_that_was_written(study):
     assert plan_file.parse(plan_file.dump(study), "x").request() == study
+
+
+def test_a_setting_that_a_sentence_names_exists():
+    keys = {*plan_file.keys(), *cli.pretrain.SETTINGS, *cli.pretrain.ABLATE}
+    keys |= {f"report.{key}" for key in cli.report.SETTINGS}
+    folder = Path(cli.__file__).parents[1]
+    texts = {file: file.read_text() for end in ("py", "j2") for file in folder.rglob(f"*.{end}")}
+    named = {key: file for file, text in texts.items() for key in _SET.findall(text)}
+    assert {key: file for key, file in named.items() if key not in keys} == {}
 
 
 def test_every_field_of_a_study_is_a_key(tmp_path):

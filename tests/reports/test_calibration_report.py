@@ -2,6 +2,8 @@
 that every row has; a shift that is found.
 """
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,7 @@ from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
 
-from ecgbench.reports import calibration, operating
+from ecgbench.reports import calibration, operating, write
 from ecgbench.results.study import Study
 from ecgbench.study.stored import Result
 from tests.reports.validated_run import LABELS, make, rows, seen, shifted
@@ -63,13 +65,14 @@ def test_probabilities_that_are_all_too_high_have_a_low_intercept_and_the_same_s
     np.testing.assert_allclose(after["intercept"], before["intercept"] - 1, atol=1e-6)
 
 
-def test_a_label_without_a_slope_in_one_row_is_in_no_mean(study: Study) -> None:
+def test_a_label_without_a_slope_in_one_row_is_in_no_mean(study: Study, tmp_path: Path) -> None:
     def perfect(result: Result, table: pd.DataFrame) -> pd.DataFrame:
         sure = 0.1 + 0.8 * table["target:A0"]
         here = result.cell.fit.model == "good" and result.cell.setting.typed == "12"
         return table.assign(**{"probability:A0": sure}) if here else table
 
-    (section,) = calibration.sections(seen(study, perfect))
+    changed = seen(study, perfect)
+    (section,) = calibration.sections(changed)
     table = rows(section.parts, "calibration").set_index(KEYS)
     assert "no slope" in table.loc[("good", "12", "A0"), "reason"]
     assert (table.xs("mean of labels", level="label")["labels"] == LABELS - 1).all()
@@ -77,8 +80,10 @@ def test_a_label_without_a_slope_in_one_row_is_in_no_mean(study: Study) -> None:
     assert weak.loc["mean of labels", "slope"] == pytest.approx(
         weak.loc[["A1", "A2"], "slope"].mean()
     )
-    notes = [text for part in section.parts if part.kind == "notes" for text in part.texts]
-    assert any("A0" in text and "no slope" in text for text in notes)
+    # beside the means, in the files for a paper too
+    assert any("A0" in text and "no slope" in text for text in section.parts[0].notes)
+    write(changed, tmp_path, only=["calibration"], pictures=["png"])
+    assert "A0: in some row" in (tmp_path / "calibration.md").read_text()
 
 
 def test_bins_hold_every_record_once(study: Study) -> None:

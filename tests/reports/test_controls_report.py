@@ -46,6 +46,11 @@ def test_a_shortcut_is_a_notice_where_the_lower_bound_is_below_0(
     assert "Not clearly above that: LAEF at 1 random lead" in said
     section, _ = written(make.two_models(), [above], monkeypatch)
     assert "reach" not in section.parts[0].texts[-1]  # type: ignore[union-attr]
+    # one that rests on the leads is not named by its highest score alone
+    other = replace(near, place=PLACE._replace(leads="I"), value=0.55, low=0.5, high=0.6)
+    section, _ = written(make.two_models(), [near, other], monkeypatch)
+    said = section.parts[0].texts[-1]  # type: ignore[union-attr]
+    assert "age and sex alone reach 55.0 to 65.0, by the leads." in said
 
 
 @pytest.mark.parametrize(
@@ -66,6 +71,21 @@ def test_the_best_without_the_model_that_met_the_source(
     assert by_leads["I"]["changes"] == changes
     # at twelve leads ST-MEM is the best
     assert bool(by_leads["12"]["changes"]) == (model == "stmem")
+    moved = sum(r["changes"] == "another model is the best" for r in table.rows)
+    sentence = f"Of {len(table.rows)} headlines, another model is the best: {moved}."
+    assert unmet.parts[0].texts == [sentence]  # type: ignore[union-attr]
+
+
+def test_a_headline_without_a_model_is_not_counted_as_one_with_another_best(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = Checked(control=CONTROLS["age_sex"], place=PLACE, note="skipped: not known")
+    study = make.two_models()
+    all_met = replace(study, models=[replace(m, corpora=("PTB-XL",)) for m in study.models])
+    _, unmet = written(all_met, [row], monkeypatch)
+    (table,) = (part for part in unmet.parts if part.kind == "table")
+    (text,) = unmet.parts[0].texts  # type: ignore[union-attr]
+    assert text == f"Of {len(table.rows)} headlines, no model is left: {len(table.rows)}."
 
 
 def test_a_run_of_models_that_met_nothing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -311,3 +311,14 @@ def test_counts_are_whole_in_the_files_beside(tmp_path):
     reports.write(make.two_models(), tmp_path, only=["cells"])
     first = next(csv.DictReader((tmp_path / "cells.csv").open()))
     assert (first["seed"], first["setting"], first["n_records"]) == ("0", "1@seed0", "198")
+
+
+def test_a_network_with_random_weights_is_called_so_where_it_is_described() -> None:
+    from ecgbench.reports import provenance
+
+    study = make.crowded()
+    _, models, _ = provenance.sections(study)
+    titles = [part.title for part in models.parts if part.kind == "group"]
+    wanted = [f"{m.title}{' (random weights)' * (m.weights == 'random')}" for m in study.models]
+    assert titles == wanted
+    assert any("(random weights)" in title for title in titles)

@@ -97,6 +97,19 @@ def test_each_difference_is_that_of_the_same_labels_on_both_sides(study: Study) 
     assert {r["group"] for r in rows if r["variable"] == "sex"} == {"female"}, "once, not twice"
 
 
+def test_a_change_is_told_as_a_change_of_the_difference(study: Study) -> None:
+    (section,) = report.sections(study)
+    texts = [text for part in section.parts if part.kind == "notes" for text in part.texts]
+    rows = pd.DataFrame(_tables(study)["subgroups"]).astype({"change": float})
+    one = rows[rows["change"].notna()].iloc[[0]].assign(change_p_holm=0.001, change=-0.043)
+    _, sentence = report._sentences(study, one, "change")
+    group, rest = report._named(one.iloc[0].to_dict()), one["rest"].iloc[0]
+    assert f"{group} less {rest} is −4.3 points" in sentence
+    assert "against that at twelve leads" in sentence
+    left = len(_tables(study)["subgroups_left"])
+    assert f"Not compared: {left} group{'s' * (left != 1)}; subgroups_left.csv says why." in texts
+
+
 def test_small_groups_are_counted_with_their_reason_and_the_unknown_are_in_none(
     study: Study,
 ) -> None:

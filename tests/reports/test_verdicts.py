@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from ecgbench import reports
+from ecgbench.reports import main_table
 from ecgbench.results.study import Study
 
 make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
@@ -209,3 +210,16 @@ def test_a_reason_not_to_test_is_a_numbered_footnote_at_its_score(untested, kind
     )
     for at, reason in enumerate(reasons, 1):
         assert untested[kind].count(below.format(at, reason)) == 1
+
+
+def test_where_lower_values_are_better_the_others_are_worse_and_not_lower() -> None:
+    names = {"laef": 0.1, "stmem": 0.2, "merl": 0.3}
+    rows = [make.row("ptbxl_super", n, "1", at, best=n == "laef") for n, at in names.items()]
+    study = make.build(rows, models=[make.model(n, n.upper(), 9_000_000) for n in names])
+    card = replace(study.metrics["auroc"], direction="lower")
+    (section,) = main_table._who_is_best(replace(study, metrics={"auroc": card}))
+    (table,) = section.parts
+    (row,) = table.rows
+    assert row["1"].text.strip() == "LAEF"
+    assert row["1"].small.endswith("−10.0 to STMEM; 0 of 2 worse")
+    assert "lower" not in table.notes[0]
