@@ -449,10 +449,12 @@ class _Making:
                 books[size].save(path)
         found = {size: codebook.load(path) for size, path in paths.items()}
         for size, book in found.items():
-            if (book.size, book.facts["fit"]["seed"]) != (size, seed):
+            fitted_on = {k: v for k, v in book.facts.items() if k != "fit"}
+            described = key(fitted_on) == key(dict(describe.facts))
+            if not described or (book.size, book.facts["fit"]["seed"]) != (size, seed):
                 raise BadWeights(
-                    f"{paths[size]} is of another seed or size; remove {folder} and run the same "
-                    f"command again"
+                    f"{paths[size]} is of another description, seed or size; remove {folder} and "
+                    f"run the same command again"
                 )
         return found
 
