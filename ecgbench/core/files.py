@@ -235,7 +235,9 @@ def locked(
                 # filelock takes a file for a lock by itself where there is no such call (ENOSYS)
                 if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP):
                     raise
-                warnings.warn(f"flock not supported in {folder}; a file stands for it", stacklevel=2)
+                warnings.warn(
+                    f"flock not supported in {folder}; a file stands for it", stacklevel=2
+                )
                 lock = SoftFileLock(folder / f"{name}.owner")
                 lock.acquire(timeout=seconds)
     except Timeout:

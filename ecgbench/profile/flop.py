@@ -16,8 +16,8 @@ Rules, a multiply-add being two operations and everything counted from shapes:
 - complex numbers: 4 times the products, 2 times everything else (6 per multiplication or division).
 
 An operator without a rule whose result holds floating-point numbers, or which writes them into an
-argument, is listed, and the count is then no count. Fused and compiled forms of what is made of plain operators have none: count inside
-`plain_kernels`.
+argument, is listed, and the count is then no count. Fused and compiled forms of what is made of
+plain operators have none: count inside `plain_kernels`.
 """
 
 import csv

@@ -22,7 +22,7 @@
 import hashlib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, count, takewhile
@@ -266,11 +266,12 @@ class Store:
         """Whether this process may compute what is called `name`; a dead one's claim ends with
         it.
         """
-        try:
-            with self.alone(f"claim {name}", wait=False):
-                yield True
-        except BlockingIOError:
-            yield False
+        with ExitStack() as stack:
+            mine = False
+            with suppress(BlockingIOError):
+                stack.enter_context(self.alone(f"claim {name}", wait=False))
+                mine = True
+            yield mine  # outside: who works may meet a BlockingIOError of its own
 
     def alone(self, name: str, wait: bool = True) -> AbstractContextManager[None]:
         """Holds a lock, which ends with its process. `wait` false: BlockingIOError where another

@@ -94,7 +94,9 @@ def no_locks(code: int) -> Callable[[int, int], None]:
 
 @pytest.mark.filterwarnings("ignore:flock not supported")
 @pytest.mark.parametrize(
-    "flock", [fcntl.flock, no_locks(errno.ENOSYS), no_locks(errno.ENOLCK)], ids=["works", "no call", "no locks"]
+    "flock",
+    [fcntl.flock, no_locks(errno.ENOSYS), no_locks(errno.ENOLCK)],
+    ids=["works", "no call", "no locks"],
 )
 def test_processes_exclude_one_another_and_the_lock_of_a_killed_one_is_free(
     flock: Callable[[int, int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
