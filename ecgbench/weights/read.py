@@ -64,6 +64,11 @@ def _checkpoint(path: Path) -> Any:
     foreign: list[str] = []
     if zipped := zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
+            if sum(i.file_size for i in archive.infolist()) > SWELLING * path.stat().st_size:
+                raise BadWeights(
+                    f"{path} would unpack to a hundred times its size, which no file of weights "
+                    f"does; get the file again"
+                )
             damaged = archive.testzip()  # torch does not look at checksums
         if damaged:
             raise BadWeights(
