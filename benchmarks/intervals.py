@@ -411,7 +411,6 @@ def cross_validated(
                 distinct=float("nan"),
                 n_distinct=0,
                 same_as=(),
-                nested=(),
                 predictions=lambda table=table: Predicted.of(table),
             )
         )

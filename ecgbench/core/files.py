@@ -16,6 +16,7 @@ import re
 import secrets
 import shutil
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -221,14 +222,24 @@ def locked(
     process is inside: wait, or BlockingIOError, or, with `otherwise`, BadSetting(otherwise).
     WriteError names what cannot be made.
     """
-    from filelock import FileLock, Timeout  # commands that write nothing need none
+    from filelock import FileLock, SoftFileLock, Timeout  # who writes nothing needs none
 
     path, seconds = folder / name, -1 if wait and not otherwise else 0
-    lock = FileLock(path)
+    lock: FileLock | SoftFileLock = FileLock(path)
     try:
         with writing(path, but=Timeout):
             folder.mkdir(parents=True, exist_ok=True)
-            lock.acquire(timeout=seconds)
+            try:
+                lock.acquire(timeout=seconds)
+            except OSError as error:
+                # filelock takes a file for a lock by itself where there is no such call (ENOSYS)
+                if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP):
+                    raise
+                warnings.warn(
+                    f"flock not supported in {folder}; a file stands for it", stacklevel=2
+                )
+                lock = SoftFileLock(folder / f"{name}.owner")
+                lock.acquire(timeout=seconds)
     except Timeout:
         if otherwise:
             raise BadSetting(otherwise) from None

@@ -93,8 +93,17 @@ class Room:
     @cached_property
     def _installed(self) -> dict[str, EntryPoint]:
         """Name -> entry point of the plug-ins of installed packages."""
+        try:
+            points = list(entry_points(group=self.package))
+        except (ValueError, KeyError, AttributeError) as error:  # of any package
+            print(
+                f"ecgbench: each {self.kind} of an installed package is left out, as the entry "
+                f"points of one cannot be read: {shortened(str(error), 100)}",
+                file=sys.stderr,
+            )
+            points = []
         installed: dict[str, EntryPoint] = {}
-        for point in entry_points(group=self.package):
+        for point in points:
             if plain(point.name) in map(plain, [*self._files, *installed]):
                 raise BadSetting(
                     f"two plug-ins of {self.package} are called {point.name!r}; rename the entry "

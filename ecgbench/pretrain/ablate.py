@@ -42,7 +42,7 @@ from ecgbench.pretrain.run import Data, Session, demand_segments, new_model, rea
 from ecgbench.pretrain.stage import Execution
 from ecgbench.pretrain.stage import run as train
 from ecgbench.pretrain.studies import Cell, Study
-from ecgbench.profile.flop import FlopCounter
+from ecgbench.profile.flop import FlopCounter, plain_kernels
 from ecgbench.results.ablation import (
     CELLS,
     RATES,
@@ -449,10 +449,12 @@ class _Making:
                 books[size].save(path)
         found = {size: codebook.load(path) for size, path in paths.items()}
         for size, book in found.items():
-            if (book.size, book.facts["fit"]["seed"]) != (size, seed):
+            fitted_on = {k: v for k, v in book.facts.items() if k != "fit"}
+            described = key(fitted_on) == key(dict(describe.facts))
+            if not described or (book.size, book.facts["fit"]["seed"]) != (size, seed):
                 raise BadWeights(
-                    f"{paths[size]} is of another seed or size; remove {folder} and run the same "
-                    f"command again"
+                    f"{paths[size]} is of another description, seed or size; remove {folder} and "
+                    f"run the same command again"
                 )
         return found
 
@@ -467,7 +469,7 @@ def _size(network: NodeEncoder, samples: int) -> dict[str, Any]:
     )
     device = probes.device_of(network)
     window, measured = torch.zeros(12, samples), torch.ones(1, 12, dtype=torch.bool)
-    with FlopCounter() as counter:
+    with plain_kernels(), FlopCounter() as counter:
         tokens = network.eval().embed_leads(window.to(device))
         network.outputs(tokens, measured.to(device), (network.depth,))
     return {"parameters": every, "encoder_parameters": every - own, "flop": counter.total}

@@ -5,6 +5,7 @@ anywhere, it goes on from there.
         stage1/codebook.json   what was fitted, how often codes are met, time
                codebook_50.npz, elbow.csv
                checkpoint.safetensors, curve.csv   of the loop, see `stage.run`
+               devices.json    names of the devices that made its steps
                encoders/       kept and measured, see `encoders.KeptEncoders`
         stage2/                the same
         encoder.safetensors    the selected encoder of stage 2, float32: weights of the recipe's
@@ -54,7 +55,7 @@ from ecgbench.results.pretraining import RECIPE, REPORT, entropy_of
 from ecgbench.study.progress import Display
 
 ENCODER = "encoder.safetensors"
-BOOKS, ELBOW = "codebook.json", "elbow.csv"
+BOOKS, ELBOW, DEVICES = "codebook.json", "elbow.csv", "devices.json"
 _AGAIN = "and run the same command again"
 
 
@@ -224,7 +225,7 @@ class _Pretraining:
         execution = Execution(
             folder=folder,
             device=session.device,
-            listener=self._listener(name),
+            listener=self._listener(name, folder / DEVICES),
             probe=kept,
             over=session.over,
             alarm=session.alarm,
@@ -245,13 +246,18 @@ class _Pretraining:
         measured = read_checkpoints(kept.folder, settings.probed)
         selected = select(kept.folder, measured, settings.falling)
         note(f"{name}: checkpoint of step {selected.step} selected ({selected.score:.4f})")
-        return _Stage(name, kept, selected, measured, points, fitted)
+        devices = " + ".join(read(folder / DEVICES))
+        return _Stage(name, kept, selected, measured, points, fitted, devices)
 
-    def _listener(self, stage: str) -> Listener:
-        listener = self.session.listener(stage)
+    def _listener(self, stage: str, path: Path) -> Listener:
+        """The session's, which also keeps in `path` the names of the devices that made steps."""
+        listener, used = self.session.listener(stage), read(path) if path.is_file() else []
 
         def listen(report: Report) -> None:
             self._worked = True
+            if self.session.name not in used:
+                used.append(self.session.name)
+                put(path, as_json(used))
             listener(report)
 
         return listen
@@ -332,7 +338,7 @@ class _Pretraining:
         phases = [
             phase
             for stage, settings in zip(stages, recipe.stages)
-            for phase in stage.phases(settings.records(len(corpus)), self.session.name)
+            for phase in stage.phases(settings.records(len(corpus)))
         ]
         return {
             "recipe": {"name": recipe.name, "digest": recipe.digest, **recipe.facts()},
@@ -365,15 +371,16 @@ class _Stage:
     checkpoints: list[Checkpoint]
     points: list[Point]
     books: dict[str, Any]
+    devices: str
 
-    def phases(self, batch: int, device: str) -> list[Phase]:
+    def phases(self, batch: int) -> list[Phase]:
         """Extraction, clustering, training; probes and checkpoints are in none."""
         spent, before = self.books["seconds"], self.books["device"]
         seconds, seen = sum(p.seconds for p in self.points), len(self.points) * batch
         return [
             Phase(f"{self.name}: extraction", spent["extraction"], spent["records"], before),
             Phase(f"{self.name}: clustering", spent["clustering"], spent["records"], before),
-            Phase(f"{self.name}: training", seconds, seen, device),
+            Phase(f"{self.name}: training", seconds, seen, self.devices),
         ]
 
     def summary(self) -> dict[str, Any]:

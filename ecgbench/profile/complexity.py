@@ -10,7 +10,7 @@ import torch
 from ecgbench.core.process import answer
 from ecgbench.models import laef
 from ecgbench.profile import clock
-from ecgbench.profile.flop import FlopCounter
+from ecgbench.profile.flop import FlopCounter, plain_kernels
 
 LEADS = range(1, 13)
 SECONDS = (2.5, 5.0, 10.0)
@@ -60,10 +60,10 @@ def _row(network: Any, leads: int, segments: int, device: str, batch: int | None
     x = torch.randn(batch or 1, leads, segments, network.width, device=device)
     with torch.no_grad():
         maps = [layer.maps(x[:1]) for layer in layers]
-        with FlopCounter() as passing:
+        with plain_kernels(), FlopCounter() as passing:
             for layer, given in zip(layers, maps):
                 layer(x[:1], given)
-        with FlopCounter() as mapping:
+        with plain_kernels(), FlopCounter() as mapping:
             for layer in layers:
                 layer.maps(x[:1])
     graph = edges(leads, segments)

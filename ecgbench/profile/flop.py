@@ -15,9 +15,9 @@ Rules, a multiply-add being two operations and everything counted from shapes:
 - views, copies, gathers, random numbers and new arrays: nothing.
 - complex numbers: 4 times the products, 2 times everything else (6 per multiplication or division).
 
-An operator without a rule whose result holds floating-point numbers is listed, and the count is
-then no count. Fused and compiled forms of what is made of plain operators have none: count inside
-`plain_kernels`.
+An operator without a rule whose result holds floating-point numbers, or which writes them into an
+argument, is listed, and the count is then no count. Fused and compiled forms of what is made of
+plain operators have none: count inside `plain_kernels`.
 """
 
 import csv
@@ -128,7 +128,10 @@ class FlopCounter(TorchDispatchMode):
         elif space == "aten" and _pointwise(plain):
             multiplied = plain.removesuffix("_") in _MULTIPLIED
             self.rest += largest * (6 if multiplied else 2) if hard else largest
-        elif any(t.is_floating_point() or t.is_complex() for t in _arrays(result)):
+        elif any(
+            t.is_floating_point() or t.is_complex()
+            for t in _arrays([result, *_written(schema, args, kwargs)])
+        ):
             self.unknown[name] += 1
 
 
@@ -144,6 +147,13 @@ def _pointwise(plain: str) -> bool:
         if form is not None
         for overload in form.overloads()
     )
+
+
+def _written(schema: Any, args: Any, kwargs: Any) -> Iterator[Any]:
+    """Arguments that an operator writes to."""
+    for at, part in enumerate(schema):
+        if part.alias_info is not None and part.alias_info.is_write:
+            yield args[at] if at < len(args) else kwargs.get(part.name)
 
 
 def _arrays(value: Any) -> Iterator[Tensor]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ecgbench import models
 from ecgbench.core.cells import Folders, Request, plan_of
-from ecgbench.core.files import making, move
+from ecgbench.core.files import DAMAGED, making, move
 from ecgbench.core.text import counted
 from ecgbench.study import shortcuts
 from ecgbench.study.controls import LEADS, derived, folder, names, shortcut
@@ -73,7 +73,9 @@ def _take_fits(requests: Sequence[Request], run: Store, control: Store) -> None:
     key of each says whether it is the one.
     """
     for fit in {fit for request in requests for fit in plan_of(request).fits}:
-        for done in run.fit_folder(fit, "any").parent.glob("[!.]*[0-9a-f]/DONE"):
+        for done in run.fit_folder(fit, "any").parent.glob("[!.]*/DONE"):
+            if done.parent.name.endswith(DAMAGED):
+                continue
             there = control.path / done.parent.relative_to(run.path)
             if not there.exists():
                 with making(there) as passing:

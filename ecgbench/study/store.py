@@ -4,7 +4,8 @@
       index.jsonl                           which key each cell has, and which cells are finished
       frozen.json                           a plan that was frozen
       people/<dataset>.parquet              age, sex, device, site and pacing of its records
-      cells/<task>/<model>/<setting>/<key>/ predictions.parquet, scores.parquet, cell.json, DONE
+      cells/<task>/<model>/<setting>/<key>/ predictions.parquet, scores.parquet, cell.json, DONE;
+                                            OUTDATED where the cell got another key since
       fits/<task>/<model>/<key>/            weights, validation.parquet, log.csv, fit.json, DONE
       reasons/<task>/<model>/<setting>/     <id>.json: why a cell has no number
       features/<model>/<dataset>/           pooled features by setting, and windows/ for resuming
@@ -21,7 +22,7 @@
 import hashlib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, count, takewhile
@@ -29,7 +30,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ecgbench.core.cells import FORMAT, OFFICIAL, Cell, Fit, Plan, Request, key, plan_of
-from ecgbench.core.files import as_json, locked, put, quarantine
+from ecgbench.core.files import DAMAGED, as_json, locked, put, quarantine
 from ecgbench.core.folders import DONE, below, damaged, document, finished, read_json
 from ecgbench.core.registry import folder_name
 from ecgbench.core.text import enumerated
@@ -41,6 +42,10 @@ Status = Literal["ok", "skipped", "failed", "damaged", "missing"]
 STATES: tuple[Status, ...] = ("ok", "failed", "skipped", "missing", "damaged")
 _WITHOUT: tuple[Status, ...] = ("failed", "skipped")
 """What a stored reason can say."""
+_OUTDATED = "OUTDATED"
+"""File in a finished cell's folder: its cell got another key since. It says so where the index, or
+its last lines, are gone.
+"""
 _MARK = "# sha256 "
 """Before the hash of a plan file, in its last line."""
 _FORMAT = f"format = {FORMAT}"
@@ -111,7 +116,7 @@ class Store:
 
     def keys(self) -> dict[str, str]:
         """Identity of a cell -> its key, of all that were begun: as the index says, else as the
-        newest finished folder of the cell says.
+        newest finished folder of the cell says that is not outdated.
         """
         self.index.read()
         return {**self._unindexed(), **self.index.keys}
@@ -127,7 +132,18 @@ class Store:
         """Record which keys cells have from now on; what the index knows is not written again."""
         known = self.keys()
         new = {i: k for i, k in {**known, **keys}.items() if self.index.keys.get(i) != k}
-        self.index.add_keys(new)
+        if new:
+            self._mark({known[i] for i, k in new.items() if known.get(i, k) != k}, {*new.values()})
+            self.index.add_keys(new)
+
+    def _mark(self, old: set[str], new: set[str]) -> None:
+        """Note in the cells' own folders which keys count no longer, and which count again."""
+        outdated, current = set(map(folder_name, old)), set(map(folder_name, new))
+        for folder in cells_of(self.path):
+            if folder.name in current:
+                (folder / _OUTDATED).unlink(missing_ok=True)
+            elif folder.name in outdated:
+                put(folder / _OUTDATED, "")
 
     def add_finished(self, cell_keys: Iterable[str], at: float | None = None) -> None:
         """Record in the index which cells are finished, since `at` (now; 0: long ago); what it
@@ -190,7 +206,10 @@ class Store:
         self.index.read()  # where it names the cell, no other folder needs to be looked at
         cell_key = self.index.keys.get(cell.identity) or self._unindexed().get(cell.identity)
         folder = self.cell_folder(cell, cell_key) if cell_key else None
-        return folder if folder and finished(folder) else None
+        if folder is None or not finished(folder):
+            return None
+        outdated = os.path.exists(f"{folder}/{_OUTDATED}")
+        return _current(folder, cell.identity) if outdated else folder
 
     def fit_folder(self, fit: Fit, fit_key: str) -> Path:
         """Where a fit lies."""
@@ -247,11 +266,12 @@ class Store:
         """Whether this process may compute what is called `name`; a dead one's claim ends with
         it.
         """
-        try:
-            with self.alone(f"claim {name}", wait=False):
-                yield True
-        except BlockingIOError:
-            yield False
+        with ExitStack() as stack:
+            mine = False
+            with suppress(BlockingIOError):
+                stack.enter_context(self.alone(f"claim {name}", wait=False))
+                mine = True
+            yield mine  # outside: who works may meet a BlockingIOError of its own
 
     def alone(self, name: str, wait: bool = True) -> AbstractContextManager[None]:
         """Holds a lock, which ends with its process. `wait` false: BlockingIOError where another
@@ -368,9 +388,20 @@ def noted(folder: Path) -> dict[str, Any]:
 
 def _scan(path: Path, indexed: Collection[str]) -> dict[str, str]:
     """Identity -> key of finished cells whose keys the index does not name; of several of one
-    cell, the newest.
+    cell, the newest that is not outdated.
     """
     names = set(map(folder_name, indexed))
-    notes = [noted(folder) for folder in cells_of(path) if folder.name not in names]
+    unknown = [folder for folder in cells_of(path) if folder.name not in names]
+    notes = [noted(folder) for folder in unknown if not (folder / _OUTDATED).exists()]
     whole = sorted((note for note in notes if note), key=lambda note: float(note["finished"]))
     return {note["identity"]: note["key"] for note in whole}
+
+
+def _current(outdated: Path, identity: str) -> Path | None:
+    """Where a cell lies whose folder is outdated though the index names it: its last lines are
+    gone.
+    """
+    places = (f for f in outdated.parent.glob("[!.]*") if not f.name.endswith(DAMAGED))
+    notes = {f: noted(f) for f in places if finished(f) and not (f / _OUTDATED).exists()}
+    own = [f for f, note in notes.items() if note.get("identity") == identity]
+    return max(own, key=lambda folder: float(notes[folder]["finished"]), default=None)

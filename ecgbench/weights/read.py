@@ -23,6 +23,10 @@ from ecgbench.errors import BadSetting, BadWeights
 
 SAFE = (".safetensors",)
 TORCH = (".pth", ".pt", ".ckpt")
+LARGEST = 16 * 2**30
+"""Bytes that a file of weights may hold once unpacked."""
+SWELLING = 100
+"""Times its own size that an archive may unpack to; trained weights hardly compress."""
 
 
 def read(path: Path) -> Mapping[str, Any]:
@@ -57,21 +61,37 @@ def read(path: Path) -> Mapping[str, Any]:
 
 def _checkpoint(path: Path) -> Any:
     """What `torch.save` wrote, its tensors left on the disk until they are used."""
-    foreign: list[str] = []
     if zipped := zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
+            if sum(i.file_size for i in archive.infolist()) > SWELLING * path.stat().st_size:
+                raise BadWeights(
+                    f"{path} would unpack to a hundred times its size, which no file of weights "
+                    f"does; get the file again"
+                )
             damaged = archive.testzip()  # torch does not look at checksums
         if damaged:
             raise BadWeights(
                 f"{path} is damaged: {shortened(damaged, 80)} in it does not have its checksum "
                 f"(CRC-32); get the file again"
             )
-        foreign = torch.serialization.get_unsafe_globals_in_checkpoint(path)
-    with (
-        torch.serialization.safe_globals([(_FILLED.get(name, _StandIn), name) for name in foreign]),
-        warnings.catch_warnings(action="ignore"),
-    ):
+    with _nothing_allowed(), warnings.catch_warnings(action="ignore"):
+        if zipped:
+            foreign = torch.serialization.get_unsafe_globals_in_checkpoint(path)
+            made = [(_FILLED.get(name, _StandIn), name) for name in foreign]
+            torch.serialization.add_safe_globals(made)
         return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
+
+
+@contextmanager
+def _nothing_allowed() -> Iterator[None]:
+    """Without the names that other libraries of this process have allowed torch to build."""
+    before = torch.serialization.get_safe_globals()
+    torch.serialization.clear_safe_globals()
+    try:
+        yield
+    finally:
+        torch.serialization.clear_safe_globals()
+        torch.serialization.add_safe_globals(before)
 
 
 class _StandIn:
@@ -112,7 +132,8 @@ def demand_ending(path: Path, setting: str, archive: bool) -> None:
 @contextmanager
 def unpacked(path: Path, member: str) -> Iterator[Path]:
     """The file of weights in a download: the download itself or, of an archive, the file called
-    `member`, in a temporary folder. BadWeights where there is no such file, or several.
+    `member`, in a temporary folder. BadWeights where there is no such file, or several, or one
+    that is larger than any weights.
     """
     if not member or path.suffix != ".zip":
         yield path
@@ -122,12 +143,16 @@ def unpacked(path: Path, member: str) -> Iterator[Path]:
         out = Path(folder) / Path(member).name
         try:
             with zipfile.ZipFile(path) as archive:
-                names = [i.filename for i in archive.infolist() if not i.is_dir()]
-                found = [name for name in names if name.split("/")[-1] == member]
+                files = [i for i in archive.infolist() if not i.is_dir()]
+                found = [i for i in files if i.filename.split("/")[-1] == member]
                 if len(found) != 1:
                     raise ValueError(
                         f"it holds {len(found)} files of that name; it holds "
-                        f"{', '.join(name[:80] for name in names[:5])}"
+                        f"{', '.join(i.filename[:80] for i in files[:5])}"
+                    )
+                if found[0].file_size > min(LARGEST, SWELLING * path.stat().st_size):
+                    raise ValueError(
+                        f"it would unpack to {found[0].file_size:,} bytes, which no weights do"
                     )
                 with archive.open(found[0]) as source, out.open("wb") as target:
                     shutil.copyfileobj(source, target)

@@ -85,12 +85,19 @@ def enter_and_wait(folder: Path) -> None:
         time.sleep(60)
 
 
-def no_locks(handle: int, how: int) -> None:
-    raise OSError(errno.ENOSYS, "Function not implemented")
+def no_locks(code: int) -> Callable[[int, int], None]:
+    def flock(handle: int, how: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    return flock
 
 
 @pytest.mark.filterwarnings("ignore:flock not supported")
-@pytest.mark.parametrize("flock", [fcntl.flock, no_locks])
+@pytest.mark.parametrize(
+    "flock",
+    [fcntl.flock, no_locks(errno.ENOSYS), no_locks(errno.ENOLCK)],
+    ids=["works", "no call", "no locks"],
+)
 def test_processes_exclude_one_another_and_the_lock_of_a_killed_one_is_free(
     flock: Callable[[int, int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

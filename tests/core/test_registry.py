@@ -212,3 +212,15 @@ def test_an_entry_point_that_cannot_be_imported_is_one_line(
         room(house).get("far")
     assert "\n" not in str(caught.value)
     assert room(house).get("laef").CARD
+
+
+def test_a_package_whose_list_cannot_be_read_is_left_out(
+    house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    about = tmp_path / "torn-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: torn\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_bytes(b"\x80\x81\xff")
+    assert room(house).names() == ["laef", "st_mem"]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("ecgbench: each model of an installed package is left out, as ")

@@ -16,7 +16,7 @@ from ecgbench import reports
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.layers.encodings import LeadEncoding
 from ecgbench.models import laef
-from ecgbench.pretrain import ablate, probes, studies
+from ecgbench.pretrain import ablate, codebook, probes, studies
 from ecgbench.pretrain import recipe as recipes
 from ecgbench.pretrain.ablate import Budget
 from ecgbench.pretrain.objective import MaskedNodes, new_network
@@ -297,11 +297,24 @@ def test_a_codebook_of_another_seed_is_found_out(tmp_path: Path, whole: Path) ->
     one, other = sorted(out.glob("codebooks/*/codebook_3.npz"))
     shutil.copyfile(one, other)
     shutil.rmtree(out / "trainings")
-    with pytest.raises(BadWeights, match="is of another seed or size; remove"):
+    with pytest.raises(BadWeights, match="is of another description, seed or size; remove"):
         made(out)
     shutil.rmtree(other.parent)
     made(out)
     assert tables(out, tmp_path / "a") == tables(whole, tmp_path / "b")
+
+
+def test_a_codebook_of_another_description_is_found_out(tmp_path: Path, whole: Path) -> None:
+    """Of the same seed and size, as one that was exchanged with that of another network."""
+    out = tmp_path / "study"
+    shutil.copytree(whole, out)
+    path = sorted(out.glob("codebooks/*/codebook_3.npz"))[0]
+    book = codebook.load(path)
+    other = {"network": "another", "block": 1, "fit": book.facts["fit"]}
+    codebook.Codebook(book.centres, other).save(path)
+    shutil.rmtree(out / "trainings")
+    with pytest.raises(BadWeights, match="is of another description, seed or size; remove"):
+        made(out)
 
 
 def encoded() -> Any:

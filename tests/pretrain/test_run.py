@@ -49,12 +49,16 @@ RECIPE = get("smoke").changed(
 
 
 def made(
-    out: Path, at: str = "", recipe: Recipe = RECIPE, found: Data | None = None
+    out: Path,
+    at: str = "",
+    recipe: Recipe = RECIPE,
+    found: Data | None = None,
+    name: str = "here",
 ) -> dict[str, Any]:
     models.resolve(str(NARROW))
     follower = Follower(at)
     session = Session(
-        out=out, device="cpu", name="here", progress=follower, listener=follower.listener
+        out=out, device="cpu", name=name, progress=follower, listener=follower.listener
     )
     return run(recipe, found or data(), session)
 
@@ -207,6 +211,16 @@ def test_the_selected_checkpoint_is_where_stage_2_starts_and_what_comes_out(
         == second["selected"]["encoder"]
         == second["checkpoints"][1]["encoder"]
     )
+
+
+def test_times_are_of_the_devices_that_made_the_steps(tmp_path: Path) -> None:
+    for at, name in (("stage 1, step 3", "here"), ("stage 2, step 3", "there")):
+        with pytest.raises(Stop):
+            made(tmp_path, at, name=name)
+    devices = {p["phase"]: p["device"] for p in made(tmp_path, name="elsewhere")["phases"]}
+    assert devices["stage 1: clustering"] == "here"
+    assert devices["stage 1: training"] == "here + there"
+    assert devices["stage 2: training"] == "there + elsewhere"
 
 
 def test_more_steps_prolong_stage_2_to_what_it_would_have_been(

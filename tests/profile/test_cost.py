@@ -112,6 +112,14 @@ def test_a_plug_in_is_measured_and_one_that_fails_costs_itself_only(tmp_path: Pa
     assert first["peak_mb"] is None or 0 < first["peak_mb"] < 500
 
 
+def test_memory_of_whoever_measures_is_not_that_of_the_model() -> None:
+    """A process takes over the peak of the one that starts it, as getrusage counts it."""
+    ours = torch.ones(100_000_000)
+    found = cost.measure([models.resolve(str(TINY))], [1], cost.Setup("cpu", 1, True), Silent())
+    assert len(ours) == 100_000_000
+    assert found.rows[0]["peak_mb"] is None or 0 < found.rows[0]["peak_mb"] < 50
+
+
 EIGHT = '''"""A plug-in that reads any of eight leads."""
 from torch import nn
 from ecgbench.core.cards import InputContract, ModelCard

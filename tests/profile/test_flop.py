@@ -151,6 +151,19 @@ def test_an_operator_without_a_rule_is_listed_and_spoils_the_total() -> None:
     assert found.total is None
 
 
+@torch.library.custom_op("ecgbench_tests::product", mutates_args={"out"})
+def product(x: Tensor, out: Tensor) -> None:
+    out.copy_(torch.from_numpy(x.numpy() @ x.numpy()))
+
+
+def test_an_operator_that_only_writes_to_an_argument_is_listed() -> None:
+    x, out = torch.randn(3, 3), torch.empty(3, 3)
+    for run in (lambda: product(x, out), lambda: torch.ops.ecgbench_tests.product(x, out=out)):
+        found = counted(run)
+        assert list(found.unknown) == ["ecgbench_tests::product"]
+        assert found.total is None
+
+
 def test_fused_modules_are_counted_as_the_operators_they_are_made_of() -> None:
     """Recurrent networks by MKL-DNN, attention and encoder layers by the fast path: whole, and in
     inference mode too.

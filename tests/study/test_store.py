@@ -62,6 +62,56 @@ def test_a_cell_is_there_under_the_key_it_has(tmp_path: Path) -> None:
     assert run.folder(one) == folder
 
 
+@pytest.mark.parametrize("finished", [1.0, 3.0])
+def test_a_key_that_was_replaced_does_not_come_back_without_the_index(
+    finished: float, tmp_path: Path
+) -> None:
+    """A plug-in that was edited, and edited back: what counts is what was chosen last, not what is
+    newest.
+    """
+    run, one = Store(tmp_path), cell("a", 1)
+    run.add_keys({one.identity: "k1"})
+    first = finish(run, one, "k1", finished=finished)
+    run.add_keys({one.identity: "k2"})
+    run.index.file.unlink()
+    assert Store(tmp_path).folder(one) is None, "k2 was begun, and nothing else counts"
+    Store(tmp_path).add_keys({one.identity: "k2"})
+    second = finish(run, one, "k2", finished=2.0)
+    run.index.file.unlink()
+    assert Store(tmp_path).folder(one) == second
+    Store(tmp_path).add_keys({one.identity: "k1"})
+    run.index.file.unlink()
+    assert Store(tmp_path).folder(one) == first
+
+
+def test_an_index_whose_last_lines_are_gone_does_not_bring_an_old_number_back(
+    tmp_path: Path,
+) -> None:
+    run, one = Store(tmp_path), cell("a", 1)
+    run.add_keys({one.identity: "k1"})
+    finish(run, one, "k1", finished=1.0)
+    lines = run.index.file.read_bytes()
+    run.add_keys({one.identity: "k2"})
+    run.index.file.write_bytes(lines)
+    assert Store(tmp_path).folder(one) is None
+    second = finish(run, one, "k2", finished=2.0)
+    assert Store(tmp_path).folder(one) == second
+    run.set_aside(second, "is damaged")
+    assert Store(tmp_path).folder(one) is None
+
+
+def test_what_whoever_has_a_claim_meets_is_its_own(tmp_path: Path) -> None:
+    """As of a machine that can begin no other process."""
+
+    def work() -> None:
+        with Store(tmp_path).claim("a") as mine:
+            assert mine
+            raise BlockingIOError("no process")
+
+    with pytest.raises(BlockingIOError, match="no process"):
+        work()
+
+
 def test_what_is_finished_is_counted_from_the_index(tmp_path: Path) -> None:
     """And from the folders where it says nothing; what was set aside or pruned is not."""
     run = Store(tmp_path)

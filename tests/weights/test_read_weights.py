@@ -220,7 +220,9 @@ def test_ecg_cpc_is_a_lightning_checkpoint_in_an_archive(
             archive.writestr("config_last_11597276_ckpt.yaml", "a: 1")
         path = tmp_path / "ECG-CPC Checkpoint.zip"
     names = authors("ecgcpc")
-    found = came_from(read("ecgcpc", path), names)
+    # as lightning allows it where it is imported
+    with torch.serialization.safe_globals([collections.defaultdict]):
+        found = came_from(read("ecgcpc", path), names)
     assert {f"ts_encoder.{name}" for name in found} == names.keys() - {
         "ts_encoder.head_ssl.proj.0.weight"
     }
@@ -396,3 +398,10 @@ def test_safetensors_whose_first_byte_looks_like_a_page(tmp_path: Path) -> None:
         struct.pack("<Q", len(content)) + content + struct.pack("<f", 1)
     )
     assert torch.equal(reading.read(tmp_path / "w.safetensors")["w"], torch.ones(1))
+
+
+def test_a_checkpoint_that_swells_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "w.pth", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("w/data.pkl", bytes(50_000_000))
+    with pytest.raises(BadWeights, match="would unpack to a hundred times its size"):
+        reading.read(tmp_path / "w.pth")
