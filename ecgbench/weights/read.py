@@ -77,7 +77,7 @@ def _checkpoint(path: Path) -> Any:
     with _nothing_allowed(), warnings.catch_warnings(action="ignore"):
         if zipped:
             foreign = torch.serialization.get_unsafe_globals_in_checkpoint(path)
-            made = [(_FILLED.get(name, _StandIn), name) for name in foreign]
+            made: list[Any] = [(_FILLED.get(name, _StandIn), name) for name in foreign]
             torch.serialization.add_safe_globals(made)
         return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
 
