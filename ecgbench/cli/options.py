@@ -103,7 +103,7 @@ def assigned(sets: Sequence[str], known: Mapping[str, Callable[[str], Any]]) -> 
     for word in sets:
         key, equals, value = (part.strip() for part in word.partition("="))
         if key not in known:
-            raise UnknownName("setting", key, known, f"There are: {', '.join(known)}.")
+            raise UnknownName("setting", key, known)
         try:
             found[key] = known[key](value)
         except (ValueError, KeyError):
