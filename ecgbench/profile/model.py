@@ -95,7 +95,7 @@ def _flop(
 
     with plain_kernels():
         with torch.no_grad():
-            # what a network keeps from its first pass (folded norms) is no cost of a window
+            # what a network keeps from its first pass (kernels of ECG-CPC) is no cost of a window
             whole()
             with FlopCounter() as forward:
                 whole()

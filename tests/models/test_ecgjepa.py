@@ -155,18 +155,16 @@ def test_a_batch_of_mixed_subsets_equals_each_window_alone(
 
 
 @pytest.mark.parametrize(("leads", "gflop"), [(1, 8.589), (3, 26.321), (8, 73.876685)])
-def test_operations_are_the_published_number_less_the_pairs_that_do_not_count(
+def test_operations_are_the_published_number_less_fused_attention(
     network: ecgjepa.EcgJepa, leads: int, gflop: float
 ) -> None:
-    # published: with the products of all pairs of tokens; ours are of a seventh of them, or in
-    # fused attention, which is not counted
+    # published: with the products of all pairs of tokens; here they are in fused attention, which
+    # torch's counter leaves out on a CPU
     measured = torch.arange(8)[None] < leads
     with FlopCounterMode(display=False) as counter:
         run(network, torch.zeros(1, 8, 2500), measured)
-    maps = sum(n for op, n in counter.get_flop_counts()["Global"].items() if "bmm" not in str(op))
     dense = 12 * 4 * (50 * leads) ** 2 * 768
-    assert (maps + dense) / 1e9 == pytest.approx(gflop, abs=5e-4)
-    assert counter.get_total_flops() - maps <= dense / 5
+    assert (counter.get_total_flops() + dense) / 1e9 == pytest.approx(gflop, abs=5e-4)
 
 
 def test_training_reaches_every_parameter_but_the_positions(
