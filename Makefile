@@ -9,10 +9,10 @@ PIP := $(BIN)/pip --disable-pip-version-check install --quiet --constraint const
 LOCKED := $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -))
 LOCK := $(BIN)/pip --disable-pip-version-check install --quiet --require-hashes --no-deps --only-binary :all: --requirement
 ECGBENCH := $(PIP) $(if $(LOCKED),--no-build-isolation) --editable
-LONG := tests/test_write_faults.py tests/test_kills.py tests/test_zoo.py
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
 
 help:  ## print the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: .venv/.package  ## run LAEF and ST-MEM on synthetic recordings with 1, 2 and 12 leads, and write the report
 	@echo "The demo takes about 3 minutes on two cores (2 min 30 s on a Xeon at 2.5 GHz): two models, 100 synthetic recordings"
@@ -20,14 +20,16 @@ demo: .venv/.package  ## run LAEF and ST-MEM on synthetic recordings with 1, 2 a
 	$(BIN)/ecgbench report runs/demo
 	@echo "The report: runs/demo/report/index.html (opens in any browser)"
 
-test: .venv/.dev  ## the whole test suite; ECGBENCH_REAL_DATA names genuine recordings, WORKERS the processes (2)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile
+test: .venv/.dev  ## what must hold, in 5 minutes; ECGBENCH_REAL_DATA names genuine recordings, WORKERS the processes (2)
+	@echo "The tests take about 5 minutes on two cores; make test-long runs the slower ones, about 12 minutes"
+	$(PYTEST) --dist worksteal -m "not long"
+
+test-long: .venv/.dev  ## the slower tests; with ECGBENCH_SOAK=1 kills, races and write faults at their full counts
+	@echo "The slower tests take about 12 minutes on two cores (with ECGBENCH_SOAK=1 an hour)"
+	$(PYTEST) --dist loadfile -m long
 
 soak: .venv/.dev  ## every fault of docs/reliability.md, whose table it writes (SOAK="words of a name": those alone)
 	$(BIN)/python -m tests.soak --workers $(WORKERS) "$(SOAK)"
-
-kills: .venv/.dev  ## the kill, race and write-fault tests at their full counts (half an hour or more)
-	ECGBENCH_SOAK=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile $(LONG)
 
 wheel: .venv/.dev  ## build the wheel, install it outside the checkout, and test it there
 	$(BIN)/python .ci/wheel.py
@@ -80,4 +82,4 @@ $(BIN)/pip:
 	$(ECGBENCH) '.[dev]'
 	@touch $@ .venv/.package
 
-.PHONY: help demo test soak kills wheel lowest check bench gpu docs lock audit clean
+.PHONY: help demo test test-long soak wheel lowest check bench gpu docs lock audit clean

@@ -329,15 +329,6 @@ def _unpack(real_data: Path, root: Path) -> None:
         shutil.copyfile(real_data / "ptbxl" / name, root / name)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    # xdist would begin with the files of most tests and end on a long one while a worker idles
-    config.option.loadscopereorder = False
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
-
-
 def pytest_collection_finish(session: pytest.Session) -> None:
     # what is there by now stays to the end: the collector need not look at it again and again
     gc.collect()

@@ -27,7 +27,9 @@ def test_a_report_equals_itself(compare: ModuleType) -> None:
     assert list(compare.differences(REPORT, REPORT)) == []
 
 
-@pytest.mark.parametrize("kind", ["csv", "md", "tex", "html"])
+@pytest.mark.parametrize(
+    "kind", ["csv", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("md", "tex", "html"))]
+)
 def test_one_digit_is_found(compare: ModuleType, tmp_path: Path, kind: str) -> None:
     changed = Path(shutil.copytree(REPORT, tmp_path / "after"))
     file = changed / ("index.html" if kind == "html" else f"main_table.{kind}")

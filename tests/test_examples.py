@@ -49,6 +49,7 @@ def pulses(per_minute: float, half: float, fs: int) -> np.ndarray:
     return np.maximum(0, 1 - np.abs(t[:, None] - at).min(axis=1) / half)[None]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 def test_keeps_every_promise(path: Path) -> None:
     broken = [f"{row['name']}: {row['detail']}" for row in check(str(path)) if not row["ok"]]

@@ -1,7 +1,8 @@
 """Runs that are killed, and runs side by side, as processes of the command line: nothing finished
 is lost, nothing is counted twice.
 
-The suite runs a short version of each; with ECGBENCH_SOAK in the environment, the full counts.
+`make test-long` runs a short version of each; with ECGBENCH_SOAK in the environment, the full
+counts.
 """
 
 import contextlib
@@ -27,7 +28,7 @@ from ecgbench.study import plan as planning
 from ecgbench.study.store import Store
 from ecgbench.study.store import cells_of as cells_of_run
 
-pytestmark = [pytest.mark.long, pytest.mark.durable, pytest.mark.usefixtures("one_thread")]
+pytestmark = [pytest.mark.durable, pytest.mark.usefixtures("one_thread")]
 TINY = Path(__file__).parent / "tiny.py"
 SOAK = bool(os.environ.get("ECGBENCH_SOAK"))
 KILLS, ROUNDS, RACES = (50, 100, 100) if SOAK else (2, 2, 40)
@@ -150,6 +151,30 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     return Whole(folder / "run", folder / "prepared", time.monotonic() - began)
 
 
+def test_a_run_that_is_killed_goes_on_from_what_it_finished(
+    typed: Callable[..., int], tmp_path: Path
+) -> None:
+    """Killed as soon as a cell is finished, as a copy of this process, which need not import."""
+    words = ("--leads", "1-4,12,I,II", "--prepared", str(tmp_path / "prepared"))
+    assert typed(tmp_path / "whole", *words) == 0
+    out = tmp_path / "killed"
+    process = multiprocessing.get_context("fork").Process(target=typed, args=(out, *words))
+    process.start()
+    while process.is_alive() and not cells_of(out):
+        time.sleep(0.002)
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    known = intact(out)
+    assert 1 <= cells_of(out) < 7
+    assert typed(out, *words) == 0
+    assert cells_of(out) == 7
+    assert known.items() <= intact(out).items()
+    assert numbers(out) == numbers(tmp_path / "whole")
+    assert table(out) == table(tmp_path / "whole")
+
+
+@pytest.mark.long
 def test_killed_at_any_moment_nothing_finished_is_lost(whole: Whole, tmp_path: Path) -> None:
     """The group of a run is killed at random moments, resumed each time; a run that got through is
     followed by another from nothing.
@@ -182,6 +207,7 @@ def _same(out: Path, whole: Whole, seed: int) -> None:
     assert table(out) == table(whole.folder), seed
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")
 @pytest.mark.parametrize("moment", ["while it imports", "at work"])
 def test_a_worker_does_not_outlive_its_run(moment: str, whole: Whole, tmp_path: Path) -> None:
@@ -197,6 +223,7 @@ def test_a_worker_does_not_outlive_its_run(moment: str, whole: Whole, tmp_path: 
     intact(out)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")
 def test_a_worker_that_is_killed_costs_one_cell_at_most(
     whole: Whole, here: Callable[..., "subprocess.CompletedProcess[str]"], tmp_path: Path
@@ -232,6 +259,7 @@ def _worker(process: "subprocess.Popen[str]", out: Path, cells: int) -> int:
     raise AssertionError("no worker at that moment")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("count", "how"),
     [
@@ -295,6 +323,7 @@ def _contend(
     store.add_request(request)
 
 
+@pytest.mark.long
 def test_claims_and_plans_of_many_processes(tmp_path: Path) -> None:
     """Races of three processes: nobody holds what another holds, and what each wrote into
     the plan is there.

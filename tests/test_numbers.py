@@ -28,7 +28,6 @@ from ecgbench.evaluate import network
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.results.study import read
 
-pytestmark = pytest.mark.long
 FILE = Path(__file__).parent / "data" / "numbers.json"
 NUMBERS = {name: getattr(cells, name) for name in ("FEATURES", "FITS", "SCORES")}
 OURS = [name for name in models.names() if models.ROOM.built_in(name)]

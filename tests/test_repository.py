@@ -431,6 +431,7 @@ def test_generated_lists_are_fresh() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", ["README.md", "docs/adding_a_model.md"])
 def test_the_model_that_the_docs_show_keeps_every_promise(page: str, tmp_path: Path) -> None:
     """As a reader would do it: the page's code in a file, then the page's command."""
@@ -447,6 +448,7 @@ def test_the_model_that_the_docs_show_keeps_every_promise(page: str, tmp_path: P
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_the_dataset_that_the_docs_show_keeps_every_promise(tmp_path: Path) -> None:
     """As a reader would do it: the page's code in a file, tables as the page says, its command."""
     page = (ROOT / "docs" / "adding_a_dataset.md").read_text()

@@ -36,9 +36,9 @@ from ecgbench.study.store import Store
 
 FAULTS = runpy.run_path(str(Path(__file__).with_name("faults.py")))
 Faults, failing, KINDS, TOLD = (FAULTS[name] for name in ("Faults", "failing", "KINDS", "TOLD"))
-pytestmark = pytest.mark.long
 TINY = Path(__file__).parent / "tiny.py"
 SOAK = bool(os.environ.get("ECGBENCH_SOAK"))
+pytestmark = [pytest.mark.long] if SOAK else []
 
 
 def left_name(folder: Path) -> str:
@@ -115,6 +115,7 @@ CONTRACT = InputContract(
 )
 
 
+@pytest.mark.long
 def test_a_view_keeps_what_was_done_and_can_be_filled_again(fake_ptbxl: Path) -> None:
     copy = prepare("ptbxl", fake_ptbxl, None)
     records = copy.index["record"].tolist()[:6]
@@ -318,6 +319,7 @@ def test_a_run_loses_nothing_and_goes_on(
         sound(place.run)
 
 
+@pytest.mark.long
 def test_a_report_is_the_old_one_or_the_new_one(
     base: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

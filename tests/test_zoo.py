@@ -22,7 +22,6 @@ from ecgbench.evaluate.encode import Encoder
 from ecgbench.models import Features
 from ecgbench.results.study import read
 
-pytestmark = pytest.mark.long
 TINY = Path(__file__).parent / "tiny.py"
 USUAL = ("--tasks", "demo", "--weights", "random", "--limit", "30", "--seeds", "1")
 USUAL += ("--protocol", "probe")
@@ -184,6 +183,7 @@ def test_a_model_that_raises_costs_its_own_cells_only(
     assert not (out / "logs").exists()
 
 
+@pytest.mark.long
 def test_a_model_that_ends_or_hangs_its_process_costs_its_own_cells_only(
     here: Here, tmp_path: Path, copies: Path
 ) -> None:
@@ -194,6 +194,7 @@ def test_a_model_that_ends_or_hangs_its_process_costs_its_own_cells_only(
         assert "most recent call first" in Path(given[name]["log"]).read_text()
 
 
+@pytest.mark.long
 def test_what_fails_at_one_set_of_leads_costs_that_cell(
     here: Here, tmp_path: Path, copies: Path
 ) -> None:

@@ -122,6 +122,7 @@ def test_a_run_learns_from_complete_training_records_alone(name: str) -> None:
     assert learned_from == ["a", "b"]
 
 
+@pytest.mark.long
 @pytest.mark.real
 def test_v2_from_four_leads_on_genuine_recordings(real_ptbxl: Path) -> None:
     """Ridge is nearer than the others, and two limb leads give the six."""

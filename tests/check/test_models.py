@@ -14,10 +14,11 @@ from ecgbench.evaluate.network import Network
 from ecgbench.layers.features import Features
 
 TINY = str(Path(__file__).parents[1] / "tiny.py")
-pytestmark = pytest.mark.long
 
 
-@pytest.mark.parametrize("name", [*models.names(), TINY])
+@pytest.mark.parametrize(
+    "name", [TINY, *(pytest.param(name, marks=pytest.mark.long) for name in models.names())]
+)
 def test_keeps_every_promise(name):
     broken = [f"{row['name']}: {row['detail']}" for row in check(name) if not row["ok"]]
     assert not broken

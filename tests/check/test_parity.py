@@ -114,6 +114,7 @@ def verdict(
     return parity.check("tinyparity", tmp_path / "pack.npz", tmp_path / "keys.json", seed)
 
 
+@pytest.mark.long
 def test_stmem_matches_its_authors_pack() -> None:
     report = parity.check("ST-MEM", REAL / "golden_seed0.npz", REAL / "keys.json", "public-0")
     status = {row.array: row.status for row in report}

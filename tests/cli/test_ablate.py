@@ -11,7 +11,7 @@ import pytest
 from ecgbench.pretrain import estimate
 from ecgbench.pretrain.estimate import Rates
 
-pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+pytestmark = pytest.mark.usefixtures("one_thread")
 Typed = Callable[..., tuple[int, str, str]]
 _TYPED = "--set recipe=smoke --set steps=2 --set batch=2 --set probe_epochs=3 --set records=10"
 SMALL = (*_TYPED.split(), "--device", "cpu")
@@ -28,6 +28,7 @@ def ablate(here: Callable[..., Any], tmp_path: Path) -> Typed:
     return run
 
 
+@pytest.mark.long
 def test_a_study_in_small_ends_with_a_report_that_goes_on(
     tmp_path: Path, ablate: Typed, copies: Path
 ) -> None:

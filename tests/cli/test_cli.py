@@ -176,6 +176,7 @@ def parity(here: Here, model: str, seed: str, cwd: Path) -> subprocess.Completed
     return here("check", "parity", model, *files, "--json", "--seed-string", seed, cwd=cwd)
 
 
+@pytest.mark.long
 def test_parity_exit_codes(here, tmp_path):
     good = parity(here, "stmem", "public-0", tmp_path)
     assert good.returncode == 0, good.stdout

@@ -12,7 +12,6 @@ import pytest
 
 from ecgbench.core import machine as limits
 
-pytestmark = pytest.mark.long
 TINY = Path(__file__).parents[1] / "tiny.py"
 CODE = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
 
@@ -35,6 +34,7 @@ def plug_in(folder: Path, name: str, code: str) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_every_fact_is_told_and_bad_models_cost_their_own_line_only(tmp_path):
     bad = [
         plug_in(tmp_path, "aborts", "os.abort()"),
@@ -67,6 +67,7 @@ def test_every_fact_is_told_and_bad_models_cost_their_own_line_only(tmp_path):
     assert done.stderr.count("one forward pass of") == 5
 
 
+@pytest.mark.long
 def test_a_model_that_hangs_is_killed_and_the_next_one_tried(tmp_path):
     hangs = plug_in(tmp_path, "hangs", "import time; time.sleep(600)")
     after = plug_in(tmp_path, "after", "os._exit(7)")

@@ -15,7 +15,7 @@ import wfdb
 import ecgbench
 from ecgbench.ecg.leads import LEADS, LIMB_FROM_I_II
 
-pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+pytestmark = pytest.mark.usefixtures("one_thread")
 Here = Callable[..., "subprocess.CompletedProcess[str]"]
 
 TINY = Path(__file__).parents[1] / "tiny.py"
@@ -62,7 +62,10 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    "name",
+    ["probe", *(pytest.param(name, marks=pytest.mark.long) for name in RUNS if name != "probe")],
+)
 def test_test_recordings_get_the_probabilities_of_the_run(
     here: Here, study: Path, name: str
 ) -> None:
@@ -208,6 +211,7 @@ def test_what_cannot_be_meant_is_one_line_and_writes_nothing(
     assert "no run in" in done.stderr
 
 
+@pytest.mark.long
 def test_features_are_those_of_the_run_in_every_kind_of_file(
     here: Here, run: Path, tmp_path: Path
 ) -> None:
@@ -235,6 +239,7 @@ def test_features_are_those_of_the_run_in_every_kind_of_file(
         assert said in done.stderr
 
 
+@pytest.mark.long
 def test_laef_on_published_files_gets_the_probabilities_of_the_run(
     here: Here, fake_ptbxl: Path, tmp_path: Path
 ) -> None:

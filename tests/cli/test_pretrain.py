@@ -17,7 +17,7 @@ from ecgbench import models
 from ecgbench.errors import BadSetting
 from ecgbench.pretrain import estimate, recipe
 
-pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+pytestmark = pytest.mark.usefixtures("one_thread")
 NARROW = Path(__file__).parents[1] / "narrow.py"
 STEPS = ("--set", "steps=2,2", "--set", "batch=2", "--device", "cpu")
 Typed = Callable[..., tuple[int, str, str]]
@@ -125,6 +125,7 @@ def test_a_dry_run_tells_the_recipe_what_it_takes_and_all_that_is_missing(
     assert (code, "\nnothing is missing\n" in told) == (0, True)
 
 
+@pytest.mark.long
 def test_weights_and_biases_follows_each_step(
     tmp_path: Path, pretrain: Typed, copies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +157,7 @@ def losses(out: Path) -> list[str]:
     return [row.split(",")[1] for stage in rows for row in stage]
 
 
+@pytest.mark.long
 def test_two_processes_of_torchrun_make_what_one_makes(tmp_path: Path, pretrain: Typed) -> None:
     """The first prepares and packs; one process finds both, and its losses are the same."""
     words = ["smoke", *STEPS, "--set", "batch=4", "--set", "micro_batch=2", "--model", str(NARROW)]
@@ -176,6 +178,7 @@ def test_two_processes_of_torchrun_make_what_one_makes(tmp_path: Path, pretrain:
     assert recipes[0] == recipes[1]
 
 
+@pytest.mark.long
 def test_minutes_end_it_cleanly_and_the_same_command_goes_on(
     tmp_path: Path, pretrain: Typed, copies: Path
 ) -> None:

@@ -21,6 +21,7 @@ def profile(here: Profile) -> Profile:
     return partial(here, "profile")
 
 
+@pytest.mark.long
 def test_counts_without_timing(profile: Profile, tmp_path: Path) -> None:
     words = f"--models {TINY},laef --leads 2,1 --no-timing --device cpu --to out"
     done = profile(*words.split(), cwd=tmp_path)

@@ -15,7 +15,7 @@ import pytest
 from ecgbench.results.study import read
 
 TINY = Path(__file__).parents[1] / "tiny.py"
-pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+pytestmark = pytest.mark.usefixtures("one_thread")
 AGES = [63.517, 64.517, 65.517, 66.517, 67.517]
 
 
@@ -67,6 +67,7 @@ def study_of_a_clinic(folder: Path) -> list[str]:
     return names
 
 
+@pytest.mark.long
 def test_nothing_of_own_recordings_is_told(here: Callable[..., Any], tmp_path: Path) -> None:
     home = tmp_path / "axolotlhome"
     home.mkdir()

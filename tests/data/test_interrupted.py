@@ -116,7 +116,6 @@ def test_two_processes_at_once_agree_and_read_each_record_once(
 # ---- in several processes
 
 
-@pytest.mark.long
 def test_the_copy_is_the_same_whoever_reads(
     fake_ptbxl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +134,7 @@ def test_the_copy_is_the_same_whoever_reads(
     assert several.digest == alone.digest
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "complaint"),
     [

@@ -18,7 +18,7 @@ from ecgbench.ecg.readers import wfdb as reader
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 DEFECTIVE = {"00162", "00551"}
 """Records of the release whose augmented leads do not follow from I and II."""

@@ -25,6 +25,7 @@ def resampled(name: str) -> bool:
 
 
 @pytest.mark.real
+@pytest.mark.long
 @pytest.mark.parametrize("name", [n for n in models.names() if resampled(n)])
 def test_the_difference_to_resampy_is_the_one_on_the_card(name: str, real_ptbxl: Path) -> None:
     """Root mean square of the difference over that of the signal, median over crops of genuine

@@ -28,8 +28,6 @@ from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.rows import Record
 from ecgbench.models import Features
 
-pytestmark = pytest.mark.long
-
 SAMPLES = 40
 ZERO, NATIVE = Policy("zero", fill), Policy("native", None)
 CONTRACT = InputContract(
@@ -548,6 +546,7 @@ def several(folder: Path) -> None:
     made.write_text(json.dumps(words | {"state": states}))
 
 
+@pytest.mark.long
 def test_two_processes_train_as_one(tmp_path: Path, two_processes: Callable[[str], None]) -> None:
     several(tmp_path)
     two_processes(__file__)

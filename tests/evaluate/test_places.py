@@ -153,7 +153,6 @@ def test_a_hidden_lead_is_nan_here_too(view: View, tmp_path: Path) -> None:
         cache(view, tmp_path).compute(encoder, view, every, lambda n: None, places)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("protocol", ["probe", "finetune"])
 def test_a_run_in_batches_gives_the_scores_of_a_run_record_by_record(
     protocol: str,

@@ -8,7 +8,6 @@ import pytest
 
 from tests.frozen.__main__ import HERE, REAL, made, moved, table
 
-pytestmark = pytest.mark.long
 FILES = sorted(p.stem for p in HERE.glob("*.csv"))
 
 
@@ -22,6 +21,7 @@ def tables(
     return made(tmp_path_factory.mktemp("frozen"), data)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FILES)
 def test_numbers_hold(name: str, request: pytest.FixtureRequest) -> None:
     if name.startswith(REAL):
@@ -47,5 +47,6 @@ def test_a_changed_number_a_lost_row_and_a_lost_column_are_named() -> None:
     assert "two rows have one name" in twice[0]
 
 
+@pytest.mark.long
 def test_every_table_has_its_frozen_file(request: pytest.FixtureRequest) -> None:
     assert set(request.getfixturevalue("tables")) <= set(FILES)

@@ -43,6 +43,7 @@ def both(request: pytest.FixtureRequest) -> Iterator[tuple[laef.Laef, laef.Laef]
         yield eager, compiled
 
 
+@pytest.mark.long
 @compiler
 def test_one_compilation_serves_every_batch_and_number_of_leads(
     both: tuple[laef.Laef, laef.Laef],
@@ -121,8 +122,9 @@ def test_parameters_in_training_are_read_anew() -> None:
     assert first.requires_grad
 
 
+@pytest.mark.long
 @compiler
-@pytest.mark.skipif(not os.environ.get("ECGBENCH_SOAK"), reason="make soak: half a minute")
+@pytest.mark.skipif(not os.environ.get("ECGBENCH_SOAK"), reason="ECGBENCH_SOAK: half a minute")
 def test_compiled_training_has_the_gradients_of_the_eager_one() -> None:
     """And compiles once more at most for all batches and numbers of leads, with edges dropped."""
     eager, ours = network().requires_grad_(), network().requires_grad_()

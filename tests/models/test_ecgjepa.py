@@ -15,8 +15,6 @@ from ecgbench.check import parity, rule
 from ecgbench.layers.features import Features
 from ecgbench.models import ecgjepa
 
-pytestmark = pytest.mark.long
-
 PACK = Path(__file__).parents[1] / "data" / "parity" / "ecgjepa"
 KEYS = json.loads((PACK / "keys.json").read_text())
 GOLDEN = dict(np.load(PACK / "golden_seed0.npz"))
@@ -93,6 +91,7 @@ def test_only_the_positions_are_fixed_and_they_are_the_published_table() -> None
     assert row.tolist() == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.long
 def test_twelve_heads_load_as_well_and_are_another_network(
     network: ecgjepa.EcgJepa, signal: Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +137,7 @@ def test_leads_that_were_not_measured_are_never_read(
         assert torch.equal(ours, theirs)
 
 
+@pytest.mark.long
 def test_a_batch_of_mixed_subsets_equals_each_window_alone(
     network: ecgjepa.EcgJepa, signal: Tensor
 ) -> None:
@@ -154,6 +154,7 @@ def test_a_batch_of_mixed_subsets_equals_each_window_alone(
         assert not together.sequence[i, tokens:].any()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("leads", "gflop"), [(1, 8.589), (3, 26.321), (8, 73.876685)])
 def test_operations_are_the_published_number_less_fused_attention(
     network: ecgjepa.EcgJepa, leads: int, gflop: float
@@ -167,6 +168,7 @@ def test_operations_are_the_published_number_less_fused_attention(
     assert (counter.get_total_flops() + dense) / 1e9 == pytest.approx(gflop, abs=5e-4)
 
 
+@pytest.mark.long
 def test_training_reaches_every_parameter_but_the_positions(
     network: ecgjepa.EcgJepa, signal: Tensor
 ) -> None:
@@ -182,6 +184,7 @@ def test_training_reaches_every_parameter_but_the_positions(
     assert set(grads) == {name for name, _ in network.named_parameters()} - {"pos_embed"}
 
 
+@pytest.mark.long
 def test_half_precision_runs_and_stays_near(network: ecgjepa.EcgJepa, signal: Tensor) -> None:
     exact = run(network, signal[:1], ALL[:1]).pooled
     with torch.autocast("cpu", torch.bfloat16):

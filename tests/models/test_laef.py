@@ -63,7 +63,13 @@ def test_reference_costs_what_the_paper_says(net: laef.Laef, leads: int, gflop: 
 
 @pytest.mark.parametrize(
     "measured",
-    [everyone(2, 1), everyone(2, 2), everyone(1, 5), everyone(1, 12), torch.tensor(MIXED).bool()],
+    [
+        everyone(2, 1),
+        everyone(2, 2),
+        everyone(1, 5),
+        pytest.param(everyone(1, 12), marks=pytest.mark.long),
+        torch.tensor(MIXED).bool(),
+    ],
 )
 def test_dense_path_equals_edge_list_in_outputs_and_gradients(
     net: laef.Laef, measured: Tensor

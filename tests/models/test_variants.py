@@ -282,6 +282,7 @@ def test_the_embedder_starts_alike_in_every_variant() -> None:
         assert all(torch.equal(t, other[k]) for k, t in starts[0].items())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", VARIANTS)
 def test_it_keeps_every_promise_of_a_model(name: str) -> None:
     broken = [f"{row['name']}: {row['detail']}" for row in check(name) if not row["ok"]]

@@ -16,7 +16,7 @@ import wfdb
 from ecgbench.ecg.leads import LEADS, LIMB_FROM_I_II
 from ecgbench.results.study import read
 
-pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+pytestmark = pytest.mark.usefixtures("one_thread")
 Here = Callable[..., "subprocess.CompletedProcess[str]"]
 
 PAGE = (Path(__file__).parents[2] / "docs" / "importing.md").read_text(encoding="utf-8")
@@ -56,6 +56,7 @@ def labels(folder: Path, names: list[str]) -> None:
     (folder / "labels.csv").write_text("\n".join(["record,patient,fast", *rows]) + "\n")
 
 
+@pytest.mark.long
 def test_recordings_of_a_watch_by_laef_natively_and_by_padded_models(
     here: Here, tmp_path: Path
 ) -> None:
@@ -86,6 +87,7 @@ def test_recordings_of_a_watch_by_laef_natively_and_by_padded_models(
     assert "0 cells computed" in again.stdout
 
 
+@pytest.mark.long
 def test_a_run_goes_on_after_a_correction_and_nobody_moves(here: Here, tmp_path: Path) -> None:
     (tmp_path / "watch").mkdir()
     names = [f"ecg_{i:02d}" for i in range(20)]
@@ -138,6 +140,7 @@ def test_a_run_goes_on_after_a_correction_and_nobody_moves(here: Here, tmp_path:
     assert rows.at[train, "fast"] == new[-1]
 
 
+@pytest.mark.long
 def test_devices_of_twelve_leads_and_of_one_together(here: Here, tmp_path: Path) -> None:
     folder = tmp_path / "mixed"
     (folder / "clinic").mkdir(parents=True)
@@ -195,6 +198,7 @@ def test_what_belongs_to_records_needs_them(here: Here, tmp_path: Path) -> None:
         assert said in done.stderr
 
 
+@pytest.mark.long
 def test_the_example_of_the_page_runs_as_it_stands(
     here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,7 @@ def test_it_keeps_every_promise_of_a_model() -> None:
     assert not broken
 
 
+@pytest.mark.long
 def test_it_is_pretrained_by_a_recipe_and_measured_with_its_weights(
     tmp_path: Path,
     copies: Path,

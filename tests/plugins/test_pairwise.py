@@ -14,7 +14,6 @@ from ecgbench.cli import main
 from ecgbench.results.study import read
 from ecgbench.study import engines
 
-pytestmark = pytest.mark.long
 HERE = Path(__file__).parent
 ENGINE, TINY = HERE / "pairwise.py", HERE.parent / "tiny.py"
 USUAL = shlex.split(
@@ -80,6 +79,7 @@ def pair(tmp_path: Path) -> str:
     return f"{tmp_path / 'left.py'},{tmp_path / 'right.py'}"
 
 
+@pytest.mark.long
 def test_two_jobs_are_in_flight_and_the_table_is_that_of_inline(
     pair: str, ecgbench: Typed, tmp_path: Path
 ) -> None:

@@ -47,6 +47,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         room.forget()
 
 
+@pytest.mark.long
 def test_features_of_two_models_on_the_page(run: Path, tmp_path: Path) -> None:
     assert typed("report", run, "--set", f"report.reports={PLUGIN}", "--to", tmp_path / "to") == 0
     page = (tmp_path / "to/index.html").read_text()

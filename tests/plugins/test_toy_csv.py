@@ -63,6 +63,7 @@ def main_table(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(table))
 
 
+@pytest.mark.long
 def test_by_path_and_by_entry_point_to_the_page_with_the_same_numbers(
     here: Callable[..., "subprocess.CompletedProcess[str]"],
     installed: Callable[..., str],

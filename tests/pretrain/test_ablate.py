@@ -27,7 +27,7 @@ from ecgbench.results import ablation
 from ecgbench.results.lead_sampling import READINGS
 from tests.waves import Follower, Stop, data
 
-pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+pytestmark = pytest.mark.usefixtures("one_thread")
 NARROW = (("blocks", 1), ("width", 32))
 
 
@@ -98,12 +98,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "at",
     [
-        "codebooks, seed 0",
-        "gat seed 0 lr 0.001, step 1",
         "gat seed 0 lr 0.001, step 4",
-        "gat seed 0 lr 0.001, frozen",
-        "gin seed 1 lr 0.001, step 3",
-        "gin seed 1 lr 0.001, frozen",
+        *(
+            pytest.param(at, marks=pytest.mark.long)
+            for at in ("codebooks, seed 0", "gat seed 0 lr 0.001, frozen")
+        ),
     ],
 )
 def test_an_interruption_anywhere_changes_no_byte_of_a_table(
@@ -143,7 +142,9 @@ def test_seeds_made_elsewhere_are_taken_over_with_their_trainings(
         budget(only=(0, 2))
 
 
-@pytest.mark.parametrize("part", ["finished", "half", "probe"])
+@pytest.mark.parametrize(
+    "part", ["finished", *(pytest.param(p, marks=pytest.mark.long) for p in ("half", "probe"))]
+)
 def test_trainings_of_another_study_are_not_taken_over(
     tmp_path: Path, whole: Path, part: str
 ) -> None:
@@ -275,6 +276,7 @@ def test_files_of_another_training_are_found_out_and_made_again(
     assert tables(out, tmp_path / "a") == tables(whole, tmp_path / "b")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("damage", ["exchanged", "gone"])
 def test_what_a_probe_wrote_before_its_training_ended_is_made_again(
     tmp_path: Path, whole: Path, damage: str

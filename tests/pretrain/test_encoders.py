@@ -203,7 +203,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path, fault: str) -> None:
         _ = read_checkpoints(kept.folder, bool) and kept.load(found)
 
 
-@pytest.mark.parametrize("check", ["val", APART])
+@pytest.mark.parametrize("check", ["val", pytest.param(APART, marks=pytest.mark.long)])
 def test_a_development_task_reads_training_recordings_and_those_to_compare_on_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: str
 ) -> None:

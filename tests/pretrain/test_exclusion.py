@@ -200,6 +200,7 @@ def test_their_recordings_stay_out_under_challenge_names(tmp_path: Path) -> None
     assert set(exclusion.reasons) == {"id"}
 
 
+@pytest.mark.long
 def test_they_stay_out_where_only_another_corpus_is_trained_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,7 @@ def test_the_encoder_is_the_released_network_and_nothing_more(made: MaskedNodes)
     assert made.encoder.embed_leads(torch.zeros(500)).shape[0] == masking.NODES
 
 
+@pytest.mark.long
 def test_a_batch_of_mixed_lead_counts_equals_its_records_one_by_one(module: MaskedNodes) -> None:
     data = batch(9)
     assert len(set(data[1].sum(1).tolist())) > 4

@@ -31,7 +31,7 @@ from ecgbench.pretrain.stage import Stopped
 from ecgbench.weights.load import digest
 from tests.waves import Follower, Stop, data
 
-pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+pytestmark = pytest.mark.usefixtures("one_thread")
 NARROW = Path(__file__).parents[1] / "narrow.py"
 RECIPE = get("smoke").changed(
     {
@@ -266,6 +266,7 @@ def test_one_pre_training_at_a_time(tmp_path: Path) -> None:
         made(tmp_path)
 
 
+@pytest.mark.long
 def test_two_processes_make_one_pre_training(
     tmp_path: Path, two_processes: Callable[[str], None]
 ) -> None:

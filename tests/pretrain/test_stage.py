@@ -348,6 +348,7 @@ def several(folder: Path) -> None:
     (folder / f"rank{rank}.json").write_text(json.dumps({"curve": results(curve), "weights": sums}))
 
 
+@pytest.mark.long
 def test_two_processes_train_as_one(tmp_path: Path, two_processes: Callable[[str], None]) -> None:
     several(tmp_path)
     two_processes(__file__)

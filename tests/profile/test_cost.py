@@ -13,8 +13,6 @@ from ecgbench import models
 from ecgbench.layers.gatv2 import edges
 from ecgbench.profile import complexity, cost, model, paper
 
-pytestmark = pytest.mark.long
-
 TINY = Path(__file__).parents[1] / "tiny.py"
 
 
@@ -82,6 +80,7 @@ def test_padded_networks_are_measured_once_and_any_leads_each_alone() -> None:
     assert cost._parts("laef", [1, 2, 12], timed=False) == [[1, 2, 12]]
 
 
+@pytest.mark.long
 def test_a_plug_in_is_measured_and_one_that_fails_costs_itself_only(tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text(
@@ -112,6 +111,7 @@ def test_a_plug_in_is_measured_and_one_that_fails_costs_itself_only(tmp_path: Pa
     assert first["peak_mb"] is None or 0 < first["peak_mb"] < 500
 
 
+@pytest.mark.long
 def test_memory_of_whoever_measures_is_not_that_of_the_model() -> None:
     """A process takes over the peak of the one that starts it, as getrusage counts it."""
     ours = torch.ones(100_000_000)
@@ -151,6 +151,7 @@ def test_a_network_of_any_leads_has_no_rows_beyond_its_own(tmp_path: Path) -> No
     assert found.most == {"eight": 8}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in models.names() if models.ROOM.built_in(name)])
 def test_no_operator_of_an_own_model_is_without_a_rule(name: str) -> None:
     """Forward and backward; and what runs is near what the paper's rule counts, since our networks

@@ -241,6 +241,7 @@ def test_the_forest_is_of_joint_differences(three: Study) -> None:
         across.sections(replace(three, options=Options(baseline="nobody")))
 
 
+@pytest.mark.long
 def test_all_of_it_on_a_page_twice_with_the_same_bytes(three: Study, tmp_path: Path) -> None:
     names = ["across", "non_inferiority"]
     first = write_report(three, tmp_path / "one", names)
@@ -251,6 +252,7 @@ def test_all_of_it_on_a_page_twice_with_the_same_bytes(three: Study, tmp_path: P
     assert np.isfinite(three.main["value"]).all()
 
 
+@pytest.mark.long
 def test_a_page_of_too_many_drawings_links_the_rest(
     three: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

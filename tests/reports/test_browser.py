@@ -23,7 +23,13 @@ make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study
 AXE = Path(__file__).parents[2] / ".axe/package/axe.min.js"
 CHROMIUM = shutil.which("chromium")
 SIZES = {"desk": (1400, 900), "phone": (390, 844)}
-LOOKS = [(size, theme) for size in SIZES for theme in ("light", "dark")]
+LOOKS = [
+    pytest.param("desk", "light"),
+    *(
+        pytest.param(size, theme, marks=pytest.mark.long)
+        for size, theme in (("desk", "dark"), ("phone", "light"), ("phone", "dark"))
+    ),
+]
 MAIN = "#main_table"
 RUN = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
 

@@ -16,7 +16,7 @@ from ecgbench.stats.cka import cka
 from ecgbench.study.stored import Result
 from tests.results.made_run import Data, Made, write
 
-pytestmark = [pytest.mark.rendered, pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+pytestmark = [pytest.mark.rendered, pytest.mark.usefixtures("one_thread")]
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +63,7 @@ def test_every_number_again_from_the_stored_features(run: Path) -> None:
     assert figures == {"cka"}
 
 
+@pytest.mark.long
 def test_the_page_and_the_files(run: Path, tmp_path: Path, here: Callable[..., object]) -> None:
     done = here("report", run, "--to", tmp_path / "page", cwd=tmp_path)
     assert done.returncode == 0, done.stderr  # type: ignore[attr-defined]

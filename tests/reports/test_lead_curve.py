@@ -63,6 +63,7 @@ def test_the_curve_joins_random_leads_in_order_and_named_sets_stand_apart():
     assert len(bars) == 6
 
 
+@pytest.mark.long
 def test_bytes_are_deterministic_whatever_the_user_configured(tmp_path):
     import matplotlib
 
@@ -125,6 +126,7 @@ def test_the_line_of_chance_stands_where_the_card_says():
     assert [50.0, 50.0] in drawn
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "rows",
     [

@@ -211,6 +211,7 @@ def test_a_second_metric_has_its_own_table_and_rows(texts, tmp_path):
         assert "36.1" in text
 
 
+@pytest.mark.long
 def test_reports_need_no_torch():
     code = (
         "import sys; sys.modules['torch'] = None; sys.path.insert(0, sys.argv[1]); import "

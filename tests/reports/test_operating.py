@@ -173,6 +173,7 @@ def test_few_positives_are_said_and_not_dropped(tmp_path: Path) -> None:
     assert all(part.formats == ("csv",) for part in section.parts if part.kind == "table")
 
 
+@pytest.mark.long
 def test_the_page_has_the_tables_and_the_figures_with_their_numbers(
     study: Study, tmp_path: Path
 ) -> None:

@@ -194,6 +194,7 @@ def test_times_are_exact_in_the_csv_and_stand_beside_what_they_rest_on(drawn: Pa
     assert "GPU \\<b\\>\\&\\_1" in told
 
 
+@pytest.mark.long
 def test_the_page_says_whose_weights_these_are_and_that_data_are_synthetic(
     drawn: Path, tmp_path: Path
 ) -> None:
@@ -219,6 +220,7 @@ def test_the_page_opens_with_the_outcome_of_the_selection(drawn: Path, tmp_path:
     assert shown.tiles[0].words == "probe of stage 1 at t*, step 200 (synthetic)"
 
 
+@pytest.mark.long
 def test_one_that_is_not_finished_is_drawn_as_far_as_it_is(tmp_path: Path) -> None:
     folder = make(tmp_path, stages=1)
     with (folder / "stage1/curve.csv").open("a") as curve:

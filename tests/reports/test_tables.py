@@ -83,6 +83,7 @@ def test_what_failed_is_not_blank(many: Study, tmp_path: Path) -> None:
     assert f"- <sup>{number}</sup> failed: it broke" in text
 
 
+@pytest.mark.long
 def test_latex_compiles_also_over_several_pages(many: Study, tmp_path: Path) -> None:
     if not shutil.which("pdflatex"):
         pytest.skip("no pdflatex (Debian: texlive-latex-base and texlive-latex-recommended)")

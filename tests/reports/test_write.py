@@ -46,6 +46,7 @@ def mine(tmp_path):
     reports.ROOM.forget()
 
 
+@pytest.mark.long
 def test_a_report_of_another_package_is_left_alone_until_it_is_named(monkeypatch, tmp_path):
     """Its import may do anything, so a page without it must not begin it."""
     (tmp_path / "far_report.py").write_text("raise SystemError('imported')")

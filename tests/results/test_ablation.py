@@ -125,6 +125,7 @@ def test_one_seed_is_never_evidence_however_large_the_difference() -> None:
     assert words(source) == NO_EVIDENCE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spread", [0.02, 0.15, 0.5])
 def test_cells_alike_are_rarely_told_apart(spread: float) -> None:
     """In 300 studies, with a spread over seeds below that over patients, as large and above it: at

@@ -77,6 +77,7 @@ def test_evidence_takes_the_same_sign_after_half_of_the_steps() -> None:
     assert seen["loss from twelve leads to one, as many leads seen"] is None
 
 
+@pytest.mark.long
 def test_of_equal_networks_few_studies_show_anything() -> None:
     """200 studies of five seeds whose networks lose equally much: at most 5 % may show any of the
     ten contrasts, and a large difference is seen.

@@ -36,8 +36,6 @@ from ecgbench.study.store import Store, cells_of
 from tests.results import made_run
 from tests.results.made_run import fit_facts, fit_folder, key_facts
 
-pytestmark = pytest.mark.long
-
 LABELS = ("NORM", "MI", "RARE")
 RECORDS = [f"r{i:02}" for i in range(60)]
 PATIENTS = [f"p{i // 2 if i < 12 else i:02}" for i in range(60)]
@@ -180,7 +178,7 @@ def test_seeds_are_averaged_and_the_spread_is_over_draws_of_leads(tmp_path: Path
     assert list(counts) == [60, 54, 3, 1]
 
 
-@pytest.mark.parametrize("fits", [(0,), (0, 1)])
+@pytest.mark.parametrize("fits", [pytest.param((0,), marks=pytest.mark.long), (0, 1)])
 def test_every_printed_number_is_that_of_an_independent_computation(
     tmp_path: Path, recompute: ModuleType, fits: tuple[int, ...]
 ) -> None:

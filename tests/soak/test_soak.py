@@ -13,7 +13,6 @@ from tests.soak.judge import Tables, compared, judge, look, tables
 from tests.soak.place import Place, Said
 from tests.soak.row import BAD, MEANING, Row, Verdict
 
-pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[2]
 SAMPLE, SEED = 5, "0"
 HEADING = ("metric", "task", "model", "leads", "policy", "value", "status")
@@ -113,6 +112,7 @@ def test_what_was_finished_may_be_set_aside_and_not_removed(tmp_path: Path) -> N
     assert judge(replace(row, allowed=("survived",)), place, before, TABLES).outcome == "lost"
 
 
+@pytest.mark.long
 def test_a_sample_of_the_faults(tmp_path: Path) -> None:
     """Of finished cells, of which each takes a second or two."""
     words = ("cells", "--families", "results,swaps", "--sample", str(SAMPLE), "--seed", SEED)

@@ -46,7 +46,7 @@ def read(root, row):
 '''
 HELD = [LEADS, ("I",), (*LIMB, "V5"), ("II", "V2")]
 LIMIT = "150"
-pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def held(record: str) -> set[str]:
@@ -84,7 +84,7 @@ def test_what_is_stored_is_what_the_device_recorded(folder: Path) -> None:
         assert np.array_equal(np.isnan(seen).all(axis=1), ~there)
 
 
-@pytest.mark.parametrize("model", ["tiny", "laef"])
+@pytest.mark.parametrize("model", ["tiny", pytest.param("laef", marks=pytest.mark.long)])
 def test_a_study_of_them(
     model: str, typed: Callable[..., int], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,7 +15,7 @@ from ecgbench.results.controls import Checked, checked, controlled
 from ecgbench.results.study import Study, read
 from ecgbench.study import controls
 
-pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+pytestmark = pytest.mark.usefixtures("one_thread")
 AGED = Path(__file__).parents[1] / "plugins" / "aged.py"
 REPEATS = 5
 
@@ -101,6 +101,7 @@ def test_the_same_command_again_computes_nothing(
     assert "control age_sex" in said
 
 
+@pytest.mark.long
 def test_a_permutation_that_keeps_the_test_labels_shows(
     study: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ from ecgbench.data.prepare import prepare
 from ecgbench.data.views import View
 from ecgbench.results.study import Study, read
 
-pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+pytestmark = pytest.mark.usefixtures("one_thread")
 Typed = Callable[..., int]
 FOLDS = ("1/3", "2/3", "3/3")
 
@@ -226,6 +226,7 @@ def test_what_cannot_be_divided_is_refused_before_anything_is_computed(
         assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.long
 def test_another_number_of_folds_of_a_split_of_ours(
     typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

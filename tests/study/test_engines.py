@@ -145,7 +145,13 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "how",
+    [
+        signal.SIGKILL,
+        *(pytest.param(s, marks=pytest.mark.long) for s in (signal.SIGINT, signal.SIGTERM)),
+    ],
+)
 def test_nothing_outlives_the_command(how: int, tmp_path: Path) -> None:
     (tmp_path / "command.py").write_text(FOLLOWED)
     root = Path(__file__).parents[2]

@@ -80,6 +80,7 @@ def test_finished_cells_are_left_out(
     ]
 
 
+@pytest.mark.long
 def test_the_estimate_is_of_the_order_of_the_run(
     typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

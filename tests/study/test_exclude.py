@@ -32,7 +32,7 @@ def read(root, row):
 '''
 SWAPPED = PLUG_IN.replace("[7] = 0.25", "[[3, 5]] = recording.signal[[5, 3]]")
 SWAPPED = SWAPPED.replace("Flat", "Turned").replace("flat", "turned")
-pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_they_take_no_part_and_have_keys_of_their_own(

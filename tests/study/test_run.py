@@ -28,7 +28,7 @@ WORDS = "--tasks demo --weights random --limit 60 --protocol linear --set traini
 USUAL = ("--models", str(TINY), *f"{WORDS} --leads 12 --seeds 1".split())
 GRID = ("--leads", "1,2,12,I,II", "--seeds", "2")
 Typed = Callable[..., int]
-pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

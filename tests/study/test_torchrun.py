@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.long
 TINY = Path(__file__).parents[1] / "tiny.py"
 USUAL = "--tasks demo --weights random --limit 60 --protocol finetune --seeds 1 --leads 12,I"
 USUAL += " --set training.epochs=2 --device cpu"

@@ -119,6 +119,7 @@ def test_float16_is_float32_once_it_is_loaded(network: Laef, tmp_path: Path) -> 
     assert {p.dtype for p in Laef.from_pretrained(tmp_path).parameters()} == {torch.float32}
 
 
+@pytest.mark.long
 def test_a_repository_gives_back_what_was_pushed_and_keeps_its_card(
     network: Laef, hub: Path
 ) -> None:

@@ -305,7 +305,16 @@ def archive(author: Author, *members: tuple[str, bytes]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("inside", ["last.ckpt", "ECG Checkpoint/last.ckpt", "../../../last.ckpt"])
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "../../../last.ckpt",
+        *(
+            pytest.param(p, marks=pytest.mark.long)
+            for p in ("last.ckpt", "ECG Checkpoint/last.ckpt")
+        ),
+    ],
+)
 def test_weights_in_an_archive(inside: str, author: Author) -> None:
     content = author.publish("last.ckpt").read_bytes()
     author.model(

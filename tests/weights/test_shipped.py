@@ -24,8 +24,6 @@ from ecgbench.evaluate import network
 from ecgbench.models import ROOM, laef
 from ecgbench.weights import convert, load, released, shipped
 
-pytestmark = pytest.mark.long
-
 ROOT = Path(__file__).parents[2]
 URL = "models/laef/laef.safetensors"
 BOTH = """
@@ -137,6 +135,7 @@ def test_there_is_nothing_to_fetch(file: Path, monkeypatch: pytest.MonkeyPatch) 
         convert.fetch("laef", "released", Path("x.pth"), None, False, ear)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["checkout", "wheel"])
 def test_found_where_the_package_lies(kind: str, tmp_path: Path) -> None:
     """A copy of the repository into which a file has been put, as it is and as setuptools would
@@ -256,6 +255,7 @@ def test_the_first_weights_stay_under_their_name() -> None:
     assert first == told["shipped"]["tensors"] != now
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("own", [False, True])
 def test_what_a_file_of_ones_own_has_met_is_not_told(
     own: bool, typed: Callable[..., int], tmp_path: Path
