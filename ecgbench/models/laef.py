@@ -79,13 +79,6 @@ CARD = ModelCard(
             sha256="d87817cf816e1676a51d766cd03ae79f1c2511b5a05803be11b3baf1e8776c1d",
             licence=_LICENCE,
         ),
-        Weights(
-            name="released-1",
-            file="laef.safetensors",
-            url="models/laef/released-1/laef.safetensors",
-            sha256="9609c3599319b4ea4b03bf7db839c02b0b9d0409f1494d9604d058cec9db76d6",
-            licence=_LICENCE,
-        ),
     ),
     objective="codes of masked nodes, first of signal descriptors and then of its own features",
     corpora=("PTB-XL (folds 1-8)",),

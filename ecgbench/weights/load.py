@@ -17,7 +17,7 @@ from safetensors.torch import load as load_bytes
 from torch import Tensor, nn
 
 from ecgbench.core.cards import ModelCard, Weights
-from ecgbench.errors import BadSetting, BadWeights, UnknownName
+from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.weights import read, released, shipped
 from ecgbench.weights.read import SAFE, TORCH
 from ecgbench.weights.released import origin as origin
@@ -207,19 +207,12 @@ def _path(weights: str | Path, card: ModelCard) -> Path:
     if isinstance(weights, str) and (
         weights in _names(card) or not (path.suffix or os.sep in weights or path.exists())
     ):
-        raise _no_name(weights, card)
+        ending = f"Or the path of a file ending in {', '.join(SAFE + TORCH)}"
+        raise released.unknown(card, weights, _names(card), ending)
     if not path.is_file():
         raise BadSetting(f"no file {path} (given as weights of {card.title}); {_where(card)}")
     read.demand_ending(path, f"weights {path}", archive=bool(released.member_of(card)))
     return path
-
-
-def _no_name(name: str, card: ModelCard) -> Exception:
-    if name == released.RELEASED and not card.weights:
-        return released.none_released(card)
-    return UnknownName(
-        "weights", name, _names(card), f"Or the path of a file ending in {', '.join(SAFE + TORCH)}"
-    )
 
 
 def _names(card: ModelCard) -> list[str]:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from ecgbench.core.cards import ModelCard, Weights
 from ecgbench.core.files import as_json, put
 from ecgbench.core.registry import folder_name, plain
 from ecgbench.core.text import shortened
-from ecgbench.errors import BadSetting, BadWeights, UnknownName, WriteError
+from ecgbench.errors import BadSetting, BadWeights, EcgbenchError, UnknownName, WriteError
 from ecgbench.models import ROOM
 from ecgbench.weights import shipped
 
@@ -35,6 +35,8 @@ RELEASED, RANDOM = "released", "random"
 DOWNLOAD = "download"
 """Folder of a model's folder that holds its download until that is converted."""
 Json = dict[str, Any]
+FORMER = {("laef", "released-1"): "3ab0a5f"}
+"""Weights that were shipped once: model and name -> a commit that has them."""
 _NOWHERE: Json = dict.fromkeys(("file", "sha256", "licence", "url"))
 """The origin of weights that come from no file."""
 _TERMS = "terms.json"
@@ -106,17 +108,27 @@ def layout_of(card: ModelCard, model: str, name: str) -> Weights:
     for weights in card.weights:
         if weights.name == name:
             return weights
-    if not card.weights:
-        raise none_released(card)
-    raise UnknownName("weights", name, [w.name for w in card.weights])
+    raise unknown(card, name, [w.name for w in card.weights])
 
 
-def none_released(card: ModelCard) -> BadSetting:
-    """The one message for a model whose authors publish no weights."""
-    return BadSetting(
-        f"no weights of {card.title} are released; pass --weights {name_of(card)}=PATH or "
-        f"--weights random"
-    )
+def unknown(card: ModelCard, name: str, known: Sequence[str], hint: str = "") -> EcgbenchError:
+    """What is raised for a name of weights that is not on a card: of weights that were shipped
+    once where they are, of a model without weights that it has none, else the nearest ones.
+    """
+    model = name_of(card)
+    if commit := FORMER.get((model, name)):
+        file = f"{shipped.SHELF}{model}/{name}/{model}.safetensors"
+        return BadSetting(
+            f"the weights {name} of {card.title} are no longer in the package; take them from its "
+            f"repository (git show {commit}:{file} > FILE.safetensors) and pass --weights "
+            f"{model}=FILE.safetensors"
+        )
+    if not card.weights and (name == RELEASED or not known):
+        return BadSetting(
+            f"no weights of {card.title} are released; pass --weights {model}=PATH or "
+            f"--weights random"
+        )
+    return UnknownName("weights", name, known, hint)
 
 
 def member_of(card: ModelCard) -> str:

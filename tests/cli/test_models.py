@@ -118,7 +118,7 @@ def test_the_list_says_what_is_here(here: Here, tmp_path: Path) -> None:
     rows = {row["name"]: row for row in json.loads(done.stdout)}
     assert rows["stmem"]["here"] == ["released-encoder"]
     assert rows["stmem"]["weights"] == "released-encoder"
-    assert rows["laef"]["weights"] == "released, released-1"
+    assert rows["laef"]["weights"] == "here"
     assert "weights" in here("list", "models", cwd=tmp_path).stdout.splitlines()[0].split()
 
 

@@ -148,9 +148,6 @@ def test_found_where_the_package_lies(kind: str, tmp_path: Path) -> None:
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
     layout = stand_in(copy / URL)
-    first = copy / URL.replace("laef/laef", "laef/released-1/laef")
-    first.parent.mkdir()
-    shutil.copy(copy / URL, first)
     with (copy / "ecgbench" / "models" / "laef.py").open("a") as source:
         source.write(
             "\n\nfrom ecgbench.core.cards import Weights\n"
@@ -180,7 +177,6 @@ def test_found_where_the_package_lies(kind: str, tmp_path: Path) -> None:
     expected = (
         lib / "ecgbench" / "shipped" / "laef" if kind == "wheel" else copy / "models" / "laef"
     )
-    assert (expected / "released-1" / "laef.safetensors").is_file()
     said = done.stdout + done.stderr
     assert f"there is nothing to fetch: {expected / 'laef.safetensors'}" in said
 
@@ -205,27 +201,6 @@ def test_what_is_shipped_is_whole() -> None:
             assert card.corpora, "or the list of models would say that it has met no data"
 
 
-def test_the_first_card_tells_the_scores_that_were_measured() -> None:
-    """Each row of the tables of differences stands in the card of `released-1` as the CSV has it;
-    those of the protocol `linear` stand in the CSV alone.
-    """
-    folder = ROOT / "models" / "laef" / "released-1"
-    page = (folder / "README.md").read_text()
-    rows = list(csv.DictReader((folder / "differences.csv").open()))
-    rows = [row for row in rows if row["protocol"] != "linear"]
-    assert len(rows) == 12
-    for row in rows:
-        p = float(row["p_holm"])
-        ours, other, gap, low, high = (
-            100 * float(row[k]) for k in ("laef", "untrained", "difference", "low", "high")
-        )
-        told = (
-            f"| {row['leads']} | {ours:.1f} | {other:.1f} | {gap:+.1f} [{low:+.1f}, "
-            f"{high:+.1f}] | {p:{'.1g' if p < 0.01 else '.3f'}} |"
-        )
-        assert told in page, told
-
-
 def test_the_card_tells_the_scores_that_were_measured() -> None:
     """Each row of `differences.csv` stands in LAEF's card as `docs/laef_scores.py` prints it, and
     the file has every comparison of the card.
@@ -248,11 +223,11 @@ def test_the_card_tells_the_scores_that_were_measured() -> None:
         assert told in page, told
 
 
-def test_the_first_weights_stay_under_their_name() -> None:
-    """`released-1` is another network than `released`, in a checkout and on every card."""
-    now, first = (load.digest(laef.build(name)) for name in ("released", "released-1"))
-    told = json.loads((ROOT / "models/laef/released-1/pretraining.json").read_text())
-    assert first == told["shipped"]["tensors"] != now
+def test_the_first_weights_are_refused_with_the_commit_that_has_them() -> None:
+    with pytest.raises(BadSetting, match=r"git show 3ab0a5f:models/laef/released-1/laef\.safe"):
+        laef.build("released-1")
+    with pytest.raises(BadSetting, match="3ab0a5f"):
+        convert.fetch("laef", "released-1", None, None, False, Ear())
 
 
 @pytest.mark.long
