@@ -42,9 +42,11 @@ import pandas as pd
 from ecgbench.core.cards import DatasetCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import {reader} as reader
-from ecgbench.ecg.readers.layout import Layout
+from ecgbench.ecg.readers.arrays import FileFormat
 
-LAYOUT = Layout(leads={leads}, fs=500.0, per_mv=1000.0, leads_first={first}, variable="{variable}")
+FORMAT = FileFormat(
+    leads={leads}, fs=500.0, per_mv=1000.0, leads_first={first}, variable="{variable}"
+)
 CARD = DatasetCard(
     title="{name}", version="1", doi="", licence="", url="", folder="{name}", synthetic=False,
     records={count}, patients={count}, fs=500.0, seconds=10.0, leads=LEADS, index_files=(),
@@ -150,7 +152,7 @@ def measured(name: str, count: int, workers: int) -> tuple[np.ndarray, np.ndarra
             count=count,
             files=FILES,
             end="" if name == "wfdb" else suffix,
-            words="500.0" if name == "wfdb" else "LAYOUT",
+            words="500.0" if name == "wfdb" else "FORMAT",
         )
         plug_in.write_text(text)
 

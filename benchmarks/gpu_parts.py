@@ -234,7 +234,7 @@ def evaluation(where: Where) -> Iterator[Row]:
     record by record. How fast batches are made ready, in how many threads.
     """
     names = ["laef"] if where.small else ["laef", "stmem", "ecgfounder", "merl"]
-    batches.PLACES = 8 if where.small else batches.PLACES
+    batches.SLOTS = 8 if where.small else batches.SLOTS
     for name in names:
         net = build(name, "random", where.device)
         contract = net.card.contract("paper")
@@ -242,7 +242,7 @@ def evaluation(where: Where) -> Iterator[Row]:
         draw = np.random.default_rng(0)
         view = draw.normal(0, 0.3, (12, round(10 * contract.fs))).astype(np.float32)
         each, records = contract.windows(view.shape[1]), 8 if where.small else 2048
-        places = batches.first_places([each] * records)
+        places = batches.first_slots([each] * records)
         yield {"model": name, "same beside other windows": batches.steady(encoder)}
         for leads in (1, 12):
             masks = [4095 if leads == 12 else 1 << p % 12 for p in range(records)]
@@ -266,7 +266,7 @@ def encoding(
 ) -> Row:
     """Windows per second in both ways, and how far they are apart."""
     asked = np.concatenate(wanted)
-    list(batches.encoded(encoder, lambda p: view, asked[: batches.PLACES], places))
+    list(batches.encoded(encoder, lambda p: view, asked[: batches.SLOTS], places))
     started = time.perf_counter()
     parts = list(batches.encoded(encoder, lambda p: view, asked, places))
     spent = time.perf_counter() - started

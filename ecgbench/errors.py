@@ -46,7 +46,7 @@ class DamagedCopy(MissingData):
     why: str = "is not as it was written"
 
 
-class Lacking(EcgbenchError):
+class MissingRequirements(EcgbenchError):
     """Several things that a run needs and this machine lacks: its `args` are the lines to print."""
 
 

@@ -24,7 +24,7 @@ from ecgbench.core.files import making, put
 from ecgbench.core.folders import DONE, intact
 from ecgbench.core.seeds import rng
 from ecgbench.data.disk import verify
-from ecgbench.data.prepare import find, held, prepare
+from ecgbench.data.prepare import find, find_any, prepare
 from ecgbench.data.views import View
 from ecgbench.datasets import ptbxl
 from ecgbench.ecg import preprocess
@@ -185,7 +185,7 @@ def test_preparing_leaves_a_whole_copy_or_none(
         assert typed(*words) == 0
         assert contents(home) == whole, (at, kind)
         assert leftovers(fake_ptbxl) == []
-    assert verify(held("ptbxl", fake_ptbxl, None)) == []
+    assert verify(find_any("ptbxl", fake_ptbxl, None)) == []
 
 
 def test_a_record_that_cannot_be_read_is_not_a_copy_that_cannot_be_written(

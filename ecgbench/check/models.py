@@ -58,7 +58,7 @@ def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
         for policy in [*adapters.names(), *([NATIVE] if card.native else [])]:
             encoder = _encoder(network, contract, policy)
             if policy != NATIVE:
-                encoder = replace(encoder, network=Given())
+                encoder = replace(encoder, network=InputAsFeatures())
             where = f"contract {contract.name}, policy {policy}"
             what = "hidden leads do not matter"
             yield f"{what} ({where})", partial(hidden_leads, encoder, views)
@@ -73,7 +73,7 @@ def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
             yield f"rows not measured are not read ({where})", partial(hidden_rows, encoder)
 
 
-class Given(nn.Module):
+class InputAsFeatures(nn.Module):
     """Answers with its input: where that stays as it was, bit for bit, so does what the network
     gives (see `deterministic`), and no pass is needed.
     """
@@ -104,7 +104,7 @@ def hidden_leads(encoder: Encoder, views: Callable[[int], Disturbed]) -> str:
     """Other millivolts in the leads that are not measured leave the features bit-identical; where a
     policy fills them, the network's input. views: number of windows -> `_disturbed`.
     """
-    what = "the network's input" if isinstance(encoder.network, Given) else "a feature"
+    what = "the network's input" if isinstance(encoder.network, InputAsFeatures) else "a feature"
     for subset, signals in views(WINDOWS if encoder.shares_embeddings else 1).items():
         before = _encoded(encoder, signals[""], subset)
         for kind, signal in [*signals.items()][1:]:

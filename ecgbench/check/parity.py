@@ -69,14 +69,14 @@ def check(name: str, pack: Path, keys: Path, seed: str) -> list[Row]:
     EcgbenchError; entries that are not those of the network are a failed check.
     """
     name = models.resolve(name)
-    module, layout, arrays = models.get(name), _layout(keys), _arrays(pack)
+    module, key_facts, arrays = models.get(name), _read_keys(keys), _arrays(pack)
     own = hasattr(module, "parity_network")
-    network: nn.Module = module.parity_network(layout) if own else module.build()
-    if problem := rule.fill(network, layout, seed, module):
+    network: nn.Module = module.parity_network(key_facts) if own else module.build()
+    if problem := rule.fill(network, key_facts, seed, module):
         return [Row(array, "cannot compute", reason=problem) for array in arrays]
     # frozen: the path that a run takes
     network.eval().requires_grad_(False)
-    computed = partial(_computed, network, module.CARD, layout, seed)
+    computed = partial(_computed, network, module.CARD, key_facts, seed)
     return [_row(name, array, values, computed) for array, values in arrays.items()]
 
 
@@ -124,14 +124,14 @@ def _leads(word: str) -> tuple[str, ...]:
         return ()
 
 
-def _layout(path: Path) -> dict[str, Any]:
+def _read_keys(path: Path) -> dict[str, Any]:
     """A keys file, its entries and the name of the input checked."""
     try:
-        layout = dict(json.loads(path.read_text(encoding="utf-8")))
-        entries = rule.entries(layout)
+        key_facts = dict(json.loads(path.read_text(encoding="utf-8")))
+        entries = rule.entries(key_facts)
         known = all(isinstance(e["key"], str) and isinstance(e["shape"], list) for e in entries)
-        if known and _of_input(layout, "name"):
-            return layout
+        if known and _of_input(key_facts, "name"):
+            return key_facts
     except (OSError, ValueError, LookupError, StopIteration, TypeError, AttributeError):
         pass
     raise BadSetting(
@@ -140,11 +140,11 @@ def _layout(path: Path) -> dict[str, Any]:
     )
 
 
-def _of_input(layout: dict[str, Any], fact: str) -> Any:
+def _of_input(key_facts: dict[str, Any], fact: str) -> Any:
     """A fact of the input: name, T (samples), n_leads; None where the file does not say it."""
-    described = layout.get("input")
+    described = key_facts.get("input")
     found = described.get(fact) if isinstance(described, dict) else None
-    return layout.get("input_name") or found if fact == "name" else found
+    return key_facts.get("input_name") or found if fact == "name" else found
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
@@ -157,15 +157,15 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _computed(
-    network: nn.Module, card: ModelCard, layout: dict[str, Any], seed: str, array: str
+    network: nn.Module, card: ModelCard, key_facts: dict[str, Any], seed: str, array: str
 ) -> np.ndarray:
     """The array of that name; BadSetting or ValueError where the network cannot give it."""
     (time, steps), leads = parse(array), list(card.contracts[0].leads)
     # "ecgfounder (x[:,0:1,:])": a network of fewer leads reads rows of the full one's input
-    name = str(_of_input(layout, "name"))
+    name = str(_of_input(key_facts, "name"))
     part = re.fullmatch(r"(.+?)\s*\(x\[:,(\d+):(\d+),:\]\)", name, re.DOTALL)
-    rows = _of_input(layout, "n_leads") or (len(LEADS) if part else len(leads))
-    time = time or _of_input(layout, "T")
+    rows = _of_input(key_facts, "n_leads") or (len(LEADS) if part else len(leads))
+    time = time or _of_input(key_facts, "T")
     if not isinstance(time, int) or not isinstance(rows, int):
         raise BadSetting("neither the array's name nor the keys give one shape of the input")
     x = rule.windows(part[1] if part else name, seed, rows, time)

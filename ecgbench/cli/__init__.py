@@ -16,9 +16,9 @@ from ecgbench.cli import (
     data,
     doctor,
     freeze,
+    importing,
     lists,
     models,
-    own,
     predict,
     pretrain,
     profile,
@@ -28,7 +28,7 @@ from ecgbench.cli import (
 )
 from ecgbench.cli.options import add_commands
 from ecgbench.core.text import line
-from ecgbench.errors import INTERRUPTED, EcgbenchError, Lacking
+from ecgbench.errors import INTERRUPTED, EcgbenchError, MissingRequirements
 
 RESULTS, DATA, MODELS, MORE = "Run and report", "Data", "Models", "More"
 """Panels of `ecgbench --help`."""
@@ -78,7 +78,7 @@ add_commands(app, MORE, lists.list_, freeze.freeze, pretrain.pretrain, pretrain.
 add_commands(app, MORE, doctor.doctor)
 GROUPS = (
     ("runs", RESULTS, "Run folders: ls, status, why, merge, prune, share.", runs.COMMANDS),
-    ("data", DATA, "Data sets and recordings of your own.", (own.import_, *data.COMMANDS)),
+    ("data", DATA, "Data sets and recordings of your own.", (importing.import_, *data.COMMANDS)),
     ("models", MODELS, "Weights of models that their authors publish.", (models.fetch,)),
     ("check", MODELS, "Whether plug-ins do what they must.", check.COMMANDS),
 )
@@ -103,7 +103,7 @@ def main() -> None:
     """
     try:
         code = app(standalone_mode=False) or 0
-    except Lacking as error:
+    except MissingRequirements as error:
         code = _complain(*error.args)
     except EcgbenchError as error:
         code = _complain(str(error))

@@ -1,4 +1,4 @@
-"""`ecgbench check model | adapter | dataset | metric | parity`: what a plug-in must do, tested."""
+"""`ecgbench check model | adapter | dataset | metric | parity`: conformance tests of plug-ins."""
 
 import json
 from dataclasses import asdict
@@ -13,9 +13,9 @@ NAME = argument("A name, or the path of your own: ./mine.py")
 
 
 def model(name: str = NAME, as_json: bool = JSON) -> None:
-    """Run the conformance properties on one model, with random weights. Exit 1 when one is broken.
+    """Test a model with random weights. Exit 1 when a test fails.
 
-    The one that matters most: changing the hidden leads of a raw recording, in millivolts, leaves
+    The most important test: changing the hidden leads of a raw recording, in millivolts, leaves
     the features bit-identical.
     """
     from ecgbench.check.models import check
@@ -24,7 +24,7 @@ def model(name: str = NAME, as_json: bool = JSON) -> None:
 
 
 def adapter(name: str = NAME, as_json: bool = JSON) -> None:
-    """Run the conformance properties on one policy for missing leads. Exit 1 when one is broken."""
+    """Test a policy for missing leads. Exit 1 when a test fails."""
     from ecgbench.check.adapters import check
 
     _show(check(name), as_json)
@@ -33,14 +33,14 @@ def adapter(name: str = NAME, as_json: bool = JSON) -> None:
 def dataset(
     name: str = NAME, data: Path = DATA, prepared: Path = PREPARED, as_json: bool = JSON
 ) -> None:
-    """Run the conformance properties on one prepared dataset. Exit 1 when one is broken."""
+    """Test a prepared dataset. Exit 1 when a test fails."""
     from ecgbench.check.datasets import check
 
     _show(check(name, data, prepared), as_json)
 
 
 def metric(name: str = NAME, as_json: bool = JSON) -> None:
-    """Run the conformance properties on one metric. Exit 1 when one is broken."""
+    """Test a metric. Exit 1 when a test fails."""
     from ecgbench.check.metrics import check
 
     _show(check(name), as_json)
@@ -62,7 +62,10 @@ def parity(
     seed_string: str = option("The pack's seed string.", default=...),
     as_json: bool = JSON,
 ) -> None:
-    """Fill a network by the parity rule and recompute every feature array of a pack.
+    """Compare a network with feature arrays that its authors' code computed.
+
+    The network gets pseudo-random weights by the parity rule; every array of the pack is computed
+    again.
 
     Exit 0 only if every array was compared and lies within 1e-5 * max(1, max|pack|); 1 on a
     difference or an array that cannot be computed; 2 on bad arguments.

@@ -1,5 +1,5 @@
-"""`ecgbench data import | fetch | prepare | check | facts | duplicates | ls | prune`: from files
-as they are to the prepared store.
+"""`ecgbench data import | fetch | prepare | check | facts | duplicates | ls | prune`: from
+published files to prepared copies.
 """
 
 import inspect
@@ -26,25 +26,23 @@ def fetch(
         metavar="DIR",
         envvar="ECGBENCH_DATA",
     ),
-    dry_run: bool = flag("Print how much is lacking and whether it has room.", "--dry-run"),
+    dry_run: bool = flag("Print how much is missing and whether it fits on the disk.", "--dry-run"),
 ) -> None:
-    """Download a dataset that is free to all, from where it is published.
+    """Download an open dataset from where it is published.
 
-    Several files are fetched at a time and each is compared with the checksum that is published,
-    where there is one. Only what is lacking is fetched: after an error, or Ctrl-C, the same command
-    goes on in the middle of the file it was at. A file that is not the published one (a web page, a
-    changed or damaged file) is kept as NAME.refused and never read. Archives are unpacked and then
-    removed.
+    Several files are downloaded at a time. Each is compared with its published checksum, where
+    there is one. Only missing files are downloaded: after an error or Ctrl-C the same command goes
+    on in the middle of a file. A file that is not the published one (a web page, a changed or
+    damaged file) is kept as NAME.refused and never read. Archives are unpacked and then removed.
 
       ecgbench data fetch georgia --data ~/ecg --dry-run
 
       ecgbench data fetch georgia --data ~/ecg
 
-    Data that you must sign or ask for are not tried; the command says what to do, where to put
-    the files, and in which folders they are read. Look at the licence before you use the data: it
-    is printed first.
+    Data that you must sign or ask for are not downloaded; the command says what to do and where to
+    put the files. Read the licence before you use the data: it is printed first.
 
-    Exit 0: all files are here; 2: they are not, and why.
+    Exit 0: all files are here; 2: some are missing, and the message says why.
     """
     from ecgbench import datasets
     from ecgbench.data.fetch import datasets as transport
@@ -58,14 +56,14 @@ def fetch(
     kinds = ("FILES", "MANIFEST", "LISTING")
     files, manifest, listing = (getattr(module, kind, None) for kind in kinds)
     if not card.folder:
-        raise BadSetting(f"{name} is made by code; there is nothing to fetch")
+        raise BadSetting(f"{name} is computed; there is nothing to download")
     folder = (home or Path("DIR")) / card.folder
     if card.access != "open" or not (files or manifest or listing):
         # the plug-in's docstring lays its files out in lines set in
         for text in inspect.cleandoc(module.__doc__ or "").splitlines():
             if text.startswith("    "):
                 typer.echo(f"  {text.strip()}")
-        why = "" if card.access == "open" else f"{card.title} is not free to all: {card.access}; "
+        why = "" if card.access == "open" else f"{card.title} is not open: {card.access}; "
         raise BadSetting(
             f"{name}: {why}get its files from {card.url}, put them into {folder}, then: "
             f"{command(name, home)}"
@@ -76,8 +74,8 @@ def fetch(
     try:
         plan = transport.planned(folder, files or (), manifest, listing)
         typer.echo(
-            f"{name}: {len(plan.missing):,} of {len(plan.every):,} files are to be fetched, "
-            f"{'' if plan.exact else 'about '}{size(plan.size)}, into {plan.root}"
+            f"{name}: {len(plan.missing):,} of {len(plan.every):,} files are missing, "
+            f"{'' if plan.exact else 'about '}{size(plan.size)}; folder: {plan.root}"
         )
         plan.demand_room(name)
         if dry_run:
@@ -95,29 +93,27 @@ def prepare(
     dataset: str = DATASET,
     data: Path = DATA,
     prepared: Path = PREPARED,
-    fix: bool = flag("Put right what is wrong beyond doubt, in a copy of its own.", "--fix"),
+    fix: bool = flag("Correct exchanged or inverted limb leads, in a separate copy.", "--fix"),
     workers: int = option("Processes that read.  (default: one per core, at most 8)", min=1),
-    dry_run: bool = flag("Print what it will take on disk and what is free.", "--dry-run"),
+    dry_run: bool = flag("Print how much disk it needs and how much is free.", "--dry-run"),
 ) -> None:
     """Read and check every recording once and store it for fast reading. `ecgbench run` does this
-    by itself when it must.
+    itself when needed.
 
-    Each recording is also checked against what it says of itself: whether its limb leads follow
-    from one another, whether leads are copies, whether the unit and the rate can be right, whether
-    the electrodes of the arms were likely exchanged. What is found is told and stays as it is.
+    Each recording is checked for consistency: whether its limb leads follow from one another,
+    whether one lead is a copy of another, whether the unit and the rate can be right, whether the
+    arm electrodes were likely exchanged. Findings are reported; the samples stay as they are.
 
-    With --fix, two limb leads that are exchanged (or three that are rotated, or one that is
-    inverted) are put right where the identities of the limb leads single that out. That makes
-    another copy beside the other one: `ecgbench run --fix` uses it, `ecgbench run` the one without,
-    and their results have different keys. A unit or a rate that cannot be right is told, not
-    changed: one recording does not tell which factor is.
+    With --fix, two exchanged limb leads, three rotated ones or an inverted one are corrected where
+    the identities of the limb leads leave no other explanation. This makes a second copy:
+    `ecgbench run --set data.fix=on` uses it, and its results have other keys. A unit or a rate that
+    cannot be right is reported, not corrected: one recording does not show which factor is right.
 
-    What the card of a dataset declares (MIMIC-IV-ECG: short gaps are filled in, samples are limited
-    to 3 mV) is part of its reader, with --fix or without.
+    Repairs that the card of a dataset declares (MIMIC-IV-ECG: short gaps are filled, samples are
+    limited to 3 mV) are part of its reader, with or without --fix.
 
-    After an error, Ctrl-C or a kill the same command goes on where it stopped. What is prepared
-    already is compared with the hashes that were written, and the files as published with their
-    sizes and times.
+    After an error, Ctrl-C or a kill the same command goes on where it stopped. Prepared records are
+    compared with their hashes, and the published files with their sizes and times.
     """
     from ecgbench import datasets
     from ecgbench.data import disk, facts, prepare
@@ -155,20 +151,20 @@ def prepare(
 def check(
     dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED, fix: bool = FIX
 ) -> None:
-    """Read the published files again and compare them with the prepared copy, sample for sample,
-    and its tables and views with the hashes that were written with them.
+    """Compare a prepared copy with the published files, sample for sample, and its tables and views
+    with their hashes.
 
-    Nothing is changed: a run names and makes again what it finds to be wrong. Exit 1 on a
-    difference; 2 where the copy itself is damaged, with the command that makes another one.
+    Nothing is changed; a run replaces damaged parts itself. Exit 1 on a difference; 2 where the
+    copy itself is damaged, with the command that makes a new one.
     """
     from ecgbench import datasets
     from ecgbench.data import disk
-    from ecgbench.data.prepare import held
+    from ecgbench.data.prepare import find_any
     from ecgbench.data.views import views
     from ecgbench.study.progress import counting, display
 
     name = datasets.resolve(dataset)
-    copy = held(name, data, prepared, fix, thorough=True)
+    copy = find_any(name, data, prepared, fix, thorough=True)
     with counting(f"check {name}", display()) as shown:
         problems = disk.verify(copy, shown)
     for record, reason in problems:
@@ -189,20 +185,19 @@ def facts(
     fix: bool = FIX,
     as_json: bool = JSON,
 ) -> None:
-    """What a prepared copy holds: records and patients by split, labels without both values, what
-    was left out and why, flat leads, identical signals, how well the limb leads agree, what does
-    not fit in which records and what was repaired.
+    """Describe a prepared copy: records and patients by split, labels without both values, records
+    that were left out and why, flat leads, identical signals, inconsistent and repaired recordings.
 
-    With --json also the number of positives of every label in every split. For PTB also how many
-    labels each rule of counting would give, for Chapman which words of its workbook are no labels.
+    With --json also the positives of every label in every split. For PTB also how many labels each
+    rule of counting would give; for Chapman which words of its workbook are no labels.
     """
     from ecgbench import datasets
     from ecgbench.data import facts
-    from ecgbench.data.prepare import held
+    from ecgbench.data.prepare import find_any
     from ecgbench.data.source import root_of
 
     name = datasets.resolve(dataset)
-    module, copy = datasets.get(name), held(name, data, prepared, fix)
+    module, copy = datasets.get(name), find_any(name, data, prepared, fix)
     found = facts.facts(copy)
     if counts := getattr(module, "counts", None):
         found["counts"] = counts(root_of(name, module.CARD, data)).to_dict("records")
@@ -217,35 +212,35 @@ def facts(
 
 def duplicates(
     datasets: list[str] = argument("Prepared datasets: ptbxl, or ptbxl georgia ningbo."),
-    within: bool = flag("Of several datasets, also pairs within each; of one always."),
+    within: bool = flag("Also pairs within each of several datasets."),
     to: Path = option("Write all pairs to this file.", "--csv", metavar="FILE", dir_okay=False),
     data: Path = DATA,
     prepared: Path = PREPARED,
     as_json: bool = JSON,
 ) -> None:
-    """Find recordings that are there twice: within a dataset, or in two datasets under other names.
+    """Find recordings that occur twice: within a dataset, or in two datasets under other names.
 
-    Found again although cut elsewhere by some seconds, at another rate, in another unit, rounded or
-    high-pass filtered. Pairs between training and test come first: a model has seen what it is
-    tested on.
+    Copies are also found when they were shifted by some seconds, resampled, rescaled, rounded or
+    high-pass filtered. Pairs between training and test come first: there a model was trained on a
+    recording that it is tested on.
 
-    On 2,000 recordings of PTB-XL: false matches: 0 of 1,999,000 pairs, 76 of them of one patient;
-    copies altered in one of these ways were all found (docs/duplicates.md).
+    On 2,000 recordings of PTB-XL all altered copies were found, and there was no false match among
+    1,999,000 pairs, 76 of them of one patient (docs/duplicates.md).
 
       ecgbench data duplicates brugada --data ~/ecg
 
       ecgbench data duplicates chapman ningbo --data ~/ecg --csv pairs.csv
 
-    Exit 0, whether there are any or not.
+    Exit 0 with or without duplicates.
     """
     from ecgbench import datasets as room
     from ecgbench.core.files import put
     from ecgbench.data import duplicates as search
-    from ecgbench.data.prepare import held
+    from ecgbench.data.prepare import find_any
     from ecgbench.study.progress import counting, display
 
     names = list(dict.fromkeys(map(room.resolve, datasets)))
-    copies = [held(name, data, prepared) for name in names]
+    copies = [find_any(name, data, prepared) for name in names]
     shown = display()
     with counting("fingerprint", shown) as progress:
         table = search.Table.of(copies, progress)
@@ -270,11 +265,11 @@ def duplicates(
 
 
 def ls(data: Path = DATA, prepared: Path = PREPARED, as_json: bool = JSON) -> None:
-    """List prepared copies: records, and the disk that recordings and views of them take.
+    """List prepared copies: records, and the disk space of recordings and views.
 
-    A view is what a model's filter and rate make of the recordings; it is made anew when it is
-    missed. A copy that is not current was made by another version, or is damaged and was set aside
-    (NAME.damaged), and is not read.
+    A view holds the recordings filtered and resampled for a model; it is computed again when it is
+    missing. A copy that is not current was made by another version or is damaged (NAME.damaged); it
+    is not read.
     """
     from ecgbench.data import disk
     from ecgbench.data.source import where
@@ -293,13 +288,13 @@ def ls(data: Path = DATA, prepared: Path = PREPARED, as_json: bool = JSON) -> No
 
 
 def prune(
-    dataset: str = argument("Dataset; all of them where none is named.", default=""),
+    dataset: str = argument("Dataset.  (default: all)", default=""),
     data: Path = DATA,
     prepared: Path = PREPARED,
     yes: bool = YES,
 ) -> None:
-    """Free disk: views, prepared copies of other versions, and parts of copies that are damaged or
-    were read anew. The files as published stay, and no result is lost.
+    """Free disk space: views, prepared copies of other versions, damaged or replaced parts of
+    copies. Published files stay, and no result is lost.
     """
     from ecgbench import datasets
     from ecgbench.data import disk

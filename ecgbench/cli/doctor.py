@@ -14,19 +14,21 @@ from ecgbench.core.text import aligned, counted, line, shortened, size
 
 def doctor(
     models: str = option(
-        "Models; paths alone are tried beside all.  (default: all)", "--models", "-m"
+        "Models; paths are tried besides all others.  (default: all)", "--models", "-m"
     ),
     data: Path = DATA,
     prepared: Path = PREPARED,
     out: Path = option("Folder of runs.", "--out", "-o", default=Path("runs")),
-    timeout: float = option("Seconds after which a model is ended.", default=120, min=1, max=3600),
+    timeout: float = option(
+        "Seconds after which a model is stopped.", default=120, min=1, max=3600
+    ),
     as_json: bool = flag("One JSON object and nothing else.", "--json"),
 ) -> None:
-    """Look at versions, device, threads, memory and disk, and try one forward pass of every model.
+    """Check versions, device, memory and disk, and run one forward pass of every model.
 
-    The first line is the verdict, then comes what to repair, then what was found. Exit 0 when all
-    that is needed works, 1 when something is broken. What
-    data and weights are here: ecgbench list tasks, ecgbench list models.
+    The verdict comes first, then problems and their remedies, then the details. Exit 0 when
+    everything works, 1 when something is broken. Which data and weights are here: ecgbench list
+    tasks, ecgbench list models.
     """
     from ecgbench import models as room
     from ecgbench.check.machine import examine

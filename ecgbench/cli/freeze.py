@@ -22,9 +22,9 @@ def freeze(
 ) -> None:
     """Write down hypotheses before any test record is scored.
 
-    The plan is checked word for word and written to OUT/frozen.json with its date, its hash, and
-    how often the test records had been scored on this machine by then. `ecgbench run --out OUT`
-    then runs it, and the report says which results were planned; all else is exploratory.
+    The plan is checked and written to OUT/frozen.json with its date and its hash. `ecgbench run
+    --out OUT` then runs it, and the report says which results were planned; all others are
+    exploratory.
 
     Examples:
 

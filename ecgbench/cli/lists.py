@@ -36,13 +36,12 @@ def list_(
     data: Path = DATA,
     prepared: Path = PREPARED,
 ) -> None:
-    """List what there is: models, tasks, ways to fill missing leads, ...
+    """List models, tasks, policies for missing leads, metrics, reports, engines or plans.
 
-    models: how they are fed, whether they read any subset of leads, whether their weights are here
-    (`ecgbench models fetch NAME` gets them). tasks: the number of targets beside the paper's, what
-    the reader of their dataset was tried on, whether the data are prepared. plans: studies for
-    `ecgbench run NAME`. engines: where `ecgbench run --engine` has models run. --json has more
-    columns.
+    models: their input, whether they read any subset of leads, whether their weights are here
+    (`ecgbench models fetch NAME` gets them). tasks: the number of labels here and in the paper,
+    what the reader of their dataset was tested on, whether the data are prepared. plans: studies
+    for `ecgbench run NAME`. engines: values of `ecgbench run --engine`. --json has more columns.
     """
     name = next((known for known in _COLUMNS if plain(known) == plain(what)), None)
     if name is None:

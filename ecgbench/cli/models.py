@@ -14,38 +14,37 @@ MEGABYTE = 10**6
 
 
 def fetch(
-    names: list[str] = argument("Models; all: those with published weights.", metavar="NAME..."),
-    weights: str = option("Which of several files.", "--weights", "-w", default="released"),
-    given: Path = option("The authors' file; nothing is downloaded.", "--from", metavar="FILE"),
-    lock: Path = option(
-        "Where hashes are pinned.  (default: ecgbench.lock)", metavar="FILE", envvar="ECGBENCH_LOCK"
+    names: list[str] = argument(
+        "Models; all: every model with published weights.", metavar="NAME..."
     ),
-    force: bool = flag("Convert anew what is here already.", "--force"),
+    weights: str = option("Which of a model's weights.", "--weights", "-w", default="released"),
+    file: Path = option("The authors' file, downloaded already.", "--from", metavar="FILE"),
+    lock: Path = option(
+        "File that pins hashes.  (default: ecgbench.lock)", metavar="FILE", envvar="ECGBENCH_LOCK"
+    ),
+    force: bool = flag("Convert again even if the weights are here.", "--force"),
 ) -> None:
-    """Get authors' weights: download, check the hash, read without running anything, convert to
-    safetensors in your cache.
+    """Download the authors' weights, check their hash and convert them to safetensors.
 
-    Every tensor of the network must be in the file, under its name and in
-    its shape, or nothing is stored. Then `--weights released` of the other
-    commands loads the conversion, which lies in your cache folder (or in
-    ECGBENCH_WEIGHTS) and never in a repository. What a licence forbids is
-    printed until a fetch or a run has succeeded.
+    Nothing is stored unless the file has every tensor of the network, in its shape. Afterwards
+    `--weights released` of the other commands loads the converted weights from your cache folder
+    (or ECGBENCH_WEIGHTS). The restrictions of a licence are printed until a fetch or a run has
+    succeeded.
 
-    A file that your browser has downloaded is given with --from, or put
-    into the folder that the error names:
+    Give a file that you downloaded in a browser with --from, or put it into the folder that the
+    error names:
 
       ecgbench models fetch stmem --from ~/Downloads/st_mem_vit_base_full.pth
 
-    Exit 0: all are here; 1: some of several could not be had; 2: bad input,
-    or the only one asked for could not be had.
+    Exit 0: all are here; 1: some of several failed; 2: bad input, or the only one failed.
     """
     from ecgbench import models as room
     from ecgbench.study.progress import counting, display
 
     chosen = _chosen(names, weights)
-    if given is not None and len(chosen) != 1:
+    if file is not None and len(chosen) != 1:
         raise BadSetting(
-            f"--from {given}: one file is the weights of one model, not of {len(chosen)}; name one"
+            f"--from {file}: one file is the weights of one model, not of {len(chosen)}; name one"
         )
     if without := [name for name in chosen if not room.ROOM.card(name).weights]:
         title = room.ROOM.card(without[0]).title
@@ -57,7 +56,7 @@ def fetch(
         try:
             with counting(f"download {name}", terminal, "MB", MEGABYTE) as progress:
                 listener: Any = SimpleNamespace(note=terminal.note, progress=progress)
-                convert.fetch(name, weights, given, lock, force, listener)
+                convert.fetch(name, weights, file, lock, force, listener)
         except EcgbenchError as error:
             if len(chosen) == 1:
                 raise

@@ -6,8 +6,8 @@ from typing import Any
 
 import typer
 
+from ecgbench.cli.importing import FS, SIGNALS, UNIT
 from ecgbench.cli.options import DEVICE, argument, demand_writable, flag, option, words
-from ecgbench.cli.own import FS, SIGNALS, UNIT
 from ecgbench.core.text import visible
 from ecgbench.errors import BadSetting
 
@@ -23,10 +23,10 @@ def predict(
     run: Path = argument("Folder of the run that has the fits."),
     records: Path = RECORDS,
     to: Path = TO,
-    task: str = option("Task whose labels are predicted.  (default: the one of the run)"),
-    model: str = option("Model; a path for your own.  (default: the one of the run)"),
+    task: str = option("Task whose labels are predicted.  (default: the run's)"),
+    model: str = option("Model; a path for your own.  (default: the run's)"),
     leads: str = LEADS,
-    policy: str = option("How other leads are filled.  (default: the one of the run)"),
+    policy: str = option("How missing leads are filled.  (default: as in the run)"),
     fold: str = option("The fit of one fold, such as 2/5.  (default: the mean of all)"),
     fs: float = FS,
     unit: str = UNIT,
@@ -34,14 +34,14 @@ def predict(
     overwrite: bool = OVERWRITE,
     device: str = DEVICE,
 ) -> None:
-    """Predict labels of recordings by the fits of a run.
+    """Predict the labels of recordings with the fits of a run.
 
     Research use only.
 
-    The table has a row per recording: the probability of each label (of several fits the mean, the
-    lowest and the highest), leads, policy, fit, what that was trained on, its AUROC in the run at
-    these leads, and a reason where there is no probability. Fits that were trained at twelve leads
-    are not calibrated at fewer.
+    The table has a row per recording: the probability of each label (with several fits the mean,
+    the lowest and the highest), the leads, the policy, the fit and its training data, its AUROC in
+    the run at these leads, and a reason where there is no probability. Fits that were trained on
+    twelve leads are not calibrated for fewer.
 
     Examples:
 
@@ -63,19 +63,19 @@ def embed(
     to: Path = TO,
     leads: str = LEADS,
     weights: str = option("released, random, a name on its card, or a path.", default="released"),
-    policy: str = option("How other leads are filled; paper: the model's way.", default="paper"),
+    policy: str = option("How missing leads are filled; paper: the model's way.", default="paper"),
     fs: float = FS,
     unit: str = UNIT,
     signals: str = SIGNALS,
     overwrite: bool = OVERWRITE,
     device: str = DEVICE,
 ) -> None:
-    """Write the features that a model gives of recordings.
+    """Write a model's features of recordings.
 
     Research use only.
 
-    Columns f0000, f0001, ... are the mean over the windows of a recording; beside them stand leads,
-    policy, weights, and a reason where there are no features.
+    Columns f0000, f0001, ... are the means over the windows of a recording. Others give the leads,
+    the policy, the weights, and a reason where there are no features.
 
     Examples:
 

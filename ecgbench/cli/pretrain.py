@@ -54,7 +54,7 @@ ABLATE: dict[str, Callable[[str], Any]] = {
 
 def pretrain(
     recipe: str = argument("paper, small (one GPU), small-cpu, shipped, smoke, or RECIPE.toml."),
-    model: str = option("Whose network: a name, or ./mine.py.  (default: the recipe's, laef)"),
+    model: str = option("Network: a name or a path.  (default: the recipe's, laef)"),
     datasets: str = option("Corpora instead of the recipe's: ptbxl,brugada.", metavar="NAME,..."),
     sets: list[str] = SETS,
     data: Path = DATA,
@@ -63,20 +63,21 @@ def pretrain(
     device: str = DEVICE,
     minutes: float = option("Stop cleanly after so long, exit code 75; the same command goes on."),
     wandb: str = option("Log to Weights & Biases too (pip install wandb).", metavar="PROJECT"),
-    dry_run: bool = flag("Only say what it is, what it takes, and what is missing.", "--dry-run"),
+    dry_run: bool = flag("Only print the recipe, what it takes, and what is missing.", "--dry-run"),
 ) -> None:
     """Pre-train LAEF.
 
-    Codebook of signal descriptors, masked node modelling, codebook of its own nodes, masked node
-    modelling again. Recordings of validation and test splits never enter training. In each stage
-    encoders are kept every so many steps and scored by a linear probe on the development task.
+    Two stages of masked node modelling: the targets of the first are a codebook of signal
+    descriptors, those of the second a codebook of the network's own nodes. Recordings of validation
+    and test splits are never used for training. Encoders are saved at intervals and scored by a
+    linear probe on the development task.
 
     Settings of --set, and of a recipe file that begins with recipe = "small": descriptor, codes and
     refined (50,100), init (previous, scratch), steps (N,M), batch, micro_batch, leads (some, all),
     masked, edge_drop, lr, warmup, decay (none, cosine), clip, weight_decay, adamw, precision (bf16,
-    float32: often the faster one on a processor),
-    checkpoint_every, probe_every, held_out (one in N training patients compares encoders; 0: the
-    validation split), seed, alarm (off: go on though all nodes become equal).
+    or float32, which is often faster on a CPU), checkpoint_every, probe_every, held_out (one in N
+    training patients compares encoders; 0: the validation split), seed, alarm (off: go on even if
+    all nodes become equal).
 
     Several GPUs: torchrun --nproc-per-node 4 -m ecgbench pretrain ...
 
@@ -222,29 +223,29 @@ def ablate(
     name: str = argument(
         "encoders, layers, masking, codebooks, stage2, encodings or lead-sampling.", metavar="NAME"
     ),
-    seeds: int = option("Seeds 0, 1, ... that every cell is trained at.", default=3),
-    only: str = option("Some cells alone, as --dry-run names them.", metavar="CELL,..."),
+    seeds: int = option("Number of seeds (0, 1, ...) of every cell.", default=3),
+    only: str = option("Only these cells, as --dry-run names them.", metavar="CELL,..."),
     sets: list[str] = SETS,
     data: Path = DATA,
     prepared: Path = PREPARED,
     out: Path = option("Folder; resumed.  (default: runs/ablate-NAME)", "--out", "-o"),
     device: str = DEVICE,
-    dry_run: bool = flag("Only say which cells there are and how long they take.", "--dry-run"),
+    dry_run: bool = flag("Only print the cells and how long they take.", "--dry-run"),
 ) -> None:
-    """Train and probe the cells of one of the paper's ablations.
+    """Train and probe the networks of one of the paper's ablations.
 
-    All have the same recordings, codebooks, masks and order at a seed. Each network is probed
-    before its first step, after half of its steps and after all of them: a linear head on frozen
-    features, macro AUROC on patients of the development task who are set apart. The report puts the
-    scores beside those that the paper prints, and says of each difference whether the order is
-    evidence at this budget.
+    All cells of a seed see the same recordings, codebooks, masks and order. Each network is probed
+    before, halfway through and after its training: a linear head on frozen features, macro AUROC on
+    held-out patients of the development task. The report compares the scores with the paper's, and
+    states whether each order is evidence at this budget.
 
-    The same command goes on where it was interrupted. More --seeds add to what is there.
+    The same command goes on where it was interrupted. More --seeds add cells to a finished
+    ablation.
 
-    Settings of --set, with their defaults and the paper's: recipe=small-cpu (corpora and task of a
-    recipe), steps=150 of each stage (60000), batch=64 (448), micro_batch, precision, lr=1e-4 (1e-3;
-    of several each cell takes the best), records (recordings to train on at most, and to learn a
-    probe from unless probe_records says so), probe_records, probe_epochs=100, only_seeds=3,4.
+    Settings of --set, with their defaults and the paper's values: recipe=small-cpu (for corpora and
+    task), steps=150 of each stage (60000), batch=64 (448), micro_batch, precision, lr=1e-4 (1e-3;
+    with several, each cell uses its best), records (at most so many for training, and for the probe
+    unless probe_records is given), probe_records, probe_epochs=100, only_seeds=3,4.
 
       ecgbench ablate encoders --data DIR --only gat/spatiotemporal,mlp/none --seeds 1
 

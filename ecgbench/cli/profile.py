@@ -14,26 +14,27 @@ if TYPE_CHECKING:
 
 
 def profile(
-    models: str = option("A path adds your own.  (default: all)", "--models", "-m"),
+    models: str = option("Names, or paths of your own.  (default: all)", "--models", "-m"),
     leads: str = option("Numbers of leads: 1,2,12 or 1-12.  (default: 1-12)", "--leads", "-l"),
     device: str = DEVICE,
     batch: int = option("Windows of a timed pass.  (default: 64 on a GPU, 4 on a CPU)", min=1),
-    no_timing: bool = flag("Only count operations and parameters: seconds.", "--no-timing"),
+    no_timing: bool = flag("Only count operations and parameters, in seconds.", "--no-timing"),
     complexity: bool = flag("Of LAEF's graph instead: nodes, edges, formulas.", "--complexity"),
     to: Path = option("Folder for the files.", default=Path("profile")),
 ) -> None:
-    """Measure what models cost at each number of leads.
+    """Measure the cost of models at each number of leads.
 
-    Writes cost.csv (unrounded), cost.md, cost.tex, cost_paper.csv (the paper's figures beside
-    ours), throughput.png and .svg, a page (index.html), and cost.json, of which `ecgbench report`
-    makes them again.
+    Writes cost.csv (unrounded), cost.md, cost.tex, cost_paper.csv (with the paper's figures),
+    throughput.png and .svg, a page (index.html), and cost.json, from which `ecgbench report` makes
+    them again.
 
-    gflop_forward and gflop_backward count all that our networks execute, gflop_forward_paper what
-    the paper's column counts. Weights are random, for no cost depends on them. A network that needs
-    all of its leads is measured once; one that reads any number of them (LAEF) at each, with the
+    gflop_forward and gflop_backward count everything that our networks execute, gflop_forward_paper
+    what the paper counts. Weights are random: no cost depends on them. A network that needs all of
+    its leads is measured once; one that reads any number of them (LAEF) at each number, with the
     median over 1 to 12 in the tables.
 
-    With --complexity: the same of complexity, for L = 1 to 12 leads and windows of 2.5, 5 and 10 s.
+    With --complexity: the same files on complexity, for L = 1 to 12 leads and windows of 2.5, 5 and
+    10 s.
 
     Examples:
 

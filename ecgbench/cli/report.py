@@ -26,28 +26,31 @@ SETTINGS = ("margins", "blocks", "duplicates", "beside", "rows", "reports")
 
 def report(
     folder: Path = argument("Of a run, profile or pre-training.  (default: the newest run)", None),
-    to: Path = option("Folder for it.  (default: FOLDER/report; with --tasks one beside it)"),
-    metrics: str = option("Of a run: the first leads: auroc,./mine.py.  (default: its own)"),
-    tasks: str = option("Of a run: these tasks alone, also in ranks and corrections."),
-    only: str = option("Reports on the page, a path adds your own; see `ecgbench list reports`."),
+    to: Path = option("Folder.  (default: FOLDER/report; with --tasks another one next to it)"),
+    metrics: str = option(
+        "Metrics of a run, the main one first: auroc,./mine.py.  (default: its own)"
+    ),
+    tasks: str = option("Only these tasks of a run, also in ranks and corrections."),
+    only: str = option("Only these reports, names or paths; see `ecgbench list reports`."),
     baseline: str = option("Model to compare with.  (default: the first trained one of the run)"),
-    against: str = option("Scores beside printed ones: paper (LAEF's), fmb (the benchmark's)."),
+    against: str = option("Compare with published scores: paper (LAEF's), fmb (the benchmark's)."),
     sets: list[str] = SETS,
-    figures: str = option("Files of each figure: png, svg, pdf, comma-separated.  (default: all)"),
-    publish: bool = flag("Of a run: only if clean commits made every number.", "--publish"),
+    figures: str = option("Formats of figures: png, svg, pdf, comma-separated.  (default: all)"),
+    publish: bool = flag("Refuse a run unless clean commits made every number.", "--publish"),
     show: bool = flag("Open the page in the browser when it is written.", "--open"),
 ) -> None:
     """Write the report of a run: a page with its tables and figures.
 
-    Every table is there as CSV, Markdown and LaTeX, every figure as PNG, SVG and PDF. Reads the
-    folder only: no model, no dataset, no network. Every number stands in a row of a CSV beside the
-    page. Of a run: main_table.{csv,md,tex}, lead_curve.{png,svg,pdf,csv}, verdicts.{csv,md},
+    Tables are written as CSV, Markdown and LaTeX, figures as PNG, SVG and PDF. Only the folder is
+    read: no model, no dataset, no network access. Every number of the page is also in a CSV file.
+    Of a run: main_table.{csv,md,tex}, lead_curve.{png,svg,pdf,csv}, verdicts.{csv,md},
     comparisons.csv, cells.csv, labels.csv, provenance.{csv,md} and commits.csv.
 
-    Further settings: report.margins=0.02,0.05 (of non-inferiority), report.blocks=TASK,... (stand
-    for their dataset where models are ranked), report.duplicates=FILE (of `ecgbench data duplicates
-    --csv`: such patients count once), report.beside=FOLDER,... (other runs, with --against),
-    report.rows=all (tasks that are evaluated only), report.reports=NAME,... (reports besides).
+    Further settings: report.margins=0.02,0.05 (of non-inferiority), report.blocks=TASK,... (the
+    task that represents its dataset where models are ranked), report.duplicates=FILE (from
+    `ecgbench data duplicates --csv`: such patients count once), report.beside=FOLDER,... (other
+    runs, with --against), report.rows=all (also of tasks that are only evaluated),
+    report.reports=NAME,... (additional reports).
     """
     from ecgbench import reports
     from ecgbench.published import source as printed

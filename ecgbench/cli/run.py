@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ecgbench.cli import own
+from ecgbench.cli import importing
 from ecgbench.cli.options import (
     DATA,
     DEVICE,
@@ -41,31 +41,33 @@ def run(
     policy: str = _study("How missing leads are filled: paper, native, zero, ...", "--policy"),
     protocol: str = _study("probe, linear, finetune.", "--protocol"),
     train_leads: str = _study("Leads in training: all, random, same.", "--train-leads"),
-    metrics: str = _study("auroc,auprc,./mine.py; the first leads the tables.", "--metrics"),
+    metrics: str = _study("auroc,auprc,./mine.py; the first is the main one.", "--metrics"),
     seeds: str = _study("Draws of random leads.  (default: 5; demo: 2)", "--seeds"),
     folds: str = _study("5: cross-validation; ptb=10; official; reference.", "--folds"),
-    limit: str = _study("Records of each data set in all.", "--limit"),
-    controls: str = _study("Afterwards its controls: all, or names.", "--controls"),
+    limit: str = _study("Use only so many records of each dataset.", "--limit"),
+    controls: str = _study("Then also run its controls: all, or names.", "--controls"),
     sets: list[str] = _study(
         "KEY=VALUE, any other setting; see --settings.", "--set", default=[], metavar="KEY=VALUE"
     ),
-    records: Path = own.RECORDS,
-    labels: Path = own.LABELS,
-    fs: float = own.FS,
-    unit: str = own.UNIT,
-    signals: str = own.SIGNALS,
+    records: Path = importing.RECORDS,
+    labels: Path = importing.LABELS,
+    fs: float = importing.FS,
+    unit: str = importing.UNIT,
+    signals: str = importing.SIGNALS,
     data: Path = DATA,
     prepared: Path = PREPARED,
     out: Path = _machine("Run folder, resumed or extended.  (default: runs/NAME)", "--out", "-o"),
     device: str = DEVICE,
     engine: str = _machine("local:4, inline, slurm:partition=gpu,time=4h, PATH.", "--engine"),
-    dry_run: bool = _machine("Only say what there is to do, and how long.", "--dry-run"),
+    dry_run: bool = _machine(
+        "Only print what would be computed, and how long it takes.", "--dry-run"
+    ),
     settings: bool = flag("Print every KEY of --set with its default.", "--settings"),
 ) -> None:
-    """Compute what is missing of a study.
+    """Run a study, or what is missing of it.
 
-    A study has a cell for each model, task and set of leads.
-    What is finished stays: give the command again after it was stopped, or ask for more.
+    A study has a cell for each model, task and set of leads. Finished cells are kept: repeat the
+    command after an interruption, or ask for more.
 
       ecgbench run -m laef,stmem -t ptbxl_super -l 1,2,12,I+II --data DIR
 
@@ -89,8 +91,10 @@ def run(
     options |= {"training.protocol": protocol, "training.leads": train_leads}
     typed = values({**options, "scoring.metrics": metrics}, sets)
     whole = planning.ALL in typed.get("tasks", (planning.ALL,))
-    brought = own.OwnRecords(folder=records, labels=labels, fs=fs, unit=unit, signals=signals)
-    given, copies = own.within(brought, typed, (out, prepared), studied=plan is not None)
+    brought = importing.RecordFiles(
+        folder=records, labels=labels, fs=fs, unit=unit, signals=signals
+    )
+    given, copies = importing.within(brought, typed, (out, prepared), studied=plan is not None)
     file = _plan_file(plan, typed, given)
     request = planning.check(_present(file.request(), data) if whole else file.request())
     out = given or Path("runs") / folder_name(request.name or "+".join(request.tasks))

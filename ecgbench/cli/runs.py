@@ -25,11 +25,11 @@ def status(
     run: Path = RUN,
     as_json: bool = flag("One object instead of lines.", "--json"),
 ) -> None:
-    """Print how far a run is: cells that are finished, skipped, failed and missing, how fast they
-    come, and the jobs of a cluster that wait or run.
+    """Print the progress of a run: finished, skipped, failed and missing cells, their rate, and the
+    waiting and running jobs of a cluster.
 
-    It reads the index of the run and squeue. Nothing is changed. To follow a run: watch -n 10
-    ecgbench runs status RUN
+    Reads the index of the run and squeue; nothing is changed. To follow a run: watch -n 10 ecgbench
+    runs status RUN
     """
     from ecgbench.study.engines import slurm
     from ecgbench.study.overview import look
@@ -47,7 +47,7 @@ def status(
             **states,
             "models": {model: dict(own) for model, own in counts.models.items()},
             "cells_per_hour": round(3600 * counts.rate, 1) if counts.rate else None,
-            "seconds_left": None if counts.left is None else round(counts.left),
+            "seconds_left": None if counts.seconds_left is None else round(counts.seconds_left),
             "tasks": {state: n for state, n in tasks.items() if n},
             "waiting_for": dict(Counter(filter(None, waiting))),
         }
@@ -58,9 +58,9 @@ def status(
     columns = [state for state in STATES if states[state]]
     rows = [{"model": m, **{s: own[s] for s in columns}} for m, own in counts.models.items()]
     show(rows, False, ("model", *columns))
-    if counts.rate and counts.left:
+    if counts.rate and counts.seconds_left:
         rate = f"{3600 * counts.rate:,.1f} cells an hour lately"
-        typer.echo(f"{rate}; at this rate {duration(counts.left)} are left")
+        typer.echo(f"{rate}; at this rate {duration(counts.seconds_left)} are left")
     if jobs:
         reasons = ", ".join(map(line, dict.fromkeys(filter(None, waiting))))
         why = f" ({reasons})" if reasons else ""
@@ -69,14 +69,13 @@ def status(
 
 def why(
     run: Path = RUN,
-    cell: str = argument("A cell: its folder, the beginning of its key, or its identity."),
-    other: str = argument("Another cell of the run, to be compared with.", None),
+    cell: str = argument("A cell: its folder, the first letters of its key, or its identity."),
+    other: str = argument("Another cell of the run, to compare with.", None),
 ) -> None:
-    """Print where a number comes from, or what two numbers differ in.
+    """Explain where a number comes from, or why two numbers differ.
 
-    Of one cell: its weights, its fit, its scores, and every fact that was hashed for its key and
-    for that of its fit. Of two: the facts that differ, and the scores beside one another. Folders
-    and keys stand in cells.csv of a report.
+    One cell: its weights, fit and scores, and every fact behind its key and that of its fit. Two
+    cells: the facts that differ, and both scores. Folders and keys are in cells.csv of a report.
 
     Examples:
 
@@ -96,13 +95,13 @@ def why(
 def merge(
     a: Path = argument("Folder of a run."),
     b: Path = argument("Folder of another run with the same settings; it is only read."),
-    to: Path = option("A new folder for both.  (default: A, which then holds both)"),
+    to: Path = option("A new folder for both.  (default: A)"),
 ) -> None:
-    """Join two run folders, for example of two machines.
+    """Merge two run folders, for example from two machines.
 
-    Cells, fits, features and facts are copied. What is there already stays; of two results of one
-    cell the newer one is shown. Both runs must have the same training, draw of leads, limit and
-    contract, and the same weights and code of each model. What is damaged is left out.
+    Cells, fits, features and facts are copied. Nothing is overwritten; where both runs have a cell,
+    reports use the newer result. Both runs must have the same training, draw of leads, limit and
+    contract, and the same weights and code of each model. Damaged cells are not copied.
 
     Example:
 
@@ -121,14 +120,13 @@ def merge(
 def ls(
     folder: Path = argument("Folder that holds run folders, or one of them.", Path("runs")),
     as_json: bool = flag("One array of objects, sizes in bytes, instead of a table.", "--json"),
-    sizes: bool = flag("Also the disk that each part of a run takes.", "--sizes"),
+    sizes: bool = flag("Also the disk space of each part of a run.", "--sizes"),
     verify: bool = flag("Compare every file with its hash; exit 1 where one differs.", "--verify"),
 ) -> None:
-    """List runs: cells that are done, failed, skipped or missing; then what was damaged and set
-    aside.
+    """List runs: finished, failed, skipped and missing cells, and damaged files.
 
-    The list believes the index of a run, in which its cells are noted when they are finished. A run
-    and a report compare each file that they use with its hash; --verify does so with all of them.
+    The counts come from the index of a run. Runs and reports compare every file that they read with
+    its hash; --verify does so with all files.
     """
     from ecgbench.study.overview import runs
     from ecgbench.study.store import Store
@@ -158,13 +156,11 @@ def ls(
 
 
 def prune(run: Path = RUN, yes: bool = YES) -> None:
-    """Free disk: features, checkpoints, intervals, what was damaged and set aside, cells that the
-    plan does not name or that an edited plug-in replaced.
+    """Free disk space: features, checkpoints, intervals, damaged files, and cells that the plan
+    does not name or that an edited plug-in replaced.
 
-    No number of the plan is lost.
-
-    Intervals are computed again when the run is read, features when a run needs them; a fine-tuning
-    whose checkpoint is removed begins anew.
+    No number of the plan is lost. Intervals are computed again by the next report, features by the
+    next run that needs them. A fine-tuning without its checkpoint starts again.
     """
     from ecgbench.study import overview
 
@@ -176,12 +172,13 @@ def prune(run: Path = RUN, yes: bool = YES) -> None:
 
 def share(
     run: Path = RUN,
-    to: Path = option("A new or empty folder for what may be given away.", default=...),
+    to: Path = option("A new or empty folder.", default=...),
 ) -> None:
-    """Write tables, page, figures and predictions with numbers in place of names.
+    """Copy tables, page, figures and predictions, with numbers instead of patients' and records'
+    names.
 
-    Signals, ages, sexes, folders and commands stay here. Probabilities and targets of each test
-    recording go with it: look whether you may give them away.
+    Signals, ages, sexes, folders and commands are left out. Probabilities and targets of each test
+    recording are included: check that you may share them.
 
     Example:
 

@@ -25,7 +25,7 @@ whole record or each window: see `InputContract.scope`.
 """
 
 
-class Declared:
+class CheckedFields:
     """What is declared: BadSetting where a field is not of the type that stands beside it."""
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ def _is(value: Any, kind: Any) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InputContract(Declared):
+class InputContract(CheckedFields):
     """How a model is fed. Everything that differs between models stands here, as data."""
 
     name: Literal["paper", "upstream"]
@@ -167,7 +167,7 @@ def reference_feeding(*, fs: float, seconds: float, leads: tuple[str, ...]) -> I
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weights(Declared):
+class Weights(CheckedFields):
     """One published file of weights and how its tensors become the network's."""
 
     name: str
@@ -202,7 +202,7 @@ class Weights(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelCard(Declared):
+class ModelCard(CheckedFields):
     """Facts of one model; the name of its file is its identity."""
 
     name: str = ""
@@ -259,7 +259,7 @@ class ModelCard(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task(Declared):
+class Task(CheckedFields):
     """A classification task: label columns of a dataset's index."""
 
     name: str
@@ -315,7 +315,7 @@ class Task(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limb(Declared):
+class Limb(CheckedFields):
     """How well the limb leads of a dataset keep the identities of Einthoven and Goldberger, which
     tell whether they are what they are called.
     """
@@ -333,7 +333,7 @@ class Limb(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DatasetCard(Declared):
+class DatasetCard(CheckedFields):
     """Facts of one dataset as published."""
 
     title: str
@@ -412,7 +412,7 @@ class DatasetCard(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Download(Declared):
+class Download(CheckedFields):
     """One published file of a dataset; `FILES` of its plug-in is a tuple of them."""
 
     url: str
@@ -431,7 +431,7 @@ class Download(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listed(Declared):
+class Listed(CheckedFields):
     """One file, or several, that a repository lists."""
 
     name: str
@@ -443,7 +443,7 @@ class Listed(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listing(Declared):
+class Listing(CheckedFields):
     """A deposit whose repository lists its files with address, size and checksum, `LISTING` of a
     plug-in.
     """
@@ -457,7 +457,7 @@ class Listing(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manifest(Declared):
+class Manifest(CheckedFields):
     """A release of PhysioNet, `MANIFEST` of a plug-in: its list SHA256SUMS.txt names the files, or,
     where there is none, the lists RECORDS of its folders do.
     """
@@ -477,7 +477,7 @@ class Manifest(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetricCard(Declared):
+class MetricCard(CheckedFields):
     """Facts of one metric; the room's file name is its identity."""
 
     title: str

@@ -54,7 +54,7 @@ class Training:
     """
 
     protocol: str = "probe"
-    """Its name in the room of protocols, which says which of these settings it uses."""
+    """probe, linear, finetune or a plug-in; each uses some of these settings."""
     epochs: int = 100
     lr: float = 1e-3
     """Of the head. `finetune`: a tenth of it for late layers and a hundredth for early ones (groups
@@ -64,19 +64,19 @@ class Training:
     batch: int = 64
     """Records per step; a smaller training split is one batch."""
     leads: TrainLeads = "all"
-    """`random`: L uniform on 1..12 and then L leads at random, drawn per record and epoch;
-    validation leads are drawn once. `probe`: drawn 20 times per record. `same`: of `probe` alone,
-    a fit for each set of leads that is tested, on those leads (`Fit.shown`).
+    """`random`: per record and epoch a number L from 1 to 12, then L leads; leads of validation
+    records are drawn once. With `probe` 20 draws per record. `same`: only with `probe`; for each
+    tested set of leads a fit that is trained on the same leads.
     """
     lr_groups: bool = True
-    """`finetune`: False gives every parameter the rate of the head."""
+    """`finetune`: off gives every parameter the rate of the head."""
     precision: Precision = "float32"
-    """`finetune`: bf16 autocasts the training step; evaluation stays in float32. Else bf16
-    autocasts the frozen encoder.
+    """`finetune`: bf16 autocasts the training step; evaluation stays in float32. Other protocols:
+    bf16 autocasts the frozen encoder.
     """
     micro_batch: int | None = None
-    """`finetune`: records per forward pass, gradients accumulated over a step; None: the whole
-    batch.
+    """`finetune`: records per forward pass, gradients accumulated over a step; not set: the
+    whole batch.
     """
 
 
@@ -85,26 +85,25 @@ class Scoring:
     """How records become scores and intervals."""
 
     draw: Draw = "record"
+    """Random leads are drawn once per record, or anew in each `window`."""
     rows: Literal["all", "labelled"] = "all"
-    """Of an evaluation-only task: all records of its parent, or those with one of its labels."""
+    """Records of an evaluation-only task: all of its parent's, or those with one of its labels."""
     bootstrap: Bootstrap = "none"
-    """How intervals are made: from placements, without draws ("none"; metrics that have no
-    placements take the Bayesian one); or by drawing patients, or records (the reference
-    benchmark's way).
+    """How intervals are made: from placements, without draws (`none`; metrics without placements
+    use `bayesian`); or by drawing patients (`bayesian`, `multinomial`) or records (`records`, as
+    the reference benchmark).
     """
     draws: int = 1000
     absent: Absent = "undefined"
-    """A label without both values is left out of the macro, or counts 0.5 in it (the reference
-    benchmark's way).
+    """A label without both values is left out of the macro mean (`undefined`), or counts as 0.5
+    (`half`, as the reference benchmark).
     """
     metrics: tuple[str, ...] = ("auroc",)
-    """Names in the room of metrics; tables lead with the first. Any other can be computed from what
-    is stored.
-    """
+    """The first is the main one. Others can be computed later from what is stored."""
 
     @property
     def of_predictions(self) -> dict[str, Any]:
-        """What of this can change a prediction or which records are scored."""
+        """The settings that can change a prediction, or which records are scored."""
         return {"draw": self.draw, "rows": self.rows}
 
 
@@ -240,7 +239,7 @@ class Request:
     models: tuple[str, ...]
     """Names or paths."""
     tasks: tuple[str, ...]
-    """Names, or paths of data sets of one's own."""
+    """Names, or paths of your own datasets."""
     leads: tuple[int | LeadSubset, ...]
     """Counts drawn at random, and named sets: 1,2,12,I,II,I+V2 or 1-12."""
     seeds: int = 5
@@ -254,19 +253,19 @@ class Request:
     contract: str = "paper"
     """How models are fed: paper (reference benchmark) or upstream (authors)."""
     limit: int | None = None
-    """Records of each data set in all."""
+    """Number of records of each dataset."""
     exclude: tuple[str, ...] = ()
-    """Kinds of records that are left out: flat_leads, suspect_leads."""
+    """Kinds of records to leave out: flat_leads, suspect_leads."""
     fix: bool = False
-    """Use copies in which exchanged or inverted limb leads are put right."""
+    """Use the copies in which exchanged or inverted limb leads are corrected."""
     division: Division = field(default_factory=Division)
-    """5: cross-validation; ptb=10: another number of folds of a split; reference; nothing: the data
-    sets' own splits.
+    """5: cross-validation; ptb=10: another number of folds of a split; reference; not set: the
+    datasets' own splits.
     """
     training: Training = field(default_factory=Training)
     scoring: Scoring = field(default_factory=Scoring)
     name: str = ""
-    """What the run folder is called where none is named."""
+    """Name of the run folder, if none is given."""
     parents: Mapping[str, str] = field(default_factory=dict)
     """Task -> the task whose fit scores it; from the cards, once names are checked."""
     own_policies: Mapping[str, str] = field(default_factory=dict)
@@ -294,8 +293,8 @@ class Folders:
 
     def absolute(self) -> "Folders":
         """The same places, whichever directory a process is in."""
-        places = {name: place and place.absolute() for name, place in vars(self).items()}
-        return replace(self, **places)
+        folders = {name: folder and folder.absolute() for name, folder in vars(self).items()}
+        return replace(self, **folders)
 
 
 def grouped(items: Iterable[T], by: Callable[[T], K]) -> dict[K, list[T]]:
@@ -325,8 +324,8 @@ def plan_of(request: Request) -> Plan:
         for policy in policies
         for setting in tested
     ]
-    kept = ("name", "training", "scoring", "limit", "exclude", "fix", "division", "control")
-    same = {name: getattr(request, name) for name in kept}
+    same_fields = ("name", "training", "scoring", "limit", "exclude", "fix", "division", "control")
+    same = {name: getattr(request, name) for name in same_fields}
     return Plan(cells=tuple(dict.fromkeys(cells)), **same).powered()
 
 
@@ -335,8 +334,8 @@ def _fits(
 ) -> Iterator[tuple[list[Fit], Sequence[LeadSetting], list[str]]]:
     """Fits of one model on one task, each with the lead settings and policies that it serves."""
     tested = settings(request.leads, request.seeds)
-    own = request.own_policies.get(model, "zero")
-    policies = [own if name == PAPER else name for name in request.policies]
+    usual = request.own_policies.get(model, "zero")
+    policies = [usual if name == PAPER else name for name in request.policies]
     one = Fit(
         task=task,
         model=model,
@@ -359,8 +358,8 @@ def _fits(
             # all twelve are no set: a record shows those that it has
             fixed = same and isinstance(served[0], Fixed)
             shown = str(served[0].subset) if fixed else ""  # type: ignore[union-attr]
-            own_fits = [replace(fit, policy=policy, shown=shown) for fit in fits]
-            yield own_fits, served, [policy]
+            served_fits = [replace(fit, policy=policy, shown=shown) for fit in fits]
+            yield served_fits, served, [policy]
 
 
 def key(facts: dict[str, Any]) -> str:

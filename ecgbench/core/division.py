@@ -66,10 +66,10 @@ class Division:
         return tuple(f"{k + 1}/{self.cross}" for k in range(self.cross or 0))
 
 
-def place(fold: str) -> tuple[int, int]:
+def fold_number(fold: str) -> tuple[int, int]:
     """Which fold of how many.
 
-    >>> place("2/5")
+    >>> fold_number("2/5")
     (2, 5)
     """
     number, _, of = fold.partition("/")

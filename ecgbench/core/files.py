@@ -256,12 +256,12 @@ def quarantine(
     """Give a file or folder the name of one that is not used, and say so. Where that cannot be done
     (another process did, or the disk is read-only), its user must not use it all the same.
     """
-    kept, where = path.with_name(path.name + DAMAGED), "it is not used"
+    damaged, where = path.with_name(path.name + DAMAGED), "it is not used"
     with suppress(OSError):
-        if kept.is_dir():
-            shutil.rmtree(kept)
-        os.replace(path, kept)
-        where = f"set aside as {kept.name}"
+        if damaged.is_dir():
+            shutil.rmtree(damaged)
+        os.replace(path, damaged)
+        where = f"set aside as {damaged.name}"
     _LOG.warning("%s", visible(f"{path} {why}; {where}, and {then}"))
 
 

@@ -17,8 +17,8 @@ def memory(system: Path = Path("/")) -> dict[str, int | None]:
     """total, available and the cgroup's limit (None where there is none), in bytes."""
     group = re.search(r"^0::/(.*)$", _read(system / "proc/self/cgroup"), re.MULTILINE)
     base = system / "sys/fs/cgroup"
-    own = base / group[1] if group else base
-    limits = (_read(folder / "memory.max").strip() for folder in (own, *own.parents))
+    cgroup = base / group[1] if group else base
+    limits = (_read(folder / "memory.max").strip() for folder in (cgroup, *cgroup.parents))
     machine = psutil.virtual_memory()
     return {
         "total": machine.total,

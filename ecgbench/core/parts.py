@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from ecgbench.core.files import as_parquet, making, move, put_into, quarantine
 
 TABLE, DATA = "rows.parquet", "data"
-PLACE = ("part", "first", "bytes", "sha256")
+LOCATION = ("part", "first", "bytes", "sha256")
 """Columns that every row has: the number of its part in `Parts.names`, first byte, bytes, hash."""
 _NAME = re.compile(r"part-(\d{6})-([0-9a-f]{16})")
 
@@ -41,9 +41,9 @@ class Parts:
         self._tables: list[pa.Table] = []
         for path in sorted(folder.glob("part-*")):
             if _NAME.fullmatch(path.name):
-                self._open(path)
+                self._add_part(path)
 
-    def _open(self, path: Path) -> None:
+    def _add_part(self, path: Path) -> None:
         try:
             content = (path / TABLE).read_bytes()
         except FileNotFoundError:
@@ -59,19 +59,19 @@ class Parts:
         self._tables.append(table.append_column("part", number))
         self.names.append(name)
         vars(self).pop("rows", None)
-        vars(self).pop("_places", None)
+        vars(self).pop("_locations", None)
 
     @cached_property
     def rows(self) -> pd.DataFrame:
-        """PLACE and the facts of each row; its index are the names."""
+        """LOCATION and the facts of each row; its index are the names."""
         if not self._tables:
-            return pd.DataFrame(columns=["name", *PLACE]).set_index("name")
+            return pd.DataFrame(columns=["name", *LOCATION]).set_index("name")
         table: pd.DataFrame = pa.concat_tables(self._tables, promote_options="default").to_pandas()
         return table.drop_duplicates("name", keep="last").set_index("name")
 
     @cached_property
-    def _places(self) -> list[Any]:
-        return [self.rows[column].tolist() for column in PLACE]
+    def _locations(self) -> list[Any]:
+        return [self.rows[column].tolist() for column in LOCATION]
 
     def missing(self, names: Iterable[str]) -> list[str]:
         """Those that no part holds, each once."""
@@ -107,7 +107,7 @@ class Parts:
         if name not in self.rows.index:
             return None
         row: Any = self.rows.index.get_loc(name)
-        part, first, count, proof = (column[row] for column in self._places)
+        part, first, count, proof = (column[row] for column in self._locations)
         try:
             with (self.folder / self.names[part] / DATA).open("rb") as file:
                 content = os.pread(file.fileno(), count, first)

@@ -115,9 +115,9 @@ class Copy:
         """(record,) int64: bit mask of the leads that a record has."""
         return self.index["available"].to_numpy(np.int64)
 
-    def divided(self, published: pd.DataFrame, index: pd.DataFrame, said: str) -> "Copy":
-        """The same records with another split, in both tables; `said`: in words."""
-        other = replace(self, source=self.source.divided(published), division=said)
+    def divided(self, published: pd.DataFrame, index: pd.DataFrame, how: str) -> "Copy":
+        """The same records with another split, in both tables; how: its description."""
+        other = replace(self, source=self.source.divided(published), division=how)
         vars(other)["index"] = index
         return other
 
@@ -125,7 +125,7 @@ class Copy:
     def findings(self) -> pd.DataFrame:
         """record, kind, sentence of what does not fit and of what was repaired."""
         own = self.known.loc[self.known["sentences"] != "[]", "sentences"].sort_index()
-        found = [(record, *said) for record, text in own.items() for said in json.loads(text)]
+        found = [(record, *finding) for record, text in own.items() for finding in json.loads(text)]
         return pd.DataFrame(found, columns=["record", "kind", "sentence"], dtype="str")
 
     @cached_property

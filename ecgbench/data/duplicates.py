@@ -31,7 +31,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Place:
+class Entry:
     """A record of a prepared copy."""
 
     dataset: str
@@ -44,8 +44,8 @@ class Place:
 class Pair:
     """One recording in two places."""
 
-    first: Place
-    second: Place
+    first: Entry
+    second: Entry
     shift: float
     """Seconds by which the second begins later in the recording than the first."""
     correlation: float
@@ -71,7 +71,7 @@ class Table:
     """(hash,) uint64."""
     times: np.ndarray
     """(hash,) int32, ms from the start of the record."""
-    owners: np.ndarray
+    records: np.ndarray
     """(hash,) int32: place of the record among all."""
 
     @classmethod
@@ -93,17 +93,17 @@ class Table:
         hashes = np.concatenate([np.zeros(0, np.uint64), *(f.hashes for f in found)])
         times = np.concatenate([np.zeros(0, np.int32), *(f.times for f in found)])
         counts = [len(f.hashes) for f in found]
-        owners = np.repeat(np.arange(len(found), dtype=np.int32), counts)
+        records = np.repeat(np.arange(len(found), dtype=np.int32), counts)
         order = np.argsort(hashes, kind="stable")
-        return cls(copies, ends, hashes[order], times[order], owners[order])
+        return cls(copies, ends, hashes[order], times[order], records[order])
 
-    def place(self, number: int) -> tuple[Copy, Place]:
+    def entry(self, number: int) -> tuple[Copy, Entry]:
         """The copy and the place of a record by its number among all."""
         which = int(np.searchsorted(self.ends, number, side="right"))
         copy = self.copies[which]
         row = copy.index.iloc[number - int(self.ends[which]) + len(copy.index)]
         facts = (str(row[c]) for c in ("record", "patient", "split"))
-        return copy, Place(copy.name, *facts)
+        return copy, Entry(copy.name, *facts)
 
 
 def candidates(table: Table, within: bool) -> list[tuple[int, int, float]]:
@@ -130,17 +130,20 @@ def _agreeing(table: Table, within: bool) -> Iterator[np.ndarray]:
     bounds = np.flatnonzero(table.hashes[1:] != table.hashes[:-1]) + 1
     bounds = np.array([0, *bounds, len(table.hashes)])
     few = np.repeat(np.diff(bounds) <= CROWD, np.diff(bounds))
-    hashes, owners = table.hashes[few], table.owners[few].astype(np.int64)
-    times, dataset = table.times[few].astype(np.int64), np.searchsorted(table.ends, owners, "right")
-    for apart in range(1, CROWD):
-        at = np.flatnonzero(hashes[:-apart] == hashes[apart:])
+    hashes, records = table.hashes[few], table.records[few].astype(np.int64)
+    times, dataset = (
+        table.times[few].astype(np.int64),
+        np.searchsorted(table.ends, records, "right"),
+    )
+    for step in range(1, CROWD):
+        at = np.flatnonzero(hashes[:-step] == hashes[step:])
         if not len(at):
             return
-        one, two = owners[at], owners[at + apart]
-        shift = times[at] - times[at + apart]
+        one, two = records[at], records[at + step]
+        shift = times[at] - times[at + step]
         allowed = one != two
         if not within:
-            allowed &= dataset[at] != dataset[at + apart]
+            allowed &= dataset[at] != dataset[at + step]
         low, high = np.minimum(one, two), np.maximum(one, two)
         turned = np.where(one > two, -shift, shift)
         keys = (low * max(int(table.ends[-1]), 1) + high) * FAR + FAR // 2 + turned
@@ -153,7 +156,7 @@ def confirmed(
     """The candidates that are one recording; those between training and test first."""
     pairs = []
     for done, (one, two, shift) in enumerate(found, 1):
-        (first, here), (second, there) = table.place(one), table.place(two)
+        (first, here), (second, there) = table.entry(one), table.entry(two)
         a, b = first.recording(here.record), second.recording(there.record)
         correlation, at = agreement(a.rows, a.fs, b.rows, b.fs, shift)
         if correlation > CONFIRMED:
@@ -166,7 +169,7 @@ def table_of(pairs: Sequence[Pair]) -> pd.DataFrame:
     """A row per pair: dataset, record, patient, split of both, shift, correlation, and whether one
     is for training and the other for testing (`leak`).
     """
-    fields = [field.name for field in dataclasses.fields(Place)]
+    fields = [field.name for field in dataclasses.fields(Entry)]
     columns = [*fields, *(f"other {field}" for field in fields), "shift", "correlation", "leak"]
     rows = []
     for pair in pairs:
@@ -176,14 +179,14 @@ def table_of(pairs: Sequence[Pair]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def identical(copy: Copy) -> list[list[Place]]:
+def identical(copy: Copy) -> list[list[Entry]]:
     """Records of a prepared copy whose stored samples are the same bit for bit, in groups; those
     that stand in several splits first.
     """
     index = copy.index
     several = index[index["sha256"].duplicated(keep=False)]
     groups = [
-        [Place(copy.name, *map(str, row)) for row in own.itertuples(index=False, name=None)]
+        [Entry(copy.name, *map(str, row)) for row in own.itertuples(index=False, name=None)]
         for _, own in several.groupby("sha256", sort=False)[["record", "patient", "split"]]
     ]
-    return sorted(groups, key=lambda group: len({place.split for place in group}) == 1)
+    return sorted(groups, key=lambda group: len({entry.split for entry in group}) == 1)

@@ -69,8 +69,8 @@ def finding_lines(copy: Copy) -> Iterator[str]:
             own = part[part["kind"] == kind]
             if len(own):
                 record, sentence = own[["record", "sentence"]].iloc[0]
-                count, said = counted(len(own), "record"), sentence.removeprefix(REPAIRED)
-                yield f"{before}: {what}, in {count}; {record}: {said}"
+                count, text = counted(len(own), "record"), sentence.removeprefix(REPAIRED)
+                yield f"{before}: {what}, in {count}; {record}: {text}"
 
 
 def lines(known: dict[str, Any]) -> Iterator[str]:

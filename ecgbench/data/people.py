@@ -47,27 +47,27 @@ def people(copy: Copy, index: pd.DataFrame | None = None) -> pd.DataFrame:
     )
 
 
-def ages(said: pd.Series) -> np.ndarray:
+def ages(values: pd.Series) -> np.ndarray:
     """(record,) float64 years; NaN where what is said is no age from 0 to 120.
 
     >>> ages(pd.Series(["63", "57.0", "", "NaN", "-1", "300"])).tolist()
     [63.0, 57.0, nan, nan, nan, nan]
     """
-    years = pd.to_numeric(said, errors="coerce").to_numpy(np.float64)
+    years = pd.to_numeric(values, errors="coerce").to_numpy(np.float64)
     return np.where((years >= 0) & (years <= OLDEST), years, np.nan)
 
 
-def sexes(said: pd.Series) -> list[str]:
+def sexes(values: pd.Series) -> list[str]:
     """(record,) "female", "male" or "".
 
     >>> sexes(pd.Series(["FEMALE", " m", "Unknown", "", "F"]))
     ['female', 'male', '', '', 'female']
     """
-    return [_SEX.get(str(one).strip().casefold(), "") for one in said]
+    return [_SEX.get(str(one).strip().casefold(), "") for one in values]
 
 
-def _texts(said: pd.Series) -> list[str]:
-    words = [" ".join(str(one).split()) for one in said]
+def _texts(values: pd.Series) -> list[str]:
+    words = [" ".join(str(one).split()) for one in values]
     return ["" if word.casefold() in _UNKNOWN else word for word in words]
 
 

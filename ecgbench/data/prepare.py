@@ -26,7 +26,7 @@ from ecgbench.core.parts import Parts
 from ecgbench.core.text import counted
 from ecgbench.data.copy import ABOUT, Copy, opened
 from ecgbench.data.reading import Row, look
-from ecgbench.data.select import taken
+from ecgbench.data.select import selected
 from ecgbench.data.source import LAYOUT, Source, command, root_of, rows, where
 from ecgbench.data.splits import resplit
 from ecgbench.datasets import get, resolve
@@ -112,7 +112,7 @@ def find(
     """The prepared copy of what is under `data`, which holds all records, or at least those that a
     run with `limit` takes; MissingData when there is none (nothing is prepared).
     """
-    copy = resplit(held(name, data, prepared, fix), division)
+    copy = resplit(find_any(name, data, prepared, fix), division)
     if _missing(copy, limit):
         raise MissingData(
             f"{copy.name}: only {len(copy.index):,} of {len(copy.published):,} records are "
@@ -129,7 +129,7 @@ def seen(
     return resplit(opened(source, where(prepared, data)), division)
 
 
-def held(
+def find_any(
     name: str,
     data: Path | None,
     prepared: Path | None,
@@ -160,7 +160,7 @@ def state(
     except MissingData:
         return "absent"
     try:
-        return "ready" if held(name, data, prepared).whole else "partial"
+        return "ready" if find_any(name, data, prepared).whole else "partial"
     except (MissingData, BadRecord):
         return "downloaded"
 
@@ -169,7 +169,7 @@ def _missing(copy: Copy, limit: int | None) -> set[str]:
     """Records that a run with `limit` takes and that nobody has read yet."""
     if copy.whole:
         return set()
-    return {*taken(copy, limit)} - {*copy.known.index}
+    return {*selected(copy, limit)} - {*copy.known.index}
 
 
 def _changed(copy: Copy) -> set[str]:
@@ -273,8 +273,8 @@ def _usable(copy: Copy) -> Copy:
     if copy.index.empty:
         reasons = _some(dict(copy.left_out[["record", "reason"]].itertuples(index=False)))
         raise MissingData(f"{copy.name}: no record can be used; {reasons}")
-    if copy.card.crossing == "refused" and (said := crossing(copy.index)):
-        raise MissingData(f"{copy.name}: {said}; put each recording into one split")
+    if copy.card.crossing == "refused" and (crossed := crossing(copy.index)):
+        raise MissingData(f"{copy.name}: {crossed}; put each recording into one split")
     assert copy.unit
     return copy
 

@@ -63,9 +63,9 @@ class Checked:
     """(kind, sentence) of what was repaired."""
 
     @property
-    def told(self) -> list[tuple[str, str]]:
+    def sentences(self) -> list[tuple[str, str]]:
         """(kind, sentence) of both, for the table of findings."""
-        return [*self.found, *((kind, REPAIRED + said) for kind, said in self.fixed)]
+        return [*self.found, *((kind, REPAIRED + sentence) for kind, sentence in self.fixed)]
 
 
 def checked(recording: Recording, card: DatasetCard, fix: bool) -> Checked:
@@ -77,7 +77,7 @@ def checked(recording: Recording, card: DatasetCard, fix: bool) -> Checked:
     demand_possible(recording)
     limb, repair = card.limb, card.repair
     found = findings(recording, limb.within, repair.clip_mv if repair else None)
-    left, fixed = [], [*recording.repaired]
+    remaining, fixed = [], [*recording.repaired]
     for f in found:
         if fix and f.change is not None:
             recording = f.change(recording)
@@ -85,8 +85,8 @@ def checked(recording: Recording, card: DatasetCard, fix: bool) -> Checked:
         elif f.kind == "identities" and limb.beyond == "quarantined":
             raise BadRecord(f"{recording.record}: {f.sentence}")
         else:
-            left.append((f.kind, f.sentence))
-    return Checked(recording, tuple(left), tuple(fixed))
+            remaining.append((f.kind, f.sentence))
+    return Checked(recording, tuple(remaining), tuple(fixed))
 
 
 def look(name: str, root: Path | None, row: dict[str, Any], fix: bool) -> Row:
@@ -100,12 +100,12 @@ def look(name: str, root: Path | None, row: dict[str, Any], fix: bool) -> Row:
         recording, card = read(name, root, row), get(name).CARD
         # half a sample: a duration is a quotient
         if recording.seconds >= card.min_seconds - 0.5 / recording.fs:
-            return _kept(record, checked(recording, card, fix))
+            return _row(record, checked(recording, card, fix))
         why, kind = f"shorter than {card.min_seconds:g} s", "excluded"
     except OSError as error:
         # HDF5's have only words
-        said = error.strerror or shortened(str(error), LONGEST) or type(error).__name__
-        why = f"cannot be read ({said})"
+        sentence = error.strerror or shortened(str(error), LONGEST) or type(error).__name__
+        why = f"cannot be read ({sentence})"
     except BadRecord as error:
         # it may quote the file
         why = line(str(error).removeprefix(f"{record}: "))
@@ -113,7 +113,7 @@ def look(name: str, root: Path | None, row: dict[str, Any], fix: bool) -> Row:
     return {"name": record, **NOTHING, **lost}, b""
 
 
-def _kept(record: str, checked: Checked) -> Row:
+def _row(record: str, checked: Checked) -> Row:
     recording = checked.recording
     steps, gain = encode(recording)
     about = {
@@ -125,7 +125,7 @@ def _kept(record: str, checked: Checked) -> Row:
         "found": "+".join(kind for kind, _ in checked.found),
         "fixed": "+".join(kind for kind, _ in checked.fixed),
         "unit": recording.unit,
-        "sentences": json.dumps(checked.told),
+        "sentences": json.dumps(checked.sentences),
         "reason": "",
         "kind": "",
     }

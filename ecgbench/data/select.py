@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.core.cells import FLAT_LEADS, OFFICIAL, SUSPECT_LEADS
-from ecgbench.core.division import place
+from ecgbench.core.division import fold_number
 from ecgbench.core.seeds import rng
 from ecgbench.data.copy import Copy
 from ecgbench.data.reading import digest
@@ -53,7 +53,7 @@ class Selection:
         """Rows of the prepared index that are used; its own row numbers are the positions in the
         prepared copy.
         """
-        index = self._taken
+        index = self._selected
         for kind in self.exclude:
             index = index[index[_COLUMN[kind]] == ""]
         if self.permutation is not None:
@@ -67,20 +67,20 @@ class Selection:
         own, several = self.prepared, [f for f in folds if f != OFFICIAL]
         if not several:
             return {OFFICIAL: self}
-        dealt = cross_validation(own.name, own.tasks, self.index, place(several[0])[1])
+        dealt = cross_validation(own.name, own.tasks, self.index, fold_number(several[0])[1])
         return {f: self if f == OFFICIAL else replace(self, fold=f, dealt=dealt) for f in folds}
 
     @cached_property
-    def _taken(self) -> pd.DataFrame:
+    def _selected(self) -> pd.DataFrame:
         index = self.prepared.index
         if self.limit is None:
             return index
-        return index[index["record"].isin(taken(self.prepared, self.limit))]
+        return index[index["record"].isin(selected(self.prepared, self.limit))]
 
     @property
     def left_out(self) -> dict[str, int]:
         """Kind of record -> how many of those that were taken are left out for it."""
-        return {kind: int((self._taken[_COLUMN[kind]] != "").sum()) for kind in self.exclude}
+        return {kind: int((self._selected[_COLUMN[kind]] != "").sum()) for kind in self.exclude}
 
     def of(self, split: str) -> pd.DataFrame:
         """The used records of one split."""
@@ -115,7 +115,7 @@ def _digest(table: pd.DataFrame) -> str:
     return total.hexdigest()
 
 
-def taken(prepared: Copy, limit: int | None) -> list[str]:
+def selected(prepared: Copy, limit: int | None) -> list[str]:
     """The published records that a run with `limit` takes, whether they are prepared or not;
     without those that are left out.
     """

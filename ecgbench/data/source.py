@@ -70,7 +70,7 @@ def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
         return None
     downloads, module = data_folder(data), get(name)
     if hasattr(module, "RECORDINGS"):
-        return _own_folder(name, module, downloads)
+        return _plugin_folder(name, module, downloads)
     itself = hasattr(module, "FILES") or hasattr(module, "MANIFEST")
     fetch = f"download {card.title} {card.version} from {card.url}"
     fetch += f" (ecgbench data fetch {name} does it)" if itself else ""
@@ -94,7 +94,7 @@ def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
     )
 
 
-def _own_folder(name: str, module: ModuleType, downloads: Path | None) -> Path:
+def _plugin_folder(name: str, module: ModuleType, downloads: Path | None) -> Path:
     """RECORDINGS of a plug-in, from its own folder or absolute; else the folder of that name among
     the downloads.
     """
@@ -152,7 +152,7 @@ class Source:
         if thorough:
             with suppress(OSError):
                 file.unlink(missing_ok=True)
-        index = kept(
+        index = cached(
             file,
             make=lambda: _index(name, module, root),
             write=as_parquet,
@@ -207,7 +207,7 @@ def _index(name: str, module: ModuleType, root: Path | None) -> pd.DataFrame:
     return index.sort_values("record", ignore_index=True)
 
 
-def kept(
+def cached(
     file: Path, make: Callable[[], T], write: Callable[[T], bytes], read: Callable[[bytes], T]
 ) -> T:
     """What `make` gives; kept in a file where making it took long, and then read from there."""

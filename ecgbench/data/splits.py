@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.core.cards import DatasetCard, Task
-from ecgbench.core.division import LEAST, Division, place
+from ecgbench.core.division import LEAST, Division, fold_number
 from ecgbench.data.copy import Copy
-from ecgbench.data.source import kept
+from ecgbench.data.source import cached
 from ecgbench.datasets.indexing.folds import (
     STRATA,
     TURN,
@@ -62,7 +62,7 @@ def resplit(copy: Copy, wanted: Division) -> Copy:
     moving = wanted.reference and ours(copy.card) and copy.name not in AT_RANDOM
     if count is None and not moving:
         return copy
-    published, said = copy.published, []
+    published, notes = copy.published, []
     if STRATA not in published:
         raise BadSetting(
             f"--folds {wanted}: the index of {copy.name} has no column {STRATA!r}, which says what "
@@ -72,7 +72,7 @@ def resplit(copy: Copy, wanted: Division) -> Copy:
     fold = _dealt(copy, count or copy.card.folds)
     split = splits(fold)
     if count is not None:
-        said.append(
+        notes.append(
             f"its split has {count} folds instead of {copy.card.folds} (--folds "
             f"{copy.name}={count}): the last is tested, the one before it validates"
         )
@@ -80,7 +80,7 @@ def resplit(copy: Copy, wanted: Division) -> Copy:
         without = unlabelled(published)
         split[without], fold[without] = "train", 0
         patients = published.loc[without, "patient"].nunique()
-        said.append(
+        notes.append(
             f"{patients:,} patients without a label are in training, as in the reference benchmark "
             f"(--folds reference)"
         )
@@ -92,7 +92,7 @@ def resplit(copy: Copy, wanted: Division) -> Copy:
     published = published.assign(split=split, fold=fold)
     rows = published["record"].searchsorted(copy.index["record"])
     index = copy.index.assign(**{c: published[c].to_numpy()[rows] for c in ("split", "fold")})
-    return copy.divided(published, index, "; ".join(said))
+    return copy.divided(published, index, "; ".join(notes))
 
 
 def _dealt(copy: Copy, count: int) -> np.ndarray:
@@ -102,7 +102,7 @@ def _dealt(copy: Copy, count: int) -> np.ndarray:
     total = hashlib.sha256(f"{copy.card.folder} {count} {DEALING}".encode())
     total.update(pd.util.hash_pandas_object(published[by], index=False).to_numpy().tobytes())
     file = copy.folder.parent / f"folds-{total.hexdigest()[:32]}.sealed"
-    return kept(
+    return cached(
         file,
         make=lambda: dealt_again(copy.card.folder, published, count),
         write=lambda fold: fold.astype("<i8").tobytes(),
@@ -147,7 +147,7 @@ def splits_of(dealt: np.ndarray, fold: str) -> np.ndarray:
     >>> splits_of(np.array([1, 2, 3, 4]), "4/4").tolist()
     ['val', 'train', 'train', 'test']
     """
-    number, count = place(fold)
+    number, count = fold_number(fold)
     after = number % count + 1
     return np.where(dealt == number, "test", np.where(dealt == after, "val", "train")).astype(
         object

@@ -70,13 +70,13 @@ class View:
         """(12, time) float32 at `fs` Hz, NaN in the rows of leads that the record does not have;
         computed now if it has not been.
         """
-        samples = self._kept(record) if self.keep else self._compute(record)
+        samples = self._cached(record) if self.keep else self._compute(record)
         every = np.full((len(LEADS), self.length(record)), np.nan, np.float32)
         there = bits_to_mask(self.prepared.available[self.prepared.row(record)])
         every[there] = samples.reshape(int(there.sum()), -1)
         return every if self.change is None else self.change(record, every)
 
-    def _kept(self, record: str) -> np.ndarray:
+    def _cached(self, record: str) -> np.ndarray:
         name = self._name(record)
         self.fill([record])
         content = self.parts.read(name)

@@ -40,10 +40,10 @@ def multi_hot(
     labels/`task`.csv. A label that is not among them: KeyError.
     """
     labels = codes(task) if labels is None else labels
-    place = {label: i for i, label in enumerate(labels)}
+    column = {label: i for i, label in enumerate(labels)}
     hot = np.zeros((len(present), len(labels)), np.int8)
     for row, labels_present in zip(hot, present):
-        row[[place[label] for label in labels_present]] = 1
+        row[[column[label] for label in labels_present]] = 1
     return pd.DataFrame(hot, columns=[f"{task}:{label}" for label in labels])
 
 

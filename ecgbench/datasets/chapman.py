@@ -26,13 +26,13 @@ from ecgbench.datasets.indexing import challenge, tables, xlsx
 from ecgbench.datasets.indexing.folds import dealt
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import csv, wfdb
-from ecgbench.ecg.readers.layout import Layout
+from ecgbench.ecg.readers.arrays import FileFormat
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
 
 TABLE, SIGNALS, WFDB = "Diagnostics.xlsx", "ECGData", "WFDBRecords"
 COLUMNS = ("FileName", "Rhythm", "Beat", "PatientAge", "Gender")
-LAYOUT = Layout(leads=None, fs=500.0, per_mv=1000.0)
+FORMAT = FileFormat(leads=None, fs=500.0, per_mv=1000.0)
 LAST = 10_646
 """Number of the last record of Chapman in the WFDB release; later ones are Ningbo."""
 SNOMED = {
@@ -140,8 +140,8 @@ def index(root: Path) -> pd.DataFrame:
         return challenge.index(root, CARD, {TASK.name: SNOMED}, _ours)
     rows = xlsx.read(root / TABLE, COLUMNS, CARD.url)
     names = [name.strip().removesuffix(".csv") for name in rows["FileName"]]
-    said = _said(rows)
-    if not any({*TASK.labels} & {*codes} for codes in said):
+    statements = _statements(rows)
+    if not any({*TASK.labels} & {*codes} for codes in statements):
         raise MissingData(
             f"{root / TABLE} has none of the rhythms and beats of {CARD.title}; take that of "
             f"{CARD.url}"
@@ -150,13 +150,15 @@ def index(root: Path) -> pd.DataFrame:
         {
             "record": names,
             "patient": names,
-            **dealt(CARD.folder, names, said, CARD.folds),
+            **dealt(CARD.folder, names, statements, CARD.folds),
             "path": [f"{SIGNALS}/{name}.csv" for name in names],
             "age": rows["PatientAge"],
             "sex": rows["Gender"],
         }
     )
-    return pd.concat([frame, multi_hot([{*TASK.labels} & {*s} for s in said], TASK.name)], axis=1)
+    return pd.concat(
+        [frame, multi_hot([{*TASK.labels} & {*s} for s in statements], TASK.name)], axis=1
+    )
 
 
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
@@ -164,7 +166,7 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
     record, patient = row["record"], row["patient"]
     path = tables.within(root, row["path"], record)
     if path.suffix == ".csv":
-        return csv.read(path, record, patient, LAYOUT)
+        return csv.read(path, record, patient, FORMAT)
     return wfdb.read(path, record, patient, CARD.fs, challenge.GAIN)
 
 
@@ -175,14 +177,14 @@ def counts(root: Path) -> pd.DataFrame:
     """
     if not (root / TABLE).exists():
         return pd.DataFrame(columns=["no label", "records"])
-    said = _said(xlsx.read(root / TABLE, COLUMNS, CARD.url))
-    total = Counter(code for codes in said for code in {*codes} - {*TASK.labels})
+    statements = _statements(xlsx.read(root / TABLE, COLUMNS, CARD.url))
+    total = Counter(code for codes in statements for code in {*codes} - {*TASK.labels})
     found = sorted(total.items(), key=lambda item: (-item[1], item[0]))
-    without = sum(not {*codes} & {*TASK.labels} for codes in said)
+    without = sum(not {*codes} & {*TASK.labels} for codes in statements)
     return pd.DataFrame([*found, ("(none at all)", without)], columns=["no label", "records"])
 
 
-def _said(rows: pd.DataFrame) -> list[list[str]]:
+def _statements(rows: pd.DataFrame) -> list[list[str]]:
     """The rhythm and the beats of each row of the workbook."""
     return [
         [code for code in f"{rhythm} {beat}".split() if code != "NONE"]

@@ -35,13 +35,13 @@ from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.folds import dealt
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import hdf5
-from ecgbench.ecg.readers.layout import Layout
+from ecgbench.ecg.readers.arrays import FileFormat
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, MissingData
 from ecgbench.stats.known import UNKNOWN
 
 TABLE = "exams.csv"
-LAYOUT = Layout(leads=LEADS, fs=400.0, per_mv=1.0, leads_first=False, variable="tracings")
+FORMAT = FileFormat(leads=LEADS, fs=400.0, per_mv=1.0, leads_first=False, variable="tracings")
 FLAGS = {"True": 1, "1": 1, "1.0": 1, "False": 0, "0": 0, "0.0": 0}
 AGES = (20, 40, 60, 80)
 """Bounds of the ages that folds are to hold alike; an unknown age is among the highest."""
@@ -141,18 +141,18 @@ def index(root: Path) -> pd.DataFrame:
     hot = marks[flags].astype(np.int8).set_axis(TASK.columns, axis=1)
     known = hot.where(marks.any(axis=1), UNKNOWN).astype(np.int8).set_axis(KNOWN.columns, axis=1)
     ages = np.searchsorted(AGES, pd.to_numeric(exams["age"], errors="coerce"), side="right")
-    held = [
+    strata = [
         ["any", f"male {male}", f"age {age}", *np.array(TASK.labels)[row == 1].tolist()]
         for male, age, row in zip(exams["is_male"], ages, hot.to_numpy())
     ]
-    places = _places(root, sorted(set(exams["trace_file"])))
+    positions = _positions(root, sorted(set(exams["trace_file"])))
     frame = pd.DataFrame(
         {
             "record": exams["exam_id"],
             "patient": exams["patient_id"],
-            **dealt(CARD.folder, exams["patient_id"].tolist(), held, CARD.folds, TURN),
+            **dealt(CARD.folder, exams["patient_id"].tolist(), strata, CARD.folds, TURN),
             "path": exams["trace_file"],
-            "position": [places.get(p, -1) for p in zip(exams["trace_file"], exams["exam_id"])],
+            "position": [positions.get(p, -1) for p in zip(exams["trace_file"], exams["exam_id"])],
             "age": exams["age"],
             "sex": exams["is_male"].map(FLAGS).map({1: "male", 0: "female"}).fillna(""),
         }
@@ -166,10 +166,10 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
     file = tables.within(root, row["path"], record)
     if position < 0:
         raise BadRecord(f"{record}: {file.name} does not hold this exam once")
-    held = _exam_at(file, position)
-    if held and held != record:
-        raise BadRecord(f"{record}: row {position} of {file.name} holds exam {held} now")
-    recording = hdf5.read(file, record, row["patient"], LAYOUT, position)
+    stored = _exam_at(file, position)
+    if stored and stored != record:
+        raise BadRecord(f"{record}: row {position} of {file.name} holds exam {stored} now")
+    recording = hdf5.read(file, record, row["patient"], FORMAT, position)
     zeros = int((recording.signal == 0).all(axis=0).sum())
     end = recording.signal.shape[1] - zeros // 2
     if end <= zeros // 2:
@@ -188,19 +188,19 @@ def _exam_at(file: Path, position: int) -> str:
         return ""
 
 
-def _places(root: Path, names: list[str]) -> dict[tuple[str, str], int]:
+def _positions(root: Path, names: list[str]) -> dict[tuple[str, str], int]:
     """(file, exam) -> row of the exams that their file holds once."""
     import h5py
 
     # a name with a folder is no part of the release; `read` refuses it record by record
     parts = [name for name in names if PurePosixPath(name).name == name]
-    lacking = [name for name in parts if not (root / name).is_file()]
-    if lacking:
+    missing = [name for name in parts if not (root / name).is_file()]
+    if missing:
         raise MissingData(
-            f"{root} lacks {', '.join(lacking[:3])}{', ...' if lacking[3:] else ''}, which "
+            f"{root} lacks {', '.join(missing[:3])}{', ...' if missing[3:] else ''}, which "
             f"{TABLE} names; download and unpack all parts from {CARD.url}"
         )
-    places: dict[tuple[str, str], int] = {}
+    positions: dict[tuple[str, str], int] = {}
     for name in parts:
         try:
             with h5py.File(root / name, "r") as part:
@@ -211,5 +211,5 @@ def _places(root: Path, names: list[str]) -> dict[tuple[str, str], int]:
                 f"from {CARD.url}"
             ) from error
         times = Counter(exams)
-        places.update({(name, exam): i for i, exam in enumerate(exams) if times[exam] == 1})
-    return places
+        positions.update({(name, exam): i for i, exam in enumerate(exams) if times[exam] == 1})
+    return positions

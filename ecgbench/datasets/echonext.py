@@ -28,7 +28,7 @@ from ecgbench.datasets._labels import codes, table
 from ecgbench.datasets.indexing import tables
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import numpy as arrays
-from ecgbench.ecg.readers.layout import Layout
+from ecgbench.ecg.readers.arrays import FileFormat
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
 from ecgbench.stats.known import UNKNOWN
@@ -37,7 +37,7 @@ TABLE = "echonext_metadata_100k.csv|EchoNext_metadata_100k.csv"
 FLAGS = {row["csv_column"]: row["code"] for row in table("echonext")}
 MEASURED = {row["csv_column"]: row["measurement_column"].split("|") for row in table("echonext")}
 """Flag -> columns of its quantity; the thickness of the wall has two, and one of them is enough."""
-LAYOUT = Layout(leads=LEADS, fs=250.0, per_mv=None, leads_first=False)
+FORMAT = FileFormat(leads=LEADS, fs=250.0, per_mv=None, leads_first=False)
 PEOPLE = {"age": "age_at_ecg", "sex": "sex", "site": "location_setting"}
 """What the index says of a patient -> column, where the table has it."""
 EMPTY = ("", "nan", "none", "null", "na")
@@ -145,7 +145,7 @@ def _measured(rows: pd.DataFrame) -> pd.DataFrame:
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
     """One record in the standardised values that are published; only its row is read."""
     path = root / row["path"]
-    return arrays.read(path, row["record"], row["patient"], LAYOUT, int(row["position"]))
+    return arrays.read(path, row["record"], row["patient"], FORMAT, int(row["position"]))
 
 
 def _array(root: Path, split: str, rows: int) -> str:
@@ -155,14 +155,14 @@ def _array(root: Path, split: str, rows: int) -> str:
     names = f"EchoNext_{split}_waveforms.npy|echonext_{split}_waveforms.npy"
     (file, *_) = tables.either(root, names) or [root / names.split("|")[0]]
     try:
-        held = len(np.load(file, mmap_mode="r", allow_pickle=False))
+        stored = len(np.load(file, mmap_mode="r", allow_pickle=False))
     except (OSError, ValueError, EOFError, TypeError) as error:
         raise MissingData(
             f"{file} is missing or no array ({type(error).__name__}); download it from {CARD.url}"
         ) from error
-    if held != rows:
+    if stored != rows:
         raise MissingData(
-            f"{file} holds {held:,} recordings, and the table has {rows:,} of split {split}; "
+            f"{file} holds {stored:,} recordings, and the table has {rows:,} of split {split}; "
             f"download both again from {CARD.url}"
         )
     return file.name

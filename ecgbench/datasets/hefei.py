@@ -22,13 +22,13 @@ from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.folds import dealt
 from ecgbench.ecg.leads import CHEST
 from ecgbench.ecg.readers import csv
-from ecgbench.ecg.readers.layout import Layout
+from ecgbench.ecg.readers.arrays import FileFormat
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, MissingData
 
 TABLE, SIGNALS = "hf_round2_train.txt", "hf_round2_train"
 STORED = ("I", "II", *CHEST)
-LAYOUT = Layout(leads=None, fs=500.0, per_mv=1000 / 4.88)
+FORMAT = FileFormat(leads=None, fs=500.0, per_mv=1000 / 4.88)
 RARE = ("QRS低电压", "起搏心律", "前间壁R波递增不良", "融合波", "非特异性ST段与T波异常")
 """Labels of the competition with fewer than 20 records; no columns of the task."""
 
@@ -94,7 +94,7 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
     """One record in mV, completed to twelve leads; BadRecord where its file cannot be trusted."""
     record = row["record"]
     path = tables.within(root, row["path"], record)
-    recording = csv.read(path, record, row["patient"], LAYOUT, separator=" ")
+    recording = csv.read(path, record, row["patient"], FORMAT, separator=" ")
     if sorted(recording.leads) != sorted(STORED):
         raise BadRecord(
             f"{record}: the leads {', '.join(recording.leads)} instead of {', '.join(STORED)}"

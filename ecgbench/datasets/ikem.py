@@ -23,12 +23,12 @@ from ecgbench.core.cards import DatasetCard, Listed, Listing
 from ecgbench.datasets.indexing import tables
 from ecgbench.ecg.leads import CHEST
 from ecgbench.ecg.readers import hdf5
-from ecgbench.ecg.readers.layout import Layout
+from ecgbench.ecg.readers.arrays import FileFormat
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, MissingData
 
 TABLE = "exams.csv"
-LAYOUT = Layout(
+FORMAT = FileFormat(
     leads=(*CHEST, "II", "I"), fs=500.0, per_mv=1000.0, leads_first=False, variable="tracings"
 )
 STORED = 4096
@@ -76,16 +76,16 @@ def index(root: Path) -> pd.DataFrame:
     for exam, path, i, samples in _rows(root):
         twice |= {exam} & there.keys()
         there[exam] = path, i, samples
-    places = [there.get(exam, ("", -1, 0)) for exam in exams["exam_id"]]
+    positions = [there.get(exam, ("", -1, 0)) for exam in exams["exam_id"]]
     patients = exams["patient_id"].where(exams["patient_id"] != "-1", "exam " + exams["exam_id"])
     return pd.DataFrame(
         {
             "record": exams["exam_id"],
             "patient": patients,
             "split": "train",
-            "path": [path for path, _, _ in places],
-            "position": [position for _, position, _ in places],
-            "real_length": [samples for _, _, samples in places],
+            "path": [path for path, _, _ in positions],
+            "position": [position for _, position, _ in positions],
+            "real_length": [samples for _, _, samples in positions],
             "damaged": [
                 "the HDF5 files hold its exam twice" if exam in twice else ""
                 for exam in exams["exam_id"]
@@ -99,7 +99,7 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
     record = row["record"]
     if not row["path"]:
         raise BadRecord(f"{record}: the exam is in none of the HDF5 files")
-    recording = hdf5.read(root / row["path"], record, row["patient"], LAYOUT, int(row["position"]))
+    recording = hdf5.read(root / row["path"], record, row["patient"], FORMAT, int(row["position"]))
     length = min(int(row["real_length"]), STORED)
     signal = recording.signal
     if length < STORED:

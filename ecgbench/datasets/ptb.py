@@ -117,13 +117,13 @@ def index(root: Path) -> pd.DataFrame:
     MissingData where there is no header, or one whose comments cannot be understood.
     """
     notes = _notes(root)
-    said = [diagnoses(file, note) for file, note in notes.items()]
-    records = Counter(d for own in said for d in set(own))
+    diagnosed = [diagnoses(file, note) for file, note in notes.items()]
+    records = Counter(d for own in diagnosed for d in set(own))
     frequent = sorted(d for d, n in records.items() if n >= LEAST)
     labels = tuple(dict.fromkeys([*TASK.labels, *frequent]))
     # folds rest on the labels: counted ones where the release is complete
     strata = frequent if len(notes) == TASK.complete else TASK.labels
-    known = [[d for d in own if d in strata] for own in said]
+    known = [[d for d in own if d in strata] for own in diagnosed]
     patients = [file.parent.name for file in notes]
     table = pd.DataFrame(
         {
@@ -135,7 +135,7 @@ def index(root: Path) -> pd.DataFrame:
             "sex": [note.get("sex", "") for note in notes.values()],
         }
     )
-    hot = [[d for d in own if d in labels] for own in said]
+    hot = [[d for d in own if d in labels] for own in diagnosed]
     return pd.concat([table, multi_hot(hot, TASK.name, labels)], axis=1)
 
 
@@ -177,8 +177,8 @@ def diagnoses(
             f"{file} has no comment that can be understood ({error}); download it again from "
             f"{CARD.url}"
         ) from error
-    said = [d.strip() for d in mentioned if d.strip() not in NONE]
-    names = [SPELLINGS.get(d, d) if spellings else d for d in said]
+    diagnosed = [d.strip() for d in mentioned if d.strip() not in NONE]
+    names = [SPELLINGS.get(d, d) if spellings else d for d in diagnosed]
     return tuple(d + stage if d == INFARCTION else d for d in names)
 
 

@@ -25,7 +25,7 @@ from ecgbench.datasets._labels import codes, multi_hot, table
 from ecgbench.datasets.indexing import tables
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
-from ecgbench.ecg.readers.layout import one_line
+from ecgbench.ecg.readers.arrays import one_line
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, MissingData
 
@@ -147,13 +147,13 @@ def _rows(root: Path | None) -> pd.DataFrame:
 
 def _people(raw: pd.DataFrame) -> pd.DataFrame:
     """age, sex, device and site as text; "" where the table does not say it."""
-    said = raw.reindex(columns=["age", "sex", "device", "site"], fill_value="")
-    over = pd.to_numeric(said["age"], errors="coerce") == OVER_89
-    return said.assign(
-        age=said["age"].mask(over, "90"),
-        sex=said["sex"].str.removesuffix(".0").map(SEX).fillna(""),
-        device=said["device"].str.split().str.join(" ").astype(str),
-        site=said["site"].str.removesuffix(".0"),
+    described = raw.reindex(columns=["age", "sex", "device", "site"], fill_value="")
+    over = pd.to_numeric(described["age"], errors="coerce") == OVER_89
+    return described.assign(
+        age=described["age"].mask(over, "90"),
+        sex=described["sex"].str.removesuffix(".0").map(SEX).fillna(""),
+        device=described["device"].str.split().str.join(" ").astype(str),
+        site=described["site"].str.removesuffix(".0"),
     )
 
 

@@ -88,15 +88,15 @@ def index(root: Path) -> pd.DataFrame:
     people = {name: notes.get(name, "") for name in ("age", "sex")}
     known = hot.astype(np.int8).assign(exam=notes["id_exam"], **people).drop_duplicates("exam")
     every = code.index(root).drop(columns="split").merge(known, on="exam", how="inner")
-    shown = every[[*COLUMNS.values()]].to_numpy(bool)
-    stays = shown.any(axis=1) | ~every["patient"].map(dropped).to_numpy(bool)
-    kept, shown = every[stays].reset_index(drop=True), shown[stays]
+    has_finding = every[[*COLUMNS.values()]].to_numpy(bool)
+    stays = has_finding.any(axis=1) | ~every["patient"].map(dropped).to_numpy(bool)
+    kept, has_finding = every[stays].reset_index(drop=True), has_finding[stays]
     if kept.empty:
         raise MissingData(
             f"{root / code.TABLE} names no record of {code.LIST}; ask for both again: {CARD.url}"
         )
-    held = [["any", *np.array(TASK.labels)[row].tolist()] for row in shown]
-    return kept.assign(**dealt(CARD.folder, kept["patient"].tolist(), held, CARD.folds, TURN))
+    strata = [["any", *np.array(TASK.labels)[row].tolist()] for row in has_finding]
+    return kept.assign(**dealt(CARD.folder, kept["patient"].tolist(), strata, CARD.folds, TURN))
 
 
 def dropped(patient: str) -> bool:

@@ -25,13 +25,13 @@ from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.folds import dealt
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import hdf5
-from ecgbench.ecg.readers.layout import Layout
+from ecgbench.ecg.readers.arrays import FileFormat
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
 
 TABLE = "metadata.csv"
 COLUMNS = ("ECG_ID", "AHA_Code", "Patient_ID", "Age", "Sex")
-LAYOUT = Layout(leads=LEADS, fs=500.0, per_mv=1.0, variable="ecg")
+FORMAT = FileFormat(leads=LEADS, fs=500.0, per_mv=1.0, variable="ecg")
 RARE = ("31", "81", "83", "84", "87", "102", "143", "152", "166")
 """Primary codes of 3 to 9 records."""
 AGES = (20, 40, 60, 80)
@@ -85,38 +85,38 @@ def index(root: Path) -> pd.DataFrame:
     MissingData where a line cannot be understood.
     """
     rows = tables.read(root / TABLE, COLUMNS, CARD.url)
-    for record, said in zip(rows["ECG_ID"], rows["AHA_Code"]):
-        unknown = _primary(said) - {*TASK.labels, *RARE}
-        if unknown or not STATEMENTS.fullmatch(said):
+    for record, statements in zip(rows["ECG_ID"], rows["AHA_Code"]):
+        unknown = _primary(statements) - {*TASK.labels, *RARE}
+        if unknown or not STATEMENTS.fullmatch(statements):
             raise MissingData(
-                f"{root / TABLE}: ECG_ID {record} has AHA_Code {said[:60]!r}, which is no list of "
-                f"the 44 known statements; download it again from {CARD.url}"
+                f"{root / TABLE}: ECG_ID {record} has AHA_Code {statements[:60]!r}, which is no "
+                f"list of the 44 known statements; download it again from {CARD.url}"
             )
     ages = np.searchsorted(AGES, pd.to_numeric(rows["Age"], errors="coerce"), side="right")
-    held = [
-        ["any", f"sex {sex}", f"age {age}", *said.split(";")]
-        for said, sex, age in zip(rows["AHA_Code"], rows["Sex"], ages)
+    strata = [
+        ["any", f"sex {sex}", f"age {age}", *statements.split(";")]
+        for statements, sex, age in zip(rows["AHA_Code"], rows["Sex"], ages)
     ]
     table = pd.DataFrame(
         {
             "record": rows["ECG_ID"],
             "patient": rows["Patient_ID"],
-            **dealt(CARD.folder, rows["Patient_ID"].tolist(), held, CARD.folds),
+            **dealt(CARD.folder, rows["Patient_ID"].tolist(), strata, CARD.folds),
             "path": "records/" + rows["ECG_ID"] + ".h5",
             "age": rows["Age"],
             "sex": rows["Sex"],
         }
     )
-    present = [_primary(said) - {*RARE} for said in rows["AHA_Code"]]
+    present = [_primary(statements) - {*RARE} for statements in rows["AHA_Code"]]
     return pd.concat([table, multi_hot(present, TASK.name)], axis=1)
 
 
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
     """One record in mV; BadRecord where it cannot be trusted."""
     file = tables.within(root, row["path"], row["record"])
-    return hdf5.read(file, row["record"], row["patient"], LAYOUT)
+    return hdf5.read(file, row["record"], row["patient"], FORMAT)
 
 
-def _primary(said: str) -> set[str]:
+def _primary(statements: str) -> set[str]:
     """The codes before the first `+` of each statement."""
-    return {statement.partition("+")[0] for statement in said.split(";")}
+    return {statement.partition("+")[0] for statement in statements.split(";")}

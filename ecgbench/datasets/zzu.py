@@ -139,9 +139,9 @@ def index(root: Path) -> pd.DataFrame:
             "sex": sex,
         }
     )
-    said = [_items(value) for value in rows["AHA_code"]]
-    exact = [{AHA[s] for s in statements if s in AHA} for statements in said]
-    found = [findings(statements) for statements in said]
+    stated = [_items(value) for value in rows["AHA_code"]]
+    exact = [{AHA[s] for s in statements if s in AHA} for statements in stated]
+    found = [findings(statements) for statements in stated]
     hot = (multi_hot(own, t.name, t.labels) for t, own in ((TASK, exact), (CORRECTED, found)))
     return pd.concat([frame, *hot], axis=1)
 

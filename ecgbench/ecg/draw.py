@@ -74,10 +74,10 @@ def draw(
     return LeadSubset(tuple(LEADS[i] for i in sorted(order[:count])))
 
 
-def given(setting: LeadSetting, available: int) -> bool:
+def can_give(setting: LeadSetting, available: int) -> bool:
     """Whether a record that holds the leads `available` (bit mask) can give a lead setting.
 
-    >>> given(Count(2, 0), LeadSubset.of("I", "II").bits), given(Count(3, 0), 3)
+    >>> can_give(Count(2, 0), LeadSubset.of("I", "II").bits), can_give(Count(3, 0), 3)
     (True, False)
     """
     if isinstance(setting, Fixed):
@@ -93,7 +93,7 @@ def bits(
     available: int = ALL.bits,
 ) -> np.ndarray:
     """(windows,) int16: the bit mask of the leads measured in each window of one record, which must
-    be able to give the setting (`given`).
+    be able to give the setting (`can_give`).
     """
     if isinstance(setting, Fixed):
         return np.full(windows, setting.subset.bits, np.int16)
@@ -140,7 +140,7 @@ def _counts(part: str) -> list[int]:
     return list(range(low, high + 1))
 
 
-def settings(asked: tuple[int | LeadSubset, ...], seeds: int) -> list[LeadSetting]:
+def settings(requested: tuple[int | LeadSubset, ...], seeds: int) -> list[LeadSetting]:
     """Every lead setting asked for: counts once per seed 0..seeds-1 (12 once, all seeds agree),
     named sets once.
     """
@@ -149,7 +149,7 @@ def settings(asked: tuple[int | LeadSubset, ...], seeds: int) -> list[LeadSettin
             f"--seeds {seeds}: at least one seed draws the leads; the default is --seeds 5"
         )
     lead_settings: list[LeadSetting] = []
-    for item in asked:
+    for item in requested:
         if isinstance(item, LeadSubset):
             lead_settings.append(Fixed(item))
         else:

@@ -9,7 +9,7 @@ import numpy as np
 
 BAND = (8.0, 30.0)
 """Hz: where QRS complexes stand out."""
-APART = 0.28
+MIN_INTERVAL = 0.28
 """Seconds between two beats, at least."""
 HIGH = 0.3
 """How high a beat stands, at least, of a usual one."""
@@ -40,7 +40,7 @@ def measured(signal: np.ndarray, fs: float) -> Measured:
     sos = butter(2, BAND, "bandpass", fs=fs, output="sos")
     energy = np.square(sosfiltfilt(sos, signal.astype(np.float64), axis=1)).sum(axis=0)
     strength = np.sqrt(_smooth(energy, 0.08 * fs))
-    tops, _ = find_peaks(strength, distance=APART * fs)
+    tops, _ = find_peaks(strength, distance=MIN_INTERVAL * fs)
     if not len(tops) or not strength.max() > 1e-3:
         return Measured(np.nan, np.nan)
     usual = np.median(np.sort(strength[tops])[-max(4, len(tops) // 2) :])

@@ -83,8 +83,8 @@ class Recording:
         """The same recording with all six limb leads, which any two of them determine exactly; as
         it is where it has fewer than two. What is there stays as it is.
         """
-        lacking = [n for n in LIMB if n not in self.leads]
-        if not 0 < len(lacking) <= len(LIMB) - 2:
+        missing = [n for n in LIMB if n not in self.leads]
+        if not 0 < len(missing) <= len(LIMB) - 2:
             return self
         exact = np.zeros((len(LIMB), self.signal.shape[1]))
         known = [n for n in LIMB if n in self.leads]
@@ -92,9 +92,9 @@ class Recording:
         # I and II where they are there: their signs and halves are exact in floats
         chosen = ("I", "II") if {"I", "II"} <= set(known) else known
         every = derive_limb(exact, np.isin(LIMB, chosen))
-        made = every[[LIMB.index(n) for n in lacking]].astype(np.float32)
+        made = every[[LIMB.index(n) for n in missing]].astype(np.float32)
         signal = np.concatenate([self.signal, made])
-        return replace(self, signal=signal, leads=(*self.leads, *lacking))
+        return replace(self, signal=signal, leads=(*self.leads, *missing))
 
     @property
     def rows(self) -> np.ndarray:

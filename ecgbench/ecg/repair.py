@@ -38,8 +38,8 @@ class Repair:
                     f"a row, where {self.gap_seconds:g} s are filled in"
                 )
             signal = np.array([_filled(x, gap) for x, gap in zip(signal, missing)])
-            said = f"{int(missing.sum())} missing samples filled in, {longest:.3g} s in a row"
-            done.append(("gaps", f"{said} at most"))
+            filled = f"{int(missing.sum())} missing samples filled in, {longest:.3g} s in a row"
+            done.append(("gaps", f"{filled} at most"))
         if self.clip_mv is not None and (over := np.abs(signal) > self.clip_mv).any():
             largest = np.abs(signal).max()
             signal = signal.clip(-self.clip_mv, self.clip_mv)

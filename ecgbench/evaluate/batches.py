@@ -1,8 +1,8 @@
 """Features of the windows of many records together, for a GPU, which one record leaves idle.
 
-Every batch has PLACES windows of equally many leads, and a window has a place of its own in it,
+Every batch has SLOTS windows of equally many leads, and each window has its own slot in it,
 which follows from the record alone. The shape of a batch, and with it the order of every sum, is
-then always the same: what comes out for a window depends on itself and its place, and not on which
+then always the same: what comes out for a window depends on itself and its slot, and not on which
 windows are computed beside it. So a resumed, extended or repeated run gives the same numbers, as it
 does record by record. `steady` tries whether a network on its device keeps to that.
 """
@@ -21,7 +21,7 @@ from ecgbench.ecg.leads import LeadSubset
 from ecgbench.evaluate.encode import Encoder, demand_finite
 from ecgbench.evaluate.rows import decode
 
-PLACES = 256
+SLOTS = 256
 """Windows of a batch. In every key of what is computed this way."""
 TOLERANCE = 1e-5
 """Of max(1, max|features|), where the order of sums may differ: batches, permutations."""
@@ -32,27 +32,27 @@ def serves(device: str) -> bool:
     return device != "cpu"
 
 
-def first_places(windows: Sequence[int]) -> np.ndarray:
-    """(record,) the place of each record's first window, by the windows of the records in their
+def first_slots(windows: Sequence[int]) -> np.ndarray:
+    """(record,) the slot of each record's first window, by the windows of the records in their
     fixed order.
 
-    >>> first_places([2, 2, 255, 1]).tolist()
+    >>> first_slots([2, 2, 255, 1]).tolist()
     [0, 2, 4, 3]
     """
     counts = np.asarray(windows, np.int64)
-    return (counts.cumsum() - counts) % PLACES
+    return (counts.cumsum() - counts) % SLOTS
 
 
-def batches(rows: np.ndarray, places: np.ndarray, leads: np.ndarray) -> list[np.ndarray]:
-    """Rows of work (`evaluate.rows`) -> for each batch its rows, no two of them at one place.
+def batches(rows: np.ndarray, slots: np.ndarray, leads: np.ndarray) -> list[np.ndarray]:
+    """Rows of work (`evaluate.rows`) -> for each batch its rows, no two of them in one slot.
 
     leads (row,): number of leads that the network reads of each.
     """
     position, window, _ = decode(rows)
-    place = (places[position] + window) % PLACES
-    table = pd.DataFrame({"row": rows, "place": place, "leads": leads}).sort_values("row")
-    # the first row of each place is in the first batch, the second in the second, ...
-    turn = table.groupby(["leads", "place"]).cumcount()
+    slot = (slots[position] + window) % SLOTS
+    table = pd.DataFrame({"row": rows, "slot": slot, "leads": leads}).sort_values("row")
+    # the first row of each slot is in the first batch, the second in the second, ...
+    turn = table.groupby(["leads", "slot"]).cumcount()
     return [batch.to_numpy() for _, batch in table["row"].groupby([table["leads"], turn])]
 
 
@@ -60,15 +60,15 @@ def encoded(
     encoder: Encoder,
     view: Callable[[int], np.ndarray],
     rows: np.ndarray,
-    places: np.ndarray | None,
+    slots: np.ndarray | None,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Rows of work and their features (row, dim) float32, part by part, each row once.
 
     view: position of a record -> (12, time) mV at the contract's rate; called from several threads.
-    places (position,): see `first_places`; None: record by record, each by itself. LeakError and
+    slots (position,): see `first_slots`; None: record by record, each by itself. LeakError and
     EcgbenchError as of `Encoder`.
     """
-    if places is None:
+    if slots is None:
         yield from _by_record(encoder, view, rows)
         return
     if encoder.policy.name == NATIVE:
@@ -79,13 +79,13 @@ def encoded(
 
     def ready(part: np.ndarray) -> tuple[np.ndarray, np.ndarray, Tensor, Tensor]:
         position, window, _ = decode(part)
-        place = (places[position] + window) % PLACES
-        return part, place, *_batch(encoder, view, part, place)
+        slot = (slots[position] + window) % SLOTS
+        return part, slot, *_batch(encoder, view, part, slot)
 
-    ordered = batches(rows, places, leads)
-    for part, place, signal, measured in prefetched(ready, ordered, GPU_THREADS):
+    ordered = batches(rows, slots, leads)
+    for part, slot, signal, measured in prefetched(ready, ordered, GPU_THREADS):
         with torch.inference_mode():
-            features = encoder.pooled(encoder.network(signal, measured), PLACES).numpy()[place]
+            features = encoder.pooled(encoder.network(signal, measured), SLOTS).numpy()[slot]
         for broken in np.flatnonzero(~np.isfinite(features).all(axis=1)):
             demand_finite(features[broken], int(decode(part)[2][broken]))
         yield part, features
@@ -105,24 +105,24 @@ def _by_record(
 
 
 def _batch(
-    encoder: Encoder, view: Callable[[int], np.ndarray], part: np.ndarray, place: np.ndarray
+    encoder: Encoder, view: Callable[[int], np.ndarray], part: np.ndarray, slot: np.ndarray
 ) -> tuple[Tensor, Tensor]:
-    """The rows of a batch at their places: signal (PLACES, lead, sample), measured (PLACES, lead).
+    """The rows of a batch in their slots: signal (SLOTS, lead, sample), measured (SLOTS, lead).
 
-    A place without a row holds 0 in as many leads as the others have.
+    A slot without a row holds 0 in as many leads as the others have.
     """
     contract = encoder.contract
-    signal = np.zeros((PLACES, len(contract.leads), contract.received), np.float32)
-    measured = np.zeros((PLACES, len(contract.leads)), bool)
+    signal = np.zeros((SLOTS, len(contract.leads), contract.received), np.float32)
+    measured = np.zeros((SLOTS, len(contract.leads)), bool)
     position, window, masks = decode(part)
     # rows of one record stand together, and of one set of leads among them
     ends = np.flatnonzero(np.diff(position) | np.diff(masks)) + 1
     for these in np.split(np.arange(len(part)), ends):
         seen = view(int(position[these[0]]))
         windows, there = encoder.inputs(seen, int(masks[these[0]]), window[these])
-        signal[place[these]], measured[place[these]] = windows, there
-    empty = np.setdiff1d(np.arange(PLACES), place)
-    measured[empty, : int(measured[place[0]].sum())] = True
+        signal[slot[these]], measured[slot[these]] = windows, there
+    empty = np.setdiff1d(np.arange(SLOTS), slot)
+    measured[empty, : int(measured[slot[0]].sum())] = True
     return torch.from_numpy(signal), torch.from_numpy(measured)
 
 
@@ -132,17 +132,17 @@ def steady(encoder: Encoder) -> bool:
     the network reads, and of one where it reads any subset.
     """
     contract = encoder.contract
-    shape = PLACES, len(contract.leads), contract.received
+    shape = SLOTS, len(contract.leads), contract.received
     signal = torch.from_numpy(rng("places of a batch").normal(size=shape).astype(np.float32))
-    even = torch.arange(PLACES) % 2 == 0
+    even = torch.arange(SLOTS) % 2 == 0
     native = encoder.policy.name == NATIVE
     for leads in sorted({1, 2, shape[1] // 2, shape[1]}) if native else [shape[1]]:
         measured = torch.zeros(shape[:2], dtype=torch.bool)
         measured[:, :leads] = True
-        full = encoder.pooled(encoder.network(signal, measured), PLACES)
+        full = encoder.pooled(encoder.network(signal, measured), SLOTS)
         for kept in (even, ~even):
             alone = torch.where(kept[:, None, None], signal, torch.zeros(()))
-            half = encoder.pooled(encoder.network(alone, measured), PLACES)
+            half = encoder.pooled(encoder.network(alone, measured), SLOTS)
             if not torch.equal(full[kept], half[kept]):
                 return False
     return True

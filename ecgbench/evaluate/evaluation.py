@@ -22,7 +22,7 @@ from ecgbench.core.text import quoted
 from ecgbench.data.select import SPLITS, Selection
 from ecgbench.data.views import View
 from ecgbench.ecg import preprocess
-from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, given, training_leads
+from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, can_give, training_leads
 from ecgbench.ecg.leads import ALL, LeadSubset, bits_to_mask
 from ecgbench.ecg.surrogates import CHANGES
 from ecgbench.errors import BadSetting
@@ -59,7 +59,7 @@ class Evaluation:
     training: Training
     features: Path
     """Folder of the features of this network on this dataset."""
-    own_features: Path
+    run_features: Path
     """Where the recordings are changed, or something else than recordings is read."""
     progress: Progress
     keep_views: bool = True
@@ -150,7 +150,7 @@ class Evaluation:
 
     def tested(self, setting: LeadSetting) -> list[Record]:
         """The test records that have the leads of a setting."""
-        return [r for r in self.records["test"] if given(setting, r.available)]
+        return [r for r in self.records["test"] if can_give(setting, r.available)]
 
     @property
     def excluded(self) -> int:
@@ -224,8 +224,8 @@ class Evaluation:
         return choose_path(self.network.name, self.network.module, windows)
 
     @cached_property
-    def places(self) -> np.ndarray | None:
-        """The place in its batch of each record's first window, by position; None where batches
+    def slots(self) -> np.ndarray | None:
+        """The slot in its batch of each record's first window, by position; None where batches
         hold windows of one record.
         """
         if not batches.serves(self.network.device):
@@ -237,13 +237,13 @@ class Evaluation:
                 f"each record is computed by itself (slower)"
             )
             return None
-        places = np.zeros(len(self.table), np.int64)
+        slots = np.zeros(len(self.table), np.int64)
         groups = list(self.records.values())
-        if self.selection.fold != OFFICIAL:  # a record has one place in all folds
+        if self.selection.fold != OFFICIAL:  # a record has one slot in all folds
             groups = [sorted(record for records in groups for record in records)]
         for records in groups:
-            places[positions(records)] = batches.first_places(windows_of(records))
-        return places
+            slots[positions(records)] = batches.first_slots(windows_of(records))
+        return slots
 
     def facts(self, policy: str) -> dict[str, Any]:
         """Everything that can change a feature, for keys."""
@@ -252,8 +252,8 @@ class Evaluation:
         own: dict[str, Any] = {"change": self.change} if self.change else {}
         if policy != NATIVE:
             own["policy_source"] = adapters.ROOM.source_hash(policy)
-        if self.places is not None:
-            own["batch"] = batches.PLACES
+        if self.slots is not None:
+            own["batch"] = batches.SLOTS
         if isinstance(self.tabular, np.ndarray):
             own["told"] = _hash(self.tabular)
         return {
@@ -275,7 +275,7 @@ class Evaluation:
     @property
     def features_folder(self) -> Path:
         """Where features of this network on this dataset lie."""
-        return self.own_features if self.change or self.tabular is not None else self.features
+        return self.run_features if self.change or self.tabular is not None else self.features
 
     def cache(self, policy: str) -> FeatureCache:
         """The features computed so far under a policy."""
@@ -298,7 +298,7 @@ class Evaluation:
         if encoder.shares_embeddings:
             self._check_shared(encoder, missing)
         with self.progress.stage(f"{self.name}: {what}", len(missing), "windows") as advance:
-            cache.compute(encoder, self.view, missing, advance, self.places)
+            cache.compute(encoder, self.view, missing, advance, self.slots)
 
     def _check_shared(self, encoder: Encoder, missing: np.ndarray) -> None:
         """Try a few records of the study before the others are computed."""

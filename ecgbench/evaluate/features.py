@@ -72,11 +72,11 @@ class FeatureCache:
         view: View,
         rows: np.ndarray,
         advance: Callable[[int], None],
-        places: np.ndarray | None = None,
+        slots: np.ndarray | None = None,
     ) -> None:
         """Compute what is missing of `rows`; `advance` is called with the number of rows done.
 
-        places: see `batches.first_places`; None: a batch holds windows of one record.
+        slots: see `batches.first_slots`; None: a batch holds windows of one record.
         GateError when encoding changed the network: what it computed since the last block is
         dropped, or the next run would find it and see nothing wrong.
         """
@@ -85,7 +85,7 @@ class FeatureCache:
         before, self._flushed = digest(encoder.network), time.monotonic()
         try:
             for part in batches.encoded(
-                encoder, lambda p: view.get(self.records[p]), missing, places
+                encoder, lambda p: view.get(self.records[p]), missing, slots
             ):
                 self._new.append(part)
                 if time.monotonic() - self._flushed > FLUSH_SECONDS:

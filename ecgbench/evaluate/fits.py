@@ -27,7 +27,7 @@ from ecgbench.weights.load import assign, digest
 ENCODER, HEAD, VALIDATION = "encoder.safetensors", "head.safetensors", "validation.parquet"
 
 
-class Places(Protocol):
+class FitFolders(Protocol):
     """Where a run keeps its fits."""
 
     path: Path
@@ -46,7 +46,7 @@ class Fitting:
     evaluation: Evaluation
     """Of the network from which training starts. Keys are made of it, for it is known before."""
     fit: Fit
-    places: Places
+    folders: FitFolders
 
     @property
     def task(self) -> Task:
@@ -79,11 +79,11 @@ class Fitting:
     @property
     def folder(self) -> Path:
         """Where it is stored."""
-        return self.places.fit_folder(self.fit, self.key)
+        return self.folders.fit_folder(self.fit, self.key)
 
     @property
     def _checkpoint(self) -> Path:
-        return self.places.checkpoint_folder(self.key)
+        return self.folders.checkpoint_folder(self.key)
 
     @property
     def _policy(self) -> str:
@@ -182,7 +182,7 @@ class Fitting:
         wanted = rows.complete(records)
         made.compute(self._policy, wanted, "validation windows")
         features = made.cache(self._policy).take(wanted)
-        probability = probabilities(features, rows.owners(records), *head)
+        probability = probabilities(features, rows.records_of_windows(records), *head)
         return made.predicted(records, self.task, probability)
 
     def _with(self, weights: bytes) -> Evaluation:

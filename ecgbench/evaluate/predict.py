@@ -10,23 +10,23 @@ import pandas as pd
 
 
 def probabilities(
-    features: np.ndarray, owner: np.ndarray, weight: np.ndarray, bias: np.ndarray
+    features: np.ndarray, record_of: np.ndarray, weight: np.ndarray, bias: np.ndarray
 ) -> np.ndarray:
-    """features (window, dim), owner (window,) 0..n-1 ascending, head weight (label, dim) and bias
-    (label,) -> (n, label) float64.
+    """features (window, dim), record_of (window,) 0..n-1 ascending, head weight (label, dim) and
+    bias (label,) -> (n, label) float64.
 
     Sigmoid per window, arithmetic mean per record (reference benchmark).
     """
     logits = features.astype(np.float64) @ weight.astype(np.float64).T + bias.astype(np.float64)
-    return averaged(0.5 * (1 + np.tanh(0.5 * logits)), owner)
+    return averaged(0.5 * (1 + np.tanh(0.5 * logits)), record_of)
 
 
-def averaged(values: np.ndarray, owner: np.ndarray) -> np.ndarray:
-    """Mean of (window, k) values per owner -> (n, k) float64; every owner has at least one
+def averaged(values: np.ndarray, record_of: np.ndarray) -> np.ndarray:
+    """Mean of (window, k) values per record -> (n, k) float64; every record has at least one
     window.
     """
-    starts = np.flatnonzero(np.diff(owner, prepend=-1))
-    counts = np.diff(starts, append=len(owner))
+    starts = np.flatnonzero(np.diff(record_of, prepend=-1))
+    counts = np.diff(starts, append=len(record_of))
     return np.asarray(np.add.reduceat(values.astype(np.float64), starts, axis=0) / counts[:, None])
 
 

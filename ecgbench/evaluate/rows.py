@@ -94,7 +94,7 @@ def described(rows: np.ndarray) -> tuple[list[int], list[str]]:
     ]
 
 
-def owners(records: Sequence[Record]) -> np.ndarray:
+def records_of_windows(records: Sequence[Record]) -> np.ndarray:
     """(window,) which record each window belongs to."""
     return np.repeat(np.arange(len(records)), windows_of(records))
 

@@ -166,7 +166,7 @@ class _Tuner:
             encoder,
             lambda p: evaluation.view.get(names[p]),
             rows.complete(mine),
-            evaluation.places,
+            evaluation.slots,
         ):
             done.append(part)
             features.append(values)
@@ -176,7 +176,7 @@ class _Tuner:
             head = (p.detach().cpu().numpy() for p in self.module.head.parameters())
             ordered = np.concatenate(features)[np.argsort(np.concatenate(done))]
             probability[fabric.global_rank :: fabric.world_size] = probabilities(
-                ordered, rows.owners(mine), *head
+                ordered, rows.records_of_windows(mine), *head
             )
         if fabric.world_size > 1:
             shares = torch.from_numpy(probability).to(fabric.device)

@@ -10,9 +10,9 @@ from ecgbench import datasets, models
 from ecgbench.core.cells import Folders
 from ecgbench.core.seeds import rng
 from ecgbench.data.copy import Copy
-from ecgbench.data.prepare import held, prepare
+from ecgbench.data.prepare import find_any, prepare
 from ecgbench.data.source import root_of
-from ecgbench.errors import BadRecord, BadSetting, Lacking, MissingData
+from ecgbench.errors import BadRecord, BadSetting, MissingData, MissingRequirements
 from ecgbench.evaluate import torchrun
 from ecgbench.pretrain.corpus import Corpus, gather
 from ecgbench.pretrain.exclusion import APART, PTBXL, Exclusion, Guard, Name, set_apart
@@ -44,7 +44,7 @@ def assemble(
     if len(missing) == 1:
         raise MissingData(missing[0])
     if missing:
-        raise Lacking(f"{len(missing)} corpora of this recipe are not here:", *missing)
+        raise MissingRequirements(f"{len(missing)} corpora of this recipe are not here:", *missing)
     first = torchrun.local() == 0
     if not first:  # the first process of this machine prepares and packs
         torchrun.wait()
@@ -124,7 +124,7 @@ def _beside(recipe: Recipe, folders: Folders, made: dict[str, Copy]) -> list[Cop
     copies = []
     for name in sorted({*datasets.names(), *made} - {*recipe.datasets}):
         with suppress(MissingData, BadRecord, BadSetting):
-            copies.append(made.get(name) or held(name, folders.data, folders.prepared))
+            copies.append(made.get(name) or find_any(name, folders.data, folders.prepared))
     return copies
 
 

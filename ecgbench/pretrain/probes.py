@@ -141,7 +141,7 @@ def probed(
     has both values.
     """
     weight, bias, check = head(encoder, development, seed, training)
-    return scored(probabilities(check.features, check.owner, weight, bias), development)
+    return scored(probabilities(check.features, check.record_of, weight, bias), development)
 
 
 def head(
@@ -157,7 +157,7 @@ def head(
         return linear.Split(
             records=half.records,
             features=torch.cat(pooled).numpy(),
-            owner=np.arange(len(half.records)),
+            record_of=np.arange(len(half.records)),
             target=half.target,
             chosen=lambda epoch: np.arange(len(half.records)),  # of one window each
         )
@@ -206,11 +206,11 @@ def _readings(encoder: NodeEncoder, development: Development, epochs: int, seed:
     """
     training = replace(TRAINING, epochs=epochs)
     weight, bias, check = head(encoder, development, seed, training)
-    complete = scored(probabilities(check.features, check.owner, weight, bias), development)
+    complete = scored(probabilities(check.features, check.record_of, weight, bias), development)
     alone = np.concatenate(
         [_alone(encoder, x).cpu().numpy() for x in development.check.batches(device_of(encoder))], 1
     )
-    single = [probabilities(features, check.owner, weight, bias) for features in alone]
+    single = [probabilities(features, check.record_of, weight, bias) for features in alone]
     return Probed(score=complete.score, probability=np.stack([complete.probability, *single]))
 
 

@@ -26,7 +26,7 @@ from ecgbench.results.study import Study
 from ecgbench.stats.components import Estimate
 from ecgbench.stats.paired import holm
 from ecgbench.study import frozen
-from ecgbench.study.frozen import NON_INFERIORITY, Hypothesis, Kept
+from ecgbench.study.frozen import NON_INFERIORITY, FrozenFile, Hypothesis
 
 CARD = r.ReportCard(
     title="Planned hypotheses",
@@ -50,7 +50,7 @@ def sections(study: Study) -> list[r.Section]:
     return [r.Section(name="confirmatory", title=title, short=CARD.title, parts=parts)]
 
 
-def _rows(study: Study, kept: Kept) -> pd.DataFrame:
+def _rows(study: Study, kept: FrozenFile) -> pd.DataFrame:
     """A row per hypothesis, in the order of the plan."""
     rows = [_row(study, h) for h in kept.plan.hypotheses]
     for family in dict.fromkeys(row["family"] for row in rows):
@@ -198,7 +198,7 @@ def _sentences(study: Study, rows: pd.DataFrame) -> list[str]:
     return texts
 
 
-def _facts(kept: Kept) -> dict[str, Any]:
+def _facts(kept: FrozenFile) -> dict[str, Any]:
     plan = kept.plan
     commit = (plan.commit or "not known") + (" with uncommitted changes" if plan.dirty else "")
     return {

@@ -17,8 +17,7 @@ import pandas as pd
 from ecgbench import reports as r
 from ecgbench.core.text import counted, enumerated, shortened
 from ecgbench.datasets._labels import categories
-from ecgbench.ecg.leads import LEADS
-from ecgbench.ecg.places import LIMB_ANGLES, ROUND, places
+from ecgbench.ecg.leads import LEADS, LIMB, LIMB_RADIUS, positions
 from ecgbench.published import LEAD_RANGE
 from ecgbench.reports import _facts as facts
 from ecgbench.reports._figure import COLOURS
@@ -365,9 +364,9 @@ def _body(ax: "Axes", line: Profile, scale: Any) -> None:
     outline: dict[str, Any] = {"facecolor": "none", "edgecolor": "#bbbbbb", "linewidth": 1.1}
     ax.add_patch(Ellipse((0, 1.5), 0.55, 0.7, **outline))
     ax.add_patch(FancyBboxPatch((-0.87, -0.95), 1.74, 1.9, boxstyle="round,pad=0.13", **outline))
-    ax.add_patch(Circle((0, 0), ROUND, linestyle=":", **outline))
-    for lead, (x, y) in places().items():
-        value, limb = 100 * line.shrunk[LEADS.index(lead)], lead in LIMB_ANGLES
+    ax.add_patch(Circle((0, 0), LIMB_RADIUS, linestyle=":", **outline))
+    for lead, (x, y) in positions().items():
+        value, limb = 100 * line.shrunk[LEADS.index(lead)], lead in LIMB
         sound = np.isfinite(value) and not _faded(line)
         if limb:
             ax.plot([0, x], [0, y], color="#d5d5d5", linewidth=0.8, zorder=1)

@@ -13,11 +13,11 @@ from ecgbench.results.by_label import ENDS, Answer, Block, Own, Question, Shared
 from ecgbench.stats import operating as stats
 from ecgbench.stats.clustered import Bools, Ends, Estimate, Floats, mean
 from ecgbench.stats.known import parts
-from ecgbench.stats.operating import FROM, Kept, Rate, Rates
+from ecgbench.stats.operating import FROM, Measure, Rate, Rates
 from ecgbench.study.scores import Predicted
 from ecgbench.study.stored import Result
 
-KEPT: tuple[Kept, ...] = ("specificity", "sensitivity")
+KEPT: tuple[Measure, ...] = ("specificity", "sensitivity")
 LEVEL = 0.95
 FROZEN, OWN = "frozen at 12 leads", "own, 2-fold cross-fitted"
 RATES = Rates._fields
@@ -33,7 +33,7 @@ NOT_VALIDATED = "its fit has no predictions of this label for validation records
 class Way(NamedTuple):
     """What a threshold keeps, and where it comes from."""
 
-    kept: Kept
+    kept: Measure
     thresholds: str
 
     @property
@@ -160,9 +160,9 @@ class _Frozen:
     """Thresholds from the validation records, each fit read once."""
 
     def __init__(self) -> None:
-        self._known: dict[str, dict[Kept, dict[str, float | str]]] = {}
+        self._known: dict[str, dict[Measure, dict[str, float | str]]] = {}
 
-    def __call__(self, result: Result, kept: Kept, names: Sequence[str]) -> list[float | str]:
+    def __call__(self, result: Result, kept: Measure, names: Sequence[str]) -> list[float | str]:
         """Of these labels the threshold, or why there is none."""
         fit = str(result.document["fit"])
         if fit not in self._known:
@@ -170,12 +170,12 @@ class _Frozen:
         known = self._known[fit][kept]
         return [known.get(name, known.get("", NOT_VALIDATED)) for name in names]
 
-    def _read(self, result: Result) -> dict[Kept, dict[str, float | str]]:
+    def _read(self, result: Result) -> dict[Measure, dict[str, float | str]]:
         try:
             known = Predicted.of(result.validation())
         except BadSetting as error:
             return {kept: {"": f"no predictions of validation records: {error}"} for kept in KEPT}
-        made: dict[Kept, dict[str, float | str]] = {}
+        made: dict[Measure, dict[str, float | str]] = {}
         for kept in KEPT:
             made[kept] = dict.fromkeys(known.labels, _few(0, kept, "validation records"))
             for part in parts(known.target):
@@ -191,6 +191,6 @@ class _Frozen:
         return made
 
 
-def _few(there: int, kept: Kept, where: str) -> str:
+def _few(there: int, kept: Measure, where: str) -> str:
     whose = "with the label" if kept == "sensitivity" else "without the label"
     return f"{there} {where} {whose}; a threshold needs {FROM}"

@@ -218,8 +218,8 @@ class Fits:
         outputs = self.first.fitted["key_facts"]["labels"]
         columns = [outputs.index(label) for label in self.labels]
         windows = len(next(iter(made.values())))
-        owner = np.zeros(windows, int)
-        values = [probabilities(made[id(one.encoder)], owner, **one.head)[0] for one in used]
+        record_of = np.zeros(windows, int)
+        values = [probabilities(made[id(one.encoder)], record_of, **one.head)[0] for one in used]
         return np.stack(values)[:, columns], windows
 
     def score(self, leads: LeadSubset) -> tuple[float, float, float]:

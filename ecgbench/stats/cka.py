@@ -64,11 +64,11 @@ def cka(x: ArrayLike, y: ArrayLike) -> float:
         raise ValueError(f"{len(first)} records on one side, {len(second)} on the other")
     if len(first) < LEAST:
         return float("nan")
-    own = _h(first, first), _h(second, second)
+    self_similarity = _h(first, first), _h(second, second)
     floors = (FLAT * float(np.square(side).sum()) ** 2 for side in (first, second))
-    if not all(h > floor for h, floor in zip(own, floors)):
+    if not all(h > floor for h, floor in zip(self_similarity, floors)):
         return float("nan")
-    return float(_h(first, second) / np.sqrt(own[0] * own[1]))
+    return float(_h(first, second) / np.sqrt(self_similarity[0] * self_similarity[1]))
 
 
 def standardised(x: ArrayLike) -> Floats:
@@ -124,14 +124,14 @@ class Products:
         return cls(values, np.square(centred).sum(axis=1))
 
     @cached_property
-    def own(self) -> float:
+    def self_similarity(self) -> float:
         """H of these features with themselves."""
         return self.h(self, np.arange(len(self.values)))
 
     @property
     def flat(self) -> bool:
         """Whether they do not vary."""
-        return not self.own > FLAT * float(self.squares.sum()) ** 2
+        return not self.self_similarity > FLAT * float(self.squares.sum()) ** 2
 
     def h(self, other: "Products", order: NDArray[np.intp]) -> float:
         """H with the other side's records in this order: from sums that do not depend on the
@@ -156,7 +156,7 @@ def ratio(first: Products, second: Products, order: NDArray[np.intp] | None = No
     if n < LEAST or first.flat or second.flat:
         return float("nan")
     order = np.arange(n) if order is None else order
-    return first.h(second, order) / float(np.sqrt(first.own * second.own))
+    return first.h(second, order) / float(np.sqrt(first.self_similarity * second.self_similarity))
 
 
 def drawn(first: Products, second: Products, records: int, random: np.random.Generator) -> Drawn:

@@ -23,7 +23,7 @@ class Part(NamedTuple):
         return rows
 
     @property
-    def place(self) -> Any:
+    def index(self) -> Any:
         """What addresses them in (record, label), to write there."""
         if isinstance(self.records, slice) or isinstance(self.labels, slice):
             return self.records, self.labels

@@ -23,13 +23,13 @@ from ecgbench.stats.clustered import (
     smaller_class,
 )
 
-Kept = Literal["specificity", "sensitivity"]
+Measure = Literal["specificity", "sensitivity"]
 FROM = 10
 """Records of the class that a threshold is taken from, at least."""
 
 
 def threshold(
-    target: Bools, score: Floats, kept: Kept, level: float, among: Bools | None = None
+    target: Bools, score: Floats, fixed: Measure, level: float, among: Bools | None = None
 ) -> Floats:
     """(...) of `target` and `score` (..., record), to keep the specificity or sensitivity at
     `level` in these very records, or in those `among` them (..., record). ValueError where the
@@ -40,23 +40,23 @@ def threshold(
     3.0
     """
     there = np.ones_like(target) if among is None else among
-    own = (target if kept == "sensitivity" else ~target) & there
+    own = (target if fixed == "sensitivity" else ~target) & there
     n = np.asarray(np.count_nonzero(own, axis=-1))
     if not n.all():
-        raise ValueError(f"no record to keep the {kept} of")
+        raise ValueError(f"no record to keep the {fixed} of")
     wrong = np.floor((1 - level) * n + 1e-9).astype(np.intp)
     ranked = np.sort(np.where(own, score, np.inf), axis=-1)
-    place = wrong if kept == "sensitivity" else n - 1 - wrong
+    place = wrong if fixed == "sensitivity" else n - 1 - wrong
     at = np.take_along_axis(ranked, place[..., None], axis=-1)
-    if kept == "sensitivity":
+    if fixed == "sensitivity":
         return np.asarray(at[..., 0])
     higher = np.where(there & (score > at), score, np.inf).min(axis=-1)
     return np.asarray(np.where(np.isinf(higher), np.nextafter(at[..., 0], np.inf), higher))
 
 
-def usable(target: Bools, kept: Kept) -> Ints:
+def usable(target: Bools, fixed: Measure) -> Ints:
     """(...) how many records a threshold would be taken from; it needs `FROM`."""
-    return np.asarray(np.count_nonzero(target if kept == "sensitivity" else ~target, axis=-1))
+    return np.asarray(np.count_nonzero(target if fixed == "sensitivity" else ~target, axis=-1))
 
 
 def halves(target: Bools, patients: Patients, random: np.random.Generator) -> Bools:
@@ -70,22 +70,22 @@ def halves(target: Bools, patients: Patients, random: np.random.Generator) -> Bo
     return np.asarray(first[patients.of_record])
 
 
-def fewest(target: Bools, first: Bools, kept: Kept) -> Ints:
+def fewest(target: Bools, first: Bools, fixed: Measure) -> Ints:
     """(...) records of the half that has fewer, of those that a threshold is taken from."""
-    own = target if kept == "sensitivity" else ~target
+    own = target if fixed == "sensitivity" else ~target
     of_first, of_rest = (np.count_nonzero(own & half, axis=-1) for half in (first, ~first))
     return np.asarray(np.minimum(of_first, of_rest))
 
 
 def crossed(
-    target: Bools, score: Floats, first: Bools, kept: Kept, level: float
+    target: Bools, score: Floats, first: Bools, fixed: Measure, level: float
 ) -> tuple[Bools, tuple[Floats, Floats]]:
     """(..., record) flagged by the threshold that was chosen in the other half, and the two
     thresholds (...). ValueError where one half has fewer than `FROM` records to choose it from.
     """
-    if (fewest(target, first, kept) < FROM).any():
+    if (fewest(target, first, fixed) < FROM).any():
         raise ValueError(f"a threshold needs {FROM} records of its class in each half")
-    of_first, of_rest = (threshold(target, score, kept, level, h) for h in (first, ~first))
+    of_first, of_rest = (threshold(target, score, fixed, level, h) for h in (first, ~first))
     at = np.where(first, of_rest[..., None], of_first[..., None])
     return np.asarray(score >= at), (of_first, of_rest)
 

@@ -21,7 +21,7 @@ from ecgbench.evaluate import rows
 from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.fits import Fitting
 from ecgbench.evaluate.predict import averaged, probabilities
-from ecgbench.evaluate.rows import owners, positions
+from ecgbench.evaluate.rows import positions, records_of_windows
 from ecgbench.study.jobs import Job
 from ecgbench.study.scores import Predictions, score_table, with_wins
 from ecgbench.study.store import Store, put_named
@@ -95,15 +95,15 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
     others = {*fit, *evaluation.cache(cell.policy).environments} - {network.environment}
     scoring = request.job.plan.scoring
     needed, records = evaluation.rows(cell, scoring), evaluation.tested(cell.setting)
-    features, owner = evaluation.cache(cell.policy).take(needed), owners(records)
-    predictions = predict(evaluation, request, needed, probabilities(features, owner, *head))
+    features, record_of = evaluation.cache(cell.policy).take(needed), records_of_windows(records)
+    predictions = predict(evaluation, request, needed, probabilities(features, record_of, *head))
     # an earlier run may have named a plug-in
     known = [m for m in scoring.metrics if m in metrics.names()]
     table = with_wins(known, predictions.table())
     scores = score_table(known, table)
     pooled = None
     if request.job.settings.keep_features:
-        averages = averaged(features, owner).astype(np.float32)
+        averages = averaged(features, record_of).astype(np.float32)
         folder = evaluation.features_folder / folder_name(str(cell.setting))
         pooled = store_pooled(store.path, folder, [r.name for r in records], averages)
     note = {

@@ -133,7 +133,7 @@ class _Trial:
         part.evaluation += test * sum(self._encoding(*work) for work in works)
         windows = test * sum(len(work) for _, work in works)
         if frozen:
-            shown = trained * self._shown()
+            shown = trained * self._training_windows()
             for policy, _ in {(f.policy or self.contract.policy, f.shown) for f in fits}:
                 part.training += self._encoding(policy, self.every) / self.windows * shown
                 windows += shown
@@ -169,7 +169,7 @@ class _Trial:
         share = len(work) / sum(map(len, sets.values()))
         return seconds_of(lambda: encoder(self.view, sets)) * share
 
-    def _shown(self) -> int:
+    def _training_windows(self) -> int:
         """Windows of a training record that a head is fitted to."""
         if self.training.leads != "random":
             return self.windows

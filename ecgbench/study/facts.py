@@ -6,7 +6,7 @@ import pandas as pd
 
 from ecgbench.core.cards import DatasetCard, facts
 from ecgbench.core.cells import EXCLUDABLE, OFFICIAL, RELEASED
-from ecgbench.core.division import place
+from ecgbench.core.division import fold_number
 from ecgbench.data.contamination import NOT_STATED
 from ecgbench.data.copy import is_counted
 from ecgbench.data.reading import by_kind
@@ -49,7 +49,7 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
     divided: dict[str, Any] = {"division": prepared.division} if prepared.division else {}
     tested = test
     if selection.fold != OFFICIAL:
-        _, folds = place(selection.fold)
+        _, folds = fold_number(selection.fold)
         divided = {"folds": folds, "division": _crossed(folds, prepared.card, index)}
         tested = index
     tasks = {

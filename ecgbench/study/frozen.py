@@ -76,7 +76,7 @@ class Frozen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class FrozenFile:
     """What a run keeps of a frozen plan."""
 
     plan: Frozen
@@ -89,7 +89,7 @@ class Kept:
         return self.stated == self.plan.hash
 
 
-def read(run: Path) -> Kept | None:
+def read(run: Path) -> FrozenFile | None:
     """The frozen plan of a run folder, None where there is none; BadSetting where it cannot be
     read.
     """
@@ -103,7 +103,7 @@ def read(run: Path) -> Kept | None:
         body = document["frozen"]
         made = [Hypothesis(**{**h, "tasks": tuple(h["tasks"])}) for h in body["hypotheses"]]
         plan = Frozen(**{**body, "hypotheses": tuple(made)})
-        return Kept(plan=plan, stated=str(document["sha256"]))
+        return FrozenFile(plan=plan, stated=str(document["sha256"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise BadSetting(
             f"{file} is no frozen plan that this version can read; restore the file, or use "
@@ -111,19 +111,19 @@ def read(run: Path) -> Kept | None:
         ) from None
 
 
-def write(run: Path, plan: Frozen, scored: bool) -> tuple[Kept, bool]:
+def write(run: Path, plan: Frozen, scored: bool) -> tuple[FrozenFile, bool]:
     """Freeze a plan in a run folder; what is frozen there, and whether it was new.
 
     scored: whether the folder has a scored cell. BadSetting where test records were scored in it
     already, or where another plan is frozen there; WriteError.
     """
     with locked(run, ".freeze"):
-        if kept := read(run):
-            if kept.plan.study == plan.study and kept.intact:
-                return kept, False
+        if stored := read(run):
+            if stored.plan.study == plan.study and stored.intact:
+                return stored, False
             raise BadSetting(
-                f"{run} holds another frozen plan, of {kept.plan.date} (hash {kept.stated[:16]}); "
-                f"a plan is frozen once: choose a new folder with --out"
+                f"{run} holds another frozen plan, of {stored.plan.date} (hash "
+                f"{stored.stated[:16]}); a plan is frozen once: choose a new folder with --out"
             )
         if scored:
             raise BadSetting(
@@ -133,25 +133,25 @@ def write(run: Path, plan: Frozen, scored: bool) -> tuple[Kept, bool]:
             )
         body = {"format": FORMAT, "frozen": asdict(plan), "sha256": plan.hash}
         put(run / FILE, as_json(body))
-        return Kept(plan=plan, stated=plan.hash), True
+        return FrozenFile(plan=plan, stated=plan.hash), True
 
 
-def demand_intact(kept: Kept, run: Path) -> None:
+def demand_intact(stored: FrozenFile, run: Path) -> None:
     """BadSetting where the file was changed after it was frozen."""
-    if not kept.intact:
+    if not stored.intact:
         raise BadSetting(
             f"{run}/{FILE} was changed after it was frozen: it states the hash "
-            f"{kept.stated[:16]}, and holds {kept.plan.hash[:16]}; restore the file, or choose "
+            f"{stored.stated[:16]}, and holds {stored.plan.hash[:16]}; restore the file, or choose "
             f"another folder"
         )
 
 
 def warnings(run: Path) -> Iterator[str]:
     """Why the frozen plan of a run cannot be trusted: none, or one sentence for each reason."""
-    kept = read(run)
-    if kept is None:
+    stored = read(run)
+    if stored is None:
         return
-    if not kept.intact:
+    if not stored.intact:
         yield (
             f"FROZEN PLAN CHANGED: {FILE} does not hold what its hash was made of, so nothing here "
             f"is confirmatory; restore the file."

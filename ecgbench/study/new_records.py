@@ -17,13 +17,13 @@ import pandas as pd
 from ecgbench import models
 from ecgbench.adapters.hide import sees
 from ecgbench.core.text import counted, line, visible
-from ecgbench.data.own import matching
+from ecgbench.data.imported import matching
 from ecgbench.data.reading import checked, encode
 from ecgbench.datasets import demo
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import ALL, LeadSubset
-from ecgbench.ecg.readers import own
-from ecgbench.ecg.readers.said import Said
+from ecgbench.ecg.readers import by_suffix
+from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, EcgbenchError
 from ecgbench.evaluate import rows
@@ -39,7 +39,7 @@ WITHOUT_EFFECT = ("rate", "unit", "names", "ignored signal", "head line")
 """Kinds of a reader's notes that change no number of a single recording."""
 FIRST, LAST = ("record", "file", "leads"), ("use", "note", "reason")
 """Columns before all others, and behind them."""
-SHOWN = 3
+LISTED = 3
 """Reasons that a message tells."""
 
 
@@ -61,15 +61,15 @@ def features(recording: Recording, leads: LeadSubset, encoder: "Encoder", model:
         return encoder(seen, {leads.bits: windows})[leads.bits]
 
 
-def _read(path: Path, record: str, stated: Said, fix: bool) -> tuple[Recording, list[str]]:
+def _read(path: Path, record: str, stated: ReadOptions, fix: bool) -> tuple[Recording, list[str]]:
     """A recording as a run prepares it, and what must be said of it."""
-    recording = own.read(path, record, "", stated)
+    recording = by_suffix.read(path, record, "", stated)
     notes = [f"{kind}: {what}" for kind, what in recording.notes if kind not in WITHOUT_EFFECT]
     # the demo's card asks what that of every imported dataset asks
     sound = checked(recording.completed().clinical(), demo.CARD, fix)
     steps, gain = encode(sound.recording)
     stored = replace(sound.recording, signal=steps / gain[gain > 0][:, None])
-    return stored, [*notes, *(sentence for _, sentence in sound.told)]
+    return stored, [*notes, *(sentence for _, sentence in sound.sentences)]
 
 
 def table(  # noqa: PLR0913  (each is a setting)
@@ -90,34 +90,34 @@ def table(  # noqa: PLR0913  (each is a setting)
     folder = records if records.is_dir() else records.parent
     files = matching.files(records, without) if records.is_dir() else [records.name]
     wanted = ALL if leads == str(len(ALL)) else LeadSubset.parse(leads) if leads else None
-    known, rows, values, notes = Said(**stated), [], [], Counter[str]()
+    known, rows, values, notes = ReadOptions(**stated), [], [], Counter[str]()
     with progress.stage("recordings", len(files), "records") as advance:
         for record, file in zip(matching.identities(files, ()), files):
             row = {"record": visible(record), "file": visible(file), "leads": "", "use": RESEARCH}
-            own_notes: list[str] = []
+            these_notes: list[str] = []
             own_values, reason = np.full(len(columns), np.nan), ""
             try:
-                recording, own_notes = _read(folder / file, record, known, fix)
+                recording, these_notes = _read(folder / file, record, known, fix)
                 used = wanted or LeadSubset(recording.leads)
                 if missing := [lead for lead in used if lead not in recording.leads]:
                     there = "+".join(recording.leads)
                     raise BadRecord(f"lead {', '.join(missing)} is missing; it has {there}")
                 more, also, own_values = compute(recording, used)
                 row |= {"leads": str(used), **more}
-                own_notes += also
-                notes.update(set(own_notes))
+                these_notes += also
+                notes.update(set(these_notes))
             except (EcgbenchError, OSError) as error:
                 why = str(getattr(error, "strerror", None) or error).removeprefix(f"{record}: ")
-                reason, own_notes = line(why), []
+                reason, these_notes = line(why), []
                 notes[f"left out: {line(why.replace(Path(file).name, 'the file'))}"] += 1
-            rows.append({**row, "note": visible("; ".join(own_notes)), "reason": reason})
+            rows.append({**row, "note": visible("; ".join(these_notes)), "reason": reason})
             values.append(own_values)
             advance(1)
     lines = [f"{counted(count, 'recording')}: {text}" for text, count in notes.most_common()]
     if all(row["reason"] for row in rows):
-        readable = f"files are read that end in {', '.join(own.READERS)}"
+        readable = f"files are read that end in {', '.join(by_suffix.READERS)}"
         raise BadSetting(
-            f"{records}: no recording can be used: {'; '.join(lines[:SHOWN]) or readable}"
+            f"{records}: no recording can be used: {'; '.join(lines[:LISTED]) or readable}"
         )
     made = pd.DataFrame(rows).join(pd.DataFrame(np.stack(values), columns=pd.Index(columns)))
     middle = [c for c in dict.fromkeys([*columns, *made]) if c not in (*FIRST, *LAST)]

@@ -48,7 +48,7 @@ class Run:
         return len(self.recent) / self.recent[0] if self.recent and self.recent[0] else 0.0
 
     @property
-    def left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """Seconds that the missing cells take at this rate; None where it is not known."""
         missing = self.states["missing"]
         return missing / self.rate if self.rate else None if missing else 0.0

@@ -60,7 +60,7 @@ def resolve_tasks(names: Sequence[str]) -> list[str]:
     for name in names:
         tasks = given.get(name) or loose.get(plain(name))
         if tasks is None:
-            hint = "List them: ecgbench tasks; or give the path of a dataset's .py file"
+            hint = "List them: ecgbench list tasks; or give the path of a dataset's .py file"
             raise UnknownName("task", name, known, hint)
         found += tasks
     return list(dict.fromkeys(found))

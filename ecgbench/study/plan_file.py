@@ -29,31 +29,30 @@ FILE = "plan.toml"
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """What changes no number."""
+    """Settings that change no number."""
 
     timeout: float = 900
-    """Seconds without progress (a record, a training step, a score) after which a cell has failed.
-    """
+    """A cell fails after so many seconds without progress (a record, a training step, a score)."""
     keep_features: bool = True
-    """Whether features of the test records stay when the run ends; some reports need them."""
+    """Keep the features of test records after the run; some reports need them."""
     views: Literal["keep", "stream"] = "keep"
-    """Filtered and resampled recordings: keep them on disk, or compute them while reading."""
+    """Filtered and resampled recordings: keep them on disk, or compute them when they are read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordSettings:
-    """How a table of labels of one's own is read (`ecgbench run --records`)."""
+    """How the table of labels of `ecgbench run --records` is read."""
 
     label_columns: tuple[str, ...] = ()
-    """Columns that are labels; none: those of 0 and 1 or of yes and no, and the words of a column
-    label.
+    """Columns of labels; not set: those of 0 and 1 or of yes and no, and the words of a column
+    `label`.
     """
     positive: str | None = None
-    """The word that is 1 in a column of words; all other words there are 0."""
+    """The word that means 1 in a column of words; all others mean 0."""
     partial: bool = False
-    """Leave out records of the table that have no file."""
+    """Skip rows of the table that have no file."""
     match_zeros: bool = False
-    """A record 1 of the table is the file 00001.csv, where no other file can be meant."""
+    """Let record 1 of the table match the file 00001.csv, where that is the only such file."""
 
 
 class Key(NamedTuple):

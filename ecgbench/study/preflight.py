@@ -9,10 +9,10 @@ from ecgbench.core.cells import EITHER, RANDOM, Folders, Plan, Request, grouped,
 from ecgbench.core.provenance import command
 from ecgbench.core.text import quoted
 from ecgbench.data.prepare import seen
-from ecgbench.data.select import Selection, taken
+from ecgbench.data.select import Selection, selected
 from ecgbench.data.source import root_of
 from ecgbench.data.splits import demand_enough
-from ecgbench.errors import BadRecord, BadSetting, Lacking, MissingData
+from ecgbench.errors import BadRecord, BadSetting, MissingData, MissingRequirements
 from ecgbench.study import frozen
 from ecgbench.study.plan import check
 from ecgbench.study.plan_file import as_values, parse
@@ -71,8 +71,8 @@ def locate(model: str, weights: str) -> str:
 
 
 def demand_inputs(request: Request, folders: Folders, data: bool = True) -> None:
-    """BadSetting where a checked study lacks one thing, Lacking where it lacks more: weights of its
-    models, and (`data`) its datasets.
+    """BadSetting where a checked study lacks one thing, MissingRequirements where it lacks
+    more: weights of its models, and (`data`) its datasets.
     """
     lines = [text for own in request.weights_of().items() if (text := locate(*own))]
     tasks = datasets.tasks()
@@ -84,7 +84,7 @@ def demand_inputs(request: Request, folders: Folders, data: bool = True) -> None
     if len(lines) == 1:
         raise BadSetting(lines[0])
     if lines:
-        raise Lacking(f"{len(lines)} things that this run needs are not here:", *lines)
+        raise MissingRequirements(f"{len(lines)} things that this run needs are not here:", *lines)
 
 
 def _demand_frozen(request: Request, run: Path) -> None:
@@ -123,7 +123,7 @@ def _demand_divisible(plan: Plan, folders: Folders) -> None:
             copy = seen(name, folders.data, folders.prepared, plan.division)
             if plan.division.cross is None:
                 continue
-            index = copy.published[copy.published["record"].isin(taken(copy, plan.limit))]
+            index = copy.published[copy.published["record"].isin(selected(copy, plan.limit))]
             if len(copy.index) and not set(index["record"]) - set(copy.index["record"]):
                 index = Selection(copy, plan.limit, plan.exclude).index
             named = [copy.task(task) for task in own]

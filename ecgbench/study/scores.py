@@ -100,10 +100,10 @@ class Predicted:
             records=records.tolist(),
             patients=np.asarray(patients, dtype=str),
             labels=labels,
-            target=_beside(table, TARGET, labels, len(records)),
-            probability=_beside(table, PROBABILITY, labels, len(records)),
+            target=_columns(table, TARGET, labels, len(records)),
+            probability=_columns(table, PROBABILITY, labels, len(records)),
             wins={
-                metric: _beside(table, f"{WINS}{metric}:", labels, len(records))
+                metric: _columns(table, f"{WINS}{metric}:", labels, len(records))
                 for metric in {n.split(":", 2)[1] for n in names if n.startswith(WINS)}
             },
         )
@@ -131,7 +131,7 @@ class Predicted:
         return 64 * len(self.records) + sum(array.nbytes for array in arrays)
 
 
-def _beside(table: Any, kind: str, labels: Sequence[str], records: int) -> np.ndarray:
+def _columns(table: Any, kind: str, labels: Sequence[str], records: int) -> np.ndarray:
     """(record, label), the records of a label one after the other in memory."""
     columns = [table[f"{kind}{label}"].to_numpy() for label in labels]
     made = np.stack(columns) if columns else np.empty((0, records))
@@ -187,7 +187,7 @@ def _wins(metric: str, target: np.ndarray, probability: np.ndarray) -> np.ndarra
     for part in parts(target):
         known = part.of(target)
         own = called(metric, known.shape, metrics.get(metric).wins, known, part.of(probability))
-        won[part.place] = own
+        won[part.index] = own
     return won
 
 

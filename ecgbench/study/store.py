@@ -190,7 +190,7 @@ class Store:
             return str(document(self.reason_file(cell)).get("log", ""))
         return ""
 
-    def set_aside(self, cell: Path, why: str) -> None:
+    def quarantine(self, cell: Path, why: str) -> None:
         """Put the folder of a cell in quarantine; the index knows."""
         quarantine(cell, why)
         self.index.add_gone([cell.name])

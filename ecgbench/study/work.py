@@ -110,7 +110,7 @@ def open_evaluation(job: Job, reporter: Reporter) -> Evaluation:
         selection=selection,
         training=plan.training,
         features=store.shared_features(built.name, copy.name),
-        own_features=store.features_folder(built.name, copy.name),
+        run_features=store.features_folder(built.name, copy.name),
         progress=reporter,
         keep_views=job.settings.views == "keep",
         change=plan.control if plan.control == controls.PHASES else "",
@@ -190,7 +190,7 @@ class _CellComputation:
         except (LeakError, gates.GateError) as error:
             cells = [c for c in self.plan.cells if c not in self.over]
             for folder in filter(None, map(self.store.folder, cells)):
-                self.store.set_aside(folder, reason_of(error))
+                self.store.quarantine(folder, reason_of(error))
             self._fail(cells, error)
 
     def _unfinished(self) -> list[Cell]:
@@ -332,5 +332,5 @@ class _CellComputation:
     def _is_whole(self, folder: Path, demand: Callable[..., object], of: Any) -> bool:
         """Whether a finished folder is as it was written; a damaged one goes out of the way."""
         if error := fault(demand, of):
-            self.store.set_aside(folder, f"is damaged ({str(error).split(';')[0]})")
+            self.store.quarantine(folder, f"is damaged ({str(error).split(';')[0]})")
         return error is None

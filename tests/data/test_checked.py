@@ -14,7 +14,7 @@ from ecgbench.core.cards import Limb
 from ecgbench.data.copy import Copy
 from ecgbench.data.disk import verify
 from ecgbench.data.facts import facts, lines
-from ecgbench.data.prepare import held, prepare
+from ecgbench.data.prepare import find_any, prepare
 from ecgbench.data.select import Selection
 from ecgbench.datasets import ptbxl
 from ecgbench.ecg.leads import LEADS
@@ -88,8 +88,8 @@ def test_fix_restores_the_recording_in_a_copy_of_its_own(
     assert fixed.folder != plain.folder
     assert fixed.digest != plain.digest
     assert (plain.fix, fixed.fix) == (False, True)
-    assert held("ptbxl", faulty, tmp_path / "p").folder == plain.folder
-    assert held("ptbxl", faulty, tmp_path / "p", fix=True).folder == fixed.folder
+    assert find_any("ptbxl", faulty, tmp_path / "p").folder == plain.folder
+    assert find_any("ptbxl", faulty, tmp_path / "p", fix=True).folder == fixed.folder
     assert marks(fixed, "fixed") == {SWAPPED: "identities", BOTH: "identities"}
     assert marks(fixed, "found") == {COPIED: "copies", BOTH: "copies"}
     done = fixed.findings[fixed.findings["record"] == SWAPPED]["sentence"].item()

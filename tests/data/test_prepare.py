@@ -14,7 +14,7 @@ import pytest
 from ecgbench import datasets
 from ecgbench.data.copy import Copy
 from ecgbench.data.disk import verify
-from ecgbench.data.prepare import find, held, prepare, prepare_and_check, state, where
+from ecgbench.data.prepare import find, find_any, prepare, prepare_and_check, state, where
 from ecgbench.data.reading import encode
 from ecgbench.data.select import Selection
 from ecgbench.data.source import Source, rows
@@ -257,7 +257,7 @@ def test_bad_records_are_quarantined_each_with_its_reason(fake_ptbxl: Path) -> N
     np.testing.assert_array_equal(
         copy.recording("00006").signal, ptbxl.read(fake_ptbxl / "ptbxl", sixth).signal
     )
-    assert verify(held("ptbxl", fake_ptbxl, None)) == []
+    assert verify(find_any("ptbxl", fake_ptbxl, None)) == []
 
 
 def test_missing_samples_and_files_are_quarantined_and_flat_leads_kept(
@@ -436,9 +436,9 @@ def test_where_prepared_copies_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_damage_is_found(fake_ptbxl: Path) -> None:
     with pytest.raises(MissingData, match="no prepared copy"):
-        verify(held("ptbxl", fake_ptbxl, None))
+        verify(find_any("ptbxl", fake_ptbxl, None))
     copy = prepare("ptbxl", fake_ptbxl, None)
-    assert verify(held("ptbxl", fake_ptbxl, None)) == []
+    assert verify(find_any("ptbxl", fake_ptbxl, None)) == []
     file = _file(fake_ptbxl, 12)
     times = file.stat()
     raw = bytearray(file.read_bytes())
@@ -447,7 +447,7 @@ def test_damage_is_found(fake_ptbxl: Path) -> None:
     # bit rot changes neither size nor time
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     _spoil(_data(copy), 4 * 120_054 + 100, b"\x01\x7f")
-    problems = dict(verify(held("ptbxl", fake_ptbxl, None)))
+    problems = dict(verify(find_any("ptbxl", fake_ptbxl, None)))
     assert list(problems) == ["00005", "00012"]
     assert "differs from what was written; it is read again" in problems["00005"]
     assert "checksum" in problems["00012"]

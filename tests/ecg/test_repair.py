@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ecgbench.ecg.readers.layout import Layout, recording
+from ecgbench.ecg.readers.arrays import FileFormat, recording
 from ecgbench.ecg.repair import Repair
 from ecgbench.errors import BadRecord
 
@@ -35,10 +35,10 @@ def test_a_longer_gap_costs_the_record() -> None:
 def test_a_file_without_a_header_is_mended_by_its_layout() -> None:
     counts = np.full((2, 40), 4000, np.int16)
     counts[0, 7] = -(2**15)
-    layout = Layout(leads=("I", "V1"), fs=100, per_mv=1000)
+    file_format = FileFormat(leads=("I", "V1"), fs=100, per_mv=1000)
     with pytest.raises(BadRecord, match="1 samples are NaN"):
-        recording(counts, layout, "a", "p")
-    mended = recording(counts, Layout(**{**vars(layout), "repair": REPAIR}), "a", "p")
+        recording(counts, file_format, "a", "p")
+    mended = recording(counts, FileFormat(**{**vars(file_format), "repair": REPAIR}), "a", "p")
     assert (mended.signal == 3).all()
     assert [kind for kind, _ in mended.repaired] == ["gaps", "clip"]
     assert mended.repaired[0][1].startswith("1 missing samples")

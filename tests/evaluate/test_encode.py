@@ -210,19 +210,19 @@ def test_features_that_are_no_numbers_stop_the_run(view: View, spy: Spy, tmp_pat
 def test_probabilities_are_those_of_a_loop() -> None:
     draw = np.random.default_rng(0)
     counts = [1, 4, 2]
-    owner = np.repeat(range(3), counts)
+    record_of = np.repeat(range(3), counts)
     x, weight, bias = (draw.normal(size=s).astype(np.float32) for s in ((7, 5), (2, 5), 2))
     x[0] *= 1e4  # a logit that overflows exp
-    found = probabilities(x, owner, weight, bias)
+    found = probabilities(x, record_of, weight, bias)
     for record in range(3):
         for label in range(2):
             with np.errstate(over="ignore"):
                 each = [
                     1 / (1 + np.exp(-(float(x[w] @ weight[label]) + bias[label])))
-                    for w in np.flatnonzero(owner == record)
+                    for w in np.flatnonzero(record_of == record)
                 ]
             assert found[record, label] == pytest.approx(sum(each) / len(each), abs=1e-6)
-    np.testing.assert_allclose(averaged(x, owner)[1], x[1:5].mean(0), rtol=1e-6)
+    np.testing.assert_allclose(averaged(x, record_of)[1], x[1:5].mean(0), rtol=1e-6)
 
 
 class Forgetful(nn.Module):

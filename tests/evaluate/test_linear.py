@@ -27,7 +27,7 @@ def split(
     return Split(
         records=[f"r{seed}.{i}" for i in range(n)],
         features=features.astype(np.float32),
-        owner=np.repeat(np.arange(n), counts),
+        record_of=np.repeat(np.arange(n), counts),
         target=target,
     )
 
@@ -92,18 +92,18 @@ def test_a_record_draws_its_window_alone() -> None:
     picked = [7, 0, 10, 3]
     part = Split(
         records=[whole.records[i] for i in picked],
-        features=np.concatenate([whole.features[whole.owner == i] for i in picked]),
-        owner=np.repeat(np.arange(4), [(whole.owner == i).sum() for i in picked]),
+        features=np.concatenate([whole.features[whole.record_of == i] for i in picked]),
+        record_of=np.repeat(np.arange(4), [(whole.record_of == i).sum() for i in picked]),
         target=whole.target[picked],
     )
     seen, alike = set(), 0
     for epoch in range(30):
         rows, few = one_window_each(whole, 2, epoch), one_window_each(part, 2, epoch)
-        np.testing.assert_array_equal(whole.owner[rows], np.arange(12))
+        np.testing.assert_array_equal(whole.record_of[rows], np.arange(12))
         np.testing.assert_array_equal(whole.features[rows[picked]], part.features[few])
         seen.add(int(rows[0]))
         # both have four windows
-        alike += int(rows[0] == rows[3] - np.flatnonzero(whole.owner == 3)[0])
+        alike += int(rows[0] == rows[3] - np.flatnonzero(whole.record_of == 3)[0])
     assert seen == {0, 1, 2, 3}
     assert alike < 20
     assert any(

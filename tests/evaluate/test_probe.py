@@ -33,10 +33,10 @@ def examples(patients: int = 60, dim: int = 6, labels: int = 3, seed: int = 0) -
     n = len(owner_of)
     hearts = 3 + draw.normal(size=(n, dim)) * np.arange(1, dim + 1)
     counts = np.resize([1, 3, 2], n)
-    owner = np.repeat(np.arange(n), counts)
-    features = hearts[owner] + 0.3 * draw.normal(size=(len(owner), dim))
+    record_of = np.repeat(np.arange(n), counts)
+    features = hearts[record_of] + 0.3 * draw.normal(size=(len(record_of), dim))
     score = (hearts - 3)[:, :labels] + draw.normal(size=(n, labels))
-    windows = Windows(features=features.astype(np.float32), owner=owner)
+    windows = Windows(features=features.astype(np.float32), record_of=record_of)
     return Examples(
         patients=[f"p{i}" for i in owner_of],
         target=(score > 0).astype(np.int8),
@@ -63,21 +63,21 @@ def test_predictions_of_held_out_records_are_those_of_scikit_learn() -> None:
     """
     data = examples()
     found, where = probe.probe(0, data, nothing), folds(data)
-    counts = np.bincount(data.fitted.owner)
+    counts = np.bincount(data.fitted.record_of)
     for fold in range(FOLDS):
         mine = np.flatnonzero(where == fold)
-        learn = ~np.isin(data.fitted.owner, mine)
-        weight = 1 / counts[data.fitted.owner[learn]]
+        learn = ~np.isin(data.fitted.record_of, mine)
+        weight = 1 / counts[data.fitted.record_of[learn]]
         x = data.fitted.features.astype(np.float64)
         scaler = StandardScaler().fit(x[learn], sample_weight=weight)
         for label in range(data.target.shape[1]):
             theirs = LogisticRegression(
                 C=1 / (PENALTIES[found.chosen] * weight.sum()), tol=1e-9, max_iter=10_000
             )
-            target = data.target[data.fitted.owner[learn], label]
+            target = data.target[data.fitted.record_of[learn], label]
             theirs.fit(scaler.transform(x[learn]), target, sample_weight=weight)
             each = theirs.predict_proba(scaler.transform(x))[:, 1]
-            expected = [each[data.complete.owner == record].mean() for record in mine]
+            expected = [each[data.complete.record_of == record].mean() for record in mine]
             np.testing.assert_allclose(found.held_out[mine, label], expected, atol=1e-5)
 
 
@@ -87,7 +87,7 @@ def test_a_fold_learns_nothing_of_the_records_held_out() -> None:
     """
     data = examples()
     held = folds(data) == 2
-    shifted = data.fitted.features + np.where(held[data.fitted.owner], 50, 0)[:, None]
+    shifted = data.fitted.features + np.where(held[data.fitted.record_of], 50, 0)[:, None]
     windows = replace(data.fitted, features=shifted.astype(np.float32))
     other = replace(
         data,
@@ -168,8 +168,8 @@ def test_a_repeat_with_another_seed_draws_patients_and_shows_a_spread() -> None:
     assert sum(t.pop() for t in by_patient.values()) == 60
     assert 0.2 < (times == 0).mean() < 0.55
     found = probe.probe(1, data, nothing)
-    counts = np.bincount(data.fitted.owner)
-    weight = (times / counts)[data.fitted.owner]
+    counts = np.bincount(data.fitted.record_of)
+    weight = (times / counts)[data.fitted.record_of]
     kept = weight > 0
     features = data.fitted.features[kept].astype(float)
     scaler = StandardScaler().fit(features, sample_weight=weight[kept])
@@ -177,7 +177,7 @@ def test_a_repeat_with_another_seed_draws_patients_and_shows_a_spread() -> None:
     for label in range(3):
         theirs = LogisticRegression(
             C=1 / (PENALTIES[found.chosen] * weight.sum()), tol=1e-10, max_iter=10_000
-        ).fit(scaled, data.target[data.fitted.owner][kept, label], sample_weight=weight[kept])
+        ).fit(scaled, data.target[data.fitted.record_of][kept, label], sample_weight=weight[kept])
         np.testing.assert_allclose(
             found.last.weight[label] * scaler.scale_, theirs.coef_[0], atol=1e-4
         )
@@ -193,10 +193,10 @@ def test_a_label_is_fitted_to_the_records_that_know_it() -> None:
     unknown = draw.random(data.target.shape) < [0.0, 0.4, 0.5]
     unknown[:6] = True
     data = replace(data, target=np.where(unknown, -1, data.target))
-    owner, some = data.fitted.owner, ~unknown.all(axis=1)
-    weight = 1 / np.bincount(owner)[owner]
-    x, target = data.fitted.features.astype(np.float64), data.target[owner]
-    scaler = StandardScaler().fit(x[some[owner]], sample_weight=weight[some[owner]])
+    record_of, some = data.fitted.record_of, ~unknown.all(axis=1)
+    weight = 1 / np.bincount(record_of)[record_of]
+    x, target = data.fitted.features.astype(np.float64), data.target[record_of]
+    scaler = StandardScaler().fit(x[some[record_of]], sample_weight=weight[some[record_of]])
     (head,) = logistic.path(x, target, weight, [0.01])
     for k in range(3):
         known = target[:, k] >= 0
@@ -209,7 +209,7 @@ def test_a_label_is_fitted_to_the_records_that_know_it() -> None:
     probed, where = probe.probe(0, data, nothing), folds(data)
     total = 0.0
     for fold in range(FOLDS):
-        learn = where[owner] != fold
+        learn = where[record_of] != fold
         (head,) = logistic.path(x[learn], target[learn], weight[learn], [PENALTIES[probed.chosen]])
         logits = x[~learn] @ head.weight.T + head.bias
         p = np.where(target[~learn] == 1, 1 / (1 + np.exp(-logits)), 1 / (1 + np.exp(logits)))

@@ -551,7 +551,7 @@ def georgia(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 def test_the_command_fetches_and_then_finds_all_here(georgia: Site, tmp_path: Path) -> None:
     dry, said = ecgbench("georgia", "--data", str(tmp_path), "--dry-run")
-    assert "4 of 4 files are to be fetched, about" in said
+    assert "4 of 4 files are missing, about" in said
     assert "licence CC BY 4.0" in said
     assert (dry, list(tmp_path.iterdir())) == (0, [])
     code, said = ecgbench("georgia", "--data", str(tmp_path))
@@ -560,7 +560,7 @@ def test_the_command_fetches_and_then_finds_all_here(georgia: Site, tmp_path: Pa
     assert below(tmp_path / "georgia") == set(OWN)
     georgia.asked = []
     code, said = ecgbench("georgia", "--data", str(tmp_path))
-    assert "0 of 4 files are to be fetched" in said
+    assert "0 of 4 files are missing" in said
     assert (code, [p for p, _ in georgia.asked]) == (0, ["/SHA256SUMS.txt"])
 
 

@@ -16,10 +16,10 @@ import pandas as pd
 from ecgbench.core.cards import DatasetCard, Task
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import csv
-from ecgbench.ecg.readers.layout import Layout
+from ecgbench.ecg.readers.arrays import FileFormat
 from ecgbench.ecg.recording import Recording
 
-LAYOUT = Layout(leads=None, fs=100.0, per_mv=1000.0)
+FORMAT = FileFormat(leads=None, fs=100.0, per_mv=1000.0)
 LABELS = ("tall", "slow")
 
 CARD = DatasetCard(
@@ -32,7 +32,7 @@ CARD = DatasetCard(
     synthetic=True,
     records=60,
     patients=60,
-    fs=LAYOUT.fs,
+    fs=FORMAT.fs,
     seconds=5.0,
     leads=LEADS,
     index_files=("records.csv",),
@@ -50,4 +50,4 @@ def index(root: Path) -> pd.DataFrame:
 
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
     """One record in mV."""
-    return csv.read(root / row["path"], row["record"], row["patient"], LAYOUT)
+    return csv.read(root / row["path"], row["record"], row["patient"], FORMAT)

@@ -117,9 +117,9 @@ def test_the_probe_is_the_linear_protocol_on_pooled_features() -> None:
             pooled = network(
                 torch.from_numpy(part.signal), torch.ones(len(part.records), 12, dtype=torch.bool)
             ).pooled
-        owner = np.arange(len(part.records))
+        record_of = np.arange(len(part.records))
         return linear.Split(
-            records=part.records, features=pooled.numpy(), owner=owner, target=part.target
+            records=part.records, features=pooled.numpy(), record_of=record_of, target=part.target
         )
 
     heads = []

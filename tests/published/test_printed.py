@@ -8,7 +8,7 @@ import pytest
 from ecgbench import datasets, models, published, suites
 from ecgbench.errors import UnknownName
 from ecgbench.published import FOLDER
-from ecgbench.stats.places import ranks
+from ecgbench.stats.ranks import best_three
 from ecgbench.study import plan_file
 
 
@@ -116,7 +116,7 @@ def test_colours_are_the_ranks_of_the_printed_decimals_but_for_five_cells() -> N
     wrong = Counter(
         where
         for where, row in rows.items()
-        for score, rank in zip(row, ranks(score.value for score in row))
+        for score, rank in zip(row, best_three(score.value for score in row))
         if score.rank != rank
     )
     assert wrong == {("chapman_rhythm", "2"): 3, ("ptb", "2"): 2}

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 from ecgbench import models
 from tests.faults import Faults, failing
-from tests.own.test_own_study import clinic, watch
+from tests.imported.test_own_study import clinic, watch
 from tests.pretrain.test_run import Stop, made
 from tests.soak.place import LINEAR, OWN, STUDY, TINY, TUNED, Place, removed
 

@@ -30,7 +30,7 @@ MAKING = 1200.0
 """Seconds that a study may take to be made."""
 LATE = ("lightning_fabric", "torch._dynamo", "matplotlib.figure", "matplotlib.style", "jinja2")
 LATE += ("matplotlib.backends.backend_agg", "scipy.signal", "scipy.ndimage", "pyarrow.dataset")
-LATE += ("typer._adapters", "ecgbench.data.own.importing", "ecgbench.study.run")
+LATE += ("typer._adapters", "ecgbench.data.imported.importing", "ecgbench.study.run")
 """What commands import when they need it: a third of the time of a row."""
 LEAVING = 5.0
 """Seconds that a process may take to end after the command that started it."""

@@ -94,7 +94,7 @@ def test_parts_hold_no_unknown_entry_and_every_known_one_once() -> None:
     met = np.zeros(target.shape, int)
     for part in parts(target):
         assert set(np.unique(part.of(target))) <= {0, 1}
-        met[part.place] += 1
+        met[part.index] += 1
     np.testing.assert_array_equal(met, target >= 0)
     assert len(parts(target)) == 3
     assert known_of(target).tolist() == (target >= 0).sum(axis=0).tolist()

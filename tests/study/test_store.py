@@ -96,7 +96,7 @@ def test_an_index_whose_last_lines_are_gone_does_not_bring_an_old_number_back(
     assert Store(tmp_path).folder(one) is None
     second = finish(run, one, "k2", finished=2.0)
     assert Store(tmp_path).folder(one) == second
-    run.set_aside(second, "is damaged")
+    run.quarantine(second, "is damaged")
     assert Store(tmp_path).folder(one) is None
 
 
@@ -136,7 +136,7 @@ def test_what_is_finished_is_counted_from_the_index(tmp_path: Path) -> None:
     assert counted() == expected
     whole = run.folder(cells[0])
     assert whole is not None
-    run.set_aside(whole, "is damaged")
+    run.quarantine(whole, "is damaged")
     expected["a"] = "missing"
     assert counted() == expected
     finish(run, cells[0], "k0")

@@ -68,7 +68,7 @@ def obtain(
         if not wrong(path, wanted):
             return
         _quarantine(path, path)
-    part = _beside(path, ".part")
+    part = _with_suffix(path, ".part")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     for pause in (*(PAUSES if pauses is None else pauses), None):
@@ -77,15 +77,15 @@ def obtain(
             break
         except _Interrupted as error:
             if pause is None:
-                kept = part.stat().st_size if part.is_file() else 0
-                more = f"; {kept:,} bytes of it are kept for the next time" if kept else ""
+                received = part.stat().st_size if part.is_file() else 0
+                more = f"; {received:,} bytes of it are kept for the next time" if received else ""
                 raise DownloadError(f"{wanted.url}: {error}{more}") from None
             time.sleep(pause)
     if why := wrong(part, wanted):
         raise refused(wanted, part, why)
     with writing(path):
         os.replace(part, path)
-        _beside(part, ".tag").unlink(missing_ok=True)
+        _with_suffix(part, ".tag").unlink(missing_ok=True)
 
 
 def wrong(path: Path, wanted: Download) -> str:
@@ -112,9 +112,9 @@ def wrong(path: Path, wanted: Download) -> str:
 
 def refused(wanted: Download, path: Path, why: str) -> DownloadError:
     """The error of a file, or of what has come of it, that is renamed to NAME.refused."""
-    kept = _quarantine(path, path.with_name(path.name.removesuffix(".part")))
+    refused = _quarantine(path, path.with_name(path.name.removesuffix(".part")))
     return DownloadError(
-        f"{wanted.url}: what came is not the published file: {why}; kept as {kept}"
+        f"{wanted.url}: what came is not the published file: {why}; kept as {refused}"
     )
 
 
@@ -126,21 +126,21 @@ def text(session: requests.Session, url: str) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
 
 
-def _beside(path: Path, suffix: str) -> Path:
+def _with_suffix(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
 def _quarantine(path: Path, final: Path) -> Path:
-    kept = _beside(final, ".refused")
-    with writing(kept):
-        os.replace(path, kept)
-        _beside(path, ".tag").unlink(missing_ok=True)
-    return kept
+    refused_file = _with_suffix(final, ".refused")
+    with writing(refused_file):
+        os.replace(path, refused_file)
+        _with_suffix(path, ".tag").unlink(missing_ok=True)
+    return refused_file
 
 
 def _transfer(session: requests.Session, wanted: Download, part: Path, progress: Progress) -> None:
     """One attempt: what is missing of `part` is added to it."""
-    note = _beside(part, ".tag")
+    note = _with_suffix(part, ".tag")
     have = part.stat().st_size if part.is_file() else 0
     tag = note.read_text() if note.is_file() else ""
     if not (tag or wanted.sha256 or wanted.md5):

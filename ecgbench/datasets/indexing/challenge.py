@@ -107,12 +107,12 @@ def index(
     notes = {r: {word.casefold(): text for word, text in note.items()} for r, note in notes.items()}
     present = {r: tuple(re.findall(r"\d+", note.get("dx", ""))) for r, note in notes.items()}
     mapped = {code for task in words.values() for code in task}
-    held = [[c for c in present[record] if c in mapped] for record in files]
+    strata = [[c for c in present[record] if c in mapped] for record in files]
     frame = pd.DataFrame(
         {
             "record": list(files),
             "patient": list(files),
-            **dealt(card.folder, list(files), held, card.folds),
+            **dealt(card.folder, list(files), strata, card.folds),
             "path": [f.relative_to(root).with_suffix("").as_posix() for f in files.values()],
             "age": [note.get("age", "") for note in notes.values()],
             # what lists no diagnosis is no record without one

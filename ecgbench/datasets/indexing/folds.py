@@ -73,34 +73,34 @@ def stratified(
     them.
     """
     records = Counter(patients)
-    held: dict[str, Counter[str]] = defaultdict(Counter)
+    labels_of: dict[str, Counter[str]] = defaultdict(Counter)
     for patient, own in zip(patients, labels, strict=True):
-        held[patient].update(own)
+        labels_of[patient].update(own)
     draw = rng("folds", name)
     wants = np.full(folds, len(patients) / folds)
-    remaining = Counter(label for own in held.values() for label in own.elements())
+    remaining = Counter(label for own in labels_of.values() for label in own.elements())
     desire = {label: np.full(folds, n / folds) for label, n in sorted(remaining.items())}
-    left = {label: {p for p in sorted(held) if held[p][label]} for label in desire}
+    unassigned = {label: {p for p in sorted(labels_of) if labels_of[p][label]} for label in desire}
     fold: dict[str, int] = {}
 
     def assign(patient: str, chosen: int) -> None:
         fold[patient] = chosen
         wants[chosen] -= records[patient]
-        for label, times in held[patient].items():
+        for label, times in labels_of[patient].items():
             desire[label][chosen] -= times
-            left[label].discard(patient)
+            unassigned[label].discard(patient)
             remaining[label] -= times
 
     for patient in sorted(set(known) & set(records)):
         assign(patient, known[patient] - 1)
-    while any(left.values()):
-        rarest = min((n, label) for label, n in remaining.items() if left[label])[1]
-        members = sorted(left[rarest], reverse=True)
-        for patient in sorted(members, key=lambda p: -held[p][rarest]):
+    while any(unassigned.values()):
+        rarest = min((n, label) for label, n in remaining.items() if unassigned[label])[1]
+        members = sorted(unassigned[rarest], reverse=True)
+        for patient in sorted(members, key=lambda p: -labels_of[p][rarest]):
             assign(patient, _wanting(desire[rarest], wants, draw))
     rest = sorted(set(records) - set(fold))
-    for place in draw.permutation(len(rest)):
-        assign(rest[place], _wanting(wants, wants, draw))
+    for i in draw.permutation(len(rest)):
+        assign(rest[i], _wanting(wants, wants, draw))
     return np.array([1 + fold[p] for p in patients])
 
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pandas as pd
 
 from ecgbench.datasets.indexing import tables
-from ecgbench.ecg.readers.layout import one_line
+from ecgbench.ecg.readers.arrays import one_line
 from ecgbench.errors import MissingData
 
 RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"

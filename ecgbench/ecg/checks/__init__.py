@@ -62,14 +62,14 @@ def check_copies(recording: Recording) -> list[Finding]:
     ends = {n: (a, b) for n, a, b in zip(recording.leads, *map(np.ndarray.tolist, extremes))}
     mirrored = {n: (-b, -a) for n, (a, b) in ends.items()}
     pairs = [(one, other) for i, other in enumerate(names) for one in names[:i]]
-    said = []
+    copies = []
     for what, sign, wanted in (("equals", 1, ends), ("is the negative of", -1, mirrored)):
         for one, other in pairs:
             # the extremes spare the samples of nearly all pairs
             if ends[other] != wanted[one] or ({one, other} <= {*LIMB} and flat & {*LIMB}):
                 continue
             if np.array_equal(signal[other], sign * signal[one]):
-                said.append(f"{other} {what} {one}")
-    if not said:
+                copies.append(f"{other} {what} {one}")
+    if not copies:
         return []
-    return [Finding("copies", f"{', '.join(said)} in all {recording.signal.shape[1]:,} samples")]
+    return [Finding("copies", f"{', '.join(copies)} in all {recording.signal.shape[1]:,} samples")]

@@ -8,7 +8,7 @@ import numpy as np
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
 
-_PLACE = {name: place for place, name in enumerate(LEADS)}
+_ROW = {name: row for row, name in enumerate(LEADS)}
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Change:
         signal = recording.signal.copy()
         row = recording.leads.index
         for lead, source, sign in self.leads:
-            own = recording.signal[row(source)]
-            signal[row(lead)] = own if sign > 0 else 0.0 - own  # never -0.0
+            samples = recording.signal[row(source)]
+            signal[row(lead)] = samples if sign > 0 else 0.0 - samples  # never -0.0
         return replace(recording, signal=signal)
 
 
@@ -53,6 +53,6 @@ def middle(recording: Recording, seconds: float = 10.0) -> np.ndarray:
     """(lead, time) samples of `seconds` at most from the middle, leads in clinical order."""
     count = min(recording.signal.shape[1], round(seconds * recording.fs))
     start = (recording.signal.shape[1] - count) // 2
-    order = sorted(range(len(recording.leads)), key=lambda i: _PLACE[recording.leads[i]])
+    order = sorted(range(len(recording.leads)), key=lambda i: _ROW[recording.leads[i]])
     signal = recording.signal[:, start : start + count]
     return signal if order == list(range(len(order))) else signal[order]

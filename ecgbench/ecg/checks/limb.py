@@ -56,17 +56,17 @@ def check(recording: Recording, within: float, clip: float | None = None) -> lis
         for name, miss in zip(IDENTITIES, worst)
         if miss > within
     )
-    said = (
+    sentence = (
         f"{by} ({samples:,} of {recording.signal.shape[1]:,} samples beyond the {within:g} "
         f"{recording.unit} that are allowed)"
     )
     change = _explained(signal, within)
     if change is not None:
-        left = missed(_moved(signal, change)).max()
-        said += f"; with {_named(change)} they agree within {left:.2g} {recording.unit}"
+        remaining = missed(_moved(signal, change)).max()
+        sentence += f"; with {_named(change)} they agree within {remaining:.2g} {recording.unit}"
     elif flat := [n for n, x in zip(LIMB, signal) if not np.ptp(x)]:
-        said += f"; {', '.join(flat)} does not vary"
-    return [Finding("identities", said, change)]
+        sentence += f"; {', '.join(flat)} does not vary"
+    return [Finding("identities", sentence, change)]
 
 
 def _explained(signal: np.ndarray, within: float) -> Change | None:

@@ -49,12 +49,14 @@ def check(recording: Recording) -> list[Finding]:
     spanned = _median(spans)
     if recording.unit != "mV" or not spanned or low <= spanned <= high:
         return []
-    said = f"a lead spans {spanned:.3g} mV in a second (median), where {low:g} to {high:g} can be"
+    sentence = (
+        f"a lead spans {spanned:.3g} mV in a second (median), where {low:g} to {high:g} can be"
+    )
     for divisor, unit in UNITS.items():
         if USUAL[0] <= spanned / divisor <= USUAL[1]:
-            said += f"; read as {unit} it would span {spanned / divisor:.3g} mV"
-            return [Finding("scale", said, divisor=divisor)]
-    return [Finding("scale", said)]
+            sentence += f"; read as {unit} it would span {spanned / divisor:.3g} mV"
+            return [Finding("scale", sentence, divisor=divisor)]
+    return [Finding("scale", sentence)]
 
 
 def _seconds(recording: Recording) -> np.ndarray:

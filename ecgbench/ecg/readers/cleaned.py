@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ecgbench.ecg.readers.said import signed
+from ecgbench.ecg.readers.notation import signed
 from ecgbench.ecg.readers.times import counts
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
@@ -68,30 +68,30 @@ def recording(
     whose: record and patient. BadRecord where a lead lacks some of its samples, or all lack all.
     """
     record, patient = whose
-    kept = []
+    measured = []
     for i, name in enumerate(names):
         if np.isnan(values[i]).all():
             notes.append(("not measured", f"{name} has no samples"))
         elif len(names) > 1 and not values[i].any() and bool((np.abs(values) > 0).any()):
             notes.append(("not measured", f"{name} is 0 throughout"))
         else:
-            kept.append(i)
+            measured.append(i)
         if name.startswith("-"):
             notes.append(("inverted", name))
-    if not kept:
+    if not measured:
         raise BadRecord(f"{record}: no lead has samples")
-    missing = np.isnan(values[kept])
+    missing = np.isnan(values[measured])
     if missing.any():
-        row, place = divmod(int(missing.argmax()), values.shape[1])
+        row, sample = divmod(int(missing.argmax()), values.shape[1])
         raise BadRecord(
             f"{record}: {int(missing.sum())} samples are missing (NaN, empty, or marked as missing "
-            f"in the file); the first is sample {place + 1} of lead {names[kept[row]]}"
+            f"in the file); the first is sample {sample + 1} of lead {names[measured[row]]}"
         )
-    signs = np.array([-1.0 if names[i].startswith("-") else 1.0 for i in kept])[:, None]
+    signs = np.array([-1.0 if names[i].startswith("-") else 1.0 for i in measured])[:, None]
     return Recording(
-        signal=(signs * values[kept] + 0.0).astype(np.float32),  # never -0.0
+        signal=(signs * values[measured] + 0.0).astype(np.float32),  # never -0.0
         unit="mV",
-        leads=tuple(names[i].removeprefix("-") for i in kept),
+        leads=tuple(names[i].removeprefix("-") for i in measured),
         fs=fs,
         record=record,
         patient=patient,

@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from ecgbench.ecg.readers import cleaned
-from ecgbench.ecg.readers.layout import refused, there
-from ecgbench.ecg.readers.said import Said, per_mv
+from ecgbench.ecg.readers.arrays import existing_file, unreadable
+from ecgbench.ecg.readers.notation import ReadOptions, per_mv
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
@@ -22,24 +22,24 @@ HEAD, SIGNAL = 256, 256
 """Bytes of a header: its own, and those of each signal."""
 
 
-def read(path: Path, record: str, patient: str, said: Said) -> Recording:
+def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recording:
     """The standard leads of the recording in a file, in mV, by the names that it gives them.
 
     BadRecord for a file that is missing, damaged, truncated or discontinuous, and for leads of
     different rates; BadSetting where the file does not say the unit of a lead and nobody else does.
     """
-    _demand_size(there(path, record), record)
+    _demand_size(existing_file(path, record), record)
     labels, units, rates, signals = _opened(path, record)
-    names = said.beside(labels).names(labels, len(labels), path, record)
-    notes: cleaned.Notes = [("names", said.origin(labels, names))]
+    names = options.without_order(labels).names(labels, len(labels), path, record)
+    notes: cleaned.Notes = [("names", options.origin(labels, names))]
     rows = cleaned.leads_of(names, np.zeros((len(names), 0)), record, notes)
     if len(found := {rates[i] for i in rows}) > 1:
         each = ", ".join(f"{rate:g}" for rate in sorted(found))
         raise BadRecord(f"{record}: its leads have different rates: {each} Hz")
-    scales = [said.scale(_scale(units[i], record), path, record) for i in rows]
+    scales = [options.scale(_scale(units[i], record), path, record) for i in rows]
     notes += [("unit", "the file" if all(units[i] for i in rows) else "--unit")]
     notes += [("rate", "the file")]
-    fs = said.rate([("its header", found.pop())], path, record)
+    fs = options.rate([("its header", found.pop())], path, record)
     array = np.stack([signals[i] / scale for i, scale in zip(rows, scales)])
     return cleaned.recording(array, [names[i] for i in rows], fs, (record, patient), notes)
 
@@ -64,8 +64,8 @@ def _opened(path: Path, record: str) -> tuple[list[str], list[str], list[float],
         try:
             return _signals(copy)
         except (OSError, ValueError) as error:
-            said = type(error)(str(error).replace(str(copy), path.name))
-            raise refused(path, record, "EDF or BDF", said) from error
+            renamed = type(error)(str(error).replace(str(copy), path.name))
+            raise unreadable(path, record, "EDF or BDF", renamed) from error
 
 
 def _signals(path: Path) -> tuple[list[str], list[str], list[float], list[np.ndarray]]:

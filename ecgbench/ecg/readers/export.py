@@ -25,9 +25,9 @@ import pandas as pd
 
 from ecgbench.core.files import decoded
 from ecgbench.ecg.readers import cleaned, head, times
+from ecgbench.ecg.readers.arrays import existing_file, unreadable
 from ecgbench.ecg.readers.cleaned import Notes
-from ecgbench.ecg.readers.layout import refused, there
-from ecgbench.ecg.readers.said import AGREE, Said, generated, per_mv, signed
+from ecgbench.ecg.readers.notation import AGREE, ReadOptions, generated, per_mv, signed
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting
 
@@ -48,7 +48,7 @@ _SIGNAL = re.compile(
     r"(ecg|ekg|voltage|amplitude|signal|values?|data|lead|ch(annel)?)[\W_\d]*", re.I
 )
 _MARKS = (",", ";", "\t", " ")
-SHOWN = 20
+SAMPLE_LINES = 20
 """Lines of numbers by which the separator is known."""
 
 
@@ -68,42 +68,45 @@ class _Table:
 
     def without(self, columns: set[int]) -> "_Table":
         """The table without some columns."""
-        left = [i for i in range(self.values.shape[1]) if i not in columns]
-        names = None if self.names is None else [self.names[i] for i in left]
+        rest = [i for i in range(self.values.shape[1]) if i not in columns]
+        names = None if self.names is None else [self.names[i] for i in rest]
         return replace(
-            self, values=self.values[:, left], names=names, units=[self.units[i] for i in left]
+            self, values=self.values[:, rest], names=names, units=[self.units[i] for i in rest]
         )
 
 
-def read(path: Path, record: str, patient: str, said: Said) -> Recording:
+def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recording:
     """The standard leads of the recording in a table, in mV.
 
     BadRecord for a file that is missing or holds no table of numbers, for missing samples, an
-    uneven column of time, and for what contradicts itself or `said`; BadSetting where neither the
-    file nor `said` gives rate, unit or names, and for a line on them that is not understood.
+    uneven column of time, and for statements that contradict one another or `options`. BadSetting
+    where neither the file nor `options` gives rate, unit or names, and for a line on them that is
+    not understood.
     """
     try:
-        table = _taken_apart(decoded(there(path, record).read_bytes()), path, said, record)
+        table = _parsed(decoded(existing_file(path, record).read_bytes()), path, options, record)
     except (ValueError, UnicodeError, csv.Error) as error:  # pandas' errors are ValueErrors
-        raise refused(path, record, "a table of numbers", error) from error
+        raise unreadable(path, record, "a table of numbers", error) from error
     notes: Notes = [("head line", line) for line in table.head.others]
     stated = table.names if generated(table.names or "") is False else None
-    table, rates = _timed(table, said, record, notes)
-    table.head.demand_understood(path, said if not rates else replace(said, fs=rates[0][1]), record)
+    table, rates = _timed(table, options, record, notes)
+    table.head.demand_understood(
+        path, options if not rates else replace(options, fs=rates[0][1]), record
+    )
     values = table.values.T
-    names = said.names(table.names, len(values), path, record)
-    notes.append(("names", said.origin(stated and table.names, names)))
-    if stated and said.placed and not any(map(signed, stated)):
+    names = options.names(table.names, len(values), path, record)
+    notes.append(("names", options.origin(stated and table.names, names)))
+    if stated and options.ordered and not any(map(signed, stated)):
         notes.append(("head line", " ".join(stated).strip()))  # names that are replaced
     rows = cleaned.leads_of(names, values, record, notes)
     array = cleaned.marked(values[rows])
     known = array[np.isfinite(array)]
     whole = bool((known == np.rint(known)).all())
-    _demand_agreement(table, rows, said, record)
+    _demand_agreement(table, rows, options, record)
     units = [table.head.scale(whole, record, per_mv(table.units[i])) for i in rows]
-    scales = [said.scale(one, path, record) for one in units]
+    scales = [options.scale(one, path, record) for one in units]
     notes.append(("unit", "the file" if all(units) else "--unit"))
-    fs = said.rate([*table.head.rates, *rates], path, record)
+    fs = options.rate([*table.head.rates, *rates], path, record)
     source = "the file" if table.head.rates else "the column of time" if rates else "--fs"
     notes.append(("rate", source))
     chosen = [names[i] for i in rows]
@@ -112,8 +115,10 @@ def read(path: Path, record: str, patient: str, said: Said) -> Recording:
     )
 
 
-def _demand_agreement(table: _Table, rows: list[int], said: Said, record: str) -> None:
-    """BadRecord where no column is in the unit of the head, or steps are said to be a voltage."""
+def _demand_agreement(table: _Table, rows: list[int], options: ReadOptions, record: str) -> None:
+    """BadRecord where no column is in the unit of the head, or --unit is a plain voltage and a
+    column is in steps.
+    """
     units, common = [table.units[i] for i in rows], table.head.unit
     stated = [one for one in map(per_mv, units) if one]
     if common and len(stated) == len(rows) and all(abs(s / common - 1) > AGREE for s in stated):
@@ -122,29 +127,29 @@ def _demand_agreement(table: _Table, rows: list[int], said: Said, record: str) -
             f"column; correct the one that is wrong"
         )
     steps = [unit for unit in units if _STEPS.fullmatch(unit)]
-    if steps and not table.head.gain and said.unit and not said.unit[0].isdigit():
+    if steps and not table.head.gain and options.unit and not options.unit[0].isdigit():
         raise BadRecord(
-            f"{record}: its unit is {steps[0]!r} by a column and {said.unit} by --unit; say how "
+            f"{record}: its unit is {steps[0]!r} by a column and {options.unit} by --unit; say how "
             f"much a step is: --unit 4.88uV"
         )
 
 
 def _timed(
-    table: _Table, said: Said, record: str, notes: Notes
+    table: _Table, options: ReadOptions, record: str, notes: Notes
 ) -> tuple[_Table, list[tuple[str, float]]]:
     """The table without its columns of time and its counters, and the rate that they show."""
     count = table.values.shape[1]
-    if table.names is None or (generated(table.names) and "=" not in "".join(said.signals)):
-        table = replace(table, names=[*said.placed] if len(said.placed) == count else None)
-    given = dict(text.split("=", 1) for text in said.signals if "=" in text)
-    names = [given.get(name, name) for name in table.names or [""] * count]
-    found = times.shown(names, table.values.T, record, table.clock)
+    if table.names is None or (generated(table.names) and "=" not in "".join(options.signals)):
+        table = replace(table, names=[*options.ordered] if len(options.ordered) == count else None)
+    typed = dict(text.split("=", 1) for text in options.signals if "=" in text)
+    names = [typed.get(name, name) for name in table.names or [""] * count]
+    found = times.time_columns(names, table.values.T, record, table.clock)
     notes += [("ignored signal", f"{names[i]}, which rises") for i in found if signed(names[i])]
     rates = [(f"the column of time {names[i]!r}", fs) for i, fs in found.items() if fs]
     return table.without({*found}), rates
 
 
-def _taken_apart(text: str, path: Path, said: Said, record: str) -> _Table:
+def _parsed(text: str, path: Path, options: ReadOptions, record: str) -> _Table:
     lines = re.split(r"\r\r\n|\r\n|\n|\r", text)
     while lines and not lines[-1].strip():
         lines.pop()
@@ -155,15 +160,15 @@ def _taken_apart(text: str, path: Path, said: Said, record: str) -> _Table:
     clock = plain[first] != lines[first]
     above = [re.sub(r"^\s*[#%/]+\s*", "", line) for line in lines[:first]]
     above = [line for line in above if line.strip()]
-    if _numbers_columns(plain[first : first + SHOWN]):
+    if _numbers_columns(plain[first : first + SAMPLE_LINES]):
         above, first = [*above, lines[first]], first + 1
     lines = plain[first:]
-    shown = [line.strip() for line in lines if line.strip()][:SHOWN]
+    samples = [line.strip() for line in lines if line.strip()][:SAMPLE_LINES]
     seen = head.understood(above)
-    separator = _separator(shown, above, len(seen.leads) == 1, said, path)
+    separator = _separator(samples, above, len(seen.leads) == 1, options, path)
     values = _values("\n".join(lines), separator, path, record)
     named = len(_words(above[-1], separator)) if above else 0
-    trailing = all(line.endswith(separator) for line in shown) and named < values.shape[1]
+    trailing = all(line.endswith(separator) for line in samples) and named < values.shape[1]
     if trailing and np.isnan(values[:, -1]).all():
         values = values[:, :-1]  # a separator at the end of each line
     names, units, above = _named(above, separator, values)
@@ -203,30 +208,30 @@ def _named(
         rows = rows[1:]
     names: list[str] | None = None
     units: list[str] = []
-    left = above
+    rest = above
     if rows and len(rows[-1]) in counts and not _states(above[-1], rows[-1]):
         below = [word.strip("()[]-_= ") for word in rows[1]] if len(rows) == 2 else []
         leads = len(rows) == 2 and bool(_leads_in(above[-2], separator))
-        if any(map(per_mv, below)) or (leads and not any(map(signed, _apart(below)[0]))):
-            names, units, left = _apart(rows[0])[0], below, above[:-2]
+        if any(map(per_mv, below)) or (leads and not any(map(signed, _split_units(below)[0]))):
+            names, units, rest = _split_units(rows[0])[0], below, above[:-2]
             names = [f"{n} ({u})" if times.size(u) else n for n, u in zip(names, below)]
         elif all(map(per_mv, rows[-1])):
-            units, left = rows[-1], above[:-1]
+            units, rest = rows[-1], above[:-1]
         else:
-            (names, units), left = _apart(rows[-1]), above[:-1]
+            (names, units), rest = _split_units(rows[-1]), above[:-1]
     for i in reversed(range(0 if any(map(signed, names or ())) else len(above))):
         for mark in (separator, *_MARKS):
             if len(found := _leads_in(above[i], mark)) in counts:
-                units = units if any(units) else _apart(_words(above[i], mark))[1]
-                return found, units, [line for line in left if line != above[i]]
-    return names, units, left
+                units = units if any(units) else _split_units(_words(above[i], mark))[1]
+                return found, units, [line for line in rest if line != above[i]]
+    return names, units, rest
 
 
 def _states(line: str, words: list[str]) -> bool:
     """Whether a line is no names of columns: Sample Rate,500, or Leads: II, I."""
     if ":" in words[0] and not signed(words[0]) and head.understood([line]).leads:
         return True
-    if len(words) > 2 or any(map(signed, _apart(words)[0])) or generated(words):
+    if len(words) > 2 or any(map(signed, _split_units(words)[0])) or generated(words):
         return False
     seen = head.understood([line])
     return bool(
@@ -240,7 +245,7 @@ def _known(unit: str) -> bool:
     return bool(per_mv(unit) or _STEPS.fullmatch(unit))
 
 
-def _apart(words: list[str]) -> tuple[list[str], list[str]]:
+def _split_units(words: list[str]) -> tuple[list[str], list[str]]:
     """Names of columns and the units in them: I (mV), II/uV, V1 [counts]."""
     names, units = [], []
     for word in words:
@@ -255,7 +260,7 @@ def _apart(words: list[str]) -> tuple[list[str], list[str]]:
 
 def _leads_in(line: str, separator: str) -> list[str]:
     """Names of columns in a line of nothing but leads and times; else none."""
-    names = _apart(_words(line, separator))[0]
+    names = _split_units(_words(line, separator))[0]
     leads = any(map(signed, names)) and all(signed(n) or times.is_time(n) or not n for n in names)
     return names if leads else []
 
@@ -275,16 +280,16 @@ def _with_leads(
                 f"by the names of its columns; correct the one that is wrong"
             )
         return names
-    given = names or [""] * values.shape[1]
+    columns = names or [""] * values.shape[1]
     free = [
         i
-        for i, name in enumerate(given)
-        if not given[1:] or not (times.is_time(name) or times.counts(values[:, i]))
+        for i, name in enumerate(columns)
+        if not columns[1:] or not (times.is_time(name) or times.counts(values[:, i]))
     ]
     if named or len(leads) != len(free) or (names and not any(map(signed, leads))):
         seen.others += leads
         return names
-    return [leads[free.index(i)] if i in free else name for i, name in enumerate(given)]
+    return [leads[free.index(i)] if i in free else name for i, name in enumerate(columns)]
 
 
 def _words(line: str, separator: str) -> list[str]:
@@ -299,33 +304,35 @@ def _numbers(line: str) -> bool:
     return any(words) and all(not word or _NUMBER.fullmatch(word) for word in words)
 
 
-def _separator(shown: list[str], above: list[str], alone: bool, said: Said, path: Path) -> str:
-    """What separates the numbers of the lines `shown`. A comma is a decimal one where something
+def _separator(
+    samples: list[str], above: list[str], alone: bool, options: ReadOptions, path: Path
+) -> str:
+    """What separates the numbers of the lines `samples`. A comma is a decimal one where something
     else separates, and in lines of one number where the text has one signal; BadSetting where
     nothing tells.
     """
     for separator in (";", "\t"):
-        if all(separator in line for line in shown):
+        if all(separator in line for line in samples):
             return separator
     last = _words(above[-1], ",") if above else []
     one = alone and not any(map(signed, last)) if len(last) > 1 else alone or len(last) == 1
-    one |= not any(map(signed, last)) and len(said.signals) == 1
+    one |= not any(map(signed, last)) and len(options.signals) == 1
     several = any(len(_leads_in(line, mark)) > 1 for line in above for mark in _MARKS)
     one &= not several
-    if one and all(_DECIMAL.fullmatch(line.strip('"')) for line in shown):
-        before = [line.strip('"').split(",")[0] for line in shown]
+    if one and all(_DECIMAL.fullmatch(line.strip('"')) for line in samples):
+        before = [line.strip('"').split(",")[0] for line in samples]
         # numbers that count the lines are a column of their own
-        whole = len(shown) > 2 and "".join(before).isdigit()
+        whole = len(samples) > 2 and "".join(before).isdigit()
         return "," if whole and all(int(a) < int(b) for a, b in pairwise(before)) else ";"
-    halves = [re.fullmatch(r"[-+]?\d{1,4},\d+", line) for line in shown]
-    if all(halves) and not said.signals and not (several or any(map(signed, last)) or last[1:]):
+    halves = [re.fullmatch(r"[-+]?\d{1,4},\d+", line) for line in samples]
+    if all(halves) and not options.signals and not (several or any(map(signed, last)) or last[1:]):
         raise BadSetting(
-            f"{path.name}: a line such as {shown[0]!r} may be one number with a decimal comma, or "
-            f"two numbers; say which: --signals I (one signal) or --signals I,II (two)"
+            f"{path.name}: a line such as {samples[0]!r} may be one number with a decimal comma, "
+            f"or two numbers; say which: --signals I (one signal) or --signals I,II (two)"
         )
-    blanks = all(len(line.split()) > 1 for line in shown)
-    decimals = all(_DECIMAL.fullmatch(word) for line in shown for word in line.split())
-    return " " if blanks and (decimals or not all("," in line for line in shown)) else ","
+    blanks = all(len(line.split()) > 1 for line in samples)
+    decimals = all(_DECIMAL.fullmatch(word) for line in samples for word in line.split())
+    return " " if blanks and (decimals or not all("," in line for line in samples)) else ","
 
 
 def _values(text: str, separator: str, path: Path, record: str) -> np.ndarray:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ecgbench.core.text import shortened
-from ecgbench.ecg.readers.said import AGREE, LOWEST, Said, hertz, numbers, per_mv, signed
+from ecgbench.ecg.readers.notation import AGREE, LOWEST, ReadOptions, hertz, numbers, per_mv, signed
 from ecgbench.errors import BadRecord, BadSetting
 
 _PAIR = re.compile(r"[#%/\s\"']*([^,;:=\t]+?)[\s\"']*[,;:=\t]\s*(.*?)[\s,;]*")
@@ -80,9 +80,9 @@ class Head:
     odd: list[str] = field(default_factory=list)
     """Lines that look like a rate, a unit or a gain, and are not understood."""
 
-    def demand_understood(self, file: Path, said: Said, record: str) -> None:
+    def demand_understood(self, file: Path, options: ReadOptions, record: str) -> None:
         """BadSetting for a line that looks like a rate, a unit or a gain and is not understood;
-        BadRecord where a line that may be the rate differs from what was said.
+        BadRecord where a line that may be the rate differs from --fs.
         """
         if self.odd:
             raise BadSetting(
@@ -90,15 +90,16 @@ class Head:
                 f"the line {shortened(self.odd[0], 80)!r}; correct it in the file"
             )
         for line, value in [] if self.rates else self.perhaps:
-            if said.fs is None:
+            if options.fs is None:
                 raise BadSetting(
                     f"{file.name} does not say its rate; the line {line!r} may be that of the "
                     f"samples, or of something else; say it for all files that do not: --fs 500"
                 )
-            if value is None or abs(value - said.fs) > AGREE * said.fs:
+            if value is None or abs(value - options.fs) > AGREE * options.fs:
                 raise BadRecord(
-                    f"{record}: the line {line!r} may be the rate, and --fs says {said.fs:g} Hz; "
-                    f"correct the file, or call the line what it is (Mains frequency, Heart rate)"
+                    f"{record}: the line {line!r} may be the rate, and --fs says {options.fs:g} "
+                    f"Hz; correct the file, or call the line what it is (Mains frequency, Heart "
+                    f"rate)"
                 )
 
     def scale(self, whole: bool, record: str, column: float | None) -> float | None:
@@ -206,8 +207,8 @@ def _sampled(words: str, value: str) -> bool:
 def _leads(value: str) -> list[str]:
     """Names of leads in a line: Lead I; I, II; I II."""
     words = [word.strip() for word in re.split(r"[,;|\t]", value)]
-    apart = value.split()
-    return apart if len(words) == 1 and all(map(signed, apart)) else words
+    by_blanks = value.split()
+    return by_blanks if len(words) == 1 and all(map(signed, by_blanks)) else words
 
 
 def _keep_interval(line: str, words: str, value: str, unit: str, head: Head) -> None:

@@ -7,27 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from ecgbench.ecg.readers.layout import Layout, recording, refused, there
+from ecgbench.ecg.readers.arrays import FileFormat, existing_file, recording, unreadable
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
 
-def read(path: Path, record: str, patient: str, layout: Layout) -> Recording:
-    """The recording in the array `layout.variable` (`val`, or `ECG.data` of a struct) of a .mat
-    file, in mV.
+def read(path: Path, record: str, patient: str, file_format: FileFormat) -> Recording:
+    """The recording in the array `file_format.variable` (`val`, or `ECG.data` of a struct) of a
+    .mat file, in mV.
 
     BadRecord for a file that is missing, damaged or of version 7.3 (which is HDF5), and for an
     array that is not there.
     """
-    first, *fields = layout.variable.split(".")
-    value = _variable(there(path, record), first, record)
+    first, *fields = file_format.variable.split(".")
+    value = _variable(existing_file(path, record), first, record)
     try:
         for field in fields:
             value = value[field][0, 0]
     # numpy's, by what the variable is instead
     except (ValueError, IndexError, KeyError, TypeError):
-        raise BadRecord(f"{record}: {path.name} holds no {layout.variable}") from None
-    return recording(np.asarray(value), layout, record, patient)
+        raise BadRecord(f"{record}: {path.name} holds no {file_format.variable}") from None
+    return recording(np.asarray(value), file_format, record, patient)
 
 
 def _variable(path: Path, name: str, record: str) -> Any:
@@ -40,7 +40,7 @@ def _variable(path: Path, name: str, record: str) -> Any:
             f"{record}: {path.name} is of MATLAB 7.3, which is HDF5; read it with ecg.readers.hdf5"
         ) from None
     except Exception as error:
-        raise refused(path, record, "a MATLAB file", error) from error
+        raise unreadable(path, record, "a MATLAB file", error) from error
     if name not in variables:
         raise BadRecord(f"{record}: {path.name} holds no {name}")
     return variables[name]

@@ -12,8 +12,15 @@ from zipfile import BadZipFile
 import numpy as np
 
 from ecgbench.ecg.readers import cleaned, times
-from ecgbench.ecg.readers.layout import Layout, at, lacking, recording, refused, there
-from ecgbench.ecg.readers.said import Said, hertz, per_mv, signed
+from ecgbench.ecg.readers.arrays import (
+    FileFormat,
+    at,
+    existing_file,
+    no_array,
+    recording,
+    unreadable,
+)
+from ecgbench.ecg.readers.notation import ReadOptions, hertz, per_mv, signed
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
@@ -38,9 +45,9 @@ WORDS = (*_NAMES, *_RATES, *_UNITS, *_TIMES)
 
 
 def read(
-    path: Path, record: str, patient: str, layout: Layout, position: int | None = None
+    path: Path, record: str, patient: str, file_format: FileFormat, position: int | None = None
 ) -> Recording:
-    """The recording in a .npy, or in `layout.variable` of a .npz, in mV; `position` is its row
+    """The recording in a .npy, or in `file_format.variable` of a .npz, in mV; `position` is its row
     where there are many.
 
     Of a .npy only that row is read from the disk. BadRecord for a file that is missing, damaged or
@@ -48,33 +55,33 @@ def read(
     """
     try:
         mapped: Literal["r"] | None = None if position is None else "r"
-        stored = np.load(there(path, record), mmap_mode=mapped, allow_pickle=False)
+        stored = np.load(existing_file(path, record), mmap_mode=mapped, allow_pickle=False)
         if not isinstance(stored, np.ndarray):
             with stored:
-                if layout.variable not in stored:
-                    raise lacking(path, record, layout, stored)
-                stored = stored[layout.variable]
+                if file_format.variable not in stored:
+                    raise no_array(path, record, file_format, stored)
+                stored = stored[file_format.variable]
     except DAMAGED as error:
-        raise refused(path, record, "an array of numpy", error) from error
-    return recording(at(stored, position, path, record), layout, record, patient)
+        raise unreadable(path, record, "an array of numpy", error) from error
+    return recording(at(stored, position, path, record), file_format, record, patient)
 
 
-def alone(path: Path, record: str, patient: str, said: Said) -> Recording:
+def alone(path: Path, record: str, patient: str, options: ReadOptions) -> Recording:
     """The standard leads of the one recording in a file, in mV: (lead, time) or (time, lead), as
     the number of its signals tells.
 
     BadRecord for a file that is missing, damaged, holds Python objects or more than one signal's
-    array; BadSetting where neither the file nor `said` gives rate, unit or names.
+    array; BadSetting where neither the file nor `options` gives rate, unit or names.
     """
     try:
-        stored = np.load(there(path, record), allow_pickle=False)
+        stored = np.load(existing_file(path, record), allow_pickle=False)
         if isinstance(stored, np.ndarray):
             stored = {"": stored}
         else:
             with stored:
                 stored = {name: stored[name] for name in stored}
     except DAMAGED as error:
-        raise refused(path, record, "an array of numpy", error) from error
+        raise unreadable(path, record, "an array of numpy", error) from error
     words = {name: stored.pop(name) for name in list(stored) if name.lower() in WORDS}
     if len(stored) != 1:
         named = ", ".join(stored) or "none"
@@ -91,25 +98,25 @@ def alone(path: Path, record: str, patient: str, said: Said) -> Recording:
     own = _texts(words, _NAMES) or None
     if own is None and len(array) == 1 and any(map(signed, stored)):
         own = [*stored]
-    count = len(own or said.placed) or min(array.shape)
+    count = len(own or options.ordered) or min(array.shape)
     if array.shape[0] == array.shape[1]:
         raise BadRecord(f"{record}: an array of shape {array.shape} does not tell its leads")
     if count not in array.shape:
         raise BadRecord(f"{record}: an array of shape {array.shape} for {count} signals")
     array = array if array.shape[0] == count else array.T
-    names = said.names(own, count, path, record)
-    notes: cleaned.Notes = [("names", said.origin(own, names))]
+    names = options.names(own, count, path, record)
+    notes: cleaned.Notes = [("names", options.origin(own, names))]
     rates = _rates(words, array.shape[1], record)
     units = _understood(words, _UNITS, per_mv, record)
     units = units * count if len(units) == 1 else units or [None] * count
     if len(units) != count:
         raise BadRecord(f"{record}: {len(units)} units for {count} signals")
-    found = times.shown(names, array, record)
+    found = times.time_columns(names, array, record)
     rates += [(f"the column of time {names[i]!r}", fs) for i, fs in found.items() if fs]
     rows = cleaned.leads_of(names, array, record, notes)
-    scales = np.array([said.scale(units[i], path, record) for i in rows])
+    scales = np.array([options.scale(units[i], path, record) for i in rows])
     notes.append(("unit", "the file" if all(units) else "--unit"))
-    fs = said.rate(rates, path, record)
+    fs = options.rate(rates, path, record)
     notes.append(("rate", rates[0][0] if rates else "--fs"))
     signal = cleaned.marked(array[rows]) / scales[:, None]
     return cleaned.recording(signal, [names[i] for i in rows], fs, (record, patient), notes)

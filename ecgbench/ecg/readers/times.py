@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ecgbench.ecg.readers.said import signed
+from ecgbench.ecg.readers.notation import signed
 from ecgbench.errors import BadRecord
 
 FASTEST = 40_000.0
@@ -72,7 +72,7 @@ def size(name: str) -> float | None:
     return _SIZES.get(re.sub(r"^.*?[\s_(\[/](?=[a-z]+[)\]]?$)", "", plain).strip("()[]"))
 
 
-def shown(
+def time_columns(
     names: Sequence[str], values: np.ndarray, record: str, clock: bool = False
 ) -> dict[int, float | None]:
     """Which signals are a time or a count of the samples -> Hz, None for a count. What rises from
@@ -112,10 +112,10 @@ def rate(column: np.ndarray, name: str, clock: bool, record: str) -> float | Non
     unsure = ~(np.abs(steps - usual) <= np.maximum(0.5 * usual, 1.01 * fine))
     off = ~(np.abs(times - times[0] - step * np.arange(len(times))) <= 0.5 * step + 1e-12)
     if unsure.any() or off.any() or not step > 0:
-        place = int((unsure if unsure.any() else off).argmax())
+        at = int((unsure if unsure.any() else off).argmax())
         raise BadRecord(
-            f"{record}: its column of time {name!r} is not even: from sample {place + 1} to "
-            f"{place + 2} it goes from {times[place]:.10g} to {times[min(place + 1, count)]:.10g}, "
+            f"{record}: its column of time {name!r} is not even: from sample {at + 1} to "
+            f"{at + 2} it goes from {times[at]:.10g} to {times[min(at + 1, count)]:.10g}, "
             f"where {usual:g} is usual"
         )
     known = 1.0 if clock else size(name)

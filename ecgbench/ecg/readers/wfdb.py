@@ -20,9 +20,9 @@ import numpy as np
 
 from ecgbench.core.files import decoded
 from ecgbench.ecg.readers import cleaned
+from ecgbench.ecg.readers.arrays import MISSING, demand_samples, existing_file, one_line, standard
 from ecgbench.ecg.readers.cleaned import Notes
-from ecgbench.ecg.readers.layout import MISSING, demand_samples, one_line, standard, there
-from ecgbench.ecg.readers.said import per_mv
+from ecgbench.ecg.readers.notation import per_mv
 from ecgbench.ecg.recording import Recording
 from ecgbench.ecg.repair import Repair
 from ecgbench.errors import BadRecord
@@ -205,7 +205,7 @@ def _on_disk(file: Path, record: str) -> Path:
     if not file.exists() and file.parent.is_dir():
         alike = [p for p in file.parent.iterdir() if p.name.lower() == file.name.lower()]
         file = alike[0] if len(alike) == 1 else file
-    return there(file, record)
+    return existing_file(file, record)
 
 
 def _demand_calibrated(path: Path, header: Any, rows: list[int], record: str) -> None:

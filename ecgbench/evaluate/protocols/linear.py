@@ -34,7 +34,7 @@ class Split:
     records: list[str]
     features: np.ndarray
     """(window, dim) float32, the windows of a record one after the other."""
-    owner: np.ndarray
+    record_of: np.ndarray
     """(window,) which record a window belongs to, 0..n-1 ascending."""
     target: np.ndarray
     """(record, label) int8; -1 where a label is not known."""
@@ -53,14 +53,14 @@ def needs(evaluation: "Evaluation", fit: Fit) -> Needed:
     if evaluation.training.leads == "all":
         return Needed([rows.complete(learn), validated], complete)
 
-    def shown(record: Record, epoch: int) -> np.ndarray:
+    def draw(record: Record, epoch: int) -> np.ndarray:
         words = fit.seed, epoch, record.name
         window = rng("window", *words).integers(record.windows, size=1)
         leads = evaluation.training_leads(record, "train leads", *words)
         return rows.encode(record.position, window, np.array([leads]))
 
     epochs = range(evaluation.training.epochs)
-    drawn = [np.concatenate([shown(record, epoch) for record in learn]) for epoch in epochs]
+    drawn = [np.concatenate([draw(record, epoch) for record in learn]) for epoch in epochs]
     return Needed([*drawn, validated], complete)
 
 
@@ -80,7 +80,7 @@ def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) ->
         return Split(
             records=[r.name for r in records],
             features=cache.take(wanted),
-            owner=rows.owners(records),
+            record_of=rows.records_of_windows(records),
             target=evaluation.target(name, columns),
             chosen=chosen if name == "train" else None,
         )
@@ -116,7 +116,9 @@ def train(
 
     def validate() -> float:
         weight, bias = (p.detach().numpy() for p in (head.weight, head.bias))
-        return macro_auroc(check.target, probabilities(check.features, check.owner, weight, bias))
+        return macro_auroc(
+            check.target, probabilities(check.features, check.record_of, weight, bias)
+        )
 
     best, log = loop.train(head, optimiser, batches, validate, training.epochs, last)
     return head, best, log
@@ -126,8 +128,8 @@ def one_window_each(split: Split, seed: int, epoch: int) -> np.ndarray:
     """(record,) rows of `split.features`: one window per record, drawn from (seed, epoch,
     record).
     """
-    starts = np.flatnonzero(np.diff(split.owner, prepend=-1))
-    counts = np.diff(starts, append=len(split.owner))
+    starts = np.flatnonzero(np.diff(split.record_of, prepend=-1))
+    counts = np.diff(starts, append=len(split.record_of))
     drawn = [
         int(rng("window", seed, epoch, r).integers(c))
         for r, c in zip(split.records, counts, strict=True)

@@ -22,7 +22,7 @@ from safetensors.numpy import load, save
 from ecgbench.core.cells import Fit
 from ecgbench.core.files import lines, put_hashed, read_hashed
 from ecgbench.core.seeds import rng
-from ecgbench.ecg.draw import Fixed, given
+from ecgbench.ecg.draw import Fixed, can_give
 from ecgbench.ecg.leads import LeadSubset
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate import rows
@@ -65,16 +65,16 @@ class Windows:
 
     features: np.ndarray
     """(window, dim) float32."""
-    owner: np.ndarray
+    record_of: np.ndarray
     """(window,) which record a window belongs to, 0..n-1 ascending; every record has one."""
 
     def of(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of the records that are `chosen` (record,) bool: features, owner, and weights that sum to
-        1 within each record.
+        """Of the records that are `chosen` (record,) bool: features, record_of, and weights
+        that sum to 1 within each record.
         """
-        mine = chosen[self.owner]
-        owner = self.owner[mine]
-        return self.features[mine], owner, 1 / np.bincount(self.owner)[owner]
+        mine = chosen[self.record_of]
+        record_of = self.record_of[mine]
+        return self.features[mine], record_of, 1 / np.bincount(self.record_of)[record_of]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -149,19 +149,21 @@ class Probed:
 
 def needs(evaluation: "Evaluation", fit: Fit) -> Needed:
     """What heads are fitted to, and all windows of the same records."""
-    return Needed([_shown(evaluation, fit)[0]], _complete(fit, _records(evaluation, fit)))
+    return Needed([_training_rows(evaluation, fit)[0]], _complete(fit, _records(evaluation, fit)))
 
 
 def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) -> Trained:
     """Fit the heads to the training and validation records."""
     records, task = _records(evaluation, fit), evaluation.task(fit)
-    cache, owner = evaluation.cache(evaluation.trained(fit)), _shown(evaluation, fit)[1]
+    cache, record_of = evaluation.cache(evaluation.trained(fit)), _training_rows(evaluation, fit)[1]
     table = evaluation.table.loc[rows.positions(records)]
     data = Examples(
         patients=[str(patient) for patient in table["patient"]],
         target=table[task.columns].to_numpy(np.int8),
-        fitted=Windows(features=cache.take(needed.drawn[0]), owner=owner),
-        complete=Windows(features=cache.take(needed.complete), owner=rows.owners(records)),
+        fitted=Windows(features=cache.take(needed.drawn[0]), record_of=record_of),
+        complete=Windows(
+            features=cache.take(needed.complete), record_of=rows.records_of_windows(records)
+        ),
     )
     what = f"{evaluation.name}: probe {fit.task}, seed {fit.seed}"
     with evaluation.progress.stage(what, total(fit.seed, data), "penalties") as advance:
@@ -177,7 +179,7 @@ def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) ->
         note={
             "fitted_to": "train + val",
             "records": len(records),
-            "windows": len(owner),
+            "windows": len(record_of),
             "penalty": penalty,
             "log_loss": dict(zip(map(str, PENALTIES), found.loss.tolist())),
             "validation": None if np.isnan(score) else score,
@@ -197,7 +199,7 @@ def _records(evaluation: "Evaluation", fit: Fit) -> list[Record]:
     records = [*evaluation.records["train"], *evaluation.records["val"]]
     if not fit.shown:
         return records
-    having = [r for r in records if given(Fixed(LeadSubset.parse(fit.shown)), r.available)]
+    having = [r for r in records if can_give(Fixed(LeadSubset.parse(fit.shown)), r.available)]
     if not having:
         raise BadSetting(
             f"--train-leads same: no training record of {fit.task} has leads {fit.shown}; leave "
@@ -213,7 +215,7 @@ def _complete(fit: Fit, records: list[Record]) -> np.ndarray:
     return rows.measured(Fixed(LeadSubset.parse(fit.shown)), records, "record")
 
 
-def _shown(evaluation: "Evaluation", fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+def _training_rows(evaluation: "Evaluation", fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     """Rows of work that heads are fitted to, and which record each belongs to.
 
     All windows with all leads, or the leads that the fit is for; or LEAD_DRAWS sets of leads, each
@@ -222,7 +224,7 @@ def _shown(evaluation: "Evaluation", fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     """
     records = _records(evaluation, fit)
     if evaluation.training.leads != "random":
-        return _complete(fit, records), rows.owners(records)
+        return _complete(fit, records), rows.records_of_windows(records)
     counts = [max(LEAD_DRAWS, windows) for windows in rows.windows_of(records)]
 
     def drawn(r: Record) -> np.ndarray:
@@ -259,13 +261,13 @@ def times_drawn(seed: int, patients: Sequence[str]) -> np.ndarray:
 
 
 def probe(
-    seed: int, data: Examples, advance: Callable[[int], None], kept: Path | None = None
+    seed: int, data: Examples, advance: Callable[[int], None], folder: Path | None = None
 ) -> Probed:
     """Choose the penalty and fit the heads; `advance` is called with the penalties just fitted, of
     `total(seed, data)`.
 
-    `kept`: a folder of this very fit, where the heads of a fold are stored once they are there, so
-    that a fit which was killed goes on behind the last fold that was finished.
+    folder: of this very fit; the heads of a fold are stored there once they are fitted, so that a
+    fit which was killed goes on after the last finished fold.
 
     BadSetting where all patients are in one fold, or no label is known of any record.
     """
@@ -274,19 +276,19 @@ def probe(
     if not known:
         raise BadSetting(
             f"no label is known of any of the {len(data.target)} training and validation records; "
-            f"give more records (--limit), or another task: ecgbench tasks"
+            f"give more records (--limit), or another task: ecgbench list tasks"
         )
     done = {
-        fold: _fold(data, where == fold, advance, kept and kept / f"fold{fold}")
+        fold: _fold(data, where == fold, advance, folder and folder / f"fold{fold}")
         for fold in np.unique(where).tolist()
     }
     # where all labels are known: by the number of records
     loss = np.sum([h["loss"] for h in done.values()], axis=0) / (known / data.target.shape[1])
     chosen = int(np.argmin(loss))
     times = times_drawn(seed, data.patients)
-    features, owner, weight = data.fitted.of(times > 0)
+    features, record_of, weight = data.fitted.of(times > 0)
     (last,) = logistic.path(
-        features, data.target[owner], weight * times[owner], [PENALTIES[chosen]]
+        features, data.target[record_of], weight * times[record_of], [PENALTIES[chosen]]
     )
     advance(1)
     held_out = _held_out(data, where, done, chosen)
@@ -318,10 +320,10 @@ def _fold(
     if file and (content := read_hashed(file)) is not None:
         advance(len(PENALTIES))
         return load(content)
-    features, owner, weight = data.fitted.of(~held_out)
+    features, record_of, weight = data.fitted.of(~held_out)
     theirs, whose, share = data.fitted.of(held_out)
     found, loss = [], []
-    for fitted in logistic.path(features, data.target[owner], weight, PENALTIES):
+    for fitted in logistic.path(features, data.target[record_of], weight, PENALTIES):
         logits = theirs.astype(np.float64) @ fitted.weight.T + fitted.bias
         loss.append(share @ logistic.losses(data.target[whose], logits).mean(axis=1))
         found.append(fitted)
@@ -340,9 +342,9 @@ def _held_out(
     """(record, label) probability, averaged over a record's windows as in the evaluation."""
     predicted = np.empty(data.target.shape)
     for fold, of_fold in folds.items():
-        features, owner, _ = data.complete.of(where == fold)
-        _, place = np.unique(owner, return_inverse=True)
+        features, record_of, _ = data.complete.of(where == fold)
+        _, position = np.unique(record_of, return_inverse=True)
         predicted[where == fold] = probabilities(
-            features, place, of_fold["weight"][chosen], of_fold["bias"][chosen]
+            features, position, of_fold["weight"][chosen], of_fold["bias"][chosen]
         )
     return predicted

@@ -14,7 +14,7 @@ import scipy.io
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import csv, hdf5, mat
 from ecgbench.ecg.readers import numpy as npy
-from ecgbench.ecg.readers.layout import Layout, recording
+from ecgbench.ecg.readers.arrays import FileFormat, recording
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
@@ -35,7 +35,7 @@ SIGNALS = (
     "vx",
 )
 """As no dataset orders them; the first and the last are no leads."""
-LAYOUT = Layout(leads=SIGNALS, fs=400, per_mv=1000)
+FORMAT = FileFormat(leads=SIGNALS, fs=400, per_mv=1000)
 EXPECTED = ("aVR", "I", "II", "III", "aVL", "aVF", "V1", "V2", "V3", "V4", "V5", "V6")
 
 
@@ -48,55 +48,55 @@ def steps() -> np.ndarray:
 @pytest.mark.parametrize("per_mv", [1000.0, 200.0, 819.0, 1000 / 4.88])
 def test_16_bits_become_millivolts_to_the_last_bit(per_mv: float) -> None:
     steps = np.arange(1 - 2**15, 2**15).astype(np.int16)[None]
-    made = recording(steps, Layout(leads=("II",), fs=500, per_mv=per_mv), "r", "p")
+    made = recording(steps, FileFormat(leads=("II",), fs=500, per_mv=per_mv), "r", "p")
     exact = steps.astype(np.float64) / per_mv
     np.testing.assert_array_equal(made.signal, exact.astype(np.float32))
 
 
 def _challenge(file: Path, steps: np.ndarray) -> Recording:
     scipy.io.savemat(file, {"val": steps}, format="4")
-    return mat.read(file, "r", "p", replace(LAYOUT, variable="val"))
+    return mat.read(file, "r", "p", replace(FORMAT, variable="val"))
 
 
 def _struct(file: Path, steps: np.ndarray) -> Recording:
     scipy.io.savemat(file, {"ECG": {"sex": "Male", "data": steps / 1000.0}}, do_compression=True)
-    return mat.read(file, "r", "p", replace(LAYOUT, variable="ECG.data", per_mv=1))
+    return mat.read(file, "r", "p", replace(FORMAT, variable="ECG.data", per_mv=1))
 
 
 def _sph(file: Path, steps: np.ndarray) -> Recording:
     with h5py.File(file, "w") as out:
         out["ecg"] = steps.astype(np.float32)
-    return hdf5.read(file, "r", "p", replace(LAYOUT, variable="ecg"))
+    return hdf5.read(file, "r", "p", replace(FORMAT, variable="ecg"))
 
 
 def _code15(file: Path, steps: np.ndarray) -> Recording:
     with h5py.File(file, "w") as out:
         out["tracings"] = np.stack([0 * steps.T, steps.T]).astype(np.float32)
     return hdf5.read(
-        file, "r", "p", replace(LAYOUT, variable="tracings", leads_first=False), position=1
+        file, "r", "p", replace(FORMAT, variable="tracings", leads_first=False), position=1
     )
 
 
 def _named_csv(file: Path, steps: np.ndarray) -> Recording:
     np.savetxt(file, steps.T, "%d", ",", header=",".join(SIGNALS), comments="")
-    return csv.read(file, "r", "p", replace(LAYOUT, leads=None))
+    return csv.read(file, "r", "p", replace(FORMAT, leads=None))
 
 
 def _bare_csv(file: Path, steps: np.ndarray) -> Recording:
     np.savetxt(file, steps.T, "%.3f", " ")
-    return csv.read(file, "r", "p", LAYOUT, separator=" ")
+    return csv.read(file, "r", "p", FORMAT, separator=" ")
 
 
 def _echonext(file: Path, steps: np.ndarray) -> Recording:
     np.save(file.with_suffix(".npy"), np.stack([0 * steps.T, steps.T])[:, None])
     return npy.read(
-        file.with_suffix(".npy"), "r", "p", replace(LAYOUT, leads_first=False), position=1
+        file.with_suffix(".npy"), "r", "p", replace(FORMAT, leads_first=False), position=1
     )
 
 
 def _npz(file: Path, steps: np.ndarray) -> Recording:
     np.savez(file.with_suffix(".npz"), x=steps)
-    return npy.read(file.with_suffix(".npz"), "r", "p", replace(LAYOUT, variable="x"))
+    return npy.read(file.with_suffix(".npz"), "r", "p", replace(FORMAT, variable="x"))
 
 
 Write = Callable[[Path, np.ndarray], Recording]
@@ -130,29 +130,29 @@ def test_what_was_written_comes_back_in_millivolts(
 
 def test_values_that_are_no_millivolts_stay_as_they_are(steps: np.ndarray, tmp_path: Path) -> None:
     np.save(tmp_path / "r.npy", steps)
-    recording = npy.read(tmp_path / "r.npy", "r", "p", replace(LAYOUT, per_mv=None))
+    recording = npy.read(tmp_path / "r.npy", "r", "p", replace(FORMAT, per_mv=None))
     assert recording.unit == "standardised"
     np.testing.assert_array_equal(recording.signal, steps[1:-1].astype(np.float32))
 
 
 def _csv(file: Path, *lines: str) -> Callable[[], Recording]:
     file.write_text("\n".join(lines) + "\n")
-    return lambda: csv.read(file, "r", "p", replace(LAYOUT, leads=None))
+    return lambda: csv.read(file, "r", "p", replace(FORMAT, leads=None))
 
 
 def _npy(file: Path, array: np.ndarray, position: int | None = None) -> Callable[[], Recording]:
     np.save(file, array, allow_pickle=True)
-    return lambda: npy.read(file, "r", "p", LAYOUT, position)
+    return lambda: npy.read(file, "r", "p", FORMAT, position)
 
 
 def _mat(file: Path, variable: str, **arrays: np.ndarray) -> Callable[[], Recording]:
     scipy.io.savemat(file, arrays)
-    return lambda: mat.read(file, "r", "p", replace(LAYOUT, variable=variable))
+    return lambda: mat.read(file, "r", "p", replace(FORMAT, variable=variable))
 
 
 def _raw(file: Path, content: bytes, read: Callable[..., Recording]) -> Callable[[], Recording]:
     file.write_bytes(content)
-    return lambda: read(file, "r", "p", replace(LAYOUT, variable="val"))
+    return lambda: read(file, "r", "p", replace(FORMAT, variable="val"))
 
 
 PAGE = b"<!DOCTYPE html><html>404 Not Found</html>\n" * 40
@@ -182,7 +182,7 @@ FAULTS: dict[str, tuple[Callable[[Path, np.ndarray], Callable[[], Recording]], s
     "page as npy": (lambda f, s: _raw(f, PAGE, npy.read), "cannot be read as an array of numpy"),
     "page as csv": (lambda f, s: _raw(f, PAGE, csv.read), "cannot be read as a table of numbers"),
     "empty": (lambda f, s: _raw(f, b"", hdf5.read), "r.x is empty"),
-    "not there": (lambda f, s: lambda: csv.read(f, "r", "p", LAYOUT), "r.x is missing"),
+    "not there": (lambda f, s: lambda: csv.read(f, "r", "p", FORMAT), "r.x is missing"),
 }
 
 
@@ -200,7 +200,7 @@ def test_matlab_7_3_is_told_apart(tmp_path: Path) -> None:
     head = b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM"
     (tmp_path / "r.mat").write_bytes(head.ljust(512, b"\0"))
     with pytest.raises(BadRecord, match=r"is of MATLAB 7\.3, which is HDF5"):
-        mat.read(tmp_path / "r.mat", "r", "p", replace(LAYOUT, variable="val"))
+        mat.read(tmp_path / "r.mat", "r", "p", replace(FORMAT, variable="val"))
 
 
 def test_arrays_of_hdf5_that_are_not_there(steps: np.ndarray, tmp_path: Path) -> None:
@@ -211,4 +211,4 @@ def test_arrays_of_hdf5_that_are_not_there(steps: np.ndarray, tmp_path: Path) ->
         ("tracings", 1, "none at position 1"),
     ):
         with pytest.raises(BadRecord, match=reason):
-            hdf5.read(tmp_path / "r.h5", "r", "p", replace(LAYOUT, variable=variable), position)
+            hdf5.read(tmp_path / "r.h5", "r", "p", replace(FORMAT, variable=variable), position)

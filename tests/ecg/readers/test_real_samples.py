@@ -10,7 +10,7 @@ import pytest
 
 from ecgbench.ecg.leads import LEADS, LIMB_FROM_I_II
 from ecgbench.ecg.readers import csv, hdf5, mat, wfdb
-from ecgbench.ecg.readers.layout import Layout
+from ecgbench.ecg.readers.arrays import FileFormat
 from ecgbench.ecg.recording import Recording
 
 pytestmark = pytest.mark.real
@@ -28,7 +28,7 @@ def _off(recording: Recording) -> float:
 
 
 def test_challenge_files_read_alike_with_and_without_their_header(samples: Path) -> None:
-    layout = Layout(leads=LEADS, fs=500, per_mv=1000, variable="val")
+    file_format = FileFormat(leads=LEADS, fs=500, per_mv=1000, variable="val")
     headers = [
         *(samples / "challenge-2021").rglob("*.hea"),
         *(samples / "chapman-wfdb").rglob("*.hea"),
@@ -39,7 +39,7 @@ def test_challenge_files_read_alike_with_and_without_their_header(samples: Path)
         one = wfdb.read(
             header.with_suffix(""), header.stem, "p", expected_fs=500, expected_gain=1000
         )
-        other = mat.read(header.with_suffix(".mat"), header.stem, "p", layout)
+        other = mat.read(header.with_suffix(".mat"), header.stem, "p", file_format)
         assert one.leads == other.leads == LEADS
         np.testing.assert_array_equal(one.signal, other.signal)
 
@@ -62,9 +62,9 @@ def test_a_record_with_frank_leads_keeps_the_twelve_and_does_not_need_the_other_
 
 
 def test_a_struct_of_cpsc2018(samples: Path) -> None:
-    layout = Layout(leads=LEADS, fs=500, per_mv=1, variable="ECG.data")
+    file_format = FileFormat(leads=LEADS, fs=500, per_mv=1, variable="ECG.data")
     for file in sorted((samples / "cpsc2018-original" / "TrainingSet1").glob("*.mat")):
-        recording = mat.read(file, file.stem, file.stem, layout)
+        recording = mat.read(file, file.stem, file.stem, file_format)
         assert recording.seconds >= 6
         assert 0.1 < np.abs(recording.signal).max() < 10
         assert _off(recording) < 0.01
@@ -72,7 +72,7 @@ def test_a_struct_of_cpsc2018(samples: Path) -> None:
 
 def test_a_table_of_chapman(samples: Path) -> None:
     (file,) = (samples / "chapman" / "ECGDataDenoised").glob("*.csv")
-    recording = csv.read(file, file.stem, "p", Layout(leads=LEADS, fs=500, per_mv=1000))
+    recording = csv.read(file, file.stem, "p", FileFormat(leads=LEADS, fs=500, per_mv=1000))
     assert recording.signal.shape == (12, 5000)
     assert recording.signal[0, 0] == np.float32(-0.16533)
     assert 0.1 < np.abs(recording.signal).max() < 10
@@ -80,9 +80,9 @@ def test_a_table_of_chapman(samples: Path) -> None:
 
 def test_tracings_of_code15(samples: Path) -> None:
     file = samples / "code15" / "exams_part0_sample.hdf5"
-    layout = Layout(leads=LEADS, fs=400, per_mv=1, variable="tracings", leads_first=False)
+    file_format = FileFormat(leads=LEADS, fs=400, per_mv=1, variable="tracings", leads_first=False)
     exams = pd.read_csv(samples / "code15" / "exams.csv")
-    recording = hdf5.read(file, "0", "p", layout, position=0)
+    recording = hdf5.read(file, "0", "p", file_format, position=0)
     assert recording.signal.shape == (12, 4096)
     assert 0.1 < np.abs(recording.signal).max() < 30
     assert len(exams) > 1

@@ -10,18 +10,18 @@ import pyedflib
 import pytest
 
 from ecgbench.ecg.leads import LEADS
-from ecgbench.ecg.readers import own
-from ecgbench.ecg.readers.said import Said
+from ecgbench.ecg.readers import by_suffix
+from ecgbench.ecg.readers.notation import ReadOptions as Options
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, EcgbenchError
 
 STEPS = np.random.default_rng(5).integers(-900, 900, 600)
-ALL = Said(fs=500, unit="uV", signals=("I",))
+ALL = Options(fs=500, unit="uV", signals=("I",))
 
 
-def read(folder: Path, text: str, said: Said = ALL, name: str = "r.csv") -> Recording:
+def read(folder: Path, text: str, said: Options = ALL, name: str = "r.csv") -> Recording:
     (folder / name).write_bytes(text.encode())
-    return own.read(folder / name, "r", "p", said)
+    return by_suffix.read(folder / name, "r", "p", said)
 
 
 def lines(*columns: object, sep: str = ",") -> str:
@@ -55,15 +55,15 @@ TIMES = {
 def test_a_column_of_time_is_the_rate(name: str, sep: str, tmp_path: Path) -> None:
     head, column, fs = TIMES[name]
     text = f"{head}{sep}I\n" + lines(column, STEPS, sep=sep)
-    found = read(tmp_path, text, Said(unit="uV", fs=fs if fs < 50 else None), "r.tsv")
+    found = read(tmp_path, text, Options(unit="uV", fs=fs if fs < 50 else None), "r.tsv")
     assert found.fs == pytest.approx(fs, rel=1e-6)
     np.testing.assert_allclose(found.signal[0], STEPS / 1000, atol=1e-6)
-    assert read(tmp_path, text, Said(unit="uV", fs=fs)).fs == pytest.approx(fs)
+    assert read(tmp_path, text, Options(unit="uV", fs=fs)).fs == pytest.approx(fs)
     with pytest.raises(BadRecord, match=rf"{fs} Hz by the column of time .* by --fs"):
-        read(tmp_path, text, Said(unit="uV", fs=2 * fs))
+        read(tmp_path, text, Options(unit="uV", fs=2 * fs))
     gap = f"{head}{sep}I\n" + lines([*column[:100], *column[103:]], STEPS[3:], sep=sep)
     with pytest.raises(BadRecord, match="is not even: from sample 100 to 101"):
-        read(tmp_path, gap, Said(unit="uV"))
+        read(tmp_path, gap, Options(unit="uV"))
 
 
 RATES: dict[str, tuple[str, int | None, float | str]] = {
@@ -120,7 +120,7 @@ RATES: dict[str, tuple[str, int | None, float | str]] = {
 @pytest.mark.parametrize("name", RATES)
 def test_a_rate_in_the_head(name: str, tmp_path: Path) -> None:
     head, fs, wanted = RATES[name]
-    said = Said(fs=fs, unit="uV", signals=("I",))
+    said = Options(fs=fs, unit="uV", signals=("I",))
     if isinstance(wanted, str):
         with pytest.raises(EcgbenchError, match=wanted):
             read(tmp_path, f"{head}\n{BODY}", said)
@@ -174,7 +174,7 @@ UNITS: dict[str, tuple[str, str | None, float | str]] = {
 @pytest.mark.parametrize("name", UNITS)
 def test_a_unit_in_the_head(name: str, tmp_path: Path) -> None:
     head, unit, wanted = UNITS[name]
-    said = Said(fs=500, unit=unit, signals=("I",))
+    said = Options(fs=500, unit=unit, signals=("I",))
     if isinstance(wanted, str):
         with pytest.raises(EcgbenchError, match=wanted):
             read(tmp_path, f"{head}\n{BODY}", said)
@@ -200,13 +200,13 @@ HEADS = {
 
 @pytest.mark.parametrize("name", HEADS)
 def test_generated_names_are_no_leads_and_no_sample(name: str, tmp_path: Path) -> None:
-    found = read(tmp_path, HEADS[name], Said(fs=500, unit="mV", signals=LEADS))
+    found = read(tmp_path, HEADS[name], Options(fs=500, unit="mV", signals=LEADS))
     assert found.leads == LEADS
     np.testing.assert_allclose(found.signal.T, TWELVE, atol=1e-6)
     with pytest.raises(EcgbenchError, match=r"does not say the names|none of its signals"):
-        read(tmp_path, HEADS[name], Said(fs=500, unit="mV"))
+        read(tmp_path, HEADS[name], Options(fs=500, unit="mV"))
     with pytest.raises(BadSetting, match="has 12 signals, and --signals I,II names 2"):
-        read(tmp_path, HEADS[name], Said(fs=500, unit="mV", signals=("I", "II")))
+        read(tmp_path, HEADS[name], Options(fs=500, unit="mV", signals=("I", "II")))
 
 
 OTHER = lines(np.arange(600) % 7 - 3)
@@ -228,7 +228,7 @@ SAMPLES = {
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_missing_sample_is_missing(name: str, tmp_path: Path) -> None:
     text, message = SAMPLES[name]
-    said = ALL if name != "two leads, other" else Said(fs=500, unit="uV", signals=("I", "II"))
+    said = ALL if name != "two leads, other" else Options(fs=500, unit="uV", signals=("I", "II"))
     if message is None:
         assert read(tmp_path, text, said).leads == ("I",)
         return
@@ -239,7 +239,7 @@ def test_a_missing_sample_is_missing(name: str, tmp_path: Path) -> None:
 def test_leads_that_were_not_measured_are_left_out_and_named(tmp_path: Path) -> None:
     nothing, zero = ["nan"] * 600, [0] * 600
     text = "I,II,V1,-aVR,V6\n" + lines(STEPS, nothing, zero, -STEPS, nothing)
-    found = read(tmp_path, text, Said(fs=500, unit="uV"))
+    found = read(tmp_path, text, Options(fs=500, unit="uV"))
     assert found.leads == ("I", "aVR")
     np.testing.assert_allclose(found.signal[1], STEPS / 1000, atol=1e-6)
     assert {what for kind, what in found.notes if kind in ("not measured", "inverted")} == {
@@ -249,29 +249,29 @@ def test_leads_that_were_not_measured_are_left_out_and_named(tmp_path: Path) -> 
         "-aVR",
     }
     trailing = "I,II\n" + lines(STEPS, STEPS, [""] * 600)
-    assert read(tmp_path, trailing, Said(fs=500, unit="uV")).leads == ("I", "II")
+    assert read(tmp_path, trailing, Options(fs=500, unit="uV")).leads == ("I", "II")
     with pytest.raises(BadRecord, match="no lead has samples"):
-        read(tmp_path, "I,II\n" + lines(nothing, nothing), Said(fs=500, unit="uV"))
+        read(tmp_path, "I,II\n" + lines(nothing, nothing), Options(fs=500, unit="uV"))
 
 
 def test_a_counter_is_no_lead_and_its_gap_is_found(tmp_path: Path) -> None:
-    found = read(tmp_path, "i,II\n" + lines(range(600), STEPS), Said(fs=500, unit="uV"))
+    found = read(tmp_path, "i,II\n" + lines(range(600), STEPS), Options(fs=500, unit="uV"))
     assert found.leads == ("II",)
     count = [i + 7 * (i > 299) for i in range(600)]
     for name in ("i", "sample", "", "seq", "Sample_Number", "V1"):
         with pytest.raises(BadRecord, match="from sample 300 to 301"):
-            read(tmp_path, f"{name},II\n" + lines(count, STEPS), Said(fs=500, unit="uV"))
+            read(tmp_path, f"{name},II\n" + lines(count, STEPS), Options(fs=500, unit="uV"))
 
 
 def test_a_decimal_comma_is_known_by_the_number_of_signals(tmp_path: Path) -> None:
     values = [f"{v / 100:.2f}".replace(".", ",") for v in STEPS]
     text = lines(values)
-    one = read(tmp_path, text, Said(fs=500, unit="mV", signals=("I",)))
+    one = read(tmp_path, text, Options(fs=500, unit="mV", signals=("I",)))
     np.testing.assert_allclose(one.signal[0], STEPS / 100, rtol=1e-6)
-    two = read(tmp_path, text, Said(fs=500, unit="uV", signals=("I", "II")))
+    two = read(tmp_path, text, Options(fs=500, unit="uV", signals=("I", "II")))
     assert two.leads == ("I", "II")
     with pytest.raises(BadSetting, match=r"--signals I \(one signal\)"):
-        read(tmp_path, text, Said(fs=500, unit="mV"))
+        read(tmp_path, text, Options(fs=500, unit="mV"))
 
 
 def table(head: str, sep: str, *columns: object) -> str:
@@ -283,22 +283,22 @@ CLOCK = [f"{i * 0.002:.3f}" for i in range(600)]
 GAPS = [f"{(i + 9 * (i > 299)) * 0.002:.3f}" for i in range(600)]
 TICKS = [int(i / 0.36) for i in range(600)]
 SHORT = [f"{v:.2f}".replace(".", ",") for v in PARTS]
-TWO = Said(fs=500, unit="mV", signals=("I", "II"))
-ONE = Said(fs=500, unit="mV", signals=("I",))
-UV = Said(fs=500, unit="uV", signals=("I", "II"))
-GIVEN = Said(fs=500)
+TWO = Options(fs=500, unit="mV", signals=("I", "II"))
+ONE = Options(fs=500, unit="mV", signals=("I",))
+UV = Options(fs=500, unit="uV", signals=("I", "II"))
+GIVEN = Options(fs=500)
 ROW = "'Elapsed time','I'\n'seconds','uV'"
 R13 = ",".join(f"V{i}" for i in range(1, 14))
 DAYS = [45000 + i / 86400 / 500 for i in range(600)]
-MAPPED = Said(unit="mV", signals=("ch0=time", "ch1=I"))
-AT_360 = Said(fs=360, unit="uV", signals=("I",))
-ASK = Said(fs=500, unit="mV")
-T13 = Said(unit="mV", signals=("t", *LEADS))
-COLUMNS: dict[str, tuple[str, Said, str]] = {
-    "PhysioNet": (table(ROW, ",", CLOCK, STEPS), Said(), "I 500"),
-    "PhysioNet, --fs": (table(ROW, ",", CLOCK, STEPS), Said(fs=250),
+MAPPED = Options(unit="mV", signals=("ch0=time", "ch1=I"))
+AT_360 = Options(fs=360, unit="uV", signals=("I",))
+ASK = Options(fs=500, unit="mV")
+T13 = Options(unit="mV", signals=("t", *LEADS))
+COLUMNS: dict[str, tuple[str, Options, str]] = {
+    "PhysioNet": (table(ROW, ",", CLOCK, STEPS), Options(), "I 500"),
+    "PhysioNet, --fs": (table(ROW, ",", CLOCK, STEPS), Options(fs=250),
                         "500 Hz by the column of time .* 250 Hz by --fs"),
-    "units row of time": (table("time,I\nms,mV", ",", range(600), PARTS), Said(), "I 1000"),
+    "units row of time": (table("time,I\nms,mV", ",", range(600), PARTS), Options(), "I 1000"),
     "an unknown unit": (table("time,I", ",", [i / 25 for i in range(600)], PARTS), ASK,
                         "'time' is not known .25 Hz or 25000 Hz"),
     "days": (table("time,I", ",", DAYS, PARTS), ASK, "none"),
@@ -332,12 +332,12 @@ COLUMNS: dict[str, tuple[str, Said, str]] = {
     "brackets in the units row": (table("I,II\n(uV),(uV)", ","), TWO, "1000 by the file and 1 by"),
     "counts": (table("I (counts)", ",", STEPS), ONE, "'counts' by a column and mV by --unit"),
     "counts in a row": (table("I,II\nADC,ADC", ",", STEPS, STEPS), TWO, "'ADC' by a column and mV"),
-    "counts, a step": (table("I (counts)", ",", PARTS), Said(fs=500, unit="1mV"), "I 500"),
+    "counts, a step": (table("I (counts)", ",", PARTS), Options(fs=500, unit="1mV"), "I 500"),
     "a row of other units": (table("I,II\nmV/10,mV/10", ","), TWO, "the line 'I mV/10'"),
     "a rule": (table("I,II\n----,----", ","), TWO, "I II 500"),
     "a unit within": (table("I mV raw,II mV raw", ","), TWO, "the line 'I mV raw'"),
     "a unit alone": (table("uV", ",", PARTS), ONE, "1000 by the file and 1 by --unit mV"),
-    "ECG with its unit": (table("ECG_mV", ",", PARTS), Said(fs=500, signals=("I",)), "I 500"),
+    "ECG with its unit": (table("ECG_mV", ",", PARTS), Options(fs=500, signals=("I",)), "I 500"),
     "a side": (table("I (left),II (right)", ","), TWO, "I II 500"),
     "blanks, decimal commas": (table("I II", " ", SHORT, SHORT), ASK, "I II 500"),
     "a separator at each end": (table("I;II;", ";", PARTS, PARTS, [""] * 600), ASK, "I II 500"),
@@ -373,20 +373,24 @@ def test_the_import_says_where_names_came_from_and_what_was_replaced(tmp_path: P
 
 ROWS = np.array([np.arange(600) / 360, STEPS])
 JUMP = np.array([np.arange(600) > 299, np.zeros(600)])
-NPZ: dict[str, tuple[dict[str, object], Said, float | str]] = {
-    "fs": ({"fs": 250, "unit": "uV", "leads": ["I"]}, Said(), 250),
-    "bytes": ({"fs": np.array([b"250 Hz"]), "unit": b"uV", "leads": [b"I"]}, Said(), 250),
-    "words": ({"fs": "fast", "unit": "uV", "leads": ["I"]}, Said(fs=500), "'fs' says 'fast'"),
-    "NaN": ({"fs": np.nan, "unit": "uV", "leads": ["I"]}, Said(fs=500), "'fs' says 'nan'"),
-    "unit": ({"fs": 250, "unit": "raw", "leads": ["I"]}, Said(unit="uV"), "'unit' says 'raw'"),
-    "contradicted": ({"fs": 250, "unit": "uV", "leads": ["I"]}, Said(fs=500), "250 Hz .* 500 Hz"),
-    "time": ({"t": np.arange(600) / 360, "unit": "uV", "leads": ["I"]}, Said(), 360),
-    "time differs": ({"t": np.arange(600) / 360, "unit": "uV", "leads": ["I"]}, Said(fs=9), "360"),
-    "a row of time": ({"unit": "uV", "leads": ["t", "I"], "x": ROWS}, Said(), 360),
-    "a row of time, gap": ({"unit": "uV", "leads": ["t", "I"], "x": ROWS + JUMP}, Said(), "300 to"),
+NPZ: dict[str, tuple[dict[str, object], Options, float | str]] = {
+    "fs": ({"fs": 250, "unit": "uV", "leads": ["I"]}, Options(), 250),
+    "bytes": ({"fs": np.array([b"250 Hz"]), "unit": b"uV", "leads": [b"I"]}, Options(), 250),
+    "words": ({"fs": "fast", "unit": "uV", "leads": ["I"]}, Options(fs=500), "'fs' says 'fast'"),
+    "NaN": ({"fs": np.nan, "unit": "uV", "leads": ["I"]}, Options(fs=500), "'fs' says 'nan'"),
+    "unit": ({"fs": 250, "unit": "raw", "leads": ["I"]}, Options(unit="uV"), "'unit' says 'raw'"),
+    "contradicted":
+        ({"fs": 250, "unit": "uV", "leads": ["I"]}, Options(fs=500), "250 Hz .* 500 Hz"),
+    "time": ({"t": np.arange(600) / 360, "unit": "uV", "leads": ["I"]}, Options(), 360),
+    "time differs":
+        ({"t": np.arange(600) / 360, "unit": "uV", "leads": ["I"]}, Options(fs=9), "360"),
+    "a row of time": ({"unit": "uV", "leads": ["t", "I"], "x": ROWS}, Options(), 360),
+    "a row of time, gap":
+        ({"unit": "uV", "leads": ["t", "I"], "x": ROWS + JUMP}, Options(), "300 to"),
     "name of the array": ({"fs": 250, "unit": "uV", "V5": STEPS[None]}, ONE, "V5 by"),
-    "time, ns": ({"t": np.arange(600) * 2_000_000, "unit": "uV", "leads": ["I"]}, Said(), 500),
-    "gap": ({"t": np.r_[:300, 305:605] / 360, "unit": "uV", "leads": ["I"]}, Said(), "300 to 301"),
+    "time, ns": ({"t": np.arange(600) * 2_000_000, "unit": "uV", "leads": ["I"]}, Options(), 500),
+    "gap":
+        ({"t": np.r_[:300, 305:605] / 360, "unit": "uV", "leads": ["I"]}, Options(), "300 to 301"),
 }  # fmt: skip
 
 
@@ -398,9 +402,9 @@ def test_what_an_npz_states(name: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "r.npz", **words)  # type: ignore[arg-type]
     if isinstance(wanted, str):
         with pytest.raises(BadRecord, match=wanted):
-            own.read(tmp_path / "r.npz", "r", "p", said)
+            by_suffix.read(tmp_path / "r.npz", "r", "p", said)
     else:
-        found = own.read(tmp_path / "r.npz", "r", "p", said)
+        found = by_suffix.read(tmp_path / "r.npz", "r", "p", said)
         assert found.fs == pytest.approx(wanted)
         np.testing.assert_allclose(found.signal[0], STEPS / 1000, atol=1e-6)
 
@@ -429,16 +433,16 @@ def test_a_head_of_edf_costs_no_recording(tmp_path: Path) -> None:
         (whole[8:88], "Müller".encode("latin-1").ljust(80)),
     ):
         file.write_bytes(whole.replace(old, new, 1))
-        found = own.read(file, "r", "p", Said())
+        found = by_suffix.read(file, "r", "p", Options())
         assert (found.leads, found.fs) == (("I",), 250)
         np.testing.assert_allclose(found.signal[0], steps / 1000, atol=1e-6)
     _edf(file, np.where(np.arange(750) == 9, -32768, steps))
     with pytest.raises(BadRecord, match=r"1 samples are missing .* sample 10"):
-        own.read(file, "r", "p", Said())
+        by_suffix.read(file, "r", "p", Options())
 
 
 def test_messages_are_one_line_and_name_the_file(tmp_path: Path) -> None:
-    for text, said in ((f"Gain,1000\n{BODY}", ALL), (BODY, Said()), ("<html>", ALL)):
+    for text, said in ((f"Gain,1000\n{BODY}", ALL), (BODY, Options()), ("<html>", ALL)):
         with pytest.raises(EcgbenchError) as caught:
             read(tmp_path, text, said)
         assert re.fullmatch(r"[^\n]*r\.csv[^\n]*", str(caught.value))

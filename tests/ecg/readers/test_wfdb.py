@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ecgbench.ecg.leads import LEADS
-from ecgbench.ecg.readers import own, wfdb
-from ecgbench.ecg.readers.said import Said
+from ecgbench.ecg.readers import by_suffix, wfdb
+from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting
 
@@ -188,7 +188,7 @@ STEPS = np.random.default_rng(8).integers(-400, 400, (3, 120))
 
 
 def _own(path: Path, signals: tuple[str, ...] = ()) -> Recording:
-    return own.read(path.with_suffix(".hea"), "r", "p", Said(signals=signals))
+    return by_suffix.read(path.with_suffix(".hea"), "r", "p", ReadOptions(signals=signals))
 
 
 def _write(
@@ -275,18 +275,18 @@ def test_a_unit_outside_ascii_and_marks_of_missing_samples(tmp_path: Path) -> No
 def test_a_rate_that_contradicts_the_header_or_is_low_is_not_taken(tmp_path: Path) -> None:
     path = _write(tmp_path, ["16"] * 3).with_suffix(".hea")
     with pytest.raises(BadRecord, match="500 Hz by its header and 250 Hz by --fs"):
-        own.read(path, "r", "p", Said(fs=250))
+        by_suffix.read(path, "r", "p", ReadOptions(fs=250))
     path = _write(tmp_path, ["16"] * 3, head="r 3 25 120").with_suffix(".hea")
     with pytest.raises(BadSetting, match="say it too: --fs 25"):
-        own.read(path, "r", "p", Said())
-    assert own.read(path, "r", "p", Said(fs=25)).fs == 25
+        by_suffix.read(path, "r", "p", ReadOptions())
+    assert by_suffix.read(path, "r", "p", ReadOptions(fs=25)).fs == 25
 
 
 def test_names_of_files_in_capitals_are_the_same_files(tmp_path: Path) -> None:
     right = _own(_write(tmp_path, ["16"] * 3)).signal
     (tmp_path / "r.hea").rename(tmp_path / "r.HEA")
     (tmp_path / "r.dat").rename(tmp_path / "R.DAT")
-    read = own.read(tmp_path / "r.HEA", "r", "p", Said())
+    read = by_suffix.read(tmp_path / "r.HEA", "r", "p", ReadOptions())
     np.testing.assert_array_equal(read.signal, right)
 
 

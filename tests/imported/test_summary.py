@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecgbench.data.own import importing, reading, summary
-from ecgbench.data.own.importing import Order
+from ecgbench.data.imported import importing, reading, summary
+from ecgbench.data.imported.importing import Order
 from ecgbench.errors import BadSetting
 
 HEAD = "Sample Rate,100\nUnit,mV\nI,II\n"
@@ -98,14 +98,14 @@ def test_a_library_that_fails_on_one_file_costs_that_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder(tmp_path)
-    read = reading.own.read
+    read = reading.by_suffix.read
 
     def fails(path: Path, *more: object) -> object:
         if path.stem == "r03":
             raise RuntimeError("what\never")
         return read(path, *more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(reading.own, "read", fails)
+    monkeypatch.setattr(reading.by_suffix, "read", fails)
     assert "quarantined r03: cannot be read (RuntimeError: what" in said(tmp_path)
 
 

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.core.text import counted
-from ecgbench.data.own.people import person
+from ecgbench.data.imported.people import person
 from ecgbench.data.select import SPLITS
 from ecgbench.datasets.indexing.folds import splits, stratified
 from ecgbench.errors import BadSetting
 
 MANY, FEW = 10, 5
 """Folds, and folds where patients are few; PARTS where they are fewer than two a fold."""
-SHOWN = 50
+MOST_TRIED = 50
 """Patients of a part who are tried in an exchange."""
 LARGE = 50
 """Patients with a label, and without it, from which there are MANY folds."""
@@ -102,8 +102,8 @@ def _exchange(home: np.ndarray, has: np.ndarray, free: np.ndarray, folds: int, p
         improved = False
         part = _part(home, folds, parts)
         for where, value, label in np.argwhere(~_met(home, has, folds, parts) & possible):
-            givers = np.flatnonzero(free & has[:, value, label] & (part != where))[:SHOWN]
-            takers = np.flatnonzero(free & (part == where))[:SHOWN]
+            givers = np.flatnonzero(free & has[:, value, label] & (part != where))[:MOST_TRIED]
+            takers = np.flatnonzero(free & (part == where))[:MOST_TRIED]
             for one, other in ((a, b) for a in givers for b in takers):
                 home[[one, other]] = home[[other, one]]
                 if (now := score()) > best:

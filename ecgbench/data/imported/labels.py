@@ -17,8 +17,8 @@ from pathlib import Path
 import pandas as pd
 
 from ecgbench.core.text import counted, shortened
-from ecgbench.data.own import people
-from ecgbench.data.own.tables import PAIRS, UNKNOWN_WORDS, Sheet, hot, plain, read, squeezed
+from ecgbench.data.imported import people
+from ecgbench.data.imported.tables import PAIRS, UNKNOWN_WORDS, Sheet, hot, plain, read, squeezed
 from ecgbench.data.select import SPLITS
 from ecgbench.errors import BadSetting
 from ecgbench.stats.known import UNKNOWN
@@ -63,7 +63,7 @@ class Labels:
     them; a column of 1, 0 and UNKNOWN per label; what else the table holds, as text.
     """
     labels: tuple[str, ...]
-    kept: tuple[str, ...]
+    others: tuple[str, ...]
     """Columns that are no labels and are kept as they are."""
     notes: tuple[str, ...] = ()
     """Sentences: what was joined, counted as unknown, or taken for the positive."""
@@ -90,7 +90,7 @@ def checked(file: Path, columns: Sequence[str] = (), positive: str | None = None
         )
     table = pd.DataFrame({"record": sheet.rows[record]})
     for line in table.index[table["record"] == ""]:
-        raise BadSetting(f"{sheet.place(line)}: no record is named")
+        raise BadSetting(f"{sheet.at(line)}: no record is named")
     used, notes = {record}, list[str]()
     if patient := people.patient_column(sheet, [name for name in names if name != record]):
         table["patient"], notes = people.patients(sheet, patient)
@@ -102,10 +102,10 @@ def checked(file: Path, columns: Sequence[str] = (), positive: str | None = None
         used.add(known[name])
     if {"split", "fold"} <= {*table}:
         raise BadSetting(f"{file.name} has the columns split and fold; leave out one of them")
-    left = [name for name in names if name not in used]
-    found, of, more = _labels(sheet, left, columns, positive)
-    other, odd = people.age_and_sex(sheet.rows[[name for name in left if name not in of]])
-    other = other.rename(columns=_kept_name)
+    candidates = [name for name in names if name not in used]
+    found, of, more = _labels(sheet, candidates, columns, positive)
+    other, odd = people.age_and_sex(sheet.rows[[name for name in candidates if name not in of]])
+    other = other.rename(columns=_free_name)
     _demand_names(sheet, found, [str(name) for name in other])
     table = pd.concat([table, pd.DataFrame(found, index=table.index), other], axis=1)
     return Labels(file, table, tuple(found), tuple(map(str, other)), (*notes, *more, *odd))
@@ -122,40 +122,40 @@ def _splits(sheet: Sheet, name: str) -> list[str | int]:
             found.append(_SPLITS[value.lower()])
         else:
             what = f"none of {', '.join(SPLITS)}" if kind == "split" else "no whole number"
-            raise BadSetting(f"{sheet.place(line)}: the {kind} {value!r} is {what}")
+            raise BadSetting(f"{sheet.at(line)}: the {kind} {value!r} is {what}")
     return found
 
 
 def _labels(
-    sheet: Sheet, left: Sequence[str], columns: Sequence[str], positive: str | None
+    sheet: Sheet, candidates: Sequence[str], columns: Sequence[str], positive: str | None
 ) -> tuple[dict[str, list[int]], list[str], list[str]]:
-    """Values by label from the columns that are `left`, the columns that were used, and notes."""
+    """Values by label, the columns among the `candidates` that were used, and notes."""
     chosen = {plain(name) for name in columns}
-    if absent := [name for name in columns if plain(name) not in map(plain, left)]:
+    if absent := [name for name in columns if plain(name) not in map(plain, candidates)]:
         raise BadSetting(
             f"--label-columns {','.join(columns)}: {sheet.file.name} has no column {absent[0]!r}; "
-            f"it has {', '.join(left)}"
+            f"it has {', '.join(candidates)}"
         )
     found: dict[str, list[int]] = {}
     used, notes, is_found = list[str](), list[str](), positive is None
-    for name in left:
+    for name in candidates:
         cells = sheet.rows[name]
-        own_positive = positive if positive and _says(cells, positive) else None
-        if not (plain(name) in chosen if chosen else own_positive or _is_label(name, cells)):
+        positive_here = positive if positive and _says(cells, positive) else None
+        if not (plain(name) in chosen if chosen else positive_here or _is_label(name, cells)):
             continue
-        if own_positive or _is_of_words(name, cells):
-            own = _of_words(sheet, name, own_positive, notes)
+        if positive_here or _is_of_words(name, cells):
+            values = _of_words(sheet, name, positive_here, notes)
         else:
-            own = {name: _of_cells(sheet, name, notes)}
-        if twice := [label for label in own if label in found]:
+            values = {name: _of_cells(sheet, name, notes)}
+        if twice := [label for label in values if label in found]:
             raise BadSetting(
                 f"{sheet.file.name} has the label {twice[0]!r} twice; rename one (the columns "
                 f"{', '.join(used)} and {name})"
             )
-        found |= own
+        found |= values
         used.append(name)
-        is_found |= own_positive is not None
-        unknown = [c for c, v in zip(cells, next(iter(own.values()), ())) if v == UNKNOWN]
+        is_found |= positive_here is not None
+        unknown = [c for c, v in zip(cells, next(iter(values.values()), ())) if v == UNKNOWN]
         if unknown:
             words = sorted({repr(shortened(c, 20)) if c else "blank" for c in unknown})
             notes.append(
@@ -166,12 +166,12 @@ def _labels(
     return found, used, notes
 
 
-def _demand_names(sheet: Sheet, found: Mapping[str, object], kept: Sequence[str]) -> None:
+def _demand_names(sheet: Sheet, found: Mapping[str, object], others: Sequence[str]) -> None:
     """BadSetting where there is no label, or one with the name of another column."""
     if not found:
         raise BadSetting(
             f"{sheet.file.name} has no label: no column of 0 and 1, and no column 'label' of words "
-            f"(--label-columns {','.join(kept[:3]) or 'NAME'} takes the words of columns)"
+            f"(--label-columns {','.join(others[:3]) or 'NAME'} takes the words of columns)"
         )
     for label in found:
         if label.lower() in OF_AN_INDEX:
@@ -179,11 +179,11 @@ def _demand_names(sheet: Sheet, found: Mapping[str, object], kept: Sequence[str]
                 f"{sheet.file.name}: no label can be called {label!r}, the name of a column of "
                 f"every dataset; rename it"
             )
-        if label in kept:
+        if label in others:
             raise BadSetting(f"{sheet.file.name} has a column and a label {label!r}; rename one")
 
 
-def _kept_name(name: str) -> str:
+def _free_name(name: str) -> str:
     """Of a column that is kept: no name that an index has itself, and no mark of its labels."""
     spelled = name.replace(":", "_")
     return f"{spelled}_given" if spelled.lower() in OF_AN_INDEX else spelled
@@ -214,13 +214,13 @@ def _of_cells(sheet: Sheet, name: str, notes: list[str]) -> list[int]:
     for (line, cell), value in zip(cells.items(), values):
         if value is None:
             raise BadSetting(
-                f"{sheet.place(line)}: the column {name!r} says {shortened(cell, 40)!r}, where 0 "
+                f"{sheet.at(line)}: the column {name!r} says {shortened(cell, 40)!r}, where 0 "
                 f"or 1 belongs (leave it blank where it is unknown; --positive WORD: all other "
                 f"words are 0; a column that is no label: name the others with --label-columns)"
             )
-    said = {(value, plain(cell)) for value, cell in zip(values, cells) if value != UNKNOWN}
-    if {word for _, word in said} - {"0", "1", "false", "true"}:
-        means = [f"{word!r} is {value}" for value, word in sorted(said, reverse=True)]
+    meanings = {(value, plain(cell)) for value, cell in zip(values, cells) if value != UNKNOWN}
+    if {word for _, word in meanings} - {"0", "1", "false", "true"}:
+        means = [f"{word!r} is {value}" for value, word in sorted(meanings, reverse=True)]
         notes.append(f"{name}: {', '.join(means)}")
     return [value for value in values if value is not None]
 
@@ -297,14 +297,14 @@ def _read_words(
 ) -> tuple[list[set[str] | None], dict[str, str]]:
     """The keys of the words of each cell, None where nothing is known, and how each is spelled."""
     parts = [_parts(cell) for cell in cells]
-    whole = {key(own[0]) for own, certain in parts if certain and len(own) == 1}
-    alone = {key(word) for own, _ in parts for word in own if not _PERHAPS_BETWEEN.search(word)}
+    whole = {key(named[0]) for named, certain in parts if certain and len(named) == 1}
+    alone = {key(word) for named, _ in parts for word in named if not _PERHAPS_BETWEEN.search(word)}
     spellings: dict[str, Counter[str]] = defaultdict(Counter)
     rows: list[set[str] | None] = []
     divided = []
-    for (line, cell), (own, _) in zip(cells.items(), parts):
+    for (line, cell), (named, _) in zip(cells.items(), parts):
         words = list[str]()
-        for word in own:
+        for word in named:
             pieces = _PERHAPS_BETWEEN.split(word)
             if len(pieces) == 1 or key(word) in whole or plain(word) in UNKNOWN_WORDS:
                 words.append(word)
@@ -316,7 +316,7 @@ def _read_words(
                     f"write {'; '.join(pieces)!r} where these are several labels, and "
                     f"{word + ';'!r} (in one row) where it is one",
                 )
-        if len(words) > len(own):
+        if len(words) > len(named):
             divided.append(f"{shortened(cell, 40)!r} ({'; '.join(words)})")
         rows.append(_keys(words, partial(odd, line)))
         for word in words if rows[-1] is not None else ():
@@ -338,8 +338,8 @@ def _parts(cell: str) -> tuple[list[str], bool]:
     if cell.startswith("["):
         with suppress(ValueError):  # else it is refused as no name of a label
             words = [*map(str, json.loads(cell.replace("'", '"')))] or [NONE]
-    own = [part for word in words if (part := " ".join(word.split()).strip(", "))]
-    return own, bool(_BETWEEN.search(cell)) or cell.startswith("[")
+    named = [part for word in words if (part := " ".join(word.split()).strip(", "))]
+    return named, bool(_BETWEEN.search(cell)) or cell.startswith("[")
 
 
 def _keys(words: Sequence[str], odd: Callable[[str], BadSetting]) -> set[str] | None:
@@ -360,4 +360,4 @@ def _keys(words: Sequence[str], odd: Callable[[str], BadSetting]) -> set[str] | 
 def _odd(sheet: Sheet, name: str, line: object, why: str) -> BadSetting:
     """The error of a cell that makes it impossible to go on."""
     cell = shortened(dict(sheet.rows[name].items())[line], 60)
-    return BadSetting(f"{sheet.place(line)}: the column {name!r} says {cell!r}; {why}")
+    return BadSetting(f"{sheet.at(line)}: the column {name!r} says {cell!r}; {why}")

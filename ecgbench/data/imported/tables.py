@@ -39,7 +39,7 @@ class Sheet:
     two look alike. Its index is the line of the file on which a row begins.
     """
 
-    def place(self, line: object) -> str:
+    def at(self, line: object) -> str:
         """Where a row stands, for messages: "labels.csv, line 7"."""
         return f"{self.file.name}, line {line}"
 

@@ -17,15 +17,15 @@ from typing import Any
 import pandas as pd
 
 from ecgbench.core.cards import DatasetCard
-from ecgbench.data.own import tables
-from ecgbench.data.own.labels import OF_AN_INDEX
-from ecgbench.data.own.people import one_spelling
-from ecgbench.data.own.splitting import split_of
-from ecgbench.data.own.tables import hot
+from ecgbench.data.imported import tables
+from ecgbench.data.imported.labels import OF_AN_INDEX
+from ecgbench.data.imported.people import one_spelling
+from ecgbench.data.imported.splitting import split_of
+from ecgbench.data.imported.tables import hot
 from ecgbench.data.splits import IMPORTED
 from ecgbench.datasets.indexing.tables import within
-from ecgbench.ecg.readers import own
-from ecgbench.ecg.readers.said import Said
+from ecgbench.ecg.readers import by_suffix
+from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, MissingData
 
@@ -43,10 +43,10 @@ def read(card_file: str) -> pd.DataFrame:
         raise MissingData(f"{found.file} lacks the column {(missing or ['fold (or split)'])[0]!r}")
     for line, fold in table.get("fold", pd.Series(dtype=str)).items():
         if not fold.isdecimal():
-            raise MissingData(f"{found.place(line)}: the fold {fold!r} is no whole number")
+            raise MissingData(f"{found.at(line)}: the fold {fold!r} is no whole number")
     for line, path in table.loc[table["path"].duplicated(), "path"].items():
         raise MissingData(
-            f"{found.place(line)}: the file {path} is there twice; remove one of the lines"
+            f"{found.at(line)}: the file {path} is there twice; remove one of the lines"
         )
     table = table.reset_index(drop=True)
     table["patient"] = one_spelling(table["patient"]) if "patient" in table else table["record"]
@@ -78,13 +78,13 @@ def index(table: pd.DataFrame, card: DatasetCard) -> pd.DataFrame:
     return frame.join(table[[c for c in table if c not in labels and c not in OF_AN_INDEX]])
 
 
-def recording(root: Path, row: Mapping[str, Any], said: Said) -> Recording:
+def recording(root: Path, row: Mapping[str, Any], options: ReadOptions) -> Recording:
     """The recording of a row of the index, in mV; BadRecord where it cannot be trusted."""
     path = within(root, row["path"], row["record"])
-    if path.suffix.lower() not in own.READERS:
+    if path.suffix.lower() not in by_suffix.READERS:
         path = path.with_name(f"{path.name}.hea")
     try:
-        return own.read(path, row["record"], row["patient"], said)
+        return by_suffix.read(path, row["record"], row["patient"], options)
     except BadSetting as error:  # a file that says less than it did when it was imported
         raise BadRecord(f"{row['record']}: {error}") from None
 
@@ -94,7 +94,7 @@ def _named(path: str) -> str:
     `a.edf.hea`, which would then be an EDF.
     """
     plain = path.removesuffix(".hea")
-    return path if Path(plain).suffix.lower() in own.READERS else plain
+    return path if Path(plain).suffix.lower() in by_suffix.READERS else plain
 
 
 def values(table: pd.DataFrame, label: str) -> list[int]:

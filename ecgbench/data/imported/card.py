@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from ecgbench.ecg.readers.said import Said
+from ecgbench.ecg.readers.notation import ReadOptions
 
 _TEXT = '''"""{heading}: own recordings, as `ecgbench data import` found them. Edit it freely.
 
@@ -20,12 +20,12 @@ from typing import Any
 import pandas as pd
 
 from ecgbench.core.cards import DatasetCard, Task
-from ecgbench.ecg.readers.said import Said
+from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.ecg.recording import Recording
-from ecgbench.data.own import records
+from ecgbench.data.imported import records
 
 RECORDINGS = {recordings}  # their folder: absolute, or from the folder of this file
-SAID = {said}  # of files that do not say it themselves
+OPTIONS = {options}  # of files that do not say it themselves
 LABELS = {labels}
 TABLE = records.read(__file__)
 
@@ -72,11 +72,11 @@ def index(root: Path) -> pd.DataFrame:
 
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
     """One record in mV."""
-    return records.recording(root, row, SAID)
+    return records.recording(root, row, OPTIONS)
 '''
 
 
-def text(facts: Mapping[str, object], said: Said, recordings: Path, folder: Path) -> str:
+def text(facts: Mapping[str, object], options: ReadOptions, recordings: Path, folder: Path) -> str:
     """The card file that will lie in `folder`, with a line for each fact, so that a later import
     can change these lines alone. facts: its fields, with `name`, `labels`, `masked` and `folds` of
     its task.
@@ -85,13 +85,13 @@ def text(facts: Mapping[str, object], said: Said, recordings: Path, folder: Path
         **{name: repr(value) for name, value in facts.items()},
         heading=(title := str(facts["name"]).replace("_", " ").capitalize()),
         title=repr(title),
-        recordings=repr(_place(recordings, folder)),
+        recordings=repr(_relative_or_absolute(recordings, folder)),
         folder=repr(recordings.resolve().name),
-        said=repr(said),
+        options=repr(options),
     )
 
 
-def _place(recordings: Path, folder: Path) -> str:
+def _relative_or_absolute(recordings: Path, folder: Path) -> str:
     """From `folder` where the two lie beside or in one another, so that they can be moved together;
     else absolute.
     """

@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from ecgbench.core.text import enumerated
-from ecgbench.ecg.readers.own import READERS
+from ecgbench.ecg.readers.by_suffix import READERS
 from ecgbench.errors import BadSetting
 
-SHOWN = 3
+LISTED = 3
 """Names that a message lists."""
 
 
@@ -21,8 +21,8 @@ def walk(folder: Path, without: Collection[Path]) -> Iterator[Path]:
     folders that are links are followed, each folder once.
     """
     met = {os.path.realpath(path) for path in (folder, *without)}
-    for place, folders, names in os.walk(folder, followlinks=True):
-        here = Path(place)
+    for line, folders, names in os.walk(folder, followlinks=True):
+        here = Path(line)
         real = {name: os.path.realpath(here / name) for name in sorted(folders)}
         folders[:] = [n for n in real if not n.startswith(".") and real[n] not in met]
         met |= {real[name] for name in folders}
@@ -38,7 +38,7 @@ def files(folder: Path, without: Collection[Path]) -> list[str]:
 
 def matched(
     names: Sequence[str],
-    places: Sequence[str],
+    lines: Sequence[str],
     files: Sequence[str],
     partial: bool,
     match_zeros: bool = False,
@@ -46,53 +46,53 @@ def matched(
     """The file that each name means: its path from the folder, or its own name, with or without the
     suffix, else in other capitals; "" where there is none and the table may be larger (`partial`).
 
-    places: of the names in the table, for messages. match_zeros: whether 1 may mean 00001.csv.
+    lines: of the names in the table, for messages. match_zeros: whether 1 may mean 00001.csv.
     BadSetting in one line for names without a file, for one that may be several files, and for two
     of one file.
     """
-    meant: dict[str, set[str]] = defaultdict(set)
+    spelled: dict[str, set[str]] = defaultdict(set)
     unzeroed: dict[str, set[str]] = defaultdict(set)
     for file in files:
         path = PurePosixPath(file)
         for spelling in (file, str(path.with_suffix("")), path.name, path.stem):
-            meant[spelling].add(file)
-            meant[_folded(spelling)].add(file)
+            spelled[spelling].add(file)
+            spelled[_folded(spelling)].add(file)
             unzeroed[_unzeroed(spelling)].add(file)
     whole = {*files}
     chosen: list[str] = []
     first: dict[str, str] = {}
     lost: dict[int, list[str]] = {}
-    for number, (name, place) in enumerate(zip(names, places)):
+    for number, (name, line) in enumerate(zip(names, lines)):
         plain = name.replace("\\", "/").removeprefix("./")
-        named = {plain} & whole or meant.get(plain) or meant.get(_folded(plain))
+        named = {plain} & whole or spelled.get(plain) or spelled.get(_folded(plain))
         zeros = unzeroed.get(_unzeroed(plain), set())
         found = sorted(named or (zeros if match_zeros else ()))
         if len(found) > 1:
             raise BadSetting(
-                f"{place}: the record {name!r} may be {enumerated(found[:SHOWN])}; write its path "
+                f"{line}: the record {name!r} may be {enumerated(found[:LISTED])}; write its path "
                 f"with the suffix"
             )
         if not found:
             lost[number] = sorted(zeros)
         elif found[0] in first:
             raise BadSetting(
-                f"{place}: {found[0]} is there already ({first[found[0]]}); leave one out"
+                f"{line}: {found[0]} is there already ({first[found[0]]}); leave one out"
             )
         else:
-            first[found[0]] = place
+            first[found[0]] = line
         chosen.append(found[0] if found else "")
     zeros_lost = {number: zeros for number, zeros in lost.items() if zeros}
     if zeros_lost or (lost and not (partial and first)):
-        _refuse(names, places, zeros_lost or lost, list(meant))
+        _refuse(names, lines, zeros_lost or lost, list(spelled))
     return chosen
 
 
 def _refuse(
-    names: Sequence[str], places: Sequence[str], lost: dict[int, list[str]], known: list[str]
+    names: Sequence[str], lines: Sequence[str], lost: dict[int, list[str]], known: list[str]
 ) -> None:
     """BadSetting for names that mean no file. lost: number of a name -> files that it may mean."""
-    listed = ", ".join(f"{names[i]!r} ({places[i]})" for i in [*lost][:SHOWN])
-    more = f" and {len(lost) - SHOWN:,} more" if len(lost) > SHOWN else ""
+    listed = ", ".join(f"{names[i]!r} ({lines[i]})" for i in [*lost][:LISTED])
+    more = f" and {len(lost) - LISTED:,} more" if len(lost) > LISTED else ""
     number, zeros = next(iter(lost.items()))
     near = zeros or difflib.get_close_matches(names[number], known, n=1, cutoff=0.6)
     there = f" (there is {near[0]!r})" if near else ""
@@ -118,20 +118,20 @@ def _unzeroed(name: str) -> str:
     return re.sub(r"(?<![\d.])0+(?=\d)", "", re.sub(r"(?<=\d)\.0+$", "", _folded(name)))
 
 
-def identities(files: Sequence[str], taken: Collection[str]) -> list[str]:
-    """A name for the record of each file, which no other has, nor is `taken`: its own without the
-    suffix, else its path, else its path with the suffix.
+def identities(files: Sequence[str], used: Collection[str]) -> list[str]:
+    """A name for the record of each file, which no other has and which is not `used`: its own
+    without the suffix, else its path, else its path with the suffix.
     """
     stems = Counter(PurePosixPath(file).stem for file in files)
     paths = Counter(str(PurePosixPath(file).with_suffix("")) for file in files)
-    used = {*taken}
-    given: list[str] = []
+    used = {*used}
+    names: list[str] = []
     for file in files:
         path = PurePosixPath(file)
         stem, whole = path.stem, str(path.with_suffix(""))
         if stems[stem] == 1 and stem not in used:
-            given.append(stem)
+            names.append(stem)
         else:
-            given.append(whole if paths[whole] == 1 and whole not in used else file)
-        used.add(given[-1])
-    return given
+            names.append(whole if paths[whole] == 1 and whole not in used else file)
+        used.add(names[-1])
+    return names

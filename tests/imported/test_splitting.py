@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ecgbench.data.own import splitting
-from ecgbench.data.own.people import person
+from ecgbench.data.imported import splitting
+from ecgbench.data.imported.people import person
 from ecgbench.errors import BadSetting
 
 KINDS = {"with": (1,), "without": (0,), "both": (0, 1), "unknown": (-1,)}

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from ecgbench.core.text import aligned, counted, quoted
-from ecgbench.data.own import records
-from ecgbench.data.own.corrections import some
-from ecgbench.data.own.importing import Imported
-from ecgbench.data.own.reading import Seen, left_out
-from ecgbench.data.own.splitting import split_of
+from ecgbench.data.imported import records
+from ecgbench.data.imported.corrections import some
+from ecgbench.data.imported.importing import Imported
+from ecgbench.data.imported.reading import Seen, left_out
+from ecgbench.data.imported.splitting import split_of
 from ecgbench.data.select import SPLITS
 from ecgbench.ecg.leads import LEADS, LeadSubset, derivable
 
@@ -44,8 +44,8 @@ def lines(made: Imported) -> Iterator[str]:
     yield from _signals([made.seen[path] for path in usable["path"]])
     yield f"  splits: {made.splits}"
     yield from (f"    {text}" for text in _counts(made))
-    if made.kept:
-        yield f"  kept beside the labels: {', '.join(made.kept)}"
+    if made.others:
+        yield f"  kept beside the labels: {', '.join(made.others)}"
     if kinds := left_out(table):
         yield f"  {len(table) - len(usable):,} of {len(table):,} recordings cannot be used:"
         yield from (f"  quarantined {text}" for text in kinds[:NAMED])

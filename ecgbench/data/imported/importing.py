@@ -13,14 +13,14 @@ import pandas as pd
 
 from ecgbench.core.files import put, put_proved, sha256_of
 from ecgbench.core.text import counted
-from ecgbench.data.own import card as cards
-from ecgbench.data.own import corrections, labels, matching, reading, records, splitting
-from ecgbench.data.own.corrections import COPY, Earlier
-from ecgbench.data.own.people import person
-from ecgbench.data.own.reading import Progress, Seen
+from ecgbench.data.imported import card as cards
+from ecgbench.data.imported import corrections, labels, matching, reading, records, splitting
+from ecgbench.data.imported.corrections import COPY, Earlier
+from ecgbench.data.imported.people import person
+from ecgbench.data.imported.reading import Progress, Seen
 from ecgbench.ecg.leads import LEADS
-from ecgbench.ecg.readers import own
-from ecgbench.ecg.readers.said import Said
+from ecgbench.ecg.readers import by_suffix
+from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.errors import BadSetting
 from ecgbench.stats.known import UNKNOWN
 
@@ -41,7 +41,7 @@ class Order:
     """Of the dataset, its task and its card file."""
     to: Path
     """Folder that receives card file and records.csv."""
-    said: Said = field(default_factory=Said)
+    options: ReadOptions = field(default_factory=ReadOptions)
     columns: tuple[str, ...] = ()
     """Of the table: those that are labels; where none is named, those of 0 and 1."""
     positive: str | None = None
@@ -64,7 +64,7 @@ class Order:
         stats = [
             (str(f), s.st_size, s.st_mtime_ns) for f in files if f.exists() and (s := f.stat())
         ]
-        how = repr((self.said, self.columns, self.positive, self.partial, self.match_zeros))
+        how = repr((self.options, self.columns, self.positive, self.partial, self.match_zeros))
         rests_on = [str(self.folder.resolve()), sha256_of(self.labels), how, stats]
         return hashlib.sha256(json.dumps(rests_on).encode()).hexdigest()
 
@@ -79,7 +79,7 @@ class Imported:
     labels: tuple[str, ...]
     splits: str
     patients_known: bool
-    kept: tuple[str, ...]
+    others: tuple[str, ...]
     seen: dict[str, Seen]
     """Of each path of the table."""
     added: int | None
@@ -128,20 +128,20 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
             f"correct {order.labels.name} and give ecgbench data import ... --overwrite, or go on "
             f"with --tasks {order.card}"
         )
-    given = labels.checked(order.labels, order.columns, order.positive)
-    table, without_row = _matched(order, given, before.table if before else None)
-    without_file = len(given.table) - len(table)
+    labelled = labels.checked(order.labels, order.columns, order.positive)
+    table, without_row = _matched(order, labelled, before.table if before else None)
+    without_file = len(labelled.table) - len(table)
     if "patient" not in table:
         table["patient"] = table["record"]
-    said = order.said
-    if before and before.module and said == Said():
-        said = before.module.SAID
-    seen = reading.read(order.folder, table, said, progress)
+    options = order.options
+    if before and before.module and options == ReadOptions():
+        options = before.module.OPTIONS
+    seen = reading.read(order.folder, table, options, progress)
     table["left_out"] = [seen[path].reason for path in table["path"]]
     reading.demand_usable(table)
     try:
-        table, splits = _split(order, table, given.labels, before)
-        splitting.demand(table[table["left_out"] == ""], given.labels)
+        table, splits = _split(order, table, labelled.labels, before)
+        splitting.demand(table[table["left_out"] == ""], labelled.labels)
     except BadSetting as error:
         why = f"; left out: {reading.left_out(table)[0]}" if table["left_out"].any() else ""
         anew = "; another folder deals the patients anew" if before else ""
@@ -149,40 +149,40 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
     made = Imported(
         order=order,
         table=table,
-        labels=given.labels,
+        labels=labelled.labels,
         splits=splits,
-        patients_known=given.patients_known,
-        kept=given.kept,
+        patients_known=labelled.patients_known,
+        others=labelled.others,
         seen=seen,
         added=len({*table["path"]} - {*before.table["path"]}) if before else None,
         without_row=without_row,
         without_file=without_file,
-        notes=[*given.notes],
+        notes=[*labelled.notes],
     )
-    _write(made, said, before)
+    _write(made, options, before)
     return made
 
 
 def _matched(
-    order: Order, given: labels.Labels, before: pd.DataFrame | None
+    order: Order, labelled: labels.Labels, before: pd.DataFrame | None
 ) -> tuple[pd.DataFrame, list[str]]:
     """The rows of the table that have a file, with `path` and a name of the record that stays what
     it was; and the files without a row.
     """
     files = matching.files(order.folder, (order.labels, order.to))
     if not files:
-        known = ", ".join(own.READERS)
+        known = ", ".join(by_suffix.READERS)
         raise BadSetting(f"no file below {order.folder} is a recording that is read here ({known})")
-    places = [f"{given.file.name}, line {line}" for line in given.table.index]
-    names = list(given.table["record"])
-    chosen = matching.matched(names, places, files, order.partial, order.match_zeros)
-    table = given.table.assign(path=chosen)
+    lines = [f"{labelled.file.name}, line {line}" for line in labelled.table.index]
+    names = list(labelled.table["record"])
+    chosen = matching.matched(names, lines, files, order.partial, order.match_zeros)
+    table = labelled.table.assign(path=chosen)
     table = table[table["path"] != ""].reset_index(drop=True)
     old = {} if before is None else dict(zip(before["path"], before["record"]))
     old = {path: record for path, record in old.items() if path in {*chosen}}
     if before is not None and not old:
         raise BadSetting(
-            f"{records.FILE} holds other recordings, none of which {given.file.name} names in "
+            f"{records.FILE} holds other recordings, none of which {labelled.file.name} names in "
             f"{order.folder}; import into another folder"
         )
     new = [path for path in table["path"] if path not in old]
@@ -225,7 +225,7 @@ def _split(
     )
 
 
-def _write(made: Imported, said: Said, before: Earlier | None) -> None:
+def _write(made: Imported, options: ReadOptions, before: Earlier | None) -> None:
     """A copy of all, which tells edits from corrections, then card and records.csv, which
     `corrections.restored` writes after a kill in between; and the notes of what changed.
     """
@@ -234,7 +234,7 @@ def _write(made: Imported, said: Said, before: Earlier | None) -> None:
     first = ["record", "path", *(["patient"] if made.patients_known else []), column, *made.labels]
     out = corrections.texts(table, made.labels)
     homes = dict(zip(map(person, out["patient"]), out[column]))
-    text = new = cards.text(_facts(made), said, order.folder, order.to)
+    text = new = cards.text(_facts(made), options, order.folder, order.to)
     if before:
         made.notes.extend(corrections.changes(before, out, made.labels))
         homes = (before.homes() if before.column == column else {}) | homes

@@ -6,41 +6,41 @@ from pathlib import Path
 import numpy as np
 
 from ecgbench.ecg.readers import cleaned, edf, export, numpy, wfdb
-from ecgbench.ecg.readers.said import Said
+from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
 
-def read(path: Path, record: str, patient: str, said: Said) -> Recording:
+def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recording:
     """The standard leads of the recording in a file, in mV; other signals are left out.
 
     BadRecord for a file that cannot be trusted; BadSetting, which asks for it, where neither the
-    file nor `said` gives rate, unit or names.
+    file nor `options` gives rate, unit or names.
     """
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         known = ", ".join(READERS)
         raise BadRecord(f"{record}: {path.name} is of no format that is read here ({known})")
-    return reader(path, record, patient, said)
+    return reader(path, record, patient, options)
 
 
-def _wfdb(path: Path, record: str, patient: str, said: Said) -> Recording:
+def _wfdb(path: Path, record: str, patient: str, options: ReadOptions) -> Recording:
     notes: cleaned.Notes = [("unit", "the file"), ("rate", "the file")]
     leads: list[str] = []
 
-    def wanted(names: Sequence[str]) -> list[int]:
-        chosen = said.beside(names).names(names, len(names), path, record)
-        notes.append(("names", said.origin(names, chosen)))
+    def choose(names: Sequence[str]) -> list[int]:
+        chosen = options.without_order(names).names(names, len(names), path, record)
+        notes.append(("names", options.origin(names, chosen)))
         rows = cleaned.leads_of(chosen, np.zeros((len(names), 0)), record, notes)
         leads.extend(chosen[i] for i in rows)
         return rows
 
-    values, fs = wfdb.signals(path.with_suffix(""), record, wanted, notes)
-    fs = said.rate([("its header", fs)], path, record)
+    values, fs = wfdb.signals(path.with_suffix(""), record, choose, notes)
+    fs = options.rate([("its header", fs)], path, record)
     return cleaned.recording(values, leads, fs, (record, patient), notes)
 
 
-READERS: dict[str, Callable[[Path, str, str, Said], Recording]] = {
+READERS: dict[str, Callable[[Path, str, str, ReadOptions], Recording]] = {
     ".hea": _wfdb,
     ".csv": export.read,
     ".tsv": export.read,

@@ -12,14 +12,14 @@ import pyedflib
 import pytest
 import wfdb as package
 
-from ecgbench.ecg.readers import own, wfdb
-from ecgbench.ecg.readers.said import Said, per_mv
+from ecgbench.ecg.readers import by_suffix, wfdb
+from ecgbench.ecg.readers.notation import ReadOptions, per_mv
 from ecgbench.errors import BadRecord, BadSetting
 
 RATE = 256
 NAMES = ("Resp", "EKG V1", "Lead I", "ecg_avr")
 LEADS = ("V1", "I", "aVR")
-ALL = Said(fs=RATE, unit="mV", signals=("I",))
+ALL = ReadOptions(fs=RATE, unit="mV", signals=("I",))
 
 
 @pytest.fixture
@@ -92,8 +92,8 @@ def _npz(file: Path, signal: np.ndarray) -> Path:
 def test_what_was_written_comes_back_in_millivolts(
     write: Callable[[Path, np.ndarray], Path], signal: np.ndarray, tmp_path: Path
 ) -> None:
-    said = Said(fs=RATE, unit="mV", signals=NAMES) if write is _npy else Said()
-    found = own.read(write(tmp_path / "r", signal), "r", "p", said)
+    said = ReadOptions(fs=RATE, unit="mV", signals=NAMES) if write is _npy else ReadOptions()
+    found = by_suffix.read(write(tmp_path / "r", signal), "r", "p", said)
     assert (found.leads, found.fs, found.unit) == (LEADS, RATE, "mV")
     np.testing.assert_allclose(found.signal, signal[1:], atol=2e-4)
 
@@ -116,7 +116,7 @@ def test_the_export_of_a_watch_says_everything_itself(decimals: str, tmp_path: P
     values = np.random.default_rng(2).normal(0, 300, 15360).round(3)
     lines = "\n".join(f"{value:g}".replace(".", decimals) for value in values)
     (tmp_path / "w.csv").write_text(WATCH + lines + "\n")
-    found = own.read(tmp_path / "w.csv", "w", "p", Said())
+    found = by_suffix.read(tmp_path / "w.csv", "w", "p", ReadOptions())
     assert (found.leads, found.fs, found.seconds) == (("I",), 512, 30)
     np.testing.assert_allclose(found.signal[0], [float(f"{v:g}") / 1000 for v in values], rtol=1e-5)
 
@@ -136,12 +136,12 @@ def test_formats_of_wfdb_read_as_its_own_package_reads_them(fmt: str, tmp_path: 
         header = (tmp_path / "r.hea").read_text()
         (tmp_path / "r.hea").write_text(header.replace("r.dat 16 ", f"r.dat {fmt} "))
     expected = package.rdrecord(str(tmp_path / "r"), physical=True).p_signal
-    found = own.read(tmp_path / "r.hea", "r", "p", Said())
+    found = by_suffix.read(tmp_path / "r.hea", "r", "p", ReadOptions())
     assert found.leads == ("I", "V2")
     np.testing.assert_allclose(found.signal.T, expected[:, :2], atol=1e-6)
     (tmp_path / "r.dat").write_bytes((tmp_path / "r.dat").read_bytes()[:-9])
     with pytest.raises(BadRecord, match="truncated"):
-        own.read(tmp_path / "r.hea", "r", "p", Said())
+        by_suffix.read(tmp_path / "r.hea", "r", "p", ReadOptions())
 
 
 def test_a_missing_sample_of_format_212_is_refused(tmp_path: Path) -> None:
@@ -150,25 +150,29 @@ def test_a_missing_sample_of_format_212_is_refused(tmp_path: Path) -> None:
     words = {"fs": RATE, "units": ["mV"], "sig_name": ["I"], "fmt": ["212"], "adc_gain": [200.0]}
     package.wrsamp("r", d_signal=steps, baseline=[0], write_dir=str(tmp_path), **words)
     with pytest.raises(BadRecord, match=r"1 samples are (NaN|missing)"):
-        own.read(tmp_path / "r.hea", "r", "p", Said())
+        by_suffix.read(tmp_path / "r.hea", "r", "p", ReadOptions())
 
 
 @pytest.mark.parametrize(
     ("said", "asks"),
     [
-        (Said(unit="mV", signals=("I",)), "does not say its rate; .* --fs 500"),
-        (Said(fs=500, signals=("I",)), "does not say its unit; .* --unit mV"),
-        (Said(fs=500, unit="mV"), "does not say the name of its signal; .* --signals I"),
+        (ReadOptions(unit="mV", signals=("I",)), "does not say its rate; .* --fs 500"),
+        (ReadOptions(fs=500, signals=("I",)), "does not say its unit; .* --unit mV"),
+        (ReadOptions(fs=500, unit="mV"), "does not say the name of its signal; .* --signals I"),
     ],
 )
 @pytest.mark.parametrize("suffix", [".csv", ".npy"])
-def test_what_nobody_says_is_asked_for(said: Said, asks: str, suffix: str, tmp_path: Path) -> None:
+def test_what_nobody_says_is_asked_for(
+    said: ReadOptions, asks: str, suffix: str, tmp_path: Path
+) -> None:
     file = tmp_path / f"r{suffix}"
     np.save(file, np.zeros(100)) if suffix == ".npy" else file.write_text("1\n2\n" * 50)
     with pytest.raises(BadSetting, match=asks) as caught:
-        own.read(file, "r", "p", said)
+        by_suffix.read(file, "r", "p", said)
     assert "\n" not in str(caught.value)
-    assert own.read(file, "r", "p", Said(fs=500, unit="mV", signals=("I",))).leads == ("I",)
+    assert by_suffix.read(file, "r", "p", ReadOptions(fs=500, unit="mV", signals=("I",))).leads == (
+        "I",
+    )
 
 
 def test_names_of_ones_own_are_understood_and_what_contradicts_the_file_stops_it(
@@ -176,12 +180,15 @@ def test_names_of_ones_own_are_understood_and_what_contradicts_the_file_stops_it
 ) -> None:
     names = ("Resp=II", "Lead I=III")
     file = _csv(tmp_path / "r", signal)
-    found = own.read(file, "r", "p", Said(fs=RATE, signals=names))
+    found = by_suffix.read(file, "r", "p", ReadOptions(fs=RATE, signals=names))
     assert (found.leads, found.fs) == (("II", "V1", "III", "aVR"), RATE)
     np.testing.assert_allclose(found.signal, signal, atol=1e-5)
-    for other, both in ((Said(fs=999), "256 Hz .*999 Hz"), (Said(unit="V"), "1000 by .*V")):
+    for other, both in (
+        (ReadOptions(fs=999), "256 Hz .*999 Hz"),
+        (ReadOptions(unit="V"), "1000 by .*V"),
+    ):
         with pytest.raises(BadRecord, match=both):
-            own.read(file, "r", "p", other)
+            by_suffix.read(file, "r", "p", other)
 
 
 def _cut(file: Path) -> None:
@@ -219,13 +226,13 @@ def test_a_fault_is_refused_with_its_reason(fault: str, signal: np.ndarray, tmp_
     write, spoil, reason = FAULTS[fault]
     file = write(tmp_path / "r", signal)
     spoil(file)
-    said = Said() if fault == "CSV hole" else ALL
+    said = ReadOptions() if fault == "CSV hole" else ALL
     if fault == "CSV hole":  # of a signal that is no lead: it costs nothing
-        assert own.read(file, "r", "p", said).leads == LEADS
+        assert by_suffix.read(file, "r", "p", said).leads == LEADS
         file.write_text(re.sub(r",,[^,]*,", ",1,,", file.read_text()))
         reason = "1 samples are missing .* sample 51 of lead V1"
     with pytest.raises(BadRecord, match=reason) as caught:
-        own.read(file, "r", "p", said)
+        by_suffix.read(file, "r", "p", said)
     assert str(caught.value).startswith("r: ")
     assert "\n" not in str(caught.value)
 
@@ -243,7 +250,7 @@ def test_changed_bytes_are_read_or_refused_and_nothing_else(
         content[int(draw.integers(min(len(content), 400)))] = int(draw.integers(256))
         file.write_bytes(content)
         with suppress(BadRecord, BadSetting):
-            own.read(file, "r", "p", ALL)
+            by_suffix.read(file, "r", "p", ALL)
 
 
 HEAD = "Lead,Lead I\nUnit,uV\n"
@@ -263,9 +270,9 @@ def test_a_rate_that_is_said_goes_before_what_is_given(
     (tmp_path / "r.csv").write_text(head + HEAD + "I\n" + "7\n" * 30)
     if rate is None:
         with pytest.raises(BadSetting, match="the line 'Sample Rate,2 ms'"):
-            own.read(tmp_path / "r.csv", "r", "p", Said(fs=500))
+            by_suffix.read(tmp_path / "r.csv", "r", "p", ReadOptions(fs=500))
     else:
-        assert own.read(tmp_path / "r.csv", "r", "p", Said()).fs == rate
+        assert by_suffix.read(tmp_path / "r.csv", "r", "p", ReadOptions()).fs == rate
 
 
 def test_a_column_that_counts_the_samples_is_no_part_of_them(tmp_path: Path) -> None:
@@ -273,18 +280,18 @@ def test_a_column_that_counts_the_samples_is_no_part_of_them(tmp_path: Path) -> 
     for names, signals in (("sample,value", "value=I"), ("time,value", "value=I")):
         lines = "\n".join(f"{i},{step}" for i, step in enumerate(steps))
         (tmp_path / "r.csv").write_text(f"Sample Rate,500\n{HEAD}\n{names}\n{lines}\n")
-        found = own.read(tmp_path / "r.csv", "r", "p", Said(signals=(signals,)))
+        found = by_suffix.read(tmp_path / "r.csv", "r", "p", ReadOptions(signals=(signals,)))
         np.testing.assert_allclose(found.signal[0], steps / 1000, rtol=1e-6)
     # one signal whose decimals are written with a comma
     (tmp_path / "r.csv").write_text(f"Sample Rate,500\n{HEAD}\n" + "1,5\n2,5\n2,25\n")
-    found = own.read(tmp_path / "r.csv", "r", "p", Said())
+    found = by_suffix.read(tmp_path / "r.csv", "r", "p", ReadOptions())
     np.testing.assert_allclose(found.signal[0], [0.0015, 0.0025, 0.00225], rtol=1e-6)
 
 
 def test_an_npz_that_says_nothing_by_an_empty_array_is_asked_about(tmp_path: Path) -> None:
     np.savez(tmp_path / "r.npz", x=np.zeros(500), fs=np.zeros(0), unit="mV", leads=["I"])
     with pytest.raises(BadSetting, match="does not say its rate"):
-        own.read(tmp_path / "r.npz", "r", "p", Said())
+        by_suffix.read(tmp_path / "r.npz", "r", "p", ReadOptions())
 
 
 @pytest.mark.parametrize("unit", ["", "mmHg", "mV/s", "0mV", "dB"])
@@ -295,14 +302,14 @@ def test_what_is_no_unit_of_voltage_is_none(unit: str) -> None:
 @pytest.mark.real
 def test_genuine_files_read_alike_by_header_and_as_a_table(real_data: Path, tmp_path: Path) -> None:
     for header in sorted((real_data / "samples" / "challenge-2021" / "georgia").glob("*.hea")):
-        one = own.read(header, "r", "p", Said())
+        one = by_suffix.read(header, "r", "p", ReadOptions())
         direct = wfdb.read(header.with_suffix(""), "r", "p")
         np.testing.assert_array_equal(one.signal, direct.signal)
         head = ",".join(f"{name} (mV)" for name in one.leads)
         np.savetxt(tmp_path / "r.csv", one.signal.T, "%.4f", ",", header=head, comments="")
-        table = own.read(tmp_path / "r.csv", "r", "p", Said(fs=500))
+        table = by_suffix.read(tmp_path / "r.csv", "r", "p", ReadOptions(fs=500))
         np.testing.assert_allclose(table.signal, one.signal, atol=1e-4)
     (tables,) = (real_data / "samples" / "chapman" / "ECGDataDenoised").glob("*.csv")
     names = ("I", "II", "III", "aVR", "aVL", "aVF", "V1", "V2", "V3", "V4", "V5", "V6")
-    found = own.read(tables, "r", "p", Said(fs=500, unit="uV", signals=names))
+    found = by_suffix.read(tables, "r", "p", ReadOptions(fs=500, unit="uV", signals=names))
     assert found.signal[0, 0] == np.float32(-0.16533)

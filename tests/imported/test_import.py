@@ -15,11 +15,11 @@ import pytest
 from wfdb import wrsamp
 
 from ecgbench import datasets
-from ecgbench.data.own import records, summary
-from ecgbench.data.own.importing import Imported, Order, bring, same
+from ecgbench.data.imported import records, summary
+from ecgbench.data.imported.importing import Imported, Order, bring, same
 from ecgbench.data.prepare import prepare
 from ecgbench.data.source import Source
-from ecgbench.ecg.readers.said import Said
+from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.errors import BadSetting, EcgbenchError, MissingData
 from ecgbench.study.plan import resolve_tasks
 
@@ -300,7 +300,7 @@ def test_a_folder_of_other_recordings_is_refused_and_other_settings_are_taken(fo
     shutil.copytree(folder / "rec", folder / "copied")
     for more, note in (
         ({"folder": folder / "copied"}, ""),
-        ({"said": Said(unit="uV")}, ""),
+        ({"options": ReadOptions(unit="uV")}, ""),
         ({"columns": ("af",)}, "labels that are gone: lbbb"),
     ):
         made = bring(order(folder, **more))

@@ -1,6 +1,4 @@
-"""Recordings of one's own on the command line: `ecgbench data import`, and the import with which
-`ecgbench run --records` begins.
-"""
+"""`ecgbench data import`, and the import with which `ecgbench run --records` begins."""
 
 import re
 from dataclasses import asdict, dataclass
@@ -14,24 +12,26 @@ from ecgbench.cli.options import argument, flag, option, words
 from ecgbench.core.cells import EITHER, OFFICIAL, RANDOM, RELEASED
 from ecgbench.core.registry import plain
 from ecgbench.core.text import visible
-from ecgbench.ecg.readers.said import Said
+from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.errors import BadSetting
 
 if TYPE_CHECKING:
-    from ecgbench.data.own.importing import Order
+    from ecgbench.data.imported.importing import Order
 
 _own = partial(option, rich_help_panel="Own recordings")
 
-RECORDS = _own("Folder of recordings: a task like those of --tasks.", "--records", metavar="FOLDER")
+RECORDS = _own("Folder of recordings, added to the tasks.", "--records", metavar="FOLDER")
 LABELS = _own("Table with a row per record: record, labels, perhaps patient.", "--labels")
-FS = _own("Rate of the files that do not say it, Hz: 500.", "--fs")
-UNIT = _own("Unit of the files that do not say it: V, mV, uV, nV, or a step: 4.88uV.", "--unit")
-SIGNALS = _own("Signals in their order (I,II,V1), or what names mean (ch1=I,ch2=II).", "--signals")
+FS = _own("Sampling rate where a file does not state it, Hz: 500.", "--fs")
+UNIT = _own("Unit where a file does not state it: V, mV, uV, nV, or of a step: 4.88uV.", "--unit")
+SIGNALS = _own(
+    "Leads of the signals: in file order (I,II,V1), or by name (ch1=I,ch2=II).", "--signals"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnRecords:
-    """What `ecgbench run --records` was given."""
+class RecordFiles:
+    """The options of recordings: --records, --labels, --fs, --unit and --signals."""
 
     folder: Path | None
     labels: Path | None
@@ -40,79 +40,83 @@ class OwnRecords:
     signals: str | None
 
     def order(self, name: str, to: Path, **how: Any) -> "Order":
-        """The import of them. how: further fields of the order."""
-        from ecgbench.data.own.importing import Order
+        """The request to import them. how: its further fields."""
+        from ecgbench.data.imported.importing import Order
 
         assert self.folder is not None
         if self.labels is None:
             raise BadSetting(f"--records {self.folder} has no labels: add --labels labels.csv")
-        said = Said(fs=self.fs, unit=self.unit, signals=words(self.signals) or ())
-        return Order(folder=self.folder, labels=self.labels, name=name, to=to, said=said, **how)
+        options = ReadOptions(fs=self.fs, unit=self.unit, signals=words(self.signals) or ())
+        return Order(
+            folder=self.folder, labels=self.labels, name=name, to=to, options=options, **how
+        )
 
 
 def import_(
-    folder: Path = argument("Of recordings: WFDB, CSV, EDF, BDF, .npy, .npz.", metavar="FOLDER"),
-    labels: Path = option("Table: a row per record: record, labels, patient.", default=...),
+    folder: Path = argument(
+        "Folder of recordings: WFDB, CSV, EDF, BDF, .npy, .npz.", metavar="FOLDER"
+    ),
+    labels: Path = option("Table with a row per record: record, labels, patient.", default=...),
     name: str = option("Name of the dataset and of its task.  (default: the folder's)"),
-    to: Path = option("Folder that receives NAME.py and records.csv.  (default: ./NAME)"),
+    to: Path = option("Folder for NAME.py and records.csv.  (default: ./NAME)"),
     fs: float = FS,
     unit: str = UNIT,
     signals: str = SIGNALS,
-    label_columns: str = option(
-        "Columns that are labels.  (default: those of 0 and 1, yes and no)"
+    label_columns: str = option("Columns of labels.  (default: those of 0 and 1, or yes and no)"),
+    positive: str = option("The word that means 1 in a column of words.", metavar="WORD"),
+    partial: bool = flag("Skip rows of the table that have no file.", "--partial"),
+    match_zeros: bool = flag(
+        "Let record 1 of the table match the file 00001.csv.", "--match-zeros"
     ),
-    positive: str = option("The word that is 1 in a column of words.", metavar="WORD"),
-    partial: bool = flag("Leave out records of the table that have no file.", "--partial"),
-    match_zeros: bool = flag("A record 1 of the table is the file 00001.csv.", "--match-zeros"),
-    overwrite: bool = flag("Write card and table anew, though they were edited.", "--overwrite"),
+    overwrite: bool = flag("Replace card and table even if they were edited.", "--overwrite"),
 ) -> None:
     """Make a dataset of a folder of recordings and a table of labels.
 
-    Every file is read once. What cannot be trusted is left out with its reason. Written are a card
-    file, which you may edit, and records.csv, with a patient-wise split where the table gives none.
-    Run it again after you corrected the table or the files: it says what changed, and patients
-    stay in their splits.
+    Every file is read once. Recordings that cannot be trusted are left out, with the reason. The
+    result is a card file, which you may edit, and records.csv, with a patient-wise split where the
+    table has none. Run the command again after correcting the table or the files: it prints what
+    changed, and patients stay in their splits.
 
       ecgbench data import recordings --labels labels.csv --name mine
 
       ecgbench run --tasks ./mine/mine.py --models laef,merl --leads I
 
-    Signals are taken by the names of their leads; others are ignored. Nothing is prepared yet.
+    Signals are identified by the names of leads; others are ignored.
     """
     if name and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
         raise BadSetting(f"--name {name}: letters, digits, _ and -; a letter or digit comes first")
     if name and _taken(name):
         raise BadSetting(f"--name {name} is taken already; give another, for example own_{name}")
     chosen = name or _name_of(folder)
-    own = OwnRecords(folder=folder, labels=labels, fs=fs, unit=unit, signals=signals)
+    records = RecordFiles(folder=folder, labels=labels, fs=fs, unit=unit, signals=signals)
     how = {"positive": positive, "partial": partial, "match_zeros": match_zeros}
     columns = words(label_columns) or ()
     to = to or Path(chosen)
-    _bring(own.order(chosen, to, columns=columns, overwrite=overwrite, **how))
+    _bring(records.order(chosen, to, columns=columns, overwrite=overwrite, **how))
 
 
 def within(
-    own: OwnRecords,
+    records: RecordFiles,
     values: dict[str, Any],
     folders: tuple[Path | None, Path | None],
     studied: bool,
 ) -> tuple[Path | None, Path | None]:
-    """Run folder and folder of prepared copies of a run: as they are given, or with the records
-    that are imported into the run folder, now or by an earlier run on the same files.
+    """The run folder and the folder of prepared copies of a run, after its --records (if any) were
+    imported into the run folder, now or by an earlier run on the same files.
 
     values: key -> value that was typed; receives tasks, models and folds. studied: whether a plan
     says which models.
     """
-    from ecgbench.data.own.corrections import edited
-    from ecgbench.data.own.importing import same
-    from ecgbench.data.own.records import FILE
+    from ecgbench.data.imported.corrections import edited
+    from ecgbench.data.imported.importing import same
+    from ecgbench.data.imported.records import FILE
     from ecgbench.study.plan_file import RecordSettings
 
     typed = {k.partition(".")[2]: values.pop(k) for k in [*values] if k.startswith("records.")}
     tasks: tuple[str, ...] = values.get("tasks") or ()
     out, prepared = folders
-    if own.folder is None:
-        given = {f"--{name}": value for name, value in asdict(own).items()}
+    if records.folder is None:
+        given = {f"--{name}": value for name, value in asdict(records).items()}
         given |= {f"--set records.{key}": True for key in typed}
         if stray := [name for name, value in given.items() if value]:
             raise BadSetting(f"{stray[0]} belongs to --records FOLDER; add that")
@@ -121,9 +125,9 @@ def within(
             _cross_validate(values, card)
         return out, prepared
     how = asdict(RecordSettings(**typed))
-    name = _name_of(own.folder)
+    name = _name_of(records.folder)
     out = out or Path("runs") / name
-    order = own.order(name, out / "imported", columns=how.pop("label_columns"), **how)
+    order = records.order(name, out / "imported", columns=how.pop("label_columns"), **how)
     choice = "" if studied or "models" in values else _choose_models(values)
     if same(order):
         typer.echo(f"{order.card}: imported before from the same files and labels", err=True)
@@ -143,7 +147,7 @@ def within(
 def _cross_validate(values: dict[str, Any], card: Path) -> None:
     """Cross-validation of few recordings, where no folds are typed."""
     from ecgbench.core.division import Division
-    from ecgbench.data.own.importing import usual_folds
+    from ecgbench.data.imported.importing import usual_folds
 
     if "folds" not in values and (folds := usual_folds(card)):
         what = f"few patients: --folds {folds}, so that each record is tested once"
@@ -172,8 +176,8 @@ def _choose_models(values: dict[str, Any]) -> str:
 
 def _bring(order: "Order", err: bool = False) -> None:
     """Import, and say what was found: on standard error where the command goes on."""
-    from ecgbench.data.own import summary
-    from ecgbench.data.own.importing import bring
+    from ecgbench.data.imported import summary
+    from ecgbench.data.imported.importing import bring
     from ecgbench.study.progress import counting, display
 
     with counting(f"read {order.name}", display()) as shown:
@@ -193,7 +197,7 @@ def _taken(name: str) -> bool:
     """Whether a dataset or task that comes with ecgbench, or is installed, has a name."""
     from ecgbench import datasets
 
-    own = {path.stem for path in datasets.ROOM.paths()}
+    records = {path.stem for path in datasets.ROOM.paths()}
     tasks = {task: dataset for task, (dataset, *_) in datasets.tasks().items()}
     names = {n: n for n in datasets.names()} | tasks
-    return plain(name) in {plain(n) for n, dataset in names.items() if dataset not in own}
+    return plain(name) in {plain(n) for n, dataset in names.items() if dataset not in records}

@@ -1,4 +1,4 @@
-"""What files without a header leave open, and how an array of such a file becomes a recording."""
+"""Files without a header: what their format leaves open, and how their arrays become recordings."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ MISSING = -(2**15)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
-    """The files of one dataset."""
+class FileFormat:
+    """What the files of one dataset have in common and do not say themselves."""
 
     leads: tuple[str, ...] | None
     """Names of the signals in the order of the file; None where the file names them itself (the
@@ -54,20 +54,20 @@ def standard(names: Sequence[str], record: str) -> list[int]:
     return rows
 
 
-def recording(array: np.ndarray, layout: Layout, record: str, patient: str) -> Recording:
+def recording(array: np.ndarray, file_format: FileFormat, record: str, patient: str) -> Recording:
     """The leads among the signals of `array`, in mV.
 
-    array: two axes as `layout` says; axes of length 1 before them do not count. BadRecord for
+    array: two axes as `file_format` says; axes of length 1 before them do not count. BadRecord for
     another shape, samples that are marked as missing or are not numbers, a lead that is there
     twice.
     """
-    names = layout.leads or ()
+    names = file_format.leads or ()
     if array.ndim > 2 and array.size == np.prod(array.shape[-2:]):
         array = array.reshape(array.shape[-2:])
-    if array.ndim == 2 and not layout.leads_first:
+    if array.ndim == 2 and not file_format.leads_first:
         array = array.T
     if array.ndim != 2 or len(array) != len(names):
-        order = "(lead, time)" if layout.leads_first else "(time, lead), here turned"
+        order = "(lead, time)" if file_format.leads_first else "(time, lead), here turned"
         raise BadRecord(
             f"{record}: an array of shape {array.shape} for {len(names)} signals {order}"
         )
@@ -76,21 +76,21 @@ def recording(array: np.ndarray, layout: Layout, record: str, patient: str) -> R
     rows = standard(names, record)
     signal = array if len(rows) == len(array) else array[rows]
     repaired: tuple[tuple[str, str], ...] = ()
-    per_mv, small = layout.per_mv or 1.0, signal.dtype == np.int16
+    per_mv, small = file_format.per_mv or 1.0, signal.dtype == np.int16
     # of 16 bits by a number that float32 holds the quotient is the same in float32
-    single = small and layout.repair is None and float(np.float32(per_mv)) == per_mv
+    single = small and file_format.repair is None and float(np.float32(per_mv)) == per_mv
     exact = signal.astype(np.float32 if single else np.float64)
     np.divide(exact, per_mv, out=exact)
-    if layout.repair is not None:
+    if file_format.repair is not None:
         exact[without_sample(signal)] = np.nan
-        exact, repaired = layout.repair(exact, layout.fs, record)
+        exact, repaired = file_format.repair(exact, file_format.fs, record)
     elif small:
         demand_samples(signal, record)
     return Recording(
         signal=exact.astype(np.float32, copy=False),
-        unit="mV" if layout.per_mv else "standardised",
+        unit="mV" if file_format.per_mv else "standardised",
         leads=tuple(names[i] for i in rows),
-        fs=layout.fs,
+        fs=file_format.fs,
         record=record,
         patient=patient,
         repaired=repaired,
@@ -119,14 +119,15 @@ def at(stored: Any, position: int | None, path: Path, record: str) -> np.ndarray
     return np.asarray(stored[()] if position is None else stored[position])
 
 
-def lacking(path: Path, record: str, layout: Layout, names: Iterable[str]) -> BadRecord:
+def no_array(path: Path, record: str, file_format: FileFormat, names: Iterable[str]) -> BadRecord:
     """The error of a file without the array of the layout."""
     return BadRecord(
-        f"{record}: {path.name} holds no array {layout.variable!r}; it holds {', '.join(names)}"
+        f"{record}: {path.name} holds no array {file_format.variable!r}; it holds "
+        f"{', '.join(names)}"
     )
 
 
-def there(path: Path, record: str) -> Path:
+def existing_file(path: Path, record: str) -> Path:
     """A file that is there and not empty; else BadRecord."""
     if not path.is_file():
         raise BadRecord(f"{record}: {path.name} is missing")
@@ -135,7 +136,7 @@ def there(path: Path, record: str) -> Path:
     return path
 
 
-def refused(path: Path, record: str, kind: str, error: Exception) -> BadRecord:
+def unreadable(path: Path, record: str, kind: str, error: Exception) -> BadRecord:
     """The error of a file that its format's library cannot read, which may raise anything."""
     return BadRecord(f"{record}: {path.name} cannot be read as {kind} ({one_line(error)})")
 

@@ -1,5 +1,5 @@
-"""What recordings from anywhere call things: names of leads, units, and what a person says of files
-that do not say it themselves.
+"""How files and people write names of leads, units and rates; and the options --fs, --unit and
+--signals, by which a person states what files do not.
 """
 
 import re
@@ -25,24 +25,24 @@ AGREE = 0.01
 """By how much two statements of one rate or scale may differ, as a share."""
 
 _BEFORE = ("ECG", "EKG", "LEAD", "ECG LEAD", "EKG LEAD", "ABLEITUNG")
-_OWN = {name.upper(): name for name in LEADS} | {
+_PLAIN = {name.upper(): name for name in LEADS} | {
     f"{letter}{name}": name for letter in "DL" for name in ("I", "II", "III")
 }
 _CHEST = {f"C{number}": name for number, name in enumerate(CHEST, 1)}
 """After "ECG" only: by itself C3 is an electrode of an EEG."""
 
-SPELLINGS = _OWN | {
-    f"{word}{gap}{own}": lead
+SPELLINGS = _PLAIN | {
+    f"{word}{gap}{name}": lead
     for word in _BEFORE
-    for own, lead in {**_OWN, **_CHEST}.items()
+    for name, lead in {**_PLAIN, **_CHEST}.items()
     for gap in ("", " ", "_", "-", ":", ": ")
 }
 """A signal's name in capitals -> the standard lead that it means: `LEAD I`, `ECG AVR`, `DII`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
-    """What a person says of files that do not say it; what a file says itself goes first."""
+class ReadOptions:
+    """What a person states of files that do not state it; what a file states goes first."""
 
     fs: float | None = None
     """Sampling rate, Hz."""
@@ -68,8 +68,8 @@ class Said:
             )
 
     def rate(self, stated: Sequence[tuple[str, float]], file: Path, record: str) -> float:
-        """Hz, from (where it stands, Hz) of all that states it, the most exact first; else what was
-        said. BadRecord where two differ; BadSetting that asks for it.
+        """Hz, from (where it stands, Hz) of all that states it, the most exact first; else --fs.
+        BadRecord where two differ; BadSetting where nothing states it.
         """
         every = [*stated, *([("--fs", self.fs)] if self.fs is not None else [])]
         if not every:
@@ -93,38 +93,38 @@ class Said:
         return rate
 
     def scale(self, stated: float | None, file: Path, record: str) -> float:
-        """How many of a file's units make 1 mV: what the file states, else what was said. BadRecord
-        where the two differ; BadSetting that asks for it.
+        """How many of a file's units make 1 mV: what the file states, else --unit. BadRecord
+        where the two differ; BadSetting where neither states it.
         """
-        given = per_mv(self.unit or "")
-        if stated is None and given is None:
+        typed = per_mv(self.unit or "")
+        if stated is None and typed is None:
             raise BadSetting(
                 f"{file.name} does not say its unit; say it for all files that do not: --unit mV "
                 f"(or V, uV, nV; 4.88uV where a step of the file is that much)"
             )
-        if stated and given and abs(stated - given) > AGREE * given:
+        if stated and typed and abs(stated - typed) > AGREE * typed:
             raise BadRecord(
-                f"{record}: 1 mV is {stated:g} by the file and {given:g} by --unit {self.unit}; "
+                f"{record}: 1 mV is {stated:g} by the file and {typed:g} by --unit {self.unit}; "
                 f"correct the one that is wrong"
             )
-        return stated or given or 1.0
+        return stated or typed or 1.0
 
     @property
-    def placed(self) -> tuple[str, ...]:
-        """Names in the order of the file; empty where names are given as NAME=LEAD, or not."""
+    def ordered(self) -> tuple[str, ...]:
+        """Names in the order of the file; empty where they are NAME=LEAD, or not given."""
         return () if "=" in "".join(self.signals) else self.signals
 
-    def beside(self, stated: Sequence[str]) -> "Said":
-        """For a file whose header names all signals: `--signals` in the order of the file is of
-        other files where one of the names means a lead.
+    def without_order(self, stated: Sequence[str]) -> "ReadOptions":
+        """For a file whose header names all signals: where one of its names means a lead, a
+        `--signals` in the order of the file is meant for other files, and is dropped.
         """
-        return replace(self, signals=()) if self.placed and any(map(signed, stated)) else self
+        return replace(self, signals=()) if self.ordered and any(map(signed, stated)) else self
 
     def origin(self, stated: Sequence[str] | None, names: Sequence[str]) -> str:
         """Where `names` came from: "the file", "--signals", or both."""
         if [*names] != [signed(name) or name for name in stated or ()]:
             return "--signals"
-        agree = [*map(signed, self.placed)] == [*map(signed, names)]
+        agree = [*map(signed, self.ordered)] == [*map(signed, names)]
         return "the file and --signals" if agree else "the file"
 
     def names(
@@ -134,30 +134,30 @@ class Said:
         lead ("-aVR" where it is inverted), else as it is. BadRecord where `--signals` names other
         leads; BadSetting that asks for names where nobody gives them.
         """
-        given = dict(text.split("=", 1) for text in self.signals if "=" in text)
-        own = [given.get(name.strip(), name) for name in stated or ()]
-        if generated(own) or not any(map(signed, own)):
-            own = [] if generated(own) else own
-            if self.placed and len(self.placed) != count:
+        typed = dict(text.split("=", 1) for text in self.signals if "=" in text)
+        names = [typed.get(name.strip(), name) for name in stated or ()]
+        if generated(names) or not any(map(signed, names)):
+            names = [] if generated(names) else names
+            if self.ordered and len(self.ordered) != count:
                 raise BadSetting(
                     f"{file.name} has {count} signals, and --signals {','.join(self.signals)} "
-                    f"names {len(self.placed)}; name each of them"
+                    f"names {len(self.ordered)}; name each of them"
                 )
-            own = list(self.placed) or own
-        elif len(self.placed) == count and [*map(signed, self.placed)] != [*map(signed, own)]:
+            names = list(self.ordered) or names
+        elif len(self.ordered) == count and [*map(signed, self.ordered)] != [*map(signed, names)]:
             raise BadRecord(
-                f"{record}: its signals are {', '.join(own)} by the file and "
-                f"{', '.join(self.placed)} by --signals; where the file is wrong, say "
-                f"--signals {own[0]}={self.placed[0]},..."
+                f"{record}: its signals are {', '.join(names)} by the file and "
+                f"{', '.join(self.ordered)} by --signals; where the file is wrong, say "
+                f"--signals {names[0]}={self.ordered[0]},..."
             )
-        if not own:
+        if not names:
             what = "the name of its signal" if count == 1 else f"the names of its {count} signals"
             example = "--signals I" if count == 1 else "--signals I,II,V1"
             raise BadSetting(
                 f"{file.name} does not say {what}; say it for all files that do not, in the order "
                 f"of the file: {example}"
             )
-        return tuple(signed(name) or name for name in own)
+        return tuple(signed(name) or name for name in names)
 
 
 def generated(names: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ecgbench.core.text import counted, shortened
-from ecgbench.data.own.tables import UNKNOWN_WORDS, Sheet, hot, plain, squeezed
+from ecgbench.data.imported.tables import UNKNOWN_WORDS, Sheet, hot, plain, squeezed
 from ecgbench.data.people import OLDEST
 from ecgbench.datasets.indexing.tables import alike
 from ecgbench.errors import BadSetting
@@ -78,12 +78,12 @@ def patients(sheet: Sheet, name: str) -> tuple[list[str], list[str]]:
     for line, cell in cells.items():
         if plain(cell) in _NOBODY:
             raise BadSetting(
-                f"{sheet.place(line)}: no patient{cell and f' ({cell!r})'}; fill in that cell, or "
+                f"{sheet.at(line)}: no patient{cell and f' ({cell!r})'}; fill in that cell, or "
                 f"leave the column {name!r} out (each record then counts as a patient)"
             )
         if _EXPONENT.fullmatch(alike(cell)):
             raise BadSetting(
-                f"{sheet.place(line)}: the patient {cell!r} has lost digits in a spreadsheet and "
+                f"{sheet.at(line)}: the patient {cell!r} has lost digits in a spreadsheet and "
                 f"may be several; save that column as text and give the table again"
             )
         who = person(cell)
@@ -95,7 +95,7 @@ def patients(sheet: Sheet, name: str) -> tuple[list[str], list[str]]:
                 next(iter(ways[who].items())) for who in sorted(same)
             )[:2]
             raise BadSetting(
-                f"{sheet.place(max(line, later))}: the patients {one!r} and {other!r} may be one "
+                f"{sheet.at(max(line, later))}: the patients {one!r} and {other!r} may be one "
                 f"or two; write the same name where they are one, and names that differ in more "
                 f"than marks where they are not"
             )

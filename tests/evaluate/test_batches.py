@@ -73,7 +73,7 @@ def view(ptbxl_copy: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Vi
 
 @pytest.fixture(autouse=True)
 def _few_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "PLACES", 16)
+    monkeypatch.setattr(batches, "SLOTS", 16)
 
 
 def cache(view: View, folder: Path) -> FeatureCache:
@@ -85,7 +85,7 @@ def wanted(view: View) -> tuple[np.ndarray, np.ndarray]:
     names = [str(r) for r in view.prepared.index["record"]]
     records = [(p, r, CONTRACT.windows(view.length(r)), ALL.bits) for p, r in enumerate(names)]
     every = [rows.measured(s, records, "record") for s in SETTINGS]  # type: ignore[arg-type]
-    return np.unique(np.concatenate(every)), batches.first_places([w for _, _, w, _ in records])
+    return np.unique(np.concatenate(every)), batches.first_slots([w for _, _, w, _ in records])
 
 
 @given(
@@ -93,48 +93,48 @@ def wanted(view: View) -> tuple[np.ndarray, np.ndarray]:
     st.lists(st.integers(0, 10**6), max_size=200),
 )
 def test_every_row_is_in_one_batch_at_its_place(windows: list[int], drawn: list[int]) -> None:
-    places, random = batches.first_places(windows), np.random.default_rng(len(drawn))
+    slots, random = batches.first_slots(windows), np.random.default_rng(len(drawn))
     position = np.array([n % len(windows) for n in drawn], np.int64)
     window = np.array([n % windows[p] for n, p in zip(drawn, position)], np.int64)
     asked = np.unique((position << 24) | (window << 12) | random.integers(1, 4096, len(drawn)))
     position, window, masks = rows.decode(asked)
     leads = np.bitwise_count(masks).astype(int)
-    parts = batches.batches(asked, places, leads)
+    parts = batches.batches(asked, slots, leads)
     assert sorted(np.concatenate([asked[:0], *parts]).tolist()) == asked.tolist()
     counts = dict(zip(asked.tolist(), leads.tolist()))
     for part in parts:
         position, window, _ = rows.decode(part)
-        assert len(set(((places[position] + window) % batches.PLACES).tolist())) == len(part)
+        assert len(set(((slots[position] + window) % batches.SLOTS).tolist())) == len(part)
         assert len({counts[row] for row in part.tolist()}) == 1
 
 
 def test_consecutive_windows_fill_their_batches() -> None:
     windows = [2] * 50
-    places = batches.first_places(windows)
+    slots = batches.first_slots(windows)
     asked = np.concatenate([rows.encode(p, np.arange(2), np.full(2, 4095)) for p in range(50)])
-    sizes = [len(part) for part in batches.batches(asked, places, np.full(100, 12))]
+    sizes = [len(part) for part in batches.batches(asked, slots, np.full(100, 12))]
     assert sizes == [16] * 6 + [4]
 
 
 @pytest.mark.parametrize("name", [NATIVE, "zero"])
 def test_features_are_those_of_each_record_by_itself(name: str, view: View, tmp_path: Path) -> None:
     policy = Policy(NATIVE, None) if name == NATIVE else Policy("zero", zero.fill)
-    encoder, (every, places) = Encoder(Whole(), CONTRACT, policy), wanted(view)
+    encoder, (every, slots) = Encoder(Whole(), CONTRACT, policy), wanted(view)
     apart, together = cache(view, tmp_path / "a"), cache(view, tmp_path / "b")
     done: list[int] = []
     apart.compute(encoder, view, every, lambda n: None)
-    together.compute(encoder, view, every, done.append, places)
+    together.compute(encoder, view, every, done.append, slots)
     assert sum(done) == len(every)
     np.testing.assert_allclose(together.take(every), apart.take(every), atol=2e-5)
 
 
 def test_no_bit_depends_on_what_else_is_asked_or_was_there(view: View, tmp_path: Path) -> None:
-    encoder, (every, places) = Encoder(Whole(), CONTRACT, Policy(NATIVE, None)), wanted(view)
+    encoder, (every, slots) = Encoder(Whole(), CONTRACT, Policy(NATIVE, None)), wanted(view)
     whole, parts = cache(view, tmp_path / "whole"), cache(view, tmp_path / "parts")
-    whole.compute(encoder, view, every, lambda n: None, places)
+    whole.compute(encoder, view, every, lambda n: None, slots)
     order = np.random.default_rng(0).permutation(every)
     for part in np.array_split(order, 7):
-        parts.compute(encoder, view, part, lambda n: None, places)
+        parts.compute(encoder, view, part, lambda n: None, slots)
     assert np.array_equal(parts.take(every), whole.take(every))
 
 
@@ -148,9 +148,9 @@ def test_a_network_that_mixes_windows_is_found() -> None:
 
 def test_a_hidden_lead_is_nan_here_too(view: View, tmp_path: Path) -> None:
     encoder = Encoder(Peeking(), CONTRACT, Policy(NATIVE, None))
-    every, places = wanted(view)
+    every, slots = wanted(view)
     with pytest.raises(LeakError, match="not finite: a hidden lead was read"):
-        cache(view, tmp_path).compute(encoder, view, every, lambda n: None, places)
+        cache(view, tmp_path).compute(encoder, view, every, lambda n: None, slots)
 
 
 @pytest.mark.parametrize("protocol", ["probe", "finetune"])

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from ecgbench import datasets
-from ecgbench.data.own import importing
-from ecgbench.data.own.corrections import COPY
-from ecgbench.data.own.importing import bring, same
+from ecgbench.data.imported import importing
+from ecgbench.data.imported.corrections import COPY
+from ecgbench.data.imported.importing import bring, same
 from ecgbench.data.source import Source
 from ecgbench.errors import BadSetting
-from tests.own.test_import import PATIENTS, change, folder, order, row, table, write
+from tests.imported.test_import import PATIENTS, change, folder, order, row, table, write
 
 __all__ = ["folder"]
 

@@ -13,9 +13,9 @@ from ecgbench.core.cards import DatasetCard
 from ecgbench.core.files import put, read_proved
 from ecgbench.core.registry import Room
 from ecgbench.core.text import counted
-from ecgbench.data.own import records
-from ecgbench.data.own.people import person
-from ecgbench.data.own.splitting import split_of
+from ecgbench.data.imported import records
+from ecgbench.data.imported.people import person
+from ecgbench.data.imported.splitting import split_of
 from ecgbench.datasets.indexing.tables import alike
 from ecgbench.errors import BadSetting
 from ecgbench.stats.known import UNKNOWN
@@ -109,7 +109,7 @@ def _module(card: Path) -> ModuleType:
         module = room.get(str(card))
     finally:
         room.forget()
-    if not hasattr(module, "RECORDINGS") or not hasattr(module, "SAID"):
+    if not hasattr(module, "RECORDINGS") or not hasattr(module, "OPTIONS"):
         raise BadSetting(f"{card} is no card of an import; import into another folder")
     return module
 

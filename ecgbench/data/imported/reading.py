@@ -10,9 +10,9 @@ import pandas as pd
 
 from ecgbench.core.text import counted
 from ecgbench.ecg.leads import LEADS
-from ecgbench.ecg.readers import own
-from ecgbench.ecg.readers.layout import one_line
-from ecgbench.ecg.readers.said import Said
+from ecgbench.ecg.readers import by_suffix
+from ecgbench.ecg.readers.arrays import one_line
+from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.errors import BadRecord, BadSetting
 
 Progress = Callable[[int, int], None]
@@ -35,20 +35,20 @@ class Seen:
 
 
 def read(
-    folder: Path, table: pd.DataFrame, said: Said, progress: Progress | None
+    folder: Path, table: pd.DataFrame, options: ReadOptions, progress: Progress | None
 ) -> dict[str, Seen]:
     """What each file of a table with record and path shows; BadSetting for a question about all."""
     seen = {}
     for done, (record, path) in enumerate(zip(table["record"], table["path"]), 1):
-        seen[path] = _seen(folder / path, record, said)
+        seen[path] = _seen(folder / path, record, options)
         if progress is not None:
             progress(done, len(table))
     return seen
 
 
-def _seen(path: Path, record: str, said: Said) -> Seen:
+def _seen(path: Path, record: str, options: ReadOptions) -> Seen:
     try:
-        recording = own.read(path, record, "", said)
+        recording = by_suffix.read(path, record, "", options)
     except BadRecord as error:
         return Seen(reason=str(error).removeprefix(f"{record}: "))
     except BadSetting:  # a question about all files

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ecgbench.data.own import matching
-from ecgbench.data.own.labels import Labels, checked
+from ecgbench.data.imported import matching
+from ecgbench.data.imported.labels import Labels, checked
 from ecgbench.errors import BadSetting
 
 U = -1
