@@ -32,7 +32,7 @@ def each(
     if scorer is None or not scorer.keep or not os.access(scorer.run, os.W_OK):
         return
     began, left = time.monotonic(), list(pieces)
-    with one_thread():
+    with one_thread(), scorer.one_file():
         while left and time.monotonic() - began < MOMENT:
             left.pop(0)()
     if left:
@@ -40,8 +40,14 @@ def each(
         progress = stage(name, len(pieces), units) if stage else nullcontext(lambda _: None)
         with progress as advance:
             advance(len(pieces) - len(left))
-            on_all_cores(left, advance)
+            on_all_cores([partial(_keep, scorer, piece) for piece in left], advance)
+        scorer.refresh()
     Recent.forget()
+
+
+def _keep(scorer: Scorer, piece: Piece) -> None:
+    with scorer.one_file():
+        piece()
 
 
 def rows(reader: Reader, stage: Stage | None) -> None:

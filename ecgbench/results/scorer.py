@@ -1,26 +1,25 @@
-"""Scores and intervals of finished cells, computed from their predictions and kept in
-<run>/derived/, which may be deleted.
+"""Scores and intervals of finished cells, computed from their predictions and kept in tables of the
+run (results.cache).
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ecgbench import metrics
-from ecgbench.core.cells import Scoring, key
-from ecgbench.core.files import put
-from ecgbench.errors import WriteError
+from ecgbench.core.cells import Scoring
+from ecgbench.results.cache import Table
 from ecgbench.results.evidence import Evidence, Sure, evidence
 from ecgbench.results.score import Draws, Scored, score
 from ecgbench.stats.paired import Difference
-from ecgbench.study.scores import ROUNDING, Predicted
+from ecgbench.study.scores import COLUMNS, ROUNDING, Predicted
 from ecgbench.study.stored import Result
 
 VERSION = 10
@@ -54,27 +53,38 @@ class Scorer:
             "patients": drawn and digest(drawn),
             "names": names and digest(names),
         }
-        summary = self.kept(facts, lambda: self._computed(result, metric, names, drawn))
-        columns = summary.pop("columns").items()
-        edited = bool(summary.pop("edited"))
+        row = dict(self.scores.row(facts, lambda: self._computed(result, metric, names, drawn)))
+        row |= {"content": row.pop("cell"), "columns": {n: row.pop(n) for n in ("label", *COLUMNS)}}
+        wins = names is None and not row["edited"]
         scored = Scored(
+            **row,
             cell=result.cell,
-            metric=metric,
-            columns={n: np.array(v, object if n == "label" else None) for n, v in columns},
-            replicates=np.asarray(summary.pop("replicates")),
-            content=result.content,
-            predictions=partial(_predictions, result, names, wins=not edited),
-            edited=edited,
-            **summary,
+            predictions=partial(_predictions, result, names, wins=wins),
         )
         if names is None:
             self._whole[known] = scored
         return scored
 
-    @property
-    def derived(self) -> Path:
-        """Where it keeps what may be computed again."""
-        return self.run / "derived"
+    @cached_property
+    def scores(self) -> Table:
+        """A row for each cell and metric."""
+        return Table(self.run / "derived" / "scores", self.keep)
+
+    @cached_property
+    def others(self) -> Table:
+        """What else was computed of cells, as JSON."""
+        return Table(self.run / "derived" / "others", self.keep)
+
+    @contextmanager
+    def one_file(self) -> Iterator[None]:
+        """What is computed inside is written together."""
+        with self.scores.one_file(), self.others.one_file():
+            yield
+
+    def refresh(self) -> None:
+        """Read what other processes have kept since."""
+        self.scores.refresh()
+        self.others.refresh()
 
     def evidence(self, rows: Sequence[Sequence[Scored]]) -> Evidence:
         """How sure rows of cells of a metric and their differences are."""
@@ -94,16 +104,11 @@ class Scorer:
         return {"version": VERSION, "metric": metric, "source": _source(metric), **how}
 
     def kept(self, facts: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """What was computed from these facts before; else it is computed, and kept."""
-        file = self.derived / f"{key(facts)}.json"
-        if (known := _cached(file)) is not None:
-            return known
-        known = compute()
-        if not self.keep:
-            return known
-        text = json.dumps(known, default=np.ndarray.tolist).encode()
-        with suppress(WriteError):  # a run folder that is only read is no error
-            put(file, _seal(file, text) + b"\n" + text, lasting=False)
+        """What was computed from these facts before; else it is computed, and kept as JSON."""
+        row = self.others.row(
+            facts, lambda: {"value": json.dumps(compute(), default=np.ndarray.tolist)}
+        )
+        known: dict[str, Any] = json.loads(row["value"])
         return known
 
     def _computed(
@@ -123,13 +128,17 @@ class Scorer:
             draws=self.scoring.draws,
             bootstrap=self.scoring.bootstrap,
         )
-        scores = score(metric, predictions, draws, self.scoring.absent)
+        row = dict(vars(score(metric, predictions, draws, self.scoring.absent)))
+        columns = row.pop("columns")
         return {
-            **vars(scores),
+            "cell": result.content,
+            "metric": metric,
+            **columns,
+            **row,
             "records": digest(predictions.records),
             "n_records": len(predictions.records),
             "n_patients": len(own),
-            "edited": names is None and _edited(result, metric, scores.columns["value"]),
+            "edited": names is None and _edited(result, metric, columns["value"]),
         }
 
 
@@ -150,23 +159,6 @@ def _predictions(result: Result, names: frozenset[str] | None, wins: bool = True
     if names is not None:
         predictions = predictions.only(names)
     return predictions if wins and names is None else replace(predictions, wins={})
-
-
-def _cached(file: Path) -> dict[str, Any] | None:
-    """What was kept; None where it was not, or where the file is not what was written."""
-    with suppress(OSError, ValueError):
-        seal, text = file.read_bytes().split(b"\n", 1)
-        if _seal(file, text) == seal:
-            known: dict[str, Any] = json.loads(text)
-            return known
-    return None
-
-
-def _seal(file: Path, text: bytes) -> bytes:
-    """A hash of what a file is named by and of what it holds, so that a copy under another name is
-    not believed.
-    """
-    return hashlib.sha256(file.name.encode() + b"\n" + text).hexdigest().encode()
 
 
 def _source(metric: str) -> str:

@@ -40,9 +40,9 @@ def test_what_was_computed_once_is_read(
 def test_nothing_is_kept_of_a_study_whose_tables_somebody_changed(tmp_path: Path) -> None:
     study = make(tmp_path)
     derived = study.path / "derived"
-    before = sorted(derived.iterdir())
+    before = sorted(derived.glob("*/*"))
     assert numbers(replace(study, scorer=None), Operating())[1]
-    assert sorted(derived.iterdir()) == before
+    assert sorted(derived.glob("*/*")) == before
 
 
 def test_another_fit_gives_other_numbers(tmp_path: Path) -> None:

@@ -338,23 +338,28 @@ def test_a_run_whose_only_model_could_not_be_built_is_still_reported(tmp_path: P
     assert "ImportError: no such thing" in (tmp_path / "report" / "index.html").read_text()
 
 
+def spoilt(data: bytes, other: bytes) -> list[bytes | None]:
+    """Gone, cut short, altered, that of another table, and as it was."""
+    middle = len(data) // 2
+    altered = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+    return [None, data[:40], altered, other, data]
+
+
 def test_intervals_are_kept_apart_and_may_be_deleted(tmp_path: Path) -> None:
     """What is not what was written is computed again, and so is what was written for another."""
     run = made(tmp_path, planned(["good", "fair"]))
     first = read(tmp_path)
-    kept, last = sorted((tmp_path / "derived").iterdir()), b""
+    kept = {file: file.read_bytes() for file in (tmp_path / "derived").glob("*/*")}
     # eight cells, and what was compared at each of two settings
-    assert (len(first.results), len(kept)) == (8, 10)
-    for i, file in enumerate(kept):  # gone, cut short, altered, or as it was
-        data = file.read_bytes()
-        spoilt = [None, data[:40], data[:-1] + b"?", last, data][i % 5]
-        last = data
-        file.unlink() if spoilt is None else file.write_bytes(spoilt)
-    for _ in range(2):
-        again = read(tmp_path)
-        for name in ("main", "cells", "labels", "comparisons"):
-            pd.testing.assert_frame_equal(getattr(again, name), getattr(first, name))
-        assert sorted((tmp_path / "derived").iterdir()) == kept
+    assert sorted(len(pd.read_parquet(file)) for file in kept) == [2, 8]
+    for file, other in zip(kept, reversed(kept)):
+        for data in spoilt(kept[file], kept[other]):
+            file.unlink() if data is None else file.write_bytes(data)
+            again = read(tmp_path)
+            for name in ("main", "cells", "labels", "comparisons"):
+                pd.testing.assert_frame_equal(getattr(again, name), getattr(first, name))
+            now = {file: file.read_bytes() for file in (tmp_path / "derived").glob("*/*")}
+            assert now == kept
     (folder,) = folders(run, "good", "12")
     (folder / "predictions.parquet").unlink()
     with pytest.raises(Damaged, match="is not what the run wrote"):
@@ -369,7 +374,7 @@ def test_a_run_that_is_only_read_can_be_read(
     def refused(path: Path, content: object, lasting: bool = True) -> None:
         raise WriteError(f"cannot write {path}: read-only file system")
 
-    monkeypatch.setattr("ecgbench.results.scorer.put", refused)
+    monkeypatch.setattr("ecgbench.results.cache.put", refused)
     one = read(tmp_path)
     assert not (tmp_path / "derived").exists()
     monkeypatch.undo()
@@ -392,7 +397,7 @@ def test_more_draws_or_another_bootstrap_are_not_taken_from_what_was_kept(tmp_pa
         run.add_request(replace(plan, scoring=scoring))
         lows.append(read(tmp_path).main["low"][0])
     assert len(set(lows)) == 6
-    assert len(list((tmp_path / "derived").iterdir())) == 12
+    assert sum(len(pd.read_parquet(f)) for f in (tmp_path / "derived").glob("*/*")) == 12
 
 
 def youden(target: Any, score: Any) -> float:
