@@ -110,19 +110,19 @@ class _Placed:
 
     def __init__(self, rows: Sequence[Sequence[Scored]], absent: Absent) -> None:
         of = over(by_fold(rows, absent))
-        self.components, self.offset = of.components, of.offset
-        self.fits = [fits_of(cells) for cells in rows]
+        self.rows, self.components, self.offset = rows, of.components, of.offset
 
     def row(self, a: int) -> Sure:
-        repeated = between(self.fits[a])
-        found = self.components.row(a).plus(*repeated).shifted(self.offset)
-        low, high = found.as_share() if repeated[0] else self.components.interval(a, self.offset)
+        c = np.eye(len(self.rows))[a]
+        fits = repeated(self.rows, c)
+        found = self.components.contrast(c).plus(*fits).shifted(self.offset)
+        low, high = found.as_share() if fits[0] else self.components.interval(a, self.offset)
         return Sure(value=found.value, low=low, high=high, **self._known_of(found))
 
     def difference(self, a: int, b: int) -> Difference:
-        first, second = self.fits[a], self.fits[b]
-        apart = {seed: value - second[seed] for seed, value in first.items() if seed in second}
-        found = self.components.difference(a, b).plus(*between(apart))
+        one = np.eye(len(self.rows))
+        c = one[a] - one[b]
+        found = self.components.contrast(c).plus(*repeated(self.rows, c))
         low, high = found.as_difference()
         return Difference(
             difference=found.value, low=low, high=high, p=found.p, **self._known_of(found)
@@ -136,10 +136,16 @@ class _Placed:
         return {**known, "share": found.share, "share_label": str(labels[found.label])}
 
 
-def fits_of(cells: Sequence[Scored]) -> dict[int, float]:
-    """Seed of a fit -> mean over its settings and folds."""
-    by_seed = grouped(cells, lambda c: c.cell.fit.seed)
-    return {seed: float(np.mean([c.value for c in own])) for seed, own in by_seed.items()}
+def repeated(rows: Sequence[Sequence[Scored]], c: np.ndarray) -> tuple[float, float]:
+    """What repeated fits add to a contrast of rows (row,), over the seeds that all have."""
+    used = [(w, grouped(cells, lambda one: one.cell.fit.seed)) for w, cells in zip(c, rows) if w]
+    return between(
+        {
+            seed: sum(w * float(np.mean([one.value for one in fits[seed]])) for w, fits in used)
+            for seed in (used[0][1] if used else ())
+            if all(seed in fits for _, fits in used)
+        }
+    )
 
 
 def between(fits: Mapping[int, float]) -> tuple[float, float]:

@@ -10,7 +10,7 @@ Source: docs/intervals.md for the variances; degrees of freedom over datasets ar
 (Satterthwaite 1946, doi:10.2307/3002019; Welch 1947), shares are Fieller's (Fieller 1954).
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations
@@ -20,12 +20,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from ecgbench.core.cells import Absent
+from ecgbench.core.cells import Absent, grouped
 from ecgbench.core.seeds import rng
 from ecgbench.data.contamination import RELATIONS
 from ecgbench.errors import MissingData
 from ecgbench.results.compare import on_common_records
-from ecgbench.results.evidence import Fold, Part, Stacked, between, by_fold, fits_of
+from ecgbench.results.evidence import Fold, Part, Stacked, by_fold, repeated
+from ecgbench.results.options import linked
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.study import Study
@@ -117,17 +118,6 @@ def joint(
             lambda c, records, of=of: scorer(of[c.cell.identity], c.metric, records),  # type: ignore[misc]
         )
         cells.setdefault(dataset_of[name], {})[name] = list(map(counted, rows))
-    return joined(entries, cells, scorer, by, paired)
-
-
-def joined(
-    entries: Sequence[Entry],
-    cells: Mapping[str, Mapping[str, Rows]],
-    scorer: Scorer,
-    by: By = "dataset",
-    paired: Mapping[Patient, str] | None = None,
-) -> "Joint":
-    """The same of scored cells: dataset -> task -> those of each entry."""
     scored = [c for tasks in cells.values() for rows in tasks.values() for row in rows for c in row]
     # each dataset has draws of its own, in which a patient of two cannot be one
     together = {} if any(c.bootstrap != "none" for c in scored) else dict(paired or {})
@@ -135,7 +125,7 @@ def joined(
         entries=tuple(entries),
         groups=_groups(cells, by, together, scorer.scoring.absent),
         scorer=scorer,
-        metric=scored[0].metric,
+        metric=study.metric,
         sharing=tuple(c for c in _drawn_together(list(cells), paired or {}) if len(c) > 1),
     )
 
@@ -163,21 +153,10 @@ def _drawn_together(
     datasets: Sequence[str], paired: Mapping[Patient, str]
 ) -> list[tuple[str, ...]]:
     """Datasets in groups that share patients by the given pairs."""
-    where: dict[str, set[str]] = {}
-    for (dataset, _), name in paired.items():
-        if dataset in datasets:
-            where.setdefault(name, set()).add(dataset)
-    return _linked(datasets, where.values())
-
-
-def _linked(names: Sequence[str], links: Iterable[Collection[str]]) -> list[tuple[str, ...]]:
-    """Names in groups, those of a link in one, all in their order."""
-    group = {name: {name} for name in names}
-    for link in links:
-        union = set().union(*(group[name] for name in link))
-        for name in union:
-            group[name] = union
-    return list(dict.fromkeys(tuple(n for n in names if n in group[m]) for m in names))
+    known = [(dataset, name) for (dataset, _), name in paired.items() if dataset in datasets]
+    by_name = grouped(known, lambda one: one[1]).values()
+    links = {(own[0][0], dataset) for own in by_name for dataset, _ in own}
+    return linked(datasets, links)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -272,10 +251,7 @@ class _Group:
             return _certain(float(c @ self.values), spread)
         found = self.placed.contrast(c).shifted(self.offset * float(c.sum()))
         for task, rows in self.rows.items():
-            fits = [fits_of(row) for row, used in zip(rows, c) if used]
-            seeds = set(fits[0]).intersection(*fits[1:]) if fits else set()
-            apart = {s: float(sum(w * f[s] for w, f in zip(c[c != 0], fits))) for s in seeds}
-            variance, df = between(apart)
+            variance, df = repeated(rows, c)
             found = found.plus(variance * self.weights[task] ** 2, df)
         return found
 
@@ -330,11 +306,6 @@ class Joint:
     def datasets(self) -> tuple[str, ...]:
         """All of them."""
         return tuple(d for g in self.groups for d in g.datasets)
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """All of them."""
-        return tuple(t for g in self.groups for t in g.rows)
 
     def by(self, by: By) -> "Joint":
         """The same with other things that count alike."""
@@ -440,7 +411,7 @@ class Joint:
         errors = {g.name: (g.share * p.se, p.df) for g, p in zip(self.groups, parts)}
         clusters = [
             [errors[name] for name in names]
-            for names in _linked(list(errors), [(of[a], of[b]) for a, b in self.overlapping])
+            for names in linked(list(errors), [(of[a], of[b]) for a, b in self.overlapping])
         ]
         # of what may be shared the standard errors add
         variances = [sum(se for se, _ in cluster) ** 2 for cluster in clusters]
@@ -451,14 +422,8 @@ class Joint:
             v**2 / min(df for _, df in cluster) for v, cluster in zip(variances, clusters) if v
         )
         own = [se**2 / total for se, _ in errors.values()]
-        label = int(np.argmax(own))
-        return Estimate(
-            value=value,
-            variance=total,
-            df=total**2 / spread if spread > 0 else np.inf,
-            share=min(own[label], 1.0),
-            label=label,
-        )
+        df, label = total**2 / spread if spread > 0 else np.inf, int(np.argmax(own))
+        return Estimate(value=value, variance=total, df=df, share=min(own[label], 1.0), label=label)
 
     def studentised(self, weights: ArrayLike, draws: int = DRAWS) -> Floats:
         """(draw, contrast) joint draws of the errors of contrasts over their standard errors, for

@@ -1,14 +1,18 @@
 """What the reader of a run asks of its reports, beside which of them."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
+import numpy as np
 import pandas as pd
 
+from ecgbench.core.cells import grouped
 from ecgbench.core.registry import plain
 from ecgbench.errors import BadSetting
 
+T = TypeVar("T", bound=Hashable)
 MARGINS = (0.01, 0.02, 0.05)
 """Of macro AUROC. No clinical basis: a margin is the reader's."""
 
@@ -70,14 +74,24 @@ def pairs(file: Path) -> dict[tuple[str, str], str]:
         raise BadSetting(f"--set report.duplicates={file}: {error}; {again}") from None
     if lacking := [name for name in columns if name not in table]:
         raise BadSetting(f"--set report.duplicates={file}: no column {lacking[0]!r}; {again}")
-    name: dict[tuple[str, str], tuple[str, str]] = {}
+    rows = table[columns].itertuples(index=False)
+    same = [((dataset, patient), (other, also)) for dataset, patient, other, also in rows]
+    everyone = sorted({patient for both in same for patient in both})
+    groups = linked(everyone, same)
+    return {patient: "\x1f".join(group[0]) for group in groups for patient in group}
 
-    def root(patient: tuple[str, str]) -> tuple[str, str]:
-        while (above := name.setdefault(patient, patient)) != patient:
-            patient = above
-        return patient
 
-    for dataset, patient, other, also in table[columns].itertuples(index=False):
-        first, second = sorted((root((dataset, patient)), root((other, also))))
-        name[second] = first
-    return {patient: "\x1f".join(root(patient)) for patient in list(name)}
+def linked(names: Sequence[T], links: Iterable[tuple[T, T]]) -> list[tuple[T, ...]]:
+    """Names in groups, the two of a link in one, all in their order.
+
+    >>> linked("abcde", [("a", "c"), ("d", "c")])
+    [('a', 'c', 'd'), ('b',), ('e',)]
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    at = {name: n for n, name in enumerate(names)}
+    ends = np.array([(at[a], at[b]) for a, b in links], np.intp).reshape(-1, 2).T
+    graph = coo_array((np.ones(ends.shape[1]), ends), (len(at), len(at)))
+    group = connected_components(graph, directed=False)[1]
+    return [tuple(own) for own in grouped(names, lambda name: int(group[at[name]])).values()]

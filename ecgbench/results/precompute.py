@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
-from ecgbench.core.cells import Cell
 from ecgbench.core.parallel import Piece, on_all_cores, one_thread
 from ecgbench.results.by_label import ByLabel, Repeats
 from ecgbench.results.reader import Reader
@@ -52,12 +51,8 @@ def _keep(scorer: Scorer, piece: Piece) -> None:
 
 def rows(reader: Reader, stage: Stage | None) -> None:
     """Scores of all cells, and how sure they and their differences are."""
-    pieces = [partial(_rows, reader, cells) for cells in reader.settings.values()]
+    pieces = [partial(reader.rows, cells) for cells in reader.settings.values()]
     each(reader.score, stage, ("scores", "lead settings of a task"), pieces)
-
-
-def _rows(reader: Reader, cells: Sequence[Cell]) -> None:
-    reader.rows(reader.outcomes(cells))
 
 
 def labels(

@@ -230,7 +230,7 @@ class Fits:
             setting = Count(len(ALL), 0) if leads == ALL else Fixed(leads)
             cells = [c for c in self.reader.plan.cells if c.setting == setting]
             self._scores[leads] = (np.nan, np.nan, np.nan)
-            for row in self.reader.rows(self.reader.outcomes(cells)):
+            for row in self.reader.rows(cells):
                 if row.status == "ok":
                     self._scores[leads] = row.score, row.sure.low, row.sure.high
         return self._scores[leads]

@@ -16,7 +16,6 @@ from ecgbench.results.compare import FEWER, Row, compare
 from ecgbench.results.origin import UNCOMMITTED
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.scorer import Scorer
-from ecgbench.results.tables import Outcome
 from ecgbench.study.store import Status, Store
 from ecgbench.study.stored import Result
 from ecgbench.study.verify import Verifier, fault
@@ -95,38 +94,52 @@ class Reader:
         """(task, leads as typed) -> its cells: what is compared with one another."""
         return grouped(self.plan.cells, lambda cell: (cell.task, cell.setting.typed))
 
-    def outcomes(self, cells: Sequence[Cell]) -> list[Outcome]:
-        """What became of cells."""
-        return [self._outcome(c) for c in cells]
+    def state(self, cell: Cell) -> tuple[str, str]:
+        """(status, reason) of a cell: ok, damaged, or as the run says."""
+        if cell.identity in self.results:
+            return "ok", ""
+        if why := self.damaged.get(cell.identity):
+            return "damaged", why
+        return self.run.state(cell)
 
-    def rows(self, outcomes: Sequence[Outcome]) -> list[Row]:
+    def scored(self, cell: Cell, metric: str) -> Scored | None:
+        """None where a cell has no number."""
+        if result := self.results.get(cell.identity):
+            try:
+                return self.score(result, metric)
+            except Damaged as error:  # its hashes fit, and its values cannot be
+                self.damaged[cell.identity] = str(error)
+                del self.results[cell.identity]
+        return None
+
+    def rows(self, cells: Sequence[Cell]) -> list[Row]:
         """Rows of the main table: seeds, fits and folds of one metric, task, model, setting and
         policy together; each compared with the best of its setting, with p as it is.
         """
-        together = grouped(
-            outcomes, lambda o: (o.cell.task, o.cell.fit.model, o.cell.setting.typed, o.cell.policy)
-        )
+        together = grouped(cells, lambda c: (c.task, c.fit.model, c.setting.typed, c.policy))
         rows = [self._row(metric, own) for metric in self.cards for own in together.values()]
         for mine in grouped(rows, lambda row: row.setting).values():
             compare(mine, self.rescored, self.score.evidence)
         return rows
 
-    def _row(self, metric: str, outcomes: Sequence[Outcome]) -> Row:
-        cell = outcomes[0].cell
-        model = cell.fit.model
-        weights = self.models.get(model, {}).get("weights") or cell.fit.weights
-        results = [o.result for o in outcomes if o.result]
+    def _row(self, metric: str, cells: Sequence[Cell]) -> Row:
+        first = cells[0]
+        model = first.fit.model
+        weights = self.models.get(model, {}).get("weights") or first.fit.weights
+        scored = [one for one in (self.scored(cell, metric) for cell in cells) if one]
+        states = [self.state(cell)[0] for cell in cells]
+        results = [self.results[c.identity] for c in cells if c.identity in self.results]
         row = Row(
             metric=metric,
-            task=cell.task,
+            task=first.task,
             model=model,
-            leads=cell.setting.typed,
-            policy=cell.policy,
+            leads=first.setting.typed,
+            policy=first.policy,
             sign=self.cards[metric].sign,
             weights=weights,
             untrained=protocols.is_frozen(self.plan.training.protocol) and weights == RANDOM,
-            cells=[o.scored[metric] for o in outcomes if o.result],
-            status=min((_STATUS.get(o.status, o.status) for o in outcomes), key=_GRAVEST.index),
+            cells=scored,
+            status=min((_STATUS.get(state, state) for state in states), key=_GRAVEST.index),
             marks=list(dict.fromkeys(mark for r in results for mark in r.marks)),
         )
         row.notes = self._conditions(row)
@@ -155,18 +168,6 @@ class Reader:
             if not data.get("patients_known", True):
                 notes.append("records taken as independent: the interval may be too narrow")
         return notes
-
-    def _outcome(self, cell: Cell) -> Outcome:
-        if result := self.results.get(cell.identity):
-            try:
-                scored = {m: self.score(result, m) for m in self.metrics}
-                return Outcome(cell, "ok", "", result, scored)
-            except Damaged as error:  # its hashes fit, and its values cannot be
-                self.damaged[cell.identity] = str(error)
-                del self.results[cell.identity]
-        if why := self.damaged.get(cell.identity):
-            return Outcome(cell, "damaged", why)
-        return Outcome(cell, *self.run.state(cell))
 
     def rescored(self, scored: Scored, names: frozenset[str]) -> Scored:
         """A cell scored again, on some of its records."""

@@ -227,9 +227,9 @@ def read(
         )
     reader = Reader.of(Path(path), metrics, tasks)
     precompute.rows(reader, stage)
-    outcomes = reader.outcomes(reader.plan.cells)
-    rows = reader.rows(outcomes)
+    rows = reader.rows(reader.plan.cells)
     correct(rows)
+    cells, labels = tables.cells(reader)
     study = Study(
         path=reader.run.path,
         metrics=reader.cards,
@@ -237,8 +237,8 @@ def read(
         provenance=_provenance(reader),
         notes=[],
         main=tables.main(rows),
-        cells=tables.cells(outcomes, reader.metrics),
-        labels=tables.labels(outcomes, reader.metrics),
+        cells=cells,
+        labels=labels,
         comparisons=tables.comparisons(rows),
         results=list(reader.results.values()),
         scorer=reader.score,

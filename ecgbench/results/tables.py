@@ -1,16 +1,16 @@
 """The tables of a study: rows of settings, cells, labels and comparisons."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ecgbench.core.cells import Cell, grouped
 from ecgbench.results.compare import Row
+from ecgbench.results.reader import Reader
 from ecgbench.results.score import Scored
 from ecgbench.study.scores import COLUMNS
-from ecgbench.study.stored import Result
 
 MAIN_COLUMNS = (
     *("task", "model", "leads", "policy", "weights", "metric", "value", "std", "low", "high", "se"),
@@ -27,27 +27,14 @@ CELL_COLUMNS = (
     *("windows", "seconds", "blind", "excluded", "environment", "lost", "commit", "uncommitted"),
     *("key", "path"),
 )
-LABEL_COLUMNS = (
-    *("task", "model", "setting", "fit_seed", "fold", "policy", "weights", "metric", "label"),
-    *("value", "low", "high", "n", "positives", "same_as"),
-)
+_OF_CELL = ("task", "model", "setting", "fit_seed", "fold", "policy", "weights", "metric")
 _OF_LABEL = ("label", *COLUMNS)
+LABEL_COLUMNS = (*_OF_CELL, *_OF_LABEL, "same_as")
 COMPARISON_COLUMNS = (
     *("task", "leads", "metric", "model", "policy", "weights", "best_model", "best_policy"),
     *("best_weights", "difference", "low", "high", "se", "df", "share", "share_label", "p"),
     *("p_holm", "p_holm_all", "not_significantly_worse", "note", "n_records", "n_patients"),
 )
-
-
-class Outcome(NamedTuple):
-    """What became of one cell that was wanted."""
-
-    cell: Cell
-    status: str
-    reason: str
-    result: Result | None = None
-    scored: Mapping[str, Scored] = {}
-    """By metric; empty where the cell has no number."""
 
 
 def main(rows: Sequence[Row]) -> pd.DataFrame:
@@ -85,48 +72,41 @@ def _compared(row: Row) -> dict[str, Any]:
     }
 
 
-def cells(outcomes: Sequence[Outcome], metrics: Sequence[str]) -> pd.DataFrame:
-    """CELL_COLUMNS, one row per cell and metric."""
-    rows = [_cell(o, m) for m in metrics for o in outcomes]
-    return pd.DataFrame(rows, columns=list(CELL_COLUMNS))
+def cells(reader: Reader) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """CELL_COLUMNS, one row per cell and metric; and LABEL_COLUMNS, one row per finished cell,
+    metric and label.
+    """
+    wanted = [(metric, cell) for metric in reader.metrics for cell in reader.plan.cells]
+    scored = [reader.scored(cell, metric) for metric, cell in wanted]
+    rows = [_cell(reader, *one, scores) for one, scores in zip(wanted, scored)]
+    table = pd.DataFrame(rows, columns=list(CELL_COLUMNS))
+    found = [one for one in scored if one]
+    own = table.loc[[one is not None for one in scored], list(_OF_CELL)]
+    labels = own.loc[own.index.repeat([len(one.same_as) for one in found])].reset_index(drop=True)
+    for name in _OF_LABEL:
+        labels[name] = [value for one in found for value in one.columns[name][1:].tolist()]
+    labels["same_as"] = [same for one in found for same in one.same_as]
+    return table, labels
 
 
-def _cell(outcome: Outcome, metric: str) -> dict[str, Any]:
-    """What there is of the columns, and more; what is not there becomes NaN."""
-    known: dict[str, Any] = {"key": "", "path": ""}
-    if result := outcome.result:
+def _cell(reader: Reader, metric: str, cell: Cell, scored: Scored | None) -> dict[str, Any]:
+    """What there is of the columns, and more; what is not there becomes NaN. `weights` as loaded,
+    or as wanted where none were.
+    """
+    known: dict[str, Any] = {"key": "", "path": "", "weights_name": cell.fit.weights}
+    if scored:
+        result = reader.results[cell.identity]
         known |= result.document | {
             "path": result.folder.relative_to(result.run).as_posix(),
             "environment": " + ".join(result.document.get("environments", [])),
             "commit": result.document["code"].get("commit"),
             "uncommitted": result.uncommitted,
+            "lost": scored.lost,
+            "value_distinct": scored.distinct,
+            **{name: scored.columns[name][0] for name in ("value", "low", "high")},
         }
-    known |= _names(outcome, metric) | {"status": outcome.status, "reason": outcome.reason}
-    if scored := outcome.scored.get(metric):
-        known |= {name: scored.columns[name][0] for name in ("value", "low", "high")}
-        known |= {"lost": scored.lost, "value_distinct": scored.distinct}
-    return known
-
-
-def labels(outcomes: Sequence[Outcome], metrics: Sequence[str]) -> pd.DataFrame:
-    """LABEL_COLUMNS, one row per finished cell, metric and label."""
-    rows: list[dict[str, Any]] = []
-    for metric in metrics:
-        for outcome in outcomes:
-            if scored := outcome.scored.get(metric):
-                own = _names(outcome, metric)
-                values = [scored.columns[name][1:].tolist() for name in _OF_LABEL]
-                rows += [
-                    own | dict(zip((*_OF_LABEL, "same_as"), label))
-                    for label in zip(*values, scored.same_as)
-                ]
-    return pd.DataFrame(rows, columns=list(LABEL_COLUMNS))
-
-
-def _names(outcome: Outcome, metric: str) -> dict[str, Any]:
-    """`weights` as loaded, or as wanted where none were."""
-    cell, document = outcome.cell, outcome.result.document if outcome.result else {}
-    return {
+    status, reason = reader.state(cell)
+    return known | {
         "task": cell.task,
         "model": cell.fit.model,
         "leads": cell.setting.typed,
@@ -135,8 +115,10 @@ def _names(outcome: Outcome, metric: str) -> dict[str, Any]:
         "fit_seed": cell.fit.seed,
         "fold": cell.fit.fold,
         "policy": cell.policy,
-        "weights": str(document.get("weights_name", cell.fit.weights)),
+        "weights": str(known["weights_name"]),
         "metric": metric,
+        "status": status,
+        "reason": reason,
     }
 
 
