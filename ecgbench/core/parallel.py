@@ -32,32 +32,36 @@ def on_all_cores(
     advance: Callable[[int], None] = lambda more: None,
     meanwhile: Piece = lambda: None,
     processes: int | None = None,
-) -> None:
+) -> list[bool]:
     """Call each piece in some process of its own core, in any order; `advance` is told how many
     more are done, and this process calls `meanwhile`. Where processes cannot be forked safely,
-    nothing is done but that. processes: how many at once; None: one for each core.
+    nothing is done but that. processes: how many at once; None: one for each core. Returns of each
+    piece whether it was done.
 
     A piece that raises does so quietly: whoever needs what it keeps computes it, and sees the
     error.
     """
     global _pieces
+    done = [False] * len(pieces)
     if sys.platform != "linux" or not pieces:
         meanwhile()
-        return
+        return done
     _pieces = pieces
     pool = ProcessPoolExecutor(min(processes or cores(), len(pieces)), get_context("fork"), _begin)
     try:
         with warnings.catch_warnings():
             # other threads of ours draw progress; the child uses nothing that they hold
             warnings.simplefilter("ignore", DeprecationWarning)
-            calls = [pool.submit(_call, number) for number in range(len(pieces))]
+            calls = {pool.submit(_call, number): number for number in range(len(pieces))}
         meanwhile()
         for call in as_completed(calls):
             if call.exception() is None:
+                done[calls[call]] = True
                 advance(1)
     finally:
         _pieces = ()
         pool.shutdown(cancel_futures=True)
+    return done
 
 
 def _begin() -> None:

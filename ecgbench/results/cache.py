@@ -8,7 +8,7 @@ each adds files, and whoever finds many of them puts them into one.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from ecgbench.errors import WriteError
 
 Values = dict[str, Any]
 """A row: column -> a number, a text, or an array of one dimension."""
+FORMAT = 1
+"""Raised by hand when a table gets other columns; files of another one are removed."""
 MANY = 8
 """Files of a table that are put into one."""
 
@@ -40,7 +42,7 @@ class Table:
         self._waits = False
         self.refresh()
 
-    def row(self, facts: Mapping[str, Any], compute: Callable[[], Values]) -> Values:
+    def row(self, facts: dict[str, Any], compute: Callable[[], Values]) -> Values:
         """What was computed from these facts before, else it is computed and kept."""
         named = key(facts)
         if named not in self._rows:
@@ -51,11 +53,11 @@ class Table:
     @contextmanager
     def one_file(self) -> Iterator[None]:
         """What is computed inside is written as one file."""
-        before, self._waits = self._waits, True
+        self._waits = True
         try:
             yield
         finally:
-            self._waits = before
+            self._waits = False
             self._write()
 
     def refresh(self) -> None:
@@ -85,7 +87,7 @@ class Table:
 
     def _file(self, content: bytes) -> Path:
         """Of a table; a copy in the folder of another has another name."""
-        known = self.folder.name.encode() + b"\n" + content
+        known = f"{self.folder.name} {FORMAT}\n".encode() + content
         return self.folder / f"{hashlib.sha256(known).hexdigest()}.parquet"
 
 

@@ -8,8 +8,10 @@ LAEF paper's evaluation protocol for the asterisk; docs/intervals.md for what is
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ecgbench.core.cells import grouped
 from ecgbench.results.evidence import Evidence, Sure
@@ -20,16 +22,27 @@ UNTRAINED = "untrained encoder: not ranked, not tested"
 """The note of a frozen encoder with random weights."""
 UNTESTED = "not tested: "
 """How the note of a row begins that has no p."""
-FEWER, COMPARED = "scored on ", "compared with the best on "
-"""How the notes begin of a row that lacks test records, and of its comparison."""
-NO_INTERVAL = "no interval: "
-"""How the note of a row begins that has none."""
 LEAST_PATIENTS = 30
 """With fewer test patients nothing is tested."""
 LEAST_DF = 6
 """With fewer degrees of freedom a difference is not tested."""
 LARGEST_SHARE = 0.5
 """Where one label of three or more carries more of the variance, a difference is not tested."""
+
+MAIN_COLUMNS = (
+    *("task", "model", "leads", "policy", "weights", "metric", "value", "std", "low", "high", "se"),
+    *("df", "share", "share_label", "n_records", "n_patients", "n_labels", "n_undefined"),
+    *("fewest_positives", "value_distinct", "n_distinct", "p", "p_holm", "p_holm_all", "best"),
+    *("not_significantly_worse", "note", "status"),
+)
+"""Columns of main_table.csv. Values are fractions; `leads` as typed; `status` is ok, skipped or
+failed.
+"""
+COMPARISON_COLUMNS = (
+    *("task", "leads", "metric", "model", "policy", "weights", "best_model", "best_policy"),
+    *("best_weights", "difference", "low", "high", "se", "df", "share", "share_label", "p"),
+    *("p_holm", "p_holm_all", "not_significantly_worse", "note", "n_records", "n_patients"),
+)
 
 Rescore = Callable[[Scored, frozenset[str]], Scored]
 """The same cell scored on some of its records, with draws over the patients of those alone."""
@@ -143,7 +156,7 @@ def compare(rows: Sequence[Row], rescore: Rescore, evidence: EvidenceOf) -> None
         row.sure = shared.rows[at] if shared else evidence([row.cells]).rows[0]
         if np.isnan(row.sure.low):
             one = row.patients < 2
-            row.notes.append(NO_INTERVAL + ("1 test patient" if one else "no draw differs"))
+            row.notes.append(f"no interval: {'1 test patient' if one else 'no draw differs'}")
     able = _able(done)
     if not shared or len(able) < len(done):
         shared = _together(able, evidence)
@@ -191,7 +204,7 @@ def _against_best(
         row.difference, records, patients = paired(best, row)
         row.rival, row.shared = best, (records, patients)
         if records < max(row.records, best.records):
-            row.notes.append(f"{COMPARED}the {records} records that both have")
+            row.notes.append(f"compared with the best on the {records} records that both have")
         why = _few(patients) or _weak(row.difference)
         # its interval says whether training helped; it competes with nobody
         row.p = np.nan if why or row.untrained else row.difference.p
@@ -257,3 +270,53 @@ def on_common_records(
         return rescore(c, common[fold]) if fold in common else c
 
     return [[alike(c) for c in cells] for cells in rows] if common else rows
+
+
+def main(rows: Sequence[Row]) -> pd.DataFrame:
+    """MAIN_COLUMNS."""
+    return pd.DataFrame([_main(r) for r in rows], columns=list(MAIN_COLUMNS))
+
+
+def _main(row: Row) -> dict[str, Any]:
+    """What there is of the columns, and more; what is not there becomes NaN."""
+    known = vars(row.sure) | _compared(row) | {"value": row.score, "std": row.std}
+    if row.status == "ok":
+        folds = [c.columns for c in row.folds]
+        valued = np.any([np.isfinite(one["value"][1:]) for one in folds], axis=0)
+        positives = np.sum([one["positives"][1:] for one in folds], axis=0)[valued]
+        known |= {
+            "n_records": row.records,
+            "n_patients": sum(c.n_patients for c in row.folds),
+            "n_labels": len(valued),
+            "n_undefined": int((~valued).sum()),
+            "fewest_positives": float(positives.min()) if len(positives) else np.nan,
+            "value_distinct": row.distinct,
+            "n_distinct": row.cells[0].n_distinct,
+        }
+    return known
+
+
+def _compared(row: Row) -> dict[str, Any]:
+    """The fields of a row, its note (what must be said of its fits, what its number rests on, and
+    last why it is not tested), and whether it is as good as the best: None where not tested.
+    """
+    tested = row.difference is not None and np.isfinite(row.p)
+    return vars(row) | {
+        "note": "; ".join([*row.marks, *row.notes]),
+        "not_significantly_worse": row.difference.not_significant if tested else None,  # type: ignore[union-attr]
+    }
+
+
+def comparisons(rows: Sequence[Row]) -> pd.DataFrame:
+    """COMPARISON_COLUMNS, one row per comparison with the best trained row of a setting."""
+    made = [
+        vars(row.difference)
+        | _compared(row)
+        | {f"best_{name}": getattr(row.rival, name) for name in ("model", "policy", "weights")}
+        | {"difference": row.difference.difference}
+        | dict(zip(("n_records", "n_patients"), row.shared))
+        for mine in grouped(rows, lambda row: row.setting).values()
+        for row in mine
+        if row.difference
+    ]
+    return pd.DataFrame(made, columns=list(COMPARISON_COLUMNS))

@@ -155,46 +155,32 @@ def between(fits: Mapping[int, float]) -> tuple[float, float]:
     return float(np.var(list(fits.values()), ddof=1) / len(fits)), len(fits) - 1.0
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Ordered:
-    """What placements are made from, of records in alphabetical order."""
+def ordered(metric: str, own: Predicted) -> Predicted:
+    """What placements under a metric are made from: its wins, and records in alphabetical order;
+    without probabilities.
+    """
+    records = np.asarray(own.records, dtype=str)
+    order = np.argsort(records, kind="stable")
+    return replace(
+        own,
+        records=records[order].tolist(),
+        patients=own.patients[order],
+        target=own.target[order],
+        probability=np.empty((0, len(own.labels))),
+        wins={metric: wins_of(metric, own)[order]},
+    )
 
-    labels: list[str]
-    target: np.ndarray
-    """(record, label) int8."""
-    wins: np.ndarray
-    """(record, label), whole numbers where they were stored."""
-    records: list[str]
-    patients: np.ndarray
 
-    @classmethod
-    def of(cls, metric: str, own: Predicted) -> "Ordered":
-        """Of predictions."""
-        records = np.asarray(own.records, dtype=str)
-        order = np.argsort(records, kind="stable")
-        return cls(
-            labels=own.labels,
-            target=own.target[order],
-            wins=wins_of(metric, own)[order],
-            records=records[order].tolist(),
-            patients=own.patients[order],
-        )
-
-    @property
-    def placed(self) -> np.ndarray:
-        """(record, label)"""
-        return placements(self.target, self.wins)
-
-    @property
-    def size(self) -> int:
-        """Bytes, about."""
-        return self.target.nbytes + self.wins.nbytes + self.patients.nbytes + 64 * len(self.records)
+def _placed(own: Predicted) -> np.ndarray:
+    """(record, label) of what was `ordered`."""
+    (wins,) = own.wins.values()
+    return placements(own.target, wins)
 
 
 class Fold:
     """Placements of some rows in the same records; `rows` read each cell when it is needed."""
 
-    def __init__(self, rows: Sequence[Sequence[Callable[[], Ordered]]], absent: Absent) -> None:
+    def __init__(self, rows: Sequence[Sequence[Callable[[], Predicted]]], absent: Absent) -> None:
         first = rows[0][0]()
         self.labels, self.target = np.asarray(first.labels), first.target
         self.records, self.patients = first.records, first.patients
@@ -204,10 +190,10 @@ class Fold:
     @cached_property
     def placed(self) -> np.ndarray:
         """(row, record, label)."""
-        return np.stack([np.mean([read().placed for read in row], axis=0) for row in self._rows])
+        return np.stack([np.mean([_placed(read()) for read in row], axis=0) for row in self._rows])
 
 
-_READ_LAST: Recent[Ordered] = Recent(size=lambda one: one.size, most=2**27)
+_READ_LAST: Recent[Predicted] = Recent(size=lambda one: one.size, most=2**27)
 """Many tables of a report compare the same cells: each is read once."""
 
 
@@ -224,10 +210,10 @@ def by_fold(rows: Sequence[Sequence[Scored]], absent: Absent) -> list[Fold]:
     return made
 
 
-def _reader(cell: Scored, common: frozenset[str] | None) -> Callable[[], Ordered]:
-    def read() -> Ordered:
+def _reader(cell: Scored, common: frozenset[str] | None) -> Callable[[], Predicted]:
+    def read() -> Predicted:
         own = cell.predictions()
-        return Ordered.of(cell.metric, own if common is None else own.only(common))
+        return ordered(cell.metric, own if common is None else own.only(common))
 
     if common is not None or not cell.content:
         return read

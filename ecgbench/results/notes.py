@@ -37,8 +37,6 @@ FEW = 5
 """A label with fewer test positives is named."""
 NAMED = 3
 """Pairs of labels that a note names."""
-_BREAK = "\0"
-"""What a line break in a name is while sentences are taken apart."""
 
 
 def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[str]:
@@ -50,14 +48,14 @@ def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[str]:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: str(value).replace("\n", _BREAK),
+        finalize=lambda value: str(value).replace("\n", " "),
     )
     environment.filters |= {"n": "{:,}".format, "kinds": kinds, "counted": counted}
     environment.filters |= {"enumerated": enumerated, "first_pairs": _first_pairs}
     known = _run(plan, study) | _rows(study, rows) | _cells(study)
     text = environment.get_template("notes.j2").render(known)
     found = (" ".join(part.split("\n")).strip(" ") for part in text.split("\n\n"))
-    return [note.replace(_BREAK, "\n") for note in found if note]
+    return [note for note in found if note]
 
 
 def _run(plan: Plan, study: "Study") -> dict[str, Any]:

@@ -5,10 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
 import pandas as pd
 
-from ecgbench.core.cells import grouped
 from ecgbench.core.registry import plain
 from ecgbench.errors import BadSetting
 
@@ -87,11 +85,11 @@ def linked(names: Sequence[T], links: Iterable[tuple[T, T]]) -> list[tuple[T, ..
     >>> linked("abcde", [("a", "c"), ("d", "c")])
     [('a', 'c', 'd'), ('b',), ('e',)]
     """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    at = {name: n for n, name in enumerate(names)}
-    ends = np.array([(at[a], at[b]) for a, b in links], np.intp).reshape(-1, 2).T
-    graph = coo_array((np.ones(ends.shape[1]), ends), (len(at), len(at)))
-    group = connected_components(graph, directed=False)[1]
-    return [tuple(own) for own in grouped(names, lambda name: int(group[at[name]])).values()]
+    group = {name: {name} for name in names}
+    for a, b in links:
+        if group[a] is not group[b]:
+            group[a] |= group[b]
+            group |= dict.fromkeys(group[b], group[a])
+    place = {name: n for n, name in enumerate(names)}
+    found = {id(group[name]): group[name] for name in names}.values()
+    return [tuple(sorted(own, key=place.__getitem__)) for own in found]

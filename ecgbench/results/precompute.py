@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
+from ecgbench.core.cells import grouped
 from ecgbench.core.parallel import Piece, on_all_cores, one_thread
 from ecgbench.results.by_label import ByLabel, Repeats
 from ecgbench.results.reader import Reader
@@ -51,7 +52,8 @@ def _keep(scorer: Scorer, piece: Piece) -> None:
 
 def rows(reader: Reader, stage: Stage | None) -> None:
     """Scores of all cells, and how sure they and their differences are."""
-    pieces = [partial(reader.rows, cells) for cells in reader.settings.values()]
+    settings = grouped(reader.plan.cells, lambda cell: (cell.task, cell.setting.typed))
+    pieces = [partial(reader.rows, cells) for cells in settings.values()]
     each(reader.score, stage, ("scores", "lead settings of a task"), pieces)
 
 

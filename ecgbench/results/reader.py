@@ -1,10 +1,11 @@
 """Reads a run folder: which cells are finished, what they rest on, and rows of them."""
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
-from mmap import mmap
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from ecgbench import metrics as room
 from ecgbench.core.cards import MetricCard
@@ -12,10 +13,11 @@ from ecgbench.core.cells import RANDOM, Cell, Plan, grouped
 from ecgbench.core.parallel import on_all_cores
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.evaluate import protocols
-from ecgbench.results.compare import FEWER, Row, compare
+from ecgbench.results.compare import Row, compare
 from ecgbench.results.origin import UNCOMMITTED
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.scorer import Scorer
+from ecgbench.study.scores import COLUMNS
 from ecgbench.study.store import Status, Store
 from ecgbench.study.stored import Result
 from ecgbench.study.verify import Verifier, fault
@@ -33,7 +35,16 @@ WITHIN = (
     "not in the interval, and p is smaller by that"
 )
 """The note of a row over folds."""
-EMPTY = "; in the others no label has both values"
+
+CELL_COLUMNS = (
+    *("task", "model", "leads", "setting", "seed", "fit_seed", "fold", "policy", "weights"),
+    *("status", "reason", "metric", "value", "low", "high", "value_distinct", "n_records"),
+    *("windows", "seconds", "blind", "excluded", "environment", "lost", "commit", "uncommitted"),
+    *("key", "path"),
+)
+_OF_CELL = ("task", "model", "setting", "fit_seed", "fold", "policy", "weights", "metric")
+_OF_LABEL = ("label", *COLUMNS)
+LABEL_COLUMNS = (*_OF_CELL, *_OF_LABEL, "same_as")
 
 
 class Reader:
@@ -68,31 +79,23 @@ class Reader:
             for cell in self.plan.cells
             if (folder := self.run.folder(cell))
         ]
-
-        known = [""] * len(finished)
-        sound = mmap(-1, len(finished) + 1)  # which processes that are forked write in, too
-
-        def look(start: int) -> None:
-            for place in range(start, min(start + _AT_ONCE, len(finished))):
-                sound[place] = not fault(self.verifier.demand_files, finished[place])
+        batches = [finished[n : n + _AT_ONCE] for n in range(0, len(finished), _AT_ONCE)]
+        wrong: dict[Result, object] = {}
 
         def read() -> None:
-            known[:] = (str(fault(self.verifier.demand_documents, one) or "") for one in finished)
+            wrong.update((one, fault(self.verifier.demand_documents, one)) for one in finished)
 
-        starts = range(0, len(finished), _AT_ONCE) if len(finished) > _AT_ONCE else ()
-        on_all_cores([partial(look, start) for start in starts], meanwhile=read)
-        # what no process has found sound is looked at here, so that it says what is wrong
-        found = [
-            why or ("" if sound[place] else str(fault(self.verifier.demand_files, result) or ""))
-            for place, (result, why) in enumerate(zip(finished, known))
-        ]
-        self.damaged |= {r.cell.identity: why for r, why in zip(finished, found) if why}
-        return {r.cell.identity: r for r, why in zip(finished, found) if not why}
+        # a process says no more than that a batch is sound; what is wrong is found here
+        pieces = [partial(self._demand_files, batch) for batch in batches[1:]]
+        sound = [False, *on_all_cores(pieces, meanwhile=read)]
+        for one in (one for batch, good in zip(batches, sound) if not good for one in batch):
+            wrong[one] = wrong[one] or fault(self.verifier.demand_files, one)
+        self.damaged |= {one.cell.identity: str(why) for one, why in wrong.items() if why}
+        return {one.cell.identity: one for one, why in wrong.items() if not why}
 
-    @cached_property
-    def settings(self) -> dict[tuple[str, str], list[Cell]]:
-        """(task, leads as typed) -> its cells: what is compared with one another."""
-        return grouped(self.plan.cells, lambda cell: (cell.task, cell.setting.typed))
+    def _demand_files(self, batch: Sequence[Result]) -> None:
+        for one in batch:
+            self.verifier.demand_files(one)
 
     def state(self, cell: Cell) -> tuple[str, str]:
         """(status, reason) of a cell: ok, damaged, or as the run says."""
@@ -121,6 +124,55 @@ class Reader:
         for mine in grouped(rows, lambda row: row.setting).values():
             compare(mine, self.rescored, self.score.evidence)
         return rows
+
+    def tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """CELL_COLUMNS, one row per cell and metric; and LABEL_COLUMNS, one row per finished cell,
+        metric and label.
+        """
+        wanted = [(metric, cell) for metric in self.metrics for cell in self.plan.cells]
+        scored = [self.scored(cell, metric) for metric, cell in wanted]
+        rows = [self._cell(*one, scores) for one, scores in zip(wanted, scored)]
+        table = pd.DataFrame(rows, columns=list(CELL_COLUMNS))
+        found = [one for one in scored if one]
+        own = table.loc[[one is not None for one in scored], list(_OF_CELL)]
+        labels = own.loc[own.index.repeat([len(one.same_as) for one in found])]
+        labels = labels.reset_index(drop=True)
+        for name in _OF_LABEL:
+            labels[name] = [value for one in found for value in one.columns[name][1:].tolist()]
+        labels["same_as"] = [same for one in found for same in one.same_as]
+        return table, labels
+
+    def _cell(self, metric: str, cell: Cell, scored: Scored | None) -> dict[str, Any]:
+        """What there is of the columns, and more; what is not there becomes NaN. `weights` as
+        loaded, or as wanted where none were.
+        """
+        known: dict[str, Any] = {"key": "", "path": "", "weights_name": cell.fit.weights}
+        if scored:
+            result = self.results[cell.identity]
+            known |= result.document | {
+                "path": result.folder.relative_to(result.run).as_posix(),
+                "environment": " + ".join(result.document.get("environments", [])),
+                "commit": result.document["code"].get("commit"),
+                "uncommitted": result.uncommitted,
+                "lost": scored.lost,
+                "value_distinct": scored.distinct,
+                **{name: scored.columns[name][0] for name in ("value", "low", "high")},
+            }
+        status, reason = self.state(cell)
+        return known | {
+            "task": cell.task,
+            "model": cell.fit.model,
+            "leads": cell.setting.typed,
+            "setting": str(cell.setting),
+            "seed": getattr(cell.setting, "seed", None),
+            "fit_seed": cell.fit.seed,
+            "fold": cell.fit.fold,
+            "policy": cell.policy,
+            "weights": str(known["weights_name"]),
+            "metric": metric,
+            "status": status,
+            "reason": reason,
+        }
 
     def _row(self, metric: str, cells: Sequence[Cell]) -> Row:
         first = cells[0]
@@ -151,7 +203,7 @@ class Reader:
         # of a cross-validation each fold states the records of all folds
         known = [self.verifier.datasets[r.document["dataset"]]["test_records"] for r in results]
         if results and row.records + lacking < max(known):
-            row.notes.append(f"{FEWER}{row.records} of {max(known)} records")
+            row.notes.append(f"scored on {row.records} of {max(known)} records")
         return row
 
     def _conditions(self, row: Row) -> list[str]:
@@ -162,7 +214,8 @@ class Reader:
             if data["limit"] is not None and data["records"] < data["records_prepared"]:
                 notes.append("limited: the records chosen favour rare labels")
             if used < folds:
-                notes.append(WITHIN.format(f"{len(used)} of {len(folds)}") + EMPTY)
+                within = WITHIN.format(f"{len(used)} of {len(folds)}")
+                notes.append(f"{within}; in the others no label has both values")
             elif data.get("folds"):
                 notes.append(WITHIN.format(data["folds"]))
             if not data.get("patients_known", True):

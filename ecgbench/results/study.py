@@ -17,8 +17,8 @@ from ecgbench.core.registry import plain
 from ecgbench.core.text import enumerated
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting, MissingData
-from ecgbench.results import notes, precompute, tables
-from ecgbench.results.compare import correct
+from ecgbench.results import notes, precompute
+from ecgbench.results.compare import comparisons, correct, main
 from ecgbench.results.facts import Command, DatasetFacts, ModelFacts, Provenance, TaskFacts
 from ecgbench.results.options import Options
 from ecgbench.results.origin import origins
@@ -100,7 +100,10 @@ class Study:
     @cached_property
     def finished(self) -> dict[tuple[str, str, str, str], list[Result]]:
         """(task, model, policy, leads as typed) -> its finished cells: lead draws, fits, folds."""
-        return grouped(self.results, _row_of)
+        return grouped(
+            self.results,
+            lambda r: (r.cell.task, r.cell.fit.model, r.cell.policy, r.cell.setting.typed),
+        )
 
     @cached_property
     def scores(self) -> dict[tuple[str, str, str, str], tuple[str, float]]:
@@ -179,11 +182,6 @@ class Study:
         return found
 
 
-def _row_of(result: Result) -> tuple[str, str, str, str]:
-    cell = result.cell
-    return cell.task, cell.fit.model, cell.policy, cell.setting.typed
-
-
 def long(result: Result) -> pd.DataFrame:
     """A row per record and label."""
     own, cell = result.predicted(), result.cell
@@ -229,17 +227,17 @@ def read(
     precompute.rows(reader, stage)
     rows = reader.rows(reader.plan.cells)
     correct(rows)
-    cells, labels = tables.cells(reader)
+    cells, labels = reader.tables()
     study = Study(
         path=reader.run.path,
         metrics=reader.cards,
         **_declared(reader),
         provenance=_provenance(reader),
         notes=[],
-        main=tables.main(rows),
+        main=main(rows),
         cells=cells,
         labels=labels,
-        comparisons=tables.comparisons(rows),
+        comparisons=comparisons(rows),
         results=list(reader.results.values()),
         scorer=reader.score,
         stage=stage,

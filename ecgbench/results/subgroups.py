@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ecgbench.results.evidence import Fold, Ordered, between, over
+from ecgbench.results.evidence import Fold, between, ordered, over
 from ecgbench.results.scorer import digest
 from ecgbench.results.study import Study
 from ecgbench.stats.components import Components, Estimate, Floats
@@ -231,7 +231,7 @@ class _Cells:
     ) -> Components:
         """Of some records: a row per setting, a column per fold and label. seed: of one fit."""
 
-        def read(every: Predicted) -> Ordered:
+        def read(every: Predicted) -> Predicted:
             one = every.only(records)
             own = replace(
                 one,
@@ -240,7 +240,7 @@ class _Cells:
                 probability=one.probability[:, labels],
                 wins={},  # those stored are of comparisons with all records
             )
-            return Ordered.of(self.metric, own)
+            return ordered(self.metric, own)
 
         rows = [
             [[partial(read, one) for s, one in row if seed in (None, s)] for row in fold]

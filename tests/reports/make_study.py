@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from ecgbench import metrics
+from ecgbench.results.compare import COMPARISON_COLUMNS, MAIN_COLUMNS
 from ecgbench.results.facts import (
     Code,
     Command,
@@ -19,8 +20,8 @@ from ecgbench.results.facts import (
     Provenance,
     TaskFacts,
 )
+from ecgbench.results.reader import LABEL_COLUMNS
 from ecgbench.results.study import Study
-from ecgbench.results.tables import COMPARISON_COLUMNS, LABEL_COLUMNS, MAIN_COLUMNS
 
 CONTRACT = {
     "name": "paper",

@@ -1,47 +1,50 @@
 """What is kept of labels: read again it is not computed again, and a changed row is."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ecgbench.results.by_label import ByLabel, Question
+from ecgbench.results import precompute
+from ecgbench.results.by_label import ByLabel, Question, repeats_of
 from ecgbench.results.calibration import Calibration
 from ecgbench.results.operating import NetBenefit, Operating
 from ecgbench.results.study import Study, read
+from ecgbench.study.stored import Result
 from tests.reports.validated_run import MADE, make
-from tests.results.made_run import write
 
 ROW = ("a", "good", "zero", "1")
 
 
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return make(tmp_path_factory.mktemp("by_label") / "run")
-
-
-def numbers(study: Study, question: Question) -> object:
+def numbers(study: Study, question: Question, rows: Sequence[tuple[str, ...]] = (ROW,)) -> object:
     asked = ByLabel(question=question, scorer=study.scorer)
-    repeats = [[r] for r in study.finished[ROW]]
-    there = asked.there(repeats)
-    return there, asked.numbers(repeats, question.shared([there]))
+    repeats = [repeats_of(study.finished[row]) for row in rows]  # type: ignore[index]
+    there = [asked.there(one) for one in repeats]
+    return there, [asked.numbers(one, question.shared(there)) for one in repeats]
 
 
-@pytest.mark.parametrize("question", [Calibration(), Operating(), NetBenefit()])
-def test_what_was_computed_once_is_read(
-    study: Study, question: Question, monkeypatch: pytest.MonkeyPatch
+def test_what_processes_keep_is_what_would_be_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = numbers(study, question)
+    monkeypatch.setattr(precompute, "MOMENT", 0.0)
+    study = make(tmp_path / "run")
+    rows, questions = list(study.finished), (Calibration(), Operating(), NetBenefit())
+    expected = [numbers(replace(study, scorer=None), q, rows) for q in questions]
+    every = [ByLabel(question=q, scorer=study.scorer) for q in questions]
+    precompute.labels(every, [[repeats_of(study.finished[row]) for row in rows]], None)
+    for name in ("predicted", "validation"):
+        monkeypatch.setattr(Result, name, None)
     again = read(study.path)
-    monkeypatch.setattr("ecgbench.study.stored.Result.predictions", None)
-    assert numbers(again, question) == first
+    assert [numbers(again, q, rows) for q in questions] == expected
+    assert again.main.equals(study.main)
 
 
 def test_nothing_is_kept_of_a_study_whose_tables_somebody_changed(tmp_path: Path) -> None:
     study = make(tmp_path)
     derived = study.path / "derived"
     before = sorted(derived.glob("*/*"))
-    assert numbers(replace(study, scorer=None), Operating())[1]
+    assert numbers(replace(study, scorer=None), Operating())
     assert sorted(derived.glob("*/*")) == before
 
 
@@ -59,8 +62,7 @@ def test_another_fit_gives_other_numbers(tmp_path: Path) -> None:
 
 
 def test_means_are_over_the_labels_that_every_row_has(tmp_path: Path) -> None:
-    write(tmp_path / "run", replace(MADE, validated=200))
-    study = read(tmp_path / "run")
+    study = make(tmp_path / "run")
     asked = ByLabel(question=Calibration(), scorer=study.scorer)
     repeats = [[r] for r in study.finished[ROW]]
     slopes = {
