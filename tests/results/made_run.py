@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ecgbench.core.cells import OFFICIAL, Cell, Request, Scoring, key
 from ecgbench.core.division import Division
@@ -16,7 +17,8 @@ from ecgbench.core.folders import publish
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.evaluate.predict import prediction_table
-from ecgbench.study.scores import score_table, with_wins
+from ecgbench.results.score import Draws, Scored, score
+from ecgbench.study.scores import Predicted, score_table, with_wins
 from ecgbench.study.store import Store
 
 CONTRACT = {
@@ -295,3 +297,16 @@ def invocation_facts() -> dict[str, Any]:
         "version": "0",
         "packages": {},
     }
+
+
+def scored_cell(cell: Cell, table: pd.DataFrame, draws: Draws) -> Scored:
+    """A cell under AUROC that lies in no run."""
+    return Scored(
+        **vars(score("auroc", table, draws)),
+        cell=cell,
+        metric="auroc",
+        records=" ".join(table["record"]),
+        predictions=lambda: Predicted.of(table),
+        n_records=len(table),
+        n_patients=table["patient"].nunique(),
+    )

@@ -13,8 +13,8 @@ from ecgbench.ecg.draw import Count
 from ecgbench.evaluate.predict import prediction_table
 from ecgbench.results.compare import Row, compare
 from ecgbench.results.evidence import evidence
-from ecgbench.results.score import Draws, Scored, over_folds, score
-from ecgbench.study.scores import Predicted
+from ecgbench.results.score import Draws, Scored, over_folds
+from tests.results.made_run import scored_cell
 
 
 def cells(
@@ -35,17 +35,8 @@ def cells(
         draws = Draws(
             dataset="d", patients=tuple(names), draws=2000, bootstrap=bootstrap, fold=fit.fold
         )
-        made.append(
-            Scored(
-                **vars(score("auroc", table, draws)),
-                cell=Cell(fit=fit, task="t", setting=Count(12, 0), policy="zero"),
-                metric="auroc",
-                records=" ".join(names),
-                predictions=lambda table=table: Predicted.of(table),
-                n_records=len(names),
-                n_patients=len(names),
-            )
-        )
+        cell = Cell(fit=fit, task="t", setting=Count(12, 0), policy="zero")
+        made.append(scored_cell(cell, table, draws))
     return made
 
 

@@ -17,6 +17,7 @@ from ecgbench.results.evidence import Evidence, evidence
 from ecgbench.results.score import Draws, Scored, distinct_mean, same_as, score
 from ecgbench.stats.paired import holm
 from ecgbench.study.scores import Predicted, Predictions, wins_of, with_wins
+from tests.results.made_run import scored_cell
 
 LABELS = ("CD", "MI", "NORM")
 SCORING = Scoring(draws=300)
@@ -73,22 +74,13 @@ def draws(
 def scored(p: Predictions, model: str, seed: int = 0, keep: np.ndarray | None = None) -> Scored:
     """Draws over all test patients, also where a model leaves some records out."""
     table = p.table() if keep is None else p.table().iloc[keep].reset_index(drop=True)
-    scores = score("auroc", table, draws(p.patients, SCORING.draws, SCORING.bootstrap))
     cell = Cell(
         fit=Fit(task="t", model=model, contract="paper", weights="random", seed=0),
         task="t",
         setting=Count(1, seed),
         policy="zero",
     )
-    return Scored(
-        **vars(scores),
-        cell=cell,
-        metric="auroc",
-        records=" ".join(table["record"]),
-        predictions=lambda: Predicted.of(table),
-        n_records=len(table),
-        n_patients=table["patient"].nunique(),
-    )
+    return scored_cell(cell, table, draws(p.patients, SCORING.draws, SCORING.bootstrap))
 
 
 def rescored(one: Scored, names: frozenset[str]) -> Scored:
