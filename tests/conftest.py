@@ -21,6 +21,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("few", max_examples=40, deadline=None)
+settings.load_profile("few")
 
 WANTED = "needs genuine recordings (ECGBENCH_REAL_DATA)"
 

@@ -193,13 +193,14 @@ def test_a_plan_that_was_changed_is_said_before_any_number(
 def test_a_run_without_words_runs_what_is_frozen(here: Callable[..., Any], tmp_path: Path) -> None:
     tiny = Path(__file__).parents[1] / "tiny.py"
     plan = PLAN.replace('["laef", "stmem"]', f'["{tiny}"]').replace('"ptbxl_super"', '"demo"')
+    plan = plan.replace("seeds = 2", "seeds = 1\nlimit = 60")
     plan = plan.replace('"laef"', '"tiny"').partition('[[hypothesis]]\nname = "better"')[0]
     (tmp_path / "plan.toml").write_text(
         plan.replace('["1", "12"]', '["I", "12"]').replace('"1"', '"I"')
     )
     assert here("freeze", "plan.toml", "--out", "run", cwd=tmp_path).returncode == 0
     out = ("run", "--out", "run", "--engine", "inline")
-    other = here(*out, "--tasks", "demo", "--protocol", "linear", cwd=tmp_path)
+    other = here(*out, "--limit", 60, "--protocol", "linear", cwd=tmp_path)
     assert other.returncode == 2
     assert "training.protocol = linear" in other.stderr
     assert here(*out, cwd=tmp_path).returncode == 0
@@ -208,7 +209,7 @@ def test_a_run_without_words_runs_what_is_frozen(here: Callable[..., Any], tmp_p
     kept = frozen.read(run)
     assert kept is not None
     assert here(*out, cwd=tmp_path).returncode == 0
-    assert len(people(run, "demo")) == 180
+    assert len(people(run, "demo")) == 60
     (run / frozen.FILE).write_text((run / frozen.FILE).read_text().replace("0.05", "0.2"))
     changed = here(*out, cwd=tmp_path)
     assert changed.returncode == 2

@@ -5,7 +5,7 @@ imported.
 import os
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ecgbench.core.cells import Cell, Fit
@@ -26,7 +26,6 @@ def plugin(site: Path, group: str, name: str, text: str) -> None:
     (site / f"{name}_module.py").write_text(text)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.text())
 def test_a_name_is_one_folder_whatever_it_is(name):
     made = folder_name(name)

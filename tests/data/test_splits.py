@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ecgbench.core.cards import DatasetCard, Task
@@ -119,7 +119,6 @@ def test_a_split_that_cannot_be_made_is_refused() -> None:
         resplit(copy(index().drop(columns="strata")), Division.parse("toy=10"))
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 30), st.booleans(), st.booleans()), min_size=40, max_size=120

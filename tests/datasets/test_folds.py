@@ -2,7 +2,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ecgbench.datasets.indexing import folds
@@ -24,7 +24,6 @@ def drawn(records: int, seed: int = 0) -> tuple[list[str], list[list[str]]]:
     return patients, labels
 
 
-@settings(max_examples=60, deadline=None)
 @given(RECORDS, st.integers(2, 10))
 def test_whole_patients_in_every_order(records: list[tuple[int, list[str]]], count: int) -> None:
     patients, labels = [f"p{p}" for p, _ in records], [own for _, own in records]

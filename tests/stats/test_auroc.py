@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import roc_auc_score
@@ -22,7 +22,6 @@ def records(ties: bool = True):
     return both.map(lambda rs: tuple(np.array(column) for column in zip(*rs)))
 
 
-@settings(deadline=None)
 @given(records())
 def test_ties_and_weights_as_in_sklearn(data):
     target, score, weight = data
@@ -32,7 +31,6 @@ def test_ties_and_weights_as_in_sklearn(data):
     )
 
 
-@settings(deadline=None)
 @given(records(ties=False))
 def test_untied_scores_as_in_sklearn(data):
     target, score, weight = data
@@ -51,7 +49,6 @@ def test_many_records_as_in_sklearn(dtype):
     )
 
 
-@settings(deadline=None)
 @given(records(), st.randoms(use_true_random=False))
 def test_laws(data, random):
     target, score, weight = data
@@ -66,7 +63,6 @@ def test_laws(data, random):
     assert auroc(target, score, 3 * weight) == pytest.approx(value, abs=1e-12)
 
 
-@settings(deadline=None)
 @given(records())
 def test_integer_weights_are_repeated_records(data):
     target, score, weight = data

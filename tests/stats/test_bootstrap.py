@@ -5,7 +5,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
@@ -109,7 +109,6 @@ def test_replicates_are_those_of_a_loop_over_sklearn(kind):
         )
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.booleans(), st.integers(0, 4)), min_size=1, max_size=25),
     st.integers(0, 2**32),

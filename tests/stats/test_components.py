@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ecgbench.stats.auroc import influence, per_label, placements, wins
@@ -138,7 +138,6 @@ def test_weights_of_labels_and_unknown_targets() -> None:
     assert beside.row(1).variance == pytest.approx(alone.row(1).variance, rel=0.02)
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     st.integers(0, 10_000),
     st.lists(st.sampled_from([-1, -0.5, 0, 0.25, 1]), min_size=3, max_size=3),

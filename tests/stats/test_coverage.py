@@ -12,6 +12,7 @@ import pytest
 from ecgbench.core.seeds import rng
 from ecgbench.stats.auroc import per_label
 
+pytestmark = pytest.mark.long
 STUDIES = 100
 
 

@@ -4,7 +4,7 @@ draws.
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ecgbench.core.seeds import rng
@@ -34,7 +34,6 @@ def test_p_value_by_hand(differences, estimate, p):
     assert p_value(differences, estimate) == pytest.approx(p, nan_ok=True)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=50), st.integers(-2, 2))
 def test_p_value_has_no_preferred_side(differences, estimate):
     differences = np.array(differences, dtype=float)
@@ -64,7 +63,6 @@ def step_down(p, alpha):
     return rejected
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(1, 40).map(lambda i: i / 101), min_size=1, max_size=8),
     st.integers(1, 99).map(lambda i: i / 100),
