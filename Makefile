@@ -9,7 +9,7 @@ PIP := $(BIN)/pip --disable-pip-version-check install --quiet --constraint const
 LOCKED := $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -))
 LOCK := $(BIN)/pip --disable-pip-version-check install --quiet --require-hashes --no-deps --only-binary :all: --requirement
 ECGBENCH := $(PIP) $(if $(LOCKED),--no-build-isolation) --editable
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -22,11 +22,11 @@ demo: .venv/.package  ## run LAEF and ST-MEM on synthetic recordings with 1, 2 a
 
 test: .venv/.dev  ## what must hold, in 5 minutes; ECGBENCH_REAL_DATA names genuine recordings, WORKERS the processes (2)
 	@echo "The tests take about 5 minutes on two cores; make test-long runs the slower ones, about 12 minutes"
-	$(PYTEST) --dist worksteal -m "not long"
+	$(PYTEST) -m "not long"
 
-test-long: .venv/.dev  ## the slower tests; with ECGBENCH_SOAK=1 kills, races and write faults at their full counts
-	@echo "The slower tests take about 12 minutes on two cores (with ECGBENCH_SOAK=1 an hour)"
-	$(PYTEST) --dist loadfile -m long
+test-long: .venv/.dev  ## the slower tests
+	@echo "The slower tests take about 12 minutes on two cores"
+	$(PYTEST) -m long
 
 soak: .venv/.dev  ## every fault of docs/reliability.md, whose table it writes (SOAK="words of a name": those alone)
 	$(BIN)/python -m tests.soak --workers $(WORKERS) "$(SOAK)"

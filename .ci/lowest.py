@@ -56,7 +56,7 @@ def main() -> None:
         pins.flush()
         pip = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
         subprocess.run([*pip, "-c", pins.name, "-e", f"{ROOT}[dev]"], check=True)
-    tests = sys.argv[1:] or ["-n", "2", "--dist", "worksteal", "-m", "not long"]
+    tests = sys.argv[1:] or ["-n", "2", "--dist", "loadfile", "-m", "not long"]
     threads = os.environ | {"OMP_NUM_THREADS": "1"}
     subprocess.run([python, "-m", "pytest", *tests], cwd=ROOT, env=threads, check=True)
 

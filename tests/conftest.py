@@ -4,7 +4,6 @@ hand.
 
 import fcntl
 import gc
-import importlib.util
 import io
 import json
 import multiprocessing
@@ -17,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 
@@ -29,11 +29,17 @@ settings.load_profile("few")
 WANTED = "needs genuine recordings (ECGBENCH_REAL_DATA)"
 
 
+NUMBER = count()
+
+
 @pytest.fixture(autouse=True)
-def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _no_settings_from_outside(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     for name in ("ECGBENCH_DATA", "ECGBENCH_PREPARED", "ECGBENCH_LOCK"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("ECGBENCH_WEIGHTS", str(tmp_path / ".weights"))
+    weights = tmp_path_factory.getbasetemp() / f"weights{next(NUMBER)}"
+    monkeypatch.setenv("ECGBENCH_WEIGHTS", str(weights))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -71,14 +77,9 @@ def _no_rendering(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def ptbxl_copy() -> ModuleType:
     """tests/data/ptbxl_copy.py: `make`, `write_record`, `signal`."""
-    spec = importlib.util.spec_from_file_location(
-        "ptbxl_copy", Path(__file__).parent / "data" / "ptbxl_copy.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    from tests.data import ptbxl_copy
+
+    return ptbxl_copy
 
 
 @pytest.fixture(scope="session")
@@ -146,48 +147,22 @@ def typed(copies: Path) -> Callable[..., int]:
     from ecgbench.cli import main
     from ecgbench.evaluate import protocols
 
-    usual = [
-        "--models",
-        str(Path(__file__).with_name("tiny.py")),
-        "--tasks",
-        "demo",
-        "--weights",
-        "random",
-        "--limit",
-        "60",
-    ]
-    usual += ["--leads", "12", "--seeds", "1"]
+    tiny = Path(__file__).with_name("tiny.py")
+    usual = "--engine inline --tasks demo --weights random --limit 60 --leads 12 --seeds 1"
+    linear = ("--protocol", "linear", "--set", "training.epochs=2")
 
     def run(out: Path, *words: str) -> int:
-        models.ROOM.forget()  # as in a new process
-        adapters.ROOM.forget()
-        protocols.ROOM.forget()
-        was, sys.argv = (
-            sys.argv,
-            [
-                "ecgbench",
-                "run",
-                "--engine",
-                "inline",
-                *usual,
-                *(
-                    ()
-                    if "probe" in words
-                    else ("--protocol", "linear", "--set", "training.epochs=2")
-                ),
-                "--prepared",
-                str(copies),
-                "--out",
-                str(out),
-                *words,
-            ],
-        )
-        try:
-            main()
-        except SystemExit as end:
-            return int(end.code or 0)
-        finally:
-            sys.argv = was
+        for room in (models, adapters, protocols):
+            room.ROOM.forget()  # as in a new process
+        line = ["ecgbench", "run", *usual.split(), "--models", str(tiny)]
+        line += () if "probe" in words else linear
+        line += ["--prepared", str(copies), "--out", str(out), *words]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", line)
+            try:
+                main()
+            except SystemExit as end:
+                return int(end.code or 0)
         return 0
 
     return run
@@ -265,7 +240,7 @@ for words in json.loads(sys.argv[1]):
 @pytest.fixture
 def two_processes(tmp_path: Path) -> Callable[[str], None]:
     """two_processes(__file__): runs `several(tmp_path)` of a test file in two gloo processes of one
-    thread each, with the environment that torchrun gives (tests/benchmark/test_torchrun.py starts
+    thread each, with the environment that torchrun gives (tests/study/test_torchrun.py starts
     torchrun itself). The two are copies of one that has imported everything, which takes longer
     than what they do.
     """
@@ -304,33 +279,22 @@ def real_ptbxl(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     """A folder for --data with ptbxl/, 2,000 genuine records as published; shared by all workers,
     so only prepared/ may be added.
     """
+    from tests.frozen.__main__ import unpacked
+
     base = tmp_path_factory.getbasetemp()
     shared = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "real"
     shared.mkdir(exist_ok=True)
     with (shared / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (shared / ".unpacked").exists():
-            _unpack(real_data, shared / "ptbxl")
+            unpacked(real_data, shared)
             (shared / ".unpacked").touch()
     return shared
 
 
-def _unpack(real_data: Path, root: Path) -> None:
-    packs = sorted((real_data / "ptbxl" / "pack500").glob("*.xz"))
-    assert packs, (
-        f"no packs in {real_data}/ptbxl/pack500, though ECGBENCH_REAL_DATA names that folder"
-    )
-    subprocess.run(
-        [
-            sys.executable,
-            str(real_data.parent / "tools" / "ecgpack.py"),
-            str(root),
-            *map(str, packs),
-        ],
-        check=True,
-    )
-    for name in ("ptbxl_database.csv", "scp_statements.csv"):
-        shutil.copyfile(real_data / "ptbxl" / name, root / name)
+def pytest_configure(config: pytest.Config) -> None:
+    # xdist would begin with the files of most tests and end on a long one while a worker idles
+    config.option.loadscopereorder = False
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -357,10 +321,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def recompute() -> ModuleType:
     """tests/recompute.py: every printed number again, by an independent computation."""
-    path = Path(__file__).parent / "recompute.py"
-    spec = importlib.util.spec_from_file_location("recompute", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    from tests import recompute
+
+    return recompute

@@ -36,6 +36,7 @@ def test_halves_come_from_the_shipped_report(script: ModuleType) -> None:
     assert len(script.halved()) == len(mine)
 
 
+@pytest.mark.long
 def test_the_benchmarks_interval_the_slow_way(script: ModuleType) -> None:
     draw = np.random.default_rng(3)
     target = np.zeros((40, 3), int)

@@ -1,14 +1,12 @@
 """Every write of the product fails once: no space from there on, an I/O error, an interruption;
 then the same command is given again.
 
-The short version spreads a few faults over all steps (tests/faults.py); with ECGBENCH_SOAK set,
-every step fails in every way.
+A few faults are spread over all steps (tests/faults.py); `make soak` lets more steps fail.
 """
 
 import errno
 import hashlib
 import os
-import runpy
 import shutil
 import sys
 from dataclasses import dataclass
@@ -19,32 +17,17 @@ import pytest
 
 from ecgbench import adapters, models
 from ecgbench.cli import main
-from ecgbench.core.cards import Filter, InputContract
-from ecgbench.core.files import making, put
 from ecgbench.core.folders import DONE, intact
 from ecgbench.core.seeds import rng
 from ecgbench.data.disk import verify
 from ecgbench.data.prepare import find, find_any, prepare
-from ecgbench.data.views import View
 from ecgbench.datasets import ptbxl
-from ecgbench.ecg import preprocess
-from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
-from ecgbench.errors import WriteError
 from ecgbench.results.study import read
 from ecgbench.study.store import Store
+from tests.faults import KINDS, TOLD, Faults, failing
 
-FAULTS = runpy.run_path(str(Path(__file__).with_name("faults.py")))
-Faults, failing, KINDS, TOLD = (FAULTS[name] for name in ("Faults", "failing", "KINDS", "TOLD"))
 TINY = Path(__file__).parent / "tiny.py"
-SOAK = bool(os.environ.get("ECGBENCH_SOAK"))
-pytestmark = [pytest.mark.long] if SOAK else []
-
-
-def left_name(folder: Path) -> str:
-    """The name of what a writer makes in a folder before it is complete."""
-    with making(folder / "part") as unfinished:
-        return unfinished.name
 
 
 def typed(*words: object) -> int:
@@ -60,20 +43,12 @@ def typed(*words: object) -> int:
     return 0
 
 
-def chosen(steps: list[str], short: int, *about: str) -> list[tuple[int, str]]:
-    """(step, kind) of the faults to try: all of them in a soak, else `short` of them, spread over
-    steps and kinds.
-    """
+def chosen(steps: list[str], count: int, about: str) -> list[tuple[int, str]]:
+    """(step, kind) of the faults to try, spread over steps and kinds."""
     every = [(at, kind) for at in range(1, len(steps) + 1) for kind in KINDS]
-    if SOAK:
-        return every
-    start = int(rng("write faults", *about).integers(len(every)))
-    return sorted(
-        {
-            every[(start + i * len(every) // short + i % len(KINDS)) % len(every)]
-            for i in range(short)
-        }
-    )
+    start = int(rng("write faults", about).integers(len(every)))
+    drawn = (start + i * len(every) // count + i % len(KINDS) for i in range(count))
+    return sorted({every[at % len(every)] for at in drawn})
 
 
 def contents(folder: Path) -> dict[Path, str]:
@@ -97,65 +72,6 @@ def said_one_line(err: str, kind: str, code: int, place: Path) -> None:
     assert kind == "interrupt" or str(place) in told[0]
     assert "Traceback" not in err
     assert code == (130 if kind == "interrupt" else 2)
-
-
-# ---- views
-
-CONTRACT = InputContract(
-    name="paper",
-    fs=100,
-    seconds=5,
-    leads=LEADS,
-    unit="mV",
-    filter=Filter(kind="firwin-filtfilt", low=0.05, high=47),
-    normalisation="minmax-per-lead",
-    fill="before",
-    policy="native",
-    absent="nothing",
-)
-
-
-@pytest.mark.long
-def test_a_view_keeps_what_was_done_and_can_be_filled_again(fake_ptbxl: Path) -> None:
-    copy = prepare("ptbxl", fake_ptbxl, None)
-    records = copy.index["record"].tolist()[:6]
-    expected = {
-        r: preprocess.view(copy.recording(r).signal, 500, CONTRACT.preparation) for r in records
-    }
-    # filtering takes longer than writing
-    known = {copy.recording(r).signal.tobytes(): made for r, made in expected.items()}
-    views = copy.folder / "views"
-
-    def fill() -> View:
-        made = View(copy, CONTRACT)
-        made.fill(records)
-        return made
-
-    def fresh() -> None:
-        shutil.rmtree(views, ignore_errors=True)
-        made = View(copy, CONTRACT)
-        made.fill(records[:3])
-        left = put(made.folder / left_name(made.folder), "of a process that was killed")
-        os.utime(left, (0, 0))
-
-    fresh()
-    with failing(Faults(views)) as counted:
-        fill()
-    for at, kind in chosen(counted.steps, 12, "views"):
-        fresh()
-        told = ""
-        with failing(Faults(views, at, kind)), pytest.MonkeyPatch.context() as patch:
-            patch.setattr(preprocess, "view", lambda signal, *_: known[signal.tobytes()])
-            try:
-                assert (fill().get(records[5]) == expected[records[5]]).all()
-            except (WriteError, KeyboardInterrupt) as error:
-                told = str(error)
-        assert kind == "interrupt" or told.startswith(f"cannot write {views}/" if told else "")
-        again = View(copy, CONTRACT)
-        assert again.missing(records[:3]) == [], (at, kind)
-        for record in records:
-            assert (again.get(record) == expected[record]).all(), (at, kind)
-        assert leftovers(fake_ptbxl) == []
 
 
 # ---- preparing
@@ -223,39 +139,10 @@ class Place:
 
     def command(self) -> tuple[object, ...]:
         """The same run with a lead setting more."""
-        words = (
-            "--models",
-            TINY,
-            "--tasks",
-            "ptbxl_super",
-            "--weights",
-            "random",
-            "--protocol",
-            "linear",
-            "--set",
-            "training.epochs=2",
-            "--leads",
-            "12,I",
-            "--limit",
-            30,
-        )
-        return (
-            "run",
-            *words,
-            *IN_PROCESS,
-            "--data",
-            self.data,
-            "--prepared",
-            self.folder / "prepared",
-            "--out",
-            self.run,
-        )
-
-
-IN_PROCESS = (
-    "--engine",
-    "inline",
-)
+        words = "--tasks ptbxl_super --weights random --protocol linear --leads 12,I --limit 30"
+        words += " --set training.epochs=2 --engine inline"
+        places = ("--prepared", self.folder / "prepared", "--out", self.run)
+        return ("run", "--models", TINY, *words.split(), "--data", self.data, *places)
 
 
 @pytest.fixture(scope="module")
@@ -317,33 +204,3 @@ def test_a_run_loses_nothing_and_goes_on(
         assert numbers(place.run) == expected, (at, kind)
         assert leftovers(place.folder) == []
         sound(place.run)
-
-
-@pytest.mark.long
-def test_a_report_is_the_old_one_or_the_new_one(
-    base: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Drawn after the run grew, over the report of the smaller one."""
-    place = Place(Path(shutil.copytree(base.folder, tmp_path / "place")), base.data)
-    assert typed("report", place.run, "--to", tmp_path / "old") == 0
-    assert typed(*place.command()) == 0
-    new = tmp_path / "new"
-    shutil.copytree(tmp_path / "old", new)
-    with failing(Faults(new)) as counted:
-        assert typed("report", place.run, "--to", new) == 0
-    old, drawn = contents(tmp_path / "old"), contents(new)
-    to = tmp_path / "to"
-    for at, kind in chosen(counted.steps, 2, "report"):
-        shutil.rmtree(to, ignore_errors=True)
-        shutil.copytree(tmp_path / "old", to)
-        left = put(to / left_name(to), "of a report that was killed")
-        os.utime(left, (0, 0))
-        capsys.readouterr()
-        with failing(Faults(to, at, kind)) as faults:
-            code = typed("report", place.run, "--to", to)
-        assert faults.met
-        if code or kind == "interrupt" or not counted.steps[at - 1].startswith("mkdir"):
-            said_one_line(capsys.readouterr().err, kind, code, to)
-        assert all(h in (old.get(p), drawn.get(p)) for p, h in contents(to).items()), (at, kind)
-        assert typed("report", place.run, "--to", to) == 0
-        assert contents(to) == drawn

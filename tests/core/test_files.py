@@ -2,7 +2,6 @@ import errno
 import fcntl
 import multiprocessing
 import os
-import runpy
 import shutil
 import time
 from collections.abc import Callable
@@ -13,13 +12,12 @@ import pytest
 from ecgbench.core import files
 from ecgbench.core.files import as_json, locked, put, quarantine, sweep
 from ecgbench.errors import BadSetting, WriteError
+from tests.faults import KINDS, TOLD, Faults, failing
 
 pytestmark = pytest.mark.durable
 
 HERE = files._host()
 GONE = 2**22 + 1  # above the largest number that Linux gives a process
-FAULTS = runpy.run_path(str(Path(__file__).parents[1] / "faults.py"))
-Faults, failing, KINDS, TOLD = (FAULTS[name] for name in ("Faults", "failing", "KINDS", "TOLD"))
 
 
 def test_sweep_removes_what_put_left_and_nothing_of_others(

@@ -116,7 +116,7 @@ def test_consecutive_windows_fill_their_batches() -> None:
     assert sizes == [16] * 6 + [4]
 
 
-@pytest.mark.parametrize("name", [NATIVE, "zero"])
+@pytest.mark.parametrize("name", [NATIVE, pytest.param("zero", marks=pytest.mark.long)])
 def test_features_are_those_of_each_record_by_itself(name: str, view: View, tmp_path: Path) -> None:
     policy = Policy(NATIVE, None) if name == NATIVE else Policy("zero", zero.fill)
     encoder, (every, slots) = Encoder(Whole(), CONTRACT, policy), wanted(view)
@@ -153,7 +153,7 @@ def test_a_hidden_lead_is_nan_here_too(view: View, tmp_path: Path) -> None:
         cache(view, tmp_path).compute(encoder, view, every, lambda n: None, slots)
 
 
-@pytest.mark.parametrize("protocol", ["probe", "finetune"])
+@pytest.mark.parametrize("protocol", ["probe", pytest.param("finetune", marks=pytest.mark.long)])
 def test_a_run_in_batches_gives_the_scores_of_a_run_record_by_record(
     protocol: str,
     typed: Callable[..., int],

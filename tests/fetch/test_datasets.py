@@ -224,7 +224,6 @@ KEPT = {"x.mat.refused"}
 PART = {"x.mat.part", "x.mat.part.tag"}
 CUT = [whole(cut=100_000)] + [whole(cut=0)] * ALWAYS
 CUT_UNTAGGED = whole(bytes(reversed(BODY)), tag="", cut=100_000)
-NO_PROOF: dict[str, Any] = {"sha256": None}
 OTHER = bytes(reversed(BODY))
 CASES = {
     "a web page": Case("it is a web page", [answer(200, PAGE)], KEPT),

@@ -172,6 +172,7 @@ def near(old: str, new: str) -> bool:
 def unpacked(data: Path, to: Path) -> Path:
     """Genuine PTB-XL recordings in `to`/ptbxl, as published."""
     packs = sorted((data / "ptbxl" / "pack500").glob("*.xz"))
+    assert packs, f"no packs in {data}/ptbxl/pack500"
     tool = data.parent / "tools" / "ecgpack.py"
     subprocess.run([sys.executable, str(tool), str(to / "ptbxl"), *map(str, packs)], check=True)
     for name in ("ptbxl_database.csv", "scp_statements.csv"):

@@ -124,7 +124,6 @@ def test_parameters_in_training_are_read_anew() -> None:
 
 @pytest.mark.long
 @compiler
-@pytest.mark.skipif(not os.environ.get("ECGBENCH_SOAK"), reason="ECGBENCH_SOAK: half a minute")
 def test_compiled_training_has_the_gradients_of_the_eager_one() -> None:
     """And compiles once more at most for all batches and numbers of leads, with edges dropped."""
     eager, ours = network().requires_grad_(), network().requires_grad_()

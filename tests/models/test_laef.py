@@ -65,8 +65,6 @@ def test_reference_costs_what_the_paper_says(net: laef.Laef, leads: int, gflop: 
     "measured",
     [
         everyone(2, 1),
-        everyone(2, 2),
-        everyone(1, 5),
         pytest.param(everyone(1, 12), marks=pytest.mark.long),
         torch.tensor(MIXED).bool(),
     ],

@@ -124,10 +124,8 @@ def test_the_table_says_which_labels_count_twice(report: Path) -> None:
     assert main["n_distinct"].tolist() == [4, 4, 1, 1] * 2
 
 
-@pytest.mark.parametrize(
-    "protocol",
-    ["probe", *(pytest.param(p, marks=pytest.mark.long) for p in PROTOCOLS if p != "probe")],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_what_lies_behind_the_mask_moves_nothing(here: Here, tmp_path: Path, protocol: str) -> None:
     files = []
     for name, opposite in (("as_it_is", "False"), ("opposite", "True")):

@@ -141,6 +141,7 @@ def build(weights=None):
 '''
 
 
+@pytest.mark.long
 def test_a_network_of_any_leads_has_no_rows_beyond_its_own(tmp_path: Path) -> None:
     path = tmp_path / "eight.py"
     path.write_text(EIGHT)

@@ -89,6 +89,7 @@ def test_one_folder_holds_both_and_the_page_shows_them(tmp_path: Path) -> None:
     assert "57,600" in page
 
 
+@pytest.mark.long
 def test_the_plot_shows_the_csv_and_is_drawn_only_of_times(tmp_path: Path) -> None:
     (section,) = reports.get("cost").sections(profile.Profile(costs=costs()))
     figure = section.parts[-1]

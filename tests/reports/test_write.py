@@ -99,6 +99,7 @@ def test_the_named_alone(mine, tmp_path):
         reports.write(make.two_models(), tmp_path / "to", only=["main_tabel"])
 
 
+@pytest.mark.long
 def test_two_reports_do_not_write_one_file(mine, tmp_path):
     Path(mine).write_text(MINE.replace("NAME", "labels"))
     with pytest.raises(BadSetting, match=r"two reports write labels\.csv"):

@@ -1,4 +1,4 @@
-"""Engines with jobs that end in every way. What they do to a study: tests/test_zoo.py."""
+"""Engines with jobs that end in every way. What they do to a study: tests/study/test_zoo.py."""
 
 import os
 import signal

@@ -21,7 +21,7 @@ from ecgbench.evaluate.device import choose, demand
 from ecgbench.results.study import Study, read
 from ecgbench.study.store import Store
 from ecgbench.study.stored import read_pooled
-from tests.test_zoo import plug_in
+from tests.study.test_zoo import plug_in
 
 TINY = Path(__file__).parents[1] / "tiny.py"
 WORDS = "--tasks demo --weights random --limit 60 --protocol linear --set training.epochs=3"
@@ -113,6 +113,7 @@ def test_a_model_that_this_command_does_not_name_stays_as_it_is(
     assert before.items() <= hashes(run).items()
 
 
+@pytest.mark.long
 def test_the_key_changes_with_what_changes_the_number_and_with_nothing_else(
     copies: Path, typed: Typed, grid: Path, tmp_path: Path
 ) -> None:
@@ -168,7 +169,7 @@ def test_a_model_that_fails_does_not_cost_the_others(
     typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One at lead I alone (where II is blank), one cannot be built, one is longer than any record,
-    one looks at the other windows of its batch. More: tests/test_zoo.py.
+    one looks at the other windows of its batch. More: tests/study/test_zoo.py.
     """
     (tmp_path / "it's (b)").mkdir()
     ill = [

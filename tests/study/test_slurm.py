@@ -2,8 +2,7 @@
 killed, jobs that are preempted, cancelled, or run out of time, and a node that goes away.
 
 With the accounts of slurmdbd (sacct) where that and mariadbd are installed (Debian: slurmdbd,
-mariadb-server), else without; with ECGBENCH_SOAK in the environment both. Needs root, and
-slurmctld, slurmd and munged (slurm-wlm, munge).
+mariadb-server), else without. Needs root, and slurmctld, slurmd and munged (slurm-wlm, munge).
 """
 
 import os
@@ -24,15 +23,13 @@ from ecgbench.errors import BadSetting
 from ecgbench.results.study import read
 from ecgbench.study.engines.slurm import options_of
 from ecgbench.study.store import cells_of
-from tests.test_zoo import plug_in
+from tests.study.test_zoo import plug_in
 
 Here = Callable[..., Any]
 NEEDED = ("slurmctld", "slurmd", "munged", "sbatch", "squeue", "scontrol", "scancel")
 LACKING = [program for program in NEEDED if not shutil.which(program)]
 ACCOUNTING = ("slurmdbd", "mariadbd", "mariadb", "mariadb-install-db", "sacct", "sacctmgr")
 KINDS = ["accounts"] if all(map(shutil.which, ACCOUNTING)) else ["no accounts"]
-if os.environ.get("ECGBENCH_SOAK"):  # each takes two to three minutes
-    KINDS = list(dict.fromkeys(["no accounts", *KINDS]))
 pytestmark = [
     pytest.mark.long,
     pytest.mark.slurm,

@@ -340,6 +340,10 @@ def _contend(folder: Path, which: int, gate: "multiprocessing.synchronize.Barrie
     gate.wait()
     for i in range(40):
         run.add_keys({f"{which} {i}": "x" * 60})
+        with run.claim(f"{i}") as mine:
+            if mine and not (folder / f"{i}.txt").exists():
+                with (folder / f"{i}.txt").open("a") as notes:
+                    notes.write("computed")
     run.add_request(request(str(which)))
 
 
@@ -352,6 +356,7 @@ def test_lines_and_plans_of_many_processes_are_all_there(tmp_path: Path) -> None
     for racer in racers:
         racer.join()
     assert [racer.exitcode for racer in racers] == [0, 0, 0]
+    assert {file.read_text() for file in tmp_path.glob("*.txt")} == {"computed"}
     assert set(Store(tmp_path).keys()) == {f"{which} {i}" for which in range(3) for i in range(40)}
     joined = Store(tmp_path).plan()
     assert joined is not None

@@ -196,6 +196,7 @@ def hash_of(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+@pytest.mark.long
 def test_the_class_is_imported_without_the_hub() -> None:
     code = "import sys, ecgbench.models.laef; print('huggingface_hub' in sys.modules)"
     assert (

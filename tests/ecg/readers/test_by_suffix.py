@@ -245,7 +245,7 @@ def test_changed_bytes_are_read_or_refused_and_nothing_else(
     if write is _npz:  # the kind whose damage only its decompression meets
         np.savez_compressed(file, x=signal[1:2], fs=RATE)
     whole = file.read_bytes()
-    for _ in range(150):
+    for _ in range(50):
         content = bytearray(whole)
         content[int(draw.integers(min(len(content), 400)))] = int(draw.integers(256))
         file.write_bytes(content)

@@ -11,13 +11,14 @@ import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 
+import psutil
+
 from ecgbench import __main__ as program
 from ecgbench.core.seeds import rng
 from tests.faults import Faults, failing
 from tests.soak.families.results import follow
 from tests.soak.place import Place
 from tests.soak.row import Row
-from tests.test_kills import workers
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 STEPS = range(2, 242, 8)
@@ -79,9 +80,10 @@ def _at_moment(victim: str, name: str, place: Place) -> None:
     with files[0].open("w") as out, files[1].open("w") as err:
         process = subprocess.Popen(command, stdout=out, stderr=err, start_new_session=True)
         time.sleep(float(rng("soak", name).uniform(0.3, 1)) * SECONDS)
-        with contextlib.suppress(ProcessLookupError, IndexError):
+        with contextlib.suppress(ProcessLookupError, StopIteration, psutil.Error):
             if victim == "its worker":
-                os.kill(workers(process)[0], signal.SIGKILL)
+                worker = next(w for w in psutil.Process(process.pid).children() if _works(w))
+                worker.kill()
             elif victim == "its group":
                 os.killpg(process.pid, signal.SIGKILL)
             else:
@@ -89,6 +91,10 @@ def _at_moment(victim: str, name: str, place: Place) -> None:
         process.wait()
     place.heard(f"a run whose {victim} is killed", process.returncode, files)
     follow("run", place)
+
+
+def _works(process: psutil.Process) -> bool:
+    return "spawn_main" in " ".join(process.cmdline())
 
 
 def _together(place: Place) -> None:

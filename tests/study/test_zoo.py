@@ -4,7 +4,6 @@ and no others.
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import torch
 from torch import nn
 
 from ecgbench.adapters.hide import Policy
-from ecgbench.cli import main
 from ecgbench.core.cards import InputContract
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import EcgbenchError
@@ -22,7 +20,7 @@ from ecgbench.evaluate.encode import Encoder
 from ecgbench.models import Features
 from ecgbench.results.study import read
 
-TINY = Path(__file__).parent / "tiny.py"
+TINY = Path(__file__).parents[1] / "tiny.py"
 USUAL = ("--tasks", "demo", "--weights", "random", "--limit", "30", "--seeds", "1")
 USUAL += ("--protocol", "probe")
 Done = subprocess.CompletedProcess[str]
@@ -119,15 +117,6 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("copies")
 
 
-def report(out: Path) -> int:
-    """`ecgbench report` in this process, which no model enters: its exit code."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["ecgbench", "report", str(out)])
-        with pytest.raises(SystemExit) as end:
-            main()
-    return int(end.value.code or 0)
-
-
 def failures(done: Done) -> list[str]:
     return [line for line in done.stderr.splitlines() if line.startswith("  failed: ")]
 
@@ -136,7 +125,7 @@ def reasons(out: Path) -> dict[str, dict[str, str]]:
     return {p.parts[-3]: json.loads(p.read_text()) for p in (out / "reasons").rglob("*.json")}
 
 
-def the_others_finished(done: Done, out: Path, expected: dict[str, str]) -> None:
+def the_others_finished(here: Here, done: Done, out: Path, expected: dict[str, str]) -> None:
     """tiny, first and last of the run, has its numbers; each of `expected` has one line that says
     why, and a report names what lacks.
     """
@@ -156,7 +145,7 @@ def the_others_finished(done: Done, out: Path, expected: dict[str, str]) -> None
         assert len(line) < 1000
         assert line.isprintable()
         assert f"(log: {given['log']}" in line or not given["log"]
-    assert report(out) == 0
+    assert here("report", out, cwd=out).returncode == 0
     page = (out / "report" / "index.html").read_text()
     assert all(name in page for name in expected)
     table = pd.read_csv(out / "report" / "main_table.csv")
@@ -171,7 +160,9 @@ def zoo(here: Here, kinds: Kinds, folder: Path, copies: Path, *words: str) -> Pa
     models = ",".join(map(str, [TINY, *bad, plug_in(folder, "later")]))
     places = ("--prepared", copies, "--out", folder / "run")
     done = here("run", "--models", models, *USUAL, *places, "--leads", "12", *words, cwd=folder)
-    the_others_finished(done, folder / "run", {name: reason for name, (_, reason) in kinds.items()})
+    the_others_finished(
+        here, done, folder / "run", {name: reason for name, (_, reason) in kinds.items()}
+    )
     return folder / "run"
 
 

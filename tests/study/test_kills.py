@@ -1,0 +1,120 @@
+"""A run that is killed, and runs side by side: nothing finished is lost, nothing is counted twice.
+
+`make soak` kills at every step and at random moments.
+"""
+
+import hashlib
+import json
+import multiprocessing
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ecgbench.results.study import read
+from ecgbench.study.store import Store
+from ecgbench.study.store import cells_of as cells_of_run
+
+pytestmark = [pytest.mark.durable, pytest.mark.usefixtures("one_thread")]
+TINY = Path(__file__).parents[1] / "tiny.py"
+USUAL = ("--tasks", "demo", "--weights", "random", "--limit", "60")
+USUAL += ("--protocol", "linear", "--set", "training.epochs=3", "--models")
+ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def start(out: Path, prepared: Path, words: tuple[str, ...]) -> "subprocess.Popen[str]":
+    line = [sys.executable, "-m", "ecgbench", "run", *USUAL, *words]
+    line += ["--prepared", str(prepared), "--out", str(out)]
+    return subprocess.Popen(
+        line, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def finish(process: "subprocess.Popen[str]") -> tuple[int, int]:
+    """How many cells a run computed and found."""
+    told, _ = process.communicate(timeout=600)
+    assert process.returncode == 0, told
+    counts = re.search(r"(\d+) cells computed, (\d+) were there already, 0 skipped", told)
+    assert counts, told
+    return int(counts[1]), int(counts[2])
+
+
+def intact(out: Path) -> dict[str, tuple[int, str]]:
+    """Every file of a finished cell or fit with its time and hash, which are what DONE says;
+    a plan file is whole where it is.
+    """
+    found = {}
+    for done in out.rglob("DONE"):
+        # a kill between the last file and the folder's name; the next run sweeps it
+        if done.parent.name.startswith("."):
+            continue
+        for name, said in {
+            **json.loads(done.read_text()),
+            "DONE": hashlib.sha256(done.read_bytes()).hexdigest(),
+        }.items():
+            path = done.with_name(name)
+            assert hashlib.sha256(path.read_bytes()).hexdigest() == said, path
+            found[str(path.relative_to(out))] = (path.stat().st_mtime_ns, said)
+    Store(out).plan()
+    return found
+
+
+def numbers(out: Path) -> dict[str, bytes]:
+    places = [p for p in (out / "cells").rglob("*") if p.suffix == ".parquet"]
+    return {str(p.relative_to(out)): p.read_bytes() for p in places}
+
+
+def table(out: Path) -> bytes:
+    return read(out).main.to_csv(index=False).encode()
+
+
+def cells_of(out: Path) -> int:
+    return len(list(cells_of_run(out)))
+
+
+def test_a_run_that_is_killed_goes_on_from_what_it_finished(
+    typed: Callable[..., int], tmp_path: Path
+) -> None:
+    """Killed as soon as a cell is finished, as a copy of this process, which need not import."""
+    words = ("--leads", "1-4,12,I,II", "--prepared", str(tmp_path / "prepared"))
+    assert typed(tmp_path / "whole", *words) == 0
+    out = tmp_path / "killed"
+    process = multiprocessing.get_context("fork").Process(target=typed, args=(out, *words))
+    process.start()
+    while process.is_alive() and not cells_of(out):
+        time.sleep(0.002)
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    known = intact(out)
+    assert 1 <= cells_of(out) < 7
+    assert typed(out, *words) == 0
+    assert cells_of(out) == 7
+    assert known.items() <= intact(out).items()
+    assert numbers(out) == numbers(tmp_path / "whole")
+    assert table(out) == table(tmp_path / "whole")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("count", "how"), [(2, ()), (3, ("--engine", "inline"))])
+def test_runs_side_by_side_share_the_work(count: int, how: tuple[str, ...], tmp_path: Path) -> None:
+    """Each cell is computed by one of them; afterwards each has all, and one run alone gives the
+    same files. Two with workers, three of one process each.
+    """
+    twin = tmp_path / "twin.py"
+    twin.write_text(TINY.read_text())
+    words = (f"{TINY},{twin}", "--leads", "1,12,I", "--seeds", "2", *how)
+    alone, out, prepared = (tmp_path / name for name in ("alone", "out", "prepared"))
+    assert finish(start(alone, prepared, words)) == (8, 0)
+    told = [finish(p) for p in [start(out, prepared, words) for _ in range(count)]]
+    assert sum(computed for computed, _ in told) == 8, told
+    assert all(computed + there == 8 for computed, there in told), told
+    assert cells_of(out) == 8
+    intact(out)
+    assert numbers(out) == numbers(alone)
