@@ -26,7 +26,7 @@ whole record or each window: see `InputContract.scope`.
 
 
 class CheckedFields:
-    """What is declared: BadSetting where a field is not of the type that stands beside it."""
+    """Base of all cards: BadSetting where a field does not have its annotated type."""
 
     def __post_init__(self) -> None:
         for name, kind in get_type_hints(type(self)).items():
@@ -329,7 +329,7 @@ class Limb(CheckedFields):
     beyond: Literal["flagged", "quarantined"] = "flagged"
     """What becomes of a record that misses one by more."""
     why: str = ""
-    """Why this dataset is not asked, or asked for less."""
+    """Why this dataset is not checked, or checked less strictly."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -370,7 +370,7 @@ class DatasetCard(CheckedFields):
     """What its reader was tried on: all of the published files, some of them, or none."""
     min_seconds: float = 0.0
     """Shorter records are left out, as the reference benchmark leaves them out; they are counted
-    apart from those that cannot be read.
+    besides those that cannot be read.
     """
     crossing: Literal["listed", "refused"] = "listed"
     """What becomes of a dataset that holds the same samples in two splits: preparing names the

@@ -52,7 +52,7 @@ _OURS = re.compile(r"\..+\.(?P<host>[\w-]+)\.(?P<pid>\d{1,9})\.[0-9a-f]{16}\.tmp
 """Temporary names; a folder may hold other people's."""
 _LOG = logging.getLogger(__name__)
 _WARNED: set[Path] = set()
-"""Files of which this process has said that a part is wrong."""
+"""Files that this process has warned about."""
 
 
 @contextmanager
@@ -266,8 +266,8 @@ def quarantine(
 
 
 def warn_once(path: Path, text: str) -> None:
-    """Say of a file that a part of it is wrong; of one file once in a process, or a spoilt disk
-    would fill a log.
+    """Warn about a damaged part of a file; once per file and process, so that a failing disk does
+    not fill a log.
     """
     if path not in _WARNED:
         _WARNED.add(path)
@@ -276,7 +276,7 @@ def warn_once(path: Path, text: str) -> None:
 
 @contextmanager
 def warnings_to(show: Callable[[str], None]) -> Iterator[None]:
-    """What is said of damaged files inside goes to `show`, line by line."""
+    """Warnings about damaged files go to `show`, line by line."""
     listener = logging.Handler()
     listener.emit = lambda record: show(record.getMessage())  # type: ignore[method-assign]
     _LOG.addHandler(listener)

@@ -32,7 +32,7 @@ _NAME = re.compile(r"part-(\d{6})-([0-9a-f]{16})")
 
 
 class Parts:
-    """The rows in a folder, of whichever parts lie there when they are first asked for."""
+    """The rows in a folder, from the parts that are there when it is first read."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,9 +1,9 @@
-"""A room is a folder in which every file is a plug-in named by its file; a file that begins with
-`_` is none. Plug-ins in its folder `variants` are asked for by name and not listed.
+"""A room is a folder of plug-ins: every file is one, named by its file, unless its name begins with
+`_`. Plug-ins in the subfolder `variants` are found by name but not listed.
 
-Plug-ins of other packages are found by an entry-point group of the room's name, files of one's own
-by path (`./foo.py`), with the same checks. Listing a room and resolving a name import nothing;
-asking for a plug-in imports that one module.
+Plug-ins of other packages are found by an entry-point group with the room's name, your own files by
+path (`./foo.py`), with the same checks. Listing a room and resolving a name import nothing; `get`
+imports one module.
 """
 
 import difflib
@@ -68,15 +68,15 @@ class Room:
     needs: tuple[str, ...]
     """What every plug-in's module must define."""
     declares: type | None = None
-    """Of what type its CARD is."""
+    """Type of its CARD."""
     besides: frozenset[str] = frozenset()
-    """Public files of the folder that are no plug-ins."""
+    """Public files of the folder that are not plug-ins."""
     _paths: dict[str, Path] = field(default_factory=dict, compare=False)
-    """Files of one's own, given by path; absolute, for a plug-in may change the directory."""
+    """Files given by path; absolute, as a plug-in may change the directory."""
     _loaded: dict[str, ModuleType] = field(default_factory=dict, compare=False)
     """Those of them that have been imported."""
     _sources: dict[str, SourceFiles] = field(default_factory=dict, compare=False)
-    """Files of the plug-ins that are not built in."""
+    """Source files of the plug-ins that are not built in."""
 
     @cached_property
     def _files(self) -> dict[str, str]:
@@ -207,8 +207,8 @@ class Room:
 
     @contextmanager
     def calling(self, name: str, *expected: type[Exception]) -> Iterator[None]:
-        """Around a call of a plug-in: BadSetting in one line, with file and line, for whatever its
-        code raises.
+        """Wraps a call of a plug-in: whatever its code raises becomes BadSetting, in one line with
+        file and line number.
 
         Errors of this package and those `expected` pass; so does all that a built-in one raises,
         which is a bug.

@@ -1,22 +1,21 @@
-"""What a model has met: which collections that networks are pre-trained on hold recordings of which
-datasets.
+"""Which datasets the pre-training collections of a model overlap with.
 
 A collection is named on a model's card by its title, "PTB-XL", or "PTB-XL (folds 1-8)" where only a
-part was used. Sources: the pages of the collections and the papers of the models. Of a collection
-that is not listed here it is unknown what it holds, which is not "none".
+part was used. Sources: the pages of the collections and the papers of the models. The content of a
+collection that is not listed here is unknown, which is not "none".
 """
 
 from collections.abc import Sequence
 from typing import Literal
 
 Relation = Literal["equal", "part", "contains", "overlaps", "none", "unknown"]
-"""What a model's collections are to a dataset: the dataset itself, a part of it, a larger one that
-holds it, one that shares recordings with it, one that holds none of it, or nobody says.
+"""The collection is the dataset, a part of it, or contains it; they overlap; they do not; or it is
+not known.
 """
 NOT_STATED = "not stated"
-"""Collection of weights of which nothing says what they were trained on."""
+"""Collection of weights whose training data are not known."""
 ORDER: tuple[Relation, ...] = ("equal", "contains", "part", "overlaps", "unknown", "none")
-"""The gravest first."""
+"""The most serious first."""
 
 NAMES = {
     "PTB-XL": "ptbxl",
@@ -42,7 +41,7 @@ NAMES = {
     "Challenge 2021": "challenge2021",
     "Cardio-Learning": "cardio_learning",
 }
-"""Title of a collection -> its identity: the name of a dataset where there is one."""
+"""Title of a collection -> its identity: the name of a dataset if it is one."""
 
 _CHALLENGE = ("ptbxl", "ptb", "cpsc2018", "cpsc_extra", "georgia", "chapman", "ningbo")
 _UNION = (*_CHALLENGE, "hefei", "sph", "code", "code15")
@@ -64,7 +63,7 @@ RELATIONS: dict[tuple[str, str], Relation] = {
 
 
 def relation(title: str, dataset: str, called: str = "") -> Relation:
-    """What a collection on a card is to a dataset: its name, and what it is `called` in tables.
+    """The relation of a collection on a card to a dataset; called: its name in tables.
 
     >>> relation("PTB-XL (folds 1-8)", "ptbxl"), relation("CODE", "code15")
     ('part', 'contains')
@@ -84,8 +83,8 @@ def relation(title: str, dataset: str, called: str = "") -> Relation:
 
 
 def met(titles: Sequence[str], dataset: str, called: str = "") -> tuple[Relation, list[str]]:
-    """The gravest relation of a model's collections to a dataset, and those that have it; unknown
-    where it names none.
+    """The most serious relation of a model's collections to a dataset, and the collections that
+    have it; unknown where the model names none.
     """
     every = {title: relation(title, dataset, called) for title in titles}
     worst: Relation = min(every.values(), key=ORDER.index, default="unknown")

@@ -34,19 +34,20 @@ from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, DamagedCopy, MissingData
 
 COLUMNS = [*FACTS, "unit", "sentences", "reason", "kind", "state"]
-"""Of what is known of a record (`reading.Row`); state: of its files when it was read."""
+"""Facts of a record (`reading.Row`); state: names, sizes and times of its files when it was read.
+"""
 ABOUT = "copy.json"
 """Whether this version reads the copy, and whether it was prepared with --fix."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Copy:
-    """What is prepared of a dataset. Reads on demand; holds no open file."""
+    """The prepared records of a dataset. Reads on demand; holds no open file."""
 
     source: Source
     parts: Parts
     division: str = ""
-    """In words: how its split differs from that of its card (`--folds`)."""
+    """A description of how its split differs from that of its card (`--folds`)."""
 
     @property
     def name(self) -> str:
@@ -55,34 +56,34 @@ class Copy:
 
     @property
     def card(self) -> DatasetCard:
-        """Of the dataset."""
+        """Card of the dataset."""
         card: DatasetCard = self.source.module.CARD
         return card
 
     @property
     def folder(self) -> Path:
-        """Where it lies."""
+        """Folder of the copy."""
         return self.parts.folder
 
     @property
     def fix(self) -> bool:
-        """Whether faults were put right that `checked` is sure of."""
+        """Whether errors beyond doubt were corrected (`reading.checked`)."""
         return self.source.fix
 
     @property
     def published(self) -> pd.DataFrame:
-        """The dataset's index as published, of every record, whether it is prepared or not."""
+        """The published index of the dataset, with every record, prepared or not."""
         return self.source.index
 
     @cached_property
     def known(self) -> pd.DataFrame:
-        """Rows of `parts` of the published records, in no order; index: record."""
+        """Rows of `parts` for the published records, in no order; index: record."""
         known = self.parts.rows.reindex(columns=COLUMNS)
         return known[known.index.isin(self.published["record"])]
 
     @cached_property
     def index(self) -> pd.DataFrame:
-        """The dataset's index (record, patient, split, label columns ...) plus FACTS, of the
+        """The index of the dataset (record, patient, split, label columns ...) plus FACTS, for the
         records that are prepared and not left out.
         """
         kept = self.known.loc[self.known["reason"] == "", list(FACTS)]
@@ -92,12 +93,14 @@ class Copy:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 of the content: records, signals, patients, splits, labels; "" of nothing."""
+        """sha256 of the content: records, signals, patients, splits, labels; "" where there is
+        none.
+        """
         return digest(self.index) if len(self.index) else ""
 
     @cached_property
     def unit(self) -> str:
-        """Unit of the signals: "mV" or "standardised"; BadRecord where not all have the same."""
+        """Unit of the signals: "mV" or "standardised"; BadRecord where they differ."""
         units = sorted({*self.known["unit"]} - {""})
         if len(units) > 1:
             raise BadRecord(
@@ -123,7 +126,7 @@ class Copy:
 
     @cached_property
     def findings(self) -> pd.DataFrame:
-        """record, kind, sentence of what does not fit and of what was repaired."""
+        """record, kind, sentence of every inconsistency and every repair."""
         own = self.known.loc[self.known["sentences"] != "[]", "sentences"].sort_index()
         found = [(record, *finding) for record, text in own.items() for finding in json.loads(text)]
         return pd.DataFrame(found, columns=["record", "kind", "sentence"], dtype="str")
@@ -136,19 +139,19 @@ class Copy:
 
     @property
     def quarantined(self) -> pd.DataFrame:
-        """record, reason: those that cannot be trusted."""
+        """record, reason: records that cannot be trusted."""
         own = self.left_out.query("kind == 'damaged'")
         return own[["record", "reason"]].reset_index(drop=True)
 
     @property
     def excluded(self) -> pd.DataFrame:
-        """record, reason: sound ones that a rule of the card leaves out."""
+        """record, reason: sound records that a rule of the card excludes."""
         own = self.left_out.query("kind == 'excluded'")
         return own[["record", "reason"]].reset_index(drop=True)
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
-        """Those of the card; labels that are counted are those of this release."""
+        """The tasks of the card; counted labels are those of this release."""
         return tuple(counted(task, self.published) for task in self.card.tasks)
 
     def task(self, name: str) -> Task:
@@ -157,7 +160,7 @@ class Copy:
 
     @property
     def count(self) -> int:
-        """Records that were read, those that are left out too."""
+        """Number of records that were read, including those that are left out."""
         return len(self.known)
 
     @property
@@ -180,8 +183,8 @@ class Copy:
         return self.rows[record]
 
     def stored(self, record: str) -> tuple[np.ndarray, np.ndarray] | None:
-        """(lead, time) int16 of the leads that it has, and (12,) float32 gain, as they lie on disk;
-        None where they have not the sha256 of what was written.
+        """(lead, time) int16 of its leads and (12,) float32 gain, as they are on disk; None where
+        their sha256 is wrong.
         """
         fs = self.index["fs"].array[self.row(record)]
         try:
@@ -213,9 +216,9 @@ class Copy:
         return decoded(content, row["fs"])
 
     def recording(self, record: str) -> Recording:
-        """One record in `unit`, the leads that it has in clinical order, exactly as the dataset's
-        reader gave it; what is not as it was written is read again from its published file.
-        DamagedCopy where that gives something else, or nothing.
+        """One record in `unit`, its leads in clinical order, exactly as the dataset's reader gave
+        it. A damaged one is read again from its published file; DamagedCopy where that is gone or
+        gives other samples.
         """
         steps, gain = self.stored(record) or self._mended(record)
         row = self.row(record)
@@ -231,7 +234,7 @@ class Copy:
 
 
 def opened(source: Source, home: Path) -> Copy:
-    """What is prepared of a dataset, perhaps nothing. MissingData where it cannot be read."""
+    """The prepared copy of a dataset, perhaps empty. MissingData where it cannot be read."""
     folder = source.folder(home)
     try:
         return Copy(source=source, parts=Parts(folder))
@@ -248,8 +251,8 @@ def _unreadable(name: str, folder: Path, error: OSError) -> MissingData:
 
 def counted(task: Task, published: pd.DataFrame) -> Task:
     """The task with the labels that at least `task.least` records of the complete release have, the
-    most frequent first; as it is where its labels are fixed or `published`, the index of every
-    record, is not of the complete release.
+    most frequent first; unchanged where its labels are fixed or `published`, the index of every
+    record, is not complete.
     """
     if task.least is None or not is_counted(task, published):
         return task

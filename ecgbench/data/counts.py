@@ -1,5 +1,5 @@
-"""How many records a data set has for a study, wherever they are: prepared, downloaded, or only
-described by its card.
+"""The number of records of a dataset, whether it is prepared, downloaded or only described by its
+card.
 """
 
 from contextlib import suppress
@@ -19,7 +19,7 @@ SOURCES = {
     "downloaded": "not prepared yet; ",
     "absent": "not on this machine, counted from its card; ",
 }
-"""Where records are counted, and what that means."""
+"""Where records are counted -> a note."""
 
 
 def count(
@@ -29,8 +29,8 @@ def count(
     limit: int | None,
     division: Division = Division(),  # noqa: B008  (frozen)
 ) -> tuple[str, dict[str, int]]:
-    """Of SOURCES, whence records are counted; the records of each split, in a cross-validation
-    those of an average fold.
+    """Where the records are counted (of SOURCES), and the number in each split; in a cross-
+    validation that of an average fold.
     """
     card = datasets.get(dataset).CARD
     # what no task is tested on is all for training

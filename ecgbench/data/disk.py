@@ -1,5 +1,5 @@
-"""What prepared copies take on disk, what of them can be made again, and whether they still hold
-what the published files say.
+"""Disk space of prepared copies, what can be removed and computed again, and a comparison with the
+published files.
 """
 
 import hashlib
@@ -24,16 +24,16 @@ from ecgbench.ecg.leads import LEADS
 
 @dataclass(frozen=True)
 class Stored:
-    """A prepared copy as it lies on disk, whatever files it was made of."""
+    """A prepared copy on disk."""
 
     dataset: str
     folder: Path
     records: int
-    """That can be used."""
+    """Usable records."""
     signals: int
     """Bytes of everything but views."""
     views: int
-    """Bytes of filtered and resampled recordings, which are made anew when they are missed."""
+    """Bytes of filtered and resampled recordings, which can be computed again."""
     fix: bool
     """Whether it was prepared with --fix."""
     current: bool
@@ -63,8 +63,8 @@ def _stored(folder: Path) -> Stored:
 
 
 def spare(home: Path, names: tuple[str, ...] = ()) -> Iterator[tuple[Path, int]]:
-    """Folders that cost time alone when they are gone, and their bytes: views, copies of other
-    versions, and parts that are damaged or were read anew. names: of these datasets alone.
+    """Folders that can be made again, and their bytes: views, copies of other versions, damaged and
+    replaced parts. names: only of these datasets.
     """
     for copy in copies(home):
         if names and copy.dataset not in names:
@@ -79,8 +79,8 @@ def spare(home: Path, names: tuple[str, ...] = ()) -> Iterator[tuple[Path, int]]
 
 
 def prune(home: Path, names: tuple[str, ...] = ()) -> int:
-    """Remove what `spare` names, once a preparation that is at work has ended; the bytes that were
-    freed. WriteError names what cannot be removed.
+    """Remove what `spare` lists, after a running preparation has ended; returns the freed bytes.
+    WriteError names what cannot be removed.
     """
     freed = 0
     for folder, count in [*spare(home, names)]:
@@ -93,19 +93,19 @@ def prune(home: Path, names: tuple[str, ...] = ()) -> int:
 
 
 def bytes_of(card: DatasetCard, records: int) -> int:
-    """About what so many records of a dataset take when they are prepared."""
+    """Approximate bytes of so many prepared records of a dataset."""
     return records * 2 * len(LEADS) * round(card.fs * card.seconds)
 
 
 def free_bytes(folder: Path) -> int:
-    """On the disk of a folder, or of the one that it will lie in."""
+    """Free bytes on the disk of a folder that may not exist yet."""
     there = next(f for f in (folder, *folder.absolute().parents) if f.is_dir())
     return shutil.disk_usage(there).free
 
 
 def foreseen(name: str, data: Path | None, prepared: Path | None) -> tuple[int, int]:
-    """Records that a preparation of a whole dataset would store, and about how many bytes.
-    MissingData where the dataset is not there.
+    """Records of a whole prepared dataset, and their approximate bytes. MissingData where the
+    dataset is not there.
     """
     source = Source.of(name, data, prepared)
     missing = source.count - opened(source, where(prepared, data)).count
@@ -113,12 +113,12 @@ def foreseen(name: str, data: Path | None, prepared: Path | None) -> tuple[int, 
 
 
 def verify(copy: Copy, progress: Progress | None = None) -> list[tuple[str, str]]:
-    """Problems of a prepared copy, whole or in part, and of its views, as (record, reason); none
-    when all is well: the published files are read again, and both compared by sha256. `progress`
-    counts records, and those of each view once more.
+    """Problems of a prepared copy and its views, as (record, reason): the published files are read
+    again, and stored and new samples compared by sha256. `progress` counts records, and again those
+    of each view.
 
-    Nothing is mended: a run does that when it reads what is wrong. Quarantined records are no
-    problem here: they are not in the copy, and `Copy.quarantined` lists them.
+    Nothing is repaired here: a run does that when it reads a damaged part. Quarantined records are
+    not in the copy; `Copy.quarantined` lists them.
     """
     kept, problems = views(copy), list[tuple[str, str]]()
     done, total = 0, len(copy.index) + sum(len(view.rows) for view in kept)

@@ -21,7 +21,7 @@ TOGETHER = 20
 CONFIRMED = 0.99
 """Correlation from which on two records are one recording."""
 CROWD = 64
-"""A hash of more beats than these, of whatever records, tells nothing and is left out."""
+"""A hash that more beats than these have is too common and is left out."""
 BYTES = 16
 """Of a hash in the table: itself, its time and its record."""
 FAR = 10_000_000
@@ -42,7 +42,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Pair:
-    """One recording in two places."""
+    """One recording that occurs twice."""
 
     first: Entry
     second: Entry
@@ -53,7 +53,7 @@ class Pair:
 
     @property
     def leak(self) -> int:
-        """0 where one place is for training and the other for testing, 1 where the splits differ
+        """0 where one is for training and the other for testing, 1 where the splits differ
         otherwise, 2 where they do not.
         """
         splits = {self.first.split, self.second.split}
@@ -98,7 +98,7 @@ class Table:
         return cls(copies, ends, hashes[order], times[order], records[order])
 
     def entry(self, number: int) -> tuple[Copy, Entry]:
-        """The copy and the place of a record by its number among all."""
+        """The copy and the entry of a record by its number among all."""
         which = int(np.searchsorted(self.ends, number, side="right"))
         copy = self.copies[which]
         row = copy.index.iloc[number - int(self.ends[which]) + len(copy.index)]

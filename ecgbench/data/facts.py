@@ -1,5 +1,5 @@
-"""What a prepared copy holds, for people: counts by split, labels without both values, what was
-left out and why, flat leads, identical signals, and what the checks have found.
+"""Facts of a prepared copy: counts by split, labels without both values, records that were left out
+and why, flat leads, identical signals, findings of the checks.
 """
 
 from collections import Counter
@@ -20,11 +20,11 @@ from ecgbench.ecg.leads import LEADS, bits_to_mask
 from ecgbench.stats.known import known_of, positives_of, two_valued, unknown_of
 
 FEW = 12
-"""Labels, or groups of records, that a line names."""
+"""Labels, or groups of records, that a line lists."""
 
 
 def facts(copy: Copy) -> dict[str, Any]:
-    """Plain JSON; see `lines` for what a person reads."""
+    """Facts as plain JSON; `lines` prints them."""
     index = copy.index
     by_split = index.groupby("split")
     flat = Counter(lead for text in index["flat"] for lead in str(text).split("+") if lead)
@@ -61,7 +61,7 @@ def facts(copy: Copy) -> dict[str, Any]:
 
 
 def finding_lines(copy: Copy) -> Iterator[str]:
-    """What does not fit and what was repaired, a line a kind, with the first record as example."""
+    """Inconsistencies and repairs, a line per kind, with the first record as an example."""
     table = copy.findings
     done = table["sentence"].str.startswith(REPAIRED)
     for part, words, before in ((table[~done], KINDS, "found"), (table[done], FIXED, "repaired")):
@@ -74,7 +74,7 @@ def finding_lines(copy: Copy) -> Iterator[str]:
 
 
 def lines(known: dict[str, Any]) -> Iterator[str]:
-    """The facts as a person reads them."""
+    """The facts in words."""
     whole = known["prepared"] == known["release"]
     part = "" if whole else f" of {known['release']:,} in the release"
     tried = known["verified"]

@@ -1,9 +1,8 @@
-"""Who was recorded, and with what: age, sex, device, site and paced rhythm of the records of a
-prepared copy, in the same words for every dataset.
+"""Patients and recorders: age, sex, device, site and paced rhythm of the records of a prepared
+copy, in the same form for every dataset.
 
-A dataset's index holds what its publisher says in the columns `age` (years), `sex`, `device` and
-`site`, as text; this is the only place that reads them. What is not said, or not understood, is
-unknown and never guessed.
+A dataset's index holds the publisher's columns `age` (years), `sex`, `device` and `site` as text;
+only this file reads them. Missing or unreadable values are unknown and never guessed.
 """
 
 import numpy as np
@@ -12,7 +11,7 @@ import pandas as pd
 from ecgbench.data.copy import Copy
 
 OLDEST = 120.0
-"""Years; an age above it is a code for something else, and unknown."""
+"""Years; a larger age is a code, and unknown."""
 _SEX = {"female": "female", "f": "female", "male": "male", "m": "male"}
 _UNKNOWN = ("", "nan", "none", "null", "na", "n/a", "unknown", "-1")
 _PACED = (
@@ -22,7 +21,7 @@ _PACED = (
     "georgia:ventricular pacing pattern",
     "zzu_corrected:Pacing rhythm",
 )
-"""Label columns that say that a rhythm is paced."""
+"""Label columns of paced rhythms."""
 
 
 def people(copy: Copy, index: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -31,7 +30,7 @@ def people(copy: Copy, index: pd.DataFrame | None = None) -> pd.DataFrame:
 
     age: float64, years; NaN where it is unknown. sex: "female", "male" or "". device, site: as
     published, or "". paced: "yes", "no", or "" where no label of the dataset says it. An older
-    prepared copy serves as well: what is said stands in the tables as published.
+    prepared copy serves as well: these facts are in the published tables.
     """
     rows = copy.index if index is None else index
     published = copy.published.set_index("record").loc[rows["record"]]
@@ -48,7 +47,7 @@ def people(copy: Copy, index: pd.DataFrame | None = None) -> pd.DataFrame:
 
 
 def ages(values: pd.Series) -> np.ndarray:
-    """(record,) float64 years; NaN where what is said is no age from 0 to 120.
+    """(record,) float64 years; NaN where the text is no age from 0 to 120.
 
     >>> ages(pd.Series(["63", "57.0", "", "NaN", "-1", "300"])).tolist()
     [63.0, 57.0, nan, nan, nan, nan]

@@ -1,14 +1,13 @@
-"""From files as published to the prepared copy: every recording is read once, checked, and kept or
+"""From published files to the prepared copy: every recording is read once, checked, and stored or
 quarantined.
 
-A run with `--limit` prepares the records that it takes; a later one that takes more, or all, adds
-what is missing. Blocks of records are appended whole: a kill, a full disk or a reading process that
-dies costs the block that was being read. Of two processes the second waits and finds the work done.
-What is stored of a record is the same however often this was interrupted and however many processes
-read.
+A run with `--limit` prepares only its own records; a later run adds what it needs. Blocks of
+records are appended whole: a kill, a full disk or a dying process costs one block. Of two processes
+the second waits and finds the work done. The stored record does not depend on interruptions or on
+the number of processes.
 
-A run trusts what is prepared. `prepare_and_check` looks at the files as published and reads again
-those of another size or time, and at every stored record.
+A run trusts prepared records. `prepare_and_check` compares the sizes and times of the published
+files, reads changed ones again, and checks every stored record.
 """
 
 import math
@@ -33,16 +32,16 @@ from ecgbench.datasets import get, resolve
 from ecgbench.errors import BadRecord, MissingData
 
 LOST = 5
-"""Preparing stops once more than this many and more than the card's share are lost."""
+"""Preparing stops when more records than this and than the card's share are lost."""
 BLOCK = 500
 """Records of a part: what a kill costs."""
 FEW = 100
-"""Records that are read before other processes are begun."""
+"""Records that are read before other processes are started."""
 MOST = 8
-"""Processes, unless more are asked for."""
+"""Processes by default."""
 
 Facts = dict[str, Any]
-"""What is known of a record (`reading.Row`)."""
+"""Facts of a record (`reading.Row`)."""
 Progress = Callable[[int, int], None]
 """Called with (records read, records to read)."""
 
@@ -57,14 +56,14 @@ def prepare(  # noqa: PLR0913  (each is a setting)
     division: Division = Division(),  # noqa: B008  (frozen)
     workers: int | None = None,
 ) -> Copy:
-    """The prepared copy of what is under `data`, with all records or at least those that a run with
-    `limit` takes; what it lacks is read now, by `workers` processes (None: as many as are of use).
-    fix: the copy in which faults are put right that `checked` is sure of, which is another one.
-    division: of its own split, if not its card's.
+    """The prepared copy of a dataset under `data`, with all records or at least those of a run with
+    `limit`. Missing records are read now, by `workers` processes (None: as many as are useful).
+    fix: the copy in which errors beyond doubt are corrected. division: of its split, if not its
+    card's.
 
     Records that cannot be trusted are quarantined with a reason; those that a rule of the card
-    excludes are counted apart. MissingData when the dataset is not there, or when more than 0.5 %
-    (or what its card says) of the records that were read, and more than 5, are lost.
+    excludes are counted separately. MissingData when the dataset is not there, or when more than
+    0.5 % (or the card's share) of the records that were read, and more than 5, are lost.
     """
     home = where(prepared, data)
     source = Source.of(name, data, prepared, fix)
@@ -89,8 +88,8 @@ def prepare_and_check(
     fix: bool = False,
     workers: int | None = None,
 ) -> Copy:
-    """The same with all records, and with a look at every file as published and at every stored
-    record: what has another size or time, was lost, or is not what was written is read again.
+    """The same with all records, after a check of every published file and every stored record:
+    changed, lost and damaged ones are read again.
     """
     home = where(prepared, data)
     source = Source.of(name, data, prepared, fix, thorough=True)
@@ -109,8 +108,8 @@ def find(
     fix: bool = False,
     division: Division = Division(),  # noqa: B008  (frozen)
 ) -> Copy:
-    """The prepared copy of what is under `data`, which holds all records, or at least those that a
-    run with `limit` takes; MissingData when there is none (nothing is prepared).
+    """The prepared copy of a dataset, with all records or at least those of a run with `limit`;
+    MissingData where it lacks any (nothing is prepared).
     """
     copy = resplit(find_any(name, data, prepared, fix), division)
     if _missing(copy, limit):
@@ -124,7 +123,7 @@ def find(
 def seen(
     name: str, data: Path | None, prepared: Path | None, division: Division, fix: bool = False
 ) -> Copy:
-    """What is prepared, perhaps nothing: what can be known before preparing."""
+    """The prepared copy, perhaps empty: what is known before preparing."""
     source = Source.of(name, data, prepared, fix)
     return resplit(opened(source, where(prepared, data)), division)
 
@@ -136,8 +135,8 @@ def find_any(
     fix: bool = False,
     thorough: bool = False,
 ) -> Copy:
-    """What is prepared, perhaps a part; MissingData when that is nothing. thorough: make the index
-    anew.
+    """The prepared copy, perhaps incomplete; MissingData where it is empty. thorough: read the
+    index again.
     """
     source, home = Source.of(name, data, prepared, fix, thorough), where(prepared, data)
     copy = opened(source, home)
@@ -152,8 +151,8 @@ def find_any(
 def state(
     name: str, data: Path | None, prepared: Path | None
 ) -> Literal["ready", "partial", "downloaded", "absent"]:
-    """Whether a dataset is prepared, only downloaded, or not there; no signal is read and nothing
-    is prepared.
+    """Whether a dataset is prepared, only downloaded, or missing; no signal is read and nothing is
+    prepared.
     """
     try:
         root_of(resolve(name), get(name).CARD, data)
@@ -280,8 +279,8 @@ def _usable(copy: Copy) -> Copy:
 
 
 def crossing(index: pd.DataFrame, most: int = 3) -> str:
-    """Which records of a prepared index hold the same samples, bit for bit, and stand in several
-    splits, in a few words that name `most` of them; "" where none do.
+    """Records of a prepared index with identical samples in several splits, in a short text that
+    names `most` of them; "" where there are none.
     """
     splits = index.groupby("sha256")["split"].transform("nunique")
     groups = [

@@ -1,8 +1,8 @@
 """What becomes of one record: read, checked and made ready to be stored, or lost with a reason.
 
-A recording is checked against what it says of itself (`ecg.checks`), and with `--fix` what is wrong
-beyond doubt is put right: one exchange or inversion of limb leads by which their identities hold.
-What is only likely (exchanged electrodes, another unit, another rate) never is.
+A recording is checked for consistency (`ecg.checks`). With `--fix`, errors beyond doubt are
+corrected: an exchange or inversion of limb leads after which their identities hold. Likely errors
+(exchanged electrodes, another unit, another rate) never are.
 
 It is stored with 16 bits a sample: rate and gains, then (lead, time) integers of the leads that it
 has. The sha256 of that is the row's own hash, and with labels and splits the digest of a dataset.
@@ -54,7 +54,7 @@ recording as it is stored.
 
 @dataclass(frozen=True)
 class Checked:
-    """A recording as it is to be stored, and what is to be said of it."""
+    """A recording as it will be stored, with its findings."""
 
     recording: Recording
     found: tuple[tuple[str, str], ...]
@@ -69,7 +69,7 @@ class Checked:
 
 
 def checked(recording: Recording, card: DatasetCard, fix: bool) -> Checked:
-    """A recording checked once, and put right where `fix` asks for it and only one change would do.
+    """A recording checked once, and corrected where `fix` is set and only one change explains it.
 
     BadRecord where a voltage is none of an ECG, and where the card quarantines what misses the
     identities of the limb leads.

@@ -1,11 +1,10 @@
-"""Which records of a dataset a run uses: all of them, or a seeded selection of `--limit N` in the
+"""The records of a dataset that a run uses: all, or a seeded selection of `--limit N` in the
 proportion of the splits.
 
-The selection is drawn from the published index, so it is known before a signal is read. A record
-that turns out to be unreadable is skipped, and the next one in the drawn order of its split takes
-its place; the sizes of the splits and the order stay. Skipping a record that is not selected
-changes nothing. So the selection is the same whether all records were read before or only those
-that it takes. A split with too few readable records gives fewer.
+The selection is drawn from the published index, so it is known before a signal is read. An
+unreadable record is replaced by the next one in the drawn order of its split; the sizes of the
+splits and the order stay. A record that is not selected changes nothing. So the selection does not
+depend on which records were read before. A split with too few readable records gives fewer.
 """
 
 import hashlib
@@ -26,9 +25,9 @@ from ecgbench.data.splits import cross_validation, splits_of
 
 SPLITS = ("train", "val", "test")
 _COLUMN = {FLAT_LEADS: "flat", SUSPECT_LEADS: "found"}
-"""Kind of records that may be left out -> column of the prepared index that says so."""
+"""Kind of excludable records -> column of the prepared index that marks them."""
 LEAST_PERMUTED = 10
-"""Patients that permute among themselves, at least, where there are as many."""
+"""Smallest group of patients that permute among themselves, where there are as many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,20 +37,18 @@ class Selection:
     prepared: Copy
     limit: int | None
     exclude: tuple[str, ...] = ()
-    """Of `cells.EXCLUDABLE`: kinds of records that are left out of what `limit` takes."""
+    """Kinds of records (`cells.EXCLUDABLE`) to leave out of the selection."""
     fold: str = OFFICIAL
-    """Which fold of a cross-validation, "2/5": the same records in all of them, with other
-    splits.
-    """
+    """Fold of a cross-validation, "2/5": all folds have the same records and other splits."""
     dealt: np.ndarray | None = None
-    """(record,) the fold that each used record is tested in."""
+    """(record,) the fold in which each used record is tested."""
     permutation: int | None = None
-    """Of a control: which permutation of the labels among patients (`permuted`)."""
+    """Of a control: the number of the permutation of labels among patients (`permuted`)."""
 
     @cached_property
     def index(self) -> pd.DataFrame:
-        """Rows of the prepared index that are used; its own row numbers are the positions in the
-        prepared copy.
+        """Rows of the prepared index that are used; the row numbers are positions in the prepared
+        copy.
         """
         index = self._selected
         for kind in self.exclude:
@@ -61,8 +58,8 @@ class Selection:
         return index if self.dealt is None else index.assign(split=splits_of(self.dealt, self.fold))
 
     def crossed(self, folds: Sequence[str]) -> "dict[str, Selection]":
-        """The same records under each of these folds: as they are ("official"), or as in a
-        cross-validation over patients.
+        """The same records in each of these folds: "official", or a fold of a cross-validation over
+        patients.
         """
         own, several = self.prepared, [f for f in folds if f != OFFICIAL]
         if not several:
@@ -79,7 +76,7 @@ class Selection:
 
     @property
     def left_out(self) -> dict[str, int]:
-        """Kind of record -> how many of those that were taken are left out for it."""
+        """Kind of record -> number of selected records that are left out for it."""
         return {kind: int((self._selected[_COLUMN[kind]] != "").sum()) for kind in self.exclude}
 
     def of(self, split: str) -> pd.DataFrame:
@@ -88,23 +85,27 @@ class Selection:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 over everything of the used records: signals, patients, splits and labels; that of
-        the prepared copy where all are used.
+        """sha256 over the signals, patients, splits and labels of the used records; that of the
+        prepared copy where all are used.
         """
         return digest(self.index)
 
     @cached_property
     def tested(self) -> str:
-        """sha256 over the records of its test split and their own signals, and whose they are."""
+        """sha256 over the records, signals and patients of its test split."""
         return _digest(self.of("test")[["record", "sha256", "patient"]])
 
     @cached_property
     def signals(self) -> str:
-        """sha256 over the used records in order and their own signals: what features rest on."""
+        """sha256 over the used records in order and their signals, from which features are
+        computed.
+        """
         return _digest(self.index[["record", "sha256"]])
 
     def labelled(self, columns: list[str]) -> str:
-        """sha256 over the used records and their labels in `columns`: what a score rests on."""
+        """sha256 over the used records and their labels in `columns`, from which scores are
+        computed.
+        """
         return _digest(self.index[["record", "sha256", "patient", "split", *columns]])
 
 
@@ -116,8 +117,8 @@ def _digest(table: pd.DataFrame) -> str:
 
 
 def selected(prepared: Copy, limit: int | None) -> list[str]:
-    """The published records that a run with `limit` takes, whether they are prepared or not;
-    without those that are left out.
+    """The published records of a run with `limit`, prepared or not, without those that are left
+    out.
     """
     published = prepared.published
     usable = ~published["record"].isin(prepared.left_out["record"])
@@ -172,12 +173,12 @@ def _choose(values: np.ndarray, quota: int) -> list[int]:
 
 
 def permuted(index: pd.DataFrame, *words: str | int) -> pd.DataFrame:
-    """The index with the label columns (`task:label`) dealt anew among the patients of each split.
+    """The index with its label columns (`task:label`) permuted among the patients of each split.
 
-    Patients with equally many records exchange the labels of all of them together. Where fewer than
-    LEAST_PERMUTED have a number of records, they exchange with those who have fewer records: their
-    rows of labels are laid end to end, so that some patient's rows fall to two others. Every split
-    keeps its rows of labels, and so the number of positives of each label.
+    Patients with equally many records exchange the labels of all of them. Where fewer than
+    LEAST_PERMUTED have a number of records, they exchange with patients who have fewer: their rows
+    of labels are laid end to end, so that some patient's rows go to two others. Every split keeps
+    its rows of labels, and so the number of positives of each label.
     """
     columns = [c for c in index.columns if ":" in c]
     labels = index[columns].to_numpy()

@@ -1,8 +1,8 @@
-"""Where a dataset's files lie, the index that they give, and the recording of a row of it.
+"""The files of a dataset: its folder, its index, and the recording of a row.
 
-What a run rests on is the prepared copy, and that belongs to the card and the tables of a release:
-their hash names its folder, and no record's file is looked at. `ecgbench data prepare` and
-`ecgbench data check` look at the files.
+A run uses the prepared copy, whose folder is named by a hash of the card and the tables of a
+release; no record's file is looked at. `ecgbench data prepare` and `ecgbench data check` compare
+the files.
 """
 
 import hashlib
@@ -31,12 +31,11 @@ from ecgbench.errors import BadRecord, BadSetting, MissingData, WriteError
 from ecgbench.stats.known import UNKNOWN
 
 LAYOUT = 8
-"""Raised by hand when reading, checking or storing changes: every prepared copy is then made
-anew.
+"""Raised by hand when reading, checking or storing changes: all prepared copies are then made
+again.
 """
 LONG = 2.0
-"""Seconds from which an index, or its folds, are kept beside the prepared copies: a table of
-345,779 lines, or 35,000 headers, and their stratification.
+"""An index, or its folds, that took more seconds than this is cached next to the prepared copies.
 """
 T = TypeVar("T")
 
@@ -63,8 +62,8 @@ def data_folder(data: Path | None) -> Path | None:
 
 
 def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
-    """The dataset's folder among the downloads, or where the plug-in says that it is; None where
-    its data are generated; MissingData when it is not there.
+    """The folder of a dataset: among the downloads, or where the plug-in says; None where its data
+    are generated; MissingData when it is not there.
     """
     if not card.folder:
         return None
@@ -109,7 +108,7 @@ def _plugin_folder(name: str, module: ModuleType, downloads: Path | None) -> Pat
 
 
 def command(name: str, data: Path | None, fix: bool = False) -> str:
-    """The command that prepares a dataset, as errors propose it."""
+    """The command that prepares a dataset, for error messages."""
     elsewhere = get(name).CARD.folder and not hasattr(get(name), "RECORDINGS")
     place = f" --data {quoted(data or 'DIR')}" if elsewhere else ""
     return f"ecgbench data prepare {quoted(ROOM.argument(name))}{place}{' --fix' if fix else ''}"
@@ -125,11 +124,11 @@ class Source:
     root: Path | None
     """Its folder; None where the data are generated."""
     fingerprint: str
-    """sha256 of the card, the code of data that are made by code, and the tables."""
+    """sha256 of the card, the tables, and the code of generated data."""
     fix: bool
-    """Whether preparing puts right what is wrong beyond doubt (`reading.checked`)."""
+    """Whether preparing corrects errors beyond doubt (`reading.checked`)."""
     index: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """What `index(root)` of the module gave, checked, in the order of the record ids."""
+    """The checked index from `index(root)` of the module, sorted by record."""
 
     @classmethod
     def of(
@@ -140,8 +139,8 @@ class Source:
         fix: bool = False,
         thorough: bool = False,
     ) -> "Source":
-        """The dataset called `name` under `data`; MissingData or BadRecord when no result may rest
-        on it. prepared: where copies are. fix: the field. thorough: make the index anew.
+        """The dataset called `name` under `data`; MissingData or BadRecord where it cannot be used.
+        prepared: folder of copies. fix: the field. thorough: read the index again.
         """
         name, module = resolve(name), get(name)
         root = root_of(name, module.CARD, data)
@@ -162,11 +161,11 @@ class Source:
 
     @property
     def count(self) -> int:
-        """Records that are published."""
+        """Number of published records."""
         return len(self.index)
 
     def folder(self, home: Path) -> Path:
-        """Where the prepared copy lies, or would, below the folder of prepared copies."""
+        """Folder of its prepared copy below the folder of all copies; it may not exist."""
         of = [self.fingerprint, self.fix]
         has_tables = _tables(self.module, self.root) or hasattr(self.module, "RECORDINGS")
         if self.root is not None and not has_tables:
@@ -179,8 +178,8 @@ class Source:
         return replace(self, index=index)
 
     def states(self, paths: Iterable[str]) -> list[str]:
-        """Of the files of each record, with or without their suffix: names, sizes and times of the
-        last change; "" where there are none. Nothing outside the root is looked at.
+        """Of the files of each record, with or without their suffix: names, sizes and modification
+        times; "" where there are none. Only files below the root are looked at.
         """
         paths = list(paths)
         wanted = {p for p in paths if below(p)} if self.root else set()
@@ -210,7 +209,7 @@ def _index(name: str, module: ModuleType, root: Path | None) -> pd.DataFrame:
 def cached(
     file: Path, make: Callable[[], T], write: Callable[[T], bytes], read: Callable[[bytes], T]
 ) -> T:
-    """What `make` gives; kept in a file where making it took long, and then read from there."""
+    """The result of `make`, read from a file if an earlier call took long."""
     content = read_hashed(file)
     if content is not None:
         return read(content)
@@ -249,17 +248,15 @@ def _short(text: str) -> str:
 
 
 def rows(index: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """The rows of an index one after the other, as a dataset's `read` receives them: column ->
-    value.
-    """
+    """The rows of an index as a dataset's `read` receives them: column -> value."""
     columns = [str(c) for c in index.columns]
     for values in index.itertuples(index=False, name=None):
         yield dict(zip(columns, values))
 
 
 def read(name: str, root: Path | None, row: dict[str, Any]) -> Recording:
-    """The recording of a row of the index. BadRecord and OSError cost the record alone, all else
-    that the dataset's plug-in does is BadSetting.
+    """The recording of a row of the index. BadRecord and OSError concern the record alone; any
+    other error of the plug-in is BadSetting.
     """
     card = get(name).CARD
     if root is not None and row["path"]:  # else no file of the release holds it
@@ -278,8 +275,8 @@ def read(name: str, root: Path | None, row: dict[str, Any]) -> Recording:
 
 
 def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:
-    """Refuses an index that no result may rest on; BadRecord says what is wrong, BadSetting where
-    it is no table.
+    """Refuses an index that cannot be used: BadRecord names the fault, BadSetting where it is no
+    table.
     """
     if not isinstance(index, pd.DataFrame):
         raise BadSetting(

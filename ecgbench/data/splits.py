@@ -1,8 +1,8 @@
-"""Other splits than those of the index, made from what the index holds: no signal is read, and a
+"""Other splits than those of the index, computed from the index: no signal is read, and one
 prepared copy serves them all.
 
-`resplit` makes a dataset's own split anew; `cross_validation` deals the used records of a run to
-the folds of a cross-validation.
+`resplit` makes a dataset's own split again with another number of folds; `cross_validation` deals
+the used records of a run to the folds of a cross-validation.
 """
 
 import hashlib
@@ -28,15 +28,15 @@ from ecgbench.datasets.indexing.tables import alike
 from ecgbench.errors import BadSetting
 
 OURS = "ours"
-"""How a card's words about its split begin where its folds are dealt by us."""
+"""First word of a card's `splits` where we deal the folds."""
 AT_RANDOM = ("ptb",)
 """Datasets that the reference benchmark divides without regard to labels: patients without one are
 dealt like all others.
 """
 DEALING = 1
-"""Raised by hand when the same patients and labels begin to be dealt otherwise."""
+"""Raised by hand when the same patients and labels get other folds."""
 IMPORTED = "import_fold"
-"""Column of an index of own recordings: the fold that the import has dealt, or the table given."""
+"""Column of an imported index: the fold from the import or from the table."""
 SIZE = 10_000
 """Patients that are dealt at a time to the folds of a cross-validation."""
 
@@ -49,14 +49,14 @@ def split_digest(index: pd.DataFrame) -> str:
 
 
 def ours(card: DatasetCard) -> bool:
-    """Whether the folds of a dataset are dealt by us, and not published."""
+    """Whether we deal the folds of a dataset; else they are published."""
     return card.splits.startswith(OURS)
 
 
 def resplit(copy: Copy, wanted: Division) -> Copy:
-    """The copy with the split that is asked for; itself where nothing is asked of this dataset.
+    """The copy with the requested split; itself where none is requested for this dataset.
 
-    BadSetting where its index does not say what folds are stratified on, or a split is left empty.
+    BadSetting where its index has no column of strata, or a split would be empty.
     """
     count = dict(wanted.own).get(copy.name)
     moving = wanted.reference and ours(copy.card) and copy.name not in AT_RANDOM
@@ -111,8 +111,8 @@ def _dealt(copy: Copy, count: int) -> np.ndarray:
 
 
 def as_imported(index: pd.DataFrame, count: int) -> np.ndarray | None:
-    """(record,) the folds of an import, pairs of ten together, where they serve a cross-validation
-    in `count` folds: a correction of the table then moves nobody. None where they do not.
+    """(record,) the folds of an import, pairs of ten joined, where they serve a cross-validation
+    with `count` folds, so that a corrected table moves nobody. None where they do not.
     """
     if IMPORTED not in index or (folds := int(index[IMPORTED].max())) % count:
         return None
@@ -157,8 +157,8 @@ def splits_of(dealt: np.ndarray, fold: str) -> np.ndarray:
 def demand_enough(
     name: str, tasks: Sequence[Task], wanted: Sequence[Task], index: pd.DataFrame, count: int
 ) -> None:
-    """BadSetting where a `wanted` task, of a dataset's `tasks`, has no label that can be
-    trained, validated and tested in any fold of a cross-validation of these records.
+    """BadSetting where a `wanted` task, of a dataset's `tasks`, has no label that can be trained,
+    validated and tested in some fold of a cross-validation of these records.
     """
     dealt = cross_validation(name, tasks, index, count)
     for task in wanted:

@@ -30,7 +30,7 @@ from ecgbench.ecg.preprocess import Preparation
 from ecgbench.ecg.surrogates import Change
 
 BATCH = 64
-"""Records between two steps of progress."""
+"""Records per step of progress."""
 LARGE = 2**26
 """Bytes that are computed before they are written."""
 
@@ -58,7 +58,7 @@ class View:
 
     @cached_property
     def parts(self) -> Parts:
-        """What is computed."""
+        """The cached recordings."""
         sweep(self.folder, below=False)
         return Parts(self.folder)
 
@@ -68,7 +68,7 @@ class View:
 
     def get(self, record: str) -> np.ndarray:
         """(12, time) float32 at `fs` Hz, NaN in the rows of leads that the record does not have;
-        computed now if it has not been.
+        computed now where it is not cached.
         """
         samples = self._cached(record) if self.keep else self._compute(record)
         every = np.full((len(LEADS), self.length(record)), np.nan, np.float32)
@@ -93,12 +93,12 @@ class View:
         return np.frombuffer(content, "<f4")
 
     def missing(self, records: Sequence[str]) -> list[str]:
-        """Those of `records` that are not cached yet and can be."""
+        """The `records` that are not cached and can be."""
         names = {self._name(r): r for r in records} if self.keep else {}
         return [names[name] for name in self.parts.missing(names)] if names else []
 
     def fill(self, records: Sequence[str], progress: Progress | None = None) -> None:
-        """Computes what is still missing of `records`; `progress` counts those."""
+        """Compute those of `records` that are not cached; `progress` counts them."""
         missing, block, size = self.missing(records), [], 0
         for done, record in enumerate(missing, 1):
             content = self._compute(record).tobytes()
@@ -127,7 +127,7 @@ def _can_write(folder: Path) -> bool:
 
 
 def key(preparation: Preparation) -> str:
-    """The name of a view's folder: of all that is done to a recording."""
+    """The name of a view's folder, from everything that is done to a recording."""
     identity = json.dumps([asdict(preparation), preprocess.VERSION])
     return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
@@ -140,5 +140,5 @@ def lengths(prepared: Copy, preparation: Preparation) -> np.ndarray:
 
 
 def views(prepared: Copy) -> list[Parts]:
-    """The views of a copy that are on disk."""
+    """The cached views of a copy."""
     return [Parts(folder) for folder in sorted((prepared.folder / "views").glob("*/"))]

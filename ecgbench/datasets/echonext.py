@@ -39,7 +39,7 @@ MEASURED = {row["csv_column"]: row["measurement_column"].split("|") for row in t
 """Flag -> columns of its quantity; the thickness of the wall has two, and one of them is enough."""
 FORMAT = FileFormat(leads=LEADS, fs=250.0, per_mv=None, leads_first=False)
 PEOPLE = {"age": "age_at_ecg", "sex": "sex", "site": "location_setting"}
-"""What the index says of a patient -> column, where the table has it."""
+"""Column of the index -> column of the table, for facts of the patient."""
 EMPTY = ("", "nan", "none", "null", "na")
 """How a table says that there is no value."""
 YES_OR_NO = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "False": 0, "True": 1}

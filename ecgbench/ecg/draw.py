@@ -75,7 +75,7 @@ def draw(
 
 
 def can_give(setting: LeadSetting, available: int) -> bool:
-    """Whether a record that holds the leads `available` (bit mask) can give a lead setting.
+    """Whether a record with the leads `available` (bit mask) has the leads of a setting.
 
     >>> can_give(Count(2, 0), LeadSubset.of("I", "II").bits), can_give(Count(3, 0), 3)
     (True, False)
@@ -141,7 +141,7 @@ def _counts(part: str) -> list[int]:
 
 
 def settings(requested: tuple[int | LeadSubset, ...], seeds: int) -> list[LeadSetting]:
-    """Every lead setting asked for: counts once per seed 0..seeds-1 (12 once, all seeds agree),
+    """Every requested lead setting: counts once per seed 0..seeds-1 (12 once, all seeds agree),
     named sets once.
     """
     if seeds < 1:

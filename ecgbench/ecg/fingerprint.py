@@ -51,7 +51,7 @@ SLACK = 0.02
 FEW, PROMISING = 3, 0.6
 """Leads of a first look at 100 Hz, and the correlation below which it is the last."""
 SILENT = 1e-4
-"""Share of its mean energy below which a lead tells nothing in a cut."""
+"""A lead below this share of its mean energy is ignored in a cut."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""One recording: the signal with its unit, rate, leads and whose it is."""
+"""One recording: the signal with its unit, sampling rate, leads, record and patient."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,6 +1,4 @@
-"""What a dataset's card declares to be mended in its samples when they are read, as data, and the
-function that the data name.
-"""
+"""Repairs of samples that a dataset's card declares, applied when recordings are read."""
 
 from dataclasses import dataclass
 

@@ -47,4 +47,4 @@ def without_names(record: str, signal: np.ndarray) -> np.ndarray:
 
 
 CHANGES: dict[str, Change] = {"phases": without_shapes, "leads": without_names}
-"""By the control that asks for them."""
+"""By the name of their control."""

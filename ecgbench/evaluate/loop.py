@@ -134,7 +134,7 @@ def best_of(log: list[Epoch]) -> int:
 
 
 def warnings_of(log: list[Epoch], best: int) -> list[str]:
-    """What must be said beside the numbers of a fit: whether its best epoch is among the last 5 %.
+    """Warnings about a fit: whether its best epoch is among the last 5 %.
 
     >>> warnings_of([Epoch(i, 1.0, 0.5) for i in range(100)], 94)
     []

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from ecgbench.stats.auroc import checked
-from ecgbench.stats.known import UNKNOWN, parts, two_valued
+from ecgbench.stats.known import parts, two_valued
 
 Floats = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ def patient_weights(
 
     `bayesian` weights are drawn in float64 (float32 would draw an exact 0 once in 10 million) and
     rounded to float32 for the store: what is stored is the weight. `multinomial` counts are int32,
-    which shows `auroc_replicates` that its sums can be exact. Patients are taken in sorted order
+    which shows `label_replicates` that its sums can be exact. Patients are taken in sorted order
     and draws filled one after the other: neither the order of the records nor a larger `draws`
     changes a draw.
     """
@@ -57,22 +57,6 @@ def patient_weights(
     for block in _blocks(draws):
         weights[block] = draw(rng, block.stop - block.start, len(names))[:, patient_of_record]
     return weights
-
-
-def auroc_replicates(target: ArrayLike, score: ArrayLike, weights: ArrayLike) -> Floats:
-    """AUROC (draws,) of one label, `target` and `score` (n,), under each row of `weights` (draws,
-    n); NaN where a class has no weight. A record of which the label is not known (-1) has no part.
-
-    Equals `auroc(target, score, row)` to 1e-9; weights are finite and not negative. Raises
-    ValueError as `auroc` does.
-    """
-    target, score = np.asarray(target), np.asarray(score)
-    weights = _checked_weights(weights, len(target))
-    known = target != UNKNOWN
-    if not known.all() and target.shape == score.shape:
-        target, score, weights = target[known], score[known], weights[:, known]
-    positive, score = checked(target, score)
-    return _replicates(positive[:, None], score[:, None], weights)[:, 0]
 
 
 def label_replicates(target: ArrayLike, score: ArrayLike, weights: ArrayLike) -> Floats:

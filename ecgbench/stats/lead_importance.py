@@ -1,4 +1,4 @@
-"""How well each condition is told from one lead alone, and how sure that profile over leads is.
+"""How well each condition is detected from one lead alone, and how certain that profile is.
 
 Everything is made of placements (`auroc.placements`): their means over the positives are AUROCs,
 exactly. AUROCs of half of the patients, and AUROCs after leads were exchanged, are the first-order

@@ -148,7 +148,7 @@ class _Trial:
         part.views = {str(self.contract.preparation): sum(records.values()) * self.view.nbytes}
 
     def _work(self, cell: Cell) -> np.ndarray:
-        """Rows of the record that a cell asks for."""
+        """Rows of the record that a cell needs."""
         return rows.measured(cell.setting, self.record, self.plan.scoring.draw)
 
     def _reads(self, cell: Cell) -> bool:

@@ -1,4 +1,4 @@
-"""The hypotheses of a plan file, checked word for word against the study that it asks for."""
+"""The hypotheses of a plan file, checked against its study."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -53,10 +53,10 @@ class Job:
     """The study with these cells only."""
     folders: Folders
     device: str = "auto"
-    """As it was asked for; auto is decided where the job runs."""
+    """As requested; auto is decided where the job runs."""
     settings: RunSettings = field(default_factory=RunSettings)
     command: str = ""
-    """Id of the command that asked for it, in every cell that it computes."""
+    """Id of the command that started it, in every cell that it computes."""
     plugins: tuple[tuple[str, str], ...] = field(default_factory=plugins)
     """(room, path) of the plug-ins that the command named: ("models", "/home/x/mine.py")."""
     directory: str = field(default_factory=os.getcwd)
@@ -71,7 +71,7 @@ class Job:
 
     @property
     def weights(self) -> str:
-        """The weights of all its cells, as asked for."""
+        """The weights of all its cells, as requested."""
         return self.cells[0].fit.weights
 
     @property

@@ -47,7 +47,7 @@ def merge(run: Path, other: Path, to: Path) -> Counter[str]:
     if _frozen_hash(run) != _frozen_hash(other):
         raise BadSetting(
             f"{run} and {other} have not the same frozen plan ({frozen.FILE}), so that a merged "
-            f"run would hold results of both kinds as one; report them apart"
+            f"run would mix results of both kinds; report them separately"
         )
     if not in_place:
         shutil.copytree(run, to, dirs_exist_ok=True)

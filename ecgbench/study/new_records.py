@@ -33,14 +33,14 @@ if TYPE_CHECKING:  # with torch, which names are checked without
     from ecgbench.evaluate.encode import Encoder
 
 Values = tuple[dict[str, Any], list[str], np.ndarray]
-"""Of a recording: columns of the table, what must be said of it, and its values (column,)."""
+"""Of a recording: columns of the table, its notes, and its values (column,)."""
 RESEARCH = "research use only"
 WITHOUT_EFFECT = ("rate", "unit", "names", "ignored signal", "head line")
 """Kinds of a reader's notes that change no number of a single recording."""
 FIRST, LAST = ("record", "file", "leads"), ("use", "note", "reason")
 """Columns before all others, and behind them."""
 LISTED = 3
-"""Reasons that a message tells."""
+"""Reasons that a message lists."""
 
 
 def features(recording: Recording, leads: LeadSubset, encoder: "Encoder", model: str) -> np.ndarray:
@@ -62,7 +62,7 @@ def features(recording: Recording, leads: LeadSubset, encoder: "Encoder", model:
 
 
 def _read(path: Path, record: str, stated: ReadOptions, fix: bool) -> tuple[Recording, list[str]]:
-    """A recording as a run prepares it, and what must be said of it."""
+    """A recording as a run prepares it, and its notes."""
     recording = by_suffix.read(path, record, "", stated)
     notes = [f"{kind}: {what}" for kind, what in recording.notes if kind not in WITHOUT_EFFECT]
     # the demo's card asks what that of every imported dataset asks
@@ -83,7 +83,7 @@ def table(  # noqa: PLR0913  (each is a setting)
     **stated: Any,
 ) -> pd.DataFrame:
     """A row per recording: what `compute` gives of it, or the reason why it gives nothing; and in
-    `attrs["notes"]` what must be said. leads, stated: as typed. BadSetting where nothing is given.
+    `attrs["notes"]` the notes. leads, stated: as typed. BadSetting where nothing is given.
     """
     if not records.exists():
         raise BadSetting(f"--records {records}: there is no such file or folder")

@@ -26,7 +26,9 @@ class Outcome:
     """(model, reason, log) -> the cells that failed so."""
 
     def settle(self, job: Job, cells: Sequence[Cell], store: Store, progress: Display) -> None:
-        """Count what the store says of cells of a job that is over, and name what has no number."""
+        """Count the cells of a finished job by their state in the store, and name those without a
+        number.
+        """
         failed: dict[tuple[str, str, str], list[str]] = {}
         for cell in cells:
             state, reason = store.state(cell)

@@ -1,4 +1,4 @@
-"""Arrays that are asked for again soon: the latest of them stay in memory, up to a limit."""
+"""A cache of arrays: the most recently used ones stay in memory, up to a limit."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -26,7 +26,7 @@ class Recent(Generic[T]):
         self._size, self._most, self._now = size, most, 0
 
     def __call__(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What is kept, or is made now; the one that was asked for last is always kept."""
+        """The cached array, or a new one; the last one is always kept."""
         if key not in self.known:
             self.known[key] = make()
             self._now += self._size(self.known[key])

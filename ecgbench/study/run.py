@@ -72,7 +72,7 @@ def carry_out(
     outcome: Outcome,
     invocation: Invocation | None = None,
 ) -> Outcome:
-    """The loop. What a process says of its cells is a hint; whether they are there the store
+    """The loop. What a process reports of its cells is a hint; whether they are there the store
     says.
     """
     display, doing = JobDisplay(progress), dict[int, tuple[set[str], bool]]()

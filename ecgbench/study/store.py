@@ -66,12 +66,12 @@ class Store:
         """Which reading of the index it belongs to, and what `_unindexed` found then."""
 
     def plan_files(self) -> list[Path]:
-        """The files with what was asked for, oldest first."""
+        """The files of its requests, oldest first."""
         names = chain(["plan.toml"], (f"plan-{n}.toml" for n in count(2)))
         return [*takewhile(Path.exists, map(self.path.joinpath, names))]
 
     def plan(self) -> Plan | None:
-        """What was asked for in this folder, None before the first run; Damaged where a file is not
+        """What was requested in this folder, None before the first run; Damaged where a file is not
         what was hashed, BadSetting where it is of another format.
         """
         texts = tuple(map(_text_of, self.plan_files()))
@@ -79,7 +79,7 @@ class Store:
         return _plan_of(self.path, texts)
 
     def requested(self) -> list[PlanFile]:
-        """What each command asked for that was new, oldest first; Damaged."""
+        """What each command added, oldest first; Damaged."""
         return [parse(_text_of(file), str(file)) for file in self.plan_files()]
 
     def existing_plan(self) -> Plan:
@@ -347,7 +347,7 @@ def joined(path: Path, old: Plan | None, plan: Plan) -> Plan:
 
 def _other(path: Path, there: Sequence[str], here: Sequence[str]) -> BadSetting:
     return BadSetting(
-        f"{path} holds a run with {enumerated(there)}, and asked for is {enumerated(here)}; "
+        f"{path} holds a run with {enumerated(there)}, and this command has {enumerated(here)}; "
         f"{_ELSEWHERE}"
     )
 

@@ -1,4 +1,4 @@
-"""A finished cell and what it rests on: files, read when they are asked for and compared with the
+"""A finished cell and what it rests on: files, read when needed and compared with the
 hashes that were stored with them.
 """
 

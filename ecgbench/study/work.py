@@ -138,7 +138,7 @@ def _demand_alone_as_together(evaluation: Evaluation) -> None:
         exact = replace(own, precision="float32").encoder
         encoder = Encoder(exact, contract, Policy(contract.policy, None))
         worst, limit = alone_and_together(encoder, tolerance)
-    # one that moves is told apart, and disqualified
+    # one that moves is disqualified
     if worst > limit and digest(own.module) == own.sha256:
         raise EcgbenchError(
             f"{own.name}: features of three windows in one batch and of each by itself differ "

@@ -187,7 +187,7 @@ def test_what_cannot_be_meant_is_one_line_and_writes_nothing(
         ({"to": "there.csv"}, "replace it: --overwrite"),
         ({"records": "nowhere"}, "there is no such file or folder"),
         ({"records": "empty"}, "files are read that end in .hea"),
-        ({"records": "bare.csv"}, "say it for all files that do not: --unit mV"),
+        ({"records": "bare.csv"}, "state it for all files that do not: --unit mV"),
         ({"leads": "1"}, "unknown lead '1'"),
         ({"leads": "I+V9"}, "unknown lead 'V9'"),
         ({"task": "other"}, "unknown task 'other'"),

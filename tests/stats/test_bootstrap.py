@@ -12,7 +12,6 @@ from sklearn.metrics import roc_auc_score
 from ecgbench.core.seeds import rng
 from ecgbench.stats.auroc import auroc, per_label
 from ecgbench.stats.bootstrap import (
-    auroc_replicates,
     label_replicates,
     macro_replicates,
     patient_weights,
@@ -21,6 +20,10 @@ from ecgbench.stats.bootstrap import (
 )
 
 KINDS = ["bayesian", "multinomial"]
+
+
+def one_label(target, score, weights):
+    return label_replicates(np.asarray(target)[:, None], np.asarray(score)[:, None], weights)[:, 0]
 
 
 def sklearn_replicates(target, score, weights):
@@ -104,9 +107,7 @@ def test_replicates_are_those_of_a_loop_over_sklearn(kind):
         "only the multinomial bootstrap loses classes"
     )
     for k in range(5):
-        np.testing.assert_array_equal(
-            auroc_replicates(target[:, k], score[:, k], weights), labels[:, k]
-        )
+        np.testing.assert_array_equal(one_label(target[:, k], score[:, k], weights), labels[:, k])
 
 
 @given(
@@ -122,7 +123,7 @@ def test_replicates_are_the_auroc_of_each_row(records, seed, dtype):
     )
     weights = weights.astype(dtype)
     np.testing.assert_allclose(
-        auroc_replicates(target, score, weights),
+        one_label(target, score, weights),
         [auroc(target, score, w) for w in weights],
         rtol=0,
         atol=1e-12,
@@ -132,7 +133,7 @@ def test_replicates_are_the_auroc_of_each_row(records, seed, dtype):
 def test_counts_beyond_float32_stay_exact():
     """A single count of 2**24 + 1 is what float32 cannot hold."""
     weights = np.array([[2**24 + 1, 2**24 - 1, 1, 1]])
-    found = auroc_replicates([0, 1, 0, 1], [0.1, 0.2, 0.2, 0.05], weights)
+    found = one_label([0, 1, 0, 1], [0.1, 0.2, 0.2, 0.05], weights)
     assert found[0] == pytest.approx(
         auroc([0, 1, 0, 1], [0.1, 0.2, 0.2, 0.05], weights[0]), abs=1e-15
     )
@@ -192,7 +193,7 @@ def test_memory_is_bounded():
 )
 def test_bad_weights_are_refused(weights):
     with pytest.raises(ValueError, match="weights"):
-        auroc_replicates([0, 1, 1], [0.1, 0.2, 0.3], weights)
+        one_label([0, 1, 1], [0.1, 0.2, 0.3], weights)
 
 
 def test_bad_settings_are_refused():
@@ -230,7 +231,7 @@ def test_interval_covers_the_known_auroc_of_clustered_patients():
         for name in covered:
             unit, kind = (records, "bayesian") if name == "records" else (patient, name)
             low, high = percentile_interval(
-                auroc_replicates(target, score, patient_weights(unit, 300, random, kind))
+                one_label(target, score, patient_weights(unit, 300, random, kind))
             )
             covered[name] += low <= truth <= high
     assert covered["bayesian"] / runs > 0.915

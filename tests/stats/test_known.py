@@ -58,7 +58,7 @@ def test_replicates_are_those_of_the_known_records(kind: str) -> None:
         t, s = target[known, k], score[known, k]
         expected = [auroc.auroc(t, s, row) for row in weights[:, known].astype(float)]
         np.testing.assert_allclose(made[:, k], expected, atol=1e-9)
-        single = bootstrap.auroc_replicates(target[:, k], score[:, k], weights)
+        single = bootstrap.label_replicates(target[:, [k]], score[:, [k]], weights)[:, 0]
         np.testing.assert_array_equal(single, made[:, k])
 
 

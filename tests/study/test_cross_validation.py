@@ -180,7 +180,7 @@ def test_what_is_missing_of_a_fold_is_computed_again_and_nothing_else(
     )
     assert typed(run, *words, "--folds", "4") == 2
     said = capsys.readouterr().err
-    assert "holds a run with folds = 3, and asked for is folds = 4" in said
+    assert "holds a run with folds = 3, and this command has folds = 4" in said
 
 
 @pytest.mark.parametrize("protocol", ["linear", "finetune"])
@@ -255,5 +255,5 @@ def test_another_number_of_folds_of_a_split_of_ours(
     own = studies["reference"].results[0].predictions().set_index("patient")[labelled[:2]]
     assert (own.groupby(level=0).max().max(axis=1) == 1).all()
     assert typed(tmp_path / "more", *usual) == 2
-    said = "holds a run with folds = ours=9, and asked for is folds = None"
+    said = "holds a run with folds = ours=9, and this command has folds = None"
     assert said in capsys.readouterr().err

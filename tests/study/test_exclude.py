@@ -89,4 +89,4 @@ def test_what_is_put_right_is_another_study(
     capsys.readouterr()
     assert typed(tmp_path / "fixed", *usual) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert "holds a run with fix = True, and asked for is fix = False" in said
+    assert "holds a run with fix = True, and this command has fix = False" in said

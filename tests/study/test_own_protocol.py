@@ -24,7 +24,7 @@ def needs(evaluation, fit):
 
 def fit(evaluation, fit, needed, checkpoint):
     features = evaluation.cache(evaluation.trained(fit)).take(needed.drawn[0])
-    owner = rows.owners(evaluation.records["train"])
+    owner = rows.records_of_windows(evaluation.records["train"])
     target = evaluation.target("train", evaluation.task(fit).columns)[owner].T == 1
     between = [features[yes].mean(0) - features[~yes].mean(0) for yes in target]
     weight = SCALE * np.stack(between)

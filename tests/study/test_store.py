@@ -383,20 +383,20 @@ def test_plans_are_joined(tmp_path: Path) -> None:
     [
         (
             {"training": Training(epochs=3)},
-            "training.epochs = 100, and asked for is training.epochs = 3",
+            "training.epochs = 100, and this command has training.epochs = 3",
         ),
         (
             {"scoring": Scoring(draw="window")},
-            "scoring.draw = record, and asked for is scoring.draw = window",
+            "scoring.draw = record, and this command has scoring.draw = window",
         ),
         ({"training": Training(lr=0.1), "limit": 60}, "is training.lr = 0.1 and limit = 60"),
         (
             {"weights": "b.safetensors"},
-            "--weights b=random, and asked for is --weights b=b.safetensors",
+            "--weights b=random, and this command has --weights b=b.safetensors",
         ),
         (
             {"contract": "upstream"},
-            "contract = paper, and asked for is contract = upstream",
+            "contract = paper, and this command has contract = upstream",
         ),
     ],
 )

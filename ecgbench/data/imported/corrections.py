@@ -17,7 +17,7 @@ from ecgbench.data.imported import records
 from ecgbench.data.imported.people import person
 from ecgbench.data.imported.splitting import split_of
 from ecgbench.datasets.indexing.tables import alike
-from ecgbench.errors import BadSetting
+from ecgbench.errors import BadSetting, EcgbenchError
 from ecgbench.stats.known import UNKNOWN
 
 COPY = "as_imported.json"
@@ -86,9 +86,9 @@ def text_of(file: Path) -> str:
     return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
-def earlier(folder: Path, card: Path) -> Earlier | None:
+def earlier(folder: Path, card: Path, overwrite: bool) -> Earlier | None:
     """The import in a folder to go on with, if there is one. BadSetting for a folder that holds
-    something else.
+    something else, or a card that cannot be imported unless it is to be overwritten.
     """
     copy = restored(folder)
     if not (folder / records.FILE).is_file():
@@ -99,14 +99,18 @@ def earlier(folder: Path, card: Path) -> Earlier | None:
             f"{folder} holds the records of {others[0].name}; give another folder, or --name "
             f"{others[0].stem}"
         )
-    module = _module(card) if card.is_file() else None
+    module = _module(card, overwrite) if card.is_file() else None
     return Earlier(module=module, table=records.read(str(card)), copy=copy)
 
 
-def _module(card: Path) -> ModuleType:
+def _module(card: Path, overwrite: bool) -> ModuleType | None:
     room = Room("ecgbench.datasets", "dataset", ("CARD", "index", "read"), DatasetCard)
     try:
         module = room.get(str(card))
+    except EcgbenchError as error:
+        if overwrite:
+            return None
+        raise BadSetting(f"{error}; to write it anew: ecgbench data import --overwrite") from error
     finally:
         room.forget()
     if not hasattr(module, "RECORDINGS") or not hasattr(module, "OPTIONS"):

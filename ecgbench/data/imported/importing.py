@@ -121,7 +121,7 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
     """
     if not order.folder.is_dir():
         raise BadSetting(f"there is no folder {order.folder}; give that of the recordings")
-    before = corrections.earlier(order.to, order.card)
+    before = corrections.earlier(order.to, order.card, order.overwrite)
     if before and records.FILE in corrections.edited(order.to) and not order.overwrite:
         raise BadSetting(
             f"{order.to / records.FILE} was edited by hand, which importing again would undo: "

@@ -14,7 +14,7 @@ from ecgbench.errors import BadRecord, MissingData
 
 
 def read(file: Path, columns: Sequence[str], url: str, separator: str = ",") -> pd.DataFrame:
-    """The table in `file`, every value a str; columns that are not asked for come too.
+    """The table in `file`, every value a str; other columns come too.
 
     MissingData where it is no table, lacks a column or has no rows; `url` is where it is published.
     """

@@ -1,7 +1,7 @@
-"""Whether a recording is what it says of itself: leads under their names, millivolts, the rate.
+"""Checks that a recording agrees with its own description: names of leads, unit, sampling rate.
 
-Each check is a pure function of one recording, whatever the order of its leads; it tells what it
-saw, with the numbers, and repairs nothing.
+Each check is a pure function of one recording and does not depend on the order of its leads. It
+reports what it saw, with the numbers, and repairs nothing.
 """
 
 from dataclasses import replace
@@ -26,11 +26,11 @@ KINDS = {
 def findings(
     recording: Recording, within: float | None, clip: float | None = None
 ) -> list[Finding]:
-    """All that does not fit, in the order of KINDS.
+    """All inconsistencies, in the order of KINDS.
 
-    within: how far the identities of the limb leads may be missed, mV; None: not asked, as where
-    the unit is not mV. clip: magnitude to which samples were limited, mV. What is found after the
-    unit is found wrong, or leads exchanged, is of the recording with that undone.
+    within: tolerance of the identities of the limb leads, mV; None, or another unit than mV: not
+    checked. clip: magnitude to which samples were limited, mV. A wrong unit and exchanged leads are
+    undone before the later checks.
     """
     found = list(scale.check(recording))
     sound = _undone(recording, found)

@@ -1,7 +1,7 @@
-"""What the heart beats tell: whether the stated rate can be right, and whether lead I is likely
-upside down because the electrodes of the arms were exchanged.
+"""Checks of the heart beats: whether the stated sampling rate can be right, and whether lead I is
+inverted because the arm electrodes were exchanged.
 
-Both look at 10 s from the middle of a recording, and both tell what is likely, not what is certain.
+Both use 10 s from the middle of a recording, and both report what is likely, not what is certain.
 """
 
 from dataclasses import dataclass

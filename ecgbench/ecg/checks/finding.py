@@ -1,4 +1,4 @@
-"""What a check tells of a recording, and the change that would undo it."""
+"""Findings of the checks, and the change of leads that would undo one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ _ROW = {name: row for row, name in enumerate(LEADS)}
 
 @dataclass(frozen=True)
 class Change:
-    """What makes the samples of a recording those of the leads that it states."""
+    """An exchange, rotation or inversion of leads."""
 
     leads: tuple[tuple[str, str, int], ...] = ()
     """(lead, lead whose samples it takes, 1 or -1 where they are inverted)."""
@@ -30,16 +30,16 @@ class Change:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing about a recording that does not fit what it says of itself."""
+    """One inconsistency of a recording."""
 
     kind: str
     """Of `checks.KINDS`."""
     sentence: str
     """What was seen, with its numbers."""
     change: Change | None = None
-    """The only change that makes it fit; None where the recording does not single one out."""
+    """The only change that explains it; None where there is none, or more than one."""
     divisor: float = 1.0
-    """What would make its samples mV, perhaps: the other checks look at them so, nothing else."""
+    """Divisor that would probably make the samples mV; only used for the other checks."""
 
 
 def rows(recording: Recording, leads: Sequence[str]) -> np.ndarray | None:

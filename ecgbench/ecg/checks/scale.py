@@ -1,6 +1,6 @@
-"""Whether a recording's millivolts are millivolts: told, never changed, and refused where no body
-gives such a voltage. One recording cannot tell 1,000 steps a millivolt from 200, which is a usual
-gain too.
+"""Whether a recording's samples are in millivolts. A wrong scale is reported, never corrected: one
+recording cannot show whether 1,000 or 200 steps make a millivolt, as both gains are usual. A
+recording with impossible voltages is refused.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Recordings from anywhere: the reader of a file's format, by the suffix of its name."""
+"""Readers of single recordings, chosen by the suffix of the file name."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,13 +14,13 @@ from ecgbench.errors import BadRecord
 def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recording:
     """The standard leads of the recording in a file, in mV; other signals are left out.
 
-    BadRecord for a file that cannot be trusted; BadSetting, which asks for it, where neither the
-    file nor `options` gives rate, unit or names.
+    BadRecord for a file that cannot be trusted; BadSetting where neither the file nor `options`
+    states rate, unit or names.
     """
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         known = ", ".join(READERS)
-        raise BadRecord(f"{record}: {path.name} is of no format that is read here ({known})")
+        raise BadRecord(f"{record}: {path.name} has no known format ({known})")
     return reader(path, record, patient, options)
 
 

@@ -26,7 +26,7 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     """The standard leads of the recording in a file, in mV, by the names that it gives them.
 
     BadRecord for a file that is missing, damaged, truncated or discontinuous, and for leads of
-    different rates; BadSetting where the file does not say the unit of a lead and nobody else does.
+    different rates; BadSetting where neither file nor `options` states the unit of a lead.
     """
     _demand_size(existing_file(path, record), record)
     labels, units, rates, signals = _opened(path, record)
@@ -98,7 +98,7 @@ def _scale(unit: str, record: str) -> float | None:
     """What a file states of a unit; BadRecord where that is no voltage."""
     scale = per_mv(unit)
     if unit.strip() and scale is None:
-        raise BadRecord(f"{record}: unit {unit!r} is no unit of voltage (V, mV, uV, nV)")
+        raise BadRecord(f"{record}: unit {unit!r} is not a unit of voltage (V, mV, uV, nV)")
     return scale
 
 

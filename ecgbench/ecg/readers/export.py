@@ -1,4 +1,4 @@
-"""Text tables as devices and apps export them: what they say of themselves, then a line per sample.
+"""Text tables as devices and apps export them: lines that describe them, then a line per sample.
 
     Name,...                    lines of a name and a value, of which rate, unit and lead count
     Sample Rate,512 hertz
@@ -54,7 +54,7 @@ SAMPLE_LINES = 20
 
 @dataclass(frozen=True)
 class _Table:
-    """A text, taken apart."""
+    """A parsed table."""
 
     values: np.ndarray
     """(time, signal)."""
@@ -309,7 +309,7 @@ def _separator(
 ) -> str:
     """What separates the numbers of the lines `samples`. A comma is a decimal one where something
     else separates, and in lines of one number where the text has one signal; BadSetting where
-    nothing tells.
+    it cannot be known.
     """
     for separator in (";", "\t"):
         if all(separator in line for line in samples):

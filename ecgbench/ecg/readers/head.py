@@ -1,5 +1,5 @@
-"""What the lines before the numbers of a text say: rate, unit, gain, leads; and which of them
-are not understood.
+"""The lines before the numbers of a text table: rate, unit, gain and leads, and lines that are not
+understood.
 
     Sampling Rate (Hz),125      the unit may be of the name; an interval is a rate, too
     Resolution: 4.88 uV         a step of the file
@@ -63,16 +63,16 @@ _STEPS = re.compile(
 
 @dataclass
 class Head:
-    """What a head says."""
+    """The content of these lines."""
 
     rates: list[tuple[str, float]] = field(default_factory=list)
     """(line, Hz) of what can only be the rate of the samples."""
     perhaps: list[tuple[str, float | None]] = field(default_factory=list)
     """(line, Hz) of what may be the rate, or that of a filter or a heart."""
     unit: float | None = None
-    """How many of the file's units make 1 mV, as a line on units says."""
+    """How many of the file's units make 1 mV, from a line on units."""
     gain: float | None = None
-    """The same, as a line on the gain or the resolution says."""
+    """The same, from a line on the gain or the resolution."""
     leads: list[str] = field(default_factory=list)
     """Names of leads that stand alone on a line."""
     others: list[str] = field(default_factory=list)
@@ -86,14 +86,14 @@ class Head:
         """
         if self.odd:
             raise BadSetting(
-                f"{file.name} does not say its rate, unit or gain in words that are understood: "
+                f"{file.name} does not state its rate, unit or gain in words that are understood: "
                 f"the line {shortened(self.odd[0], 80)!r}; correct it in the file"
             )
         for line, value in [] if self.rates else self.perhaps:
             if options.fs is None:
                 raise BadSetting(
-                    f"{file.name} does not say its rate; the line {line!r} may be that of the "
-                    f"samples, or of something else; say it for all files that do not: --fs 500"
+                    f"{file.name} does not state its rate; the line {line!r} may be that of the "
+                    f"samples, or of something else; state it for all files that do not: --fs 500"
                 )
             if value is None or abs(value - options.fs) > AGREE * options.fs:
                 raise BadRecord(
@@ -124,7 +124,7 @@ class Head:
 
 
 def understood(lines: Sequence[str]) -> Head:
-    """What the lines before the numbers, without those that name columns, say."""
+    """The content of the lines before the numbers, without those that name columns."""
     head = Head()
     for line in lines:
         text = line.strip().strip("\ufeff")

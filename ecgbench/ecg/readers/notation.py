@@ -58,8 +58,8 @@ class ReadOptions:
             raise BadSetting(f"--fs {self.fs:g}: a rate is above 0, for example --fs 500")
         if self.unit is not None and per_mv(self.unit) is None:
             raise BadSetting(
-                f"--unit {self.unit} is no unit of voltage; give V, mV, uV or nV, or a number of "
-                f"them for each step of the file: --unit 4.88uV"
+                f"--unit {self.unit} is not a unit of voltage; give V, mV, uV or nV, or the size "
+                f"of a step of the file: --unit 4.88uV"
             )
         if len({"=" in text for text in self.signals}) > 1:
             raise BadSetting(
@@ -74,8 +74,8 @@ class ReadOptions:
         every = [*stated, *([("--fs", self.fs)] if self.fs is not None else [])]
         if not every:
             raise BadSetting(
-                f"{file.name} does not say its rate; say it for all files that do not: --fs 500 "
-                f"(samples per second)"
+                f"{file.name} does not state its rate; state it for all files that do not: --fs "
+                f"500 (samples per second)"
             )
         first, rate = every[0]
         for other, value in every[1:]:
@@ -87,8 +87,8 @@ class ReadOptions:
         if not LOWEST <= rate <= HIGHEST and self.fs is None:
             what = "low" if rate < LOWEST else "high"
             raise BadSetting(
-                f"{file.name}: its rate is {rate:g} Hz by {first}, which is {what} for an ECG; "
-                f"where that is right, say it too: --fs {rate:g}"
+                f"{file.name}: its rate is {rate:g} Hz by {first}, which is too {what} for an ECG; "
+                f"if that is right, confirm it: --fs {rate:g}"
             )
         return rate
 
@@ -99,8 +99,8 @@ class ReadOptions:
         typed = per_mv(self.unit or "")
         if stated is None and typed is None:
             raise BadSetting(
-                f"{file.name} does not say its unit; say it for all files that do not: --unit mV "
-                f"(or V, uV, nV; 4.88uV where a step of the file is that much)"
+                f"{file.name} does not state its unit; state it for all files that do not: --unit "
+                f"mV (or V, uV, nV; 4.88uV where a step of the file is that much)"
             )
         if stated and typed and abs(stated - typed) > AGREE * typed:
             raise BadRecord(
@@ -132,7 +132,7 @@ class ReadOptions:
     ) -> tuple[str, ...]:
         """Of `count` signals, in the order of the file: standard spelling where a name means a
         lead ("-aVR" where it is inverted), else as it is. BadRecord where `--signals` names other
-        leads; BadSetting that asks for names where nobody gives them.
+        leads; BadSetting where nobody names them.
         """
         typed = dict(text.split("=", 1) for text in self.signals if "=" in text)
         names = [typed.get(name.strip(), name) for name in stated or ()]
@@ -147,15 +147,15 @@ class ReadOptions:
         elif len(self.ordered) == count and [*map(signed, self.ordered)] != [*map(signed, names)]:
             raise BadRecord(
                 f"{record}: its signals are {', '.join(names)} by the file and "
-                f"{', '.join(self.ordered)} by --signals; where the file is wrong, say "
+                f"{', '.join(self.ordered)} by --signals; if the file is wrong, give "
                 f"--signals {names[0]}={self.ordered[0]},..."
             )
         if not names:
             what = "the name of its signal" if count == 1 else f"the names of its {count} signals"
             example = "--signals I" if count == 1 else "--signals I,II,V1"
             raise BadSetting(
-                f"{file.name} does not say {what}; say it for all files that do not, in the order "
-                f"of the file: {example}"
+                f"{file.name} does not state {what}; state it for all files that do not, in the "
+                f"order of the file: {example}"
             )
         return tuple(signed(name) or name for name in names)
 
@@ -199,7 +199,7 @@ def lead(name: str) -> str | None:
 
 
 def per_mv(unit: str) -> float | None:
-    """How many of a unit make 1 mV; None for what is no unit of voltage.
+    """How many of a unit make 1 mV; None for what is not a unit of voltage.
 
     >>> per_mv("mV"), per_mv("µV"), per_mv("microvolts"), per_mv("4.88 uV"), per_mv("mmHg")
     (1.0, 1000.0, 1000.0, 204.91803278688525, None)

@@ -1,5 +1,5 @@
-"""numpy's own files: one array per file, or many recordings in one array (EchoNext), or arrays by
-name (.npz), of which `fs`, `unit` and `leads` may say what the signal is.
+"""Files of numpy: one array per file, or many recordings in one array (EchoNext), or named arrays
+(.npz), where `fs`, `unit` and `leads` may describe the signal.
 """
 
 import zlib
@@ -67,8 +67,8 @@ def read(
 
 
 def alone(path: Path, record: str, patient: str, options: ReadOptions) -> Recording:
-    """The standard leads of the one recording in a file, in mV: (lead, time) or (time, lead), as
-    the number of its signals tells.
+    """The standard leads of the one recording in a file, in mV. The array is (lead, time) or (time,
+    lead), which follows from the number of its signals.
 
     BadRecord for a file that is missing, damaged, holds Python objects or more than one signal's
     array; BadSetting where neither the file nor `options` gives rate, unit or names.

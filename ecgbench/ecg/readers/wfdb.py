@@ -67,7 +67,7 @@ def read_repaired(
     expected_fs: float | None = None,
     expected_gain: float | None = None,
 ) -> Recording:
-    """As `read`, but what `repair` declares is done to missing samples and peaks, and told in
+    """As `read`, but `repair` is applied to missing samples and peaks, and noted in
     `Recording.repaired`.
     """
     signal, leads, fs = _read(path, record, expected_fs, expected_gain, {})
@@ -230,7 +230,8 @@ def _gain(header: Any, rows: list[int], record: str, expected: float | None) -> 
     scale = {unit: per_mv(unit) for unit in sorted({str(header.units[i]) for i in rows})}
     if unknown := [unit for unit, per in scale.items() if per is None]:
         raise BadRecord(
-            f"{record}: unit {', '.join(map(repr, unknown))} is no unit of voltage (V, mV, uV, nV)"
+            f"{record}: unit {', '.join(map(repr, unknown))} is not a unit of voltage (V, mV, uV, "
+            f"nV)"
         )
     gain = np.array([header.adc_gain[i] * scale[header.units[i]] for i in rows], np.float64)
     if expected is not None and (gain != expected).any():

@@ -43,7 +43,7 @@ class Trained:
     note: dict[str, Any] = field(default_factory=dict)
     """Facts for fit.json."""
     warnings: list[str] = field(default_factory=list)
-    """What must be said beside its numbers."""
+    """Warnings that belong to its numbers."""
     summary: str = ""
     """For people, as it is done."""
 

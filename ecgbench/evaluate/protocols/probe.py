@@ -132,7 +132,7 @@ class Probed:
 
     @property
     def warnings(self) -> list[str]:
-        """What must be said beside its numbers."""
+        """Warnings that belong to its numbers."""
         found, ends = [], {0: "strongest", len(PENALTIES) - 1: "weakest"}
         if which := ends.get(self.chosen):
             found.append(

@@ -1,5 +1,5 @@
 """Recordings from anywhere: what was written in each format comes back in mV, leads by name; what a
-file does not say is asked for; a file that cannot be trusted is refused with its reason.
+file does not state is asked for; a file that cannot be trusted is refused with its reason.
 """
 
 import re
@@ -156,9 +156,9 @@ def test_a_missing_sample_of_format_212_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "asks"),
     [
-        (ReadOptions(unit="mV", signals=("I",)), "does not say its rate; .* --fs 500"),
-        (ReadOptions(fs=500, signals=("I",)), "does not say its unit; .* --unit mV"),
-        (ReadOptions(fs=500, unit="mV"), "does not say the name of its signal; .* --signals I"),
+        (ReadOptions(unit="mV", signals=("I",)), "does not state its rate; .* --fs 500"),
+        (ReadOptions(fs=500, signals=("I",)), "does not state its unit; .* --unit mV"),
+        (ReadOptions(fs=500, unit="mV"), "does not state the name of its signal; .* --signals I"),
     ],
 )
 @pytest.mark.parametrize("suffix", [".csv", ".npy"])
@@ -290,7 +290,7 @@ def test_a_column_that_counts_the_samples_is_no_part_of_them(tmp_path: Path) -> 
 
 def test_an_npz_that_says_nothing_by_an_empty_array_is_asked_about(tmp_path: Path) -> None:
     np.savez(tmp_path / "r.npz", x=np.zeros(500), fs=np.zeros(0), unit="mV", leads=["I"])
-    with pytest.raises(BadSetting, match="does not say its rate"):
+    with pytest.raises(BadSetting, match="does not state its rate"):
         by_suffix.read(tmp_path / "r.npz", "r", "p", ReadOptions())
 
 

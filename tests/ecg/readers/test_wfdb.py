@@ -105,7 +105,7 @@ FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
         _replace("1000.0(0)/mV 16 0", "1000.0/mV 16 -7"),
         "baseline -7 of lead I, expected 0",
     ),
-    "unit": (_replace("1000.0(0)/mV", "1000.0(0)/mmHg"), "unit 'mmHg' is no unit of voltage"),
+    "unit": (_replace("1000.0(0)/mV", "1000.0(0)/mmHg"), "unit 'mmHg' is not a unit of voltage"),
     "lead twice": (_replace(" AVL", " AVF"), "a lead is there twice"),
     "line lost": (_replace("00007_hr.dat 16 1000.0(0)/mV 16 0", "# "), "describes 11|wfdb refuses"),
     "format": (_replace("00007_hr.dat 16 ", "00007_hr.dat 8 "), "signal format 16, 8; only"),
@@ -277,7 +277,7 @@ def test_a_rate_that_contradicts_the_header_or_is_low_is_not_taken(tmp_path: Pat
     with pytest.raises(BadRecord, match="500 Hz by its header and 250 Hz by --fs"):
         by_suffix.read(path, "r", "p", ReadOptions(fs=250))
     path = _write(tmp_path, ["16"] * 3, head="r 3 25 120").with_suffix(".hea")
-    with pytest.raises(BadSetting, match="say it too: --fs 25"):
+    with pytest.raises(BadSetting, match="confirm it: --fs 25"):
         by_suffix.read(path, "r", "p", ReadOptions())
     assert by_suffix.read(path, "r", "p", ReadOptions(fs=25)).fs == 25
 
