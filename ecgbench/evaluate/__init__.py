@@ -1,1 +1,1 @@
-"""Acts on one model and one data set: features, protocols, predictions."""
+"""Evaluation of one model on one dataset: features, protocols, predictions."""

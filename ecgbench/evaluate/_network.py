@@ -1,4 +1,4 @@
-"""The network that is fine-tuned: encoder and head, what of it is trained, and at which rates."""
+"""The fine-tuned network: encoder and head, trainable parameters, and their learning rates."""
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ and twice).
 
 
 class Tuning(nn.Module):
-    """An encoder under its head; what its card calls fixed is not trained."""
+    """An encoder with a head; parameters that its card calls fixed are not trained."""
 
     def __init__(self, encoder: nn.Module, card: ModelCard, labels: int, seed: int) -> None:
         super().__init__()
@@ -31,11 +31,10 @@ class Tuning(nn.Module):
 
 
 def freeze_unused(module: Tuning, contract: InputContract) -> list[str]:
-    """Freeze what a forward pass with all leads does not use; the names in the encoder of all that
-    is frozen.
+    """Freeze parameters that a forward pass with all leads does not use; returns the names of all
+    frozen ones in the encoder.
 
-    In evaluation mode: what chance leaves out of a pass of training (LayerDrop) is used all the
-    same.
+    The pass is in evaluation mode, so that parameters are not missed by chance (LayerDrop).
     """
     device, leads = next(module.parameters()).device, len(contract.leads)
     signal = torch.zeros(1, leads, contract.received, device=device)
@@ -52,8 +51,8 @@ def groups(module: Tuning, card: ModelCard) -> dict[str, dict[str, nn.Parameter]
     """early, late and head -> name -> trainable parameter, by the prefixes of the card; a group
     without parameters is left out.
 
-    GateError where a trainable parameter is in none or in two of them, or nothing of a group is
-    trainable.
+    GateError where a trainable parameter is in no group or in two, or a group has no trainable
+    parameter.
     """
     prefixes = {
         g: tuple(f"encoder.{p}" for p in card.groups.get(g, ())) for g in ("early", "late")

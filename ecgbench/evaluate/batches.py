@@ -1,10 +1,10 @@
-"""Features of the windows of many records together, for a GPU, which one record leaves idle.
+"""Features of the windows of many records together, for a GPU, which one record does not keep busy.
 
-Every batch has SLOTS windows of equally many leads, and each window has its own slot in it,
-which follows from the record alone. The shape of a batch, and with it the order of every sum, is
-then always the same: what comes out for a window depends on itself and its slot, and not on which
-windows are computed beside it. So a resumed, extended or repeated run gives the same numbers, as it
-does record by record. `steady` tries whether a network on its device keeps to that.
+Every batch has SLOTS windows with equally many leads, and the slot of a window follows from its
+record alone. So the shape of a batch, and the order of every sum, is always the same: the features
+of a window depend on itself and its slot, not on the other windows. A resumed, extended or repeated
+run gives the same numbers, as without batches. `steady` tests whether a network on its device has
+this property.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ from ecgbench.evaluate.encode import Encoder, demand_finite
 from ecgbench.evaluate.rows import decode
 
 SLOTS = 256
-"""Windows of a batch. In every key of what is computed this way."""
+"""Windows of a batch. Part of every key of features computed this way."""
 TOLERANCE = 1e-5
 """Of max(1, max|features|), where the order of sums may differ: batches, permutations."""
 
@@ -128,8 +128,8 @@ def _batch(
 
 @torch.inference_mode()
 def steady(encoder: Encoder) -> bool:
-    """Whether a window's features are the same to the bit beside other windows: of as many leads as
-    the network reads, and of one where it reads any subset.
+    """Whether a window's features are identical next to other windows, with as many leads as the
+    network reads, and with one where it reads any subset.
     """
     contract = encoder.contract
     shape = SLOTS, len(contract.leads), contract.received
@@ -150,8 +150,8 @@ def steady(encoder: Encoder) -> bool:
 
 @torch.inference_mode()
 def alone_and_together(encoder: Encoder, tolerance: float = TOLERANCE) -> tuple[float, float]:
-    """How far the features of three windows differ where each is a batch of its own and where they
-    are one, mixed sets of leads included, and how far they may.
+    """The largest difference between features of three windows computed one by one and as one
+    batch, also with mixed sets of leads; and its limit.
     """
     contract = encoder.contract
     shape = 3, len(contract.leads), contract.received

@@ -1,6 +1,4 @@
-"""Which device a run computes on, without torch, which takes a second to import and is needed by
-the workers only.
-"""
+"""The device of a run, found without torch, which takes a second to import."""
 
 import os
 import shutil

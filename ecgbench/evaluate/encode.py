@@ -1,9 +1,9 @@
 """From one record's view to the features of its windows: hide, fill or gather, normalise, cut, run
 the network.
 
-What is computed for a record and a set of leads depends on nothing else: batches never mix records
-and hold either all its windows or one, or each lead of one window alone (the last bits of a matrix
-product depend on the batch), so a resumed, extended or repeated run gives the same numbers.
+The features of a record and a set of leads depend on nothing else: batches never mix records and
+hold either all its windows or one, or each lead of one window alone (the last bits of a matrix
+product depend on the batch). So a resumed, extended or repeated run gives the same numbers.
 """
 
 from collections.abc import Mapping
@@ -20,23 +20,23 @@ from ecgbench.ecg.leads import ALL, LeadSubset, bits_to_mask
 from ecgbench.errors import EcgbenchError, LeakError
 
 LEAD_BY_LEAD = ("none", "minmax-per-lead")
-"""Normalisations that commute with hiding, so that leads may be embedded before it is known which
-are measured.
+"""Normalisations that can be done before hiding, so that leads may be embedded before it is known
+which are measured.
 """
 SHARED_TOLERANCE = 1e-4
-"""Of max(1, largest feature): how far the two ways to compute features may differ."""
+"""Allowed difference between the two ways to compute features, relative to max(1, largest feature).
+"""
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """A frozen network behind its contract and a policy."""
+    """A frozen network with its contract and a policy."""
 
     network: nn.Module
     contract: InputContract
     policy: Policy
     singly: bool = False
-    """Each window is a batch of its own: needed where the windows of a record have different
-    leads.
+    """Each window is a separate batch: needed where the windows of a record have different leads.
     """
     dim: int | None = None
     """Numbers of a feature, as the model's card says; None: any."""
@@ -65,18 +65,17 @@ class Encoder:
     def inputs(
         self, view: np.ndarray, mask: int, chosen: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """What the network receives of some windows of a record under a bit mask of leads:
-        (window, lead, sample) float32, and which leads count as measured (lead,).
+        """The input of the network for some windows of a record and a bit mask of leads: (window,
+        lead, sample) float32, and which leads are measured (lead,).
         """
         signal, measured = adapt(view, bits_to_mask(np.array(mask)), self.contract, self.policy)
         return cut(signal, measured, self.contract, chosen * self.contract.step), measured
 
     @torch.inference_mode()
     def check_shared(self, view: np.ndarray, wanted: Mapping[int, np.ndarray]) -> float:
-        """LeakError where embeddings that all lead settings share give other features than a
-        forward pass in which every hidden lead is NaN: `embed_leads` receives all leads, and one
-        that mixes them with one another, or with other windows, lets a hidden lead through. Returns
-        the largest difference, of max(1, largest feature).
+        """LeakError where shared embeddings give other features than a forward pass in which every
+        hidden lead is NaN: `embed_leads` receives all leads, and must not mix them with one another
+        or with other windows. Returns the largest difference, relative to max(1, largest feature).
         """
         shared, alone = self._shared(view, wanted), self.each(view, wanted)
         worst = 0.0
@@ -94,7 +93,7 @@ class Encoder:
         return worst
 
     def pooled(self, output: Any, windows: int) -> torch.Tensor:
-        """What a network gave as (window, dim) float32; EcgbenchError says what came instead."""
+        """The output of a network as (window, dim) float32; EcgbenchError for any other output."""
         pooled = getattr(output, "pooled", output)
         if isinstance(pooled, torch.Tensor):
             shaped = pooled.ndim == 2 and pooled.shape == (windows, self.dim or pooled.shape[1])
@@ -110,8 +109,8 @@ class Encoder:
 
     @torch.inference_mode()
     def each(self, view: np.ndarray, wanted: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
-        """The features as a call gives them, without sharing anything between sets of leads and
-        without looking whether they are finite.
+        """The features as a call gives them, without sharing between sets of leads and without a
+        check for finite values.
         """
         features = {}
         for mask, chosen in wanted.items():

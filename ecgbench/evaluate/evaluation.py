@@ -34,11 +34,11 @@ from ecgbench.evaluate.predict import prediction_table
 from ecgbench.evaluate.rows import Record, positions, windows_of
 
 SHARED_CHECKED = 3
-"""Records, and sets of leads of each, of which features are computed in two ways."""
+"""Number of records, and of sets of leads per record, whose features are computed in two ways."""
 
 
 class Progress(Protocol):
-    """Shows what a run is doing."""
+    """Shows the progress of a run."""
 
     def note(self, text: str) -> None:
         """One line about something that is done."""
@@ -46,7 +46,7 @@ class Progress(Protocol):
     def stage(
         self, text: str, total: int, unit: str
     ) -> AbstractContextManager[Callable[[int], None]]:
-        """A stretch of work; the context gives a function to call with the units just done."""
+        """A stage of work; the context gives a function to call with the units just done."""
 
 
 @dataclass(eq=False)
@@ -60,25 +60,23 @@ class Evaluation:
     features: Path
     """Folder of the features of this network on this dataset."""
     run_features: Path
-    """Where the recordings are changed, or something else than recordings is read."""
+    """Folder of features of changed recordings, or of other inputs than recordings."""
     progress: Progress
     keep_views: bool = True
     change: str = ""
-    """Of a control: what is done to the recordings before they are read, of CHANGES."""
+    """Of a control: the change of the recordings, of CHANGES."""
     tabular: np.ndarray | str | None = None
-    """Of a control: (record, dim) features of the used records that come from no recording, or why
-    there are none.
+    """Of a control: (record, dim) features of the used records from tables alone, or why there are
+    none.
     """
     _caches: dict[Path, FeatureCache] = field(default_factory=dict)
-    """By folder: where nothing was learned from a training split, all folds have the same one."""
+    """By folder: policies without a fit share one in all folds."""
     _policies: dict[str, Policy] = field(default_factory=dict)
     _rows: dict[tuple[LeadSetting, Draw], np.ndarray] = field(default_factory=dict)
 
     @cached_property
     def view(self) -> View:
-        """The recordings as the contract's filter and rate make them; made when first asked for,
-        with progress.
-        """
+        """The recordings at the contract's rate and filter; computed with progress on first use."""
         # tabular features need the length of a record alone
         keep = self.keep_views and self.tabular is None
         change = CHANGES[self.change] if self.change else None
@@ -108,9 +106,7 @@ class Evaluation:
         return found
 
     def changed(self, change: str) -> "Evaluation":
-        """The same with recordings of which something was taken away; what policies have learned
-        stays.
-        """
+        """The same with changed recordings; fitted policies stay."""
         return replace(self, change=change, _caches={})
 
     @property
@@ -154,8 +150,8 @@ class Evaluation:
 
     @property
     def excluded(self) -> int:
-        """Records shorter than one window, or without a lead that the network reads, counted and
-        left out.
+        """Number of records shorter than one window, or without a lead that the network reads; they
+        are left out.
         """
         return len(self.selection.index) - sum(len(r) for r in self.records.values())
 
@@ -183,7 +179,7 @@ class Evaluation:
         return map(self.view.get, whole)
 
     def refusal(self, cell: Cell, scoring: Scoring) -> str | None:
-        """A sentence when a cell cannot run, else None."""
+        """The reason why a cell cannot run, else None."""
         if not self.tested(cell.setting):
             return f"no test record of {self.selection.prepared.name} has leads for {cell.setting}"
         if isinstance(self.tabular, str):
@@ -218,7 +214,7 @@ class Evaluation:
     @cached_property
     def path(self) -> str:
         """How the network computes: "eager" or "compiled". The choice depends on the records alone,
-        never on the work that is left: the results of the two differ in the last bits.
+        never on the remaining work: the two differ in the last bits.
         """
         windows = sum(sum(windows_of(records)) for records in self.records.values())
         return choose_path(self.network.name, self.network.module, windows)
@@ -274,7 +270,7 @@ class Evaluation:
 
     @property
     def features_folder(self) -> Path:
-        """Where features of this network on this dataset lie."""
+        """Folder of the features of this network on this dataset."""
         return self.run_features if self.change or self.tabular is not None else self.features
 
     def cache(self, policy: str) -> FeatureCache:
@@ -315,20 +311,18 @@ class Evaluation:
         return self.selection.prepared.task(fit.task)
 
     def trained(self, fit: Fit) -> str:
-        """The policy of what a fit is trained on: what fills its absent leads."""
+        """The policy that fills absent leads in training."""
         return fit.policy or self.contract.policy
 
     def training_leads(self, record: Record, *words: str | int) -> int:
-        """Bit mask of the leads of a record that training shows: drawn from `words`, or all that it
-        has.
-        """
+        """Bit mask of the leads of a record in training: drawn from `words`, or all that it has."""
         if self.training.leads != "random":
             return record.available
         return training_leads(self.contract.leads, *words, available=record.available)
 
     @property
     def validated(self) -> list[Record]:
-        """The validation records, each with the leads under which training is validated."""
+        """The validation records, each with its leads in validation."""
         return [
             r._replace(available=self.training_leads(r, "validation leads", r.name))
             for r in self.records["val"]
@@ -353,9 +347,7 @@ class Evaluation:
         return other
 
     def forget(self) -> None:
-        """Remove the features that were computed: those of a fine-tuned network serve no other
-        fit.
-        """
+        """Remove the computed features: those of a fine-tuned network serve no other fit."""
         for folder in self._caches:
             shutil.rmtree(folder, ignore_errors=True)
         self._caches.clear()

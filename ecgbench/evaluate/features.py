@@ -1,4 +1,4 @@
-"""Features of windows, kept in the run folder: computed once for all tasks, settings and seeds, and
+"""Features of windows in the run folder: computed once for all tasks, settings and seeds, and kept
 across kills.
 """
 
@@ -27,8 +27,8 @@ FLUSH_SECONDS = 20.0
 class FeatureCache:
     """Rows of work (`rows`) -> features (row, dim) float32, in blocks of one folder (`core.parts`).
 
-    A block that is not as it was written is named, and its rows are computed again; so are those of
-    one that was written for the work of another folder.
+    A damaged block is reported and its rows are computed again; so are those of a block from
+    another folder.
     """
 
     def __init__(self, folder: Path, records: Sequence[str], environment: str = "") -> None:
@@ -76,9 +76,9 @@ class FeatureCache:
     ) -> None:
         """Compute what is missing of `rows`; `advance` is called with the number of rows done.
 
-        slots: see `batches.first_slots`; None: a batch holds windows of one record.
-        GateError when encoding changed the network: what it computed since the last block is
-        dropped, or the next run would find it and see nothing wrong.
+        slots: see `batches.first_slots`; None: a batch holds windows of one record. GateError when
+        encoding changed the network: its features since the last block are dropped, or the next run
+        would use them.
         """
         if not len(missing := self.missing(rows)):
             return
@@ -95,7 +95,7 @@ class FeatureCache:
             self._flush(encoder, before)
 
     def add(self, rows: np.ndarray, features: np.ndarray) -> None:
-        """Features (row, dim) that no network computed; they are not written."""
+        """Add features (row, dim) that no network computed; they are not written."""
         self._merge([(rows, features)])
 
     def _flush(self, encoder: Encoder, before: str) -> None:

@@ -28,15 +28,15 @@ ENCODER, HEAD, VALIDATION = "encoder.safetensors", "head.safetensors", "validati
 
 
 class FitFolders(Protocol):
-    """Where a run keeps its fits."""
+    """The folders of a run's fits."""
 
     path: Path
 
     def fit_folder(self, fit: Fit, fit_key: str) -> Path:
-        """Of a fit that is stored."""
+        """Folder of a stored fit."""
 
     def checkpoint_folder(self, fit_key: str) -> Path:
-        """Of one that is being trained."""
+        """Folder of a fit in training."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +44,13 @@ class Fitting:
     """One fit of one model on one task."""
 
     evaluation: Evaluation
-    """Of the network from which training starts. Keys are made of it, for it is known before."""
+    """With the network before training, on which keys are based."""
     fit: Fit
     folders: FitFolders
 
     @property
     def task(self) -> Task:
-        """What is learned."""
+        """The learned task."""
         return self.evaluation.task(self.fit)
 
     @cached_property
@@ -78,7 +78,7 @@ class Fitting:
 
     @property
     def folder(self) -> Path:
-        """Where it is stored."""
+        """Folder of the stored fit."""
         return self.folders.fit_folder(self.fit, self.key)
 
     @property
@@ -101,8 +101,8 @@ class Fitting:
         self.evaluation.compute(self._policy, needed.complete, "windows of held-out records")
 
     def head(self) -> tuple[np.ndarray, np.ndarray]:
-        """Weight (label, dim) and bias (label,). GateError when an encoder that is to be frozen
-        changed while its features were computed.
+        """Weight (label, dim) and bias (label,). GateError when a frozen encoder changed while its
+        features were computed.
         """
         if not finished(self.folder):
             self._store()
@@ -110,7 +110,7 @@ class Fitting:
         return tensors["weight"], tensors["bias"]
 
     def tuned(self, call: Callable[[], None]) -> Evaluation:
-        """The evaluation with the network that was fine-tuned.
+        """The evaluation with the fine-tuned network.
 
         `call` is called before training begins, so that other processes do their share.
         """

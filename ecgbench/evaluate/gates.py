@@ -1,6 +1,4 @@
-"""Gates: what claims to be frozen did not move, what claims to be trained is trained. A gate that
-does not hold stops the fit.
-"""
+"""Gates: frozen parameters did not change, and trained ones did. A failed gate stops the fit."""
 
 import math
 from collections.abc import Iterable
@@ -11,15 +9,15 @@ from ecgbench.errors import EcgbenchError
 
 
 class GateError(EcgbenchError):
-    """A training that is not what it claims to be."""
+    """A training that is not what its protocol promises."""
 
 
 class FitError(GateError):
-    """One fit that is not a fine-tuning: its cells fail, another fit of the model may be sound."""
+    """One fit that is not a fine-tuning: its cells fail; other fits of the model may be sound."""
 
 
 def unchanged(name: str, before: str, after: str) -> None:
-    """The encoder's hash before and after a fit on its features and everything computed for it."""
+    """The encoder's hash is the same before and after a fit on its features."""
     if before != after:
         raise GateError(
             f"{name}: the frozen encoder changed ({before[:12]} became {after[:12]}); a "
@@ -41,9 +39,7 @@ def each_in_one_group(module: nn.Module, groups: Iterable[Iterable[nn.Parameter]
 
 
 def trainable(name: str, group: str, frozen: int, parameters: int) -> None:
-    """A group of the card of which the loss reaches nothing is not fine-tuned, whatever the table
-    would say.
-    """
+    """The loss reaches every group of the card; else it is not fine-tuned."""
     if frozen and not parameters:
         raise FitError(
             f"{name}: no gradient reaches any of the {frozen} parameters of group {group!r}; does "
@@ -52,8 +48,8 @@ def trainable(name: str, group: str, frozen: int, parameters: int) -> None:
 
 
 def changed(name: str, group: str, hashes: tuple[str, str], reached: bool) -> None:
-    """`finetune` changed a group, by its hashes before training and in the best epoch, and by a
-    gradient: weight decay alone changes weights too.
+    """`finetune` changed a group: its hashes before training and in the best epoch differ, and it
+    had a gradient (weight decay alone changes weights too).
     """
     if hashes[0] == hashes[1] or not reached:
         raise FitError(
@@ -63,7 +59,7 @@ def changed(name: str, group: str, hashes: tuple[str, str], reached: bool) -> No
 
 
 def finite(name: str, epoch: int, loss: float, module: nn.Module) -> None:
-    """Loss and weights are numbers after every epoch; its last step can lose the weights with a
+    """Loss and weights are finite after every epoch; the last step can spoil the weights with a
     finite loss.
     """
     lost = [n for n, p in module.named_parameters() if not bool(p.isfinite().all())]

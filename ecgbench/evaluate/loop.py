@@ -1,5 +1,5 @@
-"""The training loop of the protocols that train step by step: head, loss, epochs, the best of them
-by validation macro AUROC.
+"""The training loop of protocols that train step by step: head, loss, epochs, and the best epoch by
+validation macro AUROC.
 
 Source: the reference benchmark's optimisation (AdamW, constant rate, BCE with logits averaged over
 records and known labels, best epoch by record-level validation macro AUROC).
@@ -60,7 +60,7 @@ def summed(logits: Tensor, target: Tensor, masked: bool) -> Tensor:
 
 
 def mean(logits: Tensor, target: Tensor) -> Tensor | None:
-    """Its mean over what is known of (record, label); None where nothing is."""
+    """Its mean over the known labels of (record, label); None where none is known."""
     known = int((target >= 0).sum())
     if known == target.numel():
         return F.binary_cross_entropy_with_logits(logits, target)
@@ -112,7 +112,7 @@ def train(
 def rounds(
     log: list[Epoch], epochs: int, learn: Callable[[int], float], validate: Callable[[], float]
 ) -> Iterator[bool]:
-    """Train and validate the epochs that `log` lacks and enter them; says after each whether it is
+    """Train and validate the epochs that `log` lacks and add them; yields after each whether it is
     the best so far.
 
     `learn` trains one epoch and returns its mean loss.
@@ -149,7 +149,9 @@ def warnings_of(log: list[Epoch], best: int) -> list[str]:
 def trained(
     head: Mapping[str, Tensor], best: int, log: list[Epoch], batch: int, **more: Any
 ) -> Trained:
-    """What is stored of a training; `more`: of its note, or other fields of Trained."""
+    """The result of a training to be stored; `more`: entries of its note, or other fields of
+    Trained.
+    """
     chosen = log[best]
     note = {
         "batch": batch,

@@ -1,6 +1,4 @@
-"""A network ready to be measured: built, its weights loaded in full or seeded, frozen, and
-hashed.
-"""
+"""A network for evaluation: built, with loaded or seeded weights, frozen, and hashed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,14 +26,14 @@ class Network:
     card: ModelCard
     module: nn.Module
     weights: str
-    """What every table shows: "random", a name on the card, or a file's name."""
+    """As tables show them: "random", a name on the card, or a file's name."""
     sha256: str
     """Of the state dict."""
     device: str = "cpu"
     precision: Precision = "float32"
     """Of what `encoder` computes."""
     source: Mapping[str, Any] = field(default_factory=dict)
-    """Where the weights come from: see `_weights.origin`."""
+    """Origin of the weights: see `_weights.origin`."""
 
     @property
     def environment(self) -> str:
@@ -51,7 +49,7 @@ class Network:
 
     @property
     def licensed(self) -> list[Weights]:
-        """Entries of the card that name the weights, or the file that was given."""
+        """Entries of the card that name the weights, or the given file."""
         used = self.source["name"], self.source["file"]
         return [w for w in self.card.weights if w.name in used or w.file in used]
 
@@ -79,11 +77,10 @@ def build(
     name: str, weights: str, device: str = "cpu", precision: Precision = "float32"
 ) -> Network:
     """The model called `name` with `weights`: random, released, released_or_random, a name on its
-    card, or a path; on `device`, to compute in `precision`.
+    card, or a path; on `device`, computing in `precision`.
 
-    Random weights come from a seed of their own and are the same in every run. Weights that do not
-    match raise BadWeights. A model without a parameter has none, whichever of these words is asked
-    for.
+    Random weights have a fixed seed and are the same in every run. BadWeights for weights that do
+    not match. A model without parameters has no weights, whichever of these words is given.
     """
     module = models.get(name)
     if not module.CARD.parameters and weights in (RELEASED, EITHER):
@@ -104,7 +101,7 @@ def build(
 
 
 def environment(device: str) -> str:
-    """What may move the last bits of a number: the version of torch and the kind of device, as in
+    """What may change the last bits of a number: the version of torch and the kind of device, as in
     "torch 2.13.0, cpu".
     """
     kind = "cpu" if device == "cpu" else torch.cuda.get_device_name(device)

@@ -37,11 +37,11 @@ class CellRequest:
     job: Job
     store: Store
     facts: dict[str, str]
-    """`model`, `dataset`: which facts in the store."""
+    """`model` and `dataset` -> the facts in the store."""
 
     @cached_property
     def task(self) -> Task:
-        """The cell's; its labels are among those of the fit's."""
+        """Task of the cell; its labels are among those of the fit."""
         task: Task = self.fitting.evaluation.selection.prepared.task(self.cell.task)
         return task
 
@@ -66,9 +66,9 @@ def cell_facts(
     scoring: Scoring,
     control: str = "",
 ) -> dict[str, Any]:
-    """Facts of a cell: its fit, setting, policy, labels and which records are scored.
+    """Facts of a cell: its fit, setting, policy, labels and the records that are scored.
 
-    Not metrics, nor the draws of the bootstrap, their kind, or the family of comparisons: they
+    Metrics, the draws of the bootstrap and the family of comparisons are not among them: they
     change no prediction.
     """
     return {
@@ -86,8 +86,8 @@ def cell_facts(
 
 
 def compute(evaluation: Evaluation, request: CellRequest) -> float:
-    """Predict, score and store a cell whose features are there. Returns the macro value of the
-    first metric.
+    """Predict, score and store a cell from its features. Returns the macro value of the first
+    metric.
     """
     head, started = request.fitting.head(), time.time()
     cell, store, network = request.cell, request.store, evaluation.network
@@ -164,8 +164,7 @@ def predict(
 ) -> Predictions:
     """Predictions of a task from (record, label) probabilities of its fit.
 
-    The records come from the rows that were computed; they are compared with those of the test
-    split that have the leads of the setting.
+    The records must be those of the test split that have the leads of the setting.
     """
     task, (found, leads) = request.task, rows.described(wanted)
     table = evaluation.table.loc[found].assign(leads=leads)

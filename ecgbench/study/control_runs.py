@@ -1,4 +1,4 @@
-"""Computing the controls of a finished study: each is a plan of its own (`study.controls`)."""
+"""Runs the controls of a finished study, each with its own plan (`study.controls`)."""
 
 import shutil
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from ecgbench.study.store import Store
 def studies(
     requests: Sequence[Request], folders: Folders, control: str
 ) -> Iterator[tuple[list[Request], Folders]]:
-    """A control of a study in `folders`, and where it goes; each permutation of it."""
+    """The requests and folders of a control of a study; one for each permutation."""
     if shortcut(control):
         models.resolve(str(shortcuts.path(control)))
     shared = None if shortcut(control) else folders.out
@@ -30,7 +30,7 @@ def studies(
 
 
 def lines(requests: Sequence[Request], folders: Folders, wanted: Sequence[str]) -> Iterator[str]:
-    """Of each control that is wanted: cells that are left to do."""
+    """The cells that each of the `wanted` controls still needs, in words."""
     for control in wanted:
         every = list(studies(requests, folders, control))
         missing = sum(
@@ -45,7 +45,7 @@ def lines(requests: Sequence[Request], folders: Folders, wanted: Sequence[str]) 
 def compute(
     folders: Folders, wanted: Sequence[str], execution: Execution, progress: Display
 ) -> dict[str, Outcome]:
-    """Compute what is missing of the controls of a finished run; control -> what became of its
+    """Compute what is missing of the controls of a finished run; control -> the outcome of its
     cells, in all permutations.
     """
     done: dict[str, Outcome] = {}

@@ -1,8 +1,8 @@
-"""Controls of a study: the same study with one thing taken away, or with something in place of its
-models, each in a folder of its own below the run.
+"""Controls of a study: the same study without one source of information, or with a simple baseline
+instead of its models, each in its own folder below the run.
 
-What is expected of each is known before it is computed. A control that comes out otherwise says
-that a score of the run does not mean what it seems to mean.
+The expected result of each is known beforehand. A control with another result shows that a score of
+the run does not mean what it seems to mean.
 """
 
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ FOLDER = "controls"
 ALL = "all"
 """Of `--controls`: every control."""
 REPEATS = 20
-"""Permutations of the labels, where training is on features that are there."""
+"""Permutations of the labels."""
 LABELS, LEADS, PHASES = "labels", "leads", "phases"
 Kind = Literal["chance", "less", "shortcut"]
-"""What is expected: chance; less than the model; a baseline that the model is above."""
+"""The expected result: chance; less than the model; a baseline below the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """What is changed, and what is expected."""
+    """What is changed, and the expected result."""
 
     name: str
     """On the command line."""
@@ -36,7 +36,7 @@ class Control:
     """What is done."""
     kind: Kind
     tabular: bool = False
-    """Whether it knows nothing of a recording but what the dataset's tables say of it."""
+    """Whether it uses only the tables of the dataset, and no signal."""
 
 
 CONTROLS = {
@@ -86,11 +86,11 @@ CONTROLS = {
         ),
     )
 }
-"""In the order in which they run and are shown."""
+"""In the order in which they run and are reported."""
 
 
 def resolve(names: Sequence[str]) -> tuple[str, ...]:
-    """The controls that are named, in their own order; UnknownName."""
+    """The named controls, in their usual order; UnknownName."""
     wanted = list(CONTROLS) if ALL in names else list(names)
     for name in wanted:
         if name not in CONTROLS:
@@ -108,7 +108,7 @@ def of(control: str) -> Control:
 
 
 def permutation(control: str) -> int | None:
-    """Which permutation of the labels it is; None of what permutes none.
+    """Number of the permutation of the labels; None for a control that permutes none.
 
     >>> permutation("labels@3"), permutation("phases"), permutation("")
     (3, None, None)
@@ -118,7 +118,7 @@ def permutation(control: str) -> int | None:
 
 
 def names(control: str, training: Training) -> list[str]:
-    """What the plans of a control are called: one, or one for each permutation."""
+    """Names of the plans of a control: one, or one for each permutation."""
     if control != LABELS:
         return [control]
     repeats = REPEATS if protocols.is_frozen(training.protocol) else 1
@@ -126,13 +126,13 @@ def names(control: str, training: Training) -> list[str]:
 
 
 def folder(run: Path, control: str) -> Path:
-    """Where a control of a run lies."""
+    """Folder of a control of a run."""
     return run / FOLDER / control
 
 
 def derived(request: Request, control: str) -> Request:
-    """A control of a study: its first draw of leads and first fit, everything else alike. A
-    shortcut takes the place of all models, and is always a probe.
+    """A control of a study: its first draw of leads and first fit, all else unchanged. A shortcut
+    replaces all models, and is always a probe.
     """
     name = f"{request.name} {control}".strip()
     first = replace(request, name=name, control=control, seeds=1, fit_seeds=request.fit_seeds[:1])
@@ -150,5 +150,5 @@ def derived(request: Request, control: str) -> Request:
 
 
 def shortcut(control: str) -> bool:
-    """Whether it takes the place of all models."""
+    """Whether it replaces all models."""
     return of(control).kind == "shortcut"

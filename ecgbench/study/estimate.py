@@ -1,7 +1,7 @@
-"""What a study will take before it is begun: `ecgbench run --dry-run`. Nothing is written.
+"""Estimate of a study before it runs: `ecgbench run --dry-run`. Nothing is written.
 
-Cells are counted. Their time is that of one record, which passes here through the code that a run
-uses, times the records; fitting a head and scoring are not in it.
+Cells are counted. Their time is that of one record, computed by the code of a run, times the number
+of records; fitting a head and scoring are not included.
 """
 
 import itertools
@@ -34,37 +34,36 @@ from ecgbench.study.store import Store
 from ecgbench.study.work import reason_of
 
 CELL_BYTES = 30_000
-"""Of a cell beyond its arrays: records' names, JSON."""
+"""Bytes of a cell besides its arrays: names of records, JSON."""
 TRIED = 4
 """Sets of leads that a record is encoded with."""
 ASSUMED = 0.85, 0.5
-"""AUROC of two models, and the share of their error that they have in common, for the smallest
-difference that a study can find.
+"""AUROC of two models, and the correlation of their errors, for the smallest detectable difference.
 """
 
 
 @dataclass(kw_only=True)
 class Part:
-    """One model on one dataset: the cells that are left to do, and what they take."""
+    """One model on one dataset: the missing cells, and what they take."""
 
     model: str
     dataset: str
     cells: list[Cell]
     training: float = 0.0
-    """Seconds, the features of training records included."""
+    """Seconds, including the features of training records."""
     evaluation: float = 0.0
     run: int = 0
     """Bytes in the run folder."""
     views: dict[str, int] = field(default_factory=dict)
-    """How recordings are filtered and resampled -> bytes, beside the prepared copy."""
+    """Kind of view -> bytes next to the prepared copy."""
     skipped: int = 0
     """Cells whose leads the model cannot read."""
     failed: str = ""
-    """Why there is no time."""
+    """Why there is no estimate of time."""
 
 
 def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
-    """The study, its datasets, its models, the whole. BadWeights: weights that do not fit."""
+    """The study, its datasets, its models, and the total. BadWeights where weights do not fit."""
     plan, tasks, store = plan_of(request), datasets.tasks(), Store(folders.out)
     left = [c for c in plan.cells if store.folder(c) is None]
     groups = grouped(left, lambda c: (c.fit.model, tasks[c.task][0]))
@@ -183,7 +182,7 @@ def noise_of(samples: int, leads: int = len(LEADS)) -> np.ndarray:
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """Of a second call: the first one warms up."""
+    """Seconds of a second call; the first one warms up."""
     work()
     started = time.perf_counter()
     work()

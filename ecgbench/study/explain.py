@@ -1,4 +1,4 @@
-"""Why a cell has the number it has: its facts, and what two cells differ in."""
+"""Explains the number of a cell: its facts, and what two cells differ in."""
 
 import json
 from collections.abc import Iterator
@@ -10,14 +10,14 @@ from ecgbench.study.store import Store, flat
 from ecgbench.study.stored import Result
 
 SHORTEST = 4
-"""Characters of a key, at least, that may stand for it."""
+"""Least number of characters that may abbreviate a key."""
 _ABOUT = ("key", "fit", "weights_name", "weights_sha256", "n_records", "excluded", "windows")
 
 
 def result_of(store: Store, text: str) -> Result:
     """The finished cell that `text` names: its folder, the beginning of its key, its identity or
-    its label. BadSetting where it names none or several; MissingData where the cell has no number,
-    with the reason.
+    its label. BadSetting where it names none or several; MissingData, with the reason, where the
+    cell has no number.
     """
     plan, found = store.existing_plan(), []
     begins = Path(text).name.lower()  # a folder is called by its key
@@ -57,9 +57,7 @@ def _scores(result: Result) -> dict[str, float]:
 
 
 def description(result: Result) -> Iterator[str]:
-    """Lines about one cell: what it is, its scores, where it comes from, and every fact that was
-    hashed; Damaged.
-    """
+    """Lines about one cell: identity, scores, origin, and every hashed fact; Damaged."""
     document = result.document
     features, code = document["features"], document["code"]
     commit = f", commit {code['commit']}" if code.get("commit") else ""
@@ -74,7 +72,7 @@ def description(result: Result) -> Iterator[str]:
 
 
 def difference(a: Result, b: Result) -> Iterator[str]:
-    """Lines about what two cells differ in: hashed facts, then scores; Damaged."""
+    """Lines about two cells: hashed facts that differ, then both scores; Damaged."""
     yield f"a: {a.cell.identity}"
     yield f"b: {b.cell.identity}"
     ours, theirs = _facts(a), _facts(b)

@@ -1,4 +1,4 @@
-"""Facts of a network and of the records it was given, as the store keeps them."""
+"""Facts of a network and of the used records, as the store keeps them."""
 
 from typing import TYPE_CHECKING, Any
 

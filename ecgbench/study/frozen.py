@@ -27,7 +27,7 @@ Kind = Literal["superiority", "non-inferiority"]
 
 @dataclass(frozen=True, kw_only=True)
 class Hypothesis:
-    """A model at a lead setting against a model at a lead setting, over the same patients."""
+    """Compares a model at a lead setting with another model or setting, on the same patients."""
 
     name: str
     kind: Kind
@@ -35,7 +35,7 @@ class Hypothesis:
     """Hypotheses of one family are corrected together (Holm)."""
     metric: str
     tasks: tuple[str, ...]
-    """Several: the mean over datasets, each the mean of its tasks."""
+    """With several: the mean over datasets, each the mean of its tasks."""
     model: str
     policy: str = ""
     """"": the only one under which the model runs."""
@@ -70,22 +70,22 @@ class Frozen:
 
     @property
     def study(self) -> dict[str, Any]:
-        """What of it is the plan, and not when and by what it was frozen."""
+        """The part that is the plan, without date, version and commit."""
         whole = json.loads(json.dumps(asdict(self)))
         return {k: whole[k] for k in ("title", "alpha", "plan", "hypotheses")}
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrozenFile:
-    """What a run keeps of a frozen plan."""
+    """The file of a frozen plan in a run folder."""
 
     plan: Frozen
     stated: str
-    """The hash that the file states."""
+    """The hash in the file."""
 
     @property
     def intact(self) -> bool:
-        """Whether the file holds what was hashed."""
+        """Whether the content has that hash."""
         return self.stated == self.plan.hash
 
 
@@ -112,7 +112,7 @@ def read(run: Path) -> FrozenFile | None:
 
 
 def write(run: Path, plan: Frozen, scored: bool) -> tuple[FrozenFile, bool]:
-    """Freeze a plan in a run folder; what is frozen there, and whether it was new.
+    """Freeze a plan in a run folder. Returns the frozen plan of the folder, and whether it is new.
 
     scored: whether the folder has a scored cell. BadSetting where test records were scored in it
     already, or where another plan is frozen there; WriteError.
@@ -147,7 +147,7 @@ def demand_intact(stored: FrozenFile, run: Path) -> None:
 
 
 def warnings(run: Path) -> Iterator[str]:
-    """Why the frozen plan of a run cannot be trusted: none, or one sentence for each reason."""
+    """Reasons not to trust the frozen plan of a run, one sentence each."""
     stored = read(run)
     if stored is None:
         return

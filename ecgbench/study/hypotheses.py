@@ -12,18 +12,18 @@ from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.study.frozen import NON_INFERIORITY, SUPERIORITY, Hypothesis
 
 OWN = "own 12 leads"
-"""What a model is compared with, if not with another: itself, with all leads."""
+"""The default comparison: the model itself with all leads."""
 FULL = str(len(LEADS))
 PRIMARY = "primary"
-"""The family of a hypothesis that names none."""
+"""Family of a hypothesis that names none."""
 WIDEST = 0.5
 _NEEDED = ("name", "kind", "model", "leads", "against")
 _MORE = ("family", "tasks", "metric", "margin", "policy", "against_policy")
 
 
 def hypotheses(tables: Sequence[Mapping[str, Any]], study: Request) -> tuple[Hypothesis, ...]:
-    """Of the tables `[[hypothesis]]` of a plan file, for a checked study. BadSetting, UnknownName
-    name the hypothesis and the word.
+    """The hypotheses in the tables `[[hypothesis]]` of a plan file, for a checked study. BadSetting
+    and UnknownName name the hypothesis and the word.
     """
     if not tables:
         raise BadSetting(

@@ -22,7 +22,7 @@ FILE = "index.jsonl"
 
 
 class Index:
-    """What the index of one run says; `read` takes in what is new."""
+    """The index of one run; `read` takes in new lines."""
 
     def __init__(self, run: Path) -> None:
         self.file = run / FILE
@@ -36,7 +36,7 @@ class Index:
         """Bytes of the file that were read; -1: none yet."""
 
     def read(self) -> None:
-        """Take in what is new."""
+        """Take in new lines."""
         size = 0
         with suppress(FileNotFoundError):
             size = os.stat(self.file).st_size
@@ -78,6 +78,6 @@ class Index:
             append(self.file, [line], lasting=False)
 
     def add_gone(self, folders: Collection[str]) -> None:
-        """The cells of these folders are finished no longer."""
+        """The cells of these folders are no longer finished."""
         if folders:
             append(self.file, [json.dumps({"gone": list(folders)})], lasting=False)

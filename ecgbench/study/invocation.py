@@ -1,5 +1,5 @@
-"""The commands that worked on a run: one small file each, written when a command begins, from time
-to time, and when it ends.
+"""The commands that worked on a run: one small file each, written when a command begins, at
+intervals, and when it ends.
 """
 
 import secrets
@@ -15,12 +15,11 @@ from ecgbench.core.folders import damaged, document
 from ecgbench.study.store import Store
 
 _HASH = "sha256"
-"""Of all the other facts in a file; an earlier version wrote none."""
+"""Of all other facts in a file; files of earlier versions have none."""
 _READ = {"command", "started", "seconds", "computed", "device", "version", "packages"}
-"""What a file must hold."""
+"""What a file must contain."""
 EVERY = 10.0
-"""Seconds between two notes: what a command did after its last one is not counted if it is killed.
-"""
+"""Seconds between two notes; work after the last one is not counted if the command is killed."""
 
 
 class Invocation:
@@ -45,8 +44,8 @@ class Invocation:
         self._put()
 
     def note(self, computed: int, reused: int, ended: bool = False) -> None:
-        """Note how many cells it computed and how many were there already, if it ended or the last
-        note is old.
+        """Note the numbers of computed and reused cells, if the command ended or the last note is
+        old.
         """
         seconds = round(time.time() - self.facts["started"], 1)
         if ended or seconds - self.facts["seconds"] >= EVERY:
@@ -59,7 +58,7 @@ class Invocation:
 
 
 def stored(store: Store) -> list[dict[str, Any]]:
-    """Facts of all commands, the first first; Damaged where a file is not what a command wrote."""
+    """Facts of all commands, oldest first; Damaged where a file is not what a command wrote."""
     facts = [_read(file) for file in store.files_of("invocations")]
     return sorted(facts, key=lambda one: float(one["started"]))
 

@@ -1,4 +1,4 @@
-"""Jobs: what a run gives to an engine. Plain data, which goes to other processes as it is."""
+"""Jobs: what a run gives to an engine. Plain data that can be sent to other processes."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ def plugins() -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """How jobs are carried out; nothing of it changes a number."""
+    """How jobs run; nothing here changes a number."""
 
     engine: str = "local"
     options: str = ""
@@ -60,13 +60,13 @@ class Job:
     plugins: tuple[tuple[str, str], ...] = field(default_factory=plugins)
     """(room, path) of the plug-ins that the command named: ("models", "/home/x/mine.py")."""
     directory: str = field(default_factory=os.getcwd)
-    """Where the command was typed; weights that it names by path are found from there."""
+    """Where the command was typed; paths of weights are relative to it."""
     number: int = field(default_factory=_number.__next__)
-    """Another one for every job of a process."""
+    """A new number for every job of a process."""
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """What is to be computed."""
+        """The cells to compute."""
         return self.plan.cells
 
     @property
@@ -76,9 +76,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """The same in two runs on one store: only one process at a time computes the job of a
-        name.
-        """
+        """Equal for the same job in two runs on one store; one process at a time computes it."""
         fits = self.plan.fits
         whole = [self.model, self.weights, fits[0].contract, self.dataset]
         if not protocols.get(self.plan.training.protocol).frozen:
@@ -87,12 +85,12 @@ class Job:
 
     @property
     def log(self) -> Path:
-        """The file with what its model prints."""
+        """File with the output of its model."""
         return self.folders.out / "logs" / f"{folder_name(self.model)}.log"
 
     @property
     def foreign(self) -> bool:
-        """Whether a plug-in from outside may be at work in it; its process serves no other job."""
+        """Whether it may run a plug-in from outside; its process then serves no other job."""
         rooms = [room.ROOM for room in ROOMS.values()]
         return any(not room.built_in(name) for room in rooms for name in room.names())
 
@@ -103,7 +101,7 @@ class Job:
 
 
 def enter(job: Job) -> None:
-    """Be where its command was typed, and know the plug-ins that it named; nothing of them is
+    """Change to the directory of its command, and register the plug-ins that it named; nothing is
     imported yet.
     """
     with suppress(OSError):  # of a command that was typed on another machine
@@ -113,8 +111,9 @@ def enter(job: Job) -> None:
 
 
 def group(plan: Plan, dataset_of: Mapping[str, Any]) -> Iterator[Plan]:
-    """Parts of a plan as they are computed: cells of one model on one dataset, fine-tuned ones of
-    one fit. The first part of each model comes first, so that one that cannot run says so soon.
+    """Parts of a plan that are computed together: cells of one model on one dataset, or of one
+    fine-tuned fit. The first part of each model comes first, so that a model that cannot run shows
+    this soon.
 
     dataset_of: task -> (dataset, ...).
     """

@@ -1,4 +1,4 @@
-"""Joins two run folders: what one lacks and the other has is copied, nothing is overwritten."""
+"""Merges two run folders: missing cells are copied, nothing is overwritten."""
 
 import shutil
 from collections import Counter
@@ -16,21 +16,21 @@ from ecgbench.study.store import Store, noted
 from ecgbench.study.stored import CELL, FIT, document_of
 
 _VERSION = {"model": ("source", "weights"), "dataset": ("data",), "policy": ("policy_source",)}
-"""Facts of a cell's key that tell two versions of a model, dataset or policy apart."""
+"""Facts of a cell's key that identify the version of a model, dataset or policy."""
 _FILES = (
     *("models", "datasets", "policies", "invocations", "reasons", "checkpoints", "logs"),
     *("features", "people"),
 )
-"""Folders whose files have names of their own, so that a file that is there is the same. Whoever
-reads one compares it with its hash.
+"""Folders whose file names identify the content, so that an existing file is the same. Readers
+compare it with its hash.
 """
 
 
 def merge(run: Path, other: Path, to: Path) -> Counter[str]:
-    """Join two runs in the folder `to`, which may be the first of them.
+    """Merge two runs into the folder `to`, which may be the first of them.
 
     Returns counts of what was copied from `other`: cells, fits, files; and damaged (cells and fits
-    that were left out). BadSetting where their settings differ, where one row would hold cells of
+    that were not copied). BadSetting where their settings differ, where one row would hold cells of
     two versions of a plug-in, or where `to` holds another run; MissingData where there is no run.
     """
     first, second = Store(run), Store(other)

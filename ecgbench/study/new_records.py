@@ -1,8 +1,8 @@
-"""Files of recordings that belong to no run, each treated as a run treats its own.
+"""Files of recordings that belong to no run, treated as a run treats its own.
 
-So a test recording of a run gives the features that the run had: 16 bits a sample, filter and rate
-of the contract, hidden leads, policy, all windows in one batch. Files are read one after the other;
-one that cannot be used costs itself.
+So a test recording of a run gets the features that the run computed: 16 bits a sample, filter and
+rate of the contract, hidden leads, policy, all windows in one batch. Files are read one after the
+other; an unusable one does not stop the others.
 """
 
 from collections import Counter
@@ -44,7 +44,7 @@ LISTED = 3
 
 
 def features(recording: Recording, leads: LeadSubset, encoder: "Encoder", model: str) -> np.ndarray:
-    """(window, dim) float32; BadRecord where there is no window, or the network sees nothing."""
+    """(window, dim) float32; BadRecord where there is no window, or the network sees no lead."""
     contract = encoder.contract
     if not sees(contract, leads.mask, encoder.policy):
         raise BadRecord(f"the model sees nothing of {leads}")
@@ -82,8 +82,9 @@ def table(  # noqa: PLR0913  (each is a setting)
     without: Sequence[Path] = (),
     **stated: Any,
 ) -> pd.DataFrame:
-    """A row per recording: what `compute` gives of it, or the reason why it gives nothing; and in
-    `attrs["notes"]` the notes. leads, stated: as typed. BadSetting where nothing is given.
+    """A row per recording: the values from `compute`, or the reason why there are none;
+    `attrs["notes"]` has the notes. leads, stated: as typed. BadSetting where no recording has
+    values.
     """
     if not records.exists():
         raise BadSetting(f"--records {records}: there is no such file or folder")

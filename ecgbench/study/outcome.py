@@ -1,4 +1,4 @@
-"""What became of the cells of a run."""
+"""The outcome of the cells of a run."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from ecgbench.study.progress import Display
 from ecgbench.study.store import Store, noted
 
 LONGEST_REASON = 500
-"""Characters of a reason that are kept."""
+"""Longest reason, in characters."""
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Outcome:
     """Jobs that go on without this command."""
     skipped: int = 0
     failed: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
-    """(model, reason, log) -> the cells that failed so."""
+    """(model, reason, log) -> the failed cells."""
 
     def settle(self, job: Job, cells: Sequence[Cell], store: Store, progress: Display) -> None:
         """Count the cells of a finished job by their state in the store, and name those without a
@@ -54,7 +54,7 @@ class Outcome:
             self.failed.setdefault((model, reason, log), []).extend(labels)
 
     def lines(self, what: str) -> Iterator[str]:
-        """For people: counts, then failures. what: of which study."""
+        """In words: counts, then failures. what: the study."""
         failures = sum(map(len, self.failed.values()))
         yield (
             f"{self.computed} cells computed, {self.reused} were there already, {self.skipped} "
@@ -66,5 +66,5 @@ class Outcome:
 
 
 def printed(job: Job) -> str:
-    """The file with what the model of a job printed; "" where it printed nothing."""
+    """The file with the output of a job's model; "" where there is none."""
     return str(job.log) if job.log.exists() and job.log.stat().st_size else ""

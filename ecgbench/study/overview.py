@@ -1,5 +1,5 @@
-"""Run folders from outside: how far each is and how fast its cells come, what it holds, and what of
-it can be freed. The index says it; of cells that it does not name, names of files are looked at.
+"""Run folders from outside: progress, rate, disk space, and what can be removed. The index is read;
+cells that it does not name are looked up by their folders.
 """
 
 import shutil
@@ -16,9 +16,9 @@ from ecgbench.study.index import Index
 from ecgbench.study.store import STATES, Status, Store, cells_of, noted
 
 PARTS = ("cells", "fits", "features", "checkpoints")
-"""Parts of a run whose sizes are shown one by one."""
+"""Parts of a run whose sizes are listed."""
 WINDOW = 6 * 3600.0
-"""Seconds back from now in which cells that were finished tell the rate."""
+"""The rate is that of cells finished within so many seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +31,11 @@ class Run:
     recent: tuple[float, ...] = ()
     """Ages of the cells that were finished within WINDOW, in seconds, oldest first."""
     disk: dict[str, int] = field(default_factory=dict)
-    """Bytes of each of PARTS and of "other"; {} where they were not looked at."""
+    """Bytes of each of PARTS and of "other"; {} where they were not measured."""
     note: str = ""
     """Why it cannot be read, or ""."""
     damaged: Sequence[Path] = ()
-    """What runs found damaged and put into quarantine, where all files were looked at."""
+    """Quarantined files and folders."""
 
     @property
     def states(self) -> dict[str, int]:
@@ -44,7 +44,7 @@ class Run:
 
     @property
     def rate(self) -> float:
-        """Cells a second, from the first recent one to now; 0 where there are too few."""
+        """Cells per second since the first recent one; 0 where there are too few."""
         return len(self.recent) / self.recent[0] if self.recent and self.recent[0] else 0.0
 
     @property
@@ -55,7 +55,7 @@ class Run:
 
 
 def runs(folder: Path, sizes: bool = False, looking: bool = False) -> list[Run]:
-    """The runs in a folder, or the folder's own, by name; see `look`."""
+    """The runs in a folder, or the folder itself if it is one, by name; see `look`."""
     own = (folder / "plan.toml").is_file()
     found = []
     for plan in sorted(folder.glob("plan.toml" if own else "*/plan.toml")):
@@ -70,8 +70,7 @@ def look(path: Path, sizes: bool = False, looking: bool = False) -> Run:
     """Count the cells of a run and, with `sizes`, the bytes of its files. MissingData where there
     is no run, BadSetting where its plan cannot be read.
 
-    looking: whether each folder of a cell is looked for, so that one that was removed by hand is
-    noticed.
+    looking: look for the folder of each cell, so that one that was removed by hand is noticed.
     """
     store, now = Store(path), time.time()
     models: dict[str, Counter[Status]] = {}
@@ -110,9 +109,9 @@ def size(path: Path) -> int:
 def spare(path: Path) -> Iterator[Path]:
     """What can be removed from a run without losing a number.
 
-    Features, checkpoints, intervals (which reading computes again), what is in quarantine, cells
-    that its plan does not name, and cells under an old key where the key of today is finished. A
-    damaged cell in its place stays.
+    Features, checkpoints, intervals (which reports compute again), quarantined files, cells that
+    its plan does not name, and cells under an old key where the current key is finished. A damaged
+    cell without a replacement stays.
     """
     store = Store(path)
     planned = {cell.identity: store.folder(cell) for cell in store.existing_plan().cells}
@@ -128,7 +127,7 @@ def spare(path: Path) -> Iterator[Path]:
 
 
 def prune(path: Path) -> int:
-    """Remove what is spare; returns the bytes. BadSetting while a run is working there."""
+    """Remove what `spare` lists; returns the bytes. BadSetting while a run is working there."""
     for lock in sorted(p for p in (path / "locks").glob("*") if p.suffix != ".owner"):
         working = f"a run is working in {path}; prune it when it has ended"
         with locked(lock.parent, lock.name, otherwise=working):

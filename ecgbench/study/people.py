@@ -23,7 +23,7 @@ COLUMNS = ("record", "patient", "age", "sex", "device", "site", "paced")
 
 
 def keep(run: Path, dataset: str, table: pd.DataFrame) -> None:
-    """Write the rows of a dataset; a table that is not what was hashed goes into quarantine."""
+    """Write the rows of a dataset; a table with a wrong hash is quarantined."""
     file, content = _file(run, dataset), as_parquet(table[list(COLUMNS)])
     if is_damaged(file):
         quarantine(file)
@@ -34,20 +34,20 @@ def keep(run: Path, dataset: str, table: pd.DataFrame) -> None:
 
 
 def people(run: Path, dataset: str) -> pd.DataFrame:
-    """The rows of a dataset; none where the run keeps none that can be believed."""
+    """The rows of a dataset; none where the run has no intact table."""
     if not is_known(run, dataset):
         return pd.DataFrame(columns=list(COLUMNS))
     return pd.read_parquet(_file(run, dataset), columns=list(COLUMNS))
 
 
 def is_known(run: Path, dataset: str) -> bool:
-    """Whether the run keeps a table of a dataset that can be believed."""
+    """Whether the run has an intact table of a dataset."""
     file = _file(run, dataset)
     return file.is_file() and _hash(file).is_file() and not is_damaged(file)
 
 
 def faults(run: Path) -> Iterator[str]:
-    """Tables that are not what was hashed, one sentence each."""
+    """Damaged tables, one sentence each."""
     for file in filter(is_damaged, sorted((run / "people").glob("[!.]*.parquet"))):
         yield (
             f"{file} is not what the run wrote, so that nothing is said of age, sex, device "
@@ -56,7 +56,7 @@ def faults(run: Path) -> Iterator[str]:
 
 
 def is_damaged(file: Path) -> bool:
-    """Whether a table is there with a hash that is another."""
+    """Whether a table has a wrong hash."""
     own = _hash(file)
     return file.is_file() and own.is_file() and own.read_bytes() != sha256_of(file).encode()
 

@@ -1,4 +1,4 @@
-"""A request is checked: names and numbers, before anything heavy is loaded; no network is built."""
+"""Checks of a request: names and numbers, before anything heavy is loaded; no network is built."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -17,14 +17,12 @@ from ecgbench.errors import BadSetting, MissingData, UnknownName
 from ecgbench.evaluate import protocols
 
 ALL = "all"
-"""Of `--models`: every registered one; of `--tasks`: every task of the datasets that hold
-patients.
-"""
+"""`--models all`: every registered model; `--tasks all`: every task of the datasets of patients."""
 
 
 def present(tasks: Sequence[str], data: Path | None) -> tuple[list[str], list[str]]:
-    """Of the tasks of a plan those that a dataset has whose data are under `data`, and the others;
-    `all` is every task of the datasets that hold patients.
+    """The tasks of a plan whose data are under `data`, and the others; `all` is every task of the
+    datasets of patients.
     """
 
     def here(task: str) -> bool:
@@ -49,7 +47,7 @@ def _expanded(tasks: Sequence[str]) -> list[str]:
 
 def resolve_tasks(names: Sequence[str]) -> list[str]:
     """Proper spellings of task names, and all tasks of a dataset given by path; UnknownName with
-    the nearest ones.
+    the nearest names.
     """
     given = {
         n: [task.name for task in datasets.get(n).CARD.tasks] for n in names if n.endswith(".py")
@@ -159,7 +157,7 @@ def _of_the_leads(request: Request) -> None:
 
 
 def weights_of(text: str, names: Sequence[str]) -> dict[str, str]:
-    """What `--weights` means for each model: one word for all, or name=value pairs."""
+    """The weights of each model by `--weights`: one word for all, or name=value pairs."""
     if "=" not in text:
         return dict.fromkeys(names, text)
     pairs = [part.partition("=") for part in text.split(",")]

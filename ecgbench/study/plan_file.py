@@ -60,7 +60,7 @@ class Key(NamedTuple):
 
     name: str
     path: tuple[str, ...]
-    """Where it stands in a `Request`, or in a class of `_BESIDES` below its section."""
+    """Field names in a `Request`, or in a class of `_BESIDES` below its section."""
     type: Any
     default: Any
     help: str
@@ -84,9 +84,9 @@ _OPTIONS = {
 }
 """Keys whose option has another name."""
 RESOLVED = ("parents", "own_policies", "control")
-"""Fields that are no keys: they follow from the cards, or name a control."""
+"""Fields that are not keys: they follow from the cards, or name a control."""
 _BESIDES: dict[str, type] = {"run": RunSettings, "records": RecordSettings}
-"""Sections that are no part of the study."""
+"""Sections that are not part of the study."""
 
 
 @cache
@@ -138,7 +138,7 @@ def value_of(name: str, value: Any, where: str = "") -> tuple[Key, Any]:
 
 
 def values(options: Mapping[str, Any], sets: Sequence[str]) -> dict[str, Any]:
-    """Key -> value of the options that were typed and of `--set`, which come last."""
+    """Key -> value of the typed options and of `--set`, which wins."""
     found = {}
     for key, value in options.items():
         if value is not None:
@@ -193,7 +193,7 @@ def _wanted(hint: Any) -> str:
 
 
 def changed(request: Request, path: tuple[str, ...], value: Any) -> Request:
-    """A request with another value at one place."""
+    """A request with another value of one field."""
     first, *rest = path
     if rest:
         inner = replace(getattr(request, first), **{rest[0]: value})
@@ -203,7 +203,7 @@ def changed(request: Request, path: tuple[str, ...], value: Any) -> Request:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanFile:
-    """What a plan file says."""
+    """The content of a plan file."""
 
     values: dict[str, Any]
     """Key -> value."""
@@ -211,7 +211,7 @@ class PlanFile:
     alpha: float = ALPHA
     hypotheses: tuple[dict[str, Any], ...] = field(default_factory=tuple)
     resolved: dict[str, Any] = field(default_factory=dict)
-    """What the cards said when a run was begun: RESOLVED."""
+    """Facts of the cards when a run was begun: RESOLVED."""
     plugins: tuple[tuple[str, str], ...] = ()
     """(room, path) of plug-ins that were given by path when a run was begun."""
 

@@ -1,4 +1,4 @@
-"""Before a run begins: what it needs and is not here, and what its folder does not allow."""
+"""Checks before a run: inputs that are missing, and changes that its folder does not allow."""
 
 import os
 from contextlib import suppress
@@ -50,10 +50,10 @@ def demand_writable(out: Path) -> None:
 
 
 def locate(model: str, weights: str) -> str:
-    """Why weights cannot be had on this machine, or "".
+    """Why weights are not available on this machine, or "".
 
-    Left to the model's first job: a model that cannot be imported, and a plug-in's own words for
-    its weights.
+    Left to the model's first job: a model that cannot be imported, and a plug-in's own names of
+    weights.
     """
     if weights in (RANDOM, EITHER):
         return ""

@@ -1,4 +1,4 @@
-"""What a person sees during a run: bars on a terminal, plain lines elsewhere."""
+"""Progress of a run for people: bars on a terminal, plain lines elsewhere."""
 
 import sys
 import time
@@ -15,7 +15,7 @@ from ecgbench.core.files import warnings_to
 from ecgbench.core.text import duration, shortened, visible
 
 LONGEST = 1000
-"""Characters of a text of an event that are shown."""
+"""Longest text of an event, in characters."""
 EVERY = 15.0
 """Seconds between two plain lines of one stage."""
 
@@ -39,7 +39,7 @@ class Terminal:
 
     @contextmanager
     def stage(self, text: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
-        """Show how a stretch of work goes."""
+        """Show the progress of a stage."""
         if not total:
             yield lambda n: None
             return
@@ -105,7 +105,7 @@ work, whose context gives a function to call with the units just done.
 
 
 class JobDisplay:
-    """Shows what several jobs send, which may be mixed."""
+    """Shows the events of several jobs."""
 
     def __init__(self, progress: Display) -> None:
         self.progress = progress
@@ -126,7 +126,7 @@ class JobDisplay:
                 self._stages.pop((job, stage))[0].close()
 
     def end(self, job: int) -> None:
-        """A job is over: so are its stages."""
+        """A job is over, and so are its stages."""
         for key in [k for k in self._stages if k[0] == job]:
             self._stages.pop(key)[0].close()
 

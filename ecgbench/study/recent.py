@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Recent(Generic[T]):
-    """What was made of a key, until newer ones fill `most` bytes.
+    """Results by key, until newer ones fill `most` bytes.
 
     >>> recent = Recent(size=len, most=3)
     >>> [recent(name, lambda: name * 2) for name in ("a", "b", "a")]
@@ -37,7 +37,7 @@ class Recent(Generic[T]):
 
     @classmethod
     def forget(cls) -> None:
-        """Keep nothing any more, of whatever: a stretch of work is done."""
+        """Empty the cache after a stage."""
         for recent in cls._every:
             recent.known.clear()
             recent._now = 0

@@ -1,4 +1,4 @@
-"""Compute what a study lacks: jobs go to an engine, and the store says what came of each.
+"""Compute what a study lacks: jobs go to an engine, and the store shows their results.
 
 A failing cell leaves a reason, and the others go on.
 """
@@ -33,8 +33,8 @@ def run(
     progress: Display,
     outcome: Outcome | None = None,
 ) -> Outcome:
-    """Compute every cell of checked requests that is not finished, and those that were requested of
-    the run folder before. EcgbenchError for what a user must correct first.
+    """Compute every unfinished cell of checked requests, and of earlier requests in the run folder.
+    EcgbenchError for what a user must correct first.
 
     outcome: of earlier studies, to which this one is added.
     """
@@ -72,9 +72,7 @@ def carry_out(
     outcome: Outcome,
     invocation: Invocation | None = None,
 ) -> Outcome:
-    """The loop. What a process reports of its cells is a hint; whether they are there the store
-    says.
-    """
+    """The loop. Reports of a process are hints; the store decides whether cells are finished."""
     display, doing = JobDisplay(progress), dict[int, tuple[set[str], bool]]()
     store.forget_reasons(cell for job in jobs for cell in job.cells)
     waiting, open_jobs = deque(jobs), {job.number for job in jobs}
@@ -158,6 +156,6 @@ def _prepare(name: str, plan: Plan, folders: Folders, progress: Display) -> None
 
 
 def remove_windows(store: Store) -> None:
-    """Remove the features of windows of a run folder, which only resuming needs."""
+    """Remove the window features of a run folder, which are only needed to resume."""
     for windows in store.path.glob("features/*/*/windows"):
         shutil.rmtree(windows, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""What a cell predicts, as a table and as arrays, and its scores under each metric.
+"""Predictions of a cell, as a table and as arrays, and its scores under each metric.
 
-A report reads thousands of cells, most of them small: as tables of pandas they would take longer to
-read than to score.
+A report reads thousands of small cells: as tables of pandas they would take longer to read than to
+score.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,32 +20,30 @@ from ecgbench.stats.auroc import placements
 from ecgbench.stats.known import known_of, parts, positives_of
 
 MACRO = "macro"
-"""What the mean over the labels is called where labels are named."""
+"""Name of the mean over the labels."""
 COLUMNS = ("value", "low", "high", "n", "positives")
 """Numbers of one label under one metric."""
 ROUNDING = 1e-9
-"""By how much a value may leave the range of its metric."""
+"""How far a value may be outside the range of its metric."""
 TARGET, PROBABILITY, WINS = "target:", "probability:", "wins:"
 """How columns of labels begin: `target:<label>`, `wins:<metric>:<label>`."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Predictions:
-    """What one cell predicts for the test records; refuses NaN and a record that is missing or
-    double.
-    """
+    """Predictions of one cell for the test records; refuses NaN and a missing or double record."""
 
     records: list[str]
     patients: list[str]
     leads: list[str]
-    """What was measured in each record: `II+V2`; under `scoring.draw=window` one set per window,
+    """Measured leads of each record: `II+V2`; under `scoring.draw=window` one set per window,
     `II|V1`.
     """
     labels: tuple[str, ...]
     probability: np.ndarray
     """(record, label) float64."""
     target: np.ndarray
-    """(record, label) int8; -1 where a label is not known of a record."""
+    """(record, label) int8; -1 where a label is not known for a record."""
     expected: frozenset[str]
     """The records that must be there."""
 
@@ -69,26 +67,26 @@ class Predictions:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Predicted:
-    """Predictions of a cell for its test records. Nobody writes into the arrays: they are kept."""
+    """Predictions of a cell for its test records. The arrays are cached and must not be changed."""
 
     records: list[str]
     patients: np.ndarray
     """(record,) str."""
     labels: list[str]
     target: np.ndarray
-    """(record, label) int8; -1 where a label is not known of a record."""
+    """(record, label) int8; -1 where a label is not known for a record."""
     probability: np.ndarray
     """(record, label) float64."""
     wins: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """Metric -> (record, label) how many comparisons each record wins, twice; of the metrics whose
-    wins were stored.
+    """Metric -> (record, label) twice the number of comparisons that each record wins; for metrics
+    whose wins were stored.
     """
 
     @classmethod
     def of(cls, table: Any) -> "Predicted":
-        """Of a table of pandas or pyarrow with the columns record, patient, then
-        `probability:<label>` and `target:<label>` of each label; what was read already as it is.
-        KeyError where a column is not there.
+        """From a table of pandas or pyarrow with the columns record, patient, then
+        `probability:<label>` and `target:<label>` of each label. KeyError where a column is
+        missing.
         """
         if isinstance(table, Predicted):
             return table
@@ -109,9 +107,7 @@ class Predicted:
         )
 
     def only(self, names: frozenset[str]) -> "Predicted":
-        """Of these records alone. Where some are left out, without what was stored of comparisons
-        with them.
-        """
+        """Only these records. If some are left out, without the stored wins."""
         there = np.array([name in names for name in self.records], bool)
         if there.all():
             return self
@@ -126,7 +122,7 @@ class Predicted:
 
     @property
     def size(self) -> int:
-        """Bytes, about."""
+        """Approximate bytes."""
         arrays = (self.patients, self.target, self.probability, *self.wins.values())
         return 64 * len(self.records) + sum(array.nbytes for array in arrays)
 
@@ -145,8 +141,9 @@ def _of(values: np.ndarray, there: np.ndarray) -> np.ndarray:
 
 
 def with_wins(metric_names: Sequence[str], predictions: pd.DataFrame) -> pd.DataFrame:
-    """Predictions, and `wins:<metric>:<label>`: how many comparisons each record wins, twice, under
-    the metrics that rank records (stats.auroc.wins); what intervals are made from.
+    """Predictions, and `wins:<metric>:<label>` under the metrics that rank records
+    (stats.auroc.wins): twice the number of comparisons that each record wins, from which intervals
+    are made.
     """
     own = Predicted.of(predictions)
     # a record wins against all others at most
@@ -168,8 +165,8 @@ def ranks_records(metric: str) -> bool:
 
 
 def wins_of(metric: str, predictions: Predicted, values: np.ndarray | None = None) -> np.ndarray:
-    """(record, label) as stored, or as computed anew: where there are none, and where those stored
-    do not give the `values` (label,), because the metric was edited since.
+    """(record, label) as stored; computed where there are none, or where they do not give the
+    `values` (label,), because the metric was edited since.
     """
     target = predictions.target
     if (stored := predictions.wins.get(metric)) is not None:
@@ -225,8 +222,8 @@ def columns_of(
 
 
 def values_of(metric: str, target: np.ndarray, probability: np.ndarray) -> np.ndarray:
-    """(label,); NaN where a label has no value. BadSetting where one lies outside the range that
-    the metric declares.
+    """(label,); NaN where a label has no value. BadSetting where a value is outside the range of
+    the metric's card.
     """
     module, values = metrics.get(metric), np.full(target.shape[1], np.nan)
     for part in parts(target):
@@ -248,7 +245,7 @@ def values_of(metric: str, target: np.ndarray, probability: np.ndarray) -> np.nd
 def called(
     metric: str, shape: tuple[int, ...], function: Callable[..., Any], *arguments: Any
 ) -> np.ndarray:
-    """What a metric gives; BadSetting in one line where it fails or gives another shape."""
+    """The result of a metric; BadSetting in one line where it fails or has another shape."""
     if not metrics.ROOM.built_in(metric):  # one that sorts in place changes no other metric
         arguments = tuple(map(np.array, arguments))
     with metrics.ROOM.calling(metric):

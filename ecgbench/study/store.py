@@ -41,10 +41,10 @@ from ecgbench.study.plan_file import FILE, PlanFile, dump, parse
 Status = Literal["ok", "skipped", "failed", "damaged", "missing"]
 STATES: tuple[Status, ...] = ("ok", "failed", "skipped", "missing", "damaged")
 _WITHOUT: tuple[Status, ...] = ("failed", "skipped")
-"""What a stored reason can say."""
+"""States of cells with a stored reason."""
 _OUTDATED = "OUTDATED"
-"""File in a finished cell's folder: its cell got another key since. It says so where the index, or
-its last lines, are gone.
+"""File in the folder of a finished cell whose cell has got another key since; it is read where the
+index is lost.
 """
 _MARK = "# sha256 "
 """Before the hash of a plan file, in its last line."""
@@ -93,14 +93,16 @@ class Store:
         return plan
 
     def join(self, plan: Plan) -> Plan:
-        """The plan with what earlier runs asked of this folder; BadSetting when settings differ."""
+        """The plan, joined with those of earlier runs in this folder; BadSetting when settings
+        differ.
+        """
         return joined(self.path, self.plan(), plan)
 
     def add_request(self, request: Request, plugins: Iterable[tuple[str, str]] = ()) -> Plan:
-        """Keep a checked request in a plan file of its own, unless nothing in it is new; returns
-        the plan of all.
+        """Store a checked request in its own plan file, unless nothing in it is new; returns the
+        whole plan.
 
-        plugins: (room, path) of the plug-ins that it was given by path.
+        plugins: (room, path) of the plug-ins that were given by path.
         """
         with self.alone("plan"):
             old = self.plan()
@@ -115,8 +117,8 @@ class Store:
     # which key a cell has
 
     def keys(self) -> dict[str, str]:
-        """Identity of a cell -> its key, of all that were begun: as the index says, else as the
-        newest finished folder of the cell says that is not outdated.
+        """Identity of a cell -> its key, for all cells that were begun: from the index, else from
+        the newest finished folder of the cell that is not outdated.
         """
         self.index.read()
         return {**self._unindexed(), **self.index.keys}
@@ -129,7 +131,7 @@ class Store:
         return self._scanned[1]
 
     def add_keys(self, keys: Mapping[str, str]) -> None:
-        """Record which keys cells have from now on; what the index knows is not written again."""
+        """Record the keys of cells; known ones are not written again."""
         known = self.keys()
         new = {i: k for i, k in {**known, **keys}.items() if self.index.keys.get(i) != k}
         if new:
@@ -146,17 +148,15 @@ class Store:
                 put(folder / _OUTDATED, "")
 
     def add_finished(self, cell_keys: Iterable[str], at: float | None = None) -> None:
-        """Record in the index which cells are finished, since `at` (now; 0: long ago); what it
-        knows is not written again.
+        """Record finished cells in the index, since `at` (now; 0: long ago); known ones are not
+        written again.
         """
         self.index.read()
         names = map(folder_name, cell_keys)
         self.index.add_finished([n for n in names if n not in self.index.finished], at)
 
     def state(self, cell: Cell) -> tuple[Status, str]:
-        """(status, reason) of a cell, as its files say that are there; none is read but the reason
-        of one without a number.
-        """
+        """(status, reason) of a cell, by the files that exist; only reasons are read."""
         if self.folder(cell) is not None:
             return "ok", ""
         file = self.reason_file(cell)
@@ -172,37 +172,37 @@ class Store:
     def give_reason(
         self, cell: Cell, status: Status, reason: str, trace: str = "", log: str = ""
     ) -> None:
-        """Store why a cell has no number: it is "failed" or "skipped". `log`: what its model
-        printed.
+        """Store why a cell has no number: it is "failed" or "skipped". `log`: the output of its
+        model.
         """
         why = {"status": status, "reason": reason, "trace": trace, "log": log}
         content = as_json({"format": FORMAT, "identity": cell.identity, **why})
         put(self.reason_file(cell), content)
 
     def forget_reasons(self, cells: Iterable[Cell]) -> None:
-        """Cells that are about to be computed have none."""
+        """Remove the reasons of cells that are about to be computed."""
         for file in map(self.reason_file, cells):
             file.unlink(missing_ok=True)
 
     def log_of(self, cell: Cell) -> str:
-        """The file with what the model printed, where a cell without a number names one."""
+        """The file with the output of the model, where the reason of a cell names one."""
         with suppress(Damaged):
             return str(document(self.reason_file(cell)).get("log", ""))
         return ""
 
     def quarantine(self, cell: Path, why: str) -> None:
-        """Put the folder of a cell in quarantine; the index knows."""
+        """Quarantine the folder of a cell, and note it in the index."""
         quarantine(cell, why)
         self.index.add_gone([cell.name])
 
     # where things lie
 
     def cell_folder(self, cell: Cell, cell_key: str) -> Path:
-        """Where a cell lies under a key."""
+        """Folder of a cell under a key."""
         return self.path.joinpath("cells", *_setting_folders(cell), folder_name(cell_key))
 
     def folder(self, cell: Cell) -> Path | None:
-        """Where a cell lies under the key that it has; None where it is not finished."""
+        """Folder of a cell under its current key; None where it is not finished."""
         self.index.read()  # where it names the cell, no other folder needs to be looked at
         cell_key = self.index.keys.get(cell.identity) or self._unindexed().get(cell.identity)
         folder = self.cell_folder(cell, cell_key) if cell_key else None
@@ -212,24 +212,24 @@ class Store:
         return _current(folder, cell.identity) if outdated else folder
 
     def fit_folder(self, fit: Fit, fit_key: str) -> Path:
-        """Where a fit lies."""
+        """Folder of a fit."""
         fold = [] if fit.fold == OFFICIAL else [f"fold {fit.fold}"]
         return self.path.joinpath("fits", *map(folder_name, (fit.task, fit.model, *fold, fit_key)))
 
     def features_folder(self, model: str, dataset: str) -> Path:
-        """Where features of a network on a dataset lie."""
+        """Folder of the features of a network on a dataset."""
         return self.path.joinpath("features", *map(folder_name, (model, dataset)))
 
     def shared_features(self, model: str, dataset: str) -> Path:
-        """Where those lie that another run may have computed: of the recordings as they are."""
+        """Folder of features of unchanged recordings, perhaps of another run."""
         return Store(self.shared).features_folder(model, dataset)
 
     def checkpoint_folder(self, fit_key: str) -> Path:
-        """Where the checkpoints of an unfinished fit lie."""
+        """Folder of the checkpoints of an unfinished fit."""
         return self.path / "checkpoints" / folder_name(fit_key)
 
     def reason_file(self, cell: Cell) -> Path:
-        """The file that says why a cell has no number."""
+        """File with the reason why a cell has no number."""
         name = _sha256(cell.identity)[:32]
         return self.path.joinpath("reasons", *_setting_folders(cell), f"{name}.json")
 
@@ -245,7 +245,7 @@ class Store:
 
     def facts(self, kind: str) -> dict[str, dict[str, Any]]:
         """sha256 -> facts of all models or datasets ("models", "datasets"), oldest first, without
-        files that do not hold the facts that they are named by.
+        damaged files.
         """
         read: dict[str, dict[str, Any]] = {}
         for file in self.files_of(kind):
@@ -263,9 +263,7 @@ class Store:
 
     @contextmanager
     def claim(self, name: str) -> Iterator[bool]:
-        """Whether this process may compute what is called `name`; a dead one's claim ends with
-        it.
-        """
+        """Whether this process may compute the job called `name`; a claim ends with its process."""
         with ExitStack() as stack:
             mine = False
             with suppress(BlockingIOError):
@@ -281,9 +279,7 @@ class Store:
 
 
 def put_named(file: Path, content: bytes) -> None:
-    """Write a file that is named by what it holds, once; one that holds something else is set
-    aside.
-    """
+    """Write a file that is named by its content, once; a damaged one is quarantined."""
     if file.exists() and file.read_bytes() != content:
         quarantine(file, "does not hold what it is named by")
     if not file.exists():
@@ -324,10 +320,10 @@ def _plan_of(path: Path, texts: tuple[str, ...]) -> Plan | None:
 
 
 def joined(path: Path, old: Plan | None, plan: Plan) -> Plan:
-    """A plan with what was asked of its folder before; BadSetting when settings differ.
+    """A plan joined with the earlier ones of its folder; BadSetting when settings differ.
 
-    A plan that holds all that was asked before keeps its own order, so a grid that grew reads like
-    one asked for at once.
+    A plan that contains all earlier cells keeps its own order, so a grid that grew reads like one
+    that was requested at once.
     """
     if old is None:
         return plan
@@ -380,7 +376,7 @@ def cells_of(path: Path) -> Iterator[Path]:
 
 
 def noted(folder: Path) -> dict[str, Any]:
-    """What cell.json of a finished cell says; nothing where it is damaged."""
+    """Content of cell.json of a finished cell; empty where it is damaged."""
     with suppress(Damaged):
         return read_json(folder, "cell.json")
     return {}

@@ -1,5 +1,5 @@
-"""A finished cell and what it rests on: files, read when needed and compared with the
-hashes that were stored with them.
+"""A finished cell with its fit and features: files, read when needed and compared with their stored
+hashes.
 """
 
 import hashlib
@@ -28,12 +28,12 @@ CELL, FIT = "cell.json", "fit.json"
 PREDICTIONS, SCORES, VALIDATION = "predictions.parquet", "scores.parquet", "validation.parquet"
 
 _READ_LAST: Recent[Predicted] = Recent(size=lambda one: one.size, most=2**26)
-"""Predictions that are read several times, one after the other."""
+"""Predictions that are read several times in a row."""
 
 
 @dataclass(frozen=True)
 class Code:
-    """The code that computed something; None where it is not known."""
+    """The version of the code that computed something; None where it is not known."""
 
     version: str | None = None
     commit: str | None = None
@@ -42,27 +42,27 @@ class Code:
 
     @classmethod
     def of(cls, known: Mapping[str, Any]) -> "Code":
-        """From what a document says."""
+        """From a document."""
         return cls(known.get("version"), known.get("commit"), known.get("dirty"))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
-    """A finished cell. Every file is compared with the hash that was stored with it when it is
-    read; Damaged where it is another.
+    """A finished cell. Every file is compared with its hash when it is read; Damaged where it
+    differs.
     """
 
     cell: Cell
     run: Path
     folder: Path
-    """Where its files lie."""
+    """Folder of its files."""
     PARTS: ClassVar[tuple[str, ...]] = ("cells", "fits", "features")
-    """What code computes."""
+    """Parts that are computed."""
 
     @cached_property
     def document(self) -> dict[str, Any]:
-        """What cell.json says: identity, key, weights, counts, times, and where its fit and
-        features lie.
+        """Content of cell.json: identity, key, weights, counts, times, and the folders of its fit
+        and features.
         """
         found = document_of(self.folder, CELL, self.hashes)
         if (identity := found["identity"]) != self.cell.identity:
@@ -71,7 +71,7 @@ class Result:
 
     @cached_property
     def hashes(self) -> dict[str, str]:
-        """Of its files, as its DONE says."""
+        """Hashes of its files, from its DONE."""
         return recorded(self.folder)
 
     @property
@@ -86,12 +86,12 @@ class Result:
 
     @cached_property
     def fitted(self) -> dict[str, Any]:
-        """What fit.json says; nothing where the fit is gone."""
+        """Content of fit.json; empty where the fit is gone."""
         return document_of(self.fit_folder, FIT) if finished(self.fit_folder) else {}
 
     @property
     def fit_folder(self) -> Path:
-        """Where its fit lies."""
+        """Folder of its fit."""
         return self.run / str(self.document["fit"])
 
     @cached_property
@@ -101,12 +101,12 @@ class Result:
 
     @property
     def marks(self) -> list[str]:
-        """Warnings about its fit, which stand beside its numbers."""
+        """Warnings about its fit, to be shown with its numbers."""
         return list(self.fitted.get("marks", []))
 
     @cached_property
     def code(self) -> dict[str, list[Code]]:
-        """Which code computed the cell, its fit, and the features of both."""
+        """Versions of the code that computed the cell, its fit, and the features of both."""
         documents = self.document, self.fitted
         features = [code for one in documents for code in one.get("features_code", [{}])]
         known = [self.document["code"]], self.fitted.get("code", [{}]), features
@@ -114,11 +114,11 @@ class Result:
 
     @property
     def uncommitted(self) -> bool:
-        """Whether any of it was a checkout with uncommitted changes."""
+        """Whether any of them had uncommitted changes."""
         return any(code.dirty for codes in self.code.values() for code in codes)
 
     def predictions(self) -> pd.DataFrame:
-        """record, patient, leads (what was measured: "II+V2"), then `probability:<label>` and
+        """record, patient, leads (measured: "II+V2"), then `probability:<label>` and
         `target:<label>` of each label.
         """
         return read_table(self.folder, PREDICTIONS).to_pandas(use_threads=False)
@@ -129,8 +129,8 @@ class Result:
         return _READ_LAST(where, lambda: Predicted.of(read_table(self.folder, PREDICTIONS)))
 
     def scores(self) -> pd.DataFrame:
-        """metric, label ("macro": their mean), value (a fraction), n (records; of a label those it
-        is known of), positives; of the metrics that the run computed.
+        """metric, label ("macro": their mean), value (a fraction), n (records; for a label those
+        where it is known), positives; for the metrics that the run computed.
         """
         return pd.DataFrame(self.scored())
 
@@ -141,12 +141,12 @@ class Result:
 
     def features(self) -> tuple[list[str], np.ndarray]:
         """Test records, and features (record, dim) float32, the mean over a record's windows.
-        MissingData where none were kept, or where they are damaged.
+        MissingData where none were stored, or where they are damaged.
         """
         return read_pooled(self.run, self.document["features"], self.folder)
 
     def feature_file(self) -> Path:
-        """Where its features lie; MissingData where none were kept."""
+        """File of its features; MissingData where none were stored."""
         return _pooled_file(self.run, self.document["features"], self.folder)
 
     def validation(self) -> pd.DataFrame:
@@ -161,9 +161,9 @@ class Result:
 
 
 def document_of(folder: Path, name: str, hashes: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """What cell.json or fit.json says; Damaged where it is not that of a folder of this key.
+    """Content of cell.json or fit.json; Damaged where it does not belong to a folder of this key.
 
-    hashes: what DONE says, where it was read already.
+    hashes: content of DONE, if it was read already.
     """
     found = read_json(folder, name, hashes)
     if folder_name(key(found.get("key_facts", {}))) != folder.name:
@@ -177,8 +177,8 @@ def document_of(folder: Path, name: str, hashes: Mapping[str, str] | None = None
 def store_pooled(
     run: Path, folder: Path, records: Sequence[str], features: np.ndarray
 ) -> dict[str, str]:
-    """Write features (record, dim) float32 into `folder` unless they are there, in a file that is
-    named by the sha256 of its content; returns what refers to them.
+    """Write features (record, dim) float32 into `folder` unless they are there, in a file named by
+    the sha256 of its content; returns a reference to them.
     """
     content = save({"features": features}, metadata={"records": json.dumps(list(records))})
     sha256 = hashlib.sha256(content).hexdigest()
@@ -198,8 +198,8 @@ def _pooled_file(run: Path, reference: dict[str, Any] | None, cell: Path) -> Pat
 def read_pooled(
     run: Path, reference: dict[str, Any] | None, cell: Path
 ) -> tuple[list[str], np.ndarray]:
-    """Records and their features (record, dim) float32. MissingData where none were kept, or where
-    they are damaged.
+    """Records and their features (record, dim) float32. MissingData where none were stored, or
+    where they are damaged.
     """
     file = _pooled_file(run, reference, cell)
     if pooled_damaged(run, reference):
@@ -211,9 +211,7 @@ def read_pooled(
 
 
 def pooled_damaged(run: Path, reference: dict[str, Any] | None) -> bool:
-    """Whether the file that a cell refers to is there and holds something else; that it was not
-    kept, or was removed to free disk, is no damage.
-    """
+    """Whether the file that a cell refers to is damaged; a missing file is not."""
     if not reference:
         return False
     return sha256_of(run / reference["path"]) not in ("", reference["sha256"])

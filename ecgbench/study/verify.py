@@ -1,7 +1,7 @@
-"""Compares what a run holds with what was recorded when it was written: what a report rests on when
-it opens the run, what a run reuses before it does so, and everything for `--verify`.
+"""Compares a run with the hashes that were recorded when it was written: the files that a report
+uses when it opens the run, those that a run reuses, and everything for `--verify`.
 
-Each file is read and hashed; sizes and times are believed nowhere. A fit that cells share is read
+Each file is read and hashed; sizes and times are never trusted. A fit that cells share is read
 once.
 """
 
@@ -22,26 +22,26 @@ from ecgbench.study.stored import CELL, FIT, Result, document_of, pooled_damaged
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Verifier:
-    """Of the cells and fits of one run, as they are now."""
+    """Checks cells and fits of one run."""
 
     store: Store
     models: dict[str, dict[str, Any]]
-    """sha256 -> facts, of files that hold them."""
+    """sha256 -> facts of intact files."""
     datasets: dict[str, dict[str, Any]]
     _fits: dict[tuple[Path, bool], Damaged | None] = field(default_factory=dict, init=False)
 
     @classmethod
     def of(cls, store: Store) -> "Verifier":
-        """Of a run, with its facts as they lie there."""
+        """Of a run, with its facts."""
         return cls(store=store, models=store.facts("models"), datasets=store.facts("datasets"))
 
     def demand_files(self, result: Result) -> None:
-        """Damaged where a file of a cell, but cell.json, is not what its hash says."""
+        """Damaged where a file of a cell, besides cell.json, has a wrong hash."""
         demand_intact(result.folder, lambda name: name == CELL, result.hashes)
 
     def demand_documents(self, result: Result) -> None:
-        """Damaged where cell.json is not that of the cell, the facts that it names are gone, or a
-        file of its fit, but its weights, is not what its hash says. A fit that is gone is none.
+        """Damaged where cell.json does not belong to the cell, its facts are gone, or a file of its
+        fit, besides the weights, has a wrong hash. A missing fit is not damage.
         """
         for kind, read in (("model", self.models), ("dataset", self.datasets)):
             sha256 = str(result.document.get(kind))
@@ -52,7 +52,7 @@ class Verifier:
             self.demand_fit(result.fit_folder, weights=False)
 
     def demand_fit(self, folder: Path, weights: bool = True) -> None:
-        """Damaged where a finished fit is not what it says. weights: whether they are compared."""
+        """Damaged where a finished fit is not intact. weights: whether they are compared."""
         known = folder, weights
         if known not in self._fits:
             self._fits[known] = fault(_demand_fit, folder, weights)
@@ -66,7 +66,7 @@ def _demand_fit(folder: Path, weights: bool) -> None:
 
 
 def faults(store: Store) -> Iterator[str]:
-    """Everything in a run that is not what was written, one sentence each."""
+    """Every damage in a run, one sentence each."""
     try:
         plan = store.existing_plan()
     except BadSetting as error:
@@ -109,7 +109,7 @@ def _demand_all(verifier: Verifier, result: Result) -> None:
 
 
 def fault(demand: Callable[..., object], *of: Any) -> Damaged | None:
-    """What is wrong with something that is demanded to be whole; None where nothing is."""
+    """The message of Damaged that `demand` raises; None where it raises none."""
     try:
         demand(*of)
     except Damaged as error:

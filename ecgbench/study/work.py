@@ -1,4 +1,4 @@
-"""Computes the cells of one job. Where a model fails, its own cells fail and no others."""
+"""Computes the cells of one job. A failing model costs its own cells and no others."""
 
 import time
 import traceback
@@ -42,11 +42,11 @@ from ecgbench.weights import released
 from ecgbench.weights.load import digest
 
 FATAL = (BadWeights, WriteError, LeakError, gates.GateError)
-"""What stops the run, for the user must correct it first, or disqualifies a model: it must never do
-this, no number of it can be trusted, and all cells of its job fail.
+"""Errors that stop the run, because the user must correct them, or that disqualify a model: none of
+its numbers can be trusted, and all cells of its job fail.
 """
 _LIMITED = (PolicyError, gates.FitError)
-"""Of those, errors that fail the current cells only."""
+"""Of these, errors that fail the current cells only."""
 LONGEST_REASON, LONGEST_TRACE = 500, 20_000
 """Characters of what an exception says that are kept."""
 WAIT = 1.0
@@ -58,9 +58,9 @@ def _is_fatal(error: Exception) -> bool:
 
 
 def reason_of(error: Exception) -> str:
-    """What an exception says, as one line that a terminal shows as it is.
+    """The message of an exception as one line for a terminal.
 
-    >>> reason_of(ValueError("no memory:\\n  you asked\\tfor \\x1b[31mmuch"))
+    >>> reason_of(ValueError("no memory:\n  you asked\tfor \x1b[31mmuch"))
     'ValueError: no memory: you asked for U+001B[31mmuch'
     """
     reason = str(error) if isinstance(error, EcgbenchError) else f"{type(error).__name__}: {error}"
@@ -68,8 +68,8 @@ def reason_of(error: Exception) -> str:
 
 
 def work(job: Job, send: Callable[[Event], None]) -> None:
-    """Compute a job, and leave a reason for each cell that has no number. EcgbenchError for what
-    stops the whole run.
+    """Compute a job, and leave a reason for each cell without a number. EcgbenchError for errors
+    that stop the whole run.
     """
     provenance.code()  # kept from now on: the checkout may change while the job runs
     reporter = Reporter(send)
@@ -148,8 +148,8 @@ def _demand_alone_as_together(evaluation: Evaluation) -> None:
 
 
 def take_part() -> None:
-    """In every process of torchrun but the first: do this process's share of each fine-tuning,
-    until the first process has finished.
+    """In every process of torchrun but the first: do its share of each fine-tuning, until the first
+    process has finished.
     """
     while (job := torchrun.hear()) is not None:
         assert isinstance(job, Job)

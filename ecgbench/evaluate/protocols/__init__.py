@@ -30,26 +30,26 @@ names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trained:
-    """What a protocol made."""
+    """The result of a training."""
 
     head: tuple[np.ndarray, np.ndarray]
     """Weight (label, dim) and bias (label,)."""
     encoder: "dict[str, Tensor] | None" = None
-    """State of the network where it was trained, on the CPU."""
+    """State of a trained network, on the CPU."""
     files: Mapping[str, bytes | str] = field(default_factory=dict)
-    """To be stored with it. `validation.parquet`, what it predicts for records that it was not
-    fitted to, is made of the validation split where it is not among them.
+    """Files to store with it. `validation.parquet`, predictions for records that it was not fitted
+    to, is made from the validation split if it is not among them.
     """
     note: dict[str, Any] = field(default_factory=dict)
     """Facts for fit.json."""
     warnings: list[str] = field(default_factory=list)
     """Warnings that belong to its numbers."""
     summary: str = ""
-    """For people, as it is done."""
+    """One line for people."""
 
 
 def facts(training: Training) -> dict[str, Any]:
-    """What of a training can change a fit under its protocol, for keys. A frozen encoder's
+    """Settings of a training that can change a fit under its protocol, for keys. A frozen encoder's
     precision is among the facts of its features.
     """
     protocol = get(training.protocol)
@@ -63,7 +63,7 @@ def facts(training: Training) -> dict[str, Any]:
 
 
 def uses(name: str, setting: str) -> bool:
-    """Whether a setting is one of a protocol; of none that is not here."""
+    """Whether a protocol uses a setting; not for a protocol that is not here."""
     try:
         return setting in get(name).SETTINGS
     except UnknownName:
@@ -71,8 +71,8 @@ def uses(name: str, setting: str) -> bool:
 
 
 def is_frozen(name: str) -> bool:
-    """Whether a protocol leaves the encoder as it is; taken for granted of one that is not here,
-    as of a run that is read without its file.
+    """Whether a protocol leaves the encoder unchanged; assumed for one that is not here, as when a
+    run is read without its file.
     """
     try:
         return bool(get(name).frozen)
@@ -81,7 +81,5 @@ def is_frozen(name: str) -> bool:
 
 
 def of_the_encoder(training: Training) -> Precision:
-    """In which a frozen encoder is asked to compute features; one that is trained is evaluated in
-    float32.
-    """
+    """Precision of a frozen encoder's features; a trained encoder is evaluated in float32."""
     return training.precision if is_frozen(training.protocol) else "float32"

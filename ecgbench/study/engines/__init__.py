@@ -1,9 +1,9 @@
-"""The room of engines: where jobs are carried out, one file each.
+"""The room of engines: where jobs run, one file each.
 
-An engine defines `CARD` and `run(work, jobs, show, execution)`: it takes jobs from the deque
-`jobs`, which may grow while it runs, has `work(job, show)` called for each, wherever that is, and
-yields (job, None), or (job, Died) where its process ended before the job. What it does not yield
-goes on without it. `show(job, event)` takes what `study.progress.Reporter` sends; `execution` is a
+An engine defines `CARD` and `run(work, jobs, show, execution)`. It takes jobs from the deque
+`jobs`, which may grow, calls `work(job, show)` for each, on any machine, and yields (job, None), or
+(job, Died) where the process ended before the job. Jobs that it does not yield go on without this
+command. `show(job, event)` takes what `study.progress.Reporter` sends; `execution` is a
 `study.jobs.Execution`.
 """
 
@@ -28,18 +28,18 @@ class EngineCard:
 
     title: str
     summary: str
-    """One line: where jobs are carried out."""
+    """One line: where jobs run."""
     other_machines: bool = False
-    """Whether that is on machines whose devices this one does not know."""
+    """Whether they run on machines whose devices this one does not know."""
 
 
 @dataclass(frozen=True)
 class Died:
-    """The process of a job ended, or made no progress, before the job was over."""
+    """The process of a job ended, or made no progress, before the job was finished."""
 
     reason: str
     log: str = ""
-    """File with what it printed, where that is not the job's own."""
+    """File with its output, where that is not the log of the job."""
 
 
 def named(text: str) -> tuple[str, str]:

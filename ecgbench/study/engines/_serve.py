@@ -1,4 +1,6 @@
-"""The process of a job: what it does until its command is gone, and how it is ended."""
+"""The process of a job: it serves jobs until its command ends, and can be killed with all that it
+started.
+"""
 
 import faulthandler
 import multiprocessing
@@ -19,12 +21,12 @@ from ecgbench.study.engines import Work
 from ecgbench.study.jobs import Job
 
 SHOW_STACKS = signal.SIGUSR1
-"""Has a process that stands still write to its log where."""
+"""Makes a process that makes no progress write its stacks to its log."""
 
 
 def serve(work: Work, pipe: Connection) -> None:
-    """Job after job: sends ("event", what `work` sends), then ("over", None) or ("stop", (name,
-    text)) of what the user must correct first.
+    """Job after job: sends ("event", what `work` sends), then ("over", None), or ("stop", (name,
+    text)) with an error that the user must correct.
     """
     os.setsid()
     for ignored in (signal.SIGINT, signal.SIGUSR2):  # the second: Slurm's, to the whole step
@@ -81,7 +83,7 @@ def end_session(leader: int) -> None:
 
 
 def environments_of(options: str, device: str) -> list[dict[str, str]]:
-    """Of each process: its share of the cores, and its GPU. BadSetting where `options` is no number
+    """For each process its share of the cores, and its GPU. BadSetting where `options` is no number
     of processes.
     """
     text = options or "1"

@@ -1,5 +1,5 @@
-"""Jobs for Slurm: submitted by submitit, whose pickles carry them to a node, while results are
-files; and what squeue and sacct say of them.
+"""Jobs on Slurm: submitted by submitit, whose pickles carry only the job, while results are files;
+and their state from squeue and sacct.
 """
 
 import os
@@ -24,7 +24,7 @@ from ecgbench.study.outcome import Outcome
 from ecgbench.study.store import Store
 
 REQUEUES = 1000
-"""How often a job may run out of time; each time it has finished some cells."""
+"""How often a job may run out of time; each time it finishes some cells."""
 
 
 ENDED = {
@@ -33,14 +33,14 @@ ENDED = {
 }
 UNKNOWN = "UNKNOWN", "squeue gives no answer"
 TIMEOUT = 120.0
-"""Seconds that a command of Slurm may take: a controller of a large cluster is slow at times."""
+"""Seconds that a command of Slurm may take: controllers of large clusters are slow at times."""
 LARGEST = 1001
-"""Slurm's own MaxArraySize, where a cluster does not say."""
+"""Default of Slurm's MaxArraySize, for clusters that do not state it."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a job of Slurm does on its node: it carries cells out in a process of their own."""
+    """The work of a job of Slurm on its node: it computes cells in a separate process."""
 
     work: Work
 
@@ -59,7 +59,7 @@ class Task:
                     store.give_reason(cell, "failed", str(error))
 
     def checkpoint(self, job: Job) -> Any:
-        """What submitit submits again where its time is over, or it is preempted: the same."""
+        """What submitit submits again when its time is over or it is preempted: the same task."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self, job)
@@ -68,7 +68,7 @@ class Task:
 def submit(
     task: Task, jobs: Sequence[Job], folder: Path, options: dict[str, str], at_once: int
 ) -> list[str]:
-    """The ids of jobs in Slurm; BadSetting with sbatch's own words where it refuses."""
+    """The ids of jobs in Slurm; BadSetting with the message of sbatch where it refuses."""
     if not shutil.which("sbatch"):
         raise BadSetting(
             "--engine slurm: there is no sbatch here; give the command on a login node of the "
@@ -111,8 +111,8 @@ def minutes(text: str) -> int:
 
 
 def queued(ids: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """id -> (state, why it waits) of jobs that squeue knows and that have not ended long ago;
-    UNKNOWN of all where it gives no answer.
+    """id -> (state, reason for waiting) of jobs that squeue knows; UNKNOWN for all where it gives
+    no answer.
     """
     ids = list(ids)
     arrays = ",".join(dict.fromkeys(name.partition("_")[0] for name in ids))

@@ -1,8 +1,8 @@
-"""Local: processes of this machine; `local:4` is four of them at once, each on a GPU of its own
-where there are several.
+"""Local: processes on this machine; `local:4` runs four at once, each on its own GPU where there
+are several.
 
-A crash, an endless loop or a full memory costs the cells of its job only. A process takes job
-after job; one that has run a plug-in from outside ends behind it.
+A crash, an endless loop or a full memory costs only the cells of its job. A process takes job after
+job; one that has run a plug-in from outside ends after it.
 """
 
 import multiprocessing
@@ -24,14 +24,14 @@ CARD = EngineCard(
     title="Local", summary="processes of this machine; local:4 is four of them at once"
 )
 START = 120.0
-"""Seconds that a new process may take besides, to import what every job needs."""
+"""Additional seconds for a new process to import what every job needs."""
 
 
 def run(
     work: Work, jobs: deque[Job], show: Show, execution: Execution
 ) -> Iterator[tuple[Job, Died | None]]:
-    """Carry jobs out in processes of their own. EcgbenchError where one says what the user must
-    correct first.
+    """Run jobs in separate processes. EcgbenchError where one reports an error that the user must
+    correct.
     """
     environments = environments_of(execution.options, execution.device)
     free, busy = list[_Worker](), list[_Worker]()
@@ -77,7 +77,7 @@ class _Worker:
             self.pipe.send(job)
 
     def listen(self, show: Show, timeout: float) -> tuple[bool, Died | None]:
-        """Whether its job is over, and why it died if it did."""
+        """Whether its job is over, and why the process died, if it did."""
         # a process that it forked may keep the pipe open
         dead = self.process.exitcode is not None
         try:

@@ -1,9 +1,9 @@
 """Slurm: `slurm:partition=gpu,time=4h` submits an array of jobs by submitit, with any option of
 sbatch; results go to the run folder, which all nodes must see.
 
-What a job has finished when its time is over, or when it is preempted, stays, and it is queued
-again. Ctrl-C ends following and not the jobs; the same command follows them again. Our own options:
-at_once=8, jobs at a time; wait=no, return after submission.
+A job that runs out of time or is preempted keeps its finished cells and is queued again. Ctrl-C
+stops following, not the jobs; the same command follows them again. Additional options: at_once=8,
+jobs at a time; wait=no, return after submission.
 """
 
 import re
@@ -35,7 +35,7 @@ CARD = EngineCard(
 EVERY = 10.0
 """Seconds between two looks at the queue."""
 TRIES = 2
-"""How often a job is submitted again that ended before its cells were there."""
+"""How often a job that ended without its cells is submitted again."""
 SUBMITTED = "submitted.tsv"
 """In OUT/jobs: id and name of each job."""
 
@@ -43,7 +43,7 @@ SUBMITTED = "submitted.tsv"
 def run(
     work: Work, jobs: deque[Job], show: Show, execution: Execution
 ) -> Iterator[tuple[Job, Died | None]]:
-    """Submit jobs, and follow them until they have ended."""
+    """Submit jobs, and follow them until they end."""
     options = options_of(execution.options)
     wait, at_once = options.pop("wait", "yes"), int(options.pop("at_once", "256"))
     out = jobs[0].folders.out
@@ -81,9 +81,7 @@ def run(
 
 
 def running(run: Path) -> dict[str, tuple[str, str, str]]:
-    """id -> name, state, and why it waits, of the jobs of a run that were submitted and have not
-    ended.
-    """
+    """id -> (name, state, reason for waiting) of the jobs of a run that have not ended."""
     file = run / "jobs" / SUBMITTED
     lines = file.read_text().splitlines() if file.exists() else []
     names = {number: name for number, tab, name in (line.partition("\t") for line in lines) if tab}
@@ -92,7 +90,7 @@ def running(run: Path) -> dict[str, tuple[str, str, str]]:
 
 
 def options_of(text: str) -> dict[str, str]:
-    """What stood behind the colon: name -> value; BadSetting."""
+    """The options after the colon: name -> value; BadSetting."""
     options: dict[str, str] = {}
     allowed = {"at_once": r"[1-9]\d{0,5}", "wait": "yes|no"}
     for word in filter(None, text.split(",")):

@@ -17,7 +17,7 @@ from ecgbench.study.shortcuts import contract, one_hot
 
 LEAST = 10
 MOST = 100
-"""Values of a column that are distinguished, those with most records."""
+"""Values of a column that are told apart, those with most records."""
 OTHER = "\x1f"
 
 CARD = ModelCard(
