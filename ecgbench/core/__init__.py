@@ -1,1 +1,1 @@
-"""The lowest floor: what every room above it uses."""
+"""The lowest floor, used by every room above it."""

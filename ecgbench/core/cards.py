@@ -1,6 +1,4 @@
-"""What is declared: frozen cards of datasets, tasks, models and metrics. No default for a physical
-quantity.
-"""
+"""Frozen cards of datasets, tasks, models and metrics. Physical quantities have no defaults."""
 
 import json
 import re
@@ -19,9 +17,9 @@ from ecgbench.errors import BadSetting
 
 Normalisation = Literal["none", "minmax-per-lead", "minmax-record", "standardise-record"]
 """`none`: the network receives `unit`. `minmax-per-lead`: each lead to [-1, 1] by its own extremes,
-a constant lead to -1. `minmax-record`: all rows that are there to [0, 1] by their common extremes.
-`standardise-record`: one mean and one standard deviation over the rows that are there. Over the
-whole record or each window: see `InputContract.scope`.
+a constant lead to -1. `minmax-record`: all present rows to [0, 1] by their common extremes.
+`standardise-record`: one mean and one standard deviation over the present rows. Over the whole
+record or each window: see `InputContract.scope`.
 """
 
 
@@ -61,10 +59,10 @@ def _is(value: Any, kind: Any) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class InputContract(CheckedFields):
-    """How a model is fed. Everything that differs between models stands here, as data."""
+    """The input of a model: everything that differs between models, as data."""
 
     name: Literal["paper", "upstream"]
-    """`paper` follows the reference benchmark's feeding, `upstream` the model's authors."""
+    """`paper` follows the reference benchmark, `upstream` the model's authors."""
     fs: float
     """Rate of the windows, Hz; the network's own where `decimate` is 1."""
     seconds: float
@@ -76,28 +74,25 @@ class InputContract(CheckedFields):
     filter: Filter | None
     normalisation: Normalisation
     fill: Literal["before", "after"]
-    """Whether a policy's blank (0) stands for an absent lead before the normalisation (0 mV) or
-    after it (0).
+    """Whether the 0 of an absent lead is inserted before the normalisation (0 mV) or after it (0).
     """
     policy: str
     """Policy of `--policy paper`: "zero", or "native" for a network that reads any subset."""
     absent: str
-    """In words: what the network receives for an absent lead under `policy`."""
+    """A description of what the network receives for an absent lead under `policy`."""
     resampler: Resampler = "polyphase"
     clip: float | None = None
-    """Largest magnitude after resampling, mV; larger values become it. None: no limit."""
+    """Largest magnitude after resampling, mV; larger values are limited to it. None: no limit."""
     scope: Literal["record", "window"] = "record"
-    """What the normalisation extends over."""
+    """What the normalisation is computed over."""
     stride: float | None = None
-    """Seconds between the starts of evaluation windows; None: they follow one another without
-    overlap.
-    """
+    """Seconds between the starts of evaluation windows; None: they do not overlap."""
     decimate: int = 1
-    """The leads of a window, one behind the other as one signal, are decimated by this factor
-    (HuBERT-ECG); 1: not at all.
+    """The leads of a window, concatenated to one signal, are decimated by this factor (HuBERT-ECG);
+    1: not at all.
     """
     short: Literal["excluded", "edge"] = "excluded"
-    """A record shorter than a window: left out and counted, or continued by its last samples."""
+    """A record shorter than a window: excluded and counted, or continued by its last samples."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,7 +113,7 @@ class InputContract(CheckedFields):
 
     @property
     def received(self) -> int:
-        """Samples of one lead of a window as the network receives it."""
+        """Samples of one lead of a window after decimation."""
         return self.samples // self.decimate
 
     @property
@@ -128,7 +123,7 @@ class InputContract(CheckedFields):
 
     @property
     def preparation(self) -> Preparation:
-        """What is done to each lead by itself, before any is hidden."""
+        """The steps for each single lead, before any lead is hidden."""
         own = self.filter if self.filter is not None and self.filter.where != "window" else None
         return Preparation(fs=self.fs, filter=own, resampler=self.resampler, clip=self.clip)
 
@@ -139,15 +134,15 @@ class InputContract(CheckedFields):
         return (samples - self.samples) // self.step + 1
 
     def refuses(self, subset: LeadSubset) -> str | None:
-        """A sentence when the network would see nothing of `subset`, else None."""
+        """A sentence when the network can see no lead of `subset`, else None."""
         if any(n in self.leads for n in subset):
             return None
         return f"none of {subset} is among the inputs {'+'.join(self.leads)}"
 
 
 def reference_feeding(*, fs: float, seconds: float, leads: tuple[str, ...]) -> InputContract:
-    """The contract `paper` of a model that the reference benchmark feeds with millivolts as they
-    are, an absent lead being 0 mV.
+    """The contract `paper` of a model that the reference benchmark feeds with plain millivolts; an
+    absent lead is 0 mV.
 
     It filters and scales nothing for such models (arXiv:2509.25095 and its code at 6367295: no
     normalisation is passed).
@@ -168,37 +163,33 @@ def reference_feeding(*, fs: float, seconds: float, leads: tuple[str, ...]) -> I
 
 @dataclass(frozen=True, kw_only=True)
 class Weights(CheckedFields):
-    """One published file of weights and how its tensors become the network's."""
+    """One published file of weights, and how its tensors map to the network's."""
 
     name: str
-    """What `--weights` calls it: "released"."""
+    """Name for `--weights`: "released"."""
     url: str
-    """Where the authors publish it."""
+    """Address where the authors publish it."""
     file: str
     """File name as published."""
     sha256: str | None
-    """Pinned hash of the file of weights itself (of the member, where `file` is an archive); None
-    where it has not been seen.
+    """Pinned hash of the file of weights (of the member, where `file` is an archive); None where it
+    is not known.
     """
     licence: str
     container: tuple[str, ...] = ()
     """Keys that lead to the state dict inside the file: ("model",)."""
     prefix: str = ""
-    """Prefix that backbone entries carry in the file."""
+    """Prefix of backbone entries in the file."""
     drop: tuple[str, ...] = ()
-    """Entries (exact names or prefixes ending in ".") that are not part of the backbone and are
-    dropped by name.
-    """
+    """Entries (exact names or prefixes ending in ".") that are not part of the backbone."""
     aliases: tuple[tuple[str, str], ...] = ()
-    """(as in the file, as in the network): parts of names that are spelled in two ways. Where a
-    file has both, they must agree.
+    """(in the file, in the network): parts of names with two spellings. Where a file has both, they
+    must agree.
     """
     member: str = ""
-    """Where `file` is a zip archive: the file of weights in it."""
+    """If `file` is a zip archive: the file of weights in it."""
     terms: str = ""
-    """What the licence forbids, in one sentence, shown before the file is used; "" where nothing of
-    note.
-    """
+    """Restrictions of the licence in one sentence, printed before the file is used; "" for none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,9 +197,7 @@ class ModelCard(CheckedFields):
     """Facts of one model; the name of its file is its identity."""
 
     name: str = ""
-    """What it is called on the command line: its file's name, or its entry point's; filled in by
-    the room.
-    """
+    """Its file's name, or its entry point's; filled in by the room."""
 
     title: str
     """As printed in tables: "ST-MEM"."""
@@ -221,7 +210,7 @@ class ModelCard(CheckedFields):
     licence: str
     """Licence of the authors' code and weights, as they state it."""
     parameters: int
-    """Of the encoder, without heads."""
+    """Number of parameters of the encoder, without heads."""
     dim: int
     """Width of the pooled feature."""
     contracts: tuple[InputContract, ...]
@@ -235,17 +224,17 @@ class ModelCard(CheckedFields):
     """
     weights: tuple[Weights, ...] = ()
     fixed: tuple[str, ...] = ()
-    """Prefixes of parameters that its authors never train (position tables); fine-tuning leaves
-    them alone.
+    """Prefixes of parameters that its authors never train (position tables); fine-tuning does not
+    train them either.
     """
     objective: str = ""
-    """What it was pre-trained to do, in a few words."""
+    """Its pre-training task, in a few words."""
     corpora: tuple[str, ...] = ()
     """Collections it was pre-trained on, by the title of their dataset card where there is one:
-    "PTB-XL"; "PTB-XL (folds 1-8)" where it has met none of the rest.
+    "PTB-XL"; "PTB-XL (folds 1-8)" where only these were used.
     """
     choices: Mapping[str, str] = field(default_factory=dict)
-    """What the paper leaves open and we decided: name -> sentence."""
+    """Decisions that the paper leaves open: name -> sentence."""
 
     def contract(self, name: str) -> InputContract:
         """The contract called `name`; BadSetting when the card has none of that name."""
@@ -270,26 +259,25 @@ class Task(CheckedFields):
     (see `columns`).
     """
     parent: str | None = None
-    """Evaluation only: the task of the same dataset whose predictions hold these labels as
-    columns.
+    """For an evaluation-only task: the task of the same dataset whose predictions contain these
+    labels.
     """
     rule: Literal["published", "reference code", "ours"] = "ours"
-    """Who decided which labels it has: those who published the data, the code of the reference
-    benchmark, or this project.
+    """Who defined its labels: the publishers of the data, the code of the reference benchmark, or
+    this project.
     """
     paper: int | None = None
     """Number of its labels in the paper; None where the paper has no such task."""
     absent: str = ""
-    """What 0 means of a record, in words: "not among its statements"."""
+    """The meaning of 0, in words: "not among its statements"."""
     least: int | None = None
-    """Labels that fewer records have are dropped, and others of the index that have as many are
-    added, on the complete release; on a part of it `labels` stand, not counted. None: `labels`
-    are fixed.
+    """On the complete release, labels with fewer records are dropped, and other labels of the index
+    with as many are added; on a part of it `labels` are used. None: `labels` are fixed.
     """
     complete: int | None = None
-    """Rows that the index of the complete release has; beside `least`."""
+    """Rows of the index of the complete release; needed with `least`."""
     masked: bool = False
-    """Labels of a record may be unknown (-1 in the index); such a record counts for the other
+    """Labels of a record may be unknown (-1 in the index); the record then counts for its other
     labels only.
     """
 
@@ -316,18 +304,18 @@ class Task(CheckedFields):
 
 @dataclass(frozen=True, kw_only=True)
 class Limb(CheckedFields):
-    """How well the limb leads of a dataset keep the identities of Einthoven and Goldberger, which
-    tell whether they are what they are called.
+    """Tolerance of the identities of Einthoven and Goldberger for the limb leads of a dataset, by
+    which their names are checked.
     """
 
     within: float | None = 0.05
-    """mV by which an identity may be missed, at any sample. None: not asked. Sources that store
-    what was recorded keep 0.016 (2,023 of 2,024 genuine recordings of PTB-XL, the Challenge,
+    """mV by which an identity may be missed at any sample. None: not checked. Sources that store
+    the recorded samples keep 0.016 (2,023 of 2,024 genuine recordings of PTB-XL, the Challenge,
     Chapman and PTB: rounding to the steps of the recorder, up to 5 uV); those that filter each lead
-    by itself need more.
+    separately need more.
     """
     beyond: Literal["flagged", "quarantined"] = "flagged"
-    """What becomes of a record that misses one by more."""
+    """What happens to a record beyond the tolerance."""
     why: str = ""
     """Why this dataset is not checked, or checked less strictly."""
 
@@ -341,11 +329,11 @@ class DatasetCard(CheckedFields):
     doi: str
     licence: str
     url: str
-    """Where a person gets it; "" for the embedded demo."""
+    """Where to get it; "" for the embedded demo."""
     folder: str
     """Name of its folder under --data; "" for data that are generated."""
     synthetic: bool
-    """True where no patient was ever recorded; every report says so."""
+    """True if no patient was recorded; every report says so."""
     records: int
     """Records of the release, before any limit or loss."""
     patients: int
@@ -356,44 +344,42 @@ class DatasetCard(CheckedFields):
     leads: tuple[str, ...]
     """In the order of the files; a record without one of them is damaged, unless `any_leads`."""
     index_files: tuple[str, ...]
-    """Files that must be there, relative to the folder; `A|B`: either of them."""
+    """Required files, relative to the folder; `A|B`: either of them."""
     tasks: tuple[Task, ...]
     splits: str
-    """In words: how records are split."""
+    """A description of the splits."""
     any_leads: bool = False
-    """Whether a record may hold any of `leads`: one, two, all."""
+    """Whether a record may have any of `leads`: one, two, all."""
     unit: Literal["mV", "standardised"] = "mV"
-    """Of the signals; standardised where what is published cannot be turned back into mV."""
+    """Of the signals; standardised where they cannot be converted to mV."""
     verified: Literal["generated", "genuine release", "genuine sample", "specification only"] = (
         "specification only"
     )
-    """What its reader was tried on: all of the published files, some of them, or none."""
+    """What its reader was tested on: all of the published files, some of them, or none."""
     min_seconds: float = 0.0
-    """Shorter records are left out, as the reference benchmark leaves them out; they are counted
-    besides those that cannot be read.
+    """Shorter records are excluded, as in the reference benchmark, and counted separately from
+    unreadable ones.
     """
     crossing: Literal["listed", "refused"] = "listed"
-    """What becomes of a dataset that holds the same samples in two splits: preparing names the
-    records, or stops.
-    """
+    """If the same samples occur in two splits: preparing lists the records, or stops."""
     losses: float = 0.005
     """Share of the records that may be unreadable; preparing stops beyond it."""
     limb: Limb = Limb()
-    """How its limb leads follow from one another."""
+    """Tolerance of the identities of its limb leads."""
     repair: Repair | None = None
-    """What its reader mends in samples that are missing or too large; counted by record."""
+    """Repairs of missing or too large samples by its reader; counted by record."""
     folds: int = 10
-    """Of the split: the last is the test split, the one before it the validation split."""
+    """Number of folds; the last is the test split, the one before it the validation split."""
     pretraining: bool = False
     """Whether the paper pre-trains on it."""
     country: str = ""
     access: str = "open"
-    """"open", or what a person must do before the files can be had."""
+    """"open", or the steps to get the files."""
     cautions: tuple[str, ...] = ()
     """What a reader of its numbers must know, one sentence each."""
     patients_known: bool = True
-    """False where the files name no patients: each record then counts as a patient, and every row
-    says that its interval may be too narrow.
+    """False if the files name no patients: each record then counts as a patient, and every row says
+    that its interval may be too narrow.
     """
 
     def __post_init__(self) -> None:
@@ -417,22 +403,22 @@ class Download(CheckedFields):
 
     url: str
     path: str
-    """Where it belongs, from the dataset's folder; an archive is unpacked beside it."""
+    """Its path in the dataset's folder; an archive is unpacked next to it."""
     sha256: str | None = None
     md5: str | None = None
     size: int | None = None
     """Bytes, as published."""
     unpack: bool = False
-    """A zip or tar archive, of which the contents stay and not the archive."""
+    """A zip or tar archive, removed after it was unpacked."""
     unpacked: int | None = None
-    """Bytes of what an archive holds, for which there must be room; None: its own size."""
+    """Bytes of an archive's content, to check for free space; None: its own size."""
     before: tuple["Download", ...] = ()
-    """Of a zip in several files: those before the last, in their order (NAME.z01, NAME.z02)."""
+    """For a zip in several files: those before the last, in their order (NAME.z01, NAME.z02)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Listed(CheckedFields):
-    """One file, or several, that a repository lists."""
+    """One or several files in the list of a repository."""
 
     name: str
     """As listed; `*` stands for any letters."""
@@ -444,36 +430,37 @@ class Listed(CheckedFields):
 
 @dataclass(frozen=True, kw_only=True)
 class Listing(CheckedFields):
-    """A deposit whose repository lists its files with address, size and checksum, `LISTING` of a
+    """A deposit whose repository lists its files with address, size and checksum; `LISTING` of a
     plug-in.
     """
 
     url: str
-    """Its list: https://zenodo.org/api/records/ID, https://api.figshare.com/v2/articles/ID/files
-    or https://api.figshare.com/v2/collections/ID/articles, with all articles of the collection.
+    """Address of the list: https://zenodo.org/api/records/ID,
+    https://api.figshare.com/v2/articles/ID/files or
+    https://api.figshare.com/v2/collections/ID/articles, with all articles of the collection.
     """
     files: tuple[Listed, ...]
-    """Those that are wanted; each must be there."""
+    """The needed files; each must be listed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest(CheckedFields):
     """A release of PhysioNet, `MANIFEST` of a plug-in: its list SHA256SUMS.txt names the files, or,
-    where there is none, the lists RECORDS of its folders do.
+    without one, the lists RECORDS of its folders.
     """
 
     base: str
     """Address of the release, with a slash at its end."""
     below: str = ""
-    """Its folder that is the dataset's, "training/georgia/"; "" where that is the whole release."""
+    """The dataset's folder in the release, "training/georgia/"; "" for the whole release."""
     folders: tuple[str, ...] = ("",)
-    """Those below that which hold its records: "records500/"."""
+    """Folders of records in it: "records500/"."""
     suffixes: tuple[str, ...]
-    """Of the files of a record."""
+    """Suffixes of the files of a record."""
     tables: tuple[str, ...] = ()
-    """Files that are fetched besides."""
+    """Other files to download."""
     size: int
-    """Bytes of all that is fetched, about."""
+    """Approximate bytes in all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -485,9 +472,9 @@ class MetricCard(CheckedFields):
     direction: Literal["higher", "lower"]
     """Which values are better."""
     range: tuple[float, float]
-    """The lowest and the highest value that it can take."""
+    """Lowest and highest possible value."""
     chance: float | None
-    """What guessing gets whatever the data, None where that depends on them."""
+    """Value of guessing on any data; None where it depends on them."""
     summary: str
     """One line: what it is."""
     source: str

@@ -1,4 +1,4 @@
-"""The unit of the study: a fit, a lead setting and a policy make a cell; cells make a plan. Pure
+"""The units of a study: a fit, a lead setting and a policy make a cell; cells make a plan. Pure
 data, and keys.
 """
 
@@ -18,12 +18,9 @@ T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
 FEATURES = 1
-"""Raised by hand when the same recordings and weights begin to give other features. In every
-key.
-"""
+"""Raised by hand when the same recordings and weights give other features. In every key."""
 FITS = 1
-"""Raised by hand when training on the same features gives other weights. In keys of fits and
-cells.
+"""Raised by hand when training on the same features gives other weights. In keys of fits and cells.
 """
 SCORES = 1
 """Raised by hand when the same fit gives other predictions or scores. In keys of cells."""
@@ -31,7 +28,7 @@ FORMAT = 2
 """Of plan.toml, cell.json and fit.json; a run of another format is refused."""
 
 OFFICIAL = "official"
-"""The fold of a fit that is trained, validated and tested on the dataset's own splits."""
+"""The fold of a fit on the dataset's own splits."""
 
 PAPER = "paper"
 """`--policy paper`: what each model's contract says (zero for the baselines, native for LAEF)."""
@@ -39,7 +36,7 @@ PAPER = "paper"
 RANDOM, RELEASED, EITHER = "random", "released", "released_or_random"
 """Words of `--weights` that are not a path or a name on the card."""
 NONE = "none"
-"""What results call the weights of a model that has no parameter."""
+"""Name of the weights of a model without parameters."""
 
 TrainLeads = Literal["all", "random", "same"]
 Precision = Literal["float32", "bf16"]
@@ -49,7 +46,7 @@ Absent = Literal["undefined", "half"]
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How a fit is trained. Epochs, rate, weight decay and batch belong to the reference
+    """Settings of training. Epochs, rate, weight decay and batch are those of the reference
     benchmark's loop (AdamW, constant rate, best validation macro AUROC).
     """
 
@@ -119,20 +116,20 @@ class Fit:
     seed: int
     """Of the training (training.seeds); head initialisation, window and lead draws."""
     policy: str = ""
-    """What met the absent leads of training; "" where all twelve were there, and the fit serves
-    every policy.
+    """Policy for the absent leads in training; "" if training has all twelve leads, and the fit
+    serves every policy.
     """
     fold: str = OFFICIAL
-    """Which division of the records. A score over folds is the mean of the scores within each."""
+    """Division of the records. A score over folds is the mean of the scores within each."""
     shown: str = ""
-    """Leads that it is trained and tested on, as `LeadSubset` prints them (`--train-leads same`);
-    "" where the training says which.
+    """Leads of training and test (`--train-leads same`), as `LeadSubset` prints them; "" for other
+    ways of training. The name is part of stored identities.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One number of the study before seeds are averaged."""
+    """One number of the study, before means over seeds."""
 
     fit: Fit
     task: str
@@ -148,7 +145,7 @@ class Cell:
 
     @property
     def identity(self) -> str:
-        """What a cell is called, whatever its key."""
+        """The name of a cell, independent of its key."""
         fit = self.fit
         parts = [self.task, fit.model, fit.contract, fit.weights, f"fit{fit.seed}"]
         parts += [str(self.setting), self.policy]
@@ -161,27 +158,27 @@ EXCLUDABLE = {
     FLAT_LEADS: "a lead without variation",
     SUSPECT_LEADS: "leads, a unit or a rate that are perhaps not as stated",
 }
-"""Kinds of records that a study may leave out, and what they have."""
+"""Kinds of records that a study may leave out, and their descriptions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The cells of one or several requests, and what they have in common."""
+    """The cells of one or several requests, and their common settings."""
 
     name: str
     cells: tuple[Cell, ...]
     training: Training = field(default_factory=Training)
     scoring: Scoring = field(default_factory=Scoring)
     limit: int | None = None
-    """Records per dataset in all, or None for every record."""
+    """Number of records per dataset; None for every record."""
     exclude: tuple[str, ...] = ()
-    """Of EXCLUDABLE: kinds of records that are left out."""
+    """Kinds of records to leave out (EXCLUDABLE)."""
     fix: bool = False
-    """Whether records are prepared with what is wrong beyond doubt put right."""
+    """Whether errors beyond doubt are corrected when records are prepared."""
     division: Division = field(default_factory=Division)
-    """How records are split, if not as datasets publish it or their cards say."""
+    """The division of records, if not as published or as their cards say."""
     control: str = ""
-    """Which control of a study it is (`controls`); "" of a study itself."""
+    """Name of the control (`controls`); "" for a study itself."""
 
     @property
     def fits(self) -> tuple[Fit, ...]:
@@ -194,7 +191,7 @@ class Plan:
         return tuple(dict.fromkeys(f.fold for f in self.fits))
 
     def shared(self) -> dict[str, Any]:
-        """What must agree for two plans to live in one run folder."""
+        """Settings that must agree for two plans in one run folder."""
         return {
             "training": asdict(self.training),
             "scoring": self.scoring.of_predictions,
@@ -208,12 +205,12 @@ class Plan:
         }
 
     def joined(self, other: "Plan") -> "Plan":
-        """This plan with the other's cells added behind its own."""
+        """This plan, followed by the other's cells."""
         return replace(self, cells=tuple(dict.fromkeys([*self.cells, *other.cells])))
 
     def of_tasks(self, tasks: Sequence[str]) -> "Plan":
-        """What was asked for of some tasks; all where none is named. UnknownName of one of which
-        nothing was asked.
+        """The cells of some tasks; all if none is named. UnknownName for a task that is not in the
+        plan.
         """
         known = list(dict.fromkeys(cell.task for cell in self.cells))
         for task in tasks:
@@ -222,7 +219,7 @@ class Plan:
         return replace(self, cells=tuple(c for c in self.cells if not tasks or c.task in tasks))
 
     def powered(self, least: int = 0) -> "Plan":
-        """This plan with draws enough for the smallest p of its largest Holm family: 100 per pair
+        """This plan with enough draws for the smallest p of its largest Holm family: 100 per pair
         of rows, and at least `least`.
         """
         families = grouped(self.cells, lambda c: (c.task, c.setting.typed)).values()
@@ -269,12 +266,12 @@ class Request:
     parents: Mapping[str, str] = field(default_factory=dict)
     """Task -> the task whose fit scores it; from the cards, once names are checked."""
     own_policies: Mapping[str, str] = field(default_factory=dict)
-    """Model -> what the policy `paper` means for it; from the cards, once names are checked."""
+    """Model -> its policy under `paper`; from the cards, once names are checked."""
     control: str = ""
-    """Which control of a study it is; "" of a study itself."""
+    """Name of the control; "" for a study itself."""
 
     def weights_of(self) -> dict[str, str]:
-        """Model -> its weights, of a checked study."""
+        """Model -> its weights, for a checked study."""
         if "=" not in self.weights:
             return dict.fromkeys(self.models, self.weights)
         pairs = (part.partition("=") for part in self.weights.split(","))
@@ -283,22 +280,22 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Folders:
-    """Where data are read and results written."""
+    """Folders of data and results."""
 
     data: Path | None
     prepared: Path | None
     out: Path
     shared: Path | None = None
-    """Of a control: the run whose features of the same recordings it uses and adds to."""
+    """For a control: the run whose features of the same recordings it uses and adds to."""
 
     def absolute(self) -> "Folders":
-        """The same places, whichever directory a process is in."""
+        """The same folders as absolute paths."""
         folders = {name: folder and folder.absolute() for name, folder in vars(self).items()}
         return replace(self, **folders)
 
 
 def grouped(items: Iterable[T], by: Callable[[T], K]) -> dict[K, list[T]]:
-    """Items by what `by` says of them, groups and items in the order in which they come.
+    """Items by `by(item)`; groups and items keep their order.
 
     >>> grouped(["a1", "b1", "a2"], lambda name: name[0])
     {'a': ['a1', 'a2'], 'b': ['b1']}
@@ -310,9 +307,7 @@ def grouped(items: Iterable[T], by: Callable[[T], K]) -> dict[K, list[T]]:
 
 
 def plan_of(request: Request) -> Plan:
-    """The cells of a checked request. Nothing is looked up: what follows from the cards stands in
-    it.
-    """
+    """The cells of a checked request, which contains all facts of the cards."""
     scored = grouped(request.tasks, lambda task: request.parents.get(task, task))
     cells = [
         Cell(fit=fit, task=task, setting=setting, policy=policy)

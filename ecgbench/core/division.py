@@ -18,10 +18,10 @@ REFERENCE = "reference"
 
 @dataclass(frozen=True, kw_only=True)
 class Division:
-    """Nothing in it: the splits as datasets publish them, or as their cards say."""
+    """Without a field: the splits as published, or as the cards say."""
 
     own: tuple[tuple[str, int], ...] = ()
-    """(dataset, number of folds of its own split), in the order of the names."""
+    """(dataset, number of folds of its own split), sorted by name."""
     reference: bool = False
     """Whether patients without a label go to training."""
     cross: int | None = None
@@ -37,7 +37,7 @@ class Division:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """What `--folds` says; names of datasets are not looked up. BadSetting in one line.
+        """The value of `--folds`; names of datasets are not looked up. BadSetting in one line.
 
         >>> str(Division.parse("reference, ptb=10")), Division.parse("3").fits
         ('ptb=10,reference', ('1/3', '2/3', '3/3'))
@@ -62,12 +62,12 @@ class Division:
 
     @property
     def fits(self) -> tuple[str, ...]:
-        """What the folds of a cross-validation are called; none without one."""
+        """Names of the folds of a cross-validation; none without one."""
         return tuple(f"{k + 1}/{self.cross}" for k in range(self.cross or 0))
 
 
 def fold_number(fold: str) -> tuple[int, int]:
-    """Which fold of how many.
+    """Number of a fold, and the number of folds.
 
     >>> fold_number("2/5")
     (2, 5)

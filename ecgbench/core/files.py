@@ -1,7 +1,7 @@
-"""Files that are there whole or not at all: a temporary name in the same folder, fsync, rename.
+"""Files that exist whole or not at all: a temporary name in the same folder, fsync, rename.
 
-One that is not as it was written is renamed to NAME.damaged (`quarantine`) with one line in the log
-`ecgbench.core.files`, which prints on standard error where nobody listens. Locks are `filelock`'s.
+A damaged file is renamed to NAME.damaged (`quarantine`), with a line in the log
+`ecgbench.core.files`, which goes to standard error by default. Locks are `filelock`'s.
 """
 
 import codecs
@@ -35,21 +35,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Content = bytes | str | Callable[[BinaryIO], object]
-"""What a file will hold, or a function that writes it into an open file."""
+"""Content of a file, or a function that writes it into an open file."""
 TEMPORARY = ".tmp"
-"""Suffix of files that are being written; what a kill leaves behind is removed at the next start.
-"""
+"""Suffix of files that are being written; leftovers of a kill are removed at the next start."""
 DAMAGED = ".damaged"
-"""How the name of a file or folder in quarantine ends; a later one takes its place."""
+"""Suffix of quarantined files and folders; a later one replaces an earlier one."""
 CHANGED = "is not as it was written"
 PROOF = "proof"
-"""Entry of an object of JSON that holds the hash of all its others."""
+"""Entry of a JSON object with the hash of all others."""
 _FORGOTTEN = 86_400.0
-"""Seconds without a write after which a temporary file counts as left behind; the longest write is
-far shorter.
+"""A temporary file without a write for so many seconds is a leftover; the longest write is far
+shorter.
 """
 _OURS = re.compile(r"\..+\.(?P<host>[\w-]+)\.(?P<pid>\d{1,9})\.[0-9a-f]{16}\.tmp")
-"""Temporary names; a folder may hold other people's."""
+"""Our temporary names; a folder may hold other files."""
 _LOG = logging.getLogger(__name__)
 _WARNED: set[Path] = set()
 """Files that this process has warned about."""
@@ -57,8 +56,8 @@ _WARNED: set[Path] = set()
 
 @contextmanager
 def writing(path: Path, but: type[OSError] | tuple[()] = ()) -> Iterator[None]:
-    """An OSError of what is done inside, `but` not those, becomes WriteError of `path`: whatever is
-    written next would meet the same disk, so it is never the failure of one model or one cell.
+    """Turns an OSError, except `but`, into WriteError of `path`: later writes would meet the same
+    disk, so it is never the failure of one model or one cell.
     """
     try:
         yield
@@ -73,12 +72,12 @@ def writing(path: Path, but: type[OSError] | tuple[()] = ()) -> Iterator[None]:
 
 
 def put(path: Path, content: Content, lasting: bool = True) -> Path:
-    """Write a file durably and atomically; text is UTF-8 with the line ends it has. Returns the
-    path. lasting: it is on the disk before this returns; what can be computed again, and has its
-    hash in it, need not be.
+    """Write a file durably and atomically; text is UTF-8 with its line ends. Returns the path.
+    lasting: wait until it is on the disk; not needed for content that can be computed again and
+    contains its hash.
 
-    Whatever goes wrong (no space, an I/O error, a kill) leaves the old file as it was; WriteError
-    names `path`.
+    Any failure (no space, an I/O error, a kill) leaves the old file unchanged; WriteError names
+    `path`.
     """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,9 +95,8 @@ def put(path: Path, content: Content, lasting: bool = True) -> Path:
 
 
 def put_into(unfinished: Path, name: str, content: Content) -> Path:
-    """Write a new file into a folder of `making`, which nobody reads before `move` has named it and
-    made its names durable: a cell needs half the waiting for the disk. Returns the path; WriteError
-    names it.
+    """Write a new file into a folder of `making`. Its name need not be durable before `move`, which
+    halves the wait for the disk. Returns the path; WriteError names it.
     """
     path = unfinished / name
     with writing(path), open(path, "xb") as out:
@@ -117,15 +115,15 @@ def _fill(out: BinaryIO, content: Content, lasting: bool = True) -> None:
 
 
 def metadata(content: bytes) -> dict[str, str]:
-    """Words that a safetensors file holds beside its tensors; ValueError where it is none."""
+    """Metadata of a safetensors file; ValueError where it is none."""
     size = int.from_bytes(content[:8], "little")
     return dict(json.loads(content[8 : 8 + size]).get("__metadata__", {}))
 
 
 def move(complete: Path, folder: Path) -> bool:
-    """Give a folder whose files are all durable its final name, durably; WriteError names `folder`.
+    """Give a folder of durable files its final name, durably; WriteError names `folder`.
 
-    False where a folder that is not empty has that name: then nothing is done.
+    False where a folder with content has that name; then nothing is done.
     """
     with writing(folder):
         _sync(complete)
@@ -141,8 +139,8 @@ def move(complete: Path, folder: Path) -> bool:
 
 @contextmanager
 def making(folder: Path) -> Iterator[Path]:
-    """A new folder beside `folder`, to be filled; `move` gives it its name. What is left of it is
-    removed. WriteError names what cannot be made.
+    """A new folder next to `folder`, to be filled and renamed by `move`; removed otherwise.
+    WriteError names it.
     """
     unfinished = _temporary(folder)
     with writing(unfinished):
@@ -155,8 +153,8 @@ def making(folder: Path) -> Iterator[Path]:
 
 
 def append(path: Path, lines: Iterable[str], lasting: bool = True) -> None:
-    """Add lines to a file, in one write, so that those of two processes do not mix; WriteError
-    names `path`. lasting: they are on the disk before it returns.
+    """Add lines to a file in one write, so that lines of two processes do not mix; WriteError names
+    `path`. lasting: wait until they are on the disk.
     """
     # begins anew after half a line of a writer that died
     data = ("".join(f"\n{line}" for line in lines) + "\n").encode()
@@ -169,14 +167,14 @@ def append(path: Path, lines: Iterable[str], lasting: bool = True) -> None:
 
 
 def flush(out: BinaryIO) -> None:
-    """What was written to an open file is on the disk."""
+    """Wait until the content of an open file is on the disk."""
     out.flush()
     os.fsync(out.fileno())
 
 
 def sweep(folder: Path, below: bool = True) -> None:
-    """Remove what dead writers left in `folder`, and `below` it: what belongs to a process of this
-    machine that ended, and what was not written for a day. What has another name stays.
+    """Remove leftovers of dead writers in `folder`, and `below` it: temporary files of ended
+    processes of this machine, and those not written for a day. Other files stay.
     """
     names = f".*{TEMPORARY}"
     for path in list(folder.rglob(names) if below else folder.glob(names)):
@@ -216,11 +214,11 @@ def _host() -> str:
 def locked(
     folder: Path, name: str = ".lock", wait: bool = True, otherwise: str = ""
 ) -> Iterator[None]:
-    """One process at a time inside. The lock ends with its process, however that ends.
+    """One process at a time inside. The lock ends with its process.
 
-    folder: made where there is none. name: of the lock's file in it, which stays. Where another
-    process is inside: wait, or BlockingIOError, or, with `otherwise`, BadSetting(otherwise).
-    WriteError names what cannot be made.
+    folder: created if needed. name: of the lock file, which stays. If another process is inside:
+    wait, or BlockingIOError, or, with `otherwise`, BadSetting(otherwise). WriteError names what
+    cannot be created.
     """
     from filelock import FileLock, SoftFileLock, Timeout  # who writes nothing needs none
 
@@ -253,8 +251,8 @@ def locked(
 def quarantine(
     path: Path, why: str = CHANGED, then: str = "what it held is computed again"
 ) -> None:
-    """Give a file or folder the name of one that is not used, and say so. Where that cannot be done
-    (another process did, or the disk is read-only), its user must not use it all the same.
+    """Rename a damaged file or folder, and log it. If that fails (another process did it, or the
+    disk is read-only), the caller must not use it either.
     """
     damaged, where = path.with_name(path.name + DAMAGED), "it is not used"
     with suppress(OSError):
@@ -287,14 +285,14 @@ def warnings_to(show: Callable[[str], None]) -> Iterator[None]:
 
 
 def proved(facts: dict[str, Any]) -> dict[str, Any]:
-    """Facts, to be written as an object of JSON, with the hash of them all."""
+    """Facts for a JSON file, with their hash."""
     written = {name: value for name, value in facts.items() if name != PROOF}
     return {**written, PROOF: _hash_of(json.loads(json.dumps(written)))}
 
 
 def facts_of(whole: dict[str, Any]) -> dict[str, Any]:
-    """The facts that `proved` was given, as JSON gave them; those without a hash as they are.
-    ValueError where they are not those that were written.
+    """The facts in a JSON object of `proved`; those of an object without a hash as they are.
+    ValueError where the hash is wrong.
     """
     facts = {name: value for name, value in whole.items() if name != PROOF}
     if PROOF in whole and whole[PROOF] != _hash_of(facts):
@@ -313,8 +311,8 @@ def put_proved(path: Path, facts: dict[str, Any]) -> None:
 
 
 def read_proved(path: Path) -> dict[str, Any] | None:
-    """What `put_proved` wrote; None where there is no such file, or another one, which goes into
-    quarantine.
+    """The facts written by `put_proved`; None for a missing file, or a damaged one, which is
+    quarantined.
     """
     with _checked(path):
         whole = json.loads(path.read_bytes())
@@ -325,13 +323,13 @@ def read_proved(path: Path) -> dict[str, Any] | None:
 
 
 def put_hashed(path: Path, content: bytes | memoryview) -> None:
-    """Write bytes durably and atomically, behind their sha256; WriteError names `path`."""
+    """Write bytes durably and atomically, after their sha256; WriteError names `path`."""
     put(path, lambda out: out.writelines([hashlib.sha256(content).digest(), content]))
 
 
 def read_hashed(path: Path) -> bytes | None:
-    """What `put_hashed` wrote; None where there is no such file, or another one, which goes into
-    quarantine.
+    """The bytes written by `put_hashed`; None for a missing file, or a damaged one, which is
+    quarantined.
     """
     with _checked(path):
         content = path.read_bytes()
@@ -369,8 +367,8 @@ def sha256_of(path: Path | str) -> str:
 
 
 def decoded(content: bytes) -> str:
-    """The text of a file that anybody wrote: UTF-8, UTF-16 with its mark, else the code page of
-    Western Windows. UnicodeError where it is none of them.
+    """The text of a user's file: UTF-8, UTF-16 with a byte order mark, else Windows-1252.
+    UnicodeError where it is none of them.
     """
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return content.decode("utf-16").removeprefix("\ufeff")
@@ -393,8 +391,8 @@ def as_npy(array: np.ndarray) -> bytes:
 
 
 def array_of(content: bytes) -> np.ndarray:
-    """The array that `as_npy` wrote and nothing else, for np.load would open archives too;
-    ValueError where it is none.
+    """An array written by `as_npy`, and nothing else (np.load would open archives too); ValueError
+    where it is none.
     """
     return np.asarray(np.lib.format.read_array(io.BytesIO(content), allow_pickle=False))
 

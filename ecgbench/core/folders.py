@@ -29,13 +29,13 @@ DONE = "DONE"
 
 
 def finished(folder: Path) -> bool:
-    """Whether a folder of the store is there: only complete ones get their name."""
+    """Whether a folder of the store exists: only complete ones get their name."""
     return os.path.exists(f"{folder}/{DONE}")  # of ten thousand cells; pathlib takes three times
 
 
 def below(run: Path, part: str, levels: int) -> list[str]:
-    """What lies so many levels below a part of a run, each as PART/NAME/NAME...; names alone are
-    read, and what is hidden, being written or in quarantine is left out.
+    """Folders so many levels below a part of a run, each as PART/NAME/NAME...; without hidden,
+    unfinished and quarantined ones. Only names are read.
     """
     found = [part]
     for _ in range(levels):
@@ -51,7 +51,7 @@ def _names(folder: str) -> list[str]:
 
 
 def intact(folder: Path) -> bool:
-    """Whether the files of a folder are what its DONE says."""
+    """Whether the files of a folder have the hashes in DONE."""
     with suppress(Damaged):
         demand_intact(folder)
         return True
@@ -63,10 +63,10 @@ def demand_intact(
     but: Callable[[str], bool] = lambda name: False,
     hashes: Mapping[str, str] | None = None,
 ) -> None:
-    """Compare every file of a finished folder with its hash; Damaged names the first that is
-    another or is gone. What was added is in no hash, and nothing reads it.
+    """Compare every file of a finished folder with its hash; Damaged names the first wrong or
+    missing one. Added files have no hash and are never read.
 
-    but: whether a file is left out. hashes: what DONE says, where it was read already.
+    but: whether to skip a file. hashes: content of DONE, if it was read already.
     """
     for name, sha256 in (hashes or recorded(folder)).items():
         if not but(name) and sha256_of(f"{folder}/{name}") != sha256:
@@ -74,8 +74,8 @@ def demand_intact(
 
 
 def publish(folder: Path, content: Mapping[str, Content]) -> bool:
-    """Write a complete folder and give it its name. False where an intact one has it: then ours is
-    discarded. A damaged one goes into quarantine.
+    """Write a complete folder and rename it. False if an intact one exists: then the new one is
+    discarded. A damaged one is quarantined.
     """
     with making(folder) as unfinished:
         hashes = {
@@ -90,7 +90,7 @@ def publish(folder: Path, content: Mapping[str, Content]) -> bool:
 
 
 def document(file: Path) -> dict[str, Any]:
-    """What a JSON file of a run says; Damaged where it is gone or is not what a run wrote."""
+    """Content of a JSON file of a run; Damaged where it is missing or not valid."""
     found = _parsed(_content(str(file)))
     if found is None:
         raise damaged(file)
@@ -116,8 +116,8 @@ def _content(file: str) -> bytes:
 
 
 def damaged(file: Path, folder: Path | None = None, what: str = "") -> Damaged:
-    """That a file is not what the run wrote. folder: the finished folder that it belongs to, which
-    a run computes again. what: is wrong with it, where its hash fits.
+    """The error of a damaged file. folder: the finished folder that it belongs to, which a run
+    computes again. what: the fault, where the hash is right.
     """
     again = f"sets {folder} aside and computes it again" if folder else "does without it"
     remedy = "the same `ecgbench run` command" if folder else f"remove {file} and the same command"
@@ -125,8 +125,8 @@ def damaged(file: Path, folder: Path | None = None, what: str = "") -> Damaged:
 
 
 def read_json(folder: Path, name: str, hashes: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """A JSON file of a finished folder, checked against DONE; `hashes`: what that says, where it
-    was read already.
+    """A JSON file of a finished folder, checked against DONE. hashes: content of DONE, if it was
+    read already.
     """
     found = _parsed(read_bytes(folder, name, hashes))
     if found is None:
@@ -148,7 +148,7 @@ def read_table(folder: Path, name: str) -> "pyarrow.Table":
 
 
 def read_bytes(folder: Path, name: str, hashes: Mapping[str, str] | None = None) -> bytes:
-    """A file of a finished folder; Damaged where it is gone or is not what DONE says."""
+    """A file of a finished folder; Damaged where it is missing or has a wrong hash."""
     data = _content(f"{folder}/{name}")
     if hashlib.sha256(data).hexdigest() != (hashes or recorded(folder)).get(name):
         raise damaged(folder / name, folder)
@@ -156,7 +156,7 @@ def read_bytes(folder: Path, name: str, hashes: Mapping[str, str] | None = None)
 
 
 def recorded(folder: Path) -> dict[str, str]:
-    """File -> its hash, as DONE says; Damaged where that is not what a run writes."""
+    """File -> its hash in DONE; Damaged where DONE is not valid."""
     found = _parsed(_content(f"{folder}/{DONE}"))
     if not found or not all(isinstance(sha256, str) and sha256 for sha256 in found.values()):
         raise damaged(folder / DONE, folder)

@@ -1,4 +1,4 @@
-"""Processor and memory of this machine, and what a container (cgroup v2) may use of them."""
+"""Processor and memory of this machine, and the limit of a container (cgroup v2)."""
 
 import platform
 import re

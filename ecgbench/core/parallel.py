@@ -1,8 +1,8 @@
-"""Work on all cores, for what it leaves on disk.
+"""Work on all cores whose results are files.
 
-A process forked for each core holds what this one has read, so nothing is pickled and it starts
-within milliseconds. What it computes is kept in files; this process then reads those. Where such a
-process fails or is killed, its work is simply not there yet.
+A process is forked for each core: it shares what this one has read, so nothing is pickled and it
+starts within milliseconds. Results are files, which this process then reads. If a process fails or
+is killed, its files are simply missing.
 """
 
 import os
@@ -17,11 +17,11 @@ from multiprocessing import get_context, parent_process
 
 Piece = Callable[[], object]
 _pieces: Sequence[Piece] = ()
-"""Those of this process, which its children call by number."""
+"""Pieces of this process, which its children call by number."""
 
 
 def cores() -> int:
-    """That this process may use."""
+    """Number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -33,13 +33,12 @@ def on_all_cores(
     meanwhile: Piece = lambda: None,
     processes: int | None = None,
 ) -> list[bool]:
-    """Call each piece in some process of its own core, in any order; `advance` is told how many
-    more are done, and this process calls `meanwhile`. Where processes cannot be forked safely,
-    nothing is done but that. processes: how many at once; None: one for each core. Returns of each
-    piece whether it was done.
+    """Call each piece in a forked process, in any order; `advance` is called with the number of
+    newly finished ones, while this process calls `meanwhile`. Where forking is not safe, only
+    `meanwhile` is called. processes: number at a time; None: one per core. Returns of each piece
+    whether it was done.
 
-    A piece that raises does so quietly: whoever needs what it keeps computes it, and sees the
-    error.
+    An error of a piece is silent: whoever needs its file computes it, and sees the error.
     """
     global _pieces
     done = [False] * len(pieces)
@@ -85,8 +84,8 @@ def _call(number: int) -> None:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Matrix products inside use one thread: where the cores are shared, and so that their last
-    digit does not depend on how many there are.
+    """Matrix products inside use one thread, because the cores are shared, and so that last digits
+    do not depend on their number.
     """
     from threadpoolctl import threadpool_limits
 

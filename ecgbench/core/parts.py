@@ -32,7 +32,7 @@ _NAME = re.compile(r"part-(\d{6})-([0-9a-f]{16})")
 
 
 class Parts:
-    """The rows in a folder, from the parts that are there when it is first read."""
+    """The rows in a folder, from the parts that exist when it is first read."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -63,7 +63,7 @@ class Parts:
 
     @cached_property
     def rows(self) -> pd.DataFrame:
-        """LOCATION and the facts of each row; its index are the names."""
+        """LOCATION and the facts of each row, indexed by name."""
         if not self._tables:
             return pd.DataFrame(columns=["name", *LOCATION]).set_index("name")
         table: pd.DataFrame = pa.concat_tables(self._tables, promote_options="default").to_pandas()
@@ -74,13 +74,12 @@ class Parts:
         return [self.rows[column].tolist() for column in LOCATION]
 
     def missing(self, names: Iterable[str]) -> list[str]:
-        """Those that no part holds, each once."""
+        """The names that no part holds, each once."""
         return [name for name in dict.fromkeys(names) if name not in self.rows.index]
 
     def append(self, rows: Iterable[tuple[Mapping[str, Any], bytes]]) -> None:
-        """Add rows as a new part: the facts of each, its `name` among them, and its content, which
-        is written when it comes. Nothing where there are none. WriteError names what cannot be
-        written.
+        """Add rows as a new part: the facts of each, with `name`, and its content, which is written
+        at once. No part for no rows. WriteError names what cannot be written.
         """
         facts: list[dict[str, Any]] = []
 
@@ -103,7 +102,7 @@ class Parts:
         self._add(f"part-{last + 1:06d}-{_short(table)}", table)
 
     def read(self, name: str) -> bytes | None:
-        """The content of a row; None where there is none, or not what was written."""
+        """The content of a row; None where it is missing or damaged."""
         if name not in self.rows.index:
             return None
         row: Any = self.rows.index.get_loc(name)
@@ -116,7 +115,7 @@ class Parts:
         return content if hashlib.sha256(content).hexdigest() == proof else None
 
     def spare(self) -> list[Path]:
-        """Parts of which no row counts any more, as all were appended anew."""
+        """Parts whose rows were all appended again."""
         used = {*self.rows["part"]}
         return [self.folder / name for i, name in enumerate(self.names) if i not in used]
 

@@ -1,4 +1,4 @@
-"""What comes next, made in threads while what came before is used."""
+"""Prefetching: the next items are made in threads while the current one is used."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TypeVar
 
 GPU_THREADS = 4
-"""That keep a GPU in work; a CPU computes as fast as one makes."""
+"""Enough to keep a GPU busy; a CPU needs one."""
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -16,7 +16,7 @@ Made = TypeVar("Made")
 def prefetched(
     make: Callable[[Item], Made], items: Iterable[Item], threads: int = 1
 ) -> Generator[Made, None, None]:
-    """`make` of each item, in their order; at most `threads` are under way or waiting.
+    """`make` of each item, in their order; at most `threads` run or wait.
 
     >>> list(prefetched(abs, [-3, 2, -1], threads=2))
     [3, 2, 1]
@@ -35,5 +35,5 @@ def prefetched(
 
 
 def threads_for(device: str) -> int:
-    """How many threads make what a kind of device ("cpu", "cuda") computes."""
+    """Number of threads for a kind of device ("cpu", "cuda")."""
     return 1 if device == "cpu" else GPU_THREADS

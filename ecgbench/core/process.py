@@ -1,5 +1,5 @@
-"""A module run in a process of its own, which may hang, abort or fill the memory. It answers with
-one line of JSON.
+"""A module in a separate process, which may hang, abort or fill the memory. It answers with one
+line of JSON.
 """
 
 import json
@@ -14,9 +14,9 @@ from ecgbench.core.text import shortened
 from ecgbench.errors import EcgbenchError
 
 GRACE = 5
-"""Seconds that a child may outlive the patience of its parent, before its own alarm ends it."""
+"""Seconds that a child may outlive its parent's timeout before its own alarm ends it."""
 LONGEST = 300
-"""Characters of an error's message that are kept; of errors of this package, all."""
+"""Longest message of an error, in characters; errors of this package are kept in full."""
 
 
 class DiedError(Exception):
@@ -24,8 +24,8 @@ class DiedError(Exception):
 
 
 def ask(module: str, arguments: Sequence[str], seconds: float) -> dict[str, Any]:
-    """What `python -m MODULE SECONDS *WORDS` answers with `answer`. It imports from where this
-    process does, and is killed after `seconds`. DiedError: there is no answer, and why.
+    """The answer of `python -m MODULE SECONDS *WORDS`, which uses this process's import path and is
+    killed after `seconds`. DiedError gives the reason for a missing answer.
     """
     path = os.pathsep.join(map(os.path.abspath, sys.path))
     try:
@@ -46,10 +46,9 @@ def ask(module: str, arguments: Sequence[str], seconds: float) -> dict[str, Any]
 
 
 def answer(work: Callable[[list[str]], dict[str, Any]]) -> NoReturn:
-    """In the child: print the result of `work(words)`, or `error` (its type) and `reason` of what
-    it raises, and end.
+    """In the child: print the result of `work(words)`, or `error` (its type) and `reason`, and end.
 
-    Standard output and error are taken away from everything else.
+    Other output is discarded.
     """
     seconds, *arguments = sys.argv[1:]
     # not a handler: it ends a loop in C too, and a child that nobody waits for
@@ -68,7 +67,7 @@ def answer(work: Callable[[list[str]], dict[str, Any]]) -> NoReturn:
 
 
 def ended_in_words(code: int) -> str:
-    """An exit code, negative for a signal.
+    """An exit code in words, negative for a signal.
 
     >>> ended_in_words(-6), ended_in_words(3)
     ('its process was killed by SIGABRT', 'its process ended with exit code 3')

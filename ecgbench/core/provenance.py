@@ -1,4 +1,4 @@
-"""Where a number comes from: code, versions, machine, command."""
+"""Origin of a number: code, versions, machine, command."""
 
 import functools
 import platform
@@ -19,8 +19,8 @@ PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "torch", "safetensors", "wfdb
 
 @functools.cache
 def code() -> dict[str, Any]:
-    """Version of the package; commit and dirty flag (None where it does not run from a checkout):
-    whether a file of the package is changed or new, for that may be a plug-in.
+    """Version of the package, commit and dirty flag (None outside a checkout): whether a file of
+    the package is changed or new, which may be a plug-in.
     """
     folder = Path(ecgbench.__file__).parent
     commit = changed = None

@@ -1,8 +1,8 @@
-"""Randomness named by words: the same words give the same numbers on any machine, in any order of
-calls.
+"""Random numbers named by words: the same words give the same numbers on any machine, in any order
+of calls.
 
-There is no global seed. What is left out of the words is shared: the sampler of leads does not name
-the model, so every model sees the same leads.
+There is no global seed. The sampler of leads does not name the model, so every model sees the same
+leads.
 """
 
 import hashlib

@@ -1,10 +1,10 @@
-"""The files on which a plug-in from outside rests, for keys: its module, the modules beside it (in
-its folder, or in its package) that it imports, also through one another, and what it reads there
-while it is imported, built or fitted. Imports are followed as they are written, so it does not
-matter which of two plug-ins brought a module into the process.
+"""The files of a plug-in from outside, for keys: its module, the neighbouring modules (in its
+folder or package) that it imports, directly or not, and the files there that it reads while it is
+imported, built or fitted. Imports are followed as they are written, so it does not matter which of
+two plug-ins loaded a module.
 
-Not seen: installed packages, whose versions stand beside each result, modules whose name is put
-together while the program runs, and what a library opens without Python (safetensors, HDF5).
+Not covered: installed packages, whose versions are stored with each result; modules whose names are
+computed; and files that libraries open without Python (safetensors, HDF5).
 """
 
 import ast
@@ -22,9 +22,9 @@ from types import FrameType
 from typing import Any
 
 _noting: list["SourceFiles"] = []
-"""Those whose files are noted when they are opened."""
+"""Plug-ins whose opened files are being noted."""
 _at_import: defaultdict[Path, set[Path]] = defaultdict(set)
-"""Module -> what was opened while it was imported."""
+"""Module -> files that were opened while it was imported."""
 _OTHERS = (Path(__file__).resolve().parents[1], Path(os.__file__).resolve().parent)
 """Folders of this package and of Python."""
 
@@ -35,7 +35,7 @@ class SourceFiles:
 
     module: Path
     read: set[Path] = field(default_factory=set)
-    """What was opened while it was imported, built or fitted."""
+    """Files that were opened while it was imported, built or fitted."""
 
     def __post_init__(self) -> None:
         self.module = self.module.resolve()
@@ -45,8 +45,9 @@ class SourceFiles:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """What is opened inside is a file of the plug-in, if it lies where its modules do. Modules
-        leave no bytecode: Python takes it for that of a later file of the same size and second.
+        """Files that are opened inside belong to the plug-in, if they are near its modules. No
+        bytecode is written: Python would take it for that of a later file of the same size and
+        second.
         """
         _watch()
         _noting.append(self)
@@ -59,7 +60,7 @@ class SourceFiles:
 
     @property
     def sha256(self) -> str:
-        """Of the contents of all files and of their places beside the module."""
+        """Of the contents of all files and their paths relative to the module."""
         modules = self._imported()
         read = self.read.union(*(_at_import.get(module, ()) for module in modules))
         total = hashlib.sha256()
@@ -87,7 +88,7 @@ class SourceFiles:
 
 @contextmanager
 def unnoted() -> Iterator[None]:
-    """What is opened inside is no file of a plug-in: it is handed something."""
+    """Files that are opened inside do not belong to a plug-in: they are its input."""
     noting, _noting[:] = _noting[:], []
     try:
         yield
