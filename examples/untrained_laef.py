@@ -11,7 +11,6 @@ from pathlib import Path
 from ecgbench.models import laef
 
 CARD = replace(laef.CARD, title="LAEF untrained", weights=(), corpora=())
-choose_path = laef.choose_path
 
 
 def build(weights: str | Path | None = None) -> laef.Laef:

@@ -29,7 +29,7 @@ from ecgbench.errors import BadSetting
 from ecgbench.evaluate import batches, rows
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.features import FeatureCache
-from ecgbench.evaluate.network import Network, choose_path
+from ecgbench.evaluate.network import Network
 from ecgbench.evaluate.predict import prediction_table
 from ecgbench.evaluate.rows import Record, positions, windows_of
 
@@ -212,14 +212,6 @@ class Evaluation:
         return self._rows[drawn]
 
     @cached_property
-    def path(self) -> str:
-        """How the network computes: "eager" or "compiled". The choice depends on the records alone,
-        never on the remaining work: the two differ in the last bits.
-        """
-        windows = sum(sum(windows_of(records)) for records in self.records.values())
-        return choose_path(self.network.name, self.network.module, windows)
-
-    @cached_property
     def slots(self) -> np.ndarray | None:
         """The slot in its batch of each record's first window, by position; None where batches
         hold windows of one record.
@@ -263,7 +255,7 @@ class Evaluation:
             "weights": self.network.sha256,
             "contract": contract,
             "precision": self.network.precision,
-            "path": self.path,
+            "path": "eager",  # results of compiled networks say "compiled"; none is since
             "policy": policy,
             "policy_state": {k: _hash(v) for k, v in sorted(state.items())},
         }

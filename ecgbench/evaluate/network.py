@@ -108,19 +108,6 @@ def environment(device: str) -> str:
     return f"torch {torch.__version__}, {kind}"
 
 
-def choose_path(name: str, network: nn.Module, windows: int) -> str:
-    """Let the model called `name` choose how `network` computes, by its file's
-    `choose_path(network, windows)`.
-
-    Returns its word, which enters the key of every result; "eager" where the file offers no choice.
-    windows: those of all records of a study, never of the work that is left, for ways of computing
-    differ in the last bits.
-    """
-    choose = getattr(models.get(name), "choose_path", None)
-    with models.ROOM.reading(name):
-        return str(choose(network, windows)) if choose else "eager"
-
-
 def _has_released(name: str) -> bool:
     """Whether released weights are on this machine; files that are there but cannot be read or do
     not match still stop the run.

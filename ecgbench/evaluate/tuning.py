@@ -83,8 +83,6 @@ class _Tuner:
         network = copy.deepcopy(evaluation.network.module)
         labels = self.target.shape[1]
         self.module = _network.Tuning(network, card, labels, fit.seed).to(fabric.device)
-        if fabric.device.type == "cuda":
-            getattr(network, "compile_training", bool)()
         threads = threads_for(fabric.device.type)
         self.feed = Feed(evaluation, fit, fabric.global_rank, fabric.world_size, threads)
         self.frozen = _network.freeze_unused(self.module, evaluation.contract)

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ecgbench.layers.cached import CachedTensors
-from ecgbench.layers.compiled import kernel, training_kernel
 from ecgbench.layers.grid import gathered, slots
 
 SLOPE = 0.2
@@ -38,7 +37,6 @@ class GATv2(nn.Module):
     def __init__(self, dim: int, heads: int, dropout: float) -> None:
         super().__init__()
         self.heads, self.dropout = heads, dropout
-        self.compiled = self.compiled_training = False
         self._cached = CachedTensors()
         self.source = nn.Linear(dim, dim)
         self.target = nn.Linear(dim, dim)
@@ -82,38 +80,20 @@ class GATv2(nn.Module):
         precise = torch.promote_types(source.dtype, torch.float32)
         with torch.autocast(source.device.type, enabled=False):
             source, row, vector = source.to(precise), row.to(precise), self.vector[0].to(precise)
+            weighed = (1 - SLOPE) * vector
             (matrix,) = self._cached([self.vector], lambda: [torch.block_diag(*vector)])
             alone = SLOPE * F.linear(source, matrix)  # (batch, lead, time, head)
-            scores = self._pairs(source, row, vector) + alone.transpose(2, 3).unsqueeze(-2)
+            scores = _PairMaximum.apply(source, row, weighed) + alone.transpose(2, 3).unsqueeze(-2)
             if dropped is not None:
                 scores = scores.masked_fill(dropped.unsqueeze(2), float("-inf"))
             if source.shape[1] > 1:
-                across = self._pairs(
-                    source.transpose(1, 2), row.transpose(1, 2), vector
+                across = _PairMaximum.apply(
+                    source.transpose(1, 2), row.transpose(1, 2), weighed
                 ) + alone.permute(0, 2, 3, 1).unsqueeze(-2)
                 # it is its own neighbour within the lead already
                 across.diagonal(dim1=-2, dim2=-1).fill_(float("-inf"))
                 scores = slots(scores, across)
             return F.dropout(scores.softmax(-1), self.dropout, self.training)
-
-    def _pairs(self, column: Tensor, row: Tensor, vector: Tensor) -> Tensor:
-        """0.8 times the sums of `_PairMaximum`, compiled where that was asked for and is possible:
-        which one follows from the shape.
-        """
-        a, b, n, dim = column.shape
-        vector = (1 - SLOPE) * vector
-        make = None
-        if column.dtype == torch.float32 and a * b > 1 and n > 1:
-            if self.compiled and column.is_inference():
-                make = kernel
-            elif self.compiled_training and torch.is_grad_enabled():
-                make = training_kernel
-        pairs = make and make(vector.shape[0], vector.shape[1], column.device.type)
-        if pairs is not None:
-            return pairs(
-                column.contiguous().view(-1, n, dim), row.contiguous().view(-1, n, dim), vector
-            ).unflatten(0, (a, b))
-        return _PairMaximum.apply(column, row, vector)
 
 
 class _PairMaximum(torch.autograd.Function):

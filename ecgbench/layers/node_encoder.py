@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 class NodeEncoder(nn.Module):
     """An encoder of leads as rows of nodes. A plug-in may inherit from this, or offer the same
-    names but the last.
+    names.
     """
 
     width: int
@@ -35,9 +35,3 @@ class NodeEncoder(nn.Module):
         where node t must not hear node s of its lead; a block without edges ignores it.
         """
         raise NotImplementedError
-
-    def compile_training(self) -> bool:
-        """Let training run compiled from now on, where the network knows how and something can be
-        compiled; whether it does. Asked on a GPU alone.
-        """
-        return False

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from ecgbench.core.cards import Filter, InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting
-from ecgbench.layers import compiled, paper_flop
+from ecgbench.layers import paper_flop
 from ecgbench.layers.blocks import gelu
 from ecgbench.layers.encodings import ENCODINGS, Encoding
 from ecgbench.layers.features import Features, joined
@@ -33,10 +33,6 @@ from ecgbench.weights import hub
 from ecgbench.weights.load import loaded
 
 WIDTH = 768
-REPAID = 10_000
-"""Windows of 12 leads from which on a compilation repays itself: 11 to 16 s the first time, 3 to 4
-s from inductor's cache on disk, for some 2 ms a window (two cores, docs/performance.md).
-"""
 
 _LICENCE = (
     "MIT; trained by this project on recordings of PTB-XL (CC BY 4.0); not the paper's checkpoint"
@@ -336,17 +332,6 @@ class Laef(NodeEncoder):
             torch.cat([group[block] for group in groups]).index_select(0, back) for block in blocks
         ]
 
-    def compile_training(self) -> bool:
-        """The pairwise scores of its GATv2 layers: see `NodeEncoder.compile_training`."""
-        layers = [m for m in self.modules() if isinstance(m, GATv2)]
-        able = bool(layers) and all(
-            compiled.training_kernel(m.heads, m.vector.shape[2], m.vector.device.type)
-            for m in layers
-        )
-        for layer in layers:
-            layer.compiled_training = able
-        return able
-
     def _outputs(self, x: Tensor, size: int, last: int, dropped: Tensor | None) -> list[Tensor]:
         """Tokens and block outputs up to block `last`, (leads, node, width) each, of windows with
         `size` leads.
@@ -446,23 +431,6 @@ def build(weights: str | Path | None = None, config: LaefConfig = CONFIG) -> Lae
     BadWeights: see `load.load`).
     """
     return loaded(Laef(config), weights, CARD)
-
-
-def choose_path(network: nn.Module, windows: int) -> str:
-    """Let GATv2 layers run compiled where that repays itself: "compiled" or "eager", the same for
-    the network's whole life.
-
-    windows: 12-lead windows the network is going to read. The two differ in the last bits, so it
-    must follow from what is in the key (data and limit), not from the work that is left, or a
-    resumed run would mix them. Networks without GATv2 layers, and machines where nothing can be
-    compiled (a warning says why), stay eager.
-    """
-    layers = [m for m in network.modules() if isinstance(m, GATv2)]
-    kernels = (compiled.kernel(m.heads, m.vector.shape[2], m.vector.device.type) for m in layers)
-    worth_it = bool(layers) and windows >= REPAID and all(kernels)
-    for layer in layers:
-        layer.compiled = worth_it
-    return "compiled" if worth_it else "eager"
 
 
 def paper_layers(network: Laef, samples: int, leads: int) -> paper_flop.Layout:

@@ -258,9 +258,6 @@ class _Training:
         self.execution, self.fabric = execution, fabric
         self.model = model.to(fabric.device)
         self.path = execution.folder / checkpoint.FILE
-        if fabric.device.type == "cuda":
-            # a plug-in may not inherit from NodeEncoder
-            getattr(model.encoder, "compile_training", bool)()
         if fabric.world_size > 1:
             for tensor in model.state_dict().values():
                 torch.distributed.broadcast(tensor, 0)

@@ -1,6 +1,5 @@
 """What the fits of a run predict for new recordings, and which features a model gives of them."""
 
-import sys
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -298,7 +297,6 @@ def _built(name: str, weights: str, device: str) -> "Network":
 
 def _of_fit(network: "Network", result: Result, tuned: bool) -> "Network":
     """The network of a fit; BadSetting where it, or code that it rests on, is not what it was."""
-    from ecgbench.evaluate.network import choose_path
     from ecgbench.weights.load import assign, digest
 
     fit, known, folder = result.fitted, result.document["key_facts"], result.fit_folder
@@ -316,6 +314,7 @@ def _of_fit(network: "Network", result: Result, tuned: bool) -> "Network":
         "source": models.ROOM.source_hash(network.name),
         "policy_source": None if policy == NATIVE else adapters.ROOM.source_hash(policy),
         "weights": network.sha256,
+        "path": "eager",
     }
     then = {**known, "fits": fit["key_facts"].get("fits"), "weights": fit["encoder_sha256"]}
     if changed := [name for name, value in now.items() if then.get(name) != value]:
@@ -323,8 +322,6 @@ def _of_fit(network: "Network", result: Result, tuned: bool) -> "Network":
             f"{folder} was made by another version of ecgbench, the model or its weights "
             f"({', '.join(changed)} changed); the same `ecgbench run` command makes it anew"
         )
-    if known["path"] != "eager":
-        choose_path(network.name, network.module, sys.maxsize)
     return replace(network, precision=known["precision"])
 
 

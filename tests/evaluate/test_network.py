@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ecgbench import models
-from ecgbench.evaluate.network import Placed, build, choose_path
+from ecgbench.evaluate.network import Placed, build
 from ecgbench.results.study import read
 
 
@@ -32,16 +31,3 @@ def test_precision_is_part_of_the_key_and_told(typed: Callable[..., int], tmp_pa
     assert len({next((tmp_path / p / "cells").rglob("DONE")).parent.name for p in studies}) == 2
     exact, near = (float(studies[p].main["value"].iloc[0]) for p in ("float32", "bf16"))
     assert near == pytest.approx(exact, abs=0.05)
-
-
-def test_a_model_chooses_how_it_computes(tmp_path: Path) -> None:
-    """One without a choice is eager."""
-    tiny = Path(__file__).parents[1] / "tiny.py"
-    path = tmp_path / "choosing.py"
-    path.write_text(
-        tiny.read_text() + "\n\ndef choose_path(network, windows):\n    return f'for {windows}'\n"
-    )
-    name = models.resolve(str(path))
-    network = models.get(name).build()
-    assert choose_path(name, network, 7) == "for 7"
-    assert choose_path("stmem", network, 7) == "eager"

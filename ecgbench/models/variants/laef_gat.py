@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ecgbench.models import laef
-from ecgbench.models.laef import Laef, LaefConfig, choose_path, paper_layers, reference
+from ecgbench.models.laef import Laef, LaefConfig, paper_layers, reference
 from ecgbench.weights.load import loaded
 
-__all__ = ["CARD", "CONFIG", "build", "choose_path", "paper_layers", "reference"]
+__all__ = ["CARD", "CONFIG", "build", "paper_layers", "reference"]
 
 CARD = replace(
     laef.CARD,
