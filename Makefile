@@ -43,10 +43,10 @@ check: .venv/.dev  ## lint, format, types
 	$(BIN)/mypy
 
 bench: .venv/.dev  ## every timing in benchmarks/, one after the other
-	set -e; for f in $(filter-out benchmarks/gpu%.py,$(wildcard benchmarks/*.py)); do echo "== $$f"; $(BIN)/python $$f; done
+	set -e; for f in $(filter-out benchmarks/gpu.py benchmarks/timer.py,$(wildcard benchmarks/*.py)); do echo "== $$f"; $(BIN)/python $$f; done
 
-gpu: .venv/.dev  ## what all of it does on a GPU, into runs/gpu (MINUTES=8)
-	$(BIN)/python benchmarks/gpu.py --minutes $(or $(MINUTES),8) --to runs/gpu
+gpu: .venv/.dev  ## what all of it does on a GPU, into runs/gpu
+	$(BIN)/python benchmarks/gpu.py --to runs/gpu
 
 docs: .venv/.dev  ## write the generated parts of docs/ anew
 	$(BIN)/python docs/generate.py

@@ -10,14 +10,12 @@ faster. The features of both sides must agree, or there is nothing to compare.
 
 import argparse
 import importlib.util
-import platform
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from timer import machine, medians
 from torch import Tensor
 
 from ecgbench import models
@@ -40,20 +38,6 @@ def plain(name: str) -> Callable[[dict[str, Tensor], Tensor], Tensor] | None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.features
-
-
-def seconds(sides: dict[str, Callable[[], Tensor]], device: str) -> dict[str, float]:
-    """Median seconds of each side, taking turns."""
-    spent: dict[str, list[float]] = {side: [] for side in sides}
-    for turn in range(1 + TURNS):
-        for side, call in sides.items():
-            started = time.perf_counter()
-            call()
-            if device != "cpu":
-                torch.cuda.synchronize()
-            if turn:
-                spent[side].append(time.perf_counter() - started)
-    return {side: statistics.median(values) for side, values in spent.items()}
 
 
 def measure(name: str, batch: int, device: str) -> str:
@@ -88,7 +72,8 @@ def _measured(network: Network, batch: int, device: str) -> str:
         if off > 1e-4:
             sys.exit(f"{name}: the plain reading differs by {off:.1e} of the largest feature")
         sides["plain"] = lambda: read(state, x)
-    ms = {side: 1000 * value / batch for side, value in seconds(sides, device).items()}
+    spent = medians(list(sides.values()), TURNS, device)
+    ms = {side: 1000 * value / batch for side, value in zip(sides, spent)}
     beside = f"{ms['plain']:.1f} ms, {ms['plain'] / ms['ours']:.2f}" if "plain" in ms else ""
     return (
         f"| {network.card.title} | {ms['ours']:.1f} ms | {beside} | "
@@ -110,25 +95,15 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    here = (
-        platform.processor() or platform.machine()
-        if options.device == "cpu"
-        else torch.cuda.get_device_name()
-    )
-    print(
-        f"{here}, torch {torch.__version__}, one thread, batch "
-        f"{options.batch or (1 if options.device == 'cpu' else 64)}\n"
-    )
+    batch = options.batch or (1 if options.device == "cpu" else 64)
+    print(f"{machine(options.device)}, batch {batch}\n")
     print(
         "| model | a window | plain reading, ratio | bf16, ratio to float32 | largest change in "
         "bf16 |"
     )
     print("|---|---|---|---|---|", flush=True)
     for name in map(models.resolve, options.models or BASELINES):
-        print(
-            measure(name, options.batch or (1 if options.device == "cpu" else 64), options.device),
-            flush=True,
-        )
+        print(measure(name, batch, options.device), flush=True)
 
 
 if __name__ == "__main__":

@@ -5,19 +5,17 @@ sklearn.metrics.roc_auc_score, in one process.
 scaled to all; the largest difference on those draws is printed beside the ratio.
 """
 
-import platform
-import time
 import warnings
 from collections.abc import Callable
 from functools import partial
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import roc_auc_score
+from timer import machine, medians
 
 from ecgbench.core.seeds import rng
 from ecgbench.stats.auroc import placements, wins
@@ -76,25 +74,10 @@ def draw_by_draw(
 
 
 def seconds(call: Callable[[], Any], repeats: int) -> tuple[float, Any]:
-    """Shortest wall time of some calls, and the last result."""
-    best, result = float("inf"), None
-    for _ in range(repeats):
-        start = time.perf_counter()
-        result = call()
-        best = min(best, time.perf_counter() - start)
-    return best, result
-
-
-def machine() -> str:
-    """The processor as Linux names it."""
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return (
-        f"{names[0]}, {len(names)} cores"
-        if names
-        else f"{platform.processor() or platform.machine()}"
-    )
+    """Median wall time of some calls, and the last result."""
+    results: list[Any] = []
+    (median,) = medians([lambda: results.append(call())], repeats)
+    return median, results[-1]
 
 
 def measure(kind: str) -> None:

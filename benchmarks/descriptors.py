@@ -1,33 +1,27 @@
-"""Segment descriptors and codebooks as they run beside a loop over windows, in one process, and how
-long 9.2 M ECGs would take.
+"""Segment descriptors and codes as they are made beside a loop over windows, in one process.
 
 `python benchmarks/descriptors.py`: windows (5 s, 12 leads, 240 segments) per second of every
 preset. Beside MFCC, librosa's in three loops: a call per segment, as the public recipe of
 HuBERT-ECG calls torchaudio's; a call per lead; a call per window of all leads at once. Beside the
-16 time-frequency values, numpy and scipy per segment. Then the fit of codebooks, the assignment of
-codes, and the nodes of LAEF's first block, which the second codebook is fitted on; from these both
-steps for the paper's pre-training set, one window per ECG as there. One thread unless `--threads`
-says otherwise; `--device cuda` runs ours on a GPU.
+16 time-frequency values, numpy and scipy per segment. Then the assignment of codes to descriptors,
+and to nodes of LAEF's first block. One thread.
 """
 
 import argparse
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import torch
-from laef import machine, medians
 from scipy.stats import kurtosis, skew
+from timer import machine, medians
 from torch import Tensor
 
 from ecgbench.models import laef
-from ecgbench.pretrain.codebook import fit
+from ecgbench.pretrain.codebook import Nodes, fit
 from ecgbench.pretrain.descriptors import PRESETS, SAMPLES, Descriptor
 
-TARGET, ECGS, MONTH = 100, 9.2e6, 30 * 24
-FIRST, SECOND = (50, 70, 100), (500, 1000, 1500)
-"""Codebook sizes that the paper fits in its two stages."""
+TARGET = 100
 POVEY = np.hanning(SAMPLES) ** 0.85
 
 
@@ -102,77 +96,27 @@ def loops(
     }
 
 
-def descriptors(windows: Tensor, options: argparse.Namespace) -> tuple[float, float]:
-    """Prints the rates of all presets; returns seconds a window of the slowest, and of librosa's
-    loop over segments.
-    """
+def descriptors(windows: Tensor, repeat: int) -> None:
+    """Print the rates of all presets."""
     print(f"\n  {'descriptors':<18}{'windows/s':>10}   beside")
-    plain, slowest, slow_loop = windows.cpu().numpy(), 0.0, 0.0
+    plain = windows.numpy()
     for name, described in PRESETS.items():
         beside = loops(described, plain) if len(described.parts) == 1 else {}
-        taken = medians(
-            [lambda d=described: d(windows), *(run for _, run in beside.values())],
-            options.repeat,
-            options.device,
-        )  # type: ignore[misc]
+        runs = [lambda d=described: d(windows), *(run for _, run in beside.values())]
+        taken = medians(runs, repeat)
         ours = taken[0] / len(windows)
-        slowest = max(slowest, ours)
         print(f"  {name:<18}{1 / ours:10.0f}")
         for (title, (count, _)), seconds in zip(beside.items(), taken[1:]):
             theirs = seconds / count
-            slow_loop = theirs if title == "librosa, per segment" else slow_loop
             goal = f"   (target {TARGET})" if "per segment" in title else ""
             print(f"{'':31}{title:<34}{1 / theirs:9.1f} windows/s{theirs / ours:9.0f} x{goal}")
-    return slowest, slow_loop
 
 
-def codebooks(vectors: Tensor, sizes: tuple[int, ...], options: argparse.Namespace) -> float:
-    """Prints rates over vectors (window, lead, segment, dim); returns seconds a window of one step
-    of the fit of all sizes.
-    """
-    started: list[float] = []
-
-    def stream() -> Iterator[Tensor]:
-        for _ in range(options.repeat + 1):
-            started.append(time.perf_counter())
-            yield vectors
-        started.append(time.perf_counter())
-
-    books = fit(stream(), sizes, seed=0, facts={})
-    first, *steps = np.diff(started)  # the first step chooses the first centres too, once
-    step, dim = float(np.median(steps)) / len(vectors), vectors.shape[-1]
-    print(
-        f"\n  {dim} values: fit of {', '.join(map(str, sizes))} codes at once{1 / step:10.0f} "
-        f"windows/s (first step {first:.1f} s)"
-    )
-    for size, seconds in zip(
-        sizes,
-        medians(
-            [lambda b=b: b.assign(vectors) for b in books.values()], options.repeat, options.device
-        ),
-    ):  # type: ignore[misc]
-        print(f"  {dim} values: codes of {size:<24}{len(vectors) / seconds:10.0f} windows/s")
-    return step
-
-
-def nodes(windows: Tensor, options: argparse.Namespace) -> tuple[Tensor, float]:
-    """Nodes after LAEF's first block, random weights, (window, lead, segment, 768), and seconds a
-    window.
-    """
-    network = laef.build().eval().requires_grad_(False).to(options.device)
-    few = windows[: options.latents]
-
-    def run() -> Tensor:
-        with torch.inference_mode():
-            parts = [
-                network.blocks[0](network.embed_leads(part))
-                for part in few.split(8 if options.device == "cpu" else 64)
-            ]
-        return torch.cat(parts)
-
-    seconds = medians([run], 3, options.device)[0] / len(few)
-    print(f"\n  nodes of LAEF's first block {1 / seconds:10.1f} windows/s")
-    return run().clone(), seconds
+def codes(vectors: Tensor, size: int, repeat: int) -> None:
+    """Print the rate of the assignment of so many codes to vectors (window, lead, segment, dim)."""
+    book = fit([vectors], (size,), seed=0, facts={})[size]
+    (seconds,) = medians([lambda: book.assign(vectors)], repeat)
+    print(f"  {vectors.shape[-1]} values: {size} codes {len(vectors) / seconds:10.0f} windows/s")
 
 
 def main() -> None:
@@ -182,39 +126,20 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=200, help="windows of one batch")
     parser.add_argument("--latents", type=int, default=16, help="windows that LAEF reads")
     parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    torch.set_num_threads(1)
     torch.manual_seed(0)
     # the five of `mfcc-paper`: librosa tells of them too
     warnings.filterwarnings("ignore", "Empty filters detected")
-    print(
-        f"{machine(options.device)}; loops on the CPU, {options.threads} threads of torch; "
-        f"batches of {options.windows} windows of 12 leads"
-    )
-    walk = torch.randn(options.windows, 12, 500).cumsum(-1) + 0.1 * torch.randn(
-        options.windows, 12, 500
-    )
+    print(f"{machine()}; batches of {options.windows} windows of 12 leads")
+    shape = (options.windows, 12, 500)
+    walk = torch.randn(shape).cumsum(-1) + 0.1 * torch.randn(shape)
     low, high = walk.aminmax(dim=-1, keepdim=True)
-    windows = (2 * (walk - low) / (high - low) - 1).to(options.device)
-    describing, slow_loop = descriptors(windows, options)
-    clustering = codebooks(PRESETS["mixed-ecg"](windows), FIRST, options)
-    latent, reading = nodes(windows, options)
-    refining = codebooks(latent, SECOND, options)
-    print(
-        f"\n  {ECGS / 1e6:g} M ECGs of 12 leads, 5 s each, at these rates (the paper: about a "
-        f"month, {MONTH} h, for each of the two steps)"
-    )
-    for title, seconds in (
-        ("librosa's loop over segments", slow_loop),
-        ("descriptors, slowest preset", describing),
-        (f"codebooks {FIRST}, one pass", clustering),
-        ("nodes of LAEF's first block", reading),
-        (f"codebooks {SECOND}, one pass", refining),
-    ):
-        hours = seconds * ECGS / 3600
-        print(f"  {title:<38}{hours:10.2f} h   {MONTH / hours:10.1f} times as fast as a month")
+    windows = 2 * (walk - low) / (high - low) - 1
+    descriptors(windows, options.repeat)
+    codes(PRESETS["mixed-ecg"](windows), 50, options.repeat)
+    nodes = Nodes(laef.build().eval().requires_grad_(False))
+    codes(nodes(windows[: options.latents]), 500, options.repeat)
 
 
 if __name__ == "__main__":

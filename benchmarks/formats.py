@@ -4,14 +4,13 @@
 at 500 Hz), a fifth of N of WFDB and CSV. Bare reading is `wfdb.rdrecord`, `scipy.io.loadmat`,
 `h5py.File`, `pandas.read_csv` or `numpy.load` alone, in this process, without a check; preparing
 reads, checks, hashes and stores, in as many processes as there are cores. A round of bare reading
-comes before and after, and the ratio is to their mean: of times by the clock, and of processor
-time, which depends less on what else the machine does.
+comes before and after, and the ratio is to their mean, of processor time, which depends less on
+what else the machine does.
 """
 
 import argparse
 import os
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ import numpy as np
 import pandas as pd
 import scipy.io
 import wfdb
-from laef import machine
+from timer import machine
 
 from ecgbench import datasets
 from ecgbench.data.prepare import prepare
@@ -123,17 +122,15 @@ FORMATS: dict[str, tuple[Any, ...]] = {
 """Writes, bare reading, suffix, names of the leads, whether they come first, variable."""
 
 
-def seconds_of(work: Callable[[], object]) -> np.ndarray:
-    """(2,): by the clock, and of processor time, that of processes that have ended among it."""
-    started, used = time.perf_counter(), sum(os.times()[:4])
+def busy(work: Callable[[], object]) -> float:
+    """Processor time, s, that of processes that have ended among it."""
+    used = sum(os.times()[:4])
     work()
-    return np.array([time.perf_counter() - started, sum(os.times()[:4]) - used])
+    return sum(os.times()[:4]) - used
 
 
-def measured(name: str, count: int, workers: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`seconds_of` bare reading, reading and checking, and preparing of so many recordings of a
-    format.
-    """
+def measured(name: str, count: int, workers: int) -> tuple[float, float, float]:
+    """Seconds of bare reading, of reading and checking, and of preparing so many recordings."""
     write, bare, suffix, leads, first, variable = FORMATS[name]
     names = [f"f{i % FILES}" for i in range(count)]
     with tempfile.TemporaryDirectory() as place:
@@ -172,7 +169,7 @@ def measured(name: str, count: int, workers: int) -> tuple[np.ndarray, np.ndarra
 
         read_all()  # into the page cache
         work = (read_all, prepare_all, check_all, read_all)
-        before, prepared, checked, after = map(seconds_of, work)
+        before, prepared, checked, after = map(busy, work)
     datasets.ROOM.forget()
     return (before + after) / 2, checked, prepared
 
@@ -186,7 +183,7 @@ def main() -> None:
     options = parser.parse_args()
     count, workers = options.records, options.workers
     print(
-        f"{machine('cpu')}; {count} records a format, {workers} processes; target: at most "
+        f"{machine()}; {count} records a format, {workers} processes; target: at most "
         f"{TARGET:g} times bare reading",
         flush=True,
     )
@@ -194,10 +191,9 @@ def main() -> None:
         own = count // SLOW.get(name, 1)
         alone, checked, ours = measured(name, own, workers)
         print(
-            f"  {name:6} bare {own / alone[0]:7,.0f} records/s, prepared {own / ours[0]:6,.0f}, "
-            f"ratio of times {ours[0] / alone[0]:5.2f}; processor time of a record: bare "
-            f"{1000 * alone[1] / own:.3f} ms, read and checked {1000 * checked[1] / own:.3f} "
-            f"(ratio {checked[1] / alone[1]:.2f}), prepared {1000 * ours[1] / own:.3f}",
+            f"  {name:6} bare {1000 * alone / own:.3f} ms a record, read and checked "
+            f"{1000 * checked / own:.3f} (ratio {checked / alone:.2f}), prepared "
+            f"{1000 * ours / own:.3f}",
             flush=True,
         )
 

@@ -1,161 +1,182 @@
-"""What this project does on a GPU, learned by one command in a few minutes.
+"""What this project does on a GPU, measured by one command in a few minutes.
 
-    python benchmarks/gpu.py --minutes 8 --to OUT        (also: make gpu)
+    python benchmarks/gpu.py --to OUT        (also: make gpu)
     python benchmarks/gpu.py --device cpu --small --to OUT    the same on a small scale, to try it
 
-The parts run in order of value, each in a process of its own with a budget of time: what fails,
-hangs or fills the memory costs that part alone. Rows are kept as they come. OUT gets gpu.json and
-gpu.md (written anew after every part), one log and, where it failed, one traceback a part; what was
-not reached is listed. A checkout is enough: signals are drawn at random, and recordings are the
-synthetic demo.
+LAEF and the other models in float32, TF32 and bf16 beside the CPU's features, LAEF's rate beside
+the paper's; a step of pre-training; a small study on the device and on the CPU; a fine-tuning that
+is made twice. OUT/gpu.jsonl gets a row as soon as it is there. What fails is a row with its error,
+and costs itself alone. Signals are drawn at random, recordings are the synthetic demo.
 """
 
 import argparse
+import copy
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
-import traceback
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gpu_parts
+import numpy as np
+import torch
+from timer import machine, medians
+from torch import Tensor, nn
 
+from ecgbench import models, read
+from ecgbench.evaluate.network import build
+from ecgbench.models import laef
+from ecgbench.pretrain import masking
+from ecgbench.pretrain.objective import MaskedNodes
+from ecgbench.profile import clock
+
+PAPER = {1: (9438.2, 384.0), 12: (771.2, 5858.5)}
+"""Leads -> samples/s and MB of GPU memory: the paper's table of computational cost, on one A100."""
+TOLERANCE = 0.005
+"""By which a macro AUROC of a study on a GPU may differ from the CPU's: features differ in their
+last bits, and fits end in slightly other places.
+"""
+TINY = Path(__file__).resolve().parents[1] / "tests" / "tiny.py"
 Row = dict[str, Any]
-SMALLEST = 10.0
-"""Seconds below which a part is not begun."""
+
+
+def rates(name: str, leads: int | None, options: argparse.Namespace) -> Iterator[Row]:
+    """Samples/s, peak memory and distance from the CPU's features, in each precision."""
+    network = build(name, "random")
+    contract, batch = network.card.contract("paper"), 2 if options.small else 64
+    shape = (batch, leads or len(contract.leads), contract.received)
+    signal = 0.3 * torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    measured = torch.ones(shape[:2], dtype=torch.bool)
+    with torch.inference_mode():
+        exact = network.module(signal[:2], measured[:2]).pooled
+    moved = copy.deepcopy(network.module).to(options.device)
+    x = signal.to(options.device), measured.to(options.device)
+    for precision in ("float32", "TF32", "bf16"):
+        row = {"model": name, "leads": shape[1], "precision": precision, "batch": batch}
+        yield guarded(row, partial(rate, moved, x, precision, exact, options.device))
+
+
+def rate(
+    network: nn.Module, x: tuple[Tensor, Tensor], precision: str, exact: Tensor, device: str
+) -> Row:
+    tf32 = precision == "TF32"
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+
+    def run() -> Tensor:
+        rough = precision == "bf16"
+        with torch.inference_mode(), torch.autocast(x[0].device.type, torch.bfloat16, rough):
+            return network(*x).pooled.float()
+
+    apart = (run()[: len(exact)].cpu() - exact).abs().max() / exact.abs().max()
+    row = {"samples/s": len(x[0]) / medians([run], 5, device)[0], "difference": float(apart)}
+    row["peak MB"] = clock.peak(run, device, 0.0) if device != "cpu" else None
+    paper, memory = PAPER.get(x[0].shape[1], (None, None))
+    if isinstance(network, laef.Laef) and paper:
+        row |= {"times the paper's rate": row["samples/s"] / paper, "paper's MB": memory}
+    return row
+
+
+def pretraining_step(batch: int, drop: float, codes: int, device: str) -> Row:
+    """Seconds of a step of masked node modelling with its optimiser, in bf16."""
+    drawn = masking.draw(0, 1, range(batch), masking.MASKED, drop)
+    model = MaskedNodes(laef.build(), [codes]).train().to(device)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
+    shown = [
+        None if a is None else torch.from_numpy(a).to(device)
+        for a in (drawn.measured, drawn.masked, drawn.dropped)
+    ]
+    signal = torch.randn(batch, 12, 500, device=device)
+    target = torch.randint(codes, (1, *drawn.masked.shape), device=device)
+
+    def step() -> None:
+        optimiser.zero_grad(set_to_none=True)
+        with torch.autocast(device.partition(":")[0], torch.bfloat16):
+            entropy = model(signal, shown[0], shown[1], target, shown[2]).entropy
+        entropy.sum().backward()
+        optimiser.step()
+
+    return {"seconds": medians([step], 3, device)[0]}
+
+
+def study(name: str, device: str, out: Path, *more: str) -> dict[str, float]:
+    """Scores of a small study of synthetic recordings."""
+    words = ["run", "--models", f"laef,{TINY}", "--tasks", "demo", "--weights", "random"]
+    words += ["--leads", "1,12", "--seeds", "1", "--device", device, "--out", str(out / name)]
+    words += ["--prepared", str(out / "prepared"), *more]
+    subprocess.run([sys.executable, "-m", "ecgbench", *words], check=True, capture_output=True)
+    cells = read(out / name).cells
+    return dict(zip(cells["model"] + " " + cells["setting"], cells["value"].astype(float)))
+
+
+def as_on_cpu(device: str, out: Path, limit: str) -> Row:
+    here, there = (
+        study(n, d, out, "--limit", limit) for n, d in (("here", device), ("cpu", "cpu"))
+    )
+    apart = max(abs(here[cell] - there[cell]) for cell in there)
+    if not apart <= TOLERANCE:
+        raise AssertionError(f"a score is {apart:.4f} apart from the CPU's, more than {TOLERANCE}")
+    return {"cells": len(there), "largest difference": apart}
+
+
+def twice(device: str, out: Path) -> Row:
+    """Whether two fine-tunings end with the same bytes."""
+    more = ("--models", str(TINY), "--limit", "60", "--protocol", "finetune")
+    heads = []
+    for name in ("first", "second"):
+        study(name, device, out, *more, "--set", "training.epochs=2")
+        heads.append(next((out / name).rglob("head.safetensors")).read_bytes())
+    return {"equal in every bit": heads[0] == heads[1]}
+
+
+def guarded(row: Row, measure: Callable[[], Row]) -> Row:
+    """The row with what was measured, or with the error in place of it."""
+    try:
+        return {**row, **measure()}
+    except Exception as error:  # one that fails must not cost the others
+        return {**row, "error": f"{type(error).__name__}: {str(error)[:200]}"}
+
+
+def rows(options: argparse.Namespace) -> Iterator[Row]:
+    """Everything, the most valuable first."""
+    device, small = options.device, options.small
+    yield {"machine": machine(device), "numpy": np.__version__}
+    for leads in (1, 12):
+        yield from rates("laef", leads, options)
+    batch = 2 if small else 448
+    for stage, drop, codes in ((1, 0.0, 50), (2, masking.EDGE_DROP, 500)):
+        row = {"pre-training stage": stage, "records": batch}
+        yield guarded(row, partial(pretraining_step, batch, drop, codes, device))
+    limit = "30" if small else "120"
+    yield guarded({"study": "as on the CPU"}, partial(as_on_cpu, device, options.to, limit))
+    yield guarded({"fine-tuning": "twice"}, partial(twice, device, options.to))
+    for name in () if small else models.names():
+        if models.ROOM.built_in(name) and name != "laef":
+            yield from rates(name, None, options)
 
 
 def main() -> None:
-    """Run all parts, or in a child process one of them."""
+    """Print and keep each row; exit code 1 where one has an error."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--to", type=Path, help="folder for what was learned")
-    parser.add_argument("--minutes", type=float, default=8.0)
+    parser.add_argument("--to", type=Path, required=True, help="folder for what is measured")
     parser.add_argument("--device", default="cuda", help="cuda, cuda:1, or cpu to try the script")
-    parser.add_argument("--small", action="store_true", help="small batches and few models")
-    parser.add_argument("--only", help="parts, separated by commas: " + ",".join(gpu_parts.PARTS))
-    parser.add_argument("--part", help=argparse.SUPPRESS)
+    parser.add_argument("--small", action="store_true", help="small batches, and LAEF alone")
     options = parser.parse_args()
-    if options.to is None:
-        parser.error("--to OUT: where to write what was learned")
-    elif options.part:
-        _child(options)
-    else:
-        sys.exit(_all(options))
-
-
-def _all(options: argparse.Namespace) -> int:
-    """Each part with its share of the time that is left; 1 where one failed."""
     options.to.mkdir(parents=True, exist_ok=True)
-    chosen = options.only.split(",") if options.only else list(gpu_parts.PARTS)
-    end, outcome = time.monotonic() + 60 * options.minutes, {}
-    for place, name in enumerate(chosen):
-        left = end - time.monotonic()
-        shares = [gpu_parts.PARTS[n].share for n in chosen[place:]]
-        # what an earlier part left over goes to the next ones
-        budget = left * shares[0] / sum(shares)
-        started = time.monotonic()
-        state = _one(options, name, max(budget, SMALLEST)) if left > SMALLEST else "not reached"
-        seconds = time.monotonic() - started
-        outcome[name] = {"state": state, "seconds": round(seconds, 1), "rows": _rows(options, name)}
-        print(f"{name}: {state}, {len(outcome[name]['rows'])} rows, {seconds:.0f} s", flush=True)
-        _write(options, outcome)
-    print(f"see {options.to / 'gpu.md'}")
-    return int(any(part["state"].startswith("failed") for part in outcome.values()))
-
-
-def _one(options: argparse.Namespace, name: str, seconds: float) -> str:
-    """Run a part in a process of its own: "done", "stopped after ..." or "failed: ..."."""
-    command = [sys.executable, __file__, "--to", str(options.to), "--device", options.device]
-    command += ["--part", name, "--minutes", str(seconds / 60)]
-    command += ["--small"] if options.small else []
-    (options.to / f"{name}.jsonl").unlink(missing_ok=True)
-    (options.to / f"{name}.error.txt").unlink(missing_ok=True)
-    with (options.to / f"{name}.log").open("wb") as log:
-        child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
-        try:
-            code = child.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return f"stopped after its {seconds:.0f} s; the rows are those before that"
-        finally:
-            # what the part started goes with it
-            with suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-    error = options.to / f"{name}.error.txt"
-    if error.exists():
-        return f"failed: {error.read_text().strip().splitlines()[-1]}"
-    return "done" if code == 0 else f"failed: exit code {code}, see {name}.log"
-
-
-def _child(options: argparse.Namespace) -> None:
-    where = gpu_parts.Where(
-        device=options.device,
-        small=options.small,
-        folder=options.to.resolve(),
-        until=time.monotonic() + 60 * options.minutes,
-    )
-    try:
-        with (options.to / f"{options.part}.jsonl").open("a") as rows:
-            for row in gpu_parts.PARTS[options.part].rows(where):
-                rows.write(json.dumps(row) + "\n")
-                rows.flush()
-    except Exception:
-        (options.to / f"{options.part}.error.txt").write_text(traceback.format_exc())
-        traceback.print_exc()
-    # threads of a library that crashed are not waited for
-    sys.stdout.flush()
-    os._exit(0)
-
-
-def _rows(options: argparse.Namespace, name: str) -> list[Row]:
-    file = options.to / f"{name}.jsonl"
-    lines = file.read_text().splitlines() if file.exists() else []
-    rows = []
-    for line in lines:
-        try:
-            rows.append(json.loads(line))
-        except ValueError:  # cut off when its process was stopped
-            break
-    return rows
-
-
-def _write(options: argparse.Namespace, outcome: dict[str, Row]) -> None:
-    (options.to / "gpu.json").write_text(json.dumps(outcome, indent=1) + "\n")
-    parts = [f"# ecgbench on {options.device}\n"]
-    for name, part in outcome.items():
-        parts.append(f"## {gpu_parts.PARTS[name].title}\n")
-        if part["state"] != "done":
-            parts.append(f"**{part['state']}**\n")
-        parts.append(_table(part["rows"]))
-    lacking = [n for n in gpu_parts.PARTS if n not in outcome]
-    if lacking:
-        parts.append(f"Not asked for, or not begun yet: {', '.join(lacking)}.\n")
-    (options.to / "gpu.md").write_text("\n".join(parts))
-
-
-def _table(rows: list[Row]) -> str:
-    """Rows as Markdown, one table for each set of columns."""
-    text, columns = [], []
-    for row in rows:
-        if list(row) != columns:
-            columns = list(row)
-            text += ["", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-        text.append(f"| {' | '.join(_shown(v) for v in row.values())} |")
-    return "\n".join(text) + "\n"
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return "" if value is None else str(value).replace("|", "/").replace("\n", " ")
+    failed = False
+    with (options.to / "gpu.jsonl").open("w") as out:
+        for row in rows(options):
+            out.write(json.dumps(row) + "\n")
+            out.flush()
+            print(
+                "  ".join(
+                    f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()
+                )
+            )
+            failed |= "error" in row
+    sys.exit(failed)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,7 @@ normalisation, heads, bootstrap, files. Target: at most 10 % of the wall time.
 
 Then what it costs to know that files are what was written: the time inside hashes of what is kept,
 as a share of the run (target: less than 3 % of one of protocol `linear`); the same command again,
-which compares all that it finds; and opening a run of 10,000 cells (`benchmarks/opening.py`), which
-needs no data.
+which compares all that it finds.
 """
 
 import argparse
@@ -21,8 +20,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import opening
 
 TARGET, HASHING = 0.10, 0.03
 
@@ -57,7 +54,6 @@ def main() -> None:
     parser.add_argument("--models", default="laef,stmem")
     parser.add_argument("--protocol", choices=("probe", "linear"), default="probe")
     options = parser.parse_args()
-    opening.measured()
     if not options.data:
         print("skipped: name the folder that holds ptbxl/ with --data DIR or ECGBENCH_DATA")
         return

@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from laef import machine
+from timer import machine
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -86,7 +86,7 @@ def main() -> None:
     asked = parser.parse_args()
     from tests.results.made_run import write
 
-    print(machine("cpu"))
+    print(machine())
     with tempfile.TemporaryDirectory() as temporary:
         run = (asked.folder or Path(temporary)) / "run"
         if not run.exists():

@@ -2,7 +2,7 @@
 twelve single leads.
 
 `python benchmarks/settings.py`: records of 10 s, two windows each, through
-`inference.encode.Encoder` as a run does it, every record on its own. The three runs take turns
+`evaluate.encode.Encoder` as a run does it, every record on its own. The three runs take turns
 record by record; times are medians over the records.
 """
 
@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 import torch
-from laef import machine
+from timer import machine
 
 from ecgbench.adapters.hide import NATIVE, Policy
 from ecgbench.ecg.draw import Count, Fixed, bits
@@ -40,14 +40,10 @@ def main() -> None:
     )
     parser.add_argument("--records", type=int, default=32)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument(
-        "--compiled", action="store_true", help="as a run over enough windows would do it"
-    )
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     network, contract = laef.build().eval().requires_grad_(False), laef.CARD.contract("paper")
-    how = laef.choose_path(network, laef.REPAID if options.compiled else 0)
     encoder = Encoder(network, contract, Policy(NATIVE, None))
     taken: dict[str, list[float]] = {name: [] for name in SETTINGS}
     subsets: dict[str, list[int]] = {name: [] for name in SETTINGS}
@@ -61,7 +57,7 @@ def main() -> None:
             if record >= 0:
                 taken[name].append(time.perf_counter() - started)
                 subsets[name].append(len(windows))
-    print(f"{machine('cpu')}, {how}, {options.records} records of {SECONDS} s")
+    print(f"{machine()}, {options.records} records of {SECONDS} s")
     alone = float(np.median(taken["12 leads"]))
     for name, seconds in taken.items():
         ms = float(np.median(seconds)) * 1e3

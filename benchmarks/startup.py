@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-COMMANDS = ("--help", "models", "tasks", "adapters", "reports", "run --help")
+COMMANDS = ("--help", "list models", "list tasks", "list reports", "run --help")
 REPEATS, TARGET = 7, 0.5
 
 PROGRAM = """

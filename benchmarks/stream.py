@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from laef import machine
+from timer import machine
 
 from ecgbench.data.views import View
 from ecgbench.ecg.leads import ALL
@@ -95,7 +95,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path)
     asked = parser.parse_args()
     View.get = noise  # type: ignore[method-assign, assignment]
-    print(machine("cpu"))
+    print(machine())
     with tempfile.TemporaryDirectory(dir=asked.folder) as place:
         prepared = copy(Path(place), asked.windows)
         guard, started = Guard.of([prepared]), time.perf_counter()

@@ -6,7 +6,6 @@ import time
 import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +61,6 @@ def pretrain(
     out: Path = option("Folder; resumed.  (default: runs/pretrain-NAME)", "--out", "-o"),
     device: str = DEVICE,
     minutes: float = option("Stop cleanly after so long, exit code 75; the same command goes on."),
-    wandb: str = option("Log to Weights & Biases too (pip install wandb).", metavar="PROJECT"),
     dry_run: bool = flag("Only print the recipe, what it takes, and what is missing.", "--dry-run"),
 ) -> None:
     """Pre-train LAEF.
@@ -106,7 +104,7 @@ def pretrain(
     folders = Folders(data=data, prepared=prepared, out=out)
     if not dry_run:
         over = (lambda: time.monotonic() - began > 60 * minutes) if minutes else None
-        _make(chosen, folders, device, wandb, {"alarm": alarm, "over": over})
+        _make(chosen, folders, device, {"alarm": alarm, "over": over})
         return
     for text in (*chosen.lines(), development(chosen, folders), *chosen.risks()):
         typer.echo(text)
@@ -166,15 +164,13 @@ def _make(
     recipe: "Recipe",
     folders: Folders,
     device: str,
-    project: str | None,
     limits: dict[str, Any],
 ) -> None:
     """Pre-train, or go on; limits: `alarm` and `over` of a Session."""
     from ecgbench import models
-    from ecgbench.core.cells import key
     from ecgbench.evaluate import torchrun
     from ecgbench.evaluate.device import choose
-    from ecgbench.pretrain import curve, phase_times, run
+    from ecgbench.pretrain import phase_times, run
     from ecgbench.pretrain.assemble import assemble
     from ecgbench.pretrain.stage import Stopped
     from ecgbench.study.progress import SILENT, display
@@ -188,12 +184,6 @@ def _make(
     with ExitStack() as stack:
         stack.callback(torchrun.leave)
         data = assemble(recipe, folders, progress)
-        if project and first:
-            digest = key({**run.facts(recipe, data), "out": str(folders.out)})
-            board = stack.enter_context(curve.wandb(project, recipe.name, digest))
-            lines = session.listener
-            both = lambda stage: curve.both(lines(stage), board(stage))  # noqa: E731
-            session = replace(session, listener=both)
         try:
             finished = run.run(recipe, data, session)
         except Stopped as stop:
@@ -244,8 +234,9 @@ def ablate(
 
     Settings of --set, with their defaults and the paper's values: recipe=small-cpu (for corpora and
     task), steps=150 of each stage (60000), batch=64 (448), micro_batch, precision, lr=1e-4 (1e-3;
-    with several, each cell uses its best), records (at most so many for training, and for the probe
-    unless probe_records is given), probe_records, probe_epochs=100, only_seeds=3,4.
+    with several, each cell uses its best), records (at most so many for training, for comparing,
+    and for the probe unless probe_records is given), probe_records, probe_epochs=100,
+    only_seeds=3,4.
 
       ecgbench ablate encoders --data DIR --only gat/spatiotemporal,mlp/none --seeds 1
 

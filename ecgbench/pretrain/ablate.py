@@ -156,6 +156,13 @@ class Training:
             facts["stages"] = facts["stages"][:1]
         return key({"stage": self.stage, **facts})
 
+    @property
+    def described(self) -> str:
+        """Names what its codebooks are fitted on: signals at a seed, or nodes of a stage 1."""
+        if self.stage == 1:
+            return f"{self.recipe.descriptor} {self.recipe.seed}"
+        return f"{self.first.key} {self.recipe.block}"
+
 
 def training(
     study: Study, budget: Budget, cell: Cell, *, seed: int, rates: Sequence[float]
@@ -177,6 +184,24 @@ def training(
         # of cells that differ in the probe alone the training is one
         probes=tuple(sorted({c.probe for c in study.cells if c.changes == cell.changes})),
     )
+
+
+def trainings(study: Study, budget: Budget, cell: Cell) -> dict[str, Training]:
+    """All trainings of a cell by their keys, those that it shares with other cells too. Of several
+    learning rates the first stands for the one that will be chosen.
+    """
+    rate, *more = budget.rates
+    points = [(seed, rate, rate) for seed in budget.numbers]
+    if more and study.stage == 1:
+        points += [(SWEPT, other, other) for other in budget.rates]
+    elif more:
+        points += [(SWEPT, rate, other) for other in budget.rates]
+    made = [training(study, budget, cell, seed=seed, rates=rates) for seed, *rates in points]
+    if study.stage == 2:
+        made += [wanted.first for wanted in made]
+        swept = (training(study, budget, cell, seed=SWEPT, rates=(r, r)).first for r in more)
+        made += [replace(first, probes=("frozen",)) for first in swept]
+    return {wanted.key: wanted for wanted in made}
 
 
 def assembled(budget: Budget, folders: Folders, progress: Display) -> tuple[Data, Sequence[str]]:

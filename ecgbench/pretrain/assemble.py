@@ -26,9 +26,9 @@ from ecgbench.study.progress import Display, counting
 def assemble(
     recipe: Recipe, folders: Folders, progress: Display, records: int | None = None
 ) -> Data:
-    """Prepare, leave out, and pack the corpora of a recipe, or at most so many of their `records`,
-    the same at every call; what is there already is not made again. Every process of torchrun calls
-    this alike.
+    """Prepare, leave out, and pack the corpora of a recipe; what is there already is not made
+    again. records: train on so many at most, and compare encoders on so many, the same at every
+    call. Every process of torchrun calls this alike.
 
     Left out is what evaluation may see (`Exclusion`) of the corpora and of every other dataset that
     is prepared here.
@@ -69,7 +69,7 @@ def assemble(
             made[dataset],
             task,
             contract,
-            recipe.probe_records,
+            (recipe.probe_records, records),
             recipe.seed,
             check=APART if recipe.apart else "val",
         ),

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from ecgbench.core.files import lines, put, writing
 from ecgbench.core.text import duration
-from ecgbench.errors import BadSetting
 
 FILE = "curve.csv"
 RECENT = 100
@@ -84,58 +83,6 @@ def at_intervals(note: Callable[[str], None], every: float = 15.0) -> Listener:
             note(str(report))
 
     return listen
-
-
-def both(*listeners: Listener) -> Listener:
-    """A listener that tells several."""
-
-    def listen(report: Report) -> None:
-        for listener in listeners:
-            listener(report)
-
-    return listen
-
-
-@contextmanager
-def wandb(project: str, name: str, digest: str) -> Iterator[Callable[[str], Listener]]:
-    """Weights & Biases: name of a stage -> a listener that logs there, in one run per digest;
-    BadSetting where it is not installed.
-    """
-    try:
-        import wandb as board  # an optional program
-    except ImportError:
-        raise BadSetting(
-            f"--wandb {project}: Weights & Biases is not installed; pip install wandb, or leave "
-            f"it out"
-        ) from None
-    run = board.init(
-        project=project,
-        name=name,
-        id=f"{name}-{digest[:12]}",
-        resume="allow",
-        config={"recipe": name, "digest": digest},
-    )
-
-    def of(stage: str) -> Listener:
-        # a resumed run tells some steps again
-        run.define_metric(f"{stage}/*", step_metric=f"{stage}/step")
-
-        def listen(report: Report) -> None:
-            values = {
-                "loss": report.loss,
-                "records per second": report.rate,
-                "waiting": report.waiting,
-                "step": report.step,
-            }
-            values |= {f"masked accuracy/{i}": a for i, a in enumerate(report.accuracy, 1)}
-            run.log({f"{stage}/{k}": v for k, v in values.items()})
-
-        return listen
-
-    try:
-        yield of
-    finally:
-        run.finish()
 
 
 @contextmanager

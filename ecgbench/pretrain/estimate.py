@@ -27,12 +27,12 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate.device import demand
 from ecgbench.pretrain import curve
-from ecgbench.pretrain.ablate import Budget
+from ecgbench.pretrain.ablate import Budget, Training, trainings
 from ecgbench.pretrain.assemble import missing_data
 from ecgbench.pretrain.corpus import TYPE, Corpus
 from ecgbench.pretrain.exclusion import Guard, Name
 from ecgbench.pretrain.objective import new_network
-from ecgbench.pretrain.probes import Development, Half
+from ecgbench.pretrain.probes import Development, Half, Kind
 from ecgbench.pretrain.recipe import Recipe
 from ecgbench.pretrain.run import ENCODER, Data, Session, run
 from ecgbench.pretrain.studies import Cell, Study
@@ -52,8 +52,8 @@ SECONDS = 10
 class Rates:
     """What a recipe in small took, in seconds, and its network's bytes."""
 
-    codebooks: float
-    """Of a recording, both stages: description and clustering."""
+    codebooks: tuple[float, float]
+    """Of a recording in each stage: description and clustering."""
     training: tuple[float, float]
     """Of a recording in a step of each stage."""
     probe: float
@@ -81,10 +81,10 @@ def rates(recipe: Recipe, device: str) -> Rates:
         steps = [pd.read_csv(out / f"stage{n}" / curve.FILE)["seconds"].min() for n in (1, 2)]
         network = (out / ENCODER).stat().st_size
     probes = [c["seconds"] for stage in found["stages"].values() for c in stage["checkpoints"]]
-    described = sum(p["seconds"] for p in found["phases"] if p["phase"].endswith("extraction"))
+    described = [p["seconds"] for p in found["phases"] if p["phase"].endswith("extraction")]
     return Rates(
         # clustering took about as long as describing (models/laef/pretraining.json)
-        codebooks=2 * described / records,
+        codebooks=(2 * described[0] / records, 2 * described[1] / records),
         training=(steps[0] / records, steps[1] / records),
         probe=min(probes) / (2 * records + min(records, recipe.windows)),
         network=network,
@@ -183,7 +183,7 @@ def _cost(
     steps = [stage.steps * stage.records(records) for stage in recipe.stages]
     seconds = {
         "filtering": records * filtered,
-        "codebooks": records * of.codebooks,
+        "codebooks": records * sum(of.codebooks),
         "training": sum(rate * count for rate, count in zip(of.training, steps)),
         "probes": probes * windows * of.probe,
     }
@@ -203,38 +203,43 @@ def study_lines(
     recipe, seeds = budget.recipe, len(budget.numbers)
     here = counts(recipe, folders)
     records = min(here.records, budget.records or here.records)
+    here = replace(here, check=min(here.check, budget.records or here.check))
     batch = min(recipe.stages[0].batch, records)
     yield f"{study.name}: {study.summary}"
     yield (
         f"{counted(len(cells), 'cell')}, {counted(seeds, 'seed')}, {budget.steps:,} steps of "
         f"{batch:,} of {records:,} recordings"
     )
-    # each at every seed, and of several rates at each of them besides
-    trainings = seeds + (len(budget.rates) if len(budget.rates) > 1 else 0)
     sizes = {c.name: _parameters(c, recipe) for c in (*cells, study.cell(study.reference))}
     compared, wide = sizes[study.reference][1], max(len(cell.name) for cell in cells)
     known: dict[Any, Rates] = {}
-    total = 0.0
-    for cell in cells:
-        own = recipe.changed(cell.changes)
-        network = (own.model, own.shape, own.stages[0].shown)
+
+    def rates_of(recipe: Recipe) -> Rates:
+        network = (recipe.model, recipe.shape, recipe.stages[0].shown)
         if network not in known:
-            known[network] = rates(own, device)
-        of = known[network]
-        probed = len(budget.measured) * _probing(cell, budget, of, here.learn, here.check)
-        trained = budget.steps * batch * of.training[study.stage - 1]
-        seconds = trainings * (trained + probed)
-        total += seconds
+            known[network] = rates(recipe, device)
+        return known[network]
+
+    def cost(wanted: Training) -> float:
+        of = rates_of(wanted.recipe)
+        probed = sum(_probing(kind, budget, of, here) for kind in wanted.probes)
+        trained = budget.steps * batch * of.training[wanted.stage - 1]
+        return trained + len(budget.measured) * probed
+
+    made: dict[str, Training] = {}
+    for cell in cells:
+        every = trainings(study, budget, cell)
+        own = [t for k, t in every.items() if t.stage == study.stage and k not in made]
+        made |= every
         parameters, behind = sizes[cell.name]
         yield (
             f"  {cell.name:{wide}} {parameters:10,} parameters, {behind:10,} behind the embedder "
-            f"({100 * (behind / compared - 1):+5.1f} % of {study.reference}), {duration(seconds)}"
+            f"({100 * (behind / compared - 1):+5.1f} % of {study.reference}), "
+            + (duration(sum(map(cost, own))) if own else "trained with a cell above")
         )
-    of = next(iter(known.values()))
-    if study.stage == 2:  # one stage 1 for all cells
-        total += trainings * budget.steps * batch * of.training[0]
-    codebooks = of.codebooks * records * trainings
-    hours = (total + codebooks) / 3600
+    described = {t.described: rates_of(t.recipe).codebooks[t.stage - 1] for t in made.values()}
+    codebooks = records * sum(described.values())
+    hours = (sum(map(cost, made.values())) + codebooks) / 3600
     yield f"time        about {hours:.2f} h on {device}, of it codebooks {duration(codebooks)}"
     yield from (f"not reproduced: {name}, for {why}" for name, why in study.not_reproduced.items())
     yield f"next: {command().replace(' --dry-run', '')}"
@@ -248,15 +253,15 @@ def _parameters(cell: Cell, recipe: Recipe) -> tuple[int, int]:
     return every, every - own
 
 
-def _probing(cell: Cell, budget: Budget, of: Rates, learn: int, check: int) -> float:
+def _probing(kind: Kind, budget: Budget, of: Rates, here: Counts) -> float:
     """Seconds of one probe. One that learns the vectors of the leads makes features of twelve leads
     anew in every epoch, where a step of training has half as many on average.
     """
-    once = of.probe * (learn + check)
-    if cell.probe == "readings":
+    once = of.probe * (here.learn + here.check)
+    if kind == "readings":
         # each of twelve leads alone, and among eleven that are absent
-        return once + of.probe * check * (1 + len(LEADS))
-    if cell.probe == "lead":
+        return once + of.probe * here.check * (1 + len(LEADS))
+    if kind == "lead":
         shown = len(LEADS) / ((1 + len(LEADS)) / 2)
-        return once + budget.epochs * (learn + check) * of.training[0] * shown
+        return once + budget.epochs * (here.learn + here.check) * of.training[0] * shown
     return once

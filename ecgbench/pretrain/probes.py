@@ -86,12 +86,12 @@ class Development:
         prepared: Copy,
         task: Task,
         contract: InputContract,
-        records: int | None = None,
+        records: tuple[int | None, int | None] = (None, None),
         seed: int = 0,
         check: str = "val",
     ) -> "Development":
         """From the training split and the one that encoders are compared on; `records`: at most so
-        many of the training split, drawn by `seed`.
+        many of each, drawn by `seed`.
 
         BadSetting: a split without recordings of at least one window.
         """
@@ -121,7 +121,7 @@ class Development:
                 target=rows[list(task.columns)].to_numpy(np.int8),
             )
 
-        return cls(task=task.name, learn=half("train", records), check=half(check, None))
+        return cls(task=task.name, learn=half("train", records[0]), check=half(check, records[1]))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -98,7 +98,7 @@ def open_evaluation(job: Job, reporter: Reporter) -> Evaluation:
     built = network.build(job.model, job.weights, choose(job.device), precision)
     contract = built.card.contract(plan.fits[0].contract)
     for layout in built.licensed:
-        released.show_terms(job.model, layout, reporter.note)
+        released.show_terms(layout, reporter.note)
     where = job.dataset, folders.data, folders.prepared
     copy = prepare(*where, limit=plan.limit, fix=plan.fix, division=plan.division)
     permutation = controls.permutation(plan.control)
@@ -185,8 +185,6 @@ class _CellComputation:
                 self._compute(self._unfinished())
                 own = evaluation.network
                 gates.unchanged(own.card.title, own.sha256, digest(own.module))
-                for layout in own.licensed if not self.lost else ():
-                    released.note_terms(self.job.model, layout)
         except (LeakError, gates.GateError) as error:
             cells = [c for c in self.plan.cells if c not in self.over]
             for folder in filter(None, map(self.store.folder, cells)):

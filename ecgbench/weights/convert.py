@@ -56,7 +56,7 @@ def fetch(
             quarantine(path, then="it is converted again")
             known = None
         if (notes := known) is None:
-            released.show_terms(model, layout, listener.note)
+            released.show_terms(layout, listener.note)
             notes = _made(card, layout, model, given, pins, listener)
             listener.note(f"{model}, {name}: {path} (licence: {layout.licence})")
         else:
@@ -70,8 +70,6 @@ def fetch(
                 f"in {pins}: commit that file, and every "
                 "later copy must match it"
             )
-        if known is None:
-            released.note_terms(model, layout)
     return path
 
 
@@ -150,8 +148,7 @@ def _stored(
     with read.unpacked(source, layout.member) as file:
         digest, size = released.sha256(file), file.stat().st_size
         released.prove(digest, str(source), layout, model, pins)
-        tensors, _ = load.matched(network, file, card, (layout,))
-        network.load_state_dict(tensors)
+        network.load_state_dict(load.matched(network, file, card, (layout,)))
     path = released.converted(model, layout.name)
     notes = {
         "model": model,

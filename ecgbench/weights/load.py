@@ -5,11 +5,8 @@ stops.
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar
 
 import torch
@@ -39,11 +36,6 @@ class _Reading:
     problems: Mapping[str, Sequence[str]]
     """What is wrong, in words -> names of tensors; no entry where all is well."""
 
-    @property
-    def whole(self) -> bool:
-        """Whether every tensor of the network is there."""
-        return bool(self.tensors) and not {_MISSING, _WRONG} & {*self.problems}
-
     def __str__(self) -> str:
         kinds = [f"{len(names)} {kind}: {_some(names)}" for kind, names in self.problems.items()]
         return f"read as {self.layout}: " + "; ".join(kinds)
@@ -70,8 +62,8 @@ def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
         )
         return
     with read.unpacked(found, released.member_of(card)) as file:
-        tensors, _ = matched(network, file, card, (_plain_layout(card), *card.weights))
-        network.load_state_dict(tensors)
+        layouts = (_plain_layout(card), *card.weights)
+        network.load_state_dict(matched(network, file, card, layouts))
 
 
 def located(weights: str | Path, card: ModelCard) -> Weights | Path:
@@ -97,9 +89,9 @@ def loaded(network: N, weights: str | Path | None, card: ModelCard) -> N:
 
 def matched(
     network: nn.Module, path: Path, card: ModelCard, layouts: Sequence[Weights]
-) -> tuple[dict[str, Tensor], str]:
-    """Tensors of a file under the network's names, all of them, and the name of the layout they
-    were read in; else BadWeights.
+) -> dict[str, Tensor]:
+    """Tensors of a file under the network's names, all of them, read in one of the layouts; else
+    BadWeights.
     """
     content = read.read(path)
     best = min(
@@ -107,9 +99,8 @@ def matched(
         key=lambda reading: sum(map(len, reading.problems.values())),
     )
     if best.problems:
-        guess = _looks_like(network, content, card, layouts)
         raise BadWeights(
-            f"{path} is not a file of weights of {card.title} ({best}); {guess or _where(card)}"
+            f"{path} is not a file of weights of {card.title} ({best}); {_where(card)}"
         )
     # a number of float64 may be none of float32
     kinds = {name: t.dtype for name, t in network.state_dict().items()}
@@ -120,7 +111,7 @@ def matched(
     ]
     if unsound:
         raise BadWeights(f"{path} holds NaN or infinity in {_some(unsound)}; {_where(card)}")
-    return dict(best.tensors), best.layout
+    return dict(best.tensors)
 
 
 def assign(network: nn.Module, content: bytes, source: str) -> None:
@@ -232,40 +223,6 @@ def _where(card: ModelCard) -> str:
         else f"the authors' file is {first.file} at {first.url}"
     )
     return f"{source}; --weights random needs no file"
-
-
-def _looks_like(
-    network: nn.Module, content: Mapping[str, Any], card: ModelCard, tried: Sequence[Weights]
-) -> str:
-    """Which other weights, of this model or another, are all in a file; "" where none are."""
-    from ecgbench import models
-
-    here = released.name_of(card)
-    for layout in card.weights:
-        if layout not in tried and _read_as(network, content, layout).whole:
-            return (
-                f"it looks like the {layout.name} weights of {card.title}: --weights {layout.name}"
-            )
-    for name in models.names():
-        # one of an installed package that nobody named is not imported for a guess
-        if name == here or models.ROOM.installed(name):
-            continue
-        with suppress(Exception):  # a plug-in's network may fail in any way; it is only a guess
-            module = models.get(name)
-            if any(
-                _read_as(_outline(module), content, layout).whole
-                for layout in (_plain_layout(module.CARD), *module.CARD.weights)
-            ):
-                return f"it looks like weights of {module.CARD.title}: --weights {name}=PATH"
-    return ""
-
-
-@cache
-def _outline(module: ModuleType) -> nn.Module:
-    """A model's network without its numbers; making one takes a second."""
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        network: nn.Module = module.build()
-    return network
 
 
 def _plain_layout(card: ModelCard) -> Weights:

@@ -13,7 +13,6 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from ecgbench.core.cards import ModelCard, Weights
 from ecgbench.core.files import as_json, put
 from ecgbench.core.registry import folder_name, plain
 from ecgbench.core.text import shortened
-from ecgbench.errors import BadSetting, BadWeights, EcgbenchError, UnknownName, WriteError
+from ecgbench.errors import BadSetting, BadWeights, EcgbenchError, UnknownName
 from ecgbench.models import ROOM
 from ecgbench.weights import shipped
 
@@ -39,8 +38,6 @@ FORMER = {("laef", "released-1"): "3ab0a5f"}
 """Weights that were shipped once: model and name -> a commit that has them."""
 _NOWHERE: Json = dict.fromkeys(("file", "sha256", "licence", "url"))
 """The origin of weights that come from no file."""
-_TERMS = "terms.json"
-"""File of the cache: terms that were told."""
 
 
 def cache() -> Path:
@@ -228,28 +225,10 @@ def prove(digest: str, source: str, layout: Weights, model: str, lock: Path) -> 
         )
 
 
-def show_terms(model: str, layout: Weights, show: Callable[[str], None]) -> None:
-    """Say what the licence forbids, unless `note_terms` has noted on this machine that it was
-    said.
-    """
-    if layout.terms and _told().get(f"{model}/{layout.name}") != layout.terms:
+def show_terms(layout: Weights, show: Callable[[str], None]) -> None:
+    """Say what the licence forbids."""
+    if layout.terms:
         show(f"{layout.member or layout.file} ({layout.licence}): {layout.terms}")
-
-
-def note_terms(model: str, layout: Weights) -> None:
-    """Note that a person was shown these terms by a command that then succeeded; nothing where the
-    cache cannot be written.
-    """
-    said = {f"{model}/{layout.name}": layout.terms}
-    if layout.terms and not said.items() <= _told().items():
-        with suppress(WriteError), files.locked(cache()):
-            put(cache() / _TERMS, as_json(_told() | said))
-
-
-def _told() -> Json:
-    with suppress(BadSetting):
-        return _json(cache() / _TERMS, "")
-    return {}
 
 
 def origin(card: ModelCard, weights: str | Path) -> Json:

@@ -82,7 +82,7 @@ def test_a_dry_run_tells_parameters_hours_and_what_is_not_reproduced(
     tmp_path: Path, ablate: Typed, copies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each training costs 2 steps of 2 recordings at 900 s, each of the three seeds once."""
-    some = Rates(codebooks=0, training=(900, 900), probe=0, network=1)
+    some = Rates(codebooks=(0, 0), training=(900, 900), probe=0, network=1)
     monkeypatch.setattr(estimate, "rates", lambda *_: some)
     words = ("--seeds", "3", "--prepared", copies, "--out", tmp_path / "out", "--dry-run")
     code, told, said = ablate("encoders", *SMALL, *words)
@@ -95,3 +95,26 @@ def test_a_dry_run_tells_parameters_hours_and_what_is_not_reproduced(
     assert f"time        about {11 * 3 * 2 * 2 * 900 / 3600:.2f} h on cpu" in told
     assert "not reproduced: sheaf_attention_v2/spatiotemporal" in told
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("study", "trainings"), [("encodings", 4), ("stage2", 10 + 1)])
+def test_a_dry_run_counts_a_training_once_that_cells_share(
+    study: str,
+    trainings: int,
+    tmp_path: Path,
+    ablate: Typed,
+    copies: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Cells that differ in their probe alone, and those that go on from one stage 1; of several
+    rates each is tried once more.
+    """
+    some = Rates(codebooks=(0, 0), training=(900, 900), probe=0, network=1)
+    monkeypatch.setattr(estimate, "rates", lambda *_: some)
+    monkeypatch.setattr(estimate, "_probing", lambda *_: 0.0)
+    words = ("--prepared", copies, "--out", tmp_path / "out", "--dry-run", "--set")
+    for rates, seeds in (("1e-4", 3), ("1e-4,1e-3", 3 + 2)):
+        code, told, said = ablate(study, *SMALL, *words, f"lr={rates}")
+        assert code == 0, said
+        hours = trainings * seeds * 2 * 2 * 900 / 3600
+        assert f"time        about {hours:.2f} h on cpu" in told

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -73,7 +72,6 @@ def test_smoke_ends_with_weights_a_table_and_a_report(
         (("smoke", "--set", "codes=5,x"), "--set codes=5,x: whole numbers"),
         (("smoke", "--set", "init=middle"), "init middle: previous"),
         (("smoke", "--set", "descriptor=mfcc"), "unknown descriptor 'mfcc'; did you mean mfcc-ecg"),
-        (("smoke", "--wandb", "mine"), "--wandb mine: Weights & Biases is not installed"),
         (("paper", "--data", "/nowhere"), "sph: there is no folder /nowhere"),
         (("smoke", "--device", "gpu"), "--device gpu: auto, cpu, cuda"),
         (("smoke", "--set", "precision=fp16"), "precision fp16: bf16 or float32"),
@@ -88,9 +86,7 @@ def test_bad_words_give_one_line(
     pretrain: Typed,
     words: tuple[str, ...],
     said: str,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "wandb", None)
     code, _, told = pretrain(*words, "--out", tmp_path / "out")
     assert code == 2, told
     assert said in told.splitlines()[-1]
@@ -119,36 +115,10 @@ def test_a_dry_run_tells_the_recipe_what_it_takes_and_all_that_is_missing(
     assert missing[-1] == f"next: {again}"
     assert not list(tmp_path.iterdir())
     monkeypatch.setattr(estimate, "demand", lambda device: None)
-    some = estimate.Rates(codebooks=1, training=(1, 1), probe=1, network=1)
+    some = estimate.Rates(codebooks=(0.5, 0.5), training=(1, 1), probe=1, network=1)
     monkeypatch.setattr(estimate, "rates", lambda *_: some)
     code, told, _ = pretrain("smoke", "--device", "cpu", "--dry-run")
     assert (code, "\nnothing is missing\n" in told) == (0, True)
-
-
-@pytest.mark.long
-def test_weights_and_biases_follows_each_step(
-    tmp_path: Path, pretrain: Typed, copies: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    logged: list[dict[str, float]] = []
-    opened: list[dict[str, Any]] = []
-
-    def init(**words: Any) -> Any:
-        opened.append(words)
-        end = {"finished": 1}
-        return SimpleNamespace(
-            log=logged.append,
-            finish=lambda: logged.append(end),
-            define_metric=lambda *_, **__: None,
-        )
-
-    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
-    words = ("smoke", *STEPS, "--set", "steps=2,1", "--model", NARROW, "--prepared", copies)
-    words = (*words, "--out", tmp_path / "out", "--wandb", "mine")
-    assert pretrain(*words)[0] == 0
-    assert [(o["project"], o["resume"]) for o in opened] == [("mine", "allow")]
-    assert [log["stage 1/step"] for log in logged[:2]] == [1, 2]
-    assert {"stage 2/loss", "stage 2/masked accuracy/1"} <= set(logged[2])
-    assert logged[-1] == {"finished": 1}
 
 
 def losses(out: Path) -> list[str]:

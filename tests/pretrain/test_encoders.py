@@ -218,7 +218,7 @@ def test_a_development_task_reads_training_recordings_and_those_to_compare_on_on
     monkeypatch.setattr(type(prepared), "recording", noted)
     (task,) = get("demo").CARD.tasks
     contract = laef.CARD.contracts[0]
-    found = Development.of(prepared, task, contract, records=30, seed=3, check=check)
+    found = Development.of(prepared, task, contract, records=(30, None), seed=3, check=check)
     splits = prepared.index.set_index("record")["split"]
     assert {splits[r] for r in found.learn.records} == {"train"}
     assert len(found.learn.records) == 30
@@ -226,5 +226,7 @@ def test_a_development_task_reads_training_recordings_and_those_to_compare_on_on
     assert read == {*found.learn.records, *found.check.records}
     assert found.learn.signal.shape == (30, 12, 500)
     assert np.abs(found.learn.signal).max() <= 1
-    again, other = (Development.of(prepared, task, contract, records=30, seed=s) for s in (3, 4))
+    again, other = (
+        Development.of(prepared, task, contract, records=(30, None), seed=s) for s in (3, 4)
+    )
     assert again.learn.records == found.learn.records != other.learn.records

@@ -163,10 +163,7 @@ def test_ecgfounder_lies_under_state_dict_with_its_head(
         "dense.bias",
     }
     other = {"ecgfounder": "ecgfounder1lead", "ecgfounder1lead": "ecgfounder"}[model]
-    title = models.get(model).CARD.title
-    with pytest.raises(
-        BadWeights, match=rf"it looks like weights of {title}: --weights {model}=PATH"
-    ):
+    with pytest.raises(BadWeights, match="is not a file of weights of"):
         read(other, tmp_path / "w.pth")
 
 
@@ -244,7 +241,7 @@ def test_merl_is_a_bare_state_dict_with_a_head_that_was_never_used(tmp_path: Pat
     found = came_from(read("merl", tmp_path / "res18_best_encoder.pth"), names)
     assert found.keys() == names.keys() - {"linear.weight", "linear.bias"}
     assert all(name in keys for name, keys in found.items())
-    with pytest.raises(BadWeights, match=r"it looks like weights of MERL.*: --weights merl=PATH"):
+    with pytest.raises(BadWeights, match="is not a file of weights of ECGFounder"):
         read("ecgfounder", tmp_path / "res18_best_encoder.pth")
 
 
@@ -398,10 +395,3 @@ def test_safetensors_whose_first_byte_looks_like_a_page(tmp_path: Path) -> None:
         struct.pack("<Q", len(content)) + content + struct.pack("<f", 1)
     )
     assert torch.equal(reading.read(tmp_path / "w.safetensors")["w"], torch.ones(1))
-
-
-def test_a_checkpoint_that_swells_is_refused(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "w.pth", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("w/data.pkl", bytes(50_000_000))
-    with pytest.raises(BadWeights, match="would unpack to a hundred times its size"):
-        reading.read(tmp_path / "w.pth")

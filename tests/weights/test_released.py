@@ -169,16 +169,10 @@ def test_from_the_published_file_to_the_network(author: Author) -> None:
         assert conversion.read_bytes() == written, "converted again"
 
 
-def test_terms_are_told_until_a_fetch_has_succeeded(author: Author) -> None:
-    (author.shelf / "sage.pth").write_bytes(b"no weights")
-    ear = Ear()
-    for _ in range(2):
-        with pytest.raises(BadWeights):
-            convert.fetch("sage", "released", None, author.lock, False, ear)
-    assert sum("no commercial use" in line for line in ear.heard) == 2
+def test_terms_are_told_whenever_an_authors_file_is_converted(author: Author) -> None:
     author.publish()
-    assert "no commercial use" in author.fetch()[0]
-    assert not any("no commercial use" in line for line in author.fetch(force=True))
+    for _ in range(2):
+        assert "no commercial use" in author.fetch(force=True)[0]
 
 
 def test_a_file_that_a_person_has_put_there_or_names(author: Author) -> None:
@@ -279,10 +273,7 @@ def test_a_conversion_that_was_changed_is_refused(author: Author) -> None:
 
 def test_a_file_for_another_name_of_the_card(author: Author) -> None:
     torch.save({"model": ROOM.get("sage").build().state_dict()}, author.place / "old.pth")
-    with pytest.raises(
-        BadWeights,
-        match=r"read as released: .*it looks like the older weights of Sage.*--weights older",
-    ):
+    with pytest.raises(BadWeights, match=r"is not a file of weights of Sage \(read as released: "):
         author.fetch(given=author.place / "old.pth")
     author.fetch("older", given=author.place / "old.pth")
     with pytest.raises(UnknownName, match="did you mean older"):
@@ -334,8 +325,6 @@ def test_weights_in_an_archive(inside: str, author: Author) -> None:
 
 def test_archives_that_are_none(author: Author) -> None:
     author.model("Sage Checkpoint.zip", member="last.ckpt")
-    with pytest.raises(BadWeights, match=r"would unpack to 20,000,000 bytes"):
-        author.fetch(given=archive(author, ("last.ckpt", bytes(20_000_000))))
     with pytest.raises(BadWeights, match=r"last\.ckpt cannot be unpacked .*holds 2 files"):
         author.fetch(given=archive(author, ("a/last.ckpt", b"x"), ("b/last.ckpt", b"x")))
     path = archive(author, ("last.ckpt", bytes(range(256)) * 99))
