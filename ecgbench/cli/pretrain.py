@@ -2,7 +2,6 @@
 ablate`: the paper's ablations, at any budget.
 """
 
-import time
 import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from ecgbench.pretrain.run import Session
     from ecgbench.study.progress import Display
 
-LATER = 75
-"""Exit code of a pre-training that stopped when its minutes were over (EX_TEMPFAIL)."""
 _READ: dict[Callable[[str], Any], str] = {
     str: "descriptor init leads decay precision",
     int: "batch micro_batch warmup checkpoint_every probe_every held_out seed",
@@ -60,7 +57,6 @@ def pretrain(
     prepared: Path = PREPARED,
     out: Path = option("Folder; resumed.  (default: runs/pretrain-NAME)", "--out", "-o"),
     device: str = DEVICE,
-    minutes: float = option("Stop cleanly after so long, exit code 75; the same command goes on."),
     dry_run: bool = flag("Only print the recipe, what it takes, and what is missing.", "--dry-run"),
 ) -> None:
     """Pre-train LAEF.
@@ -83,7 +79,6 @@ def pretrain(
 
       ecgbench pretrain small --data DIR --out runs/laef
     """
-    began = time.monotonic()
     from ecgbench import models
     from ecgbench.datasets import resolve
     from ecgbench.evaluate.device import choose
@@ -91,8 +86,6 @@ def pretrain(
     from ecgbench.pretrain import recipe as recipes
     from ecgbench.pretrain.assemble import development
 
-    if minutes is not None and not minutes > 0:
-        raise BadSetting(f"--minutes {minutes:g}: a time above 0, for example 9")
     name, given = _settings(recipe, sets)
     if model is not None:
         given["model"] = models.resolve(model)
@@ -103,8 +96,7 @@ def pretrain(
     out = out or Path("runs") / folder_name(f"pretrain-{name}")
     folders = Folders(data=data, prepared=prepared, out=out)
     if not dry_run:
-        over = (lambda: time.monotonic() - began > 60 * minutes) if minutes else None
-        _make(chosen, folders, device, {"alarm": alarm, "over": over})
+        _make(chosen, folders, device, alarm)
         return
     for text in (*chosen.lines(), development(chosen, folders), *chosen.risks()):
         typer.echo(text)
@@ -160,40 +152,27 @@ def _session(
     )
 
 
-def _make(
-    recipe: "Recipe",
-    folders: Folders,
-    device: str,
-    limits: dict[str, Any],
-) -> None:
-    """Pre-train, or go on; limits: `alarm` and `over` of a Session."""
+def _make(recipe: "Recipe", folders: Folders, device: str, alarm: bool) -> None:
+    """Pre-train, or go on."""
     from ecgbench import models
     from ecgbench.evaluate import torchrun
     from ecgbench.evaluate.device import choose
     from ecgbench.pretrain import phase_times, run
     from ecgbench.pretrain.assemble import assemble
-    from ecgbench.pretrain.stage import Stopped
     from ecgbench.study.progress import SILENT, display
 
     first = torchrun.rank() == 0
     progress: Display = display() if first else SILENT
-    session = _session(folders.out, choose(device), progress, torchrun.world(), **limits)
+    session = _session(folders.out, choose(device), progress, torchrun.world(), alarm=alarm)
     for risk in recipe.risks():
         progress.note(risk)
-    stopped = ""
     with ExitStack() as stack:
         stack.callback(torchrun.leave)
         data = assemble(recipe, folders, progress)
-        try:
-            finished = run.run(recipe, data, session)
-        except Stopped as stop:
-            stopped = str(stop)
+        finished = run.run(recipe, data, session)
         torchrun.wait()
     if not first:  # torchrun ends the other processes when one fails
         return
-    if stopped:
-        typer.echo(f"its minutes are over: stopped at {stopped}; the same command goes on")
-        raise typer.Exit(LATER)
     encoder = folders.out / run.ENCODER
     typer.echo("\n".join([*phase_times.lines(finished["phases"]), str(encoder)]))
     _report(folders.out)

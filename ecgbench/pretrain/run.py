@@ -49,7 +49,7 @@ from ecgbench.pretrain.objective import MaskedNodes, new_network
 from ecgbench.pretrain.phase_times import Phase
 from ecgbench.pretrain.probes import Development
 from ecgbench.pretrain.recipe import Recipe
-from ecgbench.pretrain.stage import Execution, Stopped
+from ecgbench.pretrain.stage import Execution
 from ecgbench.pretrain.stage import run as train
 from ecgbench.results.pretraining import RECIPE, REPORT, entropy_of
 from ecgbench.study.progress import Display
@@ -71,8 +71,6 @@ class Session:
     progress: Display
     listener: Callable[[str], Listener]
     """Name of a stage -> who hears of its steps."""
-    over: Callable[[], bool] | None = None
-    """Whether to stop now; called between steps and after a codebook, which is fitted in one go."""
     alarm: bool = True
     """Whether a collapse ends a stage."""
 
@@ -94,8 +92,7 @@ def run(recipe: Recipe, data: Data, session: Session) -> dict[str, Any]:
 
     The same recipe and data give the same codebooks and the same curves, however often it was
     interrupted, on one machine with one number of threads. BadSetting: the folder is of another
-    recipe or other data. BadWeights: a damaged file in it. WriteError. Stopped: `session.over` said
-    so; the same call goes on.
+    recipe or other data. BadWeights: a damaged file in it. WriteError.
     """
     demand_segments(max(*recipe.codes, *recipe.refined), data.corpus)
     busy = f"another pre-training is at work in {session.out}; wait for it, or choose another --out"
@@ -227,20 +224,14 @@ class _Pretraining:
             device=session.device,
             listener=self._listener(name, folder / DEVICES),
             probe=kept,
-            over=session.over,
             alarm=session.alarm,
             chance=sum(map(entropy_of, made)),
         )
-        # a call that has made nothing goes on for one step, or short calls would never end
-        over = session.over
-        if over is not None and torchrun.of_first(lambda: self._worked and over()):
-            raise Stopped(f"{name}, before its next step")
         note(f"{name}: {settings.steps} steps of {settings.records(len(corpus))} recordings")
         try:
             points = train(settings, model, corpus, Codes(describe, books), execution)
-        except (Stopped, Collapse) as stop:
-            separator = ", " if isinstance(stop, Stopped) else ": "
-            raise type(stop)(f"{name}{separator}{stop}") from None
+        except Collapse as stop:
+            raise Collapse(f"{name}: {stop}") from None
         torchrun.wait()
         # not those of a schedule that was given up
         measured = read_checkpoints(kept.folder, settings.probed)

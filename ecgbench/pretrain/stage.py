@@ -176,10 +176,6 @@ class Labeller(Protocol):
         """
 
 
-class Stopped(Exception):
-    """A pre-training has stopped because its time was over; its message says where."""
-
-
 def _nothing(*_: object) -> None:
     pass
 
@@ -199,8 +195,6 @@ class Execution:
     evaluation mode, in every process. It must leave weights alone, and meets a step again that was
     made after the last checkpoint before an interruption.
     """
-    over: Callable[[], bool] | None = None
-    """Whether to stop now; called after each step, in the first process."""
     alarm: bool = True
     """Whether a collapse ends the stage."""
     chance: float | None = None
@@ -218,7 +212,7 @@ def run(
     by more `steps`. Under torchrun every process calls this alike and returns the same. BadSetting:
     the folder holds another stage, or memory does not suffice. BadWeights: a damaged checkpoint.
     GateError: a loss that is not finite. Collapse: nodes have become equal; the checkpoint is of
-    before. WriteError. Stopped: `execution.over` said so, after a checkpoint.
+    before. WriteError.
     """
     torchrun.join()
     fabric = open_fabric(execution.device, stage.precision)
@@ -298,9 +292,7 @@ class _Training:
         """The alarm before anything is kept, then the probe, then the checkpoint: a probe that is
         cut short is made again.
         """
-        last, over = step == self.stage.steps, self.execution.over
-        stops = not last and over is not None and torchrun.of_first(over)
-        due = last or stops or step % self.stage.checkpoint_every == 0
+        due = step == self.stage.steps or step % self.stage.checkpoint_every == 0
         looks = step >= collapse.EVERY and (due or step % collapse.EVERY == 0)
         if looks and self.execution.alarm:
             self._alarm(step, pieces)
@@ -312,8 +304,6 @@ class _Training:
             self.kept = step
             if self.fabric.is_global_zero:
                 checkpoint.write(self.path, self.facts, self.points, self.model, self.optimiser)
-        if stops:
-            raise Stopped(f"step {step} of {self.stage.steps}")
 
     def _alarm(self, step: int, pieces: list[Piece]) -> None:
         """Collapse where the network shows a sign of it."""

@@ -146,22 +146,3 @@ def test_two_processes_of_torchrun_make_what_one_makes(tmp_path: Path, pretrain:
     assert [float(x) for x in alone] == pytest.approx([float(x) for x in both], abs=1e-5)
     recipes = [(tmp_path / name / "recipe.json").read_text() for name in ("one", "two")]
     assert recipes[0] == recipes[1]
-
-
-@pytest.mark.long
-def test_minutes_end_it_cleanly_and_the_same_command_goes_on(
-    tmp_path: Path, pretrain: Typed, copies: Path
-) -> None:
-    words = ["smoke", *STEPS, "--model", NARROW, "--prepared", copies, "--out"]
-    code, told, said = pretrain(*words, tmp_path / "a", "--minutes", "0.0001")
-    assert code == 75, said
-    assert (
-        "its minutes are over: stopped at stage 1, before its next step; the same command" in told
-    )
-    for name in "ab":
-        code, _, said = pretrain(*words, tmp_path / name)
-        assert code == 0, said
-    weights = [(tmp_path / name / "encoder.safetensors").read_bytes() for name in "ab"]
-    assert weights[0] == weights[1]
-    code, _, said = pretrain(*words, tmp_path / "c", "--minutes", "0")
-    assert (code, "--minutes 0: a time above 0, for example 9" in said) == (2, True)

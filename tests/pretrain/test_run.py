@@ -27,7 +27,6 @@ from ecgbench.pretrain.objective import MaskedNodes
 from ecgbench.pretrain.probes import Probed
 from ecgbench.pretrain.recipe import Recipe, get
 from ecgbench.pretrain.run import Data, Session, run
-from ecgbench.pretrain.stage import Stopped
 from ecgbench.weights.load import digest
 from tests.waves import Follower, Stop, data
 
@@ -336,54 +335,10 @@ def test_a_changed_codebook_is_found_out(tmp_path: Path) -> None:
 LONGER = RECIPE.changed({"steps": (16, 16), "checkpoint_every": 100, "probe_every": 8})
 
 
-def stopped(out: Path, steps: int) -> str:
-    """Go on for so many steps, over both stages; where it stopped."""
-    models.resolve(str(NARROW))
-    asked = 0
-
-    def over() -> bool:
-        nonlocal asked
-        asked += 1
-        return asked > steps
-
-    follower = Follower()
-    session = Session(
-        out=out,
-        device="cpu",
-        name="here",
-        progress=follower,
-        listener=follower.listener,
-        over=over,
-    )
-    with pytest.raises(Stopped) as stop:
-        run(LONGER, data(), session)
-    return str(stop.value)
-
-
-def losses(out: Path, stage: int) -> list[float]:
-    rows = (out / f"stage{stage}" / "curve.csv").read_text().splitlines()[1:]
-    return [float(row.split(",")[1]) for row in rows]
-
-
 @pytest.fixture(scope="module")
 def longer(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     out = tmp_path_factory.mktemp("longer")
     return out, made(out, recipe=LONGER)
-
-
-def test_stopped_in_slices_it_ends_as_without_a_stop(
-    tmp_path: Path, longer: tuple[Path, dict[str, Any]]
-) -> None:
-    # `over` is asked behind each step but the last, and behind a codebook; each call makes a step
-    places = [stopped(tmp_path, n) for n in (7, 1, 0, 20)]
-    assert places == [
-        "stage 1, step 7 of 16",
-        "stage 1, step 9 of 16",
-        "stage 1, step 10 of 16",
-        "stage 2, step 15 of 16",
-    ]
-    assert lasting(made(tmp_path, recipe=LONGER)) == lasting(longer[1])
-    assert losses(tmp_path, 2) == losses(longer[0], 2)
 
 
 def test_an_encoder_that_was_not_selected_may_be_gone(
