@@ -370,36 +370,16 @@ class Laef(NodeEncoder):
 
         where: a name on the card ("released", which is shipped), the path of a file, a folder that
         `save_pretrained` wrote, or a repository of the Hugging Face Hub (owner/name; revision: its
-        branch, tag or commit). BadSetting: not there, or it cannot be had. BadWeights: it does not
-        fit.
+        branch, tag or commit). BadSetting, UnknownName: not there, or it cannot be had. BadWeights:
+        it does not fit.
         """
-        known = (
-            where in [*(w.name for w in CARD.weights), "released"]
-            or Path(where).expanduser().is_file()
-        )
-        return build(where if known else hub.file(where, revision, CARD)).eval()
+        return build(hub.file(where, revision, CARD) or where).eval()
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write model.safetensors, config.json and, where none is there, README.md into `folder`.
         WriteError.
         """
         hub.save_to(Path(folder).expanduser(), self, CARD)
-
-    def push_to_hub(
-        self,
-        repo_id: str,
-        *,
-        private: bool | None = None,
-        token: str | None = None,
-        commit_message: str = "LAEF",
-    ) -> str:
-        """Write the files of `save_pretrained` into a repository of the Hub (owner/name), made
-        where there is none.
-
-        A model card that stands there stays. Returns the address of the commit. BadSetting: the Hub
-        cannot be reached or refuses.
-        """
-        return hub.push(repo_id, self, CARD, private=private, token=token, message=commit_message)
 
 
 def _counts(rows: Tensor, measured: Tensor) -> Tensor:

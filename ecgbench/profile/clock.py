@@ -70,7 +70,7 @@ def _pass(run: Callable[[], object], device: str) -> float:
     return float(first.elapsed_time(last))
 
 
-def held(device: str) -> float:
+def resident(device: str) -> float:
     """Bytes that the process holds before the network is built, once torch's libraries are
     loaded.
     """

@@ -30,7 +30,7 @@ def measure(job: Job) -> dict[str, Any]:
     """
     clock.ready(job.device)
     declared = hasattr(models.get(models.resolve(job.path or job.model)), "paper_layers")
-    before = clock.held(job.device)
+    before = clock.resident(job.device)
     network = build(job.model, "random", job.device)
     measured: dict[str, Any] = {
         "title": network.card.title,

@@ -45,7 +45,7 @@ def fetch(
     model = ROOM.resolve(model)
     card = ROOM.card(model)
     layout, pins = released.layout_of(card, model, name), released.lock_file(lock)
-    if shipped.comes_along(layout.url):
+    if shipped.is_shipped(layout.url):
         return _proved(model, layout, given, listener)
     busy = f"another command is fetching weights of {model}; wait for it, then run this one again"
     # two of them would write into one download

@@ -56,7 +56,7 @@ def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
         return
     found = located(weights, card)
     if isinstance(found, Weights):
-        own = shipped.comes_along(found.url)
+        own = shipped.is_shipped(found.url)
         network.load_state_dict(
             _shipped_tensors(network, found) if own else _converted(network, found, card)
         )
@@ -212,7 +212,7 @@ def _names(card: ModelCard) -> list[str]:
 
 def _where(card: ModelCard) -> str:
     first = card.weights[0] if card.weights else None
-    if first is not None and shipped.comes_along(first.url):
+    if first is not None and shipped.is_shipped(first.url):
         return (
             f"the {first.name} weights come with ecgbench (--weights {first.name}); --weights "
             f"random needs no file"

@@ -40,10 +40,10 @@ def pack(run: Path, to: Path) -> dict[str, Any]:
         raise BadSetting(
             f"--to {to} is the pre-training itself, which stays as it is; name another folder"
         )
-    lacking = [name for name in (_ENCODER, REPORT, *_CURVES.values()) if not (run / name).is_file()]
-    if lacking:
+    missing = [name for name in (_ENCODER, REPORT, *_CURVES.values()) if not (run / name).is_file()]
+    if missing:
         raise BadSetting(
-            f"{run} holds no finished pre-training: {lacking[0]} is not there; run ecgbench "
+            f"{run} holds no finished pre-training: {missing[0]} is not there; run ecgbench "
             f"pretrain on that folder again"
         )
     report = _report(run / REPORT)

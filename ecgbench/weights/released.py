@@ -71,7 +71,7 @@ def is_here(model: str, layout: Weights) -> bool:
     """Whether weights on the card of a model are on this machine: a conversion with its record, or
     a file that is shipped.
     """
-    if shipped.comes_along(layout.url):
+    if shipped.is_shipped(layout.url):
         return shipped.path(layout) is not None
     path = converted(model, layout.name)
     return path.is_file() and path.with_suffix(".json").is_file()
@@ -83,7 +83,7 @@ def record(model: str, layout: Weights) -> Json | None:
     """
     if not is_here(model, layout):
         return None
-    if shipped.comes_along(layout.url) and (own := shipped.path(layout)):
+    if shipped.is_shipped(layout.url) and (own := shipped.path(layout)):
         facts = {k: getattr(layout, k) for k in ("file", "url", "licence", "terms")}
         return {**facts, "source_sha256": sha256(own), "bytes": own.stat().st_size}
     path = converted(model, layout.name)
@@ -114,7 +114,7 @@ def unknown(card: ModelCard, name: str, known: Sequence[str], hint: str = "") ->
     """
     model = name_of(card)
     if commit := FORMER.get((model, name)):
-        file = f"{shipped.SHELF}{model}/{name}/{model}.safetensors"
+        file = f"{shipped.FOLDER}{model}/{name}/{model}.safetensors"
         return BadSetting(
             f"the weights {name} of {card.title} are no longer in the package; take them from its "
             f"repository (git show {commit}:{file} > FILE.safetensors) and pass --weights "
@@ -144,7 +144,7 @@ def not_here(card: ModelCard, model: str, name: str) -> BadSetting:
     it, where to put it.
     """
     layout = layout_of(card, model, name)
-    if shipped.comes_along(layout.url):
+    if shipped.is_shipped(layout.url):
         return shipped.missing(layout)
     return BadSetting(
         f"the {name} weights of {card.title} are not on this machine; run: "
@@ -250,7 +250,7 @@ def origin(card: ModelCard, weights: str | Path) -> Json:
         from_record: Json = {
             k: notes[k] for k in ("licence", "url", "terms", "tensors_sha256") if k in notes
         }
-        own = {"own": True} if shipped.comes_along(notes.get("url") or "") else {}
+        own = {"own": True} if shipped.is_shipped(notes.get("url") or "") else {}
         return {
             "name": weights,
             "file": notes["file"],

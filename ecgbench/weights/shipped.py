@@ -12,22 +12,22 @@ from pathlib import Path
 from ecgbench.core.cards import Weights
 from ecgbench.errors import BadSetting, BadWeights
 
-SHELF = "models/"
+FOLDER = "models/"
 """Folder of the repository under which everything lies that is shipped."""
-PLACES = (Path(__file__).parents[1] / "shipped", Path(__file__).parents[2] / SHELF)
+ROOTS = (Path(__file__).parents[1] / "shipped", Path(__file__).parents[2] / FOLDER)
 """That folder as an installed wheel has it, and as a checkout has it. In this order: beside an
 installed package, any other project may have put a folder called models.
 """
 
 
-def comes_along(url: str) -> bool:
+def is_shipped(url: str) -> bool:
     """Whether an address on a card (`Weights.url`) is that of a file that is shipped."""
-    return url.startswith(SHELF)
+    return url.startswith(FOLDER)
 
 
 def path(layout: Weights) -> Path | None:
     """Where the file of shipped weights lies; None where this installation lacks it."""
-    places = (place / layout.url.removeprefix(SHELF) for place in PLACES)
+    places = (place / layout.url.removeprefix(FOLDER) for place in ROOTS)
     return next((place for place in places if place.is_file()), None)
 
 

@@ -63,7 +63,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The shipped file of a LAEF whose card names it."""
     path = tmp_path / URL
     monkeypatch.setattr(laef, "CARD", replace(laef.CARD, weights=(stand_in(path),)))
-    monkeypatch.setattr(shipped, "PLACES", (tmp_path / "shipped", tmp_path / "models"))
+    monkeypatch.setattr(shipped, "ROOTS", (tmp_path / "shipped", tmp_path / "models"))
     return path
 
 
@@ -187,7 +187,7 @@ def test_what_is_shipped_is_whole() -> None:
     """
     for name in ROOM.names():
         card = ROOM.card(name)
-        for layout in (w for w in card.weights if shipped.comes_along(w.url)):
+        for layout in (w for w in card.weights if shipped.is_shipped(w.url)):
             path = ROOT / layout.url
             content = shipped.content(layout)
             assert content == path.read_bytes()
