@@ -158,7 +158,8 @@ def test_other_settings_or_a_second_writer_need_another_folder(
     assert typed(grid, "--set", "training.epochs=9") == 2
     said = capsys.readouterr().err
     assert (
-        "holds a run with training.epochs = 2, and this command has training.epochs = 9; choose" in said
+        "holds a run with training.epochs = 2, and this command has training.epochs = 9; choose"
+        in said
     )
     assert said.endswith(f"--set training.epochs=9 --out {grid}-2\n")
     assert said.count("--out") == 1
