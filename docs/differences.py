@@ -16,6 +16,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ecgbench import published
 from ecgbench.core.files import put
@@ -293,9 +294,8 @@ def _of_scores() -> Iterator[Sequence[str]]:
     yield (
         "labels of PTB-XL Diag, Form, Rhythm",
         "the paper's means cannot be columns of the same predictions (below)",
-        "columns of the predictions of All; `ecgbench report --set report.rows=all` shows "
-        "that they "
-        "add up",
+        "columns of the predictions of All; `labels.csv` of a report shows that the scores of a "
+        "label are equal",
         "nothing: labels are equal to the last bit",
         "none",
     )
@@ -471,7 +471,8 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--window", type=Path)
     options = parser.parse_args()
-    put(MEASURED, csv_text(COLUMNS, measure(options.run, options.window)))
+    rows = measure(options.run, options.window)
+    put(MEASURED, csv_text(pd.DataFrame(rows, columns=COLUMNS, dtype=object)))
 
 
 if __name__ == "__main__":

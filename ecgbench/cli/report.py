@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NAMED = 12
 """Cells of one model and reason that are named one by one."""
-SETTINGS = ("margins", "blocks", "duplicates", "beside", "rows", "reports")
+SETTINGS = ("margins", "blocks", "duplicates", "beside", "reports")
 """Keys of `--set`, in `report`."""
 
 
@@ -49,8 +49,7 @@ def report(
     Further settings: report.margins=0.02,0.05 (of non-inferiority), report.blocks=TASK,... (the
     task that represents its dataset where models are ranked), report.duplicates=FILE (from
     `ecgbench data duplicates --csv`: such patients count once), report.beside=FOLDER,... (other
-    runs, with --against), report.rows=all (also of tasks that are only evaluated),
-    report.reports=NAME,... (additional reports).
+    runs, with --against), report.reports=NAME,... (additional reports).
     """
     from ecgbench import reports
     from ecgbench.published import source as printed
@@ -88,14 +87,11 @@ def _besides(chosen: dict[str, str], against: str | None) -> list[str]:
     """Reports that are written besides the usual ones; UnknownName, BadSetting."""
     from ecgbench import reports
 
-    if (rows := chosen.get("rows", "all")) != "all":
-        raise BadSetting(f"--set report.rows={rows}: all, or leave it out")
     if "beside" in chosen and not against:
         typed = f"--set report.beside={chosen['beside']}"
         raise BadSetting(f"{typed}: say what with: --against paper or --against fmb")
     named = [reports.resolve(name) for name in words(chosen.get("reports")) or ()]
-    named += ["against"] if against else []
-    return named + (["evaluated_only"] if "rows" in chosen else [])
+    return [*named, *(["against"] if against else [])]
 
 
 def _with(study: "Study", baseline: str, chosen: dict[str, str]) -> "Study":

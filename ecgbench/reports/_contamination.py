@@ -1,34 +1,18 @@
 """Headlines of a run again without the models that met the source of what they are tested on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import pandas as pd
 
 from ecgbench.core.cells import NONE
 from ecgbench.data import contamination as corpora
 from ecgbench.reports._facts import columns, titles_of
-from ecgbench.reports._means import at_setting, settings
+from ecgbench.reports._means import at_setting, settings, sign_of
 from ecgbench.reports._scores import ranked
 from ecgbench.reports._text import points, signed, signed_bracket
 from ecgbench.results.study import Study
 
 MET = ("equal", "contains", "part", "overlaps")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Again:
-    """A headline, and the same without models that met the source."""
-
-    about: str
-    """A task, or how many datasets."""
-    leads: str
-    said: str
-    without: str
-    changes: str
-    """"" where the statement stays; else what becomes of it."""
-    left_out: str
-    """Models or datasets."""
 
 
 def met_by(study: Study) -> dict[str, set[str]]:
@@ -49,36 +33,40 @@ def met_by(study: Study) -> dict[str, set[str]]:
     return found
 
 
-def again(study: Study) -> list[Again]:
-    """The best of each task and lead setting, and the differences of means over datasets; only
-    those that a model which met the source has a part in.
+def again(study: Study) -> list[dict[str, str]]:
+    """The best of each task and lead setting, and the differences of means over datasets, of all
+    models and again without those that met the source; only where a model that met it has a part.
+
+    about: a task, or the mean over datasets; leads; all_models and without: the statement of all
+    models, and of the others; changes: what becomes of it, or ""; left_out: models or datasets.
     """
     met = met_by(study)
     return [*_best(study, met), *_across(study, met)]
 
 
-def _best(study: Study, met: Mapping[str, set[str]]) -> list[Again]:
+def _best(study: Study, met: Mapping[str, set[str]]) -> list[dict[str, str]]:
     rows, made, titles = ranked(study)[study.metric], [], titles_of(study)
     rows = rows[rows["value"].notna() & ~rows["untrained"]]
-    sign = 1 if study.metrics[study.metric].direction == "higher" else -1
-    rows = rows.sort_values("value", ascending=sign < 0, kind="stable")
+    rows = rows.sort_values("value", ascending=sign_of(study) < 0, kind="stable")
     for _, mine in rows.groupby(["place", "setting"]):
         task, leads = mine[["task", "leads"]].iloc[0]
         gone = mine["model"].isin(met.get(task, set()))
         if not gone.any():
             continue
-        rest = mine[~gone]
-        same = len(rest) and rest["head"].iloc[0] == mine["head"].iloc[0]
-        change = "" if same else "another model is the best"
+        rest, changes = mine[~gone], ""
+        if rest.empty:
+            changes = "no model is left"
+        elif rest["head"].iloc[0] != mine["head"].iloc[0]:
+            changes = "another model is the best"
         made.append(
-            Again(
-                about=titles[task],
-                leads=leads,
-                said=_first(study, mine),
-                without=_first(study, rest) if len(rest) else "",
-                changes=change if len(rest) else "no model is left",
-                left_out=", ".join(columns(study)[at].label for at in mine.loc[gone, "head"]),
-            )
+            {
+                "about": titles[task],
+                "leads": leads,
+                "all_models": _first(study, mine),
+                "without": _first(study, rest) if len(rest) else "",
+                "changes": changes,
+                "left_out": ", ".join(columns(study)[at].label for at in mine.loc[gone, "head"]),
+            }
         )
     return made
 
@@ -90,7 +78,7 @@ def _first(study: Study, order: pd.DataFrame) -> str:
     return text + f", {signed(abs(values[0] - values[1]))} to {others[0]}" if others else text
 
 
-def _across(study: Study, met: Mapping[str, set[str]]) -> list[Again]:
+def _across(study: Study, met: Mapping[str, set[str]]) -> list[dict[str, str]]:
     """Every difference of two means over datasets, over those that neither of the two has met."""
     made, dataset = [], {t.name: t.dataset for t in study.tasks}
     for leads in settings(study):
@@ -104,25 +92,24 @@ def _across(study: Study, met: Mapping[str, set[str]]) -> list[Again]:
                 continue
             gone = dict.fromkeys(dataset[t] for t in whole.tasks if t not in left)
             part = at_setting(study, leads, left) if left else None
-            both = part and {pair.better, pair.other} <= set(part.heads)
             without, changes = "", "no dataset is left"
-            if part and both:
+            if part and {pair.better, pair.other} <= set(part.heads):
                 rest = part.pair(pair.better, pair.other)
                 way = 1 if rest.better == pair.better else -1
                 ends = [way * rest.bounds.low, way * rest.bounds.high]
                 value = way * rest.estimate.value
                 without = f"{signed(value)} {signed_bracket(*sorted(ends))}"
                 changes = "the sign changes" if value * pair.estimate.value < 0 else ""
+            both = f"{signed(pair.estimate.value)} {signed_bracket(*pair.bounds)}"
             made.append(
-                Again(
-                    about="Mean over datasets",
-                    leads=leads,
-                    said=f"{pair.better.label} less {pair.other.label}: "
-                    f"{signed(pair.estimate.value)} {signed_bracket(*pair.bounds)}",
-                    without=without,
-                    changes=changes,
-                    left_out=", ".join(gone),
-                )
+                {
+                    "about": "Mean over datasets",
+                    "leads": leads,
+                    "all_models": f"{pair.better.label} less {pair.other.label}: {both}",
+                    "without": without,
+                    "changes": changes,
+                    "left_out": ", ".join(gone),
+                }
             )
     return made
 

@@ -235,11 +235,11 @@ def tasks(study: Study) -> list[Task]:
 def gaps(study: Study) -> list[Gap]:
     """Cells without a number, gathered."""
     lost: dict[tuple[str, ...], Counter[str]] = {}
-    asked: Counter[tuple[str, ...]] = Counter()
+    planned: Counter[tuple[str, ...]] = Counter()
     for cell in records(study.of(study.metric).cells):
         whose = (cell["task"], cell["model"], cell["policy"])
         leads, reason = cell["leads"], cell["reason"] or "no reason was stored"
-        asked[*whose, leads] += 1
+        planned[*whose, leads] += 1
         if cell["status"] != "ok":
             # what is not computed yet did not fail
             pending = cell["status"] == "missing" or reason.startswith(PENDING)
@@ -252,7 +252,9 @@ def gaps(study: Study) -> list[Gap]:
             policy=policy,
             word=word,
             reason=reason,
-            leads={typed: (n, asked[task, model, policy, typed]) for typed, n in settings.items()},
+            leads={
+                typed: (n, planned[task, model, policy, typed]) for typed, n in settings.items()
+            },
         )
         for (task, model, policy, word, reason), settings in lost.items()
     ]

@@ -87,13 +87,32 @@ def pictures(figure: Figure, kinds: Sequence[str]) -> dict[str, bytes]:
 
 def rendered(sheet: "Sheet", kinds: Sequence[str]) -> dict[str, bytes]:
     """The files of what is drawn, by kind."""
+    # the same places in all of them, found once: that takes as long as a drawing
+    if (engine := sheet.get_layout_engine()) is not None:
+        engine.execute(sheet)
+    sheet.set_layout_engine("none")
     made = {}
-    for kind in kinds:
-        out = io.BytesIO()
-        sheet.savefig(out, format=kind, dpi=160, metadata=_EMPTY[kind])
-        sheet.set_layout_engine("none")  # the same places in all of them, found once
-        made[kind] = out.getvalue()
+    with _fonts_without_layout():
+        for kind in kinds:
+            out = io.BytesIO()
+            sheet.savefig(out, format=kind, dpi=160, metadata=_EMPTY[kind])
+            made[kind] = out.getvalue()
     return made
+
+
+@contextmanager
+def _fonts_without_layout() -> Iterator[None]:
+    """A PDF has the glyphs that matplotlib chose, where it put them; the tables of a font by which
+    it did so are left out of the file, for reading them takes longer than drawing a small figure.
+    """
+    from fontTools.subset import Options
+
+    usual = Options._drop_tables_default
+    Options._drop_tables_default = [*usual, "GSUB", "GPOS", "GDEF"]
+    try:
+        yield
+    finally:
+        Options._drop_tables_default = usual
 
 
 def inline(name: str, svg: str, of_column: Callable[[int], str]) -> str:

@@ -20,6 +20,11 @@ def draw(lines: pd.DataFrame, wide: int, sheet: "Sheet") -> list[Any]:
     panels, places, series = (
         list(dict.fromkeys(lines[name])) for name in ("panel", "place", "series")
     )
+    shifts: dict[tuple[str, str], float] = {}
+    for place, own in lines.groupby("place"):
+        here = list(dict.fromkeys(own["series"]))
+        for at, name in enumerate(here):
+            shifts[str(place), name] = (at - (len(here) - 1) / 2) * 0.6 / len(here)
     wide = min(wide, len(panels))
     axes = sheet.subplots(-(-len(panels) // wide), wide, squeeze=False, sharex=True, sharey=True)
     axes = axes.ravel()
@@ -27,17 +32,15 @@ def draw(lines: pd.DataFrame, wide: int, sheet: "Sheet") -> list[Any]:
         ax.axvline(0, color="#999999", linewidth=1, zorder=1)
         ax.grid(visible=False, axis="y")
         ax.set_title(shortened(panel, LONGEST))
-        for line in lines[lines["panel"] == panel].to_dict("records"):
-            at = series.index(line["series"])
-            here = list(dict.fromkeys(lines["series"][lines["place"] == line["place"]]))
-            shift = here.index(line["series"]) - (len(here) - 1) / 2
-            y = places.index(line["place"]) + shift * 0.6 / len(here)
-            style = look(at) | {"linestyle": "none", "markersize": 4}
-            style |= {"marker": "D", "markersize": 6} if line["diamond"] else {}
-            if line["low"] is not None and line["high"] is not None:
-                reach = [100 * line["low"], 100 * line["high"]]
-                ax.plot(reach, [y, y], color=style["color"], linewidth=1.3)
-            ax.plot([100 * line["value"]], [y], **style)
+        mine = lines[lines["panel"] == panel]
+        for (name, diamond), own in mine.groupby(["series", "diamond"], sort=False):
+            y = [places.index(place) + shifts[place, name] for place in own["place"]]
+            style = look(series.index(name)) | {"linestyle": "none", "markersize": 4}
+            style |= {"marker": "D", "markersize": 6} if diamond else {}
+            drawn = own[["value", "low", "high"]].astype(float).mul(100).assign(y=y)
+            bars = drawn.dropna()
+            ax.hlines(bars["y"], bars["low"], bars["high"], color=style["color"], linewidth=1.3)
+            ax.plot(drawn["value"], y, **style)
     for ax in axes[len(panels) :]:
         ax.set_visible(False)
     for ax in axes[len(panels) - wide : len(panels)]:  # the lowest of each column

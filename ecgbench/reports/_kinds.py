@@ -65,7 +65,7 @@ def _of_run(run: study.Study) -> Heading:
         title=f"{who} on {enumerated(on) if len(on) <= 3 else f'{len(on)} tasks'}",
         lines=[*lines, *published],
         banners=list(map(_banner, banners)),
-        said=[*banners, *published],
+        in_banners=[*banners, *published],
         version=run.provenance.version,
         filters=filters(run),
         traces=traces(run),
@@ -102,7 +102,7 @@ def _of_training(
     more = (("Synthetic", source.warning), ("Not finished", source.open))
     shown = [*banners, *(each for each in more if each[1])]
     lines = [f"Data: {source.data}"]
-    return Heading(title=title, lines=lines, banners=shown, said=[text for _, text in shown])
+    return Heading(title=title, lines=lines, banners=shown, in_banners=[text for _, text in shown])
 
 
 KINDS: dict[Reads, Kind] = {

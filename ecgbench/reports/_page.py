@@ -80,7 +80,7 @@ def html(
         "drawing": drawing,
         "light": lambda figure: re.search(b"<image|QuadMesh", drawings[figure.name]),
         "heading": heading,
-        "beside": files,
+        "written": files,
         "opened": [one.figure.name if one.figure else "" for one in openings],
         "script": Markup(script),
         "script_hash": hash_of(script),

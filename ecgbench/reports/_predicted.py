@@ -1,38 +1,30 @@
-"""What reports of probabilities share: the rows of the main table, task by task, with what their
-cells say of each label.
+"""What reports of probabilities share: for each row of the main table and each label, what its
+predictions say; and the means over labels.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 
+from ecgbench.core.cells import grouped
 from ecgbench.core.text import enumerated
 from ecgbench.reports._facts import (
     FULL,
-    Head,
     columns,
+    heads_of,
     leads_of,
     model_column,
+    once,
     setting_words,
     task_column,
     titles_of,
 )
 from ecgbench.reports._facts import legend as entries
 from ecgbench.reports._scores import reasons
-from ecgbench.reports._section import Column, Row
-from ecgbench.results import precompute
-from ecgbench.results.by_label import (
-    LEAST,
-    ByLabel,
-    Columns,
-    Question,
-    Repeats,
-    Shared,
-    There,
-    repeats_of,
-)
+from ecgbench.reports._section import Column, Row, records
+from ecgbench.results import by_label
+from ecgbench.results.by_label import LEAST, TOO_RARE, Labels, Question, Repeats, repeats_of
 from ecgbench.results.calibration import Calibration
 from ecgbench.results.operating import NetBenefit, Operating
 from ecgbench.results.study import Study
@@ -45,180 +37,130 @@ MEAN = "mean of labels"
 FACTS = ("task", "model", "policy", "weights", "leads", "label")
 """Columns that a row of a CSV file begins with."""
 COUNTS = ("labels", "patients", "positives", "negatives")
-QUESTIONS: Mapping[str, Sequence[Callable[[], Question]]] = {
-    "calibration": (Calibration,),
-    "operating": (Operating, NetBenefit),
-}
-"""Report -> what it reads of labels."""
-GREY = "#999999"
-Shown = dict[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """A row of the main table, and what it answers to a question."""
-
-    label: str
-    """Of its column."""
-    facts: Shown
-    """What a row of a CSV file begins with, its status, and why it has no score."""
-    repeats: Repeats
-    """Nothing where the row has no score."""
-    there: There | None = None
-    """None where it has no score."""
-    numbers: Mapping[str, Columns]
-    """By key; nothing where it has no score."""
-
-    @property
-    def leads(self) -> str:
-        """As typed."""
-        return str(self.facts["leads"])
-
-    def of_label(self, key: str, place: int) -> Shown:
-        """Numbers of a label; at 0 of their mean."""
-        return {name: values[place] for name, values in self.numbers[key].items()}
-
-
-@dataclass(frozen=True, kw_only=True)
-class OfTask:
-    """The rows of a task."""
-
-    place: int
-    """Among the tasks of the study, from 1; 0 where it is the only one."""
-    title: str
-    lines: Sequence[Line]
-    shared: Shared
-
-    def file(self, name: str) -> str:
-        """What a figure of this task is called."""
-        return f"{name}_{self.place}" if self.place else name
-
-    @property
-    def on_page(self) -> Sequence[Line]:
-        """Rows for the page: those at a number of leads; named leads stand in the CSV file, unless
-        there is nothing else. None where no label has a number, which the notes say.
-        """
-        if not any(self.shared.values()):
-            return []
-        drawn = [line for line in self.lines if line.leads.isdigit()]
-        return drawn if any(line.leads != FULL for line in drawn) else self.lines
-
-    @property
-    def ends(self) -> list[str]:
-        """Lead settings of a figure: all leads and the fewest, as typed."""
-        typed = sorted(
-            dict.fromkeys(line.leads for line in self.lines if line.repeats),
-            key=lambda leads: (not leads.isdigit(), leads_of(leads)[0]),
-        )
-        drawn = [leads for leads in typed if leads.isdigit()] or typed
-        return list(dict.fromkeys([*drawn[-1:], *drawn[:1]]))
-
-    def at(self, leads: Sequence[str]) -> list[Line]:
-        """Its rows at these settings that have a score, setting by setting."""
-        return [o for typed in leads for o in self.lines if o.leads == typed and o.repeats]
-
-    def mean(self, line: Line, key: str) -> Shown | None:
-        """Of the labels that every row has; None where this row has not all of them."""
-        if not self.shared[key] or not line.numbers.get(key):
-            return None
-        made = line.of_label(key, 0)
-        return made if any(value is not None for value in made.values()) else None
-
-    def rows(self, line: Line, key: str, **more: Any) -> Iterator[Shown]:
-        """Of a CSV file: the mean of a row of the main table, then its labels. more: other columns
-        of them.
-        """
-        row = {**line.facts, "label": MEAN, **more}
-        if line.there is None:
-            yield row
-            return
-        mean, unmet = self.mean(line, key), line.there.unmet[key]
-        if mean:
-            yield row | {"labels": len(self.shared[key])} | mean
-        else:
-            known = (why for why, rare in zip(unmet, line.there.lacking) if why and not rare)
-            yield row | nothing(next(known, NONE_KNOWN))
-        for place, (name, why) in enumerate(zip(line.there.names, unmet)):
-            row = {**line.facts, "label": name, **more, **line.there.counts(place)}
-            yield row | (nothing(why) if why else line.of_label(key, place + 1))
-
-    def left_out(self, key: str) -> dict[str, str]:
-        """Label -> why it has no number in some row, of those that are not too rare."""
-        made: dict[str, str] = {}
-        for there in self._there:
-            every = zip(there.names, there.unmet[key], there.lacking)
-            made |= {name: why for name, why, rare in every if why and not rare}
-        return made
-
-    @property
-    def _there(self) -> list[There]:
-        return [line.there for line in self.lines if line.there is not None]
-
-    @property
-    def too_rare(self) -> list[str]:
-        """Which labels are left out of everything, in a sentence."""
-        rare = dict.fromkeys(n for t in self._there for n, w in zip(t.names, t.lacking) if w)
-        few = f"fewer than {LEAST} patients with the label or without it"
-        return [f"{self.title}: left out {listed(list(rare))}: {few}."] if rare else []
-
-
-def tasks(study: Study, wanted: ByLabel) -> list[OfTask]:
-    """Each task of a study; nothing where none has a row with a score."""
-    own = _lines(study)
-    if not any(line.repeats for line in own):
-        return []
-    titles, made = titles_of(study), []
-    scored = [[o.repeats for o in own if o.facts["task"] == t and o.repeats] for t in titles]
-    precompute.labels(_questions(study, wanted), scored, study.stage)
-    for place, (task, title) in enumerate(titles.items(), 1):
-        mine = [
-            replace(line, there=wanted.there(line.repeats)) if line.repeats else line
-            for line in own
-            if line.facts["task"] == task
-        ]
-        shared = wanted.question.shared([o.there for o in mine if o.there is not None])
-        mine = [
-            replace(o, numbers=wanted.numbers(o.repeats, shared)) if o.repeats else o for o in mine
-        ]
-        number = place if len(titles) > 1 else 0
-        made.append(OfTask(place=number, title=title, lines=mine, shared=shared))
-    return made
-
-
-def _lines(study: Study) -> list[Line]:
-    """The rows of a study's first metric, in its order."""
-    heads, why, made = {head.names: head for head in columns(study)}, reasons(study), []
-    for row in study.main[study.main["metric"] == study.metric].to_dict("records"):
-        facts = {name: row[name] for name in ("task", "model", "policy", "weights", "leads")}
-        task, model, policy, _, leads = facts.values()
-        status, whole = row["status"], row["status"] == "ok"
-        reason = "" if whole else why.get((task, model, leads, policy), status)
-        cells = study.finished.get((task, model, policy, leads), [])
-        made.append(
-            Line(
-                label=heads[model, policy].label,
-                facts=facts | {"status": status, "reason": reason},
-                repeats=repeats_of(cells) if whole else [],
-                numbers={},
-            )
-        )
-    return made
-
-
-def _questions(study: Study, wanted: ByLabel) -> list[ByLabel]:
-    """What is read now, and what is read later of the same rows."""
-    every = [one() for report in QUESTIONS if report in study.together for one in QUESTIONS[report]]
-    others = [one for one in every if one.name != wanted.question.name]
-    return [wanted, *(replace(wanted, question=one) for one in others)]
-
-
+LEFT_OUT = "left out"
+"""Status of a label, or a mean over labels, that has no number."""
 NONE_KNOWN = f"no label has {LEAST} patients with it and {LEAST} without"
 """Why a mean over labels has no number."""
+GREY = "#999999"
+Q = TypeVar("Q", bound=Question)
 
 
-def nothing(reason: str) -> dict[str, str]:
-    """Status and reason of a label, or a mean over labels, that has no number."""
-    return {"status": "left out", "reason": reason}
+def repeats(study: Study, row: Row) -> Repeats:
+    """The finished cells of a row of the main table; nothing where the row has no score."""
+    names = (row["task"], row["model"], row["policy"], row["leads"])
+    return repeats_of(study.finished.get(names, []))
+
+
+@once
+def _questions(study: Study) -> list[Question]:
+    """All of them, computed on all cores, so that each row is read once for all."""
+    every: list[Question] = [one(study.scorer) for one in (Calibration, Operating, NetBenefit)]
+    rows = [row for row in _main(study) if row["status"] == "ok"]
+    by_task = grouped([r for r in rows if repeats(study, r)], lambda row: row["task"])
+    by_label.compute(
+        every, [[repeats(study, r) for r in own] for own in by_task.values()], study.stage
+    )
+    return every
+
+
+def question(study: Study, kind: type[Q]) -> Q:
+    """Of this kind, as it is of_labels of a study."""
+    return next(one for one in _questions(study) if isinstance(one, kind))
+
+
+def _main(study: Study) -> list[dict[str, Any]]:
+    """The rows of the main table by its first metric."""
+    names = ["task", "model", "policy", "weights", "leads", "status"]
+    main = study.main.loc[study.main["metric"] == study.metric, names]
+    return records(main)
+
+
+def frame(study: Study, kind: type[Question]) -> pd.DataFrame:
+    """A row for the mean over labels, then for each label, of each key of a question and each row
+    of the main table: FACTS, key, row (its place there), COUNTS, the numbers of the question,
+    status and reason. Empty where no row has a score.
+    """
+    of_labels, why = question(study, kind), reasons(study)
+    made: list[dict[str, Any]] = []
+    numbered = grouped(enumerate(_main(study)), lambda each: each[1]["task"])
+    for task in titles_of(study):
+        lines = [
+            (row | {"row": at}, repeats(study, row) if row["status"] == "ok" else [])
+            for at, row in numbered.get(task, [])
+        ]
+        there = {row["row"]: of_labels.labels(cells) for row, cells in lines if cells}
+        shared = of_labels.shared(list(there.values()))
+        for row, cells in lines:
+            names = (task, row["model"], row["leads"], row["policy"])
+            row["reason"] = "" if row["status"] == "ok" else why.get(names, row["status"])
+            numbers = of_labels.numbers(cells, shared) if cells else {}
+            for key in of_labels.keys:
+                own = there.get(row["row"])
+                made += _rows(row | {"key": key}, own, numbers.get(key, {}), len(shared[key]))
+    if not any(row["status"] in ("ok", LEFT_OUT) and "patients" in row for row in made):
+        return pd.DataFrame()
+    return pd.DataFrame(made).astype(dict.fromkeys(COUNTS, "Int64"))
+
+
+def _rows(
+    row: dict[str, Any],
+    there: Labels | None,
+    numbers: Mapping[str, Sequence[float | None]],
+    shared: int,
+) -> Iterator[dict[str, Any]]:
+    """Of a key. shared: how many labels the mean is over."""
+    mean = row | {"label": MEAN, "labels": None}
+    if there is None:
+        yield mean
+        return
+    unmet: Sequence[str] = there[row["key"]]
+    of_mean = {name: values[0] for name, values in numbers.items()}
+    if shared and any(value is not None for value in of_mean.values()):
+        yield mean | {"labels": shared} | of_mean
+    else:
+        found = (why for why in unmet if why and not why.endswith(TOO_RARE))
+        yield mean | {"status": LEFT_OUT, "reason": next(found, NONE_KNOWN)}
+    for place, why in enumerate(unmet):
+        own = row | {name: there[name][place] for name in ("label", *COUNTS[1:])}
+        if why:
+            yield own | {"status": LEFT_OUT, "reason": why}
+        else:
+            yield own | {name: values[place + 1] for name, values in numbers.items()}
+
+
+def by_task(study: Study, rows: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """The title of each task, what the names of its files end in, and its rows of `frame`."""
+    titles = titles_of(study)
+    for place, (task, title) in enumerate(titles.items(), 1):
+        yield title, f"_{place}" if len(titles) > 1 else "", rows[rows["task"] == task]
+
+
+def scored(rows: pd.DataFrame) -> pd.Series:
+    """Which rows are of a row of the main table that has a score."""
+    return rows["status"].isin(["ok", LEFT_OUT])
+
+
+def ends(rows: pd.DataFrame) -> list[str]:
+    """Lead settings of a figure of a task: all leads and the fewest, as typed."""
+    typed = sorted(
+        dict.fromkeys(rows.loc[scored(rows), "leads"]),
+        key=lambda leads: (not leads.isdigit(), leads_of(leads)[0]),
+    )
+    drawn = [leads for leads in typed if leads.isdigit()] or typed
+    return list(dict.fromkeys([*drawn[-1:], *drawn[:1]]))
+
+
+def unmet(rows: pd.DataFrame) -> pd.DataFrame:
+    """Those of labels that have no number and are not too rare."""
+    rows = rows[(rows["label"] != MEAN) & (rows["status"] == LEFT_OUT)]
+    return rows[~rows["reason"].str.endswith(TOO_RARE)]
+
+
+def too_rare(title: str, rows: pd.DataFrame) -> list[str]:
+    """Which labels are left out of everything, in a sentence."""
+    rare = rows["label"][rows["reason"].str.endswith(TOO_RARE)].unique().tolist()
+    few = f"fewer than {LEAST} patients with the label or without it"
+    return [f"{title}: left out {listed(rare)}: {few}."] if rare else []
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:
@@ -227,9 +169,13 @@ def listed(names: Sequence[str], most: int = 12) -> str:
     return enumerated(names) if more <= 0 else f"{', '.join(names[:most])} and {more} more"
 
 
-def gone(own: Iterable[Line]) -> str:
-    """Rows that a figure leaves out, in a sentence; "" where there is none."""
-    lost = [f"{o.label} at {o.leads} ({o.facts['status']})" for o in own if not o.repeats]
+def missing(study: Study, rows: pd.DataFrame) -> str:
+    """Rows of the main table that a figure leaves out, in a sentence; "" where there is none."""
+    heads = heads_of(study)
+    lost = [
+        f"{heads[row['model'], row['policy']].label} at {row['leads']} ({row['status']})"
+        for row in rows[~scored(rows)].drop_duplicates("row").to_dict("records")
+    ]
     return f" Left out: {listed(lost, 6)}." if lost else ""
 
 
@@ -238,14 +184,16 @@ def with_ends(name: str) -> tuple[str, str, str]:
     return name, f"{name}_low", f"{name}_high"
 
 
-def on_page(made: Sequence[OfTask], rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a CSV file that a table prints: means over labels."""
-    shown = {(line.facts["task"], line.leads) for of in made for line in of.on_page}
-    printed = [
-        label == MEAN and (task, leads) in shown
-        for task, leads, label in zip(rows["task"], rows["leads"], rows["label"])
-    ]
-    return rows[printed]
+def on_page(rows: pd.DataFrame) -> pd.DataFrame:
+    """Means over labels that a table prints: those at a number of leads; named leads stand in the
+    CSV file, unless there is nothing else. None of a task in which no label has a number, which
+    the notes say.
+    """
+    rows = rows[rows["label"] == MEAN]
+    known = rows.groupby("task")["labels"].transform("count") > 0
+    drawn = rows["leads"].str.isdigit()
+    fewer = (drawn & (rows["leads"] != FULL)).groupby(rows["task"]).transform("any")
+    return rows[known & (drawn | ~fewer)]
 
 
 def first_columns(study: Study) -> list[Column]:
@@ -262,20 +210,18 @@ def first_columns(study: Study) -> list[Column]:
     ]
 
 
-def by_column(
-    rows: Sequence[Mapping[str, Any]], heads: Sequence[Head]
-) -> list[tuple[int, list[Mapping[str, Any]]]]:
+def by_column(study: Study, rows: pd.DataFrame) -> list[tuple[int, pd.DataFrame]]:
     """The places of the columns that have rows, each with its rows."""
-    of: dict[int, list[Mapping[str, Any]]] = {}
-    places = {head.names: at for at, head in enumerate(heads)}
-    for row in rows:
-        of.setdefault(places[row["model"], row["policy"]], []).append(row)
-    return sorted(of.items())
+    found = [
+        (at, rows[(rows["model"] == head.model) & (rows["policy"] == head.policy)])
+        for at, head in enumerate(columns(study))
+    ]
+    return [(at, own) for at, own in found if len(own)]
 
 
-def legend(heads: Sequence[Head], drawn: Iterable[tuple[int, object]]) -> list[Any]:
+def legend(study: Study, drawn: Sequence[tuple[int, object]]) -> list[Any]:
     """The entries of a figure's columns."""
-    return entries(heads, (at for at, _ in drawn))
+    return entries(columns(study), (at for at, _ in drawn))
 
 
 def panels(sheet: "Sheet", leads: Sequence[str], across: str, up: str) -> Any:

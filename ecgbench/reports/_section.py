@@ -3,9 +3,11 @@
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import pandas as pd
 
 from ecgbench.errors import BadSetting
 
@@ -39,7 +41,7 @@ class ReportCard:
     """
     order: int = 500
     """Its place on the page: the lowest comes first."""
-    asked_by: str = ""
+    option: str = ""
     """Option of `ecgbench report` that puts it on the page; without one it is always there."""
     exploratory: bool = True
     """Whether it holds results that no frozen plan asks for: where one is frozen it says so. False
@@ -92,8 +94,6 @@ class Score:
     """Whether the asterisk of Table.marks stands behind it."""
     footnote: str = ""
     """Why there is no value, or why it is not tested."""
-    number: int = 0
-    """Of its footnote, from 1; the table sets it."""
     line: int | None = None
     """Of main_table.csv, by which the page finds where it comes from."""
 
@@ -127,22 +127,7 @@ class Column:
         return self.heading or self.name
 
 
-@dataclass(frozen=True, kw_only=True)
-class Numbers:
-    """Rows of a CSV file: unrounded, scores as fractions."""
-
-    columns: Sequence[str]
-    rows: Sequence[Row]
-    summary: str = ""
-    """What a row is, for the list of files."""
-
-    @classmethod
-    def of(cls, frame: Any, summary: str = "") -> "Numbers":
-        """A DataFrame as a CSV file holds it."""
-        return cls(columns=list(frame.columns), rows=Records(frame), summary=summary)
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Table:
     """A table, for readers in Markdown, LaTeX and HTML, and its numbers in CSV.
 
@@ -165,11 +150,9 @@ class Table:
     """Sign (*, °) -> what it means, of the signs that are used; those of SIGNS come by themselves.
     """
     footnotes: Sequence[str] = field(default=(), init=False)
-    """Those of its scores."""
+    """Those of its scores, numbered from 1."""
     numbers: Any = None
-    """A DataFrame, or Numbers: what the CSV file holds, where that is not `rows`. After
-    construction: Numbers, or None where it is `rows` and `columns`.
-    """
+    """A DataFrame: what the CSV file holds, where that is not `rows`."""
     summary: str = ""
     """What a row of the CSV file is, for the list of files."""
     formats: Sequence[Format] = ("csv", "md", "tex", "html")
@@ -179,39 +162,28 @@ class Table:
 
     def __post_init__(self) -> None:
         named(self.name, "table")
-        rows, numbers = self.rows, self.numbers
-        if hasattr(rows, "columns"):
-            numbers = rows if numbers is None else numbers
-            cells = [(c.name, c.cell) for c in self.columns if c.cell]
-            shown = Records(rows) if self.columns else []
-            rows = [row | {name: cell(row) for name, cell in cells} for row in shown]
-        if numbers is not None and not isinstance(numbers, Numbers):
-            numbers = Numbers.of(numbers, self.summary)
         names = [c.name for c in self.columns]
-        values = [row[name] for row in rows for name in names if name in row]
+        frame = self.rows
+        if isinstance(frame, pd.DataFrame):
+            cells = [(c.name, c.cell) for c in self.columns if c.cell]
+            shown = records(frame) if self.columns else []
+            self.rows = [row | {name: cell(row) for name, cell in cells} for row in shown]
+        else:
+            frame = pd.DataFrame(self.rows, columns=names, dtype=object)
+        if self.numbers is None:
+            self.numbers = frame
+        values = [row[name] for row in self.rows for name in names if name in row]
         signs = {c.mark for c in self.columns} | {v.mark for v in values if isinstance(v, Cell)}
-        texts = dict.fromkeys(v.footnote for v in values if isinstance(v, Score) and v.footnote)
-        if texts:
-            rows = [_numbered(row, list(texts)) for row in rows]
-        printed = self.formats if values else [f for f in self.formats if f == "csv"]
-        for name, value in (
-            ("rows", rows),
-            ("numbers", numbers),
-            ("marks", {**self.marks, **{s: text for s, text in SIGNS.items() if s in signs}}),
-            ("formats", tuple(printed)),
-            ("footnotes", list(texts)),
-        ):
-            object.__setattr__(self, name, value)
+        self.marks = {**self.marks, **{s: text for s, text in SIGNS.items() if s in signs}}
+        self.footnotes = list(
+            dict.fromkeys(v.footnote for v in values if isinstance(v, Score) and v.footnote)
+        )
+        if not values:
+            self.formats = tuple(kind for kind in self.formats if kind == "csv")
 
-
-def _numbered(row: Row, footnotes: Sequence[str]) -> Row:
-    """A row whose scores have the numbers of their footnotes."""
-    return {
-        name: replace(value, number=footnotes.index(value.footnote) + 1)
-        if isinstance(value, Score) and value.footnote
-        else value
-        for name, value in row.items()
-    }
+    def note_number(self, score: Score) -> int:
+        """Of the footnote of a score, from 1; 0 where it has none."""
+        return self.footnotes.index(score.footnote) + 1 if score.footnote else 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,14 +201,12 @@ class Figure:
     size: tuple[float, float] = (7.4, 4.6)
     """Width and height in inches."""
     numbers: Any = None
-    """Of its CSV file: a DataFrame, or Numbers. After construction: Numbers, or None."""
+    """A DataFrame: what its CSV file holds; without one there is none."""
     summary: str = ""
     """What a row of the CSV file is, for the list of files."""
 
     def __post_init__(self) -> None:
         named(self.name, "figure")
-        if self.numbers is not None and not isinstance(self.numbers, Numbers):
-            object.__setattr__(self, "numbers", Numbers.of(self.numbers, self.summary))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,7 +315,7 @@ class Heading:
     lines: Sequence[str] = ()
     banners: Sequence[tuple[str, str]] = ()
     """What nobody may overlook: a word and a sentence."""
-    said: Sequence[str] = ()
+    in_banners: Sequence[str] = ()
     """Notes that stand in the banners: no table repeats them on the page."""
     version: str = ""
     """Of ecgbench, which made the numbers."""
@@ -363,34 +333,16 @@ def named(name: str, what: str) -> None:
         )
 
 
-class Records(Sequence[dict[Any, Any]]):
-    """The rows of a DataFrame as dictionaries of Python's own values, made when they are read;
-    counts are int, and whatever stands for "missing" is None; nothing that is not known to be the
-    best is.
+def records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
+    """The rows of a DataFrame as dictionaries of Python's own values: see `plain_values`."""
+    names = list(frame.columns)
+    return [dict(zip(names, row)) for row in zip(*(plain_values(frame[n]) for n in names))]
+
+
+def plain_values(column: Any) -> list[Any]:
+    """The values of a column: counts are int, and whatever stands for "missing" is None; nothing
+    that is not known to be the best is.
     """
-
-    def __init__(self, frame: Any) -> None:
-        self.frame = frame
-
-    def __len__(self) -> int:
-        return len(self.frame)
-
-    def __iter__(self) -> Iterator[dict[Any, Any]]:
-        names = list(self.frame.columns)
-        for row in zip(*(_plain(self.frame[name]) for name in names)):
-            yield dict(zip(names, row))
-
-    def __getitem__(self, at: Any) -> Any:
-        return list(self)[at]
-
-
-def records(frame: Any) -> list[dict[Any, Any]]:
-    """`Records` as a list."""
-    return list(Records(frame))
-
-
-def _plain(column: Any) -> list[Any]:
-    """The values of a column of `records`; column by column takes half the time of a table."""
     if column.name in _COUNTS and column.dtype.kind == "f":
         column = column.astype("Int64")
     missing = column.isna().to_numpy()

@@ -6,14 +6,27 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
+import numpy as np
+import pandas as pd
+
 from ecgbench.core.text import aligned, visible
-from ecgbench.reports._section import Cell, Code, Column, Link, Numbers, Row, Score, Section, Table
+from ecgbench.reports._section import (
+    Cell,
+    Code,
+    Column,
+    Link,
+    Row,
+    Score,
+    Section,
+    Table,
+    plain_values,
+)
 from ecgbench.reports._text import bracket, latex, markdown, points
 
 SPREAD = "Random leads: mean (standard deviation over lead draws)."
@@ -65,37 +78,35 @@ LATEX = Style(
 )
 
 
-def csv_text(columns: Sequence[str], rows: Iterable[Row]) -> str:
+def csv_text(frame: pd.DataFrame) -> str:
     r"""CSV text, LF line ends; floats in the shortest form that reads back equal, booleans
-    true/false, nothing for None.
+    true/false, nothing for what is missing.
 
     Text that a spreadsheet program would compute (it begins with = + - @, a tab or a line end) gets
     an apostrophe before it, which such programs read as "this is text"; numbers never do. Text is
     `visible`.
 
-    >>> csv_text(["a", "b", "c"], [{"a": 0.1, "b": True, "c": None}])
+    >>> csv_text(pd.DataFrame({"a": [0.1], "b": [True], "c": [None]}))
     'a,b,c\n0.1,true,\n'
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([[_field(row.get(c)) for c in columns] for row in rows])
+    writer.writerow(frame.columns)
+    columns = [(frame[name].dtype.kind, plain_values(frame[name])) for name in frame]
+    writer.writerows(
+        zip(*(own if kind in "fi" else map(_field, own) for kind, own in columns), strict=True)
+    )
     return out.getvalue()
 
 
-def _field(value: Any) -> str:
-    # floats and text are most of it
-    if type(value) is float:
-        return "" if value != value else repr(value)
-    if type(value) is str:
-        return _text(value)
+def _field(value: Any) -> Any:
     value = value.value if isinstance(value, Score) else value
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, bool):
+    if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
     if isinstance(value, int | float):
-        return repr(value)
+        return float(value) if isinstance(value, float) else value
     return _text(plain(value))
 
 
@@ -103,14 +114,6 @@ def _field(value: Any) -> str:
 def _text(value: str) -> str:
     text = visible(value)
     return f"'{text}" if _FORMULA.match(text) else text
-
-
-def numbers(table: Table) -> Numbers:
-    """What the CSV file of a table holds."""
-    if table.numbers is not None:
-        return table.numbers
-    names = [c.name for c in table.columns]
-    return Numbers(columns=names, rows=table.rows, summary=table.summary)
 
 
 def plain(value: Any) -> str:
@@ -204,12 +207,16 @@ def _lines(style: Style, table: Table) -> Iterator[tuple[bool, list[str]]]:
             values = [
                 "" if c.kind == "group" and number else row.get(c.name, "") for c in table.columns
             ]
-            yield not number, [_cell(style, c, value) for c, value in zip(table.columns, values)]
+            yield (
+                not number,
+                [_cell(style, table, c, value) for c, value in zip(table.columns, values)],
+            )
 
 
-def _cell(style: Style, column: Column, value: Any) -> str:
+def _cell(style: Style, table: Table, column: Column, value: Any) -> str:
     if isinstance(value, Score):
-        note = style.number % value.number if value.number else ""
+        number = table.note_number(value)
+        note = style.number % number if number else ""
         if value.value is None:
             return NONE + note
         return style.ranks[value.rank] % score_text(value) + style.star * value.star + note

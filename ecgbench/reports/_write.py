@@ -2,6 +2,7 @@
 PDF, and the page of them all.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,13 +27,16 @@ from ecgbench.reports._section import (
     Section,
     Table,
 )
-from ecgbench.reports._table import csv_text, latex_text, markdown_text, numbers
+from ecgbench.reports._table import csv_text, latex_text, markdown_text
 from ecgbench.results.study import Study
 from ecgbench.study import frozen
 
 Content = str | bytes | Callable[[BinaryIO], object]
 PICTURES = ("png", "svg", "pdf")
 """Kinds of file that a figure becomes."""
+FILES = "<h2>Files beside this page</h2>"
+"""The heading of the list of files in our pages."""
+_LINK = re.compile(r'<a href="([a-z][a-z0-9_-]*\.(?:csv|md|tex|png|svg|pdf))">')
 EXPLORATORY = "Exploratory: what stands here was not asked by the frozen plan."
 
 
@@ -54,14 +58,28 @@ def write(
     heading = kind.heading(source)
     sections = _sections(room, source, reads, only, also)
     drawings, files, summaries = _files(sections, pictures)
-    beside = {name: summaries.get(name, "") for name in files}
+    listed = {name: summaries.get(name, "") for name in files}
     streamed = only is None and isinstance(source, Study) and bool(source.results)
     if streamed and _predictions.rows(source) <= _predictions.MOST:
         files[_predictions.NAME] = _predictions.content(source)
-        beside[_predictions.NAME] = _predictions.SUMMARY
-    files["index.html"] = html(heading, sections, drawings, beside)
+        listed[_predictions.NAME] = _predictions.SUMMARY
+    files["index.html"] = html(heading, sections, drawings, listed)
     sweep(folder, below=False)  # the reader's folder: what else lies below it is not ours
-    return [put(folder / name, content) for name, content in files.items()]
+    before = _linked(folder / "index.html") if only is None else set()
+    written = [put(folder / name, content) for name, content in files.items()]
+    for name in before - files.keys():
+        (folder / name).unlink(missing_ok=True)
+    return written
+
+
+def _linked(page: Path) -> set[str]:
+    """The files beside a page that it says are of its report: those of an earlier version would
+    stay beside the new ones. What else people put there is not among them.
+    """
+    if not page.is_file():
+        return set()
+    _, _, listed = page.read_text(encoding="utf-8", errors="replace").partition(FILES)
+    return set(_LINK.findall(listed))
 
 
 def _sections(
@@ -82,12 +100,10 @@ def _sections(
     mine = [
         name
         for name, card in cards.items()
-        if card.reads == reads and (name in named or not card.asked_by)
+        if card.reads == reads and (name in named or not card.option)
     ]
-    if isinstance(source, Study):
-        source = replace(source, together=frozenset(mine))
     made = {name: _of_report(room, name, source) for name in mine}
-    order = sorted(mine, key=lambda name: (cards[name].order, bool(cards[name].asked_by)))
+    order = sorted(mine, key=lambda name: (cards[name].order, bool(cards[name].option)))
     return [section for name in order for section in made[name]]
 
 
@@ -132,10 +148,9 @@ def _files(
 
     for section in sections:
         for part in _parts(section.parts):
-            rows = numbers(part) if isinstance(part, Table) else part.numbers
-            if rows is not None and "csv" in getattr(part, "formats", ["csv"]):
-                summaries[f"{part.name}.csv"] = rows.summary
-                add(f"{part.name}.csv", csv_text(rows.columns, rows.rows))
+            if part.numbers is not None and "csv" in getattr(part, "formats", ["csv"]):
+                summaries[f"{part.name}.csv"] = part.summary
+                add(f"{part.name}.csv", csv_text(part.numbers))
             if isinstance(part, Figure):
                 for kind in PICTURES:
                     if kind in pictures:

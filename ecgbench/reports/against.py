@@ -28,7 +28,7 @@ CARD = r.ReportCard(
     summary="scores beside those of the paper or the reference benchmark, with `--against`",
     reads="run",
     order=45,
-    asked_by="--against paper,fmb",
+    option="--against paper,fmb",
 )
 UNDEFINED = "undefined label"
 _NUMBERS = [

@@ -5,7 +5,7 @@ label and as a mean over labels; a diagram of bins of equal mass. Over lead draw
 are means. docs/calibration.md says how to read them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,18 +14,8 @@ import pandas as pd
 from ecgbench import reports as r
 from ecgbench.reports import _facts as facts
 from ecgbench.reports import _predicted as predicted
-from ecgbench.reports._predicted import OfTask
 from ecgbench.results import precompute
-from ecgbench.results.by_label import ByLabel
-from ecgbench.results.calibration import (
-    ERRORS,
-    ESTIMATES,
-    KEY,
-    ORDERED,
-    POOLED,
-    Calibration,
-    bins,
-)
+from ecgbench.results.calibration import ERRORS, ESTIMATES, ORDERED, POOLED, Calibration
 from ecgbench.results.study import Study
 from ecgbench.stats.calibration import BINS
 
@@ -56,28 +46,27 @@ _NOTES = (
 
 def sections(study: Study) -> list[r.Section]:
     """A table of all tasks, and a figure of each; nothing of a study made by hand."""
-    wanted = ByLabel(question=Calibration(), scorer=study.scorer)
-    made = predicted.tasks(study, wanted)
-    if not made:
+    rows = predicted.frame(study, Calibration)
+    if rows.empty:
         return []
-    pieces = [
-        partial(bins, wanted, line.repeats, of.shared[KEY])
-        for of in made
-        for line in of.at(of.ends)
-    ]
+    each = list(predicted.by_task(study, rows))
+    pieces = [piece for _, _, own in each for _, piece in _bins(study, own)]
     precompute.each(study.scorer, study.stage, ("bins of probabilities", "rows"), pieces)
-    notes = [_NOTES, *(text for of in made for text in _left_out(of))]
-    table = _table(study, made, notes)
+    notes = [_NOTES]
+    for title, _, own in each:
+        notes += predicted.too_rare(title, own)
+        if labels := predicted.unmet(own)["label"].unique().tolist():
+            notes.append(f"{title}: left out {predicted.listed(labels)}: in some row {ORDERED}.")
+    table = _table(study, rows, notes)
     parts: list[r.Part] = [table, *([] if table.rows else [r.Notes(notes)])]
-    parts += [figure for of in made for figure in _figure(study, of, wanted)]
+    parts += [figure for title, end, own in each for figure in _figure(study, title, end, own)]
     title = "Whether probabilities mean what they say"
     return [r.Section(name="calibration", title=title, short=CARD.title, parts=parts)]
 
 
-def _table(study: Study, made: Sequence[OfTask], notes: Sequence[str]) -> r.Table:
+def _table(study: Study, rows: pd.DataFrame, notes: Sequence[str]) -> r.Table:
     three, two = "{:.3f}".format, "{:.2f}".format
-    rows = [row for of in made for line in of.lines for row in of.rows(line, KEY)]
-    frame = pd.DataFrame(rows, columns=COLUMNS, dtype=object)
+    frame = rows.reindex(columns=COLUMNS)
     return r.Table(
         name="calibration",
         caption="Calibration by task and measured leads: means over labels, with 95 % intervals.",
@@ -89,58 +78,61 @@ def _table(study: Study, made: Sequence[OfTask], notes: Sequence[str]) -> r.Tabl
             r.Column("ece", "ECE", "number", three),
             r.Column("ece_by_chance", "ECE by chance", "number", three),
         ],
-        rows=predicted.on_page(made, frame),
+        rows=predicted.on_page(frame),
         notes=notes,
         numbers=frame,
         summary="one row per task, model, lead setting and label",
     )
 
 
-def _left_out(of: OfTask) -> Iterator[str]:
-    """Which labels are in no mean, and why."""
-    yield from of.too_rare
-    if ordered := list(of.left_out(KEY)):
-        yield f"{of.title}: left out {predicted.listed(ordered)}: in some row {ORDERED}."
-
-
-def _figure(study: Study, of: OfTask, wanted: ByLabel) -> Iterator[r.Figure]:
-    """The diagram of a task, at all leads and at the fewest."""
-    points = [
-        {**line.facts, **row}
-        for line in of.at(of.ends)
-        for row in bins(wanted, line.repeats, of.shared[KEY])
+def _bins(
+    study: Study, own: pd.DataFrame
+) -> list[tuple[dict[str, Any], Callable[[], list[dict[str, Any]]]]]:
+    """The rows of a task at all leads and at the fewest, and what computes the bins of each."""
+    single = own[own["label"] != predicted.MEAN]
+    met = single["status"].eq("ok").groupby(single["label"], sort=False).all()
+    labels, calibration = list(met.index[met]), predicted.question(study, Calibration)
+    means = own[(own["label"] == predicted.MEAN) & predicted.scored(own)]
+    return [
+        (row, partial(calibration.bins, predicted.repeats(study, row), labels))
+        for typed in predicted.ends(own)
+        for row in r.records(means[means["leads"] == typed])
     ]
-    if not points:
+
+
+def _figure(study: Study, title: str, end: str, own: pd.DataFrame) -> Iterator[r.Figure]:
+    """The diagram of a task, at all leads and at the fewest."""
+    points = pd.DataFrame([row | one for row, bins in _bins(study, own) for one in bins()])
+    if points.empty:
         return
-    drawn = [point for point in points if point["label"] == POOLED]
+    leads = predicted.ends(own)
+    drawn = points[points["label"] == POOLED]
     yield r.Figure(
-        name=of.file("reliability"),
-        draw=partial(_draw, drawn, of.ends, facts.columns(study)),
+        name=f"reliability{end}",
+        draw=partial(_draw, study, drawn, leads),
         caption=(
-            f"{of.title}: the share of records that have a label against the probability that was "
+            f"{title}: the share of records that have a label against the probability that was "
             f"predicted, in {BINS} bins of equal mass; all labels, lead draws and fits together. "
             f"On the line, probabilities mean what they say. Bars: 95 % intervals over patients."
-            + predicted.gone(line for line in of.lines if line.leads in of.ends)
+            + predicted.missing(study, own[own["leads"].isin(leads)])
         ),
-        size=(1 + 3.9 * max(len(of.ends), 2), 4.9),
-        numbers=pd.DataFrame(points, dtype=object)[BIN_COLUMNS],
+        size=(1 + 3.9 * max(len(leads), 2), 4.9),
+        numbers=points[BIN_COLUMNS],
         summary="bins of equal mass, by label",
     )
 
 
-def _draw(
-    points: Sequence[r.Row], leads: Sequence[str], heads: Sequence[facts.Head], sheet: "Sheet"
-) -> list[Any]:
-    drawn = predicted.by_column(points, heads)
+def _draw(study: Study, points: pd.DataFrame, leads: Sequence[str], sheet: "Sheet") -> list[Any]:
+    drawn = predicted.by_column(study, points)
     names = "predicted probability, %", "records that have the label, %"
     for ax, typed in zip(predicted.panels(sheet, leads, *names), leads):
         ax.plot([0, 100], [0, 100], color=predicted.GREY, linestyle=(0, (4, 3)), zorder=1)
-        for at, own in drawn:
-            mine = [p for p in own if p["leads"] == typed]
-            style = r.look(at) | {"linewidth": 1.5, "markersize": 4.5, "zorder": 3}
-            for p in (p for p in mine if p["low"] is not None):
-                x, reach = 100 * p["probability"], [100 * p["low"], 100 * p["high"]]
-                ax.plot([x, x], reach, color=style["color"], linewidth=1.1, alpha=0.6)
-            across, up = ([100 * p[name] for p in mine] for name in ("probability", "observed"))
-            ax.plot(across, up, **style)
-    return predicted.legend(heads, drawn)
+        for at, every in drawn:
+            own = every[every["leads"] == typed].set_index("probability")[
+                ["observed", "low", "high"]
+            ]
+            own, style = 100 * own, r.look(at) | {"linewidth": 1.5, "markersize": 4.5, "zorder": 3}
+            bars, thin = own.dropna(), {"color": style["color"], "linewidth": 1.1, "alpha": 0.6}
+            ax.vlines(100 * bars.index, bars["low"], bars["high"], **thin)
+            ax.plot(100 * own.index, own["observed"], **style)
+    return predicted.legend(study, drawn)

@@ -9,7 +9,7 @@ share about *which* lead was drawn counts in that number; within is free of it: 
 twelve settings of one named lead, where a run has them all.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -30,6 +30,7 @@ from ecgbench.results import precompute
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.study import Study
 from ecgbench.stats.cka import DRAWS, MOST, Products, cka, drawn, standardised
+from ecgbench.study.recent import Recent
 from ecgbench.study.stored import Result
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ NUMBERS = (
 VERSION = 2
 """Raised by hand when the same features begin to give other numbers."""
 Values = dict[str, Any]
+Alike = Callable[[Result, Result], Values]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,71 +68,72 @@ class Panel:
     """Column -> setting as typed -> setting as printed -> its cell."""
 
 
-class Alike:
-    """NUMBERS of two cells, each computed once and kept in the run; NaN where one is not known."""
+def comparing(scorer: Scorer | None) -> Alike:
+    """What gives NUMBERS of two cells on one record of each patient that both have, computed once
+    and kept in the run; NaN where one is not known.
+    """
+    recent: Recent[pd.DataFrame] = Recent(size=lambda one: one.size * 8, most=2**29)
 
-    def __init__(self, scorer: Scorer | None) -> None:
-        self.scorer = scorer
-        self._sides: dict[str, dict[str, tuple[str, np.ndarray]]] = {}
+    def computed(first: Result, second: Result) -> Values:
+        sides = [recent(one.content, partial(_features, one)) for one in (first, second)]
+        return _computed(first, second, *_shared(*sides))
 
-    def __call__(self, first: Result, second: Result) -> Values:
-        """On one record of each patient that both have."""
-        if self.scorer is None:
-            return self._computed(first, second)
+    def alike(first: Result, second: Result) -> Values:
+        if scorer is None:
+            return computed(first, second)
         # without features there is nothing to keep, and what was kept says nothing of them
         for result in (first, second):
             result.feature_file()
         known = {"cka": VERSION, "cells": [first.content, second.content]}
-        return self.scorer.kept(known, lambda: self._computed(first, second))
+        return scorer.kept(known, partial(computed, first, second))
 
-    def _computed(self, first: Result, second: Result) -> Values:
-        x, y = self._shared(first, second)
-        made = dict.fromkeys(NUMBERS, float("nan")) | {"patients": len(x), "patients_seen": 0}
-        if any(result.document.get("blind", 0.0) > 0 for result in (first, second)):
-            seen = _seen(x) & _seen(y)
-            made["patients_seen"] = int(seen.sum())
-            if made["patients_seen"] >= FEWEST:
-                made["seen"] = cka(x[seen], y[seen])
-        if len(x) < FEWEST:
-            return made
-        words = first.cell.identity, second.cell.identity
-        chosen = np.sort(rng("cka", *words).permutation(len(x))[:MOST])
-        sides = Products.of(x[chosen]), Products.of(y[chosen])
-        draws, value = drawn(*sides, len(x), rng("cka draws", *words)), cka(x, y)
-        return made | {
-            "cka": value,
-            "low": draws.low + value - draws.value,
-            "high": draws.high + value - draws.value,
-            "p": draws.p,
-            "null": draws.null,
-            "standardised": cka(standardised(x), standardised(y)),
-        }
+    return alike
 
-    def _shared(self, first: Result, second: Result) -> list[np.ndarray]:
-        sides = self._side(first), self._side(second)
-        both: dict[str, str] = {}
-        for record in sorted(sides[0].keys() & sides[1].keys()):
-            both.setdefault(sides[0][record][0], record)
-        records = sorted(both.values())
-        return [np.array([side[record][1] for record in records]) for side in sides]
 
-    def _side(self, result: Result) -> dict[str, tuple[str, np.ndarray]]:
-        """Record -> its patient and its features."""
-        if result.content not in self._sides:
-            records, features = result.features()
-            table = result.predictions()
-            whose = dict(zip(table["record"], table["patient"]))
-            if lacking := sorted(whose.keys() - set(records)):
-                raise MissingData(
-                    f"{result.folder} has predictions of {lacking[0]}, of which its features tell "
-                    f"nothing; the files of this cell do not belong together"
-                )
-            self._sides[result.content] = {
-                record: (str(whose[record]), row.astype(np.float64))
-                for record, row in zip(records, features)
-                if record in whose
-            }
-        return self._sides[result.content]
+def _computed(first: Result, second: Result, x: np.ndarray, y: np.ndarray) -> Values:
+    made = dict.fromkeys(NUMBERS, float("nan")) | {"patients": len(x), "patients_seen": 0}
+    if any(result.document.get("blind", 0.0) > 0 for result in (first, second)):
+        seen = _seen(x) & _seen(y)
+        made["patients_seen"] = int(seen.sum())
+        if made["patients_seen"] >= FEWEST:
+            made["seen"] = cka(x[seen], y[seen])
+    if len(x) < FEWEST:
+        return made
+    words = first.cell.identity, second.cell.identity
+    chosen = np.sort(rng("cka", *words).permutation(len(x))[:MOST])
+    sides = Products.of(x[chosen]), Products.of(y[chosen])
+    draws, value = drawn(*sides, len(x), rng("cka draws", *words)), cka(x, y)
+    return made | {
+        "cka": value,
+        "low": draws.low + value - draws.value,
+        "high": draws.high + value - draws.value,
+        "p": draws.p,
+        "null": draws.null,
+        "standardised": cka(standardised(x), standardised(y)),
+    }
+
+
+def _shared(*sides: pd.DataFrame) -> list[np.ndarray]:
+    """The features of both, (record, dim), of the first record of each patient by its name."""
+    both = sides[0].index.intersection(sides[1].index).sort_values()
+    both = both[~both.get_level_values("patient").duplicated()]
+    return [side.loc[both].to_numpy() for side in sides]
+
+
+def _features(result: Result) -> pd.DataFrame:
+    """By record and patient."""
+    records, features = result.features()
+    table = result.predictions()
+    if lacking := sorted(set(table["record"]) - set(records)):
+        raise MissingData(
+            f"{result.folder} has predictions of {lacking[0]}, of which its features tell "
+            f"nothing; the files of this cell do not belong together"
+        )
+    whose = table.drop_duplicates("record", keep="last").set_index("record")["patient"].astype(str)
+    rows = pd.DataFrame(features.astype(np.float64), index=list(records)).loc[whose.index]
+    return rows.set_index(
+        pd.MultiIndex.from_arrays([whose.index, whose], names=["record", "patient"])
+    )
 
 
 def _seen(features: np.ndarray) -> np.ndarray:
@@ -143,7 +146,7 @@ def _seen(features: np.ndarray) -> np.ndarray:
 
 def sections(study: Study) -> list[r.Section]:
     """Tables and figures of every panel; a sentence where no features were kept."""
-    panels, alike = _panels(study), Alike(study.scorer)
+    panels, alike = _panels(study), comparing(study.scorer)
     two = [(panel, *both) for panel in panels for both in combinations(panel.cells, 2)]
     one = [(panel, head) for panel in panels for head in panel.cells]
     pieces = [partial(_pair, *which, alike) for which in two]

@@ -4,9 +4,7 @@ waves removed, and what age and sex, heart rate and QRS duration, or site and de
 A run has them where `ecgbench run --controls` computed them. docs/controls.md says what each shows.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
@@ -15,8 +13,9 @@ from ecgbench import reports as r
 from ecgbench.core.text import counted, enumerated
 from ecgbench.reports import _contamination as contamination
 from ecgbench.reports import _facts as facts
-from ecgbench.results.controls import Checked, checked, controlled
+from ecgbench.results.controls import UNEXPECTED, checked
 from ecgbench.results.study import Study
+from ecgbench.study.controls import CONTROLS
 
 CARD = r.ReportCard(
     title="Controls",
@@ -50,10 +49,10 @@ _NUMBERS = [
 
 def sections(study: Study) -> list[r.Section]:
     """Nothing of a run without controls."""
-    found = controlled(study)
-    if not found:
+    rows = checked(study)
+    if rows.empty:
         return []
-    rows = _rows(study, checked(study, found))
+    rows = _titled(study, rows)
     table = _table(study, rows)
     parts: list[r.Part] = [r.Notes(list(_notices(rows)), "plain")]
     long = len(rows) > LONG
@@ -62,34 +61,22 @@ def sections(study: Study) -> list[r.Section]:
     return [r.Section(name="controls", title=CARD.title, parts=parts), _without(study)]
 
 
-def _rows(study: Study, found: Sequence[Checked]) -> pd.DataFrame:
-    """Those of the CSV file, with titles."""
+def _titled(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    """With the kind and the title of each control, and the titles of columns and tasks."""
     heads, tasks = facts.heads_of(study), {task.task: task for task in facts.tasks(study)}
-    rows = []
-    for one in found:
-        head, task = heads[one.place.model, one.place.policy], tasks[one.place.task]
-        rows.append(
-            vars(one)
-            | one.place._asdict()
-            | {
-                "control": one.control.name,
-                "kind": one.control.kind,
-                "title": one.control.title,
-                "label": head.label + (" (random weights)" if head.untrained else ""),
-                "on": task.title,
-                "untrained": head.untrained,
-                "synthetic": task.synthetic,
-                "expected": EXPECTED[one.control.kind],
-                "model_value": one.model,
-                "repeats": one.repeats or None,
-            }
-        )
-    return pd.DataFrame(rows, dtype=object)
-
-
-def _within(title: str) -> str:
-    """A title within a sentence."""
-    return title[0].lower() + title[1:]
+    own = [heads[names] for names in zip(rows["model"], rows["policy"])]
+    on = [tasks[task] for task in rows["task"]]
+    cards = [CONTROLS[name] for name in rows["control"]]
+    return rows.assign(
+        kind=[card.kind for card in cards],
+        title=[card.title for card in cards],
+        label=[head.label + (" (random weights)" if head.untrained else "") for head in own],
+        on=[task.title for task in on],
+        untrained=[head.untrained for head in own],
+        synthetic=[task.synthetic for task in on],
+        expected=[EXPECTED[card.kind] for card in cards],
+        repeats=rows["repeats"].astype("Int64"),
+    )
 
 
 def _notices(rows: pd.DataFrame) -> Iterator[str]:
@@ -98,7 +85,7 @@ def _notices(rows: pd.DataFrame) -> Iterator[str]:
         counts = [f"{n} {verdict}" for verdict, n in verdicts.value_counts().items()]
         yield f"{title}: {', '.join(counts)}."
     shortcut = rows["kind"] == "shortcut"
-    for row in rows[~shortcut & (rows["verdict"] == "NOT as expected")].to_dict("records"):
+    for row in rows[~shortcut & (rows["verdict"] == UNEXPECTED)].to_dict("records"):
         where = f"{row['on']}, {facts.setting_words(row['leads'])}, {row['label']}"
         if row["kind"] == "chance":
             yield (
@@ -108,14 +95,14 @@ def _notices(rows: pd.DataFrame) -> Iterator[str]:
             )
         else:
             yield (
-                f"{where}: {_within(row['title'])}; the score is higher than with the recordings "
+                f"{where}: {_lower(row['title'])}; the score is higher than with the recordings "
                 f"as they are, by {r.signed(-row['difference'])} points."
             )
     for _, every in rows[shortcut].groupby(["control", "task"], sort=False):
         near = every[every["difference_low"] < 0]
         if near.empty:
             continue
-        alone, settings = _within(near["title"].iloc[0]), every["leads"].nunique()
+        alone, settings = _lower(near["title"].iloc[0]), every["leads"].nunique()
         named = [
             f"{label} {_at(own, settings)}" for label, own in near.groupby("label", sort=False)
         ]
@@ -126,13 +113,18 @@ def _notices(rows: pd.DataFrame) -> Iterator[str]:
         )
 
 
+def _lower(title: str) -> str:
+    """A title within a sentence."""
+    return title[0].lower() + title[1:]
+
+
 def _score(row: Any) -> str:
     return f"{r.points(row['value'])} {r.bracket(row['low'], row['high'])}".strip()
 
 
 def _reached(rows: pd.DataFrame) -> str:
     """The score of a shortcut, which may rest on the leads."""
-    ordered = rows.assign(value=rows["value"].astype(float)).sort_values("value", kind="stable")
+    ordered = rows.sort_values("value", kind="stable")
     lowest, highest = ordered.iloc[0], ordered.iloc[-1]
     if round(lowest["value"], 6) == round(highest["value"], 6):
         return _score(lowest)
@@ -176,11 +168,11 @@ def _table(study: Study, rows: pd.DataFrame) -> r.Table:
 
 def _without(study: Study) -> r.Section:
     """Headlines without models that met the source."""
-    rows = contamination.again(study)
-    if not rows:
+    rows = pd.DataFrame(contamination.again(study))
+    if rows.empty:
         notes = r.Notes([contamination.words(study)], "plain")
         return r.Section(name="controls_unmet", title=_UNMET, parts=[notes])
-    changes = Counter(row.changes for row in rows if row.changes)
+    changes = rows["changes"][rows["changes"] != ""].value_counts(sort=False)
     counts = [f"{change}: {n}" for change, n in changes.items()] or ["none changes"]
     table = r.Table(
         name="controls_unmet",
@@ -188,12 +180,12 @@ def _without(study: Study) -> r.Section:
         columns=[
             r.Column("about", "Of", "group"),
             r.Column("leads", "Leads", spell=facts.setting_words),
-            r.Column("said", "All models"),
+            r.Column("all_models", "All models"),
             r.Column("without", "Without those that met the source"),
             r.Column("changes", "Change"),
             r.Column("left_out", "Left out"),
         ],
-        rows=[asdict(row) for row in rows],
+        rows=rows,
         notes=[
             "Of a task, models that met its source are left out; of a mean over datasets, the "
             "datasets whose source one of the two models met. Models of which nothing says what "

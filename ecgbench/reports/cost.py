@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from ecgbench import reports as r
 from ecgbench.core.text import counted, enumerated
 from ecgbench.results.profile import CLASSES, COMPLEXITY, COSTS, PAPER, Complexity, Costs, Profile
@@ -103,9 +105,8 @@ def _of_models(costs: Costs, device: str) -> Iterator[r.Part]:
         ],
         rows=list(_lines(costs)),
         notes=[f"Device: {device}.", _COUNTED, *_exceptions(costs)],
-        numbers=r.Numbers(
-            columns=COSTS, rows=costs.rows, summary="one row per model and number of leads"
-        ),
+        numbers=pd.DataFrame(costs.rows, columns=COSTS, dtype=object),
+        summary="one row per model and number of leads",
     )
     if costs.paper:
         yield _beside(costs)
@@ -163,9 +164,8 @@ def _beside(costs: Costs) -> r.Table:
             "its figures differ.",
             f"The paper's throughput and latency are reciprocal for {agrees} alone.",
         ],
-        numbers=r.Numbers(
-            columns=PAPER, rows=costs.paper, summary="the paper's figures beside ours"
-        ),
+        numbers=pd.DataFrame(costs.paper, columns=PAPER, dtype=object),
+        summary="the paper's figures beside ours",
     )
 
 
@@ -224,9 +224,8 @@ def _of_graph(complexity: Complexity) -> list[r.Part]:
                 for row in rows
             ],
             notes=notes,
-            numbers=r.Numbers(
-                columns=COMPLEXITY, rows=rows, summary="one row per number of leads and window"
-            ),
+            numbers=pd.DataFrame(rows, columns=COMPLEXITY, dtype=object),
+            summary="one row per number of leads and window",
         ),
     ]
 

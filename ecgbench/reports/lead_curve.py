@@ -220,11 +220,10 @@ def _right_of_their_number(mine: pd.DataFrame) -> dict[str, float]:
 
 def _line(ax: "Axes", points: pd.DataFrame, at: int, hollow: bool = False) -> None:
     style = r.look(at)
+    # from its own ends: an estimate may lie outside its interval
     bars = points.dropna(subset=["low", "high"])
-    for x, low, high in zip(bars["x"], 100 * bars["low"], 100 * bars["high"]):
-        # from its own ends: an estimate may lie outside its interval
-        bar = {"color": style["color"], "linewidth": 1.3, "alpha": 0.75, "gid": f"column-{at}"}
-        ax.plot([x, x], [low, high], solid_capstyle="butt", **bar)
+    thin: Any = {"linewidth": 1.3, "alpha": 0.75, "gid": f"column-{at}"}
+    ax.vlines(bars["x"], 100 * bars["low"], 100 * bars["high"], color=style["color"], **thin)
     style |= {"linewidth": 1.6, "markersize": 6, "zorder": 3, "gid": f"column-{at}"}
     if hollow:
         style |= {"linestyle": "none", "markerfacecolor": "white", "markersize": 5}

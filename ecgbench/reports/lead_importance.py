@@ -1,5 +1,5 @@
-"""Lead importance: how well each condition, and each category of conditions, is told from one lead
-alone, where a run holds all twelve single leads.
+"""Lead importance: how well each condition, and each category of conditions, is recognised from one
+lead alone, where a run holds all twelve single leads.
 
 A number is an AUROC less the mean over the twelve leads, in points, times its reliability: how far
 the profile over leads is the same in other patients. Below GREY it is grey. See
@@ -25,8 +25,7 @@ from ecgbench.results import precompute
 from ecgbench.results.lead_importance import (
     FEWEST_POSITIVES,
     METRIC,
-    Condition,
-    Group,
+    PAIRS,
     Importance,
     Profile,
     Trained,
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
 CARD = r.ReportCard(
     title="Lead importance",
-    summary="how well conditions are told from each lead alone, where a run has all twelve",
+    summary="how well conditions are recognised from each lead alone, where a run has all twelve",
     reads="run",
     order=65,
 )
@@ -77,7 +76,7 @@ class Shown:
     """Of the names of its files."""
 
     @property
-    def averages(self) -> list[Group]:
+    def averages(self) -> list[Profile]:
         """The macro, and categories in which a condition counts."""
         return [self.found.macro, *(g for g in self.found.categories if g.conditions)]
 
@@ -87,21 +86,20 @@ class Shown:
         whose = {"task": found.task, "model": found.model, "policy": found.policy}
         return pd.DataFrame([whose | row for row in rows])
 
-    def long(self, profiles: Sequence[Profile]) -> pd.DataFrame:
+    def long(self, profiles: Sequence[Profile], of_conditions: bool = False) -> pd.DataFrame:
         """A row for each profile and lead."""
         rows = []
         for g in profiles:
-            whole = {n: getattr(g, n) for n in ("name", "reliability", "range")}
-            whole |= {"expected": g.expected, "bound": g.bound, "grey": grey(g), "category": ""}
-            if isinstance(g, Condition):
-                whole |= {n: getattr(g, n) for n in ("category", "positives", "left_out")}
+            whole = {n: getattr(g, n) for n in ("name", "reliability", "range", "expected")}
+            whole |= {"bound": g.bound, "grey": grey(g), "category": g.category}
+            if of_conditions:
+                whole |= {"positives": g.positives, "left_out": g.left_out}
             for at, lead in enumerate(LEADS):
                 of_lead = ("difference", "low", "high", "shrunk", "z")
                 own = {name: getattr(g, name)[at] for name in of_lead}
                 rows.append({**whole, "lead": lead, "auroc": g.aurocs[at], **own})
-        frame = self.frame(rows)
-        more = [name for name in ("positives", "left_out") if name in frame]
-        return frame[["task", *facts.MODEL, *_LONG, *more]]
+        more = ["positives", "left_out"] if of_conditions else []
+        return self.frame(rows)[["task", *facts.MODEL, *_LONG, *more]]
 
 
 def sections(study: Study) -> list[r.Section]:
@@ -202,15 +200,22 @@ def _profiles(one: Shown) -> list[r.Part]:
             for g in one.averages
         ],
         marks=_SIGN if any(map(grey, one.averages)) else {},
-        numbers=one.long([one.found.macro, *sorted(one.found.categories, key=_left_out)]),
+        numbers=one.long(
+            [one.found.macro, *sorted(one.found.categories, key=lambda g: not g.conditions)]
+        ),
         summary=_SUMMARY,
     )
-    pairs = [{"name": g.name, **vars(p)} for g in one.averages for p in g.pairs]
+    pairs = [
+        {"name": g.name, "first": LEADS[a], "second": LEADS[b]}
+        | dict(zip(("difference", "low", "high"), pair))
+        for g in one.averages
+        for (a, b), pair in zip(PAIRS, g.pairs)
+    ]
     return [
         table,
         r.Table(
             name=f"lead_importance_conditions{one.suffix}",
-            rows=one.long(one.found.conditions),
+            rows=one.long(one.found.conditions, of_conditions=True),
             summary=_SUMMARY,
         ),
         r.Table(
@@ -226,11 +231,7 @@ def _profiles(one: Shown) -> list[r.Part]:
     ]
 
 
-def _left_out(group: Group) -> bool:
-    return not group.conditions
-
-
-def _cell(g: Group, at: int) -> r.Cell:
+def _cell(g: Profile, at: int) -> r.Cell:
     z = "" if np.isnan(g.z[at]) else f"z {g.z[at]:+.1f}".replace("-", "−")
     return r.Cell(r.signed(g.shrunk[at]), small=z)
 
@@ -272,14 +273,14 @@ def _figures(one: Shown) -> Iterator[r.Figure]:
 
 def _faded(g: Profile) -> bool:
     """Whether a figure has it in grey."""
-    return grey(g) or (isinstance(g, Condition) and g.left_out != "")
+    return grey(g) or (g.category != "" and g.left_out != "")
 
 
 def _title(g: Profile, most: int) -> str:
-    return shortened(g.name.upper() if isinstance(g, Group) else g.name, most)
+    return shortened(g.name if g.category else g.name.upper(), most)
 
 
-def _bars(macro: Group, sheet: "Sheet") -> list[Any]:
+def _bars(macro: Profile, sheet: "Sheet") -> list[Any]:
     """Each lead with the interval of its distance from the mean over leads, on the band of ranges
     that exchangeable leads are not beyond.
     """

@@ -342,6 +342,6 @@ def _settings(leads: Mapping[str, tuple[int, int]]) -> str:
     '1, 2 (3 of 5 draws), I'
     """
     return ", ".join(
-        typed if lost == asked else f"{typed} ({lost} of {asked} draws)"
-        for typed, (lost, asked) in leads.items()
+        typed if lost == every else f"{typed} ({lost} of {every} draws)"
+        for typed, (lost, every) in leads.items()
     )

@@ -128,8 +128,9 @@ def _rows(study: Study, model: _Model) -> list[Values]:
             continue
         weights = np.array([together.less(fewer, entry) for fewer in model.fewer])
         found = together.contrasts(sign * weights)
-        lows = _all_settings(together, weights) if sign > 0 else [np.nan] * len(found)
-        lost = _lost(together, weights) if sign > 0 else [""] * len(found)
+        lows, lost = [np.nan] * len(found), [""] * len(found)
+        if sign > 0:
+            lows, lost = _kept(together, weights)
         for fewer, e, low, label in zip(model.fewer, found, lows, lost):
             why = means.untested(together, e)
             if not e.variance > 0 and "test patients" not in why:
@@ -155,26 +156,21 @@ def _rows(study: Study, model: _Model) -> list[Values]:
     return made
 
 
-def _all_settings(together: Joint, weights: np.ndarray) -> list[float]:
-    """Lower bounds (setting,) that hold for all settings at once with 97.5 %."""
+def _kept(together: Joint, weights: np.ndarray) -> tuple[list[float], list[str]]:
+    """Lower bounds (setting,) that hold for all settings at once with 97.5 %, and `lost_label` of
+    each; kept in the run.
+    """
 
-    def compute() -> Values:
+    def bounds() -> Values:
         drawn, found = together.studentised(weights), together.contrasts(weights)
         critical = float(np.quantile(drawn.max(axis=1), 0.975))
         return {"low": [e.value - max(critical, e.t) * e.se for e in found]}
 
-    low: list[float] = together.once("all settings", weights.tolist(), compute)["low"]
-    return low
-
-
-def _lost(together: Joint, weights: np.ndarray) -> list[str]:
-    """`lost_label` of each setting."""
-
-    def compute() -> Values:
+    def labels() -> Values:
         return {"lost": [lost_label(together, row) for row in weights]}
 
-    lost: list[str] = together.once("lost labels", weights.tolist(), compute)["lost"]
-    return lost
+    low = together.once("all settings", weights.tolist(), bounds)["low"]
+    return low, together.once("lost labels", weights.tolist(), labels)["lost"]
 
 
 def _verdict(row: Values, margin: float, above: float) -> str:

@@ -13,17 +13,14 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 from ecgbench import reports as r
 from ecgbench.reports import _facts as facts
 from ecgbench.reports import _predicted as predicted
 from ecgbench.reports._means import for_page
-from ecgbench.reports._predicted import MEAN, Line, OfTask
-from ecgbench.results.by_label import ENDS, ByLabel
+from ecgbench.results.by_label import ENDS
 from ecgbench.results.operating import (
-    CHANCES,
     FROZEN,
     KEPT,
     LEVEL,
@@ -55,7 +52,7 @@ POINTS = [
         column
         for name in VALUES
         for of in OF_PREVALENCE
-        for column in predicted.with_ends(f"{name} {of}")
+        for column in predicted.with_ends(f"{name}_{of}".replace(" ", "_"))
     ),
     *("status", "reason"),
 ]
@@ -78,38 +75,32 @@ _WORTH = (
 
 def sections(study: Study) -> list[r.Section]:
     """Thresholds, then net benefits; nothing of a study made by hand."""
-    made = predicted.tasks(study, ByLabel(question=Operating(), scorer=study.scorer))
-    if not made:
+    rows = predicted.frame(study, Operating)
+    if rows.empty:
         return []
-    parts: list[r.Part] = [*_points(study, made)]
-    parts += [figure for of in made for figure in _curves(study, of)]
+    each = list(predicted.by_task(study, rows))
+    parts: list[r.Part] = [*_points(study, rows, each)]
+    parts += [figure for title, end, own in each for figure in _curves(study, title, end, own)]
     title = "Operating points: thresholds of twelve leads at fewer"
     first = r.Section(name="operating", title=title, short=CARD.title, parts=parts)
-    made = predicted.tasks(study, ByLabel(question=NetBenefit(), scorer=study.scorer))
-    rows = [row for of in made for line in of.lines for row in _benefits(of, line)]
-    every = r.Table(
-        name="decision_curves",
-        rows=pd.DataFrame(rows, columns=BENEFITS, dtype=object),
-        summary="net benefit per record, by label and threshold probability",
-    )
-    parts = [figure for of in made for figure in _benefit_figure(study, of)]
-    parts += [every, r.Notes([_WORTH, *(text for of in made for text in of.too_rare)])]
+    rows = _benefits(predicted.frame(study, NetBenefit))
+    each = list(predicted.by_task(study, rows))
+    parts = [
+        figure for title, end, own in each for figure in _benefit_figure(study, title, end, own)
+    ]
+    summary = "net benefit per record, by label and threshold probability"
+    parts.append(r.Table(name="decision_curves", rows=rows[BENEFITS], summary=summary))
+    rare = [text for title, _, own in each for text in predicted.too_rare(title, own)]
+    parts.append(r.Notes([_WORTH, *rare]))
     title = "What flagging is worth"
     return [first, r.Section(name="decisions", title=title, short="Decision curves", parts=parts)]
 
 
-def _points(study: Study, made: Sequence[OfTask]) -> Iterator[r.Table | r.Notes]:
-    rows = [
-        row
-        for of in made
-        for line in of.lines
-        for way in WAYS
-        for row in of.rows(line, way.key, **way.facts)
-    ]
+def _points(study: Study, rows: pd.DataFrame, each: Sequence[Any]) -> Iterator[r.Table | r.Notes]:
     frame = _frame(rows)
-    shown, cut = for_page(study, predicted.on_page(made, frame), "operating_points.csv")
+    shown, cut = for_page(study, predicted.on_page(frame), "operating_points.csv")
     task, *first = predicted.first_columns(study)
-    notes = [_NOTES, *cut, *(text for of in made for text in _left_out(of))]
+    notes = [_NOTES, *cut, *(text for title, _, own in each for text in _left_out(title, own))]
     yield r.Table(
         name="operating_points",
         caption=(
@@ -134,143 +125,131 @@ def _points(study: Study, made: Sequence[OfTask]) -> Iterator[r.Table | r.Notes]
         yield r.Notes(notes)
 
 
-def _frame(rows: Sequence[r.Row]) -> pd.DataFrame:
-    made = pd.DataFrame(rows, columns=POINTS, dtype=object)
-    return made.rename(columns=lambda name: name.replace(" ", "_"))
+def _frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of a question as the CSV file has them."""
+    ways = [WAYS[key] for key in rows["key"]]
+    rows = rows.assign(kept=[w.kept for w in ways], thresholds=[w.thresholds for w in ways])
+    return (
+        rows.assign(level=LEVEL)
+        .rename(columns=lambda n: n.replace(" ", "_"))
+        .reindex(columns=POINTS)
+    )
 
 
-def _left_out(of: OfTask) -> Iterator[str]:
+def _left_out(title: str, own: pd.DataFrame) -> Iterator[str]:
     """Which labels are in no mean, and why."""
-    yield from of.too_rare
-    for way in WAYS:
-        if reasons := list(dict.fromkeys(of.left_out(way.key).values())):
-            yield (
-                f"{of.title}: some labels have no threshold for {r.points(LEVEL, 0)} % {way.kept}, "
-                f"{way.thresholds}: {reasons[0]}; see operating_points.csv."
-            )
+    yield from predicted.too_rare(title, own)
+    for key, rows in predicted.unmet(own).groupby("key", sort=False):
+        way = WAYS[str(key)]
+        yield (
+            f"{title}: some labels have no threshold for {r.points(LEVEL, 0)} % {way.kept}, "
+            f"{way.thresholds}: {rows['reason'].iloc[0]}; see operating_points.csv."
+        )
 
 
-def _curves(study: Study, of: OfTask) -> Iterator[r.Figure]:
+def _curves(study: Study, title: str, end: str, own: pd.DataFrame) -> Iterator[r.Figure]:
     """Sensitivity and specificity by number of leads, where there are two numbers or more."""
-    lines = [line for line in of.lines if line.leads.isdigit()]
-    rows = [
-        {**line.facts, "label": MEAN, **way.facts, **mean}
-        for line in lines
-        for way in WAYS
-        if (mean := of.mean(line, way.key))
-    ]
-    if len({row["leads"] for row in rows}) < 2:
+    own = own[(own["label"] == predicted.MEAN) & own["leads"].str.isdigit()]
+    rows = _frame(own[own["status"] == "ok"])
+    if rows["leads"].nunique() < 2:
         return
     yield r.Figure(
-        name=f"{of.file('operating_points')}_by_leads",
-        draw=partial(_draw_curves, rows, facts.columns(study)),
+        name=f"operating_points{end}_by_leads",
+        draw=partial(_draw_curves, study, rows),
         caption=(
-            f"{of.title}: means over labels. Above: the threshold aims at 95 % specificity; below: "
+            f"{title}: means over labels. Above: the threshold aims at 95 % specificity; below: "
             f"at 95 % sensitivity. Solid: frozen on validation records with twelve leads. Dashed: "
             f"chosen at that number of leads, by cross-fitting. Bars: 95 % intervals over patients."
-            + predicted.gone(lines)
+            + predicted.missing(study, own)
         ),
         size=(8.6, 7.2),
-        numbers=_frame(rows),
+        numbers=rows,
         summary="the points of the figure",
     )
 
 
-def _draw_curves(rows: Sequence[r.Row], heads: Sequence[facts.Head], sheet: "Sheet") -> list[Any]:
-    drawn = predicted.by_column(rows, heads)
-    numbers = sorted({int(row["leads"]) for row in rows})
+def _draw_curves(study: Study, rows: pd.DataFrame, sheet: "Sheet") -> list[Any]:
+    rows = rows.assign(number=rows["leads"].astype(int)).sort_values("number", kind="stable")
+    drawn = predicted.by_column(study, rows)
     for kept, axes in zip(KEPT, sheet.subplots(2, 2, squeeze=False)):
         for rate, ax in zip(RATES, axes):
             for place, (at, own) in enumerate(drawn):
                 shift = 2 ** (0.05 * (place - (len(drawn) - 1) / 2))
                 for source in (FROZEN, OWN):
-                    mine = [o for o in own if (o["kept"], o["thresholds"]) == (kept, source)]
-                    _line(ax, mine, rate, r.look(at), shift)
-            r.lead_axis(ax, numbers)
+                    mine = own[(own["kept"] == kept) & (own["thresholds"] == source)]
+                    x = mine["number"] * shift * (1.02 if source == OWN else 1)
+                    values = mine[list(predicted.with_ends(rate))].mul(100).assign(x=x)
+                    _line(ax, values, at, dashed=source == OWN)
+            r.lead_axis(ax, sorted(set(rows["number"])))
             ax.set_title(f"{rate.capitalize()} × 100, {r.points(LEVEL, 0)} % {kept} wanted")
             if rate == kept:
                 ax.axhline(100 * LEVEL, color=predicted.GREY, linestyle=":", zorder=1)
     frozen, own = r.handle("frozen"), r.handle("own", linestyle="--")
-    return [*predicted.legend(heads, drawn), frozen, own]
+    return [*predicted.legend(study, drawn), frozen, own]
 
 
-def _line(
-    ax: "Axes", rows: Sequence[r.Row], rate: str, style: dict[str, Any], shift: float
-) -> None:
-    ordered = sorted(rows, key=lambda row: int(row["leads"]))
-    style = {**style, "linewidth": 1.5, "markersize": 4.5, "zorder": 3, "linestyle": "-"}
-    if ordered and ordered[0]["thresholds"] == OWN:
+def _line(ax: "Axes", values: pd.DataFrame, at: int, dashed: bool) -> None:
+    """values: a rate, the ends of its interval, x."""
+    style = r.look(at) | {"linewidth": 1.5, "markersize": 4.5, "zorder": 3, "linestyle": "-"}
+    if dashed:
         style |= {"linestyle": "--", "markerfacecolor": "white"}
-        shift *= 1.02
-    for row in (row for row in ordered if row[f"{rate}_low"] is not None):
-        x, low, high = int(row["leads"]) * shift, row[f"{rate}_low"], row[f"{rate}_high"]
-        ax.plot([x, x], [100 * low, 100 * high], color=style["color"], linewidth=1, alpha=0.5)
-    leads = [int(row["leads"]) * shift for row in ordered]
-    ax.plot(leads, [100 * row[rate] for row in ordered], **style)
+    rate, low, high, x = values
+    bars = values.dropna()
+    ax.vlines(bars[x], bars[low], bars[high], color=style["color"], linewidth=1, alpha=0.5)
+    ax.plot(values[x], values[rate], **style)
 
 
-def _benefits(of: OfTask, line: Line) -> Iterator[dict[str, Any]]:
-    """Of the CSV file: a row of the main table, the mean over labels, then each label, each at all
-    threshold probabilities.
+def _benefits(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the CSV file: each label at all threshold probabilities; once where it has no
+    number.
     """
-    at = [list(of.rows(line, str(chance))) for chance in CHANCES]
-    for same in zip(*at):
-        if same[0].get("net_benefit") is None:
-            yield same[0]
-            continue
-        prevalence = _prevalence(of, line, same[0]["label"])
-        for chance, row in zip(CHANCES, same):
-            yield row | {
-                "threshold_probability": chance,
-                "prevalence": prevalence,
-                **{end[1:]: row[f"net_benefit{end}"] for end in ENDS},
-                "flag_all": prevalence - (1 - prevalence) * chance / (1 - chance),
-                "flag_nobody": 0.0,
-            }
+    numbers = ("prevalence", *predicted.with_ends("net_benefit"))
+    rows = rows.reindex(columns=list(dict.fromkeys([*rows, *numbers])))
+    chance, prevalence = rows["key"].astype(float), rows["prevalence"]
+    known = rows["net_benefit"].notna()
+    rows = rows.assign(
+        place=rows.groupby(["row", "key"]).cumcount(),
+        threshold_probability=chance.where(known),
+        **{end[1:]: rows[f"net_benefit{end}"] for end in ENDS},
+        flag_all=prevalence - (1 - prevalence) * chance / (1 - chance),
+        flag_nobody=pd.Series(0.0, rows.index).where(known),
+    )
+    rows = rows[known | (rows["key"] == NetBenefit.keys[0])]
+    return rows.sort_values(["row", "place"], kind="stable")
 
 
-def _prevalence(of: OfTask, line: Line, label: str) -> float:
-    """Share of the test records with a label; at MEAN the mean over the labels that all have."""
-    assert line.there is not None
-    labels = of.shared[str(CHANCES[0])] if label == MEAN else [label]
-    return float(np.mean([line.there.prevalence(name) for name in labels]))
-
-
-def _benefit_figure(study: Study, of: OfTask) -> Iterator[r.Figure]:
+def _benefit_figure(study: Study, title: str, end: str, own: pd.DataFrame) -> Iterator[r.Figure]:
     """Decision curves of a task, at all leads and at the fewest."""
-    lines = [line for line in of.lines if line.leads in of.ends]
-    means = [row for line in lines for row in _benefits(of, line) if row["label"] == MEAN]
-    rows = [row for row in means if "threshold_probability" in row]
-    if not rows:
+    leads = predicted.ends(own)
+    own = own[own["leads"].isin(leads) & (own["label"] == predicted.MEAN)]
+    rows = own[own["threshold_probability"].notna()]
+    if rows.empty:
         return
     yield r.Figure(
-        name=of.file("decision_curve"),
-        draw=partial(_draw_benefits, rows, of.ends, facts.columns(study)),
+        name=f"decision_curve{end}",
+        draw=partial(_draw_benefits, study, rows, leads),
         caption=(
-            f"{of.title}: net benefit per 100 records, mean over labels, at the prevalence of the "
+            f"{title}: net benefit per 100 records, mean over labels, at the prevalence of the "
             f"test set. A threshold probability of 10 % says that a right flag is worth nine wrong "
-            f"ones. Grey: everybody is flagged; 0: nobody is." + predicted.gone(lines)
+            f"ones. Grey: everybody is flagged; 0: nobody is." + predicted.missing(study, own)
         ),
-        size=(1 + 3.9 * max(len(of.ends), 2), 4.4),
-        numbers=pd.DataFrame(rows, columns=BENEFITS, dtype=object),
+        size=(1 + 3.9 * max(len(leads), 2), 4.4),
+        numbers=rows[BENEFITS],
         summary="the points of the figure",
     )
 
 
 def _draw_benefits(
-    rows: Sequence[r.Row], leads: Sequence[str], heads: Sequence[facts.Head], sheet: "Sheet"
+    study: Study, rows: pd.DataFrame, leads: Sequence[str], sheet: "Sheet"
 ) -> list[Any]:
-    drawn = predicted.by_column(rows, heads)
+    drawn = predicted.by_column(study, rows)
     names = "threshold probability, %", "net benefit per 100 records"
     for ax, typed in zip(predicted.panels(sheet, leads, *names), leads):
         for at, every in drawn:
-            own = [row for row in every if row["leads"] == typed]
-            x, benefit, everybody = (
-                [100 * row[name] for row in own]
-                for name in ("threshold_probability", "net_benefit", "flag_all")
-            )
-            ax.plot(x, benefit, **{**r.look(at), "markersize": 4})
-            ax.plot(x, everybody, color=predicted.GREY, zorder=1)
+            own = every[every["leads"] == typed]
+            chance = 100 * own["threshold_probability"]
+            ax.plot(chance, 100 * own["net_benefit"], **{**r.look(at), "markersize": 4})
+            ax.plot(chance, 100 * own["flag_all"], color=predicted.GREY, zorder=1)
         ax.axhline(0, color=predicted.GREY, linewidth=1, zorder=1)
-        ax.set_ylim(bottom=min([0.0, *(100 * row["net_benefit"] for row in rows)]) - 1)
-    return predicted.legend(heads, drawn)
+        ax.set_ylim(bottom=100 * min(0.0, rows["net_benefit"].min()) - 1)
+    return predicted.legend(study, drawn)

@@ -19,7 +19,7 @@ from ecgbench.reports._intervals import draw
 from ecgbench.reports._means import estimated, settings, sign_of
 from ecgbench.results import precompute
 from ecgbench.results.study import Study
-from ecgbench.results.subgroups import LEAST, Compared, compared
+from ecgbench.results.subgroups import LEAST, compared
 from ecgbench.stats.paired import holm
 from ecgbench.study.people import people
 from ecgbench.study.scores import ranks_records
@@ -82,45 +82,18 @@ def _gathered(study: Study) -> tuple[pd.DataFrame, pd.DataFrame]:
     rows, left = [], []
     for (task, head), piece in zip(wanted, pieces):
         found, lost = piece()
-        rows += [_row(task, head, sign_of(study), one) for one in found]
-        left += [
-            {
-                "task": task,
-                "variable": one.group.variable,
-                "group": one.group.name,
-                "n_patients": one.patients,
-                "reason": one.why,
-            }
-            for one in lost
-        ]
+        whose = {"task": task, "model": head.model, "policy": head.policy}
+        for one in found:
+            difference, change = one.pop("difference"), one.pop("change")
+            row = whose | one | estimated(difference, "difference", "difference_")
+            row |= estimated(change, "change", "change_")
+            rows.append(row | {"worse": sign_of(study) * difference.value})
+        left += [{"task": task, **one} for one in lost]
     made = pd.DataFrame(rows, dtype=object)
     for name in ("difference", "change") if rows else ():
         made[f"{name}_p_holm"] = holm(made[f"{name}_p"].astype(float))
     lost_once = pd.DataFrame(left, dtype=object)
     return made, lost_once.drop_duplicates(["task", "variable", "group"]) if left else lost_once
-
-
-def _row(task: str, head: facts.Head, sign: int, c: Compared) -> dict[str, Any]:
-    return {
-        "task": task,
-        "model": head.model,
-        "policy": head.policy,
-        "leads": c.leads,
-        "variable": c.group.variable,
-        "group": c.group.name,
-        "rest": c.group.rest,
-        "n_patients": c.patients[0],
-        "n_patients_rest": c.patients[1],
-        "n_records": c.records[0],
-        "n_records_rest": c.records[1],
-        "n_labels": len(c.labels),
-        "labels": "+".join(c.labels),
-        "value": c.values[0],
-        "value_rest": c.values[1],
-        **estimated(c.difference, "difference", "difference_"),
-        **estimated(c.change, "change", "change_"),
-        "worse": sign * c.difference.value,
-    }
 
 
 def _sentences(study: Study, rows: pd.DataFrame, name: str) -> Iterator[str]:
@@ -215,7 +188,10 @@ def _figures(study: Study, rows: pd.DataFrame) -> Iterator[r.Figure]:
         drawn = shown[names.isin(list(dict.fromkeys(names))[:PANELS])]
         lines = drawn.assign(
             panel=[heads[name].label for name in names[drawn.index]],
-            place=[_place(row) for row in drawn.to_dict("records")],
+            place=[
+                _named(row) + ("" if row["rest"] == ALL_OTHERS else f" less {row['rest']}")
+                for row in drawn.to_dict("records")
+            ],
             series=drawn["leads"].map(facts.setting_words),
             diamond=False,
         ).rename(columns={"value": "score", **dict(zip(DIFFERENCE, ("value", "low", "high")))})
@@ -228,10 +204,6 @@ def _figures(study: Study, rows: pd.DataFrame) -> Iterator[r.Figure]:
             numbers=shown[_DRAWN],
             summary="one row per point",
         )
-
-
-def _place(row: Any) -> str:
-    return _named(row) + ("" if row["rest"] == ALL_OTHERS else f" less {row['rest']}")
 
 
 def _notes(study: Study) -> list[str]:

@@ -3,16 +3,16 @@
 A row averages over lead draws and fits, paired over the same patients. Records of all folds are put
 together: each is predicted by the fit that was trained without it. Means over labels compare only
 where they are over the same ones, so that the rows of a task are read twice: first for the labels
-that have a number (`There`), then for the numbers, with means over the labels that all rows have.
-Both are kept beside the scores of the run.
+that have a number (`Question.labels`), then for the numbers, with means over the labels that all
+rows have. Both are kept beside the scores of the run.
 
-What is computed is a `Question`: results/calibration.py and operating.py.
+What is computed is a `Question`: see results/calibration.py and operating.py.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import compress
 from typing import Any, ClassVar
 
@@ -20,6 +20,8 @@ import numpy as np
 
 from ecgbench.core.cells import grouped
 from ecgbench.core.seeds import rng
+from ecgbench.results import precompute
+from ecgbench.results.precompute import Stage
 from ecgbench.results.scorer import Scorer
 from ecgbench.stats.clustered import Ends, Estimate, Floats, Patients, mean_of_labels, together
 from ecgbench.stats.known import UNKNOWN
@@ -27,10 +29,12 @@ from ecgbench.stats.operating import halves
 from ecgbench.study.recent import Recent
 from ecgbench.study.stored import Result
 
-VERSION = 4
+VERSION = 5
 """Raised by hand when the same predictions begin to give other numbers."""
 LEAST = 20
 """Patients with a label, and patients without it, below which nothing is said of it."""
+TOO_RARE = f"{LEAST} of each are needed"
+"""How the reason ends why nothing is said of such a label."""
 
 Repeats = Sequence[Sequence[Result]]
 """Of each lead draw of each fit its folds."""
@@ -90,11 +94,11 @@ class Block:
         return first
 
     @cached_property
-    def lacking(self) -> list[str]:
+    def too_rare(self) -> list[str]:
         """(label,) why nothing is said of it; "" where enough is there."""
         numbers = zip(*(self.patients.number(own).tolist() for own in (self.target, ~self.target)))
         return [
-            f"{with_it} patients with it and {without} without; {LEAST} of each are needed"
+            f"{with_it} patients with it and {without} without; {TOO_RARE}"
             if min(with_it, without) < LEAST
             else ""
             for with_it, without in numbers
@@ -117,54 +121,27 @@ Own = Sequence[Block]
 """The same labels in all repeats of a row."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class There:
-    """Of which labels a row has numbers; each list in the order of `names`."""
-
-    names: Sequence[str]
-    patients: Sequence[int]
-    positives: Sequence[int]
-    negatives: Sequence[int]
-    lacking: Sequence[str]
-    """Why nothing at all is said of a label, or ""."""
-    unmet: Mapping[str, Sequence[str]]
-    """By key, why a label has no number, or ""."""
-
-    def known(self, key: str) -> list[str]:
-        """Labels that have a number."""
-        return [name for name, why in zip(self.names, self.unmet[key]) if not why]
-
-    def counts(self, place: int) -> dict[str, int]:
-        """How much there is of a label."""
-        made = {"patients": self.patients[place], "positives": self.positives[place]}
-        return made | {"negatives": self.negatives[place]}
-
-    def prevalence(self, name: str) -> float:
-        """Share of the test records with it."""
-        place = list(self.names).index(name)
-        return self.positives[place] / (self.positives[place] + self.negatives[place])
-
-
+Labels = Mapping[str, Sequence[Any]]
+"""Of the labels of a row: `label`, patients, positives, negatives, and by key why there is no
+number, or "".
+"""
 Shared = Mapping[str, Sequence[str]]
 """By key, the labels that a mean is over."""
-
-
-def in_all(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Names that are in all of these rows, so that means over them compare."""
-    return [name for name in (rows[0] if rows else ()) if all(name in row for row in rows)]
-
-
 Answer = Estimate | np.ndarray
 """Of some labels (label,)."""
 
 
 class Question(ABC):
-    """What is asked of the labels of a row: one Columns for each of its keys."""
+    """What is computed of the labels of a row, by key: its answers are kept in the run."""
 
     name: ClassVar[str]
     keys: ClassVar[Sequence[str]]
     averaged: ClassVar[Sequence[str]] = ()
     """Columns of plain numbers that have a mean over labels, as estimates have."""
+
+    def __init__(self, scorer: Scorer | None) -> None:
+        """scorer: of the run; None: nothing is kept."""
+        self.scorer = scorer
 
     @abstractmethod
     def answers(self, own: Own, key: str) -> dict[str, Answer]:
@@ -180,33 +157,24 @@ class Question(ABC):
         """95 %."""
         return estimate.interval()
 
-    def shared(self, rows: Sequence[There]) -> Shared:
-        """Of the rows of a task that have a score, the labels that means are over: those that have
-        a number in all of them.
+    def shared(self, rows: Sequence[Labels]) -> Shared:
+        """Of the rows of a task that have a score (`labels` of each), by key the labels that means
+        are over: those that have a number in all of them.
         """
-        return {key: in_all([row.known(key) for row in rows]) for key in self.keys}
+        return {key: in_all([known(row, key) for row in rows]) for key in self.keys}
 
-
-@dataclass(frozen=True, kw_only=True)
-class ByLabel:
-    """Answers a question, and keeps the answers."""
-
-    question: Question
-    scorer: Scorer | None = field(repr=False)
-    """Of the run; None: nothing is kept."""
-
-    def there(self, repeats: Repeats) -> There:
+    def labels(self, repeats: Repeats) -> Labels:
         """Of which labels a row has numbers."""
-        return There(**self.kept("there", repeats, {}, lambda: vars(self._there(repeats))))
+        return self.kept("labels", repeats, {}, lambda: self._labels(repeats))
 
     def numbers(self, repeats: Repeats, shared: Shared) -> dict[str, Columns]:
         """By key, the numbers of a row: the mean over the labels of `shared`, then each of
-        `There.names`.
+        `labels`.
         """
 
         def compute() -> dict[str, Any]:
-            keys = self.question.keys
-            return {key: self._columns(repeats, key, shared[key]) for key in keys}
+            there = self.labels(repeats)
+            return {key: self._columns(repeats, key, there, shared[key]) for key in self.keys}
 
         return self.kept("numbers", repeats, {**shared}, compute)
 
@@ -220,56 +188,47 @@ class ByLabel:
         """What was computed of these cells, their fits and these facts before, or is now."""
         if self.scorer is None:
             return compute()
-        known = {"version": VERSION, "question": self.question.name, "what": what}
-        cells = [[(r.content, r.fit_content) for r in folds] for folds in repeats]
-        return self.scorer.kept({**known, "cells": cells, "facts": facts}, compute)
+        known = {"version": VERSION, "question": self.name, "what": what}
+        return self.scorer.kept({**known, "cells": _contents(repeats), "facts": facts}, compute)
 
     def _blocks(self, repeats: Repeats) -> list[Own]:
         if self.scorer is None:  # tables that somebody changed have the content of others
             return blocks(repeats)
-        known = tuple(tuple((r.content, r.fit_content) for r in folds) for folds in repeats)
-        return _READ_LAST(known, lambda: blocks(repeats))
+        return _READ_LAST(_contents(repeats), lambda: blocks(repeats))
 
-    def _there(self, repeats: Repeats) -> There:
-        keys, rows = self.question.keys, []
+    def _labels(self, repeats: Repeats) -> dict[str, Any]:
+        rows = []
         for own in self._blocks(repeats):
             first = own[0]
-            why = [next(filter(None, each), "") for each in zip(*(one.lacking for one in own))]
-            enough = np.array([not w for w in why])
+            rare = [next(filter(None, each), "") for each in zip(*(one.too_rare for one in own))]
+            enough = np.array([not why for why in rare])
             chosen = [one.only(enough) for one in own] if enough.any() else []
-            unmet = {key: iter(self.question.unmet(chosen, key) if chosen else ()) for key in keys}
+            unmet = {k: iter(self.unmet(chosen, k) if chosen else ()) for k in self.keys}
             records, positives = first.target.shape[1], np.count_nonzero(first.target, axis=1)
             patients = int(first.patients.number(np.ones(records, bool)))
-            for place, name, n, lacking in zip(first.places, first.names, positives.tolist(), why):
-                by_key = [lacking or next(unmet[key]) for key in keys]
-                rows.append((place, name, patients, n, records - n, lacking, by_key))
-        _, names, of_patients, positive, negative, lacks, unknown = map(list, zip(*sorted(rows)))
-        return There(
-            names=names,
-            patients=of_patients,
-            positives=positive,
-            negatives=negative,
-            lacking=lacks,
-            unmet=dict(zip(keys, map(list, zip(*unknown)))),
-        )
+            for place, name, n, why in zip(first.places, first.names, positives.tolist(), rare):
+                row = {"label": name, "patients": patients, "positives": n}
+                row |= {"negatives": records - n, "place": place}
+                rows.append(row | {key: why or next(unmet[key]) for key in self.keys})
+        rows.sort(key=lambda row: row["place"])
+        return {name: [row[name] for row in rows] for name in rows[0] if name != "place"}
 
-    def _columns(self, repeats: Repeats, key: str, shared: Sequence[str]) -> Columns:
+    def _columns(self, repeats: Repeats, key: str, there: Labels, shared: Sequence[str]) -> Columns:
         """The numbers of a key; `shared`: the labels that its mean is over."""
-        there = self.there(repeats)
         names: list[str] = []
         found: list[dict[str, Answer]] = []
         for own in self._blocks(repeats):
-            known = np.isin(own[0].names, there.known(key))
-            if known.any():
-                chosen = [one.only(known) for one in own]
-                names += chosen[0].names
-                found.append(self.question.answers(chosen, key))
+            chosen = np.isin(own[0].names, known(there, key))
+            if chosen.any():
+                some = [one.only(chosen) for one in own]
+                names += some[0].names
+                found.append(self.answers(some, key))
         at = {name: place for place, name in enumerate(names)}
         over = [at[name] for name in shared] if at.keys() >= set(shared) else []
         made: dict[str, Sequence[float | None]] = {}
         for column in found[0] if found else ():
             for name, values in self._averaged(column, [one[column] for one in found], over):
-                of_labels = [values[1 + at[n]] if n in at else np.nan for n in there.names]
+                of_labels = [values[1 + at[n]] if n in at else np.nan for n in there["label"]]
                 made[name] = [number(value) for value in (values[0], *of_labels)]
         return made
 
@@ -279,22 +238,62 @@ class ByLabel:
         """Name -> (1 + label,) the mean over some labels, then each of the answers in `found`."""
         if not isinstance(found[0], Estimate):
             values = np.concatenate([one for one in found if not isinstance(one, Estimate)])
-            mean = values[over].mean() if over and column in self.question.averaged else np.nan
+            mean = values[over].mean() if over and column in self.averaged else np.nan
             yield column, np.array([mean, *values])
             return
         every = together([one for one in found if isinstance(one, Estimate)])
-        numbers = [np.array(every.value), *self.question.interval(every)]
+        numbers = [np.array(every.value), *self.interval(every)]
         means: list[Any] = [np.nan] * len(numbers)
         if over:
             whole = mean_of_labels(every[over])
-            means = [whole.value, *self.question.interval(whole)]
+            means = [whole.value, *self.interval(whole)]
         for end, mean, values in zip(("", *ENDS), means, numbers):
             yield column + end, np.hstack([mean, values])
+
+
+def known(row: Labels, key: str) -> list[str]:
+    """Those that have a number."""
+    return [name for name, why in zip(row["label"], row[key]) if not why]
+
+
+def in_all(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Names that are in all of these rows, so that means over them compare."""
+    return [name for name in (rows[0] if rows else ()) if all(name in row for row in rows)]
+
+
+def compute(
+    questions: Sequence[Question], by_task: Sequence[Sequence[Repeats]], stage: Stage | None
+) -> None:
+    """What the rows of each task answer to questions, on all cores; each row is read for all
+    questions at once.
+    """
+    scorer = questions[0].scorer
+    if scorer is None or not scorer.keep:
+        return
+    rows = [repeats for mine in by_task for repeats in mine]
+    pieces = [partial(_call, [partial(one.labels, row) for one in questions]) for row in rows]
+    precompute.each(scorer, stage, ("which labels have numbers", "rows"), pieces)
+    pieces = []
+    for mine in by_task:
+        shared = [one.shared([one.labels(row) for row in mine]) for one in questions]
+        for row in mine:
+            own = [partial(one.numbers, row, means) for one, means in zip(questions, shared)]
+            pieces.append(partial(_call, own))
+    precompute.each(scorer, stage, (", ".join(one.name for one in questions), "rows"), pieces)
+
+
+def _call(pieces: Sequence[Callable[[], object]]) -> None:
+    for piece in pieces:
+        piece()
 
 
 def repeats_of(results: Sequence[Result]) -> Repeats:
     """The cells of a row of the main table: of each lead draw of each fit its folds."""
     return list(grouped(results, lambda r: (str(r.cell.setting), r.cell.fit.seed)).values())
+
+
+def _contents(repeats: Repeats) -> tuple[tuple[tuple[str, str], ...], ...]:
+    return tuple(tuple((r.content, r.fit_content) for r in folds) for folds in repeats)
 
 
 _READ_LAST: Recent[list[Own]] = Recent(

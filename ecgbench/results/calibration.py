@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ecgbench.results.by_label import Answer, Block, ByLabel, Own, Question, Repeats, blocks, number
+from ecgbench.results.by_label import Answer, Block, Own, Question, Repeats, blocks, number
 from ecgbench.stats import calibration as stats
 from ecgbench.stats.clustered import Bools, Estimate, Floats, Patients, mean, share, smaller_class
 
@@ -44,6 +44,24 @@ class Calibration(Question):
             error: np.mean([getattr(b, error) for b in bins], axis=0) for error in ERRORS
         }
 
+    def bins(self, repeats: Repeats, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Bins of equal mass over these labels together (POOLED), then of each, of all repeats:
+        label, bin, probability, observed, low, high, records, patients.
+        """
+
+        def compute() -> dict[str, Any]:
+            of = {
+                name: [one.only(np.array(one.names) == name) for one in own]
+                for own in blocks(repeats)
+                for name in own[0].names
+                if name in names
+            }
+            together = {POOLED: [one for name in names for one in of[name]]} if of else {}
+            each = together | {name: of[name] for name in names if of}
+            return {"rows": [row for name, those in each.items() for row in _bins(name, those)]}
+
+        return list(self.kept("bins", repeats, {"names": list(names)}, compute)["rows"])
+
 
 def _of(b: Block) -> tuple[Bools, Floats, Patients]:
     return b.target, b.probability, b.patients
@@ -53,25 +71,6 @@ def _brier(b: Block) -> Estimate:
     error = stats.squared_error(b.target, b.probability)
     made = share(error, np.ones_like(b.target), b.patients)
     return replace(made, units=smaller_class(b.target, b.patients))
-
-
-def bins(of_label: ByLabel, repeats: Repeats, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Bins of equal mass over these labels together (POOLED), then of each, of all repeats: label,
-    bin, probability, observed, low, high, records, patients.
-    """
-
-    def compute() -> dict[str, Any]:
-        of = {
-            name: [one.only(np.array(one.names) == name) for one in own]
-            for own in blocks(repeats)
-            for name in own[0].names
-            if name in names
-        }
-        together = {POOLED: [one for name in names for one in of[name]]} if of else {}
-        each = together | {name: of[name] for name in names if of}
-        return {"rows": [row for name, those in each.items() for row in _bins(name, those)]}
-
-    return list(of_label.kept("bins", repeats, {"names": list(names)}, compute)["rows"])
 
 
 def _bins(name: str, those: Own) -> Iterator[dict[str, Any]]:

@@ -4,10 +4,10 @@ Always by macro AUROC, whatever the run leads with: of it alone is known what ch
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
 from ecgbench.results.evidence import Evidence
@@ -23,13 +23,25 @@ METRIC = "auroc"
 CHANCE = 0.5
 LEVEL = 0.05
 """Of p after Holm over all permuted numbers of a run."""
-NAN = float("nan")
 MARGIN = 0.01
 """A difference whose whole interval is smaller is none."""
-Verdict = Literal[
-    "as expected", "no difference", "undecided", "NOT as expected", "not tested", "no number"
+EXPECTED, UNEXPECTED, NOT_TESTED = "as expected", "NOT as expected", "not tested"
+CHANCES = ["p_chance", "p_uniform", "p_pairs"]
+COLUMNS = [
+    *("control", "task", "leads", "model", "policy", "value", "low", "high"),
+    *("model_value", "model_low", "model_high"),
+    *("difference", "difference_low", "difference_high", "repeats", *CHANCES, "p_holm"),
+    *("verdict", "note"),
 ]
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+"""Of `checked`. verdict: as expected, no difference, undecided, NOT as expected, not tested or no
+number. value: macro AUROC of the control, of several permutations their mean; model_value:
+of the model in the same draw of leads, the same fit, the same folds; difference: model less
+control, paired; repeats: permutations that have a number; p_chance: whether their mean is chance;
+p_uniform: whether p of each against chance is uniform over them; p_pairs: the same of p of the
+difference between the model and the first one of the run; p_holm: the least of the three, after
+Holm over those of all rows; note: why there is no number, or no verdict.
+"""
+Values = dict[str, Any]
 
 
 class Place(NamedTuple):
@@ -42,71 +54,37 @@ class Place(NamedTuple):
     policy: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Checked:
-    """A control beside a row of the run. Fractions; NaN where a number is not known."""
-
-    control: Control
-    place: Place
-    """Of the model that it controls."""
-    value: float = NAN
-    """Macro AUROC of the control; of several permutations their mean."""
-    low: float = NAN
-    high: float = NAN
-    model: float = NAN
-    """Macro AUROC of the model in the same draw of leads, the same fit, the same folds."""
-    model_low: float = NAN
-    model_high: float = NAN
-    difference: float = NAN
-    """Model less control, paired."""
-    difference_low: float = NAN
-    difference_high: float = NAN
-    repeats: int = 0
-    """Permutations that have a number."""
-    p_chance: float = NAN
-    """Whether the mean of the permutations is chance."""
-    p_uniform: float = NAN
-    """Whether p of each permutation against chance is uniform over them."""
-    p_pairs: float = NAN
-    """The same of p of the difference between the model and the first one of the run."""
-    p_holm: float = NAN
-    """The least of the three, after Holm over those of all rows."""
-    verdict: Verdict = "no number"
-    note: str = ""
-    """Why there is no number, or no verdict."""
-
-
-class Named(NamedTuple):
-    """A control and the studies of its repeats."""
-
-    control: Control
-    studies: list[Study]
-
-
-def controlled(study: Study) -> list[Named]:
-    """The controls that lie below a run, in their order; nothing where it has none."""
-    home, found = study.path / controls.FOLDER, []
-    for name, control in controls.CONTROLS.items():
+def controlled(study: Study) -> dict[str, list[Study]]:
+    """Name of each control that lies below a run -> the studies of its repeats."""
+    home, found = study.path / controls.FOLDER, {}
+    for name in controls.CONTROLS:
         plans = [*home.glob(f"{name}/plan.toml"), *home.glob(f"{name}@*/plan.toml")]
         folders = sorted(
             (plan.parent for plan in plans), key=lambda f: controls.permutation(f.name) or 0
         )
         if folders:
-            found.append(Named(control, [read(f, (METRIC,)) for f in folders]))
+            found[name] = [read(folder, (METRIC,)) for folder in folders]
     return found
 
 
-def checked(study: Study, found: Sequence[Named]) -> list[Checked]:
-    """All controls beside all rows of the run, those of a control together."""
+def checked(study: Study) -> pd.DataFrame:
+    """COLUMNS: all controls of a run beside all of its rows, those of a control together. Scores
+    are fractions. Empty where a run has none.
+    """
+    found, rows = controlled(study), []
+    if not found:
+        return pd.DataFrame(columns=COLUMNS)
     own = study if study.metric == METRIC else read(study.path, (METRIC,))
-    rows: list[Checked] = []
-    for control, studies in found:
+    for name, studies in found.items():
+        control = controls.CONTROLS[name]
         for place in places(own):
             if control.kind == "chance":
-                rows.append(_chance(own, control, studies, place))
+                row = _chance(own, studies, place)
             else:
-                rows.append(_paired(own, control, studies[0], place))
-    return _corrected(rows)
+                row = _paired(own, control, studies[0], place)
+            same = {"control": name, **place._asdict()}
+            rows.append({**same, "verdict": "no number", "note": "", **row})
+    return _corrected(pd.DataFrame(rows, columns=COLUMNS))
 
 
 def places(study: Study) -> list[Place]:
@@ -145,10 +123,10 @@ def _why(study: Study, place: Place) -> str:
     return reasons[0] if reasons else "not computed; run the same command with --controls again"
 
 
-def _chance(own: Study, control: Control, studies: Sequence[Study], place: Place) -> Checked:
+def _chance(own: Study, studies: Sequence[Study], place: Place) -> Values:
     """A row under permuted labels."""
     first = next(p for p in places(own) if (p.task, p.leads) == (place.task, place.leads))
-    values, p, pairs, bounds = [], [], [], (NAN, NAN)
+    values, p, pairs, bounds = [], [], [], (np.nan, np.nan)
     for one in studies:
         scored = _scored(one, _cells(one, place))
         if not scored or not np.isfinite([c.value for c in scored]).all():
@@ -160,80 +138,76 @@ def _chance(own: Study, control: Control, studies: Sequence[Study], place: Place
         p.append(off(sure.value, CHANCE, sure.se, sure.df))
         bounds = sure.low, sure.high
         pairs += [found.difference(0, 1).p] if rivals else []
-    blank = Checked(control=control, place=place, repeats=len(values))
     if not values:
-        return replace(blank, note=_why(studies[0], place))
+        return {"note": _why(studies[0], place)}
     mean, low, high, se = mean_interval(values)
     several = len(values) > 1
-    return replace(
-        blank,
-        value=mean,
-        low=low if several else bounds[0],
-        high=high if several else bounds[1],
-        p_chance=off(mean, CHANCE, se, len(values) - 1) if several else p[0],
-        p_uniform=uniform_p(p),
-        p_pairs=uniform_p(pairs),
-    )
+    if not several:
+        low, high = bounds
+    return {
+        "value": mean,
+        "low": low,
+        "high": high,
+        "repeats": len(values),
+        "p_chance": off(mean, CHANCE, se, len(values) - 1) if several else p[0],
+        "p_uniform": uniform_p(p),
+        "p_pairs": uniform_p(pairs),
+    }
 
 
-def _paired(own: Study, control: Control, theirs: Study, place: Place) -> Checked:
+def _paired(own: Study, control: Control, theirs: Study, place: Place) -> Values:
     """A row less its control, over the same patients."""
     there = place
     if control.kind == "shortcut":
         there = place._replace(model=control.name, policy="native")
-    blank = Checked(control=control, place=place)
     if not (results := _cells(theirs, there)):
-        return replace(blank, note=_why(theirs, there))
+        return {"note": _why(theirs, there)}
     scored = _scored(theirs, results)
     alone = _evidence(theirs, scored).rows[0]
-    made = replace(blank, value=alone.value, low=alone.low, high=alone.high)
+    made: Values = {"value": alone.value, "low": alone.low, "high": alone.high}
     if not (mine := _cells(own, place, results)):
-        return replace(made, note=f"the model: {_why(own, place)}")
+        return made | {"note": f"the model: {_why(own, place)}"}
     rows = [_scored(own, mine), scored]
     if not all(np.isfinite(c.value) for row in rows for c in row):
-        return replace(made, note="no label has both values")
+        return made | {"note": "no label has both values"}
     found = _evidence(own, *rows)
-    apart, sure = found.difference(0, 1), found.rows[0]
+    between, sure = found.difference(0, 1), found.rows[0]
     patients = sum({c.cell.fit.fold: c.n_patients for c in rows[0]}.values())
     why = f"{UNTESTED}{patients} test patients, fewer than {LEAST_PATIENTS}"
     if patients >= LEAST_PATIENTS:
-        why = weak(apart.df, apart.share, f"the label {apart.share_label}")
-    if not why and not np.isfinite(apart.low):
+        why = weak(between.df, between.share, f"the label {between.share_label}")
+    if not why and not np.isfinite(between.low):
         why = f"{UNTESTED}no interval"
-    return replace(
-        made,
-        model=sure.value,
-        model_low=sure.low,
-        model_high=sure.high,
-        difference=apart.difference,
-        difference_low=apart.low,
-        difference_high=apart.high,
-        verdict="not tested" if why else _verdict(apart),
-        note=why,
-    )
+    return made | {
+        "model_value": sure.value,
+        "model_low": sure.low,
+        "model_high": sure.high,
+        "difference": between.difference,
+        "difference_low": between.low,
+        "difference_high": between.high,
+        "verdict": NOT_TESTED if why else _verdict(between),
+        "note": why,
+    }
 
 
-def _verdict(apart: Difference) -> Verdict:
-    if max(abs(apart.low), abs(apart.high)) < MARGIN:
+def _verdict(between: Difference) -> str:
+    if max(abs(between.low), abs(between.high)) < MARGIN:
         return "no difference"
-    if apart.low > 0:
-        return "as expected"
-    return "NOT as expected" if apart.high < 0 else "undecided"
+    if between.low > 0:
+        return EXPECTED
+    return UNEXPECTED if between.high < 0 else "undecided"
 
 
-def _corrected(rows: Sequence[Checked]) -> list[Checked]:
+def _corrected(rows: pd.DataFrame) -> pd.DataFrame:
     """With verdicts on chance: each p is one of many."""
-    tested = [(r.p_chance, r.p_uniform, r.p_pairs) for r in rows if r.control.kind == "chance"]
-    adjusted = iter(holm(np.array(tested).ravel()).reshape(-1, 3)) if tested else iter(())
-    made = []
-    for row in rows:
-        if row.control.kind == "chance":
-            own = next(adjusted)
-            if np.isfinite(own).any():
-                least = float(np.nanmin(own))
-                verdict: Verdict = "NOT as expected" if least < LEVEL else "as expected"
-                row = replace(row, p_holm=least, verdict=verdict)
-            elif row.repeats:
-                row = replace(row, verdict="not tested", note=f"{UNTESTED}no interval")
-        made.append(row)
-    return made
+    p = rows[CHANCES].astype(float)
+    tested = p.notna().any(axis=1)
+    adjusted = holm(p.to_numpy().ravel()).reshape(p.shape)
+    least = pd.DataFrame(adjusted, index=rows.index).min(axis=1)
+    verdict = rows["verdict"].mask(tested, EXPECTED).mask(least < LEVEL, UNEXPECTED)
+    without = rows["repeats"].notna() & ~tested
+    return rows.assign(
+        p_holm=least,
+        verdict=verdict.mask(without, NOT_TESTED),
+        note=rows["note"].mask(without, f"{UNTESTED}no interval"),
+    )

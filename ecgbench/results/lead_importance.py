@@ -27,7 +27,7 @@ from ecgbench.stats.components import Components, Estimate, independent_mean
 
 Floats = NDArray[np.float64]
 METRIC = "auroc"
-VERSION = 3
+VERSION = 4
 """Raised by hand when the same predictions begin to give other numbers."""
 FEWEST_POSITIVES = 10
 """Records with a condition below which it counts in no category."""
@@ -45,8 +45,8 @@ Trained = Literal["same", "random", "all"]
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Of a condition, a category, or the macro mean; fractions, by lead in the order of LEADS. NaN
-    where there is no number.
+    """Of a condition, or the mean over some: a category, or the macro mean over all labels.
+    Fractions, by lead in the order of LEADS; NaN where there is no number.
     """
 
     name: str
@@ -64,6 +64,20 @@ class Profile:
     """Range over leads where leads are exchangeable: its mean."""
     bound: float = np.nan
     """95 % of such ranges are not above it."""
+    category: str = ""
+    """Of a condition."""
+    positives: int = 0
+    """Of a condition."""
+    conditions: int = 0
+    """In the mean; 0 of a condition."""
+    few: int = 0
+    """Left out of the mean for want of positives."""
+    within: int = 0
+    """Left out of the mean as their range is what exchangeable leads give."""
+    pairs: Sequence[Sequence[float]] = ()
+    """Of a mean, for each of PAIRS: the first lead less the second, and 95 % bounds that hold for
+    all pairs at once.
+    """
 
     @property
     def shrunk(self) -> list[float]:
@@ -76,61 +90,23 @@ class Profile:
         return float(np.ptp(self.aurocs))
 
     @property
-    def beyond(self) -> bool:
-        """Whether the range is not what exchangeable leads give."""
-        return self.range > self.bound
-
-
-@dataclass(frozen=True, kw_only=True)
-class Condition(Profile):
-    """A label that has a category."""
-
-    category: str
-    positives: int
+    def bounds(self) -> tuple[float, float]:
+        """Of the range of a mean, at least 95 %: the largest difference is above the largest of the
+        lower bounds of all pairs, and not above the largest of the upper ones.
+        """
+        low = max(max(low, -high) for _, low, high in self.pairs)
+        high = max(max(high, -low) for _, low, high in self.pairs)
+        return max(low, 0.0), high
 
     @property
     def left_out(self) -> str:
-        """Why it counts in no category; "" where it does."""
+        """Why a condition counts in no category; "" where it does."""
         if self.positives < FEWEST_POSITIVES:
             return f"fewer than {FEWEST_POSITIVES} positives"
         if not np.isfinite(self.aurocs).all():
             return "undefined"
-        return "" if self.beyond else "range not beyond that of exchangeable leads"
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A lead less another."""
-
-    first: str
-    second: str
-    difference: float
-    low: float
-    """95 % bounds that hold for all 66 pairs of leads at once."""
-    high: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Group(Profile):
-    """The mean over some conditions: a category, or the macro mean over all labels."""
-
-    conditions: int = 0
-    """In the mean."""
-    few: int = 0
-    """Left out for want of positives."""
-    within: int = 0
-    """Left out as their range is what exchangeable leads give."""
-    pairs: Sequence[Pair] = ()
-    """All of them."""
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Of the range, at least 95 %: the largest difference is above the largest of the lower
-        bounds of all pairs, and not above the largest of the upper ones.
-        """
-        low = max(max(p.low, -p.high) for p in self.pairs)
-        high = max(max(p.high, -p.low) for p in self.pairs)
-        return max(low, 0.0), high
+        beyond = self.range > self.bound
+        return "" if beyond else "range not beyond that of exchangeable leads"
 
 
 @dataclass(frozen=True)
@@ -142,10 +118,11 @@ class Importance:
     policy: str
     trained: Trained
     patients: int
-    macro: Group
-    categories: Sequence[Group]
+    macro: Profile
+    categories: Sequence[Profile]
     """Those that some label has, in the order of the labels; NaN where no condition counts."""
-    conditions: Sequence[Condition]
+    conditions: Sequence[Profile]
+    """Labels that have a category."""
     unassigned: Sequence[str]
     """Labels without a category."""
 
@@ -213,15 +190,8 @@ def _importance(
 
 
 def _read(known: Mapping[str, Any]) -> Importance:
-    def group(values: Mapping[str, Any]) -> Group:
-        return Group(**{**values, "pairs": [Pair(**p) for p in values["pairs"]]})
-
-    made = {
-        "macro": group(known["macro"]),
-        "categories": list(map(group, known["categories"])),
-        "conditions": [Condition(**c) for c in known["conditions"]],
-    }
-    return Importance(**{**known, **made})
+    made = {name: [Profile(**p) for p in known[name]] for name in ("categories", "conditions")}
+    return Importance(**{**known, **made, "macro": Profile(**known["macro"])})
 
 
 class _Profiles:
@@ -238,7 +208,7 @@ class _Profiles:
         self.exchanged = self.profiles.exchanged(stats.EXCHANGES, rng("exchange", *words[:1]))
         self.seeds = _by_seed(rows)
 
-    def conditions(self, categories: Mapping[str, str]) -> list[Condition]:
+    def conditions(self, categories: Mapping[str, str]) -> list[Profile]:
         """Labels that have a category and, in some fold, both values."""
         p = self.profiles
         null, reliability = stats.null(self.exchanged), stats.reliability(self.halves)
@@ -251,7 +221,7 @@ class _Profiles:
             "z": stats.z_scores(p.aurocs),
         }
         return [
-            Condition(
+            Profile(
                 name=label,
                 category=categories[label],
                 positives=int(p.positives[k]),
@@ -292,13 +262,13 @@ class _Profiles:
         names = np.array([p.names[i] for i in kept])
         return Components(p.target[:, kept], p.patients, p.placements[:, :, kept], weights, names)
 
-    def category(self, name: str, conditions: Sequence[Condition]) -> Group:
+    def category(self, name: str, conditions: Sequence[Profile]) -> Profile:
         """The mean over those of its conditions that count."""
         kept = [c for c in conditions if not c.left_out]
         few = sum(c.positives < FEWEST_POSITIVES for c in conditions)
         within = len(conditions) - few - len(kept)
         if not kept:
-            return Group(name=name, few=few, within=within)
+            return Profile(name=name, few=few, within=within)
         places = [self.profiles.labels.index(c.name) for c in kept]
         components = self._components(self.folds, [c.name for c in kept])
         draws = (DRAWS, components.patients)
@@ -313,7 +283,7 @@ class _Profiles:
         made = self._group(name, places, values, contrasts, drawn)
         return replace(made, z=z, few=few, within=within)
 
-    def macro(self) -> Group:
+    def macro(self) -> Profile:
         """The mean over all labels with both values, with or without a category, as the main table
         has it.
         """
@@ -330,16 +300,16 @@ class _Profiles:
         values: Floats,
         contrasts: Callable[[Floats], list[Estimate]],
         drawn: Floats,
-    ) -> Group:
+    ) -> Profile:
         """The mean over the labels at some places: `values` (lead,), `contrasts` of leads, and
         `drawn` (draw, pair) studentised errors of those of all pairs.
         """
         (null,) = stats.null(self.exchanged[..., places].mean(axis=-1)[:, :, None])
-        bounds, apart = [e.as_difference() for e in contrasts(_CENTRED)], contrasts(_APART)
+        bounds, pairs = [e.as_difference() for e in contrasts(_CENTRED)], contrasts(_APART)
         # what nobody can tell apart is not drawn apart either
         errors = np.where(np.isfinite(drawn), drawn, 0.0)
-        ends = stats.simultaneous([e.value for e in apart], [e.se for e in apart], errors).T
-        return Group(
+        ends = stats.simultaneous([e.value for e in pairs], [e.se for e in pairs], errors).T
+        return Profile(
             name=name,
             aurocs=values.tolist(),
             difference=stats.points(values).tolist(),
@@ -349,10 +319,7 @@ class _Profiles:
             reliability=float(stats.reliability(self.halves[..., places].mean(axis=-1))),
             **null._asdict(),
             conditions=len(places),
-            pairs=[
-                Pair(LEADS[a], LEADS[b], e.value, float(low), float(high))
-                for (a, b), e, (low, high) in zip(PAIRS, apart, ends)
-            ],
+            pairs=[[e.value, float(low), float(high)] for e, (low, high) in zip(pairs, ends)],
         )
 
 

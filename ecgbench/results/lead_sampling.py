@@ -103,9 +103,9 @@ def contrast(
         variance, df = float(values.var(ddof=1)) / len(values), len(values) - 1
         length = reach([(patients.variance, patients.df), (variance, df)], tail)
         interval = Interval(max(middle - length, -most), min(middle + length, most))
-    apart = interval.low > 0 or interval.high < 0
+    beyond_0 = interval.low > 0 or interval.high < 0
     same = not halved or (half is not None and half * middle > 0)
-    return Contrast(name, middle, interval, by_seed, half, apart and same)
+    return Contrast(name, middle, interval, by_seed, half, beyond_0 and same)
 
 
 def scores(

@@ -4,12 +4,23 @@ both within each fold. And what flagging is worth at stated threshold probabilit
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ecgbench.errors import BadSetting
-from ecgbench.results.by_label import ENDS, Answer, Block, Own, Question, Shared, There, in_all
+from ecgbench.results.by_label import (
+    ENDS,
+    Answer,
+    Block,
+    Labels,
+    Own,
+    Question,
+    Shared,
+    in_all,
+    known,
+)
+from ecgbench.results.scorer import Scorer
 from ecgbench.stats import operating as stats
 from ecgbench.stats.clustered import Bools, Ends, Estimate, Floats, mean
 from ecgbench.stats.known import parts
@@ -41,13 +52,8 @@ class Way(NamedTuple):
         """Among the keys of `Operating`."""
         return f"{self.kept}, {self.thresholds}"
 
-    @property
-    def facts(self) -> dict[str, Any]:
-        """In a CSV file."""
-        return {"kept": self.kept, "level": LEVEL, "thresholds": self.thresholds}
 
-
-WAYS = tuple(Way(kept, source) for kept in KEPT for source in (FROZEN, OWN))
+WAYS = {way.key: way for way in (Way(kept, source) for kept in KEPT for source in (FROZEN, OWN))}
 OF_PREVALENCE = (TEST_SET, *map(str, PREVALENCES))
 
 
@@ -57,16 +63,17 @@ class Operating(Question):
     """
 
     name = "operating points"
-    keys = tuple(way.key for way in WAYS)
+    keys = tuple(WAYS)
     averaged = tuple(f"{value} {of}" for value in VALUES for of in OF_PREVALENCE)
 
-    def __init__(self) -> None:
-        self._frozen = _Frozen()
-        self._ways = {way.key: way for way in WAYS}
+    def __init__(self, scorer: Scorer | None) -> None:
+        """See `Question`."""
+        super().__init__(scorer)
+        self._of_fit: dict[str, dict[Measure, dict[str, float | str]]] = {}
 
     def unmet(self, own: Own, key: str) -> list[str]:
         """Too few records to choose a threshold from, in some fold."""
-        way, why = self._ways[key], [""] * len(own[0].names)
+        way, why = WAYS[key], [""] * len(own[0].names)
         for one in own:
             for result, there in one.by_fold:
                 if way.thresholds == FROZEN:
@@ -83,7 +90,7 @@ class Operating(Question):
 
     def answers(self, own: Own, key: str) -> dict[str, Answer]:
         """Means over lead draws and fits; of the threshold over folds and halves too."""
-        way = self._ways[key]
+        way = WAYS[key]
         found: list[Rates] = []
         thresholds: list[Floats] = []
         for one in own:
@@ -97,20 +104,28 @@ class Operating(Question):
             made |= _values(both, own[0].target.mean(axis=-1))
         return made
 
-    def shared(self, rows: Sequence[There]) -> Shared:
+    def shared(self, rows: Sequence[Labels]) -> Shared:
         """Those with a number in all rows, under both thresholds; where no label has one of a
         source, under the other.
         """
         made: dict[str, Sequence[str]] = {}
         for kept in KEPT:
             both = [Way(kept, source).key for source in (FROZEN, OWN)]
-            sets = [in_all([row.known(key) for row in rows]) for key in both]
+            sets = [in_all([known(row, key) for row in rows]) for key in both]
             made |= dict.fromkeys(both, in_all([names for names in sets if names]))
         return made
 
     def interval(self, estimate: Estimate) -> Ends:
         """Of a share."""
         return estimate.share_interval()
+
+    def _frozen(self, result: Result, kept: Measure, names: Sequence[str]) -> list[float | str]:
+        """Of these labels the threshold, or why there is none; each fit is read once."""
+        fit = str(result.document["fit"])
+        if fit not in self._of_fit:
+            self._of_fit[fit] = _thresholds(result)
+        found = self._of_fit[fit][kept]
+        return [found.get(name, found.get("", NOT_VALIDATED)) for name in names]
 
     def _flagged(self, one: Block, way: Way) -> tuple[Bools, list[Floats]]:
         """(label, record) who is flagged, each fold by its own threshold, and the thresholds, each
@@ -135,12 +150,16 @@ class NetBenefit(Question):
 
     name = "net benefit"
     keys = tuple(map(str, CHANCES))
+    averaged = ("prevalence",)
 
     def answers(self, own: Own, key: str) -> dict[str, Answer]:
-        """Mean over lead draws and fits."""
+        """Mean over lead draws and fits, and the share of the test records with the label."""
         chance = float(key)
         flagged = [(b.target, b.probability >= chance, b.patients) for b in own]
-        return {"net_benefit": mean([stats.net_benefit(*each, chance) for each in flagged])}
+        return {
+            "net_benefit": mean([stats.net_benefit(*each, chance) for each in flagged]),
+            "prevalence": own[0].target.mean(axis=-1),
+        }
 
 
 def _values(found: Rates, own: Floats) -> Mapping[str, Floats]:
@@ -156,39 +175,28 @@ def _values(found: Rates, own: Floats) -> Mapping[str, Floats]:
     return made
 
 
-class _Frozen:
-    """Thresholds from the validation records, each fit read once."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, dict[Measure, dict[str, float | str]]] = {}
-
-    def __call__(self, result: Result, kept: Measure, names: Sequence[str]) -> list[float | str]:
-        """Of these labels the threshold, or why there is none."""
-        fit = str(result.document["fit"])
-        if fit not in self._known:
-            self._known[fit] = self._read(result)
-        known = self._known[fit][kept]
-        return [known.get(name, known.get("", NOT_VALIDATED)) for name in names]
-
-    def _read(self, result: Result) -> dict[Measure, dict[str, float | str]]:
-        try:
-            known = Predicted.of(result.validation())
-        except BadSetting as error:
-            return {kept: {"": f"no predictions of validation records: {error}"} for kept in KEPT}
-        made: dict[Measure, dict[str, float | str]] = {}
-        for kept in KEPT:
-            made[kept] = dict.fromkeys(known.labels, _few(0, kept, "validation records"))
-            for part in parts(known.target):
-                target, score = (part.of(v).T for v in (known.target == 1, known.probability))
-                there = stats.usable(target, kept)
-                on = there >= FROM
-                found: list[float | str] = [_few(n, kept, "validation records") for n in there]
-                if on.any():
-                    at = stats.threshold(target[on], score[on], kept, LEVEL)
-                    for place, value in zip(np.flatnonzero(on), at.tolist()):
-                        found[place] = value
-                made[kept] |= zip(np.asarray(known.labels)[part.labels].tolist(), found)
-        return made
+def _thresholds(result: Result) -> dict[Measure, dict[str, float | str]]:
+    """Of each label, from the validation records of a fit: the threshold, or why there is none;
+    "": why there is none of any label.
+    """
+    try:
+        found = Predicted.of(result.validation())
+    except BadSetting as error:
+        return {kept: {"": f"no predictions of validation records: {error}"} for kept in KEPT}
+    made: dict[Measure, dict[str, float | str]] = {}
+    for kept in KEPT:
+        made[kept] = dict.fromkeys(found.labels, _few(0, kept, "validation records"))
+        for part in parts(found.target):
+            target, score = (part.of(v).T for v in (found.target == 1, found.probability))
+            there = stats.usable(target, kept)
+            on = there >= FROM
+            values: list[float | str] = [_few(n, kept, "validation records") for n in there]
+            if on.any():
+                at = stats.threshold(target[on], score[on], kept, LEVEL)
+                for place, value in zip(np.flatnonzero(on), at.tolist()):
+                    values[place] = value
+            made[kept] |= zip(np.asarray(found.labels)[part.labels].tolist(), values)
+    return made
 
 
 def _few(there: int, kept: Measure, where: str) -> str:

@@ -12,7 +12,6 @@ from functools import partial
 
 from ecgbench.core.cells import grouped
 from ecgbench.core.parallel import Piece, on_all_cores, one_thread
-from ecgbench.results.by_label import ByLabel, Repeats
 from ecgbench.results.reader import Reader
 from ecgbench.results.scorer import Scorer
 from ecgbench.study.recent import Recent
@@ -55,27 +54,3 @@ def rows(reader: Reader, stage: Stage | None) -> None:
     settings = grouped(reader.plan.cells, lambda cell: (cell.task, cell.setting.typed))
     pieces = [partial(reader.rows, cells) for cells in settings.values()]
     each(reader.score, stage, ("scores", "lead settings of a task"), pieces)
-
-
-def labels(
-    every: Sequence[ByLabel], by_task: Sequence[Sequence[Repeats]], stage: Stage | None
-) -> None:
-    """What the rows of each task answer to questions, label by label; each row is read for all of
-    them at once.
-    """
-    scorer = every[0].scorer
-    rows = [repeats for mine in by_task for repeats in mine]
-    pieces = [partial(_call, [partial(one.there, repeats) for one in every]) for repeats in rows]
-    each(scorer, stage, ("which labels have numbers", "rows"), pieces)
-    pieces = []
-    for mine in by_task:
-        shared = [one.question.shared([one.there(repeats) for repeats in mine]) for one in every]
-        for repeats in mine:
-            own = [partial(one.numbers, repeats, means) for one, means in zip(every, shared)]
-            pieces.append(partial(_call, own))
-    each(scorer, stage, (", ".join(one.question.name for one in every), "rows"), pieces)
-
-
-def _call(pieces: Sequence[Piece]) -> None:
-    for piece in pieces:
-        piece()

@@ -85,10 +85,6 @@ class Study:
     """Shows what takes long."""
     options: Options = field(default_factory=Options)
     """What its reader asks of reports."""
-    together: frozenset[str] = frozenset()
-    """Names of the reports that are made of it one after the other: what is read for one of them
-    serves all.
-    """
     beside: tuple["Study", ...] = ()
     """Other runs whose scores stand beside these (`ecgbench report --set report.beside`)."""
 

@@ -39,6 +39,7 @@ VARIABLES = {
 }
 VERSION = 1
 """Raised by hand when the same predictions begin to give other numbers."""
+Values = dict[str, Any]
 
 
 class Group(NamedTuple):
@@ -50,32 +51,6 @@ class Group(NamedTuple):
     """What the others are called."""
     records: frozenset[str]
     others: frozenset[str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Compared:
-    """A group against the rest at one lead setting."""
-
-    group: Group
-    leads: str
-    labels: Sequence[str]
-    """Over which both means go."""
-    patients: Sequence[int]
-    """In the group and in the rest."""
-    records: Sequence[int]
-    values: Sequence[float]
-    difference: Estimate
-    """Group less rest."""
-    change: Estimate | None
-    """The difference here less that at twelve leads; None at twelve, or where twelve lacks."""
-
-
-class Left(NamedTuple):
-    """A group that is not compared, and why."""
-
-    group: Group
-    patients: int
-    why: str
 
 
 def groups(table: pd.DataFrame) -> list[Group]:
@@ -117,9 +92,15 @@ def _order(variable: str, words: pd.Series) -> list[str]:
 
 def compared(
     study: Study, task: str, column: tuple[str, str], settings: Sequence[str], full: str
-) -> tuple[list[Compared], list[Left]]:
+) -> tuple[list[Values], list[Values]]:
     """All groups of a task under one model and policy at these lead settings (as typed), each with
     a score; full: that of twelve leads.
+
+    First a row for each comparison with the rest: leads, variable, group, rest, n_patients and
+    n_records (each with `_rest` too), n_labels, labels (over which both means go), value,
+    value_rest, difference (an Estimate: group less rest), change (of the difference here less that
+    at twelve leads; None at twelve, or without twelve). Then a row for each group that is not
+    compared: variable, group, n_patients, reason.
     """
     cells = {typed: study.finished.get((task, *column, typed), []) for typed in settings}
     cells = {typed: own for typed, own in cells.items() if own}
@@ -127,24 +108,32 @@ def compared(
         return [], []
     dataset = next(iter(cells.values()))[0].dataset
     cells_of = _Cells(cells=cells, metric=study.metric, full=full)
-    found: list[Compared] = []
-    left: list[Left] = []
+    found: list[Values] = []
+    left: list[Values] = []
     for group in groups(people(study.path, dataset)):
-        rests = {
+        identity = {
             "subgroups": VERSION,
             "cells": {t: [(c.content, c.cell.identity) for c in own] for t, own in cells.items()},
             "group": [digest(group.records), digest(group.others)],
             "full": full,
         }
-        facts = study.scorer.facts(study.metric) | rests
-        known = study.scorer.kept(facts, lambda group=group: cells_of.against_rest(group))  # type: ignore[misc]
-        sizes = {name: known[name] for name in ("labels", "patients", "records")}
+        facts = study.scorer.facts(study.metric) | identity
+        known = study.scorer.kept(facts, partial(cells_of.against_rest, group))
+        sizes = _both("n_patients", known["patients"]) | _both("n_records", known["records"])
+        row: Values = {"variable": group.variable, "group": group.name}
         if known["why"]:
-            left.append(Left(group, known["patients"][0], known["why"]))
+            left.append(row | {"n_patients": known["patients"][0], "reason": known["why"]})
+        row |= {"rest": group.rest, **sizes}
+        row |= {"n_labels": len(known["labels"]), "labels": "+".join(known["labels"])}
         for one in known["settings"]:
             made = {name: one[name] and Estimate(**one[name]) for name in ("difference", "change")}
-            found.append(Compared(group=group, **sizes, **{**one, **made}))
+            found.append({"leads": one["leads"], **row, **_both("value", one["values"]), **made})
     return found, left
+
+
+def _both(name: str, values: Sequence[Any]) -> Values:
+    """Of a group and of the rest."""
+    return {name: values[0], f"{name}_rest": values[1]}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -176,7 +165,7 @@ class _Cells:
         return made
 
     def against_rest(self, group: Group) -> dict[str, Any]:
-        """What is kept of a group: see `Compared`, and why it is not compared."""
+        """What is kept of a group: sizes, labels, a comparison by setting, or why there is none."""
         sides = group.records, group.others
         first = [[fold[0][0][1].only(side) for fold in self.folds] for side in sides]
         whose = [np.concatenate([one.patients for one in side]) for side in first]
@@ -208,12 +197,12 @@ class _Cells:
         one, typed, (group, rest) = np.eye(len(self.cells)), list(self.cells), placed[None]
 
         def difference(c: Floats) -> dict[str, Any]:
-            apart = {
+            by_seed = {
                 seed: float(c @ (a.values - b.values))
                 for seed, (a, b) in placed.items()
                 if seed is not None
             }
-            return asdict(gap(group, rest, c).plus(*between(apart)))
+            return asdict(gap(group, rest, c).plus(*between(by_seed)))
 
         for at, leads in enumerate(typed):
             change = None

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ecgbench.errors import BadSetting
-from ecgbench.reports import confirmatory
+from ecgbench.reports import confirmatory, records
 from ecgbench.results.study import read
 from ecgbench.stats.paired import holm
 from ecgbench.study import frozen
@@ -144,7 +144,7 @@ def test_every_hypothesis_stands_there_with_what_the_joint_contrast_says(tmp_pat
     (section,) = confirmatory.sections(study)
     (table,) = (p for p in section.parts if p.kind == "table")
     assert table.numbers is not None
-    rows = {str(r["name"]): r for r in table.numbers.rows}
+    rows = {str(r["name"]): r for r in records(table.numbers)}
     assert [rows[h.name]["verdict"] for h in plan.hypotheses][:2] == ["shown", "shown"]
     assert rows["kept by little"]["verdict"] == "not shown"
     assert rows["worse"]["verdict"] == "the opposite was shown"

@@ -12,7 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from ecgbench.errors import BadSetting
-from ecgbench.reports import across
+from ecgbench.reports import across, records
 from ecgbench.reports import write as write_report
 from ecgbench.results.joint import Entry, joint
 from ecgbench.results.options import Options
@@ -55,7 +55,7 @@ def whole(study: Study) -> Any:
 
 def ranks_of(section: Any) -> dict[tuple[str, str], float]:
     """Lead setting and model -> mean rank."""
-    rows = part(section, "ranks_diagram").numbers.rows
+    rows = records(part(section, "ranks_diagram").numbers)
     sides = (("model", "rank"), ("other_model", "other_rank"))
     return {(row["leads"], row[name]): row[rank] for row in rows for name, rank in sides}
 
@@ -63,7 +63,7 @@ def ranks_of(section: Any) -> dict[tuple[str, str], float]:
 def rows_of(one: Study) -> dict[tuple[str, str], dict[str, object]]:
     section = whole(one)
     table = part(section, "across")
-    return {(r["leads"], r["model"]): r for r in table.numbers.rows}
+    return {(r["leads"], r["model"]): r for r in records(table.numbers)}
 
 
 def test_a_mean_is_of_datasets_first(three: Study) -> None:
@@ -182,7 +182,7 @@ def test_the_difference_has_the_interval_of_its_patients(three: Study) -> None:
         drawn.append(value["good"] - value["weak"])
     row = rows["12", "weak"]
     section = whole(three)
-    pairs = part(section, "across_pairs").numbers.rows
+    pairs = records(part(section, "across_pairs").numbers)
     pair = next(
         p for p in pairs if (p["leads"], p["model"], p["other_model"]) == ("12", "good", "weak")
     )
@@ -225,7 +225,7 @@ def test_a_model_without_a_score_is_not_ranked(tmp_path: Path) -> None:
 
 def test_the_forest_is_of_joint_differences(three: Study) -> None:
     section = whole(replace(three, options=Options(baseline="near")))
-    rows = part(section, "forest").numbers.rows
+    rows = records(part(section, "forest").numbers)
     entries = [Entry(m, "zero", "12") for m in ("good", "near")]
     for dataset, tasks in (("alpha", ["a", "b"]), ("all datasets", ["a", "b", "c", "d"])):
         row = next(
@@ -295,4 +295,4 @@ def test_tasks_of_one_dataset_have_no_mean_over_datasets(tmp_path: Path) -> None
         replace(MADE, data={"alpha": Data(tasks={"a": 3, "b": 2}, records=200)}, leads="12"),
     )
     section = whole(read(tmp_path))
-    assert {row["dataset"] for row in part(section, "forest").numbers.rows} == {"alpha"}
+    assert {row["dataset"] for row in records(part(section, "forest").numbers)} == {"alpha"}

@@ -12,6 +12,7 @@ import pytest
 
 from ecgbench import published, reports
 from ecgbench.errors import BadSetting
+from ecgbench.reports import records
 from ecgbench.results.facts import DatasetFacts, ModelFacts, TaskFacts
 from ecgbench.results.options import Options
 from ecgbench.results.study import Study
@@ -58,15 +59,15 @@ def tables(of: Study, name: str = "paper") -> dict[str, reports.Table]:
 def means(of: Study, name: str = "paper") -> dict[tuple[str, str], tuple[float | None, str]]:
     numbers = tables(of, name)[f"against_{name}_means"].numbers
     assert numbers is not None
-    return {(r["model"], r["leads"]): (r["mean_difference"], r["over"]) for r in numbers.rows}
+    return {(r["model"], r["leads"]): (r["mean_difference"], r["over"]) for r in records(numbers)}
 
 
 def test_a_difference_and_its_mean_where_nothing_else_differs() -> None:
     of = study()
     numbers = tables(of)["against_paper"].numbers
     assert numbers is not None
-    assert len(numbers.rows) == 2 * 2 * 3
-    for row in numbers.rows:
+    assert len(numbers) == 2 * 2 * 3
+    for row in records(numbers):
         assert row["difference"] == pytest.approx(ADDED)
         assert row["theirs"] == PAPER[row["task"], row["model"], row["leads"]]
         assert (row["comparable"], row["differs"]) == (True, "")
@@ -203,7 +204,7 @@ def test_st_mem_stands_beside_our_linear_and_our_fine_tuned_column(name: str) ->
     assert numbers is not None
     found = {
         (r["run"], r["protocol"]): (r["theirs"], r["comparable"])
-        for r in numbers.rows
+        for r in records(numbers)
         if r["theirs_trained"] == "finetune"
     }
     printed = (
@@ -212,7 +213,7 @@ def test_st_mem_stands_beside_our_linear_and_our_fine_tuned_column(name: str) ->
         else FMB["ptbxl_super", "stmem", "finetune"]
     )
     assert found == {(1, "finetune"): (printed, False), (2, "linear"): (printed, True)}
-    others = [r["theirs"] for r in numbers.rows if r["theirs_trained"] == "linear"]
+    others = [r["theirs"] for r in records(numbers) if r["theirs_trained"] == "linear"]
     assert others == ([] if name == "paper" else [FMB["ptbxl_super", "stmem", "linear"]])
 
 

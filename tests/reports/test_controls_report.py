@@ -7,21 +7,28 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 from ecgbench.reports import Section
 from ecgbench.reports import controls as report
-from ecgbench.results.controls import Checked, Named, Place
+from ecgbench.results.controls import COLUMNS
 from ecgbench.results.study import Study
-from ecgbench.study.controls import CONTROLS
 
 make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
-PLACE = Place("ptbxl_super", "1", "laef", "native")
+ROW = {
+    "control": "age_sex",
+    "task": "ptbxl_super",
+    "leads": "1",
+    "model": "laef",
+    "policy": "native",
+    "verdict": "no number",
+    "note": "",
+}
 
 
-def written(study: Study, rows: list[Checked], patch: pytest.MonkeyPatch) -> list[Section]:
-    patch.setattr(report, "controlled", lambda study: [Named(r.control, []) for r in rows])
-    patch.setattr(report, "checked", lambda study, found: rows)
+def written(study: Study, rows: list[dict], patch: pytest.MonkeyPatch) -> list[Section]:
+    patch.setattr(report, "checked", lambda study: pd.DataFrame(rows, columns=COLUMNS))
     return report.sections(study)
 
 
@@ -36,10 +43,10 @@ def met(study: Study, model: str) -> Study:
 def test_a_shortcut_is_a_notice_where_the_lower_bound_is_below_0(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    row = Checked(control=CONTROLS["age_sex"], place=PLACE, value=0.65, low=0.6, high=0.7)
-    ends = {"model": 0.7, "difference": 0.05, "difference_high": 0.1}
-    near = replace(row, difference_low=-0.001, verdict="undecided", **ends)  # type: ignore[arg-type]
-    above = replace(row, difference_low=0.001, verdict="as expected", **ends)  # type: ignore[arg-type]
+    row = ROW | {"value": 0.65, "low": 0.6, "high": 0.7}
+    row |= {"model_value": 0.7, "difference": 0.05, "difference_high": 0.1}
+    near = row | {"difference_low": -0.001, "verdict": "undecided"}
+    above = row | {"difference_low": 0.001, "verdict": "as expected"}
     section, _ = written(make.two_models(), [near], monkeypatch)
     said = section.parts[0].texts[-1]  # type: ignore[union-attr]
     assert "age and sex alone reach 65.0 [60.0, 70.0]" in said
@@ -47,7 +54,7 @@ def test_a_shortcut_is_a_notice_where_the_lower_bound_is_below_0(
     section, _ = written(make.two_models(), [above], monkeypatch)
     assert "reach" not in section.parts[0].texts[-1]  # type: ignore[union-attr]
     # one that rests on the leads is not named by its highest score alone
-    other = replace(near, place=PLACE._replace(leads="I"), value=0.55, low=0.5, high=0.6)
+    other = near | {"leads": "I", "value": 0.55, "low": 0.5, "high": 0.6}
     section, _ = written(make.two_models(), [near, other], monkeypatch)
     said = section.parts[0].texts[-1]  # type: ignore[union-attr]
     assert "age and sex alone reach 55.0 to 65.0, by the leads." in said
@@ -63,7 +70,7 @@ def test_a_shortcut_is_a_notice_where_the_lower_bound_is_below_0(
 def test_the_best_without_the_model_that_met_the_source(
     model: str, left: str, changes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = Checked(control=CONTROLS["age_sex"], place=PLACE, note="skipped: not known")
+    row = ROW | {"note": "skipped: not known"}
     _, unmet = written(met(make.two_models(), model), [row], monkeypatch)
     (table,) = (part for part in unmet.parts if part.kind == "table")
     by_leads = {r["leads"]: r for r in table.rows}
@@ -79,7 +86,7 @@ def test_the_best_without_the_model_that_met_the_source(
 def test_a_headline_without_a_model_is_not_counted_as_one_with_another_best(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    row = Checked(control=CONTROLS["age_sex"], place=PLACE, note="skipped: not known")
+    row = ROW | {"note": "skipped: not known"}
     study = make.two_models()
     all_met = replace(study, models=[replace(m, corpora=("PTB-XL",)) for m in study.models])
     _, unmet = written(all_met, [row], monkeypatch)
@@ -89,7 +96,7 @@ def test_a_headline_without_a_model_is_not_counted_as_one_with_another_best(
 
 
 def test_a_run_of_models_that_met_nothing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = Checked(control=CONTROLS["age_sex"], place=PLACE, note="skipped: not known")
+    row = ROW | {"note": "skipped: not known"}
     study = met(make.two_models(), "nobody")
     _, unmet = written(study, [row], monkeypatch)
     assert "No model of this run is known to have met" in unmet.parts[0].texts[0]  # type: ignore[union-attr]

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
+import pandas as pd
 import pytest
 
 from ecgbench import reports
@@ -115,7 +116,7 @@ def folder(tmp_path_factory) -> Path:
     )
     study.labels["label"] = [HOSTILE[i % len(HOSTILE)] for i in range(len(study.labels))]
     place = tmp_path_factory.mktemp("hostile") / "deep" / "report"
-    asked = ["against", "evaluated_only"]  # those that options ask for
+    asked = ["against"]  # which an option asks for
     written = write(study, place, also=asked)
     assert {p.parent for p in written} == {place}
     assert {p.name for p in place.parent.iterdir()} == {"report"}
@@ -217,15 +218,8 @@ def test_no_cell_of_a_csv_is_a_formula_and_numbers_are_untouched(folder):
 
 
 def test_the_convention_of_csv_text():
-    text = csv_text(
-        ["a", "b"],
-        [
-            {"a": "=1+1", "b": -0.5},
-            {"a": "−1", "b": -3},
-            {"a": "I+II", "b": True},
-            {"a": " =x", "b": None},
-        ],
-    )
+    frame = pd.DataFrame({"a": ["=1+1", "−1", "I+II", " =x"], "b": [-0.5, -3, True, None]})
+    text = csv_text(frame)
     assert list(csv.reader(io.StringIO(text))) == [
         ["a", "b"],
         ["'=1+1", "-0.5"],

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ecgbench.reports import non_inferiority as report
+from ecgbench.reports import records
 from ecgbench.results.options import Options
 from ecgbench.results.study import Study, read
 from tests.results.made_run import Data, Made, write
@@ -29,7 +30,7 @@ def study(path: Path, how: Made = MADE) -> Study:
 def rows_of(one: Study) -> dict[tuple[str, str, str], dict[str, Any]]:
     (section,) = report.sections(one)
     table = next(p for p in section.parts if getattr(p, "name", "") == "non_inferiority")
-    return {(r["model"], r["leads"], r["against"]): r for r in table.numbers.rows}
+    return {(r["model"], r["leads"], r["against"]): r for r in records(table.numbers)}
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ecgbench.ecg.leads import LEADS
-from ecgbench.reports import lead_curve, signed_bracket
+from ecgbench.reports import lead_curve, records, signed_bracket
 from ecgbench.results.study import read
 from tests.results.made_run import Data, Made, write
 
@@ -22,7 +22,7 @@ def test_the_difference_is_that_of_the_main_table_and_lies_in_its_interval(tmp_p
     write(tmp_path / "run", MADE)
     study = read(tmp_path / "run")
     section = lead_curve.sections(study)[-1]
-    rows = {row["model"]: row for row in section.parts[0].numbers.rows}
+    rows = {row["model"]: row for row in records(section.parts[0].numbers)}
     value = study.main.set_index(["model", "leads"])["value"]
     for model in ("good", "weak"):
         within = sum(value[model, lead] for lead in LEADS) / 12
@@ -40,7 +40,7 @@ def test_the_difference_is_that_of_the_main_table_and_lies_in_its_interval(tmp_p
 def test_what_failed_is_told_and_other_runs_have_no_such_section(tmp_path: Path) -> None:
     write(tmp_path / "run", replace(MADE, lacking=[("a", "weak", "V3")]))
     section = lead_curve.sections(read(tmp_path / "run"))[-1]
-    rows = {row["model"]: row for row in section.parts[0].numbers.rows}
+    rows = {row["model"]: row for row in records(section.parts[0].numbers)}
     assert (rows["weak"]["status"], rows["weak"]["reason"]) == ("failed", "weak at V3: failed")
     assert rows["weak"].get("difference") is None
     assert rows["good"]["status"] == "ok"

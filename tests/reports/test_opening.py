@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ecgbench import reports
+from ecgbench.reports import records
 from ecgbench.results.joint import Entry, joint
 from ecgbench.results.study import read
 from tests.results.made_run import Data, Made, write
@@ -75,4 +76,4 @@ def test_a_perfect_model_has_its_interval_wherever_it_has_a_score(tmp_path: Path
         assert row["difference"] == 0
         assert (row["low"], row["high"]) == pytest.approx((low - 1, 1 - low))
     rows = [p for p in reports.get("non_inferiority").sections(study)[0].parts if p.kind == "table"]
-    assert {r["margin_0.02"] for r in rows[0].numbers.rows} == {"not tested"}
+    assert {r["margin_0.02"] for r in records(rows[0].numbers)} == {"not tested"}

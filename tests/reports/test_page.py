@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from ecgbench import reports
-from ecgbench.reports import Cell
+from ecgbench.reports import Cell, records
 from ecgbench.results.study import Study
 
 pytestmark = pytest.mark.rendered
@@ -281,30 +281,11 @@ def test_banners_stay_when_the_main_table_is_not_asked_for(tmp_path):
 def test_labels_are_means_over_lead_draws_and_undefined_stays_undefined():
     (section,) = reports.get("labels").sections(make.two_models())
     (figure,) = [part for part in section.parts if part.kind == "figure"]
-    held = {(row["label"], row["model"], row["leads"]): row for row in figure.numbers.rows}
+    held = {(row["label"], row["model"], row["leads"]): row for row in records(figure.numbers)}
     assert held["MI", "stmem", "1"]["value"] == pytest.approx(0.583)
     one = held["MI", "laef", "1"]
     assert (one["value"], one["low"], one["high"]) == pytest.approx((0.733, 0.703, 0.763))
     assert not [name for name in held if name[0] == "RARE"]
-
-
-def test_files_beside_the_page(page):
-    study, folder = make.crowded(), page("crowded")
-    kinds = ("csv", "png", "svg", "pdf")
-    stems = ("lead_curve", "label_map", "label_map_2", "label_map_3")
-    figure = {f"{stem}.{kind}" for stem in stems for kind in kinds}
-    tables = {f"main_table.{kind}" for kind in ("csv", "md", "tex")} | {
-        f"{name}.csv"
-        for name in ("comparisons", "cells", "labels", "provenance", "commits", "opening")
-    }
-    tables |= {"survival_auroc.csv"}
-    tables |= {f"{name}.{kind}" for name in ("data", "models", "table1") for kind in ("md", "tex")}
-    tables |= {"datasets.csv", "models.csv"}
-    assert {path.name for path in folder.iterdir()} == (
-        {"index.html", "provenance.md", "verdicts.md", "verdicts.csv"} | figure | tables
-    )
-    with (folder / "labels.csv").open() as file:
-        assert len(list(csv.reader(file))) == len(study.labels) + 1
 
 
 def test_counts_are_whole_in_the_files_beside(tmp_path):

@@ -12,6 +12,7 @@ import pytest
 
 from ecgbench import reports
 from ecgbench.errors import BadWeights, MissingData
+from ecgbench.reports import records
 from ecgbench.results import pretraining
 
 pytestmark = pytest.mark.rendered
@@ -154,7 +155,7 @@ def test_figures_show_the_numbers_of_the_tables(drawn: Path) -> None:
     shown = figures(drawn)
     with reports.drawing(shown["dynamics"]) as figure:
         spread, cosine, probe, _, second, _ = figure.axes
-        mine = [row for row in shown["dynamics"].numbers.rows if row["stage"] == "stage 1"]
+        mine = [row for row in records(shown["dynamics"].numbers) if row["stage"] == "stage 1"]
         for at, layer in enumerate(("embedder", "block 1", "block 2")):
             of = [row for row in mine if row["layer"] == layer]
             assert list(spread.lines[at].get_ydata()) == [row["entropy"] for row in of]

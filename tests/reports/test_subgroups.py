@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from ecgbench.reports import records
 from ecgbench.reports import subgroups as report
 from ecgbench.results.study import Study, read
 from ecgbench.results.subgroups import groups
@@ -52,7 +53,7 @@ def _tables(study: Study) -> dict[str, list[dict]]:
     for part in section.parts:
         for one in part.parts if part.kind == "group" else [part]:
             if one.kind == "table":
-                found[one.name] = list(one.numbers.rows)
+                found[one.name] = records(one.numbers)
     return found
 
 

@@ -19,7 +19,9 @@ make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study
 
 MINE = '''"""Mine: the number of rows."""
 
-from ecgbench.reports import Column, Figure, Numbers, ReportCard, Section, Table
+import pandas as pd
+
+from ecgbench.reports import Column, Figure, ReportCard, Section, Table
 
 CARD = ReportCard(title="Mine", summary="the number of rows", reads="run", order=15)
 
@@ -31,7 +33,7 @@ def draw(sheet):
 def sections(study):
     rows = [{"what": "rows & <more>", "count": len(study.main), "share": 1 / 3}, {"what": "none", "count": None, "share": None}]
     columns = (Column("what"), Column("count", "Count", "number"), Column("share", "Share", "number", "{:.2f}".format))
-    numbers = Numbers(columns=("x", "y"), rows=[{"x": 1, "y": 3}, {"x": 2, "y": 4}])
+    numbers = pd.DataFrame({"x": [1, 2], "y": [3, 4]})
     parts = [Table(name="NAME", columns=columns, rows=rows), Figure(name="mine_curve", draw=draw, numbers=numbers)]
     return [Section(name="mine", title="My own section", parts=parts)]
 '''  # noqa: E501
@@ -145,14 +147,13 @@ def test_nothing_is_left_behind_and_the_bytes_are_the_same_every_time(tmp_path):
     assert {path: path.read_bytes() for path in drawn} == before
 
 
-def test_every_report_has_a_card_and_a_place():
-    cards = {name: reports.ROOM.card(name) for name in reports.names()}
-    assert {card.reads for card in cards.values()} == {
-        "run",
-        "profile",
-        "pretraining",
-        "ablation",
-    }
-    for card in cards.values():
-        assert card.title
-        assert card.summary
+def test_what_a_report_no_longer_writes_goes_and_what_people_put_there_stays(mine, tmp_path):
+    reports.write(make.two_models(), tmp_path, also=[mine])
+    (tmp_path / "notes.csv").write_text("mine")
+    reports.write(make.two_models(), tmp_path, only=["labels"])
+    assert (tmp_path / "mine.csv").exists(), "a part of a report removes nothing"
+    reports.write(make.two_models(), tmp_path, also=[mine])
+    reports.write(make.two_models(), tmp_path)
+    assert not (tmp_path / "mine.csv").exists()
+    assert not (tmp_path / "mine_curve.png").exists()
+    assert (tmp_path / "notes.csv").read_text() == "mine"

@@ -105,5 +105,5 @@ def shifted(table: pd.DataFrame, by: float) -> pd.DataFrame:
 def rows(section_parts: Sequence[object], name: str) -> pd.DataFrame:
     """The CSV of a table or figure."""
     (part,) = [p for p in section_parts if getattr(p, "name", "") == name]
-    numbers = part.numbers  # type: ignore[attr-defined]
-    return pd.DataFrame(numbers.rows, columns=list(numbers.columns))
+    frame: pd.DataFrame = part.numbers  # type: ignore[attr-defined]
+    return frame

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ecgbench.results import precompute
-from ecgbench.results.by_label import ByLabel, Question, repeats_of
+from ecgbench.results.by_label import Question, compute, repeats_of
 from ecgbench.results.calibration import Calibration
 from ecgbench.results.operating import NetBenefit, Operating
 from ecgbench.results.study import Study, read
@@ -17,11 +17,13 @@ from tests.reports.validated_run import MADE, make
 ROW = ("a", "good", "zero", "1")
 
 
-def numbers(study: Study, question: Question, rows: Sequence[tuple[str, ...]] = (ROW,)) -> object:
-    asked = ByLabel(question=question, scorer=study.scorer)
+def numbers(
+    study: Study, question: type[Question], rows: Sequence[tuple[str, ...]] = (ROW,)
+) -> object:
+    asked = question(study.scorer)
     repeats = [repeats_of(study.finished[row]) for row in rows]  # type: ignore[index]
-    there = [asked.there(one) for one in repeats]
-    return there, [asked.numbers(one, question.shared(there)) for one in repeats]
+    there = [asked.labels(one) for one in repeats]
+    return there, [asked.numbers(one, asked.shared(there)) for one in repeats]
 
 
 def test_what_processes_keep_is_what_would_be_computed(
@@ -29,10 +31,10 @@ def test_what_processes_keep_is_what_would_be_computed(
 ) -> None:
     monkeypatch.setattr(precompute, "MOMENT", 0.0)
     study = make(tmp_path / "run")
-    rows, questions = list(study.finished), (Calibration(), Operating(), NetBenefit())
+    rows, questions = list(study.finished), (Calibration, Operating, NetBenefit)
     expected = [numbers(replace(study, scorer=None), q, rows) for q in questions]
-    every = [ByLabel(question=q, scorer=study.scorer) for q in questions]
-    precompute.labels(every, [[repeats_of(study.finished[row]) for row in rows]], None)
+    every = [q(study.scorer) for q in questions]
+    compute(every, [[repeats_of(study.finished[row]) for row in rows]], None)
     for name in ("predicted", "validation"):
         monkeypatch.setattr(Result, name, None)
     again = read(study.path)
@@ -44,26 +46,26 @@ def test_nothing_is_kept_of_a_study_whose_tables_somebody_changed(tmp_path: Path
     study = make(tmp_path)
     derived = study.path / "derived"
     before = sorted(derived.glob("*/*"))
-    assert numbers(replace(study, scorer=None), Operating())
+    assert numbers(replace(study, scorer=None), Operating)
     assert sorted(derived.glob("*/*")) == before
 
 
 def test_another_fit_gives_other_numbers(tmp_path: Path) -> None:
     """Thresholds are of the fit's validation records, which are no part of the cell."""
     study = make(tmp_path / "first")
-    before = numbers(study, Operating())
+    before = numbers(study, Operating)
     fit = study.path / study.finished[ROW][0].document["fit"]
     other = make(tmp_path / "run", MADE, validated=150)
     for name in ("validation.parquet", "DONE"):
         (fit / name).write_bytes(
             (other.path / other.finished[ROW][0].document["fit"] / name).read_bytes()
         )
-    assert numbers(read(study.path), Operating()) != before
+    assert numbers(read(study.path), Operating) != before
 
 
 def test_means_are_over_the_labels_that_every_row_has(tmp_path: Path) -> None:
     study = make(tmp_path / "run")
-    asked = ByLabel(question=Calibration(), scorer=study.scorer)
+    asked = Calibration(study.scorer)
     repeats = [[r] for r in study.finished[ROW]]
     slopes = {
         names: asked.numbers(repeats, {"calibration": names})["calibration"]["slope"]
