@@ -9,18 +9,7 @@ import pandas as pd
 
 from ecgbench.core.cells import grouped
 from ecgbench.core.text import enumerated
-from ecgbench.reports._facts import (
-    FULL,
-    columns,
-    heads_of,
-    leads_of,
-    model_column,
-    once,
-    setting_words,
-    task_column,
-    titles_of,
-)
-from ecgbench.reports._facts import legend as entries
+from ecgbench.reports import _facts as facts
 from ecgbench.reports._scores import reasons
 from ecgbench.reports._section import Column, Row, records
 from ecgbench.results import by_label
@@ -51,7 +40,7 @@ def repeats(study: Study, row: Row) -> Repeats:
     return repeats_of(study.finished.get(names, []))
 
 
-@once
+@facts.once
 def _questions(study: Study) -> list[Question]:
     """All of them, computed on all cores, so that each row is read once for all."""
     every: list[Question] = [one(study.scorer) for one in (Calibration, Operating, NetBenefit)]
@@ -83,7 +72,7 @@ def frame(study: Study, kind: type[Question]) -> pd.DataFrame:
     of_labels, why = question(study, kind), reasons(study)
     made: list[dict[str, Any]] = []
     numbered = grouped(enumerate(_main(study)), lambda each: each[1]["task"])
-    for task in titles_of(study):
+    for task in facts.titles_of(study):
         lines = [
             (row | {"row": at}, repeats(study, row) if row["status"] == "ok" else [])
             for at, row in numbered.get(task, [])
@@ -130,7 +119,7 @@ def _rows(
 
 def by_task(study: Study, rows: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
     """The title of each task, what the names of its files end in, and its rows of `frame`."""
-    titles = titles_of(study)
+    titles = facts.titles_of(study)
     for place, (task, title) in enumerate(titles.items(), 1):
         yield title, f"_{place}" if len(titles) > 1 else "", rows[rows["task"] == task]
 
@@ -144,7 +133,7 @@ def ends(rows: pd.DataFrame) -> list[str]:
     """Lead settings of a figure of a task: all leads and the fewest, as typed."""
     typed = sorted(
         dict.fromkeys(rows.loc[scored(rows), "leads"]),
-        key=lambda leads: (not leads.isdigit(), leads_of(leads)[0]),
+        key=lambda leads: (not leads.isdigit(), facts.leads_of(leads)[0]),
     )
     drawn = [leads for leads in typed if leads.isdigit()] or typed
     return list(dict.fromkeys([*drawn[-1:], *drawn[:1]]))
@@ -171,7 +160,7 @@ def listed(names: Sequence[str], most: int = 12) -> str:
 
 def missing(study: Study, rows: pd.DataFrame) -> str:
     """Rows of the main table that a figure leaves out, in a sentence; "" where there is none."""
-    heads = heads_of(study)
+    heads = facts.heads_of(study)
     lost = [
         f"{heads[row['model'], row['policy']].label} at {row['leads']} ({row['status']})"
         for row in rows[~scored(rows)].drop_duplicates("row").to_dict("records")
@@ -192,7 +181,7 @@ def on_page(rows: pd.DataFrame) -> pd.DataFrame:
     rows = rows[rows["label"] == MEAN]
     known = rows.groupby("task")["labels"].transform("count") > 0
     drawn = rows["leads"].str.isdigit()
-    fewer = (drawn & (rows["leads"] != FULL)).groupby(rows["task"]).transform("any")
+    fewer = (drawn & (rows["leads"] != facts.FULL)).groupby(rows["task"]).transform("any")
     return rows[known & (drawn | ~fewer)]
 
 
@@ -203,9 +192,9 @@ def first_columns(study: Study) -> list[Column]:
         return row["status"] if row["labels"] is None else row["labels"]
 
     return [
-        task_column(study),
-        Column("leads", "Leads", on_page=setting_words),
-        model_column(study),
+        facts.task_column(study),
+        facts.LEADS,
+        facts.model_column(study),
         Column("labels", "Labels", "number", cell=labels),
     ]
 
@@ -214,21 +203,21 @@ def by_column(study: Study, rows: pd.DataFrame) -> list[tuple[int, pd.DataFrame]
     """The places of the columns that have rows, each with its rows."""
     found = [
         (at, rows[(rows["model"] == head.model) & (rows["policy"] == head.policy)])
-        for at, head in enumerate(columns(study))
+        for at, head in enumerate(facts.columns(study))
     ]
     return [(at, own) for at, own in found if len(own)]
 
 
 def legend(study: Study, drawn: Sequence[tuple[int, object]]) -> list[Any]:
     """The entries of a figure's columns."""
-    return entries(columns(study), (at for at, _ in drawn))
+    return facts.legend(facts.columns(study), (at for at, _ in drawn))
 
 
 def panels(sheet: "Sheet", leads: Sequence[str], across: str, up: str) -> Any:
     """Axes side by side, one for each lead setting, with their titles."""
     axes = sheet.subplots(1, len(leads), squeeze=False, sharey=True)[0]
     for ax, typed in zip(axes, leads):
-        ax.set_title(setting_words(typed))
+        ax.set_title(facts.setting_words(typed))
         ax.set_xlabel(across)
     axes[0].set_ylabel(up)
     return axes

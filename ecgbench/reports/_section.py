@@ -334,14 +334,14 @@ def named(name: str, what: str) -> None:
 
 
 def records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
-    """The rows of a DataFrame as dictionaries of Python's own values: see `plain_values`."""
+    """The rows of a DataFrame as dictionaries of Python's own values: see `native`."""
     names = list(frame.columns)
-    return [dict(zip(names, row)) for row in zip(*(plain_values(frame[n]) for n in names))]
+    return [dict(zip(names, row)) for row in zip(*(native(frame[n]) for n in names))]
 
 
-def plain_values(column: Any) -> list[Any]:
-    """The values of a column: counts are int, and whatever stands for "missing" is None; nothing
-    that is not known to be the best is.
+def native(column: Any) -> list[Any]:
+    """The values of a column as Python's own: counts are int, and whatever stands for "missing" is
+    None; nothing that is not known to be the best is.
     """
     if column.name in _COUNTS and column.dtype.kind == "f":
         column = column.astype("Int64")

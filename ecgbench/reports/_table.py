@@ -16,17 +16,7 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.core.text import aligned, visible
-from ecgbench.reports._section import (
-    Cell,
-    Code,
-    Column,
-    Link,
-    Row,
-    Score,
-    Section,
-    Table,
-    plain_values,
-)
+from ecgbench.reports._section import Cell, Code, Column, Link, Row, Score, Section, Table, native
 from ecgbench.reports._text import bracket, latex, markdown, points
 
 SPREAD = "Random leads: mean (standard deviation over lead draws)."
@@ -92,7 +82,7 @@ def csv_text(frame: pd.DataFrame) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(frame.columns)
-    columns = [(frame[name].dtype.kind, plain_values(frame[name])) for name in frame]
+    columns = [(frame[name].dtype.kind, native(frame[name])) for name in frame]
     writer.writerows(
         zip(*(own if kind in "fi" else map(_field, own) for kind, own in columns), strict=True)
     )

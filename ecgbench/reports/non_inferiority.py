@@ -202,7 +202,7 @@ def _table(study: Study, rows: pd.DataFrame) -> r.Table:
         columns=[
             facts.task_column(study),
             facts.model_column(study),
-            r.Column("leads", "Leads", on_page=facts.setting_words),
+            facts.LEADS,
             r.Column("against", "Against", cell=against),
             facts.difference_column(note="points, 95 % interval"),
             *(

@@ -145,7 +145,7 @@ def _worst(study: Study, rows: pd.DataFrame) -> r.Table:
         columns=[
             facts.task_column(study),
             facts.model_column(study),
-            r.Column("leads", "Leads", on_page=facts.setting_words),
+            facts.LEADS,
             r.Column("group", "Worst group", cell=_named),
             r.Column("value", "Score in it", "number", r.points, note="× 100"),
             facts.difference_column("Less the rest", DIFFERENCE, "points, 95 % interval"),
