@@ -4,6 +4,7 @@ PDF, and the page of them all.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -108,7 +109,8 @@ def _sections(
 
 
 def _of_report(room: Room, name: str, source: Any) -> list[Section]:
-    with room.calling(name):
+    scorer = getattr(source, "scorer", None)
+    with room.calling(name), scorer.one_file() if scorer else nullcontext():
         sections = list(room.get(name).sections(source))
     for section in sections:
         if not isinstance(section, Section):

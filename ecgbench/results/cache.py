@@ -47,18 +47,20 @@ class Table:
         named = key(facts)
         if named not in self._rows:
             self._rows[named] = self._new[named] = compute()
-            self._write()
+            if not self._waits:
+                self.write()
         return self._rows[named]
 
     @contextmanager
     def one_file(self) -> Iterator[None]:
-        """What is computed inside is written as one file."""
-        self._waits = True
+        """What is computed inside is written as one file at its end."""
+        before, self._waits = self._waits, True
         try:
             yield
         finally:
-            self._waits = False
-            self._write()
+            self._waits = before
+            if not before:
+                self.write()
 
     def refresh(self) -> None:
         """Read what other processes have written since, and put many files into one."""
@@ -72,15 +74,14 @@ class Table:
                     file.unlink()
         if self.keep and len(old := self._files) > MANY:
             self._new, self._files = dict(self._rows), set()
-            self._write()
+            self.write()
             for file in old - self._files if self._files else ():
                 file.unlink(missing_ok=True)
 
-    def _write(self) -> None:
-        if self._waits or not self._new:
-            return
+    def write(self) -> None:
+        """Write the new rows now."""
         rows, self._new = [{"key": k, **row} for k, row in self._new.items()], {}
-        if self.keep:
+        if rows and self.keep:
             content = as_parquet(pd.DataFrame(rows))
             with suppress(WriteError):  # a run folder that is only read is no error
                 self._files.add(put(self._file(content), content, lasting=False))

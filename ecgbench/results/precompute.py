@@ -35,6 +35,7 @@ def each(
         while left and time.monotonic() - began < MOMENT:
             left.pop(0)()
     if left:
+        scorer.write()
         name, units = called
         progress = stage(name, len(pieces), units) if stage else nullcontext(lambda _: None)
         with progress as advance:
@@ -47,6 +48,7 @@ def each(
 def _keep(scorer: Scorer, piece: Piece) -> None:
     with scorer.one_file():
         piece()
+    scorer.write()  # also where all that a report computes is one file
 
 
 def rows(reader: Reader, stage: Stage | None) -> None:

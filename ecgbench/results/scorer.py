@@ -77,9 +77,14 @@ class Scorer:
 
     @contextmanager
     def one_file(self) -> Iterator[None]:
-        """What is computed inside is written together."""
+        """What is computed inside is written together at its end."""
         with self.scores.one_file(), self.others.one_file():
             yield
+
+    def write(self) -> None:
+        """Write what was computed now."""
+        self.scores.write()
+        self.others.write()
 
     def refresh(self) -> None:
         """Read what other processes have kept since."""

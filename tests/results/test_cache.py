@@ -35,7 +35,10 @@ def test_what_two_processes_write_at_once_is_read_by_a_third(tmp_path: Path) -> 
 def test_what_is_computed_together_is_one_file_and_survives_an_error(tmp_path: Path) -> None:
     table = Table(tmp_path / "t")
     with suppress(RuntimeError), table.one_file():
-        assert [square(table, n) for n in (1, 2)] == [[1, 1], [2, 4]]
+        with table.one_file():
+            assert [square(table, n) for n in (1, 2)] == [[1, 1], [2, 4]]
+        assert square(table, 3) == [3, 9]
+        assert not (tmp_path / "t").exists()
         raise RuntimeError
     assert len(list((tmp_path / "t").iterdir())) == 1
     assert Table(tmp_path / "t").row({"number": 2}, never)["all"].tolist() == [2, 4]
