@@ -118,45 +118,14 @@ def joint(
             lambda c, records, of=of: scorer(of[c.cell.identity], c.metric, records),  # type: ignore[misc]
         )
         cells.setdefault(dataset_of[name], {})[name] = list(map(counted, rows))
-    scored = [c for tasks in cells.values() for rows in tasks.values() for row in rows for c in row]
-    # each dataset has draws of its own, in which a patient of two cannot be one
-    together = {} if any(c.bootstrap != "none" for c in scored) else dict(paired or {})
     return Joint(
         entries=tuple(entries),
-        groups=_groups(cells, by, together, scorer.scoring.absent),
+        cells=cells,
         scorer=scorer,
         metric=study.metric,
-        sharing=tuple(c for c in _drawn_together(list(cells), paired or {}) if len(c) > 1),
+        alike=by,
+        paired=paired or {},
     )
-
-
-def _groups(
-    cells: Mapping[str, Mapping[str, Rows]], by: By, paired: Mapping[Patient, str], absent: Absent
-) -> tuple["_Group", ...]:
-    size = {d: 1.0 if by == "dataset" else float(len(tasks)) for d, tasks in cells.items()}
-    groups = []
-    for members in _drawn_together(list(cells), paired):
-        total = sum(size[d] for d in members)
-        group = _Group(
-            datasets={d: list(cells[d]) for d in members},
-            rows={t: rows for d in members for t, rows in cells[d].items()},
-            absent=absent,
-            weights={t: size[d] / total / len(cells[d]) for d in members for t in cells[d]},
-            share=total / sum(size.values()),
-            paired=paired,
-        )
-        groups.append(group)
-    return tuple(groups)
-
-
-def _drawn_together(
-    datasets: Sequence[str], paired: Mapping[Patient, str]
-) -> list[tuple[str, ...]]:
-    """Datasets in groups that share patients by the given pairs."""
-    known = [(dataset, name) for (dataset, _), name in paired.items() if dataset in datasets]
-    by_name = grouped(known, lambda one: one[1]).values()
-    links = {(own[0][0], dataset) for own in by_name for dataset, _ in own}
-    return linked(datasets, links)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -296,22 +265,54 @@ class Joint:
     """
 
     entries: tuple[Entry, ...]
-    groups: tuple[_Group, ...]
+    cells: Mapping[str, Mapping[str, Rows]]
+    """Dataset -> task -> the cells of each entry."""
     scorer: Scorer
     metric: str
-    sharing: tuple[tuple[str, ...], ...] = ()
-    """Datasets that share patients by the given pairs."""
+    alike: By
+    paired: Mapping[Patient, str]
+
+    def by(self, by: By) -> "Joint":
+        """The same with other things that count alike."""
+        return replace(self, alike=by)
 
     @property
     def datasets(self) -> tuple[str, ...]:
         """All of them."""
         return tuple(d for g in self.groups for d in g.datasets)
 
-    def by(self, by: By) -> "Joint":
-        """The same with other things that count alike."""
-        cells = {d: {t: g.rows[t] for t in ts} for g in self.groups for d, ts in g.datasets.items()}
-        first = self.groups[0]
-        return replace(self, groups=_groups(cells, by, first.paired, first.absent))
+    @cached_property
+    def _clusters(self) -> list[tuple[str, ...]]:
+        known = [(d, name) for (d, _), name in self.paired.items() if d in self.cells]
+        by_name = grouped(known, lambda one: one[1]).values()
+        return linked(list(self.cells), {(own[0][0], d) for own in by_name for d, _ in own})
+
+    @property
+    def sharing(self) -> list[tuple[str, ...]]:
+        """Datasets that share patients by the given pairs."""
+        return [cluster for cluster in self._clusters if len(cluster) > 1]
+
+    @cached_property
+    def groups(self) -> list[_Group]:
+        """Datasets whose patients are drawn together."""
+        rows = [row for tasks in self.cells.values() for rows in tasks.values() for row in rows]
+        # each dataset has draws of its own, in which a patient of two cannot be one
+        drawn = any(cell.bootstrap != "none" for row in rows for cell in row)
+        by_dataset = self.alike == "dataset"
+        size = {d: 1.0 if by_dataset else float(len(tasks)) for d, tasks in self.cells.items()}
+        groups = []
+        for members in [(d,) for d in self.cells] if drawn else self._clusters:
+            cells, total = {d: self.cells[d] for d in members}, sum(size[d] for d in members)
+            group = _Group(
+                datasets={d: list(tasks) for d, tasks in cells.items()},
+                rows={t: rows for tasks in cells.values() for t, rows in tasks.items()},
+                absent=self.scorer.scoring.absent,
+                weights={t: size[d] / total / len(cells[d]) for d in members for t in cells[d]},
+                share=total / sum(size.values()),
+                paired={} if drawn else self.paired,
+            )
+            groups.append(group)
+        return groups
 
     @property
     def least_patients(self) -> int:
@@ -356,10 +357,6 @@ class Joint:
     def contrast(self, weights: ArrayLike) -> Estimate:
         """See `contrasts`."""
         return self.contrasts(np.asarray(weights)[None])[0]
-
-    def difference(self, a: Entry, b: Entry) -> Estimate:
-        """The mean of a less that of b."""
-        return self.contrast(self.less(a, b))
 
     def less(self, a: Entry, b: Entry) -> Floats:
         """(entry,) the weights of a less b."""
@@ -448,29 +445,20 @@ class Joint:
         """
         first, second = np.eye(len(self.entries))[[self.entries.index(e) for e in (a, b)]]
 
+        def beyond(r: float) -> float:
+            off = self._contrast(first - r * second).shifted(-chance * (1 - r))
+            return abs(off.value) - off.t * off.se
+
         def compute() -> dict[str, Any]:
-            return _share(self._contrast, first, second, chance)._asdict()
+            base = self._contrast(second).shifted(-chance)
+            made = Share(np.nan, np.nan, np.nan)
+            if base.value > base.t * base.se:
+                value = (self._contrast(first).value - chance) / base.value
+                made = Share(value, _edge(beyond, value, -1), _edge(beyond, value, 1))
+                made = Share(1.0, 1.0, 1.0) if a == b else made
+            return made._asdict()
 
         return Share(**self.once("share", [list(a), list(b), chance], compute))
-
-
-def _share(
-    contrast: Callable[[Floats], Estimate], first: Floats, second: Floats, chance: float
-) -> Share:
-    """`first` and `second` are weights of the two sides."""
-    top = contrast(first).value - chance
-    base = contrast(second).shifted(-chance)
-    if not base.value > base.t * base.se:
-        return Share(np.nan, np.nan, np.nan)
-    if (first == second).all():
-        return Share(1.0, 1.0, 1.0)
-
-    def beyond(r: float) -> float:
-        off = contrast(first - r * second).shifted(-chance * (1 - r))
-        return abs(off.value) - off.t * off.se
-
-    value = top / base.value
-    return Share(value, _edge(beyond, value, -1), _edge(beyond, value, 1))
 
 
 def _edge(beyond: Callable[[float], float], start: float, way: int) -> float:

@@ -1,6 +1,6 @@
 """Reads a run folder: which cells are finished, what they rest on, and rows of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,10 @@ from ecgbench.study.verify import Verifier, fault
 Facts = dict[str, Any]
 _AT_ONCE = 64
 """Cells that are compared with their hashes in one piece."""
-_GRAVEST: Sequence[Status] = ("failed", "damaged", "skipped", "ok")
+_GRAVEST: Sequence[Status] = ("missing", "failed", "damaged", "skipped", "ok")
 """Of the states of its cells, a row has the one that stands first; one that is not computed yet
 counts as failed.
 """
-_STATUS: Mapping[str, Status] = {"missing": "failed"}
 WITHIN = (
     "mean of {} folds, each trained by itself; how much other training records would change it is "
     "not in the interval, and p is smaller by that"
@@ -63,7 +62,7 @@ class Reader:
         self, run: Store, plan: Plan, metrics: tuple[str, ...], whole: Plan | None = None
     ) -> None:
         """plan: what is read; whole: all that the run asked for, if that is more."""
-        self.run, self.plan, self.metrics, self.whole = run, plan, metrics, whole or plan
+        self.run, self.plan, self.whole = run, plan, whole or plan
         self.cards: dict[str, MetricCard] = {m: room.card(m) for m in metrics}
         self.damaged: dict[str, str] = {}
         """Identity of a finished cell that cannot be believed -> why, and what to do."""
@@ -97,7 +96,7 @@ class Reader:
         for one in batch:
             self.verifier.demand_files(one)
 
-    def state(self, cell: Cell) -> tuple[str, str]:
+    def state(self, cell: Cell) -> tuple[Status, str]:
         """(status, reason) of a cell: ok, damaged, or as the run says."""
         if cell.identity in self.results:
             return "ok", ""
@@ -129,7 +128,7 @@ class Reader:
         """CELL_COLUMNS, one row per cell and metric; and LABEL_COLUMNS, one row per finished cell,
         metric and label.
         """
-        wanted = [(metric, cell) for metric in self.metrics for cell in self.plan.cells]
+        wanted = [(metric, cell) for metric in self.cards for cell in self.plan.cells]
         scored = [self.scored(cell, metric) for metric, cell in wanted]
         rows = [self._cell(*one, scores) for one, scores in zip(wanted, scored)]
         table = pd.DataFrame(rows, columns=list(CELL_COLUMNS))
@@ -179,7 +178,7 @@ class Reader:
         model = first.fit.model
         weights = self.models.get(model, {}).get("weights") or first.fit.weights
         scored = [one for one in (self.scored(cell, metric) for cell in cells) if one]
-        states = [self.state(cell)[0] for cell in cells]
+        status = min((self.state(cell)[0] for cell in cells), key=_GRAVEST.index)
         results = [self.results[c.identity] for c in cells if c.identity in self.results]
         row = Row(
             metric=metric,
@@ -191,7 +190,7 @@ class Reader:
             weights=weights,
             untrained=protocols.is_frozen(self.plan.training.protocol) and weights == RANDOM,
             cells=scored,
-            status=min((_STATUS.get(state, state) for state in states), key=_GRAVEST.index),
+            status="failed" if status == "missing" else status,
             marks=list(dict.fromkeys(mark for r in results for mark in r.marks)),
         )
         row.notes = self._conditions(row)

@@ -271,7 +271,7 @@ def _provenance(reader: Reader) -> Provenance:
         seconds_cells=sum(r.document.get("seconds", 0.0) for r in results),
         seconds_fits=sum(fits.values()),
         **vars(plan.training),
-        **vars(plan.scoring) | {"metrics": reader.metrics},
+        **vars(plan.scoring) | {"metrics": tuple(reader.cards)},
         contract=plan.cells[0].fit.contract,
         plan_hash=reader.run.plan_hash,
         seeds=tuple(sorted({s.seed for s in settings if isinstance(s, Count)})),

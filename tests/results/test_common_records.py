@@ -69,7 +69,7 @@ def test_each_pair_is_compared_on_the_records_that_both_have(study: Study) -> No
         assert f"compared with the best on the {len(own)} records that both have" in note
         assert main.loc[model, "value"] == pytest.approx(macro(study, model, own), abs=1e-12)
         both = joint(study, [Entry(m, "zero", "12") for m in ("good", model)])
-        assert both.difference(*both.entries).value == pytest.approx(expected, abs=1e-12)
+        assert both.contrast([1, -1]).value == pytest.approx(expected, abs=1e-12)
         assert both.least_patients == len(own)
     assert "scored on" not in main.loc["good", "note"]
 

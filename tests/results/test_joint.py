@@ -20,6 +20,9 @@ TWO = Made(
 )
 GOOD, WEAK = Entry("good", "zero", "12"), Entry("weak", "zero", "12")
 
+LESS = (1, -1)
+"""Of the first of two entries the second."""
+
 
 def made(path: Path, how: Made = TWO) -> Study:
     write(path, how)
@@ -40,7 +43,7 @@ def test_of_one_task_it_is_the_difference_of_the_table(two: Study) -> None:
                 Entry(said["best_model"], "zero", leads),
                 Entry(said["model"], "zero", leads),
             )
-            found = joint(two, [best, other], [task]).difference(best, other)
+            found = joint(two, [best, other], [task]).contrast(LESS)
             assert (found.value, found.se, found.df, found.p) == pytest.approx(
                 (said["difference"], said["se"], said["df"], said["p"]), rel=1e-9
             )
@@ -54,8 +57,8 @@ def test_a_mean_is_of_datasets_and_by_task_it_is_of_tasks(two: Study) -> None:
 
 
 def test_variances_of_datasets_add_and_tasks_of_one_are_paired(two: Study) -> None:
-    whole = joint(two, [GOOD, WEAK]).difference(GOOD, WEAK)
-    parts = [joint(two, [GOOD, WEAK], t).difference(GOOD, WEAK) for t in (["a", "b"], ["c"])]
+    whole = joint(two, [GOOD, WEAK]).contrast(LESS)
+    parts = [joint(two, [GOOD, WEAK], t).contrast(LESS) for t in (["a", "b"], ["c"])]
     assert whole.variance == pytest.approx(sum(p.variance for p in parts) / 4, rel=1e-9)
     spread = sum((p.variance / 4) ** 2 / p.df for p in parts)
     assert whole.df == pytest.approx(whole.variance**2 / spread, rel=1e-9)
@@ -71,8 +74,8 @@ def test_the_same_task_twice_is_no_more_evidence(tmp_path: Path) -> None:
     results = twin.finished
     for entry in (GOOD, WEAK):
         results[("b", *entry)] = results[("a", *entry)]
-    one = joint(study, [GOOD, WEAK], ["a"]).difference(GOOD, WEAK)
-    both = joint(twin, [GOOD, WEAK], ["a", "b"]).difference(GOOD, WEAK)
+    one = joint(study, [GOOD, WEAK], ["a"]).contrast(LESS)
+    both = joint(twin, [GOOD, WEAK], ["a", "b"]).contrast(LESS)
     assert both.value == pytest.approx(one.value, rel=1e-12)
     assert both.se == pytest.approx(one.se, rel=0.02)
 
@@ -82,17 +85,15 @@ def test_what_may_be_shared_is_not_taken_for_independent(tmp_path: Path) -> None
     study = made(tmp_path / "run", replace(TWO, data=data))
     whole = joint(study, [GOOD, WEAK])
     assert whole.overlapping == [("chapman", "ningbo")]
-    ses = [joint(study, [GOOD, WEAK], t).difference(GOOD, WEAK).se for t in (["a"], ["c"])]
-    assert whole.difference(GOOD, WEAK).se == pytest.approx(sum(ses) / 2, rel=1e-9)
+    ses = [joint(study, [GOOD, WEAK], t).contrast(LESS).se for t in (["a"], ["c"])]
+    assert whole.contrast(LESS).se == pytest.approx(sum(ses) / 2, rel=1e-9)
     names = [f"p{i:05}" for i in range(120)]
     same = {(d, p): p for d in data for p in names}
     paired = joint(study, [GOOD, WEAK], paired=same)
     assert not paired.overlapping
-    assert paired.difference(GOOD, WEAK).value == pytest.approx(
-        whole.difference(GOOD, WEAK).value, rel=1e-12
-    )
+    assert paired.contrast(LESS).value == pytest.approx(whole.contrast(LESS).value, rel=1e-12)
     independent = np.sqrt(sum(s**2 for s in ses)) / 2
-    assert 0.7 * independent < paired.difference(GOOD, WEAK).se < sum(ses) / 2
+    assert 0.7 * independent < paired.contrast(LESS).se < sum(ses) / 2
 
 
 def test_draws_of_patients_do_not_take_shared_ones_for_independent(tmp_path: Path) -> None:
@@ -103,9 +104,9 @@ def test_draws_of_patients_do_not_take_shared_ones_for_independent(tmp_path: Pat
     same = {(d, f"p{i:05}"): f"p{i:05}" for d in data for i in range(120)}
     alone, paired = (joint(study, [GOOD, WEAK], paired=p) for p in (None, same))
     assert (alone.overlapping, paired.overlapping) == ([], [("first", "second")])
-    ses = [joint(study, [GOOD, WEAK], t).difference(GOOD, WEAK).se for t in (["a"], ["c"])]
-    assert alone.difference(GOOD, WEAK).se == pytest.approx(np.hypot(*ses) / 2, rel=1e-9)
-    assert paired.difference(GOOD, WEAK).se == pytest.approx(sum(ses) / 2, rel=1e-9)
+    ses = [joint(study, [GOOD, WEAK], t).contrast(LESS).se for t in (["a"], ["c"])]
+    assert alone.contrast(LESS).se == pytest.approx(np.hypot(*ses) / 2, rel=1e-9)
+    assert paired.contrast(LESS).se == pytest.approx(sum(ses) / 2, rel=1e-9)
 
 
 def test_a_ragged_mean_is_refused(tmp_path: Path) -> None:
@@ -151,8 +152,8 @@ def test_metrics_without_placements_take_the_draws_of_patients(tmp_path: Path) -
     scoring = Scoring(bootstrap="bayesian", draws=1000)
     study = made(tmp_path / "run", replace(TWO, scoring=scoring))
     exact = made(tmp_path / "exact")
-    drawn = joint(study, [GOOD, WEAK]).difference(GOOD, WEAK)
-    placed = joint(exact, [GOOD, WEAK]).difference(GOOD, WEAK)
+    drawn = joint(study, [GOOD, WEAK]).contrast(LESS)
+    placed = joint(exact, [GOOD, WEAK]).contrast(LESS)
     assert drawn.value == pytest.approx(placed.value, rel=1e-12)
     assert drawn.se == pytest.approx(placed.se, rel=0.25)
     assert joint(study, [GOOD, WEAK]).studentised([[1, -1]]).std() == pytest.approx(1, abs=0.1)
@@ -165,19 +166,19 @@ def test_repeated_fits_widen_it(tmp_path: Path) -> None:
     values = thrice.cells[(thrice.cells["task"] == "c")].set_index(["model", "fit_seed"])["value"]
     apart = [values["good", s] - values["weak", s] for s in range(3)]
     fitted = pair.groups[0].placed.difference(0, 1)
-    found = pair.difference(GOOD, WEAK)
+    found = pair.contrast(LESS)
     assert found.variance == pytest.approx(fitted.variance + np.var(apart, ddof=1) / 3, rel=1e-9)
-    assert joint(once, [GOOD, WEAK], ["c"]).difference(GOOD, WEAK).df > found.df
+    assert joint(once, [GOOD, WEAK], ["c"]).contrast(LESS).df > found.df
 
 
 def test_what_was_computed_is_kept_and_a_new_cell_is_not_answered_from_it(tmp_path: Path) -> None:
     study = made(tmp_path / "run")
-    joint(study, [GOOD, WEAK]).difference(GOOD, WEAK)
+    joint(study, [GOOD, WEAK]).contrast(LESS)
     kept = set((tmp_path / "run" / "derived").glob("*/*"))
-    joint(read(tmp_path / "run"), [GOOD, WEAK]).difference(GOOD, WEAK)
+    joint(read(tmp_path / "run"), [GOOD, WEAK]).contrast(LESS)
     assert set((tmp_path / "run" / "derived").glob("*/*")) == kept
     other = made(tmp_path / "other", replace(TWO, seed=1))
     assert (
-        joint(other, [GOOD, WEAK]).difference(GOOD, WEAK).value
-        != joint(study, [GOOD, WEAK]).difference(GOOD, WEAK).value
+        joint(other, [GOOD, WEAK]).contrast(LESS).value
+        != joint(study, [GOOD, WEAK]).contrast(LESS).value
     )
