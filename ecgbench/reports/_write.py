@@ -110,7 +110,7 @@ def _sections(
 
 def _of_report(room: Room, name: str, source: Any) -> list[Section]:
     scorer = getattr(source, "scorer", None)
-    with room.calling(name), scorer.one_file() if scorer else nullcontext():
+    with room.calling(name), scorer.cache.one_file() if scorer else nullcontext():
         sections = list(room.get(name).sections(source))
     for section in sections:
         if not isinstance(section, Section):

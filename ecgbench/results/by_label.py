@@ -189,7 +189,8 @@ class Question(ABC):
         if self.scorer is None:
             return compute()
         known = {"version": VERSION, "question": self.name, "what": what}
-        return self.scorer.kept({**known, "cells": _contents(repeats), "facts": facts}, compute)
+        about = {**known, "cells": _contents(repeats), "facts": facts}
+        return self.scorer.kept(about, compute, self.name)
 
     def _blocks(self, repeats: Repeats) -> list[Own]:
         if self.scorer is None:  # tables that somebody changed have the content of others

@@ -8,7 +8,7 @@ each adds files, and whoever finds many of them puts them into one.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -29,31 +29,33 @@ MANY = 8
 """Files of a table that are put into one."""
 
 
-class Table:
-    """One table."""
+class Cache:
+    """The tables of one run; each is read when it is first asked for."""
 
     def __init__(self, folder: Path, keep: bool = True) -> None:
         """keep: whether new rows are written."""
         self.folder, self.keep = folder, keep
-        self._rows: dict[str, Values] = {}
-        self._new: dict[str, Values] = {}
+        self._tables: dict[str, dict[str, Values]] = {}
+        """Name -> key -> row."""
+        self._new: dict[str, dict[str, Values]] = {}
         self._files: set[Path] = set()
         """Those that were read or written."""
         self._waits = False
-        self.refresh()
 
-    def row(self, facts: dict[str, Any], compute: Callable[[], Values]) -> Values:
+    def row(self, table: str, facts: dict[str, Any], compute: Callable[[], Values]) -> Values:
         """What was computed from these facts before, else it is computed and kept."""
-        named = key(facts)
-        if named not in self._rows:
-            self._rows[named] = self._new[named] = compute()
+        if table not in self._tables:
+            self._read(table)
+        rows, named = self._tables[table], key(facts)
+        if named not in rows:
+            rows[named] = self._new.setdefault(table, {})[named] = compute()
             if not self._waits:
                 self.write()
-        return self._rows[named]
+        return rows[named]
 
     @contextmanager
     def one_file(self) -> Iterator[None]:
-        """What is computed inside is written as one file at its end."""
+        """What is computed inside is written at its end, one file for each table."""
         before, self._waits = self._waits, True
         try:
             yield
@@ -63,33 +65,48 @@ class Table:
                 self.write()
 
     def refresh(self) -> None:
-        """Read what other processes have written since, and put many files into one."""
-        for file in set(self.folder.glob("*.parquet")) - self._files:
+        """Read what other processes have written since."""
+        for table in self._tables:
+            self._read(table)
+
+    def _read(self, table: str) -> None:
+        """Read the new files of a table, and put many into one."""
+        rows = self._tables.setdefault(table, {})
+        every = set((self.folder / table).glob("*.parquet"))
+        for file in every - self._files:
             with suppress(OSError):
                 content = file.read_bytes()
-                if file == self._file(content):
-                    self._rows |= _rows(content)
+                if file == self._file(table, content):
+                    rows |= _rows(content)
                     self._files.add(file)
                 else:
                     file.unlink()
-        if self.keep and len(old := self._files) > MANY:
-            self._new, self._files = dict(self._rows), set()
-            self.write()
-            for file in old - self._files if self._files else ():
+        old = every & self._files
+        if self.keep and len(old) > MANY and (whole := self._put(table, rows)):
+            for file in old - {whole}:
                 file.unlink(missing_ok=True)
 
     def write(self) -> None:
         """Write the new rows now."""
-        rows, self._new = [{"key": k, **row} for k, row in self._new.items()], {}
-        if rows and self.keep:
-            content = as_parquet(pd.DataFrame(rows))
-            with suppress(WriteError):  # a run folder that is only read is no error
-                self._files.add(put(self._file(content), content, lasting=False))
+        new, self._new = self._new, {}
+        for table, rows in new.items() if self.keep else ():
+            self._put(table, rows)
 
-    def _file(self, content: bytes) -> Path:
-        """Of a table; a copy in the folder of another has another name."""
-        known = f"{self.folder.name} {FORMAT}\n".encode() + content
-        return self.folder / f"{hashlib.sha256(known).hexdigest()}.parquet"
+    def _put(self, table: str, rows: Mapping[str, Values]) -> Path | None:
+        """The file that was written; None where it cannot be: a run that is only read is no
+        error.
+        """
+        content = as_parquet(pd.DataFrame([{"key": k, **row} for k, row in rows.items()]))
+        with suppress(WriteError):
+            file = put(self._file(table, content), content, lasting=False)
+            self._files.add(file)
+            return file
+        return None
+
+    def _file(self, table: str, content: bytes) -> Path:
+        """A copy in the folder of another table has another name."""
+        known = f"{table} {FORMAT}\n".encode() + content
+        return self.folder / table / f"{hashlib.sha256(known).hexdigest()}.parquet"
 
 
 def _rows(content: bytes) -> dict[str, Values]:

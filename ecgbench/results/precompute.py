@@ -31,24 +31,24 @@ def each(
     if scorer is None or not scorer.keep or not os.access(scorer.run, os.W_OK):
         return
     began, left = time.monotonic(), list(pieces)
-    with one_thread(), scorer.one_file():
+    with one_thread(), scorer.cache.one_file():
         while left and time.monotonic() - began < MOMENT:
             left.pop(0)()
     if left:
-        scorer.write()
+        scorer.cache.write()
         name, units = called
         progress = stage(name, len(pieces), units) if stage else nullcontext(lambda _: None)
         with progress as advance:
             advance(len(pieces) - len(left))
             on_all_cores([partial(_keep, scorer, piece) for piece in left], advance)
-        scorer.refresh()
+        scorer.cache.refresh()
     Recent.forget()
 
 
 def _keep(scorer: Scorer, piece: Piece) -> None:
-    with scorer.one_file():
+    with scorer.cache.one_file():
         piece()
-    scorer.write()  # also where all that a report computes is one file
+    scorer.cache.write()  # also where all that a report computes is one file
 
 
 def rows(reader: Reader, stage: Stage | None) -> None:

@@ -4,8 +4,7 @@ run (results.cache).
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 
 from ecgbench import metrics
 from ecgbench.core.cells import Scoring
-from ecgbench.results.cache import Table
+from ecgbench.results.cache import Cache
 from ecgbench.results.evidence import Evidence, Sure, evidence
 from ecgbench.results.score import Draws, Scored, score
 from ecgbench.stats.paired import Difference
@@ -53,7 +52,9 @@ class Scorer:
             "patients": drawn and digest(drawn),
             "names": names and digest(names),
         }
-        row = dict(self.scores.row(facts, lambda: self._computed(result, metric, names, drawn)))
+        row = dict(
+            self.cache.row("scores", facts, lambda: self._computed(result, metric, names, drawn))
+        )
         row |= {"content": row.pop("cell"), "columns": {n: row.pop(n) for n in ("label", *COLUMNS)}}
         wins = names is None and not row["edited"]
         scored = Scored(
@@ -66,30 +67,9 @@ class Scorer:
         return scored
 
     @cached_property
-    def scores(self) -> Table:
-        """A row for each cell and metric."""
-        return Table(self.run / "derived" / "scores", self.keep)
-
-    @cached_property
-    def others(self) -> Table:
-        """What else was computed of cells, as JSON."""
-        return Table(self.run / "derived" / "others", self.keep)
-
-    @contextmanager
-    def one_file(self) -> Iterator[None]:
-        """What is computed inside is written together at its end."""
-        with self.scores.one_file(), self.others.one_file():
-            yield
-
-    def write(self) -> None:
-        """Write what was computed now."""
-        self.scores.write()
-        self.others.write()
-
-    def refresh(self) -> None:
-        """Read what other processes have kept since."""
-        self.scores.refresh()
-        self.others.refresh()
+    def cache(self) -> Cache:
+        """What was computed of the run; its table `scores` has a row for each cell and metric."""
+        return Cache(self.run / "derived", self.keep)
 
     def evidence(self, rows: Sequence[Sequence[Scored]]) -> Evidence:
         """How sure rows of cells of a metric and their differences are."""
@@ -108,12 +88,17 @@ class Scorer:
         how = {"draws": scoring.draws, "bootstrap": scoring.bootstrap, "absent": scoring.absent}
         return {"version": VERSION, "metric": metric, "source": _source(metric), **how}
 
-    def kept(self, facts: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """What was computed from these facts before; else it is computed, and kept as JSON."""
-        row = self.others.row(
-            facts, lambda: {"value": json.dumps(compute(), default=np.ndarray.tolist)}
-        )
-        known: dict[str, Any] = json.loads(row["value"])
+    def kept(
+        self, facts: dict[str, Any], compute: Callable[[], dict[str, Any]], table: str = "others"
+    ) -> dict[str, Any]:
+        """What was computed from these facts before; else it is computed, and kept in a table as
+        JSON.
+        """
+
+        def row() -> dict[str, str]:
+            return {"value": json.dumps(compute(), default=np.ndarray.tolist)}
+
+        known: dict[str, Any] = json.loads(self.cache.row(table, facts, row)["value"])
         return known
 
     def _computed(

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ecgbench.results.cache import MANY, Table
+from ecgbench.results.cache import MANY, Cache
 
 
-def square(table: Table, number: int) -> list[float]:
-    made = table.row({"number": number}, lambda: {"all": np.array([number, number**2], float)})
+def square(cache: Cache, number: int) -> list[float]:
+    made = cache.row("t", {"number": number}, lambda: {"all": np.array([number, number**2], float)})
     return list(made["all"])
 
 
@@ -19,32 +19,32 @@ def never() -> dict[str, float]:
 
 def test_what_two_processes_write_at_once_is_read_by_a_third(tmp_path: Path) -> None:
     """Also while one of them puts all files into one."""
-    one, other = Table(tmp_path / "t"), Table(tmp_path / "t")
+    one, other = Cache(tmp_path), Cache(tmp_path)
     for number in range(MANY):
         square(one, number)
     square(other, 100)
     one.refresh()
     square(other, 101)
-    third = Table(tmp_path / "t")
+    third = Cache(tmp_path)
     for number in (*range(MANY), 100, 101):
-        row = third.row({"number": number}, never)
+        row = third.row("t", {"number": number}, never)
         assert row["all"].tolist() == [number, number**2]
     assert len(list((tmp_path / "t").iterdir())) == 2
 
 
 def test_what_is_computed_together_is_one_file_and_survives_an_error(tmp_path: Path) -> None:
-    table = Table(tmp_path / "t")
-    with suppress(RuntimeError), table.one_file():
-        with table.one_file():
-            assert [square(table, n) for n in (1, 2)] == [[1, 1], [2, 4]]
-        assert square(table, 3) == [3, 9]
+    cache = Cache(tmp_path)
+    with suppress(RuntimeError), cache.one_file():
+        with cache.one_file():
+            assert [square(cache, n) for n in (1, 2)] == [[1, 1], [2, 4]]
+        assert square(cache, 3) == [3, 9]
         assert not (tmp_path / "t").exists()
         raise RuntimeError
     assert len(list((tmp_path / "t").iterdir())) == 1
-    assert Table(tmp_path / "t").row({"number": 2}, never)["all"].tolist() == [2, 4]
+    assert Cache(tmp_path).row("t", {"number": 2}, never)["all"].tolist() == [2, 4]
 
 
 def test_where_nothing_is_kept_no_file_is_written(tmp_path: Path) -> None:
-    table = Table(tmp_path / "t", keep=False)
-    assert square(table, 3) == square(table, 3)
+    cache = Cache(tmp_path, keep=False)
+    assert square(cache, 3) == square(cache, 3)
     assert not list(tmp_path.iterdir())
