@@ -1,6 +1,6 @@
 """Preparing beside bare reading, per format: WFDB 16, MATLAB, HDF5, CSV and numpy.
 
-`python benchmarks/formats.py [--records N] [--workers N]`: recordings of the demo (12 leads, 10 s
+`python benchmarks/formats.py [--records N]`: recordings of the demo (12 leads, 10 s
 at 500 Hz), a fifth of N of WFDB and CSV. Bare reading is `wfdb.rdrecord`, `scipy.io.loadmat`,
 `h5py.File`, `pandas.read_csv` or `numpy.load` alone, in this process, without a check; preparing
 reads, checks, hashes and stores, in as many processes as there are cores. A round of bare reading
@@ -90,36 +90,30 @@ def _bare_hdf5(folder: Path, name: str) -> Any:
 
 
 FORMATS: dict[str, tuple[Any, ...]] = {
-    "wfdb": (_wfdb, lambda f, n: wfdb.rdrecord(str(f / n)), ".hea", "None", True, ""),
+    "wfdb": (_wfdb, lambda f, n: wfdb.rdrecord(str(f / n)), ".hea", ""),
     "mat": (
         lambda f, n, x: scipy.io.savemat(f / f"{n}.mat", {"val": x}),
         lambda f, n: scipy.io.loadmat(f / f"{n}.mat"),
         ".mat",
-        "LEADS",
-        True,
         "val",
     ),
-    "hdf5": (_hdf5, _bare_hdf5, ".h5", "LEADS", True, "ecg"),
+    "hdf5": (_hdf5, _bare_hdf5, ".h5", "ecg"),
     "csv": (
         lambda f, n, x: np.savetxt(
             f / f"{n}.csv", x.T, "%d", ",", header=",".join(LEADS), comments=""
         ),
         lambda f, n: pd.read_csv(f / f"{n}.csv"),
         ".csv",
-        "None",
-        False,
         "",
     ),
     "numpy": (
         lambda f, n, x: np.save(f / f"{n}.npy", x),
         lambda f, n: np.load(f / f"{n}.npy"),
         ".npy",
-        "LEADS",
-        True,
         "",
     ),
 }
-"""Writes, bare reading, suffix, names of the leads, whether they come first, variable."""
+"""Writes, bare reading, suffix, variable."""
 
 
 def busy(work: Callable[[], object]) -> float:
@@ -129,9 +123,9 @@ def busy(work: Callable[[], object]) -> float:
     return sum(os.times()[:4]) - used
 
 
-def measured(name: str, count: int, workers: int) -> tuple[float, float, float]:
+def measured(name: str, count: int) -> tuple[float, float, float]:
     """Seconds of bare reading, of reading and checking, and of preparing so many recordings."""
-    write, bare, suffix, leads, first, variable = FORMATS[name]
+    write, bare, suffix, variable = FORMATS[name]
     names = [f"f{i % FILES}" for i in range(count)]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "data" / f"of_{name}"
@@ -142,8 +136,8 @@ def measured(name: str, count: int, workers: int) -> tuple[float, float, float]:
         plug_in = Path(place) / f"of_{name}.py"
         text = PLUG_IN.format(
             reader=name,
-            leads=leads,
-            first=first,
+            leads="None" if name in SLOW else "LEADS",  # those of the file, or all in order
+            first=name != "csv",
             variable=variable,
             name=f"of_{name}",
             count=count,
@@ -159,7 +153,7 @@ def measured(name: str, count: int, workers: int) -> tuple[float, float, float]:
 
         def prepare_all() -> None:
             home = Path(place) / "prepared"
-            copy = prepare(str(plug_in), folder.parent, home, workers=workers)
+            copy = prepare(str(plug_in), folder.parent, home)
             assert len(copy.samples) == count, copy.left_out
 
         def check_all() -> None:
@@ -179,17 +173,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--records", type=int, default=2000)
-    parser.add_argument("--workers", type=int, default=min(8, os.cpu_count() or 1))
-    options = parser.parse_args()
-    count, workers = options.records, options.workers
-    print(
-        f"{machine()}; {count} records a format, {workers} processes; target: at most "
-        f"{TARGET:g} times bare reading",
-        flush=True,
-    )
+    count = parser.parse_args().records
+    print(f"{machine()}; {count} records a format; target: {TARGET:g} times bare reading")
     for name in FORMATS:
         own = count // SLOW.get(name, 1)
-        alone, checked, ours = measured(name, own, workers)
+        alone, checked, ours = measured(name, own)
         print(
             f"  {name:6} bare {1000 * alone / own:.3f} ms a record, read and checked "
             f"{1000 * checked / own:.3f} (ratio {checked / alone:.2f}), prepared "

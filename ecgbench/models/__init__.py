@@ -19,15 +19,4 @@ def __getattr__(name: str) -> Any:
         from ecgbench.layers.features import Features
 
         return Features
-    if name == "_weights":  # what plug-ins imported before 0.2
-        import warnings
-
-        from ecgbench.weights import load
-
-        warnings.warn(
-            "ecgbench.models._weights is ecgbench.weights.load now",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return load
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -199,8 +199,9 @@ def trainings(study: Study, budget: Budget, cell: Cell) -> dict[str, Training]:
     made = [training(study, budget, cell, seed=seed, rates=rates) for seed, *rates in points]
     if study.stage == 2:
         made += [wanted.first for wanted in made]
-        swept = (training(study, budget, cell, seed=SWEPT, rates=(r, r)).first for r in more)
-        made += [replace(first, probes=("frozen",)) for first in swept]
+        swept = budget.rates if more else ()
+        firsts = (training(study, budget, cell, seed=SWEPT, rates=(r, r)).first for r in swept)
+        made += [replace(first, probes=("frozen",)) for first in firsts]
     return {wanted.key: wanted for wanted in made}
 
 
