@@ -157,7 +157,7 @@ def _make(recipe: "Recipe", folders: Folders, device: str, alarm: bool) -> None:
     from ecgbench import models
     from ecgbench.evaluate import torchrun
     from ecgbench.evaluate.device import choose
-    from ecgbench.pretrain import phase_times, run
+    from ecgbench.pretrain import run
     from ecgbench.pretrain.assemble import assemble
     from ecgbench.study.progress import SILENT, display
 
@@ -169,12 +169,12 @@ def _make(recipe: "Recipe", folders: Folders, device: str, alarm: bool) -> None:
     with ExitStack() as stack:
         stack.callback(torchrun.leave)
         data = assemble(recipe, folders, progress)
-        finished = run.run(recipe, data, session)
+        run.run(recipe, data, session)
         torchrun.wait()
     if not first:  # torchrun ends the other processes when one fails
         return
     encoder = folders.out / run.ENCODER
-    typer.echo("\n".join([*phase_times.lines(finished["phases"]), str(encoder)]))
+    typer.echo(encoder)
     _report(folders.out)
     typer.echo(
         f"next: ecgbench run --models {quoted(models.ROOM.argument(recipe.model))} --weights "

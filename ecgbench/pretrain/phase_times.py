@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ecgbench.core.text import aligned, duration
-
 ECGS = 9_200_000
 """The paper's corpora; it clusters and describes each once."""
 HOUR = 3600.0
@@ -59,12 +57,3 @@ def table(phases: Sequence[Phase]) -> list[dict[str, Any]]:
         }
         rows.append(asdict(phase) | projected)
     return rows
-
-
-def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The table as a terminal shows it."""
-    shown = [["phase", "here", "recordings", "projected", "paper"]]
-    for row in rows:
-        spent = [duration(row[k]) for k in ("seconds", "projected_seconds", "paper_seconds")]
-        shown.append([row["phase"], spent[0], f"{row['records']:,}", *spent[1:]])
-    return aligned(shown)

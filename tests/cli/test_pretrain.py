@@ -33,7 +33,7 @@ def pretrain(here: Callable[..., Any], tmp_path: Path) -> Typed:
     return run
 
 
-def test_smoke_ends_with_weights_a_table_and_a_report(
+def test_smoke_ends_with_weights_and_a_report(
     tmp_path: Path, pretrain: Typed, copies: Path
 ) -> None:
     out = tmp_path / "laef"
@@ -43,13 +43,7 @@ def test_smoke_ends_with_weights_a_table_and_a_report(
     assert "89 recordings of demo to train on, 0 left out" in said
     assert "stage 2, step 2/2: loss" in said
     assert "records/s" in said
-    lines = told.splitlines()
-    assert lines[0].split() == ["phase", "here", "recordings", "projected", "paper"]
-    assert [line.split("  ")[0] for line in lines[1:7:3]] == [
-        "stage 1: extraction",
-        "stage 2: extraction",
-    ]
-    assert str(out / "encoder.safetensors") in lines
+    assert str(out / "encoder.safetensors") in told.splitlines()
     models.get(models.resolve(str(NARROW))).build(out / "encoder.safetensors")
     assert (out / "report" / "index.html").is_file()
     assert {
