@@ -181,8 +181,8 @@ def positions() -> dict[str, tuple[float, float]]:
     """Lead -> (right, up) in a drawing of the trunk: chest leads at their electrode, limb leads at
     their angle in the frontal plane.
 
-    >>> positions()["I"]
-    (1.45, 0.0)
+    >>> positions()["V1"]
+    (-0.17, 0.4)
     """
     angles = {lead: radians(ANGLE[lead]) for lead in LIMB}
     limbs = {n: (LIMB_RADIUS * cos(a), LIMB_RADIUS * sin(-a)) for n, a in angles.items()}

@@ -70,10 +70,10 @@ def test_the_estimate_is_of_the_order_of_the_run(
     monkeypatch.setattr(estimate, "duration", lambda seconds: found.append(seconds) or "")
     words = ("--protocol", "finetune", "--set", "training.epochs=20")
     told(*words, "--dry-run")
-    started = time.process_time()
+    started = time.monotonic()
     told(*words)
-    spent = time.process_time() - started
-    assert spent / 5 < found[-1] < 10 * spent  # the machine may do other work meanwhile
+    spent = time.monotonic() - started
+    assert spent / 10 < found[-1] < 10 * spent  # the machine may do other work meanwhile
 
 
 def test_a_disk_that_is_too_small_is_named(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
