@@ -22,7 +22,7 @@ Here = Callable[..., subprocess.CompletedProcess]
 def run(here, tmp_path_factory) -> Path:
     """A finished run of the tiny plug-in on the demo, with a skipped policy."""
     place = tmp_path_factory.mktemp("cli")
-    words = f"run --models {TINY} --leads 1,12,I+V2 --policy zero,native --limit 60 --engine inline"
+    words = f"run --models {TINY} --leads 1,12,I+V2 --policy zero,native --engine inline"
     done = here(*words.split(), "--out", "runs/a", cwd=place)
     assert done.returncode == 0, done.stderr
     assert "4 cells computed" in done.stdout
