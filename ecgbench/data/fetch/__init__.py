@@ -1,1 +1,1 @@
-"""Fetching of files from where they are published."""
+"""Downloads of published files."""

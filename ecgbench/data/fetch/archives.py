@@ -1,5 +1,5 @@
-"""Unpacking of downloaded archives, whole or not at all; nothing is written outside their folder,
-for which zipfile and tarfile see.
+"""Unpacks downloaded archives, whole or not at all; zipfile and tarfile prevent writing outside
+their folder.
 """
 
 import bisect
@@ -28,14 +28,14 @@ DAMAGED = (
 
 
 class BadArchive(Exception):
-    """An archive that is damaged, or would do what no archive may; says why in half a sentence."""
+    """An archive that is damaged or unsafe; the message is half a sentence."""
 
 
 def unpack(archive: Path, before: Sequence[Path] = ()) -> dict[str, int]:
-    """All that a zip or tar archive holds, beside it, once all of it is sound; BadArchive: nothing.
-    Returns the files and their bytes.
+    """Unpack a zip or tar archive next to itself, if all of it is sound; else BadArchive. Returns
+    the files and their bytes.
 
-    before: of a zip in several files those before the last, in their order.
+    before: for a zip in several files those before the last, in their order.
     """
     work = archive.with_name(f".{archive.name}.tmp")
     shutil.rmtree(work, ignore_errors=True)

@@ -1,6 +1,4 @@
-"""The files of a dataset, from where they are published into its folder: which are missing, and
-getting those, several at a time.
-"""
+"""Downloads the missing files of a dataset into its folder, several at a time."""
 
 import json
 import threading
@@ -22,34 +20,34 @@ from ecgbench.errors import BadSetting
 
 PARALLEL = 4
 ENOUGH = 10
-"""Files that cannot be had, after which the others are not tried."""
+"""Failed files after which the others are not tried."""
 MEGABYTE = 10**6
 DONE = ".unpacked"
-"""NAME.zip.unpacked lists the files that an archive held; all must be here, of their size."""
+"""NAME.zip.unpacked lists the files of an archive; all must exist with their size."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be fetched."""
+    """The missing files of a dataset."""
 
     root: Path
     """The dataset's folder."""
     every: tuple[Download, ...]
     missing: tuple[Download, ...]
     size: int | None
-    """Bytes of what is missing; None where nobody says."""
+    """Bytes of the missing files; None where they are not known."""
     exact: bool
-    """Whether each file's size is known; else it is about that."""
+    """Whether the size of each file is known; else the sum is approximate."""
 
     @property
     def unit(self) -> tuple[int, str]:
-        """What progress is counted in, and how much there is of it."""
+        """Unit of the progress, and the total."""
         if self.exact and self.size:
             return max(1, self.size // MEGABYTE), "MB"
         return len(self.missing), "files"
 
     def demand_room(self, name: str) -> None:
-        """BadSetting where the disk has no room for it."""
+        """BadSetting where the disk is too full."""
         inner = sum(d.unpacked or d.size or 0 for d in self.missing if d.unpack)
         inner += sum(_size(d) or 0 for d in self.missing if d.before)  # joined, then unpacked
         count = (self.size or 0) + inner
@@ -70,8 +68,8 @@ def planned(
     manifest: Manifest | None,
     listing: Listing | None = None,
 ) -> Plan:
-    """What of a dataset is not in `root` yet. Nothing is written; of a manifest and a listing the
-    lists are read.
+    """The files of a dataset that are missing in `root`. Nothing is written; lists of a manifest
+    and a listing are read.
     """
     every = (*files, *(listings.released(manifest) if manifest else ()))
     every += (*(listings.deposited(listing) if listing else ()),)
@@ -90,10 +88,10 @@ def planned(
 
 
 def fetch(plan: Plan, advance: Callable[[int], None]) -> None:
-    """Get what is missing; DownloadError names the first file that could not be had, and how many
-    there are.
+    """Download the missing files; DownloadError names the first one that failed, and the number of
+    all.
 
-    advance: receives what is done, in the unit of the plan.
+    advance: called with the progress, in the unit of the plan.
     """
     busy = f"another command is fetching into {plan.root}; wait for it, then run this one again"
     work = _Work(plan, advance)
@@ -127,7 +125,7 @@ class _Work:
         self._done = 0
 
     def get(self, one: Download) -> None:
-        """Get one file, and unpack it."""
+        """Download one file, and unpack it."""
         if not hasattr(self._own, "session"):
             self._own.session = resumed.session()
         parts = [self.plan.root / part.path for part in (*one.before, one)]

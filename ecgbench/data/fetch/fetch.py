@@ -1,5 +1,5 @@
-"""Authors' files of weights from where they publish them: Google Drive by gdown, the Hub and any
-other https by `resumed`. Whole or not at all.
+"""Downloads authors' weights: from Google Drive by gdown, from the Hub and other addresses by
+`resumed`. Whole or not at all.
 """
 
 import os
@@ -20,18 +20,17 @@ _DRIVE_FOLDER = re.compile(r"https://drive\.google\.com/drive/(?:u/\d+/)?folders
 _NO_CONNECTION = {"ConnectionError", "ConnectError", "Timeout", "TimeoutException", "ProxyError"}
 """Classes of requests and httpx."""
 RETRIES = 3
-"""Times that an interrupted transfer from Google Drive is taken up again."""
+"""How often an interrupted transfer from Google Drive is resumed."""
 PAUSES = (0.2, 1.0)
-"""Seconds before that from elsewhere: a person waits."""
+"""Seconds before other transfers are resumed; short, as a person waits."""
 
 
 def download(url: str, file: str, folder: Path, proved: bool, progress: Progress) -> Path:
-    """`file` in `folder`, downloaded from `url`; DownloadError says in half a sentence why there is
-    none.
+    """`file` in `folder`, downloaded from `url`; DownloadError gives the reason in half a sentence.
 
-    url: a file on the Hub (`/resolve/`; HF_ENDPOINT is honoured), a file or a folder of Google
-    Drive, or any https address. proved: whether a hash will show that the file is the right one and
-    whole; only then is what an earlier call left there used.
+    url: a file on the Hub (`/resolve/`; HF_ENDPOINT is used), a file or a folder of Google Drive,
+    or any https address. proved: whether a hash will be checked; only then is a file of an earlier
+    call used.
     """
     # a beginning of the file as it was last month and an end of today's would make one file
     if not proved:
@@ -92,7 +91,7 @@ def _from_drive(url: str, file: str, path: Path, progress: Progress) -> None:
 
 
 def reason(error: Exception, url: str) -> str:
-    """Why there is no file, in one line without the libraries' advice."""
+    """Why a download failed, in one line without the libraries' advice."""
     kinds, cause = set[str](), error
     while isinstance(cause, Exception):
         kinds |= {kind.__name__ for kind in type(cause).__mro__}

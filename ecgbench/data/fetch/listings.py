@@ -1,5 +1,5 @@
-"""The files that a repository lists of a deposit: PhysioNet with sha256, Zenodo and figshare with
-address, size and md5.
+"""Lists of files from repositories: PhysioNet with sha256, Zenodo and figshare with address, size
+and md5.
 """
 
 import json
@@ -22,11 +22,11 @@ SUMS, LIST = "SHA256SUMS.txt", "RECORDS"
 PAGE = 100
 """Entries of a page of figshare."""
 NAMED = 8
-"""Files of a list that an error names."""
+"""Files that an error lists."""
 
 
 def released(manifest: Manifest) -> list[Download]:
-    """The files that a release of PhysioNet lists and a dataset wants."""
+    """The files of a dataset in a release of PhysioNet."""
     session, found = resumed.session(), []
     try:
         text = resumed.text(session, manifest.base + SUMS)
@@ -61,9 +61,7 @@ def _records(session: requests.Session, manifest: Manifest) -> list[str]:
 
 
 def deposited(listing: Listing) -> list[Download]:
-    """The files of a list of Zenodo or figshare that a dataset wants; DownloadError where one of
-    them is not in it.
-    """
+    """The files of a dataset in a list of Zenodo or figshare; DownloadError for a missing one."""
     try:
         every = [*(_zenodo if "/records/" in listing.url else _figshare)(listing.url)]
     except (KeyError, TypeError, ValueError):

@@ -1,8 +1,8 @@
-"""One published file by https: taken up again where it broke off, and checked before it gets its
+"""Downloads one published file by https: resumed where it broke off, and checked before it gets its
 name.
 
-What has come so far lies in NAME.part, beside it in NAME.part.tag what the server calls this
-version of the file. A file that is not the published one is kept as NAME.refused.
+The part so far is NAME.part; NAME.part.tag is the server's tag of this version. A file that is not
+the published one is kept as NAME.refused.
 """
 
 import hashlib
@@ -26,20 +26,20 @@ BLOCK = 2**18
 TIMEOUT = (20.0, 60.0)
 """Seconds to wait for a connection, and between two bytes."""
 PAUSES: tuple[float, ...] = (1.0, 4.0, 16.0)
-"""Seconds before an interrupted transfer is taken up again."""
+"""Seconds before an interrupted transfer is resumed."""
 PAGE = (b"<!doctype", b"<html", b"<head", b"<?xml")
 
 
 Progress = Callable[[int, int | None], None]
-"""Receives how many bytes are here, and of how many (None: the server does not say)."""
+"""Called with the bytes so far, and the total (None: not known)."""
 
 
 class DownloadError(BadSetting):
-    """A file that could not be downloaded; the sentence says why, without its remedy."""
+    """A failed download; the message gives the reason, without a remedy."""
 
 
 class NotThere(DownloadError):
-    """The server knows no such file."""
+    """The server does not have the file."""
 
 
 class _Interrupted(Exception):
@@ -47,7 +47,7 @@ class _Interrupted(Exception):
 
 
 def session() -> requests.Session:
-    """Connections of one thread."""
+    """The connections of one thread."""
     made = requests.Session()
     made.headers["Accept-Encoding"] = "identity"
     return made
@@ -60,9 +60,9 @@ def obtain(
     progress: Progress,
     pauses: Sequence[float] | None = None,
 ) -> None:
-    """`path` becomes the file, whole and checked; DownloadError says in one line why not.
+    """Download a file to `path`, whole and checked; DownloadError gives the reason in one line.
 
-    pauses: in place of PAUSES.
+    pauses: instead of PAUSES.
     """
     if path.is_file():
         if not wrong(path, wanted):
@@ -89,9 +89,7 @@ def obtain(
 
 
 def wrong(path: Path, wanted: Download) -> str:
-    """Why a file is not the published one, as the end of a sentence; "" where nothing is known
-    against it.
-    """
+    """Why a file is not the published one, as the end of a sentence; "" where no fault is found."""
     try:
         with path.open("rb") as file:
             count, head = os.fstat(file.fileno()).st_size, file.read(512)
@@ -111,7 +109,7 @@ def wrong(path: Path, wanted: Download) -> str:
 
 
 def refused(wanted: Download, path: Path, why: str) -> DownloadError:
-    """The error of a file, or of what has come of it, that is renamed to NAME.refused."""
+    """The error of a wrong file, which is renamed to NAME.refused."""
     refused = _quarantine(path, path.with_name(path.name.removesuffix(".part")))
     return DownloadError(
         f"{wanted.url}: what came is not the published file: {why}; kept as {refused}"
@@ -119,7 +117,7 @@ def refused(wanted: Download, path: Path, why: str) -> DownloadError:
 
 
 def text(session: requests.Session, url: str) -> str:
-    """What a small file holds, a list for example, which is fetched anew each time."""
+    """Content of a small file, such as a list, downloaded again each time."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "text"
         obtain(session, Download(url=url, path=path.name), path, lambda *_: None)

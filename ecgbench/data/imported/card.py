@@ -1,4 +1,4 @@
-"""The text of the card file of an imported dataset: a dataset's plug-in that a person may edit."""
+"""The text of the card file of an imported dataset, an editable plug-in."""
 
 import os
 from collections.abc import Mapping
@@ -77,9 +77,8 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
 
 
 def text(facts: Mapping[str, object], options: ReadOptions, recordings: Path, folder: Path) -> str:
-    """The card file that will lie in `folder`, with a line for each fact, so that a later import
-    can change these lines alone. facts: its fields, with `name`, `labels`, `masked` and `folds` of
-    its task.
+    """The card file in `folder`, with a line per fact, so that a later import can change single
+    lines. facts: its fields, with `name`, `labels`, `masked` and `folds` of its task.
     """
     return _TEXT.format(
         **{name: repr(value) for name, value in facts.items()},

@@ -1,4 +1,4 @@
-"""A table of labels that was corrected after an import: who stays where, and what has changed."""
+"""Repeated imports after corrections: patients stay in their splits, and changes are reported."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -22,33 +22,33 @@ from ecgbench.stats.known import UNKNOWN
 
 COPY = "as_imported.json"
 NAMED = 3
-"""Cases that a line names."""
+"""Cases that a line lists."""
 _OWN = ("record", "path", "fold", "split", "left_out")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Earlier:
-    """What an earlier import left, and a person may have edited."""
+    """An earlier import, perhaps edited since."""
 
     module: ModuleType | None
-    """The card; None where it is gone."""
+    """The card; None where it is missing or is to be replaced."""
     table: pd.DataFrame
     """records.csv, every value a str."""
     copy: dict[str, Any]
-    """What the import wrote of itself; empty where that is gone.
+    """The import's own record; empty where it is missing.
 
-    homes: patient -> fold or split of all that were ever there; column: which of both. labels.
-    card: its text. files, before: name -> text of what was written, and of what was there then.
+    homes: patient -> fold or split of every patient so far; column: which of both. labels. card:
+    its text. files, before: name -> text of what was written, and of what was there before.
     """
 
     @property
     def column(self) -> str:
-        """What its splits are in."""
+        """The column of splits: "fold" or "split"."""
         return "fold" if "fold" in self.table else "split"
 
     def homes(self, table: pd.DataFrame | None = None) -> dict[str, str]:
-        """Patient -> fold or split: that of his records that were his before, else of his records
-        in `table`, else what a patient of this name had.
+        """Patient -> fold or split: that of his records that were his before, else that of his
+        records in `table`, else that of an earlier patient of this name.
         """
         people = [*map(person, self.table["patient"])]
         known = self.copy.get("homes", {}) if self.copy.get("column") == self.column else {}
@@ -65,8 +65,8 @@ class Earlier:
 
 
 def restored(folder: Path) -> dict[str, Any]:
-    """What an import wrote of itself, {} where there is none; a file that a person removed since,
-    or that a kill kept from being written, is written first.
+    """The record of an import, {} where there is none. A file that was removed since, or not
+    written because of a kill, is written first.
     """
     copy = read_proved(folder / COPY) or {}
     for name, text in copy.get("files", {}).items():
@@ -76,13 +76,13 @@ def restored(folder: Path) -> dict[str, Any]:
 
 
 def edited(folder: Path) -> list[str]:
-    """Names of the files that are not as the import in a folder has written them."""
+    """Names of the files that were edited since the import in a folder."""
     files = restored(folder).get("files", {})
     return [name for name, text in files.items() if text_of(folder / name) != text]
 
 
 def text_of(file: Path) -> str:
-    """What a file holds; "" where there is none."""
+    """Content of a file; "" where there is none."""
     return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
@@ -126,7 +126,9 @@ def texts(table: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
 
 
 def changes(before: Earlier, out: pd.DataFrame, labels: Sequence[str]) -> Iterator[str]:
-    """What is otherwise in records.csv now (`out`) than it was, and who is in another split."""
+    """Changes from the earlier records.csv to the new one (`out`), and patients who moved to
+    another split.
+    """
     old, new = (t.set_index("path").to_dict("index") for t in (before.table, out))
     for word, here, there in (("added", new, old), ("dropped", old, new)):
         if names := [here[path]["record"] for path in here if path not in there]:
@@ -157,8 +159,8 @@ def changes(before: Earlier, out: pd.DataFrame, labels: Sequence[str]) -> Iterat
 
 
 def card(base: str, now: str, new: str) -> tuple[str, bool]:
-    """The card file with what a person edited (`now`) and the lines that changed from `base` to
-    `new`; `new`, and that the edits are lost, where such a line was edited.
+    """The edited card file (`now`) with the lines that changed from `base` to `new`. `new`, and
+    True, where such a line was edited: the edits are lost.
     """
     old, lines, text = base.splitlines(True), new.splitlines(True), now
     if now in (base, new):
@@ -174,6 +176,6 @@ def card(base: str, now: str, new: str) -> tuple[str, bool]:
 
 
 def some(names: Sequence[str], most: int = NAMED, between: str = "; ") -> str:
-    """The first of what a line names, and how many more there are."""
+    """The first of some names, and the number of the others."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return f"{between.join(names[:most])}{more}"

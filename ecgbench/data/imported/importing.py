@@ -1,5 +1,5 @@
-"""From a folder of recordings and a table of labels to a card file and records.csv. Every file is
-read once; one that cannot be trusted costs itself.
+"""Imports a folder of recordings and a table of labels as a card file and records.csv. Every file
+is read once; an unusable one is left out.
 """
 
 import hashlib
@@ -25,33 +25,33 @@ from ecgbench.errors import BadSetting
 from ecgbench.stats.known import UNKNOWN
 
 AS_BEFORE = f"as they were in {records.FILE}"
-"""Of splits that a table gave once."""
+"""Of splits that came from an earlier table."""
 FEW_PATIENTS = 200
-"""Below it a run tests every patient of an import once, by cross-validation."""
+"""With fewer patients a run tests each of them once, by cross-validation."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What a person requests: recordings, their table of labels, and how both are to be read."""
+    """A request to import: recordings, their table of labels, and options for reading both."""
 
     folder: Path
-    """Of the recordings."""
+    """Folder of the recordings."""
     labels: Path
     name: str
-    """Of the dataset, its task and its card file."""
+    """Name of the dataset, its task and its card file."""
     to: Path
-    """Folder that receives card file and records.csv."""
+    """Folder for the card file and records.csv."""
     options: ReadOptions = field(default_factory=ReadOptions)
     columns: tuple[str, ...] = ()
-    """Of the table: those that are labels; where none is named, those of 0 and 1."""
+    """Columns of labels; if none is named, those of 0 and 1."""
     positive: str | None = None
-    """The word that is 1 in a column of words; all others are 0."""
+    """The word that means 1 in a column of words; all others mean 0."""
     partial: bool = False
-    """Whether records of the table without a file are left out."""
+    """Whether to skip rows of the table without a file."""
     match_zeros: bool = False
-    """Whether a record is found where zeros in front of its number were lost."""
+    """Whether numbers match without their leading zeros."""
     overwrite: bool = False
-    """Whether what was edited by hand is written anew; patients stay in their splits."""
+    """Whether to replace edited files; patients stay in their splits."""
 
     @property
     def card(self) -> Path:
@@ -59,7 +59,7 @@ class Order:
         return self.to / f"{self.name}.py"
 
     def fingerprint(self) -> str:
-        """The hash of all that an import rests on; no recording is read."""
+        """A hash of all inputs; no recording is read."""
         files = sorted(matching.walk(self.folder, (self.labels, self.to)))
         stats = [
             (str(f), s.st_size, s.st_mtime_ns) for f in files if f.exists() and (s := f.stat())
@@ -71,7 +71,7 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Imported:
-    """What an import made, and what it met."""
+    """The result of an import."""
 
     order: Order
     table: pd.DataFrame
@@ -81,13 +81,13 @@ class Imported:
     patients_known: bool
     others: tuple[str, ...]
     seen: dict[str, Seen]
-    """Of each path of the table."""
+    """By path in the table."""
     added: int | None
-    """Records that were not there before; None where it is the first import."""
+    """Number of new records; None for a first import."""
     without_row: list[str]
-    """Files that the table does not name."""
+    """Files that are not in the table."""
     without_file: int
-    """Records of the table that have no file."""
+    """Number of rows without a file."""
     notes: list[str]
 
     @property
@@ -97,15 +97,15 @@ class Imported:
 
 
 def same(order: Order) -> bool:
-    """Whether an earlier import into `order.to` rests on the same options, table and files; what a
-    person edited of it since stays. No recording is read.
+    """Whether an earlier import into `order.to` has the same options, table and files; later edits
+    stay. No recording is read.
     """
     return corrections.restored(order.to).get("request") == order.fingerprint()
 
 
 def usual_folds(card: Path) -> int | None:
-    """The number of folds in which few patients are tested, each once; None where they are many,
-    or where the table gave the splits.
+    """Folds of a cross-validation that tests each of few patients once; None for many patients, or
+    where the table has splits.
     """
     table = records.read(str(card))
     ours = "fold" in table and "splits='ours" in card.read_text(encoding="utf-8")
@@ -115,9 +115,9 @@ def usual_folds(card: Path) -> int | None:
 
 
 def bring(order: Order, progress: Progress | None = None) -> Imported:
-    """Import the recordings of a folder, or correct what was imported before: what changed is
-    noted, patients stay in their splits, and so does what a person edited of the card. BadSetting
-    or MissingData in one line where that cannot be done; nothing is written then.
+    """Import the recordings of a folder, or correct an earlier import: changes are noted, patients
+    stay in their splits, and edits of the card stay. BadSetting or MissingData in one line where
+    that is not possible; then nothing is written.
     """
     if not order.folder.is_dir():
         raise BadSetting(f"there is no folder {order.folder}; give that of the recordings")

@@ -1,5 +1,4 @@
-"""The table of labels: which record has which label, whose it is and in which split, checked line
-by line.
+"""The table of labels: labels, patients and splits of records, checked line by line.
 
 A label is a column of 0 and 1 (or yes and no), or a word of a column of words: `AF; PVC`.
 """
@@ -29,13 +28,13 @@ OF_AN_INDEX = (
     *("samples", "fs", "flat", "sha256", "available", "found", "fixed", "strata", "turn"),
     "import_fold",
 )
-"""Columns of every index, which no other may be called."""
+"""Columns of every index; no other column may have these names."""
 OF_WORDS = ("label", "labels")
 """Columns of words that are labels without being named."""
 NONE = "none"
-"""The word of a record that has no label."""
+"""The word of a record without a label."""
 YES_OR_NO = {word for pair in PAIRS.items() for word in pair if len(word) > 1}
-"""Words that name no label."""
+"""Words that are not labels."""
 _SPLITS = dict(zip(SPLITS, SPLITS))
 _SPLITS |= {"training": "train", "valid": "val", "validation": "val", "testing": "test"}
 _BETWEEN = re.compile(r"[;|\r\n\t]")
@@ -55,29 +54,29 @@ _DENIED = re.compile(
 
 @dataclass(frozen=True)
 class Labels:
-    """A table of labels that was checked."""
+    """A checked table of labels."""
 
     file: Path
     table: pd.DataFrame
-    """A row per record, by its line of the file: record; patient, split or fold where the table has
-    them; a column of 1, 0 and UNKNOWN per label; what else the table holds, as text.
+    """A row per record, indexed by the line of the file: record; patient, split or fold where the
+    table has them; a column of 1, 0 and UNKNOWN per label; all other columns as text.
     """
     labels: tuple[str, ...]
     others: tuple[str, ...]
-    """Columns that are no labels and are kept as they are."""
+    """Columns that are not labels."""
     notes: tuple[str, ...] = ()
-    """Sentences: what was joined, counted as unknown, or taken for the positive."""
+    """Sentences about joined spellings, unknown values, and the words that mean 1."""
 
     @property
     def patients_known(self) -> bool:
-        """Whether the table says whose a record is."""
+        """Whether the table names patients."""
         return "patient" in self.table
 
 
 def checked(file: Path, columns: Sequence[str] = (), positive: str | None = None) -> Labels:
-    """The table in `file`; `columns`: those that are labels, else those that hold 0 and 1 or yes
-    and no, and the words of a column `label`. positive: the word that is 1 in a column of words,
-    where all others are 0. BadSetting in one line, with the line of the file, for what is odd.
+    """The table in `file`. columns: those of labels, else those of 0 and 1 or yes and no, and the
+    words of a column `label`. positive: the word that means 1 in a column of words, where all
+    others mean 0. BadSetting in one line, with the line of the file, for anything else.
     """
     sheet = read(file)
     names = [str(name) for name in sheet.rows]
@@ -229,8 +228,8 @@ def _of_cells(sheet: Sheet, name: str, notes: list[str]) -> list[int]:
 
 
 def key(word: str) -> str:
-    """What spellings of one label have in common: neither case, a last dot nor the kind of gap
-    between its words.
+    """A label without case, a last dot, and the kind of gap between its words, to compare
+    spellings.
 
     >>> key("Sinus_Rhythm") == key("sinus rhythm."), key("T-"), key("AV-Block")
     (True, 't-', 'av block')

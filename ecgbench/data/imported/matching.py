@@ -1,4 +1,4 @@
-"""The recordings below a folder, and which of them a name in a table means."""
+"""The recordings below a folder, and the file of each name in a table."""
 
 import difflib
 import os
@@ -17,8 +17,8 @@ LISTED = 3
 
 
 def walk(folder: Path, without: Collection[Path]) -> Iterator[Path]:
-    """All files below a folder, without hidden ones and what lies at or below one of `without`;
-    folders that are links are followed, each folder once.
+    """All files below a folder, without hidden files and those at or below one of `without`; linked
+    folders are followed, each once.
     """
     met = {os.path.realpath(path) for path in (folder, *without)}
     for line, folders, names in os.walk(folder, followlinks=True):
@@ -31,7 +31,7 @@ def walk(folder: Path, without: Collection[Path]) -> Iterator[Path]:
 
 
 def files(folder: Path, without: Collection[Path]) -> list[str]:
-    """Paths from `folder` of all files with the suffix of a format that is read, sorted."""
+    """Paths from `folder` of all files with the suffix of a known format, sorted."""
     every = (f for f in walk(folder, without) if f.suffix.lower() in READERS)
     return sorted(f.relative_to(folder).as_posix() for f in every)
 
@@ -43,12 +43,12 @@ def matched(
     partial: bool,
     match_zeros: bool = False,
 ) -> list[str]:
-    """The file that each name means: its path from the folder, or its own name, with or without the
-    suffix, else in other capitals; "" where there is none and the table may be larger (`partial`).
+    """The file of each name: its path from the folder, or its own name, with or without the suffix,
+    else with other capitals; "" where there is none and the table may be larger (`partial`).
 
-    lines: of the names in the table, for messages. match_zeros: whether 1 may mean 00001.csv.
-    BadSetting in one line for names without a file, for one that may be several files, and for two
-    of one file.
+    lines: of the names in the table, for messages. match_zeros: whether 1 may match 00001.csv.
+    BadSetting in one line for names without a file, with several files, and for two names of one
+    file.
     """
     spelled: dict[str, set[str]] = defaultdict(set)
     unzeroed: dict[str, set[str]] = defaultdict(set)

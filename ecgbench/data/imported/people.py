@@ -1,4 +1,4 @@
-"""Whose a record is, and age and sex as people write them."""
+"""Patients of records, and age and sex in the words of users."""
 
 import re
 import unicodedata
@@ -32,8 +32,8 @@ _SEX |= dict.fromkeys(("female", "f", "w", "woman", "weiblich", "feminine"), "fe
 
 
 def person(patient: str) -> str:
-    """What spellings of one patient have in common: besides `alike`, zeros before a number and
-    separators of its thousands.
+    """A patient's name for comparison: besides `alike`, without leading zeros and separators of
+    thousands.
 
     >>> [person(text) for text in ("00012", "P-007", "p7", "1,234.0", "1.000", "1.05")]
     ['12', 'p7', 'p7', '1234', '1000', '1.05']
@@ -48,7 +48,7 @@ def person(patient: str) -> str:
 
 
 def one_spelling(patients: Iterable[str]) -> list[str]:
-    """Each patient as first spelled, so that what counts or draws patients meets each once.
+    """Each patient as first spelled, so that each is counted and drawn once.
 
     >>> one_spelling(["P7", "p-07", "P8"])
     ['P7', 'P7', 'P8']
@@ -58,7 +58,7 @@ def one_spelling(patients: Iterable[str]) -> list[str]:
 
 
 def patient_column(sheet: Sheet, names: Sequence[str]) -> str | None:
-    """The column that says whose a record is; BadSetting where several may."""
+    """The column of patients; BadSetting where several may be it."""
     found = [name for name in names if _COLUMN.fullmatch(squeezed(name))]
     if len(found) > 1:
         raise BadSetting(
@@ -69,8 +69,8 @@ def patient_column(sheet: Sheet, names: Sequence[str]) -> str | None:
 
 
 def patients(sheet: Sheet, name: str) -> tuple[list[str], list[str]]:
-    """The patient of each record, in one spelling each, and notes on what was joined. BadSetting
-    for a row without one, and for spellings that may be those of two persons.
+    """The patient of each record, in one spelling each, and notes on joined spellings. BadSetting
+    for a row without one, and for spellings that may be two persons.
     """
     cells = sheet.rows[name]
     ways: dict[str, dict[str, Any]] = defaultdict(dict)
@@ -117,7 +117,7 @@ def _without_marks(who: str) -> str:
 
 
 def kind(name: str) -> str:
-    """Which of age and sex a column's name means; "" where it means none of them.
+    """ "age" or "sex" by a column's name; "" for other columns.
 
     >>> [kind(name) for name in ("Age (years)", "age_months", "GENDER", "is male", "agent")]
     ['age', 'age', 'sex', '', '']
@@ -128,8 +128,8 @@ def kind(name: str) -> str:
 
 
 def age_and_sex(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """The columns of a table with those of age and sex under these names and in words that are
-    understood, and notes on what is not.
+    """The columns of a table with age and sex under these names and in standard words, and notes on
+    values that are not understood.
     """
     notes = list[str]()
     for wanted, translated in (("age", _ages), ("sex", sexes)):
@@ -172,8 +172,8 @@ def _ages(name: str, cells: list[str]) -> list[str | None]:
 
 
 def sexes(name: str, cells: list[str]) -> list[str | None]:
-    """ "male", "female", or None where a cell says none; of yes and no where the column is called
-    male or female.
+    """ "male", "female", or None for other cells; yes and no count in a column called male or
+    female.
 
     >>> sexes("Sex", ["M", "w", "Female", "1"]), sexes("female", ["yes", "no"])
     (['male', 'female', 'female', None], ['female', 'male'])

@@ -1,4 +1,4 @@
-"""The files of an import: each is read once, and one that cannot be trusted costs itself."""
+"""Reads the files of an import, each once; an unusable one does not stop the others."""
 
 import re
 from collections.abc import Callable
@@ -21,23 +21,25 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Seen:
-    """What reading a file has shown."""
+    """Facts of a file that was read."""
 
     leads: tuple[str, ...] = ()
     fs: float = 0.0
     seconds: float = 0.0
     swing: float = 0.0
-    """mV between the lowest and the highest sample of the lead that swings most."""
+    """Largest range of a lead, mV."""
     reason: str = ""
-    """Why it cannot be used; "" where it can."""
+    """Why it cannot be used, or ""."""
     notes: tuple[tuple[str, str], ...] = ()
-    """Of the recording: (kind, what)."""
+    """Notes of the recording: (kind, what)."""
 
 
 def read(
     folder: Path, table: pd.DataFrame, options: ReadOptions, progress: Progress | None
 ) -> dict[str, Seen]:
-    """What each file of a table with record and path shows; BadSetting for a question about all."""
+    """Facts of each file of a table with record and path; BadSetting for a missing option that
+    concerns all files.
+    """
     seen = {}
     for done, (record, path) in enumerate(zip(table["record"], table["path"]), 1):
         seen[path] = _seen(folder / path, record, options)
@@ -70,7 +72,7 @@ def demand_usable(table: pd.DataFrame) -> None:
 
 
 def left_out(table: pd.DataFrame) -> list[str]:
-    """Records that cannot be used, those of one kind of reason together, most first."""
+    """Unusable records with their reasons, grouped by reason, largest group first."""
     lost = table[table["left_out"] != ""]
     kinds: dict[str, list[str]] = {}
     for record, path, why in lost[["record", "path", "left_out"]].to_numpy():

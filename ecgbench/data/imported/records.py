@@ -55,15 +55,15 @@ def read(card_file: str) -> pd.DataFrame:
 
 
 def losses(table: pd.DataFrame) -> float:
-    """The share of records that preparing may lose: that which the import left out, twice, since a
-    part that a run with --limit takes may have more of them; and LOSSES.
+    """Share of records that preparing may lose: twice the share that the import left out, since the
+    part of a run with --limit may have more of them; plus LOSSES.
     """
     return min(1.0, 2 * float((table["left_out"] != "").mean()) + LOSSES)
 
 
 def index(table: pd.DataFrame, card: DatasetCard) -> pd.DataFrame:
-    """One row per record, as every dataset has it: record, patient, split, fold where there are
-    folds, path, a column per label, and what else the table holds.
+    """One row per record, as in every dataset: record, patient, split, fold where there are folds,
+    path, a column per label, and all other columns of the table.
     """
     frame = table[["record", "patient"]].copy()
     frame["path"] = [_named(path) for path in table["path"]]
@@ -98,7 +98,7 @@ def _named(path: str) -> str:
 
 
 def values(table: pd.DataFrame, label: str) -> list[int]:
-    """1, 0 or UNKNOWN of each record; MissingData where a cell says something else."""
+    """1, 0 or UNKNOWN of each record; MissingData for any other cell."""
     if label not in table:
         raise MissingData(f"{FILE} has no column {label!r}, which is a label of the card")
     found = list[int]()

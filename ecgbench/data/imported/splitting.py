@@ -1,6 +1,4 @@
-"""Splits of imported records: those that the table gives, or folds by patient, stratified on the
-labels.
-"""
+"""Splits of imported records: those of the table, or folds by patient, stratified on the labels."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,15 +14,15 @@ from ecgbench.errors import BadSetting
 MANY, FEW = 10, 5
 """Folds, and folds where patients are few; PARTS where they are fewer than two a fold."""
 MOST_TRIED = 50
-"""Patients of a part who are tried in an exchange."""
+"""Patients of a part that are tried for an exchange."""
 LARGE = 50
-"""Patients with a label, and without it, from which there are MANY folds."""
+"""Least number of patients with a label, and without it, for MANY folds."""
 PARTS = len(SPLITS)
 
 
 def count(table: pd.DataFrame, labels: Sequence[str]) -> int:
-    """How many folds the patients of a table are enough for; BadSetting, which says by label what
-    is missing, where no split has a label with both values in training, validation and test.
+    """Number of folds for the patients of a table; BadSetting, with the missing values by label,
+    where no split has a label with both values in training, validation and test.
 
     A patient who has records with the label and records without it counts for both, so a split
     exists exactly where PARTS patients have the label and PARTS lack it.
@@ -53,9 +51,9 @@ def count(table: pd.DataFrame, labels: Sequence[str]) -> int:
 def dealt(
     name: str, table: pd.DataFrame, labels: Sequence[str], folds: int, known: Mapping[str, int]
 ) -> np.ndarray:
-    """(record,) fold of each record, stratified on the labels; patients in `known` stay where they
-    are. Where that leaves a label without one of its values in a part, patients are exchanged
-    until as many labels as can be have both everywhere.
+    """(record,) fold of each record, stratified on the labels; patients in `known` stay in their
+    folds. Where a label then lacks one of its values in a part, patients are exchanged until as
+    many labels as possible have both everywhere.
     """
     present = [[label for label in labels if row[label] == 1] for row in table.to_dict("records")]
     patients = [person(p) for p in table["patient"]]

@@ -1,4 +1,4 @@
-"""What an import found, as a person reads it."""
+"""The report of an import, in lines."""
 
 import re
 from collections import Counter
@@ -16,7 +16,7 @@ from ecgbench.data.select import SPLITS
 from ecgbench.ecg.leads import LEADS, LeadSubset, derivable
 
 NAMED = 5
-"""Records that a line names."""
+"""Records that a line lists."""
 NOTED = {
     "ignored signal": "signals that are no standard lead are ignored",
     "head line": "lines of a head that are not used",
@@ -24,14 +24,14 @@ NOTED = {
     "not measured": "leads that were not measured",
     "read as": "read as",
 }
-"""Kinds of notes of a recording -> what an import says of them."""
+"""Kinds of notes of a recording -> their descriptions."""
 SWING = (0.1, 20.0)
-"""mV between which the largest swing of a usual ECG lies."""
+"""Usual limits of the largest range of a lead, mV."""
 
 
 def lines(made: Imported) -> Iterator[str]:
-    """Records, patients, leads, rates, durations, labels by split, what was left out and why, and
-    the next command.
+    """Records, patients, leads, rates, durations, labels by split, records that were left out and
+    why, and the next command.
     """
     order, table = made.order, made.table
     usable = made.usable

@@ -1,5 +1,5 @@
-"""Tables that people write, in Excel or by hand, as rows of text: whatever the separator, the
-encoding and the quoting.
+"""Users' tables, from Excel or written by hand, as rows of text, with any separator, encoding and
+quoting.
 """
 
 import csv
@@ -20,27 +20,27 @@ from ecgbench.stats.known import UNKNOWN
 SEPARATORS = ",;\t"
 _PAIRS = "1/0 true/false yes/no y/n t/f pos/neg positive/negative present/absent ja/nein oui/non"
 PAIRS = dict(pair.split("/") for pair in _PAIRS.split())
-"""Words of a cell of a label that mean 1, and those that mean 0."""
+"""Words of a cell that mean 1, and their opposites that mean 0."""
 _WORDS = """nan na n/a n.a. n.a <na> #n/a nat null unknown unk undefined missing nd n.d. ? - -- – .
 blank empty tbd pending unclear uncertain indeterminate inconclusive unlabeled unlabelled unbekannt
 unklar k.a. inconnu desconocido sconosciuto"""
 _NOT = "available known done recorded assessed given applicable reported tested measured specified"
 UNKNOWN_WORDS = frozenset({"", "no data", *_WORDS.split(), *(f"not {w}" for w in _NOT.split())})
-"""What a cell says where nobody knows, as `plain` spells it."""
+"""Cells of unknown values, as `plain` spells them."""
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table as it was written."""
+    """A table as text."""
 
     file: Path
     rows: pd.DataFrame
-    """Every value a str, as `stripped` spells it, and so are the names of the columns, of which no
-    two look alike. Its index is the line of the file on which a row begins.
+    """Every value a str, as `stripped` spells it; so are the unique names of the columns. Indexed
+    by the line of the file on which a row begins.
     """
 
     def at(self, line: object) -> str:
-        """Where a row stands, for messages: "labels.csv, line 7"."""
+        """File and line of a row, for messages: "labels.csv, line 7"."""
         return f"{self.file.name}, line {line}"
 
 
@@ -114,7 +114,7 @@ def stripped(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A word without what writers do differently: case, blanks, quotes, width of letters.
+    """A word without differences of case, blanks, quotes and width of letters.
 
     >>> plain(" 'ＡＦ' "), plain("1,0")
     ('af', '1')
@@ -132,8 +132,8 @@ def squeezed(name: str) -> str:
 
 
 def hot(column: Iterable[str]) -> list[int | None]:
-    """1, 0 or UNKNOWN for each cell; None for a cell that says something else. Words such as yes
-    and no are understood where the column has both.
+    """1, 0 or UNKNOWN for each cell; None for any other cell. Words such as yes and no are
+    understood where the column has both.
 
     >>> hot(["yes", "NO", "NaN", "maybe"]), hot(["yes", ""]), hot(["1", "-"])
     ([1, 0, -1, None], [None, -1], [1, -1])
