@@ -59,8 +59,8 @@ def fill(signal: np.ndarray, measured: np.ndarray, state: State | None = None) -
     """
     assert state is not None, "ridge is fitted on the training split first"
     mean, filled = state["mean"], signal.copy()
-    apart = signal[measured] - mean[measured, None]
-    filled[~measured] = weights(state["covariance"], measured) @ apart + mean[~measured, None]
+    centred = signal[measured] - mean[measured, None]
+    filled[~measured] = weights(state["covariance"], measured) @ centred + mean[~measured, None]
     return filled
 
 

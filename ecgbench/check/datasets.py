@@ -71,7 +71,7 @@ def split(store: Copy) -> str:
 def signals(store: Copy) -> str:
     """No two splits hold the same samples, bit for bit, under whatever names."""
     groups = identical(store)
-    crossing = [group for group in groups if len({place.split for place in group}) > 1]
+    crossing = [group for group in groups if len({entry.split for entry in group}) > 1]
     named = "; ".join(" = ".join(f"{p.record} ({p.split})" for p in g) for g in crossing[:3])
     demand(not crossing, f"{len(crossing)} signals are in several splits: {named}")
     return f"{len(groups)} signals are there twice within a split" if groups else "all differ"

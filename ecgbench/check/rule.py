@@ -63,7 +63,7 @@ def entries(keys: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The entries of a keys file: each has `key`, `shape` and perhaps `left` (as the network
     computes it) and `same_tensor_as`.
     """
-    return next(keys[layout] for layout in LAYOUTS if isinstance(keys.get(layout), list))
+    return next(keys[name] for name in LAYOUTS if isinstance(keys.get(name), list))
 
 
 def fill(

@@ -234,9 +234,9 @@ class Room:
         except (Exception, SystemExit) as error:
             frames = traceback.extract_tb(error.__traceback__)
             lines = [frame.lineno for frame in frames if frame.filename == file]
-            place = f" at {Path(file).name}:{lines[-1]}" if file and lines else ""
+            where = f" at {Path(file).name}:{lines[-1]}" if file and lines else ""
             message = f"{type(error).__name__}: {shortened(str(error), 200)}"
-            raise BadSetting(f"{self.kind} {what}{place}: {message}") from error
+            raise BadSetting(f"{self.kind} {what}{where}: {message}") from error
 
     @property
     def _needs(self) -> str:

@@ -65,8 +65,8 @@ class SourceFiles:
         read = self.read.union(*(_at_import.get(module, ()) for module in modules))
         total = hashlib.sha256()
         for file in sorted(modules | set(filter(self._owns, read))):
-            place = os.path.relpath(file, self.home)
-            total.update(f"{place}\n{_content(file)[0]}\n".encode())
+            relative = os.path.relpath(file, self.home)
+            total.update(f"{relative}\n{_content(file)[0]}\n".encode())
         return total.hexdigest()
 
     def _imported(self) -> set[Path]:

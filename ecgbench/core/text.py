@@ -91,8 +91,8 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[
     widths = [max(map(len, column)) for column in zip(*rows)]
     return [
         "  ".join(
-            word.rjust(width) if place in right else word.ljust(width)
-            for place, (word, width) in enumerate(zip(row, widths))
+            word.rjust(width) if i in right else word.ljust(width)
+            for i, (word, width) in enumerate(zip(row, widths))
         ).rstrip()
         for row in rows
     ]

@@ -173,9 +173,9 @@ def table_of(pairs: Sequence[Pair]) -> pd.DataFrame:
     columns = [*fields, *(f"other {field}" for field in fields), "shift", "correlation", "leak"]
     rows = []
     for pair in pairs:
-        places = *dataclasses.astuple(pair.first), *dataclasses.astuple(pair.second)
+        entries = *dataclasses.astuple(pair.first), *dataclasses.astuple(pair.second)
         measured = round(pair.shift, 3), round(pair.correlation, 6), pair.leak == 0
-        rows.append([*places, *measured])
+        rows.append([*entries, *measured])
     return pd.DataFrame(rows, columns=columns)
 
 

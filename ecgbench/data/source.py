@@ -49,9 +49,9 @@ def where(prepared: Path | None, data: Path | None) -> Path:
         return Path(named).expanduser()
     downloads = data_folder(data)
     if downloads is not None:
-        beside = downloads / "prepared"
-        if os.access(beside if beside.exists() else downloads, os.W_OK):
-            return beside
+        default = downloads / "prepared"
+        if os.access(default if default.exists() else downloads, os.W_OK):
+            return default
     return Path(platformdirs.user_cache_dir("ecgbench")) / "prepared"
 
 
@@ -98,9 +98,9 @@ def _plugin_folder(name: str, module: ModuleType, downloads: Path | None) -> Pat
     the downloads.
     """
     here = Path(str(module.__file__)).parent / Path(module.RECORDINGS).expanduser()
-    for place in (here, *([downloads / module.CARD.folder] if downloads else [])):
-        if place.is_dir():
-            return Path(os.path.abspath(place))
+    for folder in (here, *([downloads / module.CARD.folder] if downloads else [])):
+        if folder.is_dir():
+            return Path(os.path.abspath(folder))
     raise MissingData(
         f"{name}: its recordings are not in {os.path.abspath(here)}; correct RECORDINGS in "
         f"{module.__file__}, or give the folder that holds {module.CARD.folder}/: --data DIR"
@@ -110,8 +110,8 @@ def _plugin_folder(name: str, module: ModuleType, downloads: Path | None) -> Pat
 def command(name: str, data: Path | None, fix: bool = False) -> str:
     """The command that prepares a dataset, for error messages."""
     elsewhere = get(name).CARD.folder and not hasattr(get(name), "RECORDINGS")
-    place = f" --data {quoted(data or 'DIR')}" if elsewhere else ""
-    return f"ecgbench data prepare {quoted(ROOM.argument(name))}{place}{' --fix' if fix else ''}"
+    option = f" --data {quoted(data or 'DIR')}" if elsewhere else ""
+    return f"ecgbench data prepare {quoted(ROOM.argument(name))}{option}{' --fix' if fix else ''}"
 
 
 @dataclass(frozen=True, eq=False)

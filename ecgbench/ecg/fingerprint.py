@@ -185,25 +185,25 @@ def _beats(analytic: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     before, at, after = (envelope[peaks + k] for k in (-1, 0, 1))
     bend = before - 2 * at + after
     part = np.divide(before - after, 2 * bend, out=np.zeros_like(bend), where=bend != 0)
-    places = peaks + part
+    positions = peaks + part
     edge = EDGE * RATE
-    return analytic.real, places[(places >= edge) & (places <= len(envelope) - 1 - edge)]
+    return analytic.real, positions[(positions >= edge) & (positions <= len(envelope) - 1 - edge)]
 
 
-def _hashed(band: np.ndarray, places: np.ndarray, lead: int) -> tuple[np.ndarray, np.ndarray]:
+def _hashed(band: np.ndarray, positions: np.ndarray, lead: int) -> tuple[np.ndarray, np.ndarray]:
     """Hashes of the beats that have two after them, and their times in ms."""
-    count = len(places) - 2
+    count = len(positions) - 2
     if count < 1:
         return np.zeros(0, np.uint64), np.zeros(0, np.int32)
-    steps = np.rint(np.diff(places) * 1000 / RATE / STEP).astype(np.uint64)
+    steps = np.rint(np.diff(positions) * 1000 / RATE / STEP).astype(np.uint64)
     offsets = np.arange(-round(AROUND * RATE), round(AROUND * RATE) + 1)
-    cut = _between(band, places[:count, None] + offsets)
+    cut = _between(band, positions[:count, None] + offsets)
     signs = (cut @ _projections(len(offsets)) > 0).astype(np.uint64)
     word = (signs << np.arange(BITS, dtype=np.uint64)).sum(axis=1, dtype=np.uint64)
     for part in (steps[:count], steps[1 : count + 1]):
         word = (word << np.uint64(LENGTH)) | np.minimum(part, np.uint64(2**LENGTH - 1))
     word |= np.uint64(lead) << np.uint64(BITS + 2 * LENGTH)
-    return word, np.rint(places[:count] * 1000 / RATE).astype(np.int32)
+    return word, np.rint(positions[:count] * 1000 / RATE).astype(np.int32)
 
 
 def _between(band: np.ndarray, at: np.ndarray) -> np.ndarray:

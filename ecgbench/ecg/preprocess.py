@@ -116,8 +116,8 @@ def _between(x: np.ndarray, rate: Fraction, length: int) -> np.ndarray:
         exact = np.arange(start, min(length, start + BLOCK)) * rate.denominator
         sample, rest = np.divmod(exact, rate.numerator)
         phase, part = np.divmod(rest * PHASES, rate.numerator)
-        beside = (part / rate.numerator)[:, None]
-        weights = (1 - beside) * table[phase] + beside * table[phase + 1]
+        fraction = (part / rate.numerator)[:, None]
+        weights = (1 - fraction) * table[phase] + fraction * table[phase + 1]
         columns = (sample + taps - taps // 2 + 1)[:, None] + np.arange(taps)
         ends = np.arange(len(exact) + 1) * taps
         matrix = csr_array(

@@ -81,15 +81,15 @@ class Encoder:
         worst = 0.0
         for mask, values in alone.items():
             largest = max(1.0, float(np.abs(values).max()))
-            apart = float(np.abs(values - shared[mask]).max()) / largest
+            difference = float(np.abs(values - shared[mask]).max()) / largest
             # NaN is no agreement
-            if not apart <= SHARED_TOLERANCE:
+            if not difference <= SHARED_TOLERANCE:
                 raise LeakError(
                     f"embed_leads and encode give other features than forward at {_named(mask)} "
-                    f"(by {apart:.2g}): a hidden lead may be read; embed_leads must treat each "
-                    f"window and each lead by itself"
+                    f"(by {difference:.2g}): a hidden lead may be read; embed_leads must treat "
+                    f"each window and each lead by itself"
                 )
-            worst = max(worst, apart)
+            worst = max(worst, difference)
         return worst
 
     def pooled(self, output: Any, windows: int) -> torch.Tensor:

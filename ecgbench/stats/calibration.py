@@ -116,17 +116,17 @@ def _fitted(
     label has steps of its own, and its numbers do not depend on those beside it.
     """
     wanted = target.astype(np.float64)
-    found, left = np.empty_like(begin), np.arange(len(wanted))
+    found, active = np.empty_like(begin), np.arange(len(wanted))
     quick = _State.advance, _QUICK, begin
     for way, steps, start in (quick, (_State.advance_surely, _STEPS, np.zeros_like(begin))):
-        state = _State(start[:, left], wanted[left], *_of(left, z, fixed))
+        state = _State(start[:, active], wanted[active], *_of(active, z, fixed))
         for _ in range(steps):
-            if not len(left):
+            if not len(active):
                 break
             size = way(state)
-            found[:, left] = state.theta
+            found[:, active] = state.theta
             if not (on := ~(size < _NEAR)).all():
-                left, state = left[on], state.only(on)
+                active, state = active[on], state.only(on)
     p = _sigmoid(_eta(found, z, fixed))
     a, b, c = _information(p * (1 - p), z)
     if z is None:
@@ -162,12 +162,15 @@ class _State:
     def advance_surely(self) -> Floats:
         """One step that is halved until it leads down; (label,) how far it led."""
         step = self._step()
-        now, left = self._loss(np.arange(len(self.wanted)), self.theta), np.arange(len(self.wanted))
-        while len(left):
-            new = self._loss(left, self.theta[:, left] + step[:, left])
-            worse = (new > now[left] + _SMALL) & (np.abs(step[:, left]).max(axis=0) > _SMALL)
-            left = left[worse]
-            step[:, left] /= 2
+        now, active = (
+            self._loss(np.arange(len(self.wanted)), self.theta),
+            np.arange(len(self.wanted)),
+        )
+        while len(active):
+            new = self._loss(active, self.theta[:, active] + step[:, active])
+            worse = (new > now[active] + _SMALL) & (np.abs(step[:, active]).max(axis=0) > _SMALL)
+            active = active[worse]
+            step[:, active] /= 2
         self.theta = self.theta + step
         return np.asarray(np.abs(step).max(axis=0))
 
@@ -176,11 +179,11 @@ class _State:
         finite.
         """
         p = _sigmoid(_eta(self.theta, self.z, self.fixed))
-        left, weight = self.wanted - p, p * (1 - p)
+        residual, weight = self.wanted - p, p * (1 - p)
         a, b, c = _information(weight, self.z)
         a, c = a + 1e-12, c + 1e-12
-        of_level = left.sum(axis=-1)
-        of_slope = 0.0 if self.z is None else np.einsum("lr,lr->l", left, self.z)
+        of_level = residual.sum(axis=-1)
+        of_slope = 0.0 if self.z is None else np.einsum("lr,lr->l", residual, self.z)
         parts = a * c - b * b
         return np.stack([c * of_level - b * of_slope, a * of_slope - b * of_level]) / parts
 
@@ -260,11 +263,11 @@ def reliability(target: Bools, probability: ArrayLike, bins: int = BINS) -> Bins
     # how many are below each: those of one probability count from the first of them
     new = np.diff(ranked, axis=-1, prepend=-np.inf) > 0
     below = np.maximum.accumulate(np.where(new, np.arange(n), 0), axis=-1)
-    place = np.empty(p.shape, np.intp)
+    bin_of = np.empty(p.shape, np.intp)
     ranks = np.cumsum(np.diff(bins * below // n, axis=-1, prepend=0) > 0, axis=-1)
-    np.put_along_axis(place, order, ranks, axis=-1)
-    most = int(place.max()) + 1
-    flat = (place + most * np.arange(len(p))[:, None]).ravel()
+    np.put_along_axis(bin_of, order, ranks, axis=-1)
+    most = int(bin_of.max()) + 1
+    flat = (bin_of + most * np.arange(len(p))[:, None]).ravel()
 
     def sums(values: ArrayLike) -> Floats:
         made = np.bincount(flat, np.ravel(values), len(p) * most)
@@ -273,7 +276,7 @@ def reliability(target: Bools, probability: ArrayLike, bins: int = BINS) -> Bins
     count = np.bincount(flat, minlength=len(p) * most).reshape(*shape, most)
     some = np.maximum(count, 1)
     return Bins(
-        of_record=place.reshape(*shape, n),
+        of_record=bin_of.reshape(*shape, n),
         probability=sums(p) / some,
         observed=sums(y) / some,
         count=count,

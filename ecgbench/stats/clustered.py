@@ -43,8 +43,8 @@ class Patients:
     @classmethod
     def of(cls, names: ArrayLike) -> "Patients":
         """Of the patient of each record, in alphabetical order."""
-        known, places = np.unique(np.asarray(names, dtype=str), return_inverse=True)
-        return cls(of_record=places, count=len(known))
+        known, numbers = np.unique(np.asarray(names, dtype=str), return_inverse=True)
+        return cls(of_record=numbers, count=len(known))
 
     @cached_property
     def _each_once(self) -> bool:
@@ -58,8 +58,8 @@ class Patients:
         if self._each_once:
             return values
         rows = values.reshape(-1, values.shape[-1])
-        places = self.of_record + self.count * np.arange(len(rows))[:, None]
-        made = np.bincount(places.ravel(), rows.ravel(), len(rows) * self.count)
+        numbers = self.of_record + self.count * np.arange(len(rows))[:, None]
+        made = np.bincount(numbers.ravel(), rows.ravel(), len(rows) * self.count)
         return np.asarray(made.reshape(*values.shape[:-1], self.count), np.float64)
 
     def only(self, records: Bools) -> "Patients":

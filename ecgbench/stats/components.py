@@ -299,9 +299,9 @@ class Components:
         n1, macro = self.positives, self.values[:, None]
         shrunk = (n1 * self.aurocs + SHRINKING * macro) / (n1 + SHRINKING)
         binormal = binormal_variance(shrunk)
-        shown = np.einsum("kaa->a", s)
+        observed = np.einsum("kaa->a", s)
         few = SCALE_WEIGHT * binormal.mean(axis=1)
-        scale = (shown + few) / ((binormal * (self._sizes - 1)).sum(axis=1) + few)
+        scale = (observed + few) / ((binormal * (self._sizes - 1)).sum(axis=1) + few)
         deviation = np.sqrt(binormal * scale[:, None]).T
         total = s.sum(axis=0)
         size = np.sqrt(np.diag(total))
@@ -384,15 +384,15 @@ class Components:
         both = np.outer(sigma, sigma)
         np.fill_diagonal(both, 0.0)
         together = few @ self._together[used]
-        shown = float(together @ together - (s / m**2).sum())
+        observed = float(together @ together - (s / m**2).sum())
         expected = float((e * both).sum())
-        rho = float(np.clip(shown / expected, 0, 1)) if expected > 0 else 0.0
+        rho = float(np.clip(observed / expected, 0, 1)) if expected > 0 else 0.0
         across = rho * (x - e) * both * np.outer(w, w)
         second = max(float(across.sum()), 0.0)
         variance = v0 + float(first.sum()) + second
         # what rows that order all records alike leave of their own variances is rounding
-        apart = float((w**2 * (np.einsum("kaa,a->k", sigma_matrix, few**2) / m)).sum())
-        if not variance > ROUNDING * apart:
+        unshared = float((w**2 * (np.einsum("kaa,a->k", sigma_matrix, few**2) / m)).sum())
+        if not variance > ROUNDING * unshared:
             value = 0.0 if abs(value) < ROUNDING else value
             same = Estimate(value=value, variance=0.0, df=np.inf, share=np.nan, label=-1)
             return self._doubted(same, c, w), 0.0, 0.0
@@ -437,11 +437,11 @@ class Components:
         s = np.einsum("kab,a,b->k", s_matrix, few, few)
         own = np.maximum(np.einsum("kab,a,b->k", sigma_matrix, few, few), 0.0) / m
         variance = v0 + np.maximum(own - s / m**2, 0.0)
-        apart = np.einsum("kaa,a->k", sigma_matrix, few**2) / m
+        unshared = np.einsum("kaa,a->k", sigma_matrix, few**2) / m
         made = []
         for k in range(len(m)):
             v, value = float(variance[k]), float(values[k])
-            if not v > ROUNDING * apart[k]:
+            if not v > ROUNDING * unshared[k]:
                 value = 0.0 if abs(value) < ROUNDING else value
                 made.append(Estimate(value=value, variance=0.0, df=np.inf, share=np.nan, label=-1))
                 continue
@@ -476,11 +476,11 @@ class Components:
         positive, negative = self._positive[a, :, label], self._negative[a, :, label]
         # the same patients as both: their placements err together
         shared = max(2 * float(positive @ negative), 0.0)
-        shown = float(positive @ positive) * (m / (m - 1) if m > 1 else 0.0)
+        observed = float(positive @ positive) * (m / (m - 1) if m > 1 else 0.0)
         crowding = float(self._crowding[label])
         others = float(negative @ negative) / (1 - crowding) if crowding < 1 else 0.0
         variance = (
-            np.maximum(shown, SCORE_PRIOR * _PRIOR_ON_GRID / m)
+            np.maximum(observed, SCORE_PRIOR * _PRIOR_ON_GRID / m)
             + np.maximum(others, _PRIOR_ON_GRID * crowding)
             + shared
         )

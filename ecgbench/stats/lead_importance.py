@@ -213,6 +213,6 @@ def simultaneous(values: ArrayLike, errors: ArrayLike, studentised: ArrayLike) -
     largest of the upper ones bound the largest of all the true values.
     """
     value, error = np.asarray(values, np.float64), np.asarray(errors, np.float64)
-    apart = np.abs(np.asarray(studentised, dtype=np.float64)).max(axis=1)
-    reach = float(np.quantile(apart, LEVEL))
+    largest = np.abs(np.asarray(studentised, dtype=np.float64)).max(axis=1)
+    reach = float(np.quantile(largest, LEVEL))
     return np.stack([value - reach * error, value + reach * error])

@@ -285,20 +285,20 @@ class _State:
         slope = (direction * self.gradient).sum(axis=0)
         if not (slope < 0).any():
             return False
-        ahead = rows.times(direction)
+        in_logits = rows.times(direction)
         bend = (ridge * direction**2).sum(axis=0)
         pull = (ridge * direction * self.theta).sum(axis=0)
-        weighted = self.share * ahead
+        weighted = self.share * in_logits
 
         def slope_at(size: Floats) -> tuple[Floats, Floats, Floats]:
-            p = _sigmoid(self.logits + size * ahead)
+            p = _sigmoid(self.logits + size * in_logits)
             first = np.einsum("nk,nk->k", weighted, p - self.y) + pull + size * bend
             p_there = p * (1 - p)
-            p_there *= ahead
+            p_there *= in_logits
             return p, first, np.einsum("nk,nk->k", weighted, p_there) + bend
 
         size, p = _line_search(slope_at, np.where(slope < 0, slope, 0.0))
-        self.logits += size * ahead
+        self.logits += size * in_logits
         moved = size * direction
         self.theta = self.theta + moved
         gradient = rows.slope(p, self.y, self.share) + ridge * self.theta

@@ -46,8 +46,8 @@ def threshold(
         raise ValueError(f"no record to keep the {fixed} of")
     wrong = np.floor((1 - level) * n + 1e-9).astype(np.intp)
     ranked = np.sort(np.where(own, score, np.inf), axis=-1)
-    place = wrong if fixed == "sensitivity" else n - 1 - wrong
-    at = np.take_along_axis(ranked, place[..., None], axis=-1)
+    position = wrong if fixed == "sensitivity" else n - 1 - wrong
+    at = np.take_along_axis(ranked, position[..., None], axis=-1)
     if fixed == "sensitivity":
         return np.asarray(at[..., 0])
     higher = np.where(there & (score > at), score, np.inf).min(axis=-1)

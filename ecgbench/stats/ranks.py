@@ -42,8 +42,8 @@ def ranked(scores: ArrayLike) -> Ranked:
     pairs = list(combinations(range(models), 2))
     raw = []
     for i, j in pairs:
-        apart = table[:, i] - table[:, j]
-        raw.append(float(wilcoxon(apart).pvalue) if apart.any() else 1.0)
+        difference = table[:, i] - table[:, j]
+        raw.append(float(wilcoxon(difference).pvalue) if difference.any() else 1.0)
     p = np.eye(models)
     for (i, j), value in zip(pairs, holm(raw)):
         p[i, j] = p[j, i] = value

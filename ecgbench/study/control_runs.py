@@ -25,8 +25,8 @@ def studies(
         models.resolve(str(shortcuts.path(control)))
     shared = None if shortcut(control) else folders.out
     for name in names(control, requests[0].training):
-        places = replace(folders, out=folder(folders.out, name), shared=shared)
-        yield [derived(request, name) for request in requests], places
+        into = replace(folders, out=folder(folders.out, name), shared=shared)
+        yield [derived(request, name) for request in requests], into
 
 
 def lines(requests: Sequence[Request], folders: Folders, wanted: Sequence[str]) -> Iterator[str]:
@@ -34,9 +34,9 @@ def lines(requests: Sequence[Request], folders: Folders, wanted: Sequence[str]) 
     for control in wanted:
         every = list(studies(requests, folders, control))
         missing = sum(
-            Store(places.out).folder(cell) is None
-            for own_requests, places in every
-            for cell in {cell for one in own_requests for cell in plan_of(one).cells}
+            Store(into.out).folder(cell) is None
+            for derived_requests, into in every
+            for cell in {cell for one in derived_requests for cell in plan_of(one).cells}
         )
         times = f", {len(every)} permutations" if len(every) > 1 else ""
         yield f"control {control}: {counted(missing, 'cell')} left{times}"
@@ -57,13 +57,13 @@ def compute(
             alone = replace(own.settings, views="stream")
             own = replace(own, device="cpu", settings=alone)
         every = list(studies(requests, folders, control))
-        for number, (own_requests, places) in enumerate(every, 1):
+        for number, (derived_requests, into) in enumerate(every, 1):
             which = f" ({number} of {len(every)})" if len(every) > 1 else ""
-            progress.note(f"control {own_requests[0].control}{which}")
-            store = Store(places.out)
+            progress.note(f"control {derived_requests[0].control}{which}")
+            store = Store(into.out)
             if control == LEADS:
-                _take_fits(own_requests, Store(folders.out), store)
-            done[control] = run(own_requests, places, own, progress, done.get(control))
+                _take_fits(derived_requests, Store(folders.out), store)
+            done[control] = run(derived_requests, into, own, progress, done.get(control))
             remove_windows(store)
     return done
 

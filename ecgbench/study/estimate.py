@@ -65,8 +65,8 @@ class Part:
 def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
     """The study, its datasets, its models, and the total. BadWeights where weights do not fit."""
     plan, tasks, store = plan_of(request), datasets.tasks(), Store(folders.out)
-    left = [c for c in plan.cells if store.folder(c) is None]
-    groups = grouped(left, lambda c: (c.fit.model, tasks[c.task][0]))
+    missing = [c for c in plan.cells if store.folder(c) is None]
+    groups = grouped(missing, lambda c: (c.fit.model, tasks[c.task][0]))
     parts = [Part(model=m, dataset=name, cells=cells) for (m, name), cells in groups.items()]
     sizes = {
         name: count(name, folders.data, folders.prepared, plan.limit, plan.division)
@@ -81,7 +81,7 @@ def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
             traceback.print_exc()
             part.failed = reason_of(error)
     fits = f"{counted(len(plan.fits), 'fit')} ({plan.training.protocol})"
-    done = len(plan.cells) - len(left)
+    done = len(plan.cells) - len(missing)
     yield f"{len(plan.cells)} cells of {fits}, {done} of them finished in {folders.out}"
     for name, counts in sizes.items():
         yield from _dataset(plan, name, folders, *counts)
@@ -132,10 +132,10 @@ class _Trial:
         part.evaluation += test * sum(self._encoding(*work) for work in works)
         windows = test * sum(len(work) for _, work in works)
         if frozen:
-            shown = trained * self._training_windows()
+            fitted = trained * self._training_windows()
             for policy, _ in {(f.policy or self.contract.policy, f.shown) for f in fits}:
-                part.training += self._encoding(policy, self.every) / self.windows * shown
-                windows += shown
+                part.training += self._encoding(policy, self.every) / self.windows * fitted
+                windows += fitted
         else:  # a window forwards and backwards takes as long as three that are encoded
             one = self._encoding(self.contract.policy, self.every)
             epoch = records["train"] * 3 * one / self.windows + records["val"] * one
@@ -236,9 +236,9 @@ def _disk(
         if source != "prepared"
     }
     home = where(folders.prepared, folders.data)
-    run, beside = sum(p.run for p in parts), sum(views.values()) + sum(copies.values())
-    yield f"disk: {size(run)} in {folders.out}, up to {size(beside)} for prepared signals in {home}"
-    if beside > (free := disk.free_bytes(home)):
+    run, cached = sum(p.run for p in parts), sum(views.values()) + sum(copies.values())
+    yield f"disk: {size(run)} in {folders.out}, up to {size(cached)} for prepared signals in {home}"
+    if cached > (free := disk.free_bytes(home)):
         yield (
             f"too little disk: {home} has {size(free)} free; ecgbench data prune frees what can "
             f"be made again; --prepared DIR names another place"

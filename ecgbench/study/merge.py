@@ -57,8 +57,8 @@ def merge(run: Path, other: Path, to: Path) -> Counter[str]:
     counts = Counter(dict.fromkeys(("cells", "fits", "files", "damaged"), 0))
     for folder in _finished(other):
         if _is_whole(folder):
-            place = folder.relative_to(other)
-            counts[place.parts[0]] += _copy(folder, to / place)
+            name = folder.relative_to(other)
+            counts[name.parts[0]] += _copy(folder, to / name)
         else:
             counts["damaged"] += 1
     for file in _files(other):

@@ -87,10 +87,10 @@ def carry_out(
         """Jobs of what is left, after what was in progress has failed, or alone where one of
         several is at fault.
         """
-        left = [c for c in job.cells if store.state(c)[0] == "missing"]
-        names, together = doing.get(job.number, ({c.identity for c in left}, False))
-        lost = [c for c in left if c.identity in names]
-        rest = [c for c in left if c not in lost]
+        missing = [c for c in job.cells if store.state(c)[0] == "missing"]
+        names, together = doing.get(job.number, ({c.identity for c in missing}, False))
+        lost = [c for c in missing if c.identity in names]
+        rest = [c for c in missing if c not in lost]
         others = [job.of(rest)] if rest else []
         if together and len(lost) > 1:
             progress.note(f"{job.model}: {death.reason}; going on cell by cell")
@@ -104,8 +104,8 @@ def carry_out(
         again = try_again(job, death) if death else []
         open_jobs ^= {job.number, *(one.number for one in again)}
         waiting.extend(again)
-        left = {c for one in again for c in one.cells}
-        outcome.settle(job, [c for c in job.cells if c not in left], store, progress)
+        missing = {c for one in again for c in one.cells}
+        outcome.settle(job, [c for c in job.cells if c not in missing], store, progress)
         if invocation is not None:
             invocation.note(outcome.computed, outcome.reused)
     outcome.elsewhere += len(open_jobs)

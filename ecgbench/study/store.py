@@ -370,9 +370,9 @@ def free(path: Path) -> Path:
 
 def cells_of(path: Path) -> Iterator[Path]:
     """Folders of all finished cells of a run, whether or not its plan names them."""
-    for place in below(path, "cells", 4):  # cells/<task>/<model>/<setting>/<key>
-        if os.path.exists(f"{path}/{place}/{DONE}"):
-            yield path / place
+    for folder in below(path, "cells", 4):  # cells/<task>/<model>/<setting>/<key>
+        if os.path.exists(f"{path}/{folder}/{DONE}"):
+            yield path / folder
 
 
 def noted(folder: Path) -> dict[str, Any]:
@@ -397,7 +397,7 @@ def _current(outdated: Path, identity: str) -> Path | None:
     """Where a cell lies whose folder is outdated though the index names it: its last lines are
     gone.
     """
-    places = (f for f in outdated.parent.glob("[!.]*") if not f.name.endswith(DAMAGED))
-    notes = {f: noted(f) for f in places if finished(f) and not (f / _OUTDATED).exists()}
+    folders = (f for f in outdated.parent.glob("[!.]*") if not f.name.endswith(DAMAGED))
+    notes = {f: noted(f) for f in folders if finished(f) and not (f / _OUTDATED).exists()}
     own = [f for f, note in notes.items() if note.get("identity") == identity]
     return max(own, key=lambda folder: float(notes[folder]["finished"]), default=None)

@@ -52,9 +52,9 @@ def unpack(archive: Path, before: Sequence[Path] = ()) -> dict[str, int]:
                 raise BadArchive("it holds no file")
             sizes = {f.relative_to(work).as_posix(): f.stat().st_size for f in found}
             for file, name in zip(found, sizes):
-                place = archive.parent / name
-                place.parent.mkdir(parents=True, exist_ok=True)
-                os.replace(file, place)
+                target = archive.parent / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(file, target)
         return sizes
     except DAMAGED as error:
         raise BadArchive(f"it is damaged or locked ({type(error).__name__})") from None

@@ -165,10 +165,10 @@ def _slopes(recording: Recording) -> tuple[np.ndarray, float]:
     if not steep.size:
         return steep, 0.0
     # both quantiles by one partition, in a third of the time
-    places = np.array([0.5, 0.99]) * (len(steep) - 1)
-    below, above = np.floor(places).astype(int), np.ceil(places).astype(int)
+    quantiles = np.array([0.5, 0.99]) * (len(steep) - 1)
+    below, above = np.floor(quantiles).astype(int), np.ceil(quantiles).astype(int)
     ordered = np.partition(steep, [*below, *above])
-    usual, most = ordered[below] + (places - below) * (ordered[above] - ordered[below])
+    usual, most = ordered[below] + (quantiles - below) * (ordered[above] - ordered[below])
     return np.minimum(steep, np.float32(most)), float(usual)
 
 
