@@ -33,26 +33,7 @@ from ecgbench.errors import INTERRUPTED, EcgbenchError, MissingRequirements
 RESULTS, DATA, MODELS, MORE = "Run and report", "Data", "Models", "More"
 """Panels of `ecgbench --help`."""
 ORDER = "run report runs predict embed data models check profile list freeze pretrain ablate doctor"
-"""Commands, in the order in which a person meets them; typer would put groups last."""
-
-
-EARLIER = {
-    **{name: f"list {name}" for name in ("tasks", "adapters", "metrics", "reports", "engines")},
-    **{name: f"runs {name}" for name in ("status", "why", "merge", "prune")},
-    "verify": "data check",
-    "--suite": "run NAME",
-    "--recipe": "pretrain NAME",
-    "--slurm": "run --engine slurm:partition=NAME,time=4h",
-    "--detach": "run --engine slurm:wait=no",
-    "--in-process": "run --engine inline",
-    "--fit-seeds": "run --set training.seeds=0,1",
-    "--cell-timeout": "run --set run.timeout=SECONDS",
-    "--no-alarm": "pretrain --set alarm=off",
-    "--apart": "pretrain --set held_out=N",
-}
-"""Commands and options of earlier versions, but for those that are now a key of `--set` of the same
-name -> what to type.
-"""
+"""Commands in the order of the help; typer would put groups last."""
 
 
 class Program(TyperGroup):
@@ -78,9 +59,14 @@ add_commands(app, MORE, lists.list_, freeze.freeze, pretrain.pretrain, pretrain.
 add_commands(app, MORE, doctor.doctor)
 GROUPS = (
     ("runs", RESULTS, "Run folders: ls, status, why, merge, prune, share.", runs.COMMANDS),
-    ("data", DATA, "Data sets and recordings of your own.", (importing.import_, *data.COMMANDS)),
-    ("models", MODELS, "Weights of models that their authors publish.", (models.fetch,)),
-    ("check", MODELS, "Whether plug-ins do what they must.", check.COMMANDS),
+    (
+        "data",
+        DATA,
+        "Datasets, and imports of your own recordings.",
+        (importing.import_, *data.COMMANDS),
+    ),
+    ("models", MODELS, "Published weights of models.", (models.fetch,)),
+    ("check", MODELS, "Test plug-ins: models, adapters, datasets, metrics.", check.COMMANDS),
 )
 for name, panel, text, commands in GROUPS:
     group = typer.Typer(help=text, no_args_is_help=True)
@@ -98,8 +84,8 @@ def _version(
 
 
 def main() -> None:
-    """The program: exit codes 0 done, 1 some cells or a check failed, 2 bad input, 75 a
-    pre-training whose minutes were over, 130 interrupted.
+    """The program: exit codes 0 done, 1 some cells or a check failed, 2 bad input, 130
+    interrupted.
     """
     try:
         code = app(standalone_mode=False) or 0
@@ -134,11 +120,9 @@ def _misused(error: Any) -> int:
     message = error.format_message().rstrip(".").replace("Value error, ", "")
     unknown = re.search(r"No such (?:command '|option:? ?'?)([\w-]+)", message)
     word = unknown[1] if unknown else ""
-    if word in EARLIER:
-        return _complain(f"{word} is now: ecgbench {EARLIER[word]}")
     key = word.lstrip("-").replace("-", "_")
-    meant = [k for k in _settings(command.split()[-1]) if key and k.rpartition(".")[2] == key]
-    message += "".join(f"; give --set {k}=VALUE" for k in meant)
+    near = [k for k in _settings(command.split()[-1]) if key and k.rpartition(".")[2] == key]
+    message += "".join(f"; give --set {k}=VALUE" for k in near)
     return _complain(f"{message}; see {command} --help")
 
 

@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ecgbench.core.source_hash import SourceFiles
-from ecgbench.core.text import shortened
+from ecgbench.core.text import one_line, shortened
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
 
 same_directory = partial(chdir, ".")
@@ -235,8 +235,7 @@ class Room:
             frames = traceback.extract_tb(error.__traceback__)
             lines = [frame.lineno for frame in frames if frame.filename == file]
             where = f" at {Path(file).name}:{lines[-1]}" if file and lines else ""
-            message = f"{type(error).__name__}: {shortened(str(error), 200)}"
-            raise BadSetting(f"{self.kind} {what}{where}: {message}") from error
+            raise BadSetting(f"{self.kind} {what}{where}: {one_line(error)}") from error
 
     @property
     def _needs(self) -> str:

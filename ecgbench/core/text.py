@@ -72,6 +72,15 @@ def shortened(text: str, most: int, end: bool = False) -> str:
     return "…" + whole[len(whole) - most + 1 :] if end else whole[: most - 1] + "…"
 
 
+def one_line(error: BaseException) -> str:
+    r"""Type and message of an error, in one line of limited length.
+
+    >>> one_line(ValueError("no\n  number"))
+    'ValueError: no number'
+    """
+    return f"{type(error).__name__}: {shortened(str(error), 200)}"
+
+
 def enumerated(words: Sequence[str]) -> str:
     """Words as a sentence lists them.
 

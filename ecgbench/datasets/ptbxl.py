@@ -20,12 +20,11 @@ from typing import Any
 import pandas as pd
 
 from ecgbench.core.cards import DatasetCard, Limb, Manifest, Task
-from ecgbench.core.text import shortened
+from ecgbench.core.text import one_line, shortened
 from ecgbench.datasets._labels import codes, multi_hot, table
 from ecgbench.datasets.indexing import tables
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
-from ecgbench.ecg.readers.arrays import one_line
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, MissingData
 

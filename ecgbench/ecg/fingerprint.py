@@ -24,7 +24,7 @@ RATE = 100
 """Hz of the beats' search."""
 BAND = (8.0, 30.0)
 """Hz: QRS complexes without baseline, mains and most of what filters change."""
-APART = 0.25
+MIN_INTERVAL = 0.25
 """Seconds between two beats at least."""
 LOW = 0.25
 """Peaks lower than this share of a lead's ninth decile of peaks are no beats."""
@@ -173,7 +173,7 @@ def _beats(analytic: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The band (time,) and the places of its beats, in samples and parts of them."""
     from scipy.ndimage import maximum_filter1d  # slow to import; names are checked without it
 
-    envelope, reach = np.abs(analytic), round(APART * RATE)
+    envelope, reach = np.abs(analytic), round(MIN_INTERVAL * RATE)
     middle = envelope[1:-1]
     peaks = 1 + np.flatnonzero((middle > envelope[:-2]) & (middle >= envelope[2:]))
     highest = maximum_filter1d(envelope, 2 * reach + 1)

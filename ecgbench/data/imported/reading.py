@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.text import counted
+from ecgbench.core.text import counted, one_line
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import by_suffix
-from ecgbench.ecg.readers.arrays import one_line
 from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.errors import BadRecord, BadSetting
 

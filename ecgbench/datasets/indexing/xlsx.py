@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 
 import pandas as pd
 
+from ecgbench.core.text import one_line
 from ecgbench.datasets.indexing import tables
-from ecgbench.ecg.readers.arrays import one_line
 from ecgbench.errors import MissingData
 
 RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ecgbench.core.text import shortened
+from ecgbench.core.text import one_line
 from ecgbench.ecg.leads import canonical
 from ecgbench.ecg.recording import Recording
 from ecgbench.ecg.repair import Repair
@@ -139,11 +139,6 @@ def existing_file(path: Path, record: str) -> Path:
 def unreadable(path: Path, record: str, kind: str, error: Exception) -> BadRecord:
     """The error of a file that its format's library cannot read, which may raise anything."""
     return BadRecord(f"{record}: {path.name} cannot be read as {kind} ({one_line(error)})")
-
-
-def one_line(error: Exception) -> str:
-    """What an error says, in one line of limited length."""
-    return f"{type(error).__name__}: {shortened(str(error), 200)}"
 
 
 def _is_lead(name: str) -> bool:

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from ecgbench.core.files import decoded
+from ecgbench.core.text import one_line
 from ecgbench.ecg.readers import cleaned
-from ecgbench.ecg.readers.arrays import MISSING, demand_samples, existing_file, one_line, standard
+from ecgbench.ecg.readers.arrays import MISSING, demand_samples, existing_file, standard
 from ecgbench.ecg.readers.cleaned import Notes
 from ecgbench.ecg.readers.notation import per_mv
 from ecgbench.ecg.recording import Recording
