@@ -3,7 +3,6 @@
 A rank knows nothing of how sure the score within a dataset is.
 """
 
-from collections.abc import Iterable
 from itertools import combinations
 from typing import NamedTuple
 
@@ -57,19 +56,3 @@ def smallest_p(datasets: int) -> float:
     0.0625
     """
     return min(1.0, 2.0 ** (1 - datasets))
-
-
-def best_three(values: Iterable[float | None]) -> list[int | None]:
-    """1, 2, 3 for the three highest distinct values, equal values alike.
-
-    None for the rest, and for all if nothing is compared.
-
-    >>> best_three([0.94, 0.95, None, 0.95, 0.90, 0.80])
-    [2, 1, None, 1, 3, None]
-    >>> best_three([0.9, None])
-    [None, None]
-    """
-    values = list(values)
-    known = [value for value in values if value is not None]
-    top = sorted(set(known), reverse=True)[:3] if len(known) > 1 else []
-    return [top.index(value) + 1 if value in top else None for value in values]
