@@ -132,7 +132,7 @@ def within(
     if same(order):
         typer.echo(f"{order.card}: imported before from the same files and labels", err=True)
         for file in edited(order.to):
-            typer.echo(f"{file} is not as it was imported; it is used as it stands", err=True)
+            typer.echo(f"{file} was edited after the import; it is used as it is", err=True)
     else:
         _bring(order, err=True)
     if choice:
@@ -167,7 +167,7 @@ def _choose_models(values: dict[str, Any]) -> str:
     here = [m for m in cards if cards[m].parameters and not locate(m, text)]
     if not here:
         raise BadSetting(
-            f"the {text} weights of no model are here; get some: ecgbench models fetch NAME "
+            f"the {text} weights of no model are here; get them: ecgbench models fetch NAME "
             f"(ecgbench list models shows them), or give --weights random"
         )
     values["models"] = tuple(here)

@@ -95,9 +95,9 @@ def _write(make: "partial[Any]", to: Path, overwrite: bool) -> None:
 
     kind = to.suffix.lower()
     if kind not in SUFFIXES:
-        raise BadSetting(f"--to {to}: a name that ends in {', '.join(SUFFIXES)}")
+        raise BadSetting(f"--to {to}: the name must end in {', '.join(SUFFIXES)}")
     if to.is_dir() or (to.exists() and not overwrite):
-        raise BadSetting(f"--to {to} is there; name another file, or replace it: --overwrite")
+        raise BadSetting(f"--to {to} exists; name another file, or replace it: --overwrite")
     demand_writable(to.parent)
     table = make(progress=display(), without=[to])
     text = table.to_csv(index=False, sep=SUFFIXES[kind], lineterminator="\n")

@@ -133,7 +133,9 @@ def ls(
     from ecgbench.study.verify import faults
 
     if not folder.is_dir():
-        raise BadSetting(f"{folder} is no folder; name one that holds runs: ecgbench runs ls DIR")
+        raise BadSetting(
+            f"{folder} is not a folder; name one that holds runs: ecgbench runs ls DIR"
+        )
     gc.disable()
     listed = runs(folder, sizes, looking=verify)
     rows = []
@@ -192,7 +194,7 @@ def share(
     typer.echo("\n".join(str(path) for path in written))
     typer.echo(left_out)
     typer.echo(
-        "what remains: scores and counts by model, leads and label; names of models and labels; "
+        "included: scores and counts by model, leads and label; names of models and labels; "
         "for each test recording its number, the number of its patient, probabilities and targets"
     )
 

@@ -311,7 +311,7 @@ def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:
         if not index[column].isin([0, 1, UNKNOWN] if column in masked else [0, 1]).all():
             unknown = " (-1, unknown, is for tasks with masked=True)"
             raise BadRecord(
-                f"{name}: the label column {column} of its index holds something else than 0 and 1"
+                f"{name}: the label column {column} of its index has other values than 0 and 1"
                 f"{unknown if index[column].eq(UNKNOWN).any() else ''}"
             )
     spread = index.groupby(index["patient"].map(alike))["split"].nunique()

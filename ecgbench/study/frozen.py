@@ -106,7 +106,7 @@ def read(run: Path) -> FrozenFile | None:
         return FrozenFile(plan=plan, stated=str(document["sha256"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise BadSetting(
-            f"{file} is no frozen plan that this version can read; restore the file, or use "
+            f"{file} is not a frozen plan that this version can read; restore the file, or use "
             f"another folder"
         ) from None
 

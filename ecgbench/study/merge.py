@@ -46,7 +46,7 @@ def merge(run: Path, other: Path, to: Path) -> Counter[str]:
     _refuse_two_versions([folder for folder in chosen.values() if folder])
     if _frozen_hash(run) != _frozen_hash(other):
         raise BadSetting(
-            f"{run} and {other} have not the same frozen plan ({frozen.FILE}), so that a merged "
+            f"{run} and {other} do not have the same frozen plan ({frozen.FILE}), so that a merged "
             f"run would mix results of both kinds; report them separately"
         )
     if not in_place:

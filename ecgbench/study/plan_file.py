@@ -239,7 +239,7 @@ def load(file: Path) -> PlanFile:
             f"no plan file {file}; an example: ecgbench freeze --example > {quoted(file)}"
         ) from None
     except UnicodeDecodeError as error:
-        raise BadSetting(f"{file} is no TOML: {error}") from None
+        raise BadSetting(f"{file} is not TOML: {error}") from None
 
 
 def parse(text: str, where: str) -> PlanFile:
@@ -248,7 +248,7 @@ def parse(text: str, where: str) -> PlanFile:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadSetting(
-            f"{where} is no TOML: {error}; an example: ecgbench freeze --example"
+            f"{where} is not TOML: {error}; an example: ecgbench freeze --example"
         ) from None
     table.pop("format", None)
     resolved = {name: table.pop(name) for name in RESOLVED if name in table}

@@ -281,7 +281,7 @@ class Store:
 def put_named(file: Path, content: bytes) -> None:
     """Write a file that is named by its content, once; a damaged one is quarantined."""
     if file.exists() and file.read_bytes() != content:
-        quarantine(file, "does not hold what it is named by")
+        quarantine(file, "has not the hash that is its name")
     if not file.exists():
         put(file, content)
 

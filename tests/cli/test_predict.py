@@ -183,7 +183,7 @@ def test_what_cannot_be_meant_is_one_line_and_writes_nothing(
         return done.stderr.splitlines()[-1]
 
     for words, said in (
-        ({"to": "to.xlsx"}, "a name that ends in .csv, .tsv, .parquet"),
+        ({"to": "to.xlsx"}, "the name must end in .csv, .tsv, .parquet"),
         ({"to": "there.csv"}, "replace it: --overwrite"),
         ({"records": "nowhere"}, "there is no such file or folder"),
         ({"records": "empty"}, "files are read that end in .hea"),

@@ -186,7 +186,7 @@ def _say(folder: Path, **more: object) -> str:
 
 TABLES = {
     "gone": ([("A7,", "A77,")], "1 of 30 records .* no file .*'A77' .*line 9.*there is 'A7'"),
-    "twice": ([("A7,", "A8,")], r"line 10: b/A8.csv is there already \(labels.csv, line 9\)"),
+    "twice": ([("A7,", "A8,")], r"line 10: b/A8.csv is named already \(labels.csv, line 9\)"),
     "odd": ([("A7,P3,0", "A7,P3,2")], "line 9: the column 'af' says '2', where 0 or 1 belongs"),
     "no name": ([("A7,", ",")], "line 9: no record is named"),
     "column in capitals": ([("lbbb", "AF")], "has the columns 'af' and 'AF'; rename one"),

@@ -194,7 +194,7 @@ FILES = {  # names, files, --match-zeros, what is matched or the message
     "matched": (["1", "2.csv"], ["00001.csv", "a/02.csv"], True, ["00001.csv", "a/02.csv"]),
     "in names": (["rec7"], ["rec007.csv"], True, ["rec007.csv"]),
     "two files": (["1"], ["01.csv", "001.csv"], True, "may be 001.csv and 01.csv"),
-    "two names": (["1", "01"], ["001.csv"], True, "001.csv is there already"),
+    "two names": (["1", "01"], ["001.csv"], True, "001.csv is named already"),
     "exact first": (["1", "01"], ["01.csv", "1.csv"], True, ["1.csv", "01.csv"]),
     "capitals": (["a01"], ["A01.CSV"], False, ["A01.CSV"]),
     "composed": (["Jose\u0301"], ["José.csv"], False, ["José.csv"]),

@@ -135,7 +135,7 @@ def test_a_run_goes_on_after_a_correction_and_nobody_moves(here: Here, tmp_path:
     lines[at] = f"{lines[at][:-2]}{new[-1]},"
     file.write_text("\n".join(lines) + "\n")
     out, err, rows = done()
-    assert "records.csv is not as it was imported; it is used as it stands" in err
+    assert "records.csv was edited after the import; it is used as it is" in err
     assert "0 cells computed" not in out
     assert rows.at[train, "fast"] == new[-1]
 

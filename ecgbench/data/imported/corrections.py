@@ -114,7 +114,7 @@ def _module(card: Path, overwrite: bool) -> ModuleType | None:
     finally:
         room.forget()
     if not hasattr(module, "RECORDINGS") or not hasattr(module, "OPTIONS"):
-        raise BadSetting(f"{card} is no card of an import; import into another folder")
+        raise BadSetting(f"{card} is not the card of an import; import into another folder")
     return module
 
 

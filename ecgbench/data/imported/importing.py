@@ -120,7 +120,7 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
     that is not possible; then nothing is written.
     """
     if not order.folder.is_dir():
-        raise BadSetting(f"there is no folder {order.folder}; give that of the recordings")
+        raise BadSetting(f"there is no folder {order.folder}; give the folder of the recordings")
     before = corrections.earlier(order.to, order.card, order.overwrite)
     if before and records.FILE in corrections.edited(order.to) and not order.overwrite:
         raise BadSetting(
@@ -172,7 +172,7 @@ def _matched(
     files = matching.files(order.folder, (order.labels, order.to))
     if not files:
         known = ", ".join(by_suffix.READERS)
-        raise BadSetting(f"no file below {order.folder} is a recording that is read here ({known})")
+        raise BadSetting(f"no file below {order.folder} has the suffix of a recording ({known})")
     lines = [f"{labelled.file.name}, line {line}" for line in labelled.table.index]
     names = list(labelled.table["record"])
     chosen = matching.matched(names, lines, files, order.partial, order.match_zeros)
@@ -216,7 +216,7 @@ def _split(
     known |= dict(zip(map(person, usable["patient"]), map(int, first)))
     table["fold"] = splitting.dealt(order.name, table, names, count, known)
     if before and table.loc[usable.index, "fold"].max() < count:
-        raise BadSetting(f"no record is left in fold {count}, which tests")
+        raise BadSetting(f"no record is left in fold {count}, the test fold")
     if before and before.module and not before.module.CARD.splits.startswith("ours"):
         return table, AS_BEFORE
     return table, (

@@ -161,7 +161,9 @@ def _labels(
                 f"{name}: unknown of {counted(len(unknown), 'record')} ({', '.join(words)})"
             )
     if not is_found:
-        raise BadSetting(f"--positive {positive}: no column of labels of {sheet.file.name} says it")
+        raise BadSetting(
+            f"--positive {positive}: no column of labels of {sheet.file.name} has this word"
+        )
     return found, used, notes
 
 

@@ -76,7 +76,7 @@ def matched(
             lost[number] = sorted(zeros)
         elif found[0] in first:
             raise BadSetting(
-                f"{line}: {found[0]} is there already ({first[found[0]]}); leave one out"
+                f"{line}: {found[0]} is named already ({first[found[0]]}); remove one of them"
             )
         else:
             first[found[0]] = line

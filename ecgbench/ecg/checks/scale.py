@@ -35,7 +35,7 @@ def demand_possible(recording: Recording) -> None:
         lead = recording.leads[int(most.argmax())]
         raise BadRecord(
             f"{recording.record}: lead {lead} reaches {most.max():.4g} mV, where an ECG stays "
-            f"below {LARGEST:g} mV; its unit or its gain is another than stated"
+            f"below {LARGEST:g} mV; its unit or its gain is not the stated one"
         )
 
 

@@ -100,7 +100,9 @@ def alone(path: Path, record: str, patient: str, options: ReadOptions) -> Record
         own = [*stored]
     count = len(own or options.ordered) or min(array.shape)
     if array.shape[0] == array.shape[1]:
-        raise BadRecord(f"{record}: an array of shape {array.shape} does not tell its leads")
+        raise BadRecord(
+            f"{record}: an array of shape {array.shape}: leads and time cannot be distinguished"
+        )
     if count not in array.shape:
         raise BadRecord(f"{record}: an array of shape {array.shape} for {count} signals")
     array = array if array.shape[0] == count else array.T
