@@ -195,7 +195,7 @@ def test_what_cannot_be_meant_is_one_line_and_writes_nothing(
         ({"policy": "mean"}, "Known: zero, copy"),
         ({"policy": None}, "more than one policy: zero and copy; choose one, such as --policy"),
         ({"fold": "2/5"}, "Known: official"),
-        ({"signals": "I", "unit": "mmHg"}, "no unit of voltage"),
+        ({"signals": "I", "unit": "mmHg"}, "not a unit of voltage"),
     ):
         assert said in refused(**words), words
     assert (tmp_path / "there.csv").read_text() == "mine"

@@ -191,7 +191,7 @@ def test_what_belongs_to_records_needs_them(here: Here, tmp_path: Path) -> None:
         (("--records", "rec"), "add --labels labels.csv"),
         (("--records", "nowhere", "--labels", "labels.csv"), "there is no folder nowhere"),
         (("--records", "rec", "--labels", "labels.csv"), "labels.csv cannot be read"),
-        (("--records", "rec", "--labels", "l", "--unit", "mmHg"), "no unit of voltage"),
+        (("--records", "rec", "--labels", "l", "--unit", "mmHg"), "not a unit of voltage"),
     ):
         done = here("run", *words, cwd=tmp_path)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr

@@ -389,7 +389,7 @@ def test_plans_are_joined(tmp_path: Path) -> None:
             {"scoring": Scoring(draw="window")},
             "scoring.draw = record, and this command has scoring.draw = window",
         ),
-        ({"training": Training(lr=0.1), "limit": 60}, "is training.lr = 0.1 and limit = 60"),
+        ({"training": Training(lr=0.1), "limit": 60}, "has training.lr = 0.1 and limit = 60"),
         (
             {"weights": "b.safetensors"},
             "--weights b=random, and this command has --weights b=b.safetensors",

@@ -316,7 +316,7 @@ COLUMNS: dict[str, tuple[str, Options, str]] = {
     "a line on leads": (table("Leads: II, I", ","), TWO, "are II, I by the file"),
     "a line on leads, blanks": (table("Leads: II I", ","), ASK, "II I 500"),
     "a comment": (table("# I,II", ","), TWO, "I II 500"),
-    "a comment, turned": (table("# II,I", ","), TWO, "say --signals II=I,"),
+    "a comment, turned": (table("# II,I", ","), TWO, "give --signals II=I,"),
     "channel name": (table("Channel name: V5", ",", PARTS), ONE, "are V5 by the file and I by"),
     "lead name": (table("Lead name,V5", ",", PARTS), ONE, "are V5 by the file and I by"),
     "signal": (table("Signal: V5", ",", PARTS), ONE, "are V5 by the file and I by"),
