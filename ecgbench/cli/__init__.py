@@ -34,6 +34,23 @@ RESULTS, DATA, MODELS, MORE = "Run and report", "Data", "Models", "More"
 """Panels of `ecgbench --help`."""
 ORDER = "run report runs predict embed data models check profile list freeze pretrain ablate doctor"
 """Commands in the order of the help; typer would put groups last."""
+EARLIER = {
+    **{name: f"list {name}" for name in ("tasks", "adapters", "metrics", "reports", "engines")},
+    **{name: f"runs {name}" for name in ("status", "why", "merge", "prune")},
+    "verify": "data check",
+    "--suite": "run NAME",
+    "--recipe": "pretrain NAME",
+    "--slurm": "run --engine slurm:partition=NAME,time=4h",
+    "--detach": "run --engine slurm:wait=no",
+    "--in-process": "run --engine inline",
+    "--fit-seeds": "run --set training.seeds=0,1",
+    "--cell-timeout": "run --set run.timeout=SECONDS",
+    "--no-alarm": "pretrain --set alarm=off",
+    "--apart": "pretrain --set held_out=N",
+}
+"""Commands and options of earlier versions, except those that are now a key of `--set` of the same
+name -> what to type.
+"""
 
 
 class Program(TyperGroup):
@@ -120,6 +137,8 @@ def _misused(error: Any) -> int:
     message = error.format_message().rstrip(".").replace("Value error, ", "")
     unknown = re.search(r"No such (?:command '|option:? ?'?)([\w-]+)", message)
     word = unknown[1] if unknown else ""
+    if word in EARLIER:
+        return _complain(f"{word} is now: ecgbench {EARLIER[word]}")
     key = word.lstrip("-").replace("-", "_")
     near = [k for k in _settings(command.split()[-1]) if key and k.rpartition(".")[2] == key]
     message += "".join(f"; give --set {k}=VALUE" for k in near)
