@@ -28,7 +28,7 @@ test-long: .venv/.dev  ## the slower tests
 	@echo "The slower tests take about 12 minutes on two cores"
 	$(PYTEST) -m long
 
-soak: .venv/.dev  ## every fault of docs/reliability.md, whose table it writes (SOAK="words of a name": those alone)
+soak: .venv/.dev  ## every fault of docs/explanation/reliability.md, whose table it writes (SOAK="words of a name": those alone)
 	$(BIN)/python -m tests.soak --workers $(WORKERS) "$(SOAK)"
 
 wheel: .venv/.dev  ## build the wheel, install it outside the checkout, and test it there
@@ -48,8 +48,10 @@ bench: .venv/.dev  ## every timing in benchmarks/, one after the other
 gpu: .venv/.dev  ## what all of it does on a GPU, into runs/gpu
 	$(BIN)/python benchmarks/gpu.py --to runs/gpu
 
-docs: .venv/.dev  ## write the generated parts of docs/ anew
-	$(BIN)/python docs/generate.py
+docs: .venv/.docs  ## the site, into build/site; its tutorials run (5 minutes on two cores)
+	$(BIN)/python tools/site.py
+	OMP_NUM_THREADS=2 $(BIN)/mkdocs build
+	@echo "The site: build/site/index.html (opens in any browser)"
 
 lock: .venv/.dev  ## write lock/ anew from constraints.txt (after a change of either; needs uv on the PATH)
 	$(BIN)/python .ci/lock.py
@@ -81,5 +83,9 @@ $(BIN)/pip:
 	$(if $(LOCKED),$(LOCK) lock/linux-dev.txt)
 	$(ECGBENCH) '.[dev]'
 	@touch $@ .venv/.package
+
+.venv/.docs: .venv/.dev
+	$(PIP) --editable '.[docs]'
+	@touch $@
 
 .PHONY: help demo test test-long soak wheel lowest check bench gpu docs lock audit clean

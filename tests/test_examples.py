@@ -21,7 +21,7 @@ from ecgbench.ecg.synthetic.conditions import heart
 from ecgbench.ecg.synthetic.dipole import Breathing, beats
 from ecgbench.errors import BadSetting
 
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+EXAMPLES = sorted((Path(__file__).parents[1] / "adapters").glob("*.py"))
 MEDIAN = next(path for path in EXAMPLES if path.stem == "median_beat")
 SIMPLE = next(path for path in EXAMPLES if path.stem == "simple_features")
 SD, RATE, WIDTH = range(3)

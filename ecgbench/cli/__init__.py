@@ -19,6 +19,7 @@ from ecgbench.cli import (
     importing,
     lists,
     models,
+    new,
     predict,
     pretrain,
     profile,
@@ -32,7 +33,9 @@ from ecgbench.errors import INTERRUPTED, EcgbenchError, MissingRequirements
 
 RESULTS, DATA, MODELS, MORE = "Run and report", "Data", "Models", "More"
 """Panels of `ecgbench --help`."""
-ORDER = "run report runs predict embed data models check profile list freeze pretrain ablate doctor"
+ORDER = (
+    "run report runs predict embed data models new check profile list freeze pretrain ablate doctor"
+)
 """Commands in the order of the help; typer would put groups last."""
 EARLIER = {
     **{name: f"list {name}" for name in ("tasks", "adapters", "metrics", "reports", "engines")},
@@ -71,7 +74,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 add_commands(app, RESULTS, run.run, report.report, predict.predict, predict.embed)
-add_commands(app, MODELS, profile.profile)
+add_commands(app, MODELS, new.new, profile.profile)
 add_commands(app, MORE, lists.list_, freeze.freeze, pretrain.pretrain, pretrain.ablate)
 add_commands(app, MORE, doctor.doctor)
 GROUPS = (

@@ -30,6 +30,8 @@ same_directory = partial(chdir, ".")
 """Around code from outside: this process is afterwards in the directory where it was, for what a
 person typed is found from there.
 """
+OWN = "adapters"
+"""Folder with plug-ins of one's own, where a command is typed: they are found by their names."""
 _VARIANTS = "variants"
 """Folder of a room with plug-ins that are no part of what is listed or compared by default."""
 
@@ -135,6 +137,9 @@ class Room:
         for known in [*self.names(), *self.variants()]:
             if plain(known) == plain(name):
                 return known
+        for path in sorted(Path(OWN).glob("[!_]*.py")):
+            if plain(path.stem) == plain(name):
+                return self._enter(path)
         hint = f"Or give the path of a .py file that defines {self._needs}"
         # a variant is meant only by who nearly spells it
         meant = difflib.get_close_matches(name.lower(), self.variants(), cutoff=0.8)

@@ -1,0 +1,46 @@
+"""`ecgbench new`: a file of one's own to begin with, which runs as it is."""
+
+from pathlib import Path
+from typing import Literal
+
+import typer
+
+from ecgbench.cli.options import argument
+from ecgbench.core.files import put
+from ecgbench.core.registry import OWN
+from ecgbench.errors import BadSetting
+
+TEMPLATES = Path(__file__).with_name("templates")
+NEXT = {
+    "model": "ecgbench check model {name}",
+    "dataset": "ecgbench check dataset {name} --data DIR",
+    "report": "ecgbench report RUN --only {name}",
+}
+"""Kind -> the command that tries such a file."""
+
+
+def new(
+    kind: Literal["model", "dataset", "report"] = argument("model, dataset or report."),
+    name: str = argument("What it is called on the command line: letters, digits and _."),
+) -> None:
+    """Write a commented file of your own: a model, a data set or a report.
+
+    It goes to ./adapters, where every command typed in this folder finds it by its name.
+
+    Examples:
+
+      ecgbench new model mynet
+
+      ecgbench check model mynet
+    """
+    if not name.isidentifier():
+        raise BadSetting(
+            f"new: {name!r} is no name for a file of Python; use letters, digits and _"
+        )
+    file = Path(OWN) / f"{name}.py"
+    if file.exists():
+        raise BadSetting(f"new: {file} is there already; choose another name, or remove it")
+    text = (TEMPLATES / f"{kind}.py").read_text(encoding="utf-8")
+    file.parent.mkdir(exist_ok=True)
+    put(file, text.replace("NAME", name).encode())
+    typer.echo(f"written: {file}\nnext: {NEXT[kind].format(name=name)}")

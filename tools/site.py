@@ -1,0 +1,323 @@
+"""What the site (`make docs`) has that nobody writes by hand: tables from the cards, the command
+line from typer, and the folder in which the tutorials run.
+
+A page says where a part stands, `<!-- models -->`; BLOCKS has all of them. The floors of
+CONTRIBUTING.md, which is read outside of the site, stand in the file: `python tools/site.py` writes
+them anew, with `--check` it only says whether they are fresh.
+"""
+
+import importlib.util
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import differences  # beside this script
+
+from ecgbench import adapters, datasets, metrics, models, reports, suites
+from ecgbench.core.cards import InputContract, ModelCard
+from ecgbench.core.registry import Room
+from ecgbench.data import contamination as corpora
+from ecgbench.ecg.leads import LEADS
+
+ROOT = Path(__file__).parents[1]
+NETWORKS = ROOT / "docs" / "reference" / "models"
+WORK = ROOT / "build" / "tutorials"
+"""Where the commands of the tutorials are typed."""
+
+
+def model_table() -> str:
+    """What each network is, what it was pre-trained on, and what may be done with its weights."""
+    rows = []
+    for name, module in plug_ins(models.ROOM):
+        card = module.CARD
+        page = NETWORKS / f"{name}.md"
+        title = f"[{card.title}](models/{name}.md)" if page.exists() else card.title
+        trained_on = ", ".join(card.corpora) or "none"
+        files = (
+            ", ".join(
+                f"`{w.name}`: " + (f"[{w.file}]({w.url})" if "://" in w.url else f"`{w.url}`")
+                for w in card.weights
+            )
+            or "none"
+        )
+        size = f"{card.parameters:,}"
+        rows.append(
+            (
+                f"`{name}`",
+                title,
+                card.summary,
+                card.objective,
+                size,
+                trained_on,
+                ", ".join(met(card)) or "none",
+                files,
+                card.licence,
+            )
+        )
+    head = (
+        "name",
+        "model",
+        "architecture",
+        "pre-training objective",
+        "parameters",
+        "pre-trained on",
+        "tasks whose data it has met",
+    )
+    return table((*head, "checkpoint", "licence"), rows)
+
+
+def met(card: ModelCard) -> list[str]:
+    """Tasks of the datasets that a model was pre-trained on."""
+    own = [(name, module.CARD) for name, module in plug_ins(datasets.ROOM)]
+    return [
+        f"`{task.name}`" + ("" if how in ("equal", "contains") else " (in part)")
+        for name, data in own
+        if (how := corpora.met(card.corpora, name, data.title)[0]) not in ("none", "unknown")
+        for task in data.tasks
+    ]
+
+
+def contract_table() -> str:
+    """What each network is fed."""
+    rows = []
+    for name, module in plug_ins(models.ROOM):
+        for contract in module.CARD.contracts:
+            rows.append(
+                (
+                    f"`{name}`",
+                    contract.name,
+                    fed(contract),
+                    contract.absent,
+                    yes(module.CARD.native),
+                )
+            )
+    return table(("model", "contract", "input", "an absent lead is", "any subset natively"), rows)
+
+
+def fed(contract: InputContract) -> str:
+    """A contract in one line."""
+    leads = "12 leads" if contract.leads == LEADS else " ".join(contract.leads)
+    parts = [f"{contract.seconds:g} s at {contract.fs:g} Hz", leads, contract.unit]
+    if contract.filter:
+        parts.append(
+            f"{contract.filter.low:g}-{contract.filter.high:g} Hz ({contract.filter.kind}, "
+            f"{PLACES[contract.filter.where]})"
+        )
+    parts += ["FFT resampling"] if contract.resampler == "fft" else []
+    parts += [f"limited to {contract.clip:g} mV"] if contract.clip else []
+    if contract.normalisation != "none":
+        parts.append(
+            contract.normalisation + (" of each window" if contract.scope == "window" else "")
+        )
+    parts += [f"a window every {contract.stride:g} s"] if contract.stride else []
+    parts += [f"leads joined and decimated by {contract.decimate}"] if contract.decimate > 1 else []
+    return ", ".join(parts)
+
+
+def choice_lists() -> str:
+    """What a paper leaves open and this project decided."""
+    parts = []
+    for _, module in plug_ins(models.ROOM):
+        lines = [f"- {name}: {sentence}" for name, sentence in module.CARD.choices.items()]
+        parts += [
+            f"### {module.CARD.title}",
+            f"{module.CARD.paper}. Code: {module.CARD.origin}.",
+            "\n".join(lines),
+        ]
+    return "\n\n".join(parts)
+
+
+def dataset_table() -> str:
+    """Datasets as published."""
+    rows = []
+    for name, module in plug_ins(datasets.ROOM):
+        card = module.CARD
+        what = f"[{card.title} {card.version}]({card.url})" if card.url else card.title
+        size = (f"{card.records:,}", f"{card.patients:,}", f"{card.seconds:g} s at {card.fs:g} Hz")
+        rows.append((f"`{name}`", what, *size, card.splits, card.licence))
+    return table(("name", "dataset", "records", "patients", "recording", "splits", "licence"), rows)
+
+
+def task_table() -> str:
+    """Tasks, by dataset."""
+    rows = []
+    for name, module in plug_ins(datasets.ROOM):
+        for task in module.CARD.tasks:
+            by = (
+                f"evaluation only: columns of `{task.parent}`"
+                if task.parent
+                else "a head of its own"
+            )
+            rows.append((f"`{task.name}`", task.title, f"`{name}`", str(len(task.labels)), by))
+    return table(("name", "title", "dataset", "labels", "predicted by"), rows)
+
+
+def adapter_table() -> str:
+    """Policies, and `native`, which is no file."""
+    rows = [
+        (f"`{name}`", first_sentence(module), yes(hasattr(module, "fit")))
+        for name, module in plug_ins(adapters.ROOM)
+    ]
+    native = ("`native`", "No filling: the network reads the measured leads only.", yes(False))
+    return table(("name", "a missing lead", "learns from the training split"), [*rows, native])
+
+
+def metric_table() -> str:
+    """Metrics."""
+    rows = []
+    for name, module in plug_ins(metrics.ROOM):
+        card = module.CARD
+        chance = "depends on the data" if card.chance is None else f"{card.chance:g}"
+        low, high = card.range
+        rows.append(
+            (
+                f"`{name}`",
+                card.title,
+                card.summary,
+                f"{low:g} to {high:g}",
+                card.direction,
+                chance,
+                card.source,
+            )
+        )
+    return table(
+        ("name", "metric", "what it is", "range", "better is", "guessing gets", "source"), rows
+    )
+
+
+def report_table() -> str:
+    """Reports."""
+    cards = {name: module.CARD for name, module in plug_ins(reports.ROOM)}
+    order = sorted(
+        cards, key=lambda name: (cards[name].reads != "run", cards[name].reads, cards[name].order)
+    )
+    article = {"ablation": "an"}
+    rows = [
+        (
+            f"`{name}`",
+            f"{article.get(reads := cards[name].reads, 'a')} {reads}",
+            cards[name].summary,
+        )
+        for name in order
+    ]
+    return table(("name", "of", "what it shows"), rows)
+
+
+def suite_lists() -> str:
+    """Suites: command, duration and expectation stand in the docstring."""
+    parts = []
+    for name in suites.names():
+        head, _, body = suites.about(name).partition("\n\n")
+        parts += [f"### `{name}`", head, "```\n" + body + "\n```"]
+    return "\n\n".join(parts)
+
+
+PLACES = {"native": "before resampling", "record": "after resampling", "window": "each window"}
+
+BLOCKS = {
+    "models": model_table,
+    "contracts": contract_table,
+    "choices": choice_lists,
+    "datasets": dataset_table,
+    "tasks": task_table,
+    "adapters": adapter_table,
+    "metrics": metric_table,
+    "reports": report_table,
+    "suites": suite_lists,
+}
+
+
+def plug_ins(room: Room) -> Iterator[tuple[str, ModuleType]]:
+    """The room's own plug-ins: what is installed beside ecgbench does not belong in its docs."""
+    yield from ((name, room.get(name)) for name in room.names() if room.built_in(name))
+
+
+def first_sentence(module: ModuleType) -> str:
+    """The first line of the docstring without the name before the colon."""
+    line = inspect.getdoc(module).split("\n")[0]  # type: ignore[union-attr]
+    return line.partition(": ")[2] or line
+
+
+def yes(value: bool) -> str:
+    """For a cell."""
+    return "yes" if value else "no"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines
+    )
+
+
+def floors() -> str:
+    """What may import what, from the test that reads the imports."""
+    spec = importlib.util.spec_from_file_location(
+        "test_repository", ROOT / "tests" / "test_repository.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    test = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(test)
+    lines = []
+    for number, (names, holds) in enumerate(zip(test.FLOORS, test.FLOORS_HOLD, strict=True)):
+        spelled = sorted(
+            f"`{name}/`" if (test.PACKAGE / name).is_dir() else f"`{name}`" for name in names
+        )
+        lines += textwrap.wrap(
+            f"{number}. {', '.join(spelled)}: {holds}",
+            120,
+            subsequent_indent="   ",
+            break_on_hyphens=False,
+        )
+    return "\n".join(lines)
+
+
+def command_line() -> str:
+    """Every command with its options, as typer writes them."""
+    words = [sys.executable, "-m", "typer", "ecgbench.cli", "utils", "docs", "--name", "ecgbench"]
+    text = subprocess.run(words, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    return text.partition("\n")[2]
+
+
+BLOCKS |= differences.BLOCKS | {"command line": command_line}
+
+
+def on_pre_build(config: Any) -> None:
+    """mkdocs: the tutorials begin in an empty folder, with the adapters of this repository."""
+    shutil.rmtree(WORK, ignore_errors=True)
+    shutil.copytree(ROOT / "adapters", WORK / "adapters")
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """mkdocs: a page with its generated parts."""
+    part = re.compile(r"^<!-- ([a-z ]+) -->$", re.MULTILINE)
+    return part.sub(lambda m: BLOCKS[m[1]]() if m[1] in BLOCKS else m[0], markdown)
+
+
+def main(words: Sequence[str]) -> int:
+    """0: written, or up to date; 1: stale (with --check)."""
+    page = ROOT / "CONTRIBUTING.md"
+    text = page.read_text(encoding="utf-8")
+    part = re.compile(r"(<!-- floors -->\n).*?(<!-- end -->)", re.DOTALL)
+    fresh = part.sub(lambda m: f"{m[1]}\n{floors()}\n\n{m[2]}", text)
+    if "--check" not in words:
+        page.write_text(fresh, encoding="utf-8")
+    elif fresh != text:
+        print("CONTRIBUTING.md is stale; write it anew with: python tools/site.py", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
