@@ -1,5 +1,5 @@
 """Median beat: of each lead the shape of its usual beat. Nothing is learned, and each lead is taken
-by itself, so it shows what one lead holds (docs/lead_importance.md has the command).
+by itself, so it shows what one lead holds (docs/explanation/lead_importance.md has the command).
 
 Beats are maxima of the slope's energy (after Pan and Tompkins 1985, doi:10.1109/TBME.1985.325532,
 with one threshold). A lead's shape is the median over its whole beats, 0.7 s long, divided by its

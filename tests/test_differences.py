@@ -1,4 +1,4 @@
-"""docs/differences.py: its numbers again, from the files alone or the slow way."""
+"""tools/differences.py: its numbers again, from the files alone or the slow way."""
 
 import importlib.util
 from pathlib import Path
@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-DOCS = Path(__file__).parents[1] / "docs"
+TOOLS = Path(__file__).parents[1] / "tools"
 
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("differences", DOCS / "differences.py")
+    spec = importlib.util.spec_from_file_location("differences", TOOLS / "differences.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

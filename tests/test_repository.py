@@ -57,7 +57,7 @@ FLOORS_HOLD = (
     "what every plug-in keeps; tests and `ecgbench check` call the same functions",
     "parses and prints",
 )
-"""A line of CONTRIBUTING.md for each floor; docs/generate.py writes it."""
+"""A line of CONTRIBUTING.md for each floor; tools/site.py writes it."""
 OPEN = {
     ("weights", "models"),
 }
@@ -439,50 +439,6 @@ def test_published_reports_are_of_clean_commits(page: Path) -> None:
 def test_generated_lists_are_fresh() -> None:
     """In a process of its own: plug-ins that other tests brought into the rooms stay out."""
     done = subprocess.run(
-        [sys.executable, "docs/generate.py", "--check"], capture_output=True, text=True, cwd=ROOT
+        [sys.executable, "tools/site.py", "--check"], capture_output=True, text=True, cwd=ROOT
     )
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("page", ["README.md", "docs/adding_a_model.md"])
-def test_the_model_that_the_docs_show_keeps_every_promise(page: str, tmp_path: Path) -> None:
-    """As a reader would do it: the page's code in a file, then the page's command."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-    (tmp_path / "foo.py").write_text(next(block for block in blocks if "CARD" in block))
-    assert "ecgbench check model ./foo.py" in (ROOT / page).read_text()
-    code = "from ecgbench.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "check", "model", "./foo.py"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.long
-def test_the_dataset_that_the_docs_show_keeps_every_promise(tmp_path: Path) -> None:
-    """As a reader would do it: the page's code in a file, tables as the page says, its command."""
-    page = (ROOT / "docs" / "adding_a_dataset.md").read_text()
-    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    (tmp_path / "mine.py").write_text(block)
-    (tmp_path / "mine" / "signals").mkdir(parents=True)
-    leads = "I,II,III,aVR,aVL,aVF,V1,V2,V3,V4,V5,V6"
-    draw = np.random.default_rng(0)
-    rows = [f"A{i},P{i // 2},{int(i % 5 == 0)},{int(i % 7 == 0)}" for i in range(60)]
-    (tmp_path / "mine" / "records.csv").write_text("\n".join(["record,patient,af,lbbb", *rows]))
-    for i in range(60):
-        steps = draw.integers(-900, 900, (5000, 12))
-        path = tmp_path / "mine" / "signals" / f"A{i}.csv"
-        np.savetxt(path, steps, fmt="%d", delimiter=",", header=leads, comments="")
-    command = "check dataset ./mine.py --data"
-    assert f"ecgbench {command} DIR" in page
-    code = "from ecgbench.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *command.split(), ".", "--prepared", "prepared"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,9 +1,9 @@
-"""The generated parts of docs/differences.md, which `docs/generate.py` writes; and what they need
-of predictions: `python docs/differences.py RUN [--window RUN]`.
+"""The generated parts of docs/explanation/differences.md, which `tools/site.py` writes; and what they need
+of predictions: `python tools/differences.py RUN [--window RUN]`.
 
 RUN is a folder of `ecgbench run`; each of its AUROCs is given its interval in four ways, from
 the stored predictions. --window: the same run with `--set scoring.draw=window`. Writes
-docs/differences.csv.
+tools/differences.csv.
 Everything else is computed from the files of reports/ptbxl-2000 and ecgbench/published.
 """
 
@@ -128,7 +128,7 @@ def reranked() -> tuple[int, int]:
 
 
 def measure(run: Path, window: Path | None) -> list[dict[str, Any]]:
-    """Rows of docs/differences.csv."""
+    """Rows of tools/differences.csv."""
     from ecgbench import read
     from ecgbench.results.scorer import Scorer
     from ecgbench.study.store import Store
@@ -207,7 +207,7 @@ def _windows(study: Any, other: Any) -> list[dict[str, Any]]:
 
 
 def measured() -> list[dict[str, Any]]:
-    """docs/differences.csv; numbers as numbers."""
+    """tools/differences.csv; numbers as numbers."""
     with MEASURED.open(newline="", encoding="utf-8") as text:
         return [{k: _number(v) for k, v in row.items()} for row in csv.DictReader(text)]
 
@@ -470,11 +470,11 @@ def claims() -> str:
 
 
 BLOCKS = {"differences": differences, "intervals": intervals, "claims": claims}
-"""Parts of docs/differences.md."""
+"""Parts of docs/explanation/differences.md."""
 
 
 def main() -> None:
-    """Write docs/differences.csv."""
+    """Write tools/differences.csv."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--window", type=Path)

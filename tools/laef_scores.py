@@ -1,10 +1,10 @@
-"""What the shipped weights of LAEF score on genuine PTB-XL: `python docs/laef_scores.py RUN [RUN
+"""What the shipped weights of LAEF score on genuine PTB-XL: `python tools/laef_scores.py RUN [RUN
 ...] --to out`.
 
 Each RUN is a folder of `ecgbench run` that holds LAEF (`laef`) and what it is compared with; the
 commands stand in models/laef/README.md. Writes scores.csv and differences.csv and prints the tables
 of the model card: per task and number of leads the score of LAEF as it reads natively, that of
-every other row, the difference with its 95 % interval (docs/intervals.md), and p after Holm's
+every other row, the difference with its 95 % interval (docs/explanation/intervals.md), and p after Holm's
 correction over the numbers of leads.
 """
 

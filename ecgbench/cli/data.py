@@ -225,7 +225,7 @@ def duplicates(
     recording that it is tested on.
 
     On 2,000 recordings of PTB-XL all altered copies were found, and there was no false match among
-    1,999,000 pairs, 76 of them of one patient (docs/duplicates.md).
+    1,999,000 pairs, 76 of them of one patient (docs/explanation/duplicates.md).
 
       ecgbench data duplicates brugada --data ~/ecg
 
@@ -260,7 +260,7 @@ def duplicates(
     typer.echo(
         f"{' and '.join(names)}: {counted(len(rows), 'pair')} among "
         f"{sum(len(copy.index) for copy in copies):,} records, {int(rows['leak'].sum())} between "
-        f"training and test, {others} under two patients; how often it errs: docs/duplicates.md"
+        f"training and test, {others} under two patients; how often it errs: docs/explanation/duplicates.md"
     )
 
 

@@ -8,7 +8,7 @@ and intervals come from drawing patients with replacement. A metric may also def
 `replicates(target, score, weights)` -> (draw, label): its values under each row of weights (draw,
 record). A metric that is the mean over the positives of the share of negatives below each may
 define `wins(target, score)` (record, label), twice the comparisons that a record wins; its
-intervals are then made from placements (docs/intervals.md).
+intervals are then made from placements (docs/explanation/intervals.md).
 
 A metric meets 0 and 1 only. Where labels of a task may be unknown of a record (-1), the labels are
 taken in groups that are known of the same records, and each call gets those labels and records

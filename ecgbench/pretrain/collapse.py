@@ -39,7 +39,7 @@ the mean over the last PATIENCE / 2.
 """
 NEAR = 0.995
 """Share of the entropy of the codes that a loss is called equal to from which on. Ten networks had
-0.940 to 0.992 of it after 100 steps of batches of 24 (docs/pretraining.md, Collapse).
+0.940 to 0.992 of it after 100 steps of batches of 24 (docs/howto/pretrain.md, Collapse).
 """
 
 

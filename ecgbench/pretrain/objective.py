@@ -136,7 +136,7 @@ def new_network(model: str, shape: Sequence[tuple[str, Any]] = ()) -> NodeEncode
     if missing := [name for name in OFFERED if not hasattr(network, name)]:
         raise BadSetting(
             f"model {model} cannot be pre-trained: its network has no {', '.join(missing)}; "
-            f"docs/pretraining.md says what it needs"
+            f"docs/howto/pretrain.md says what it needs"
         )
     contract = models.ROOM.card(model).contracts[0]
     segments, rest = divmod(contract.samples, descriptors.SAMPLES)

@@ -38,7 +38,7 @@ STEEP = 5e-4
 """Learning rates from which on a warm-up of at least EVERY steps is needed."""
 SMALL_RATE = 1e-4
 """Learning rate on small data. At the paper's 1e-3 without warm-up all nodes became equal within
-100 steps of 64 recordings and told no code from another; docs/pretraining.md has what was tried.
+100 steps of 64 recordings and told no code from another; docs/howto/pretrain.md has what was tried.
 """
 
 
@@ -157,7 +157,7 @@ class Recipe:
             return []
         risk = (
             f"risk: at a learning rate of {max(steep):g} without warm-up LAEF's nodes became alike "
-            f"on small data (docs/pretraining.md, Collapse); a warm-up prevented it there, and an "
+            f"on small data (docs/howto/pretrain.md, Collapse); a warm-up prevented it there, and an "
             f"alarm ends a stage that collapses"
         )
         unknown = (

@@ -53,7 +53,7 @@ MEANS = (
 _NOTES = (
     "Means are taken within a dataset first, then over datasets; the mean over tasks is the "
     "paper's. Intervals and p are of the patients of these datasets. May be the best: Hsu's "
-    "comparison with the best. Gain: over the best other column. See docs/across_tasks.md."
+    "comparison with the best. Gain: over the best other column. See docs/explanation/intervals.md."
 )
 Values = dict[str, Any]
 

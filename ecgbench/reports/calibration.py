@@ -2,7 +2,7 @@
 
 Brier score, calibration slope and intercept, and the expected calibration error (ECE), label by
 label and as a mean over labels; a diagram of bins of equal mass. Over lead draws and fits, numbers
-are means. docs/calibration.md says how to read them.
+are means. docs/explanation/calibration.md says how to read them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +40,7 @@ _NOTES = (
     f"ECE: the expected calibration error in {BINS} bins of equal mass; by chance: what right "
     "probabilities would show in these very records. Means are over labels that have a number in "
     "every row of the task; calibration.csv has single labels and named leads too. Intervals are "
-    "over patients, for these fits. docs/calibration.md says how to read them."
+    "over patients, for these fits. docs/explanation/calibration.md says how to read them."
 )
 
 

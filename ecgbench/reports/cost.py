@@ -60,7 +60,7 @@ _GRAPH = {
 }
 _COUNTED = (
     f"GFLOP: 10^9 operations for one window through backbone and a linear head of {CLASSES} "
-    "outputs; random weights, on which no cost depends. docs/performance.md says what is counted, "
+    "outputs; random weights, on which no cost depends. docs/explanation/performance.md says what is counted, "
     "what the paper's rule is and what memory and time are of."
 )
 
@@ -160,7 +160,7 @@ def _beside(costs: Costs) -> r.Table:
         ],
         rows=[row | {"title": costs.titles[row["model"]]} for row in costs.paper],
         notes=[
-            "Rule: by which the paper's backward figure comes out. docs/performance.md says where "
+            "Rule: by which the paper's backward figure comes out. docs/explanation/performance.md says where "
             "its figures differ.",
             f"The paper's throughput and latency are reciprocal for {agrees} alone.",
         ],
@@ -202,7 +202,7 @@ def _of_graph(complexity: Complexity) -> list[r.Part]:
     notes = [
         "Edges within and between leads as the paper counts them, undirected and without "
         f"self-loops; passing: of both layers ({complexity.channels} channels) without their "
-        "linear maps. docs/performance.md has the formulas.",
+        "linear maps. docs/explanation/performance.md has the formulas.",
         f"Device: {device}; {how if batch else 'not timed'}. Random weights.",
     ]
     caption = (

@@ -3,7 +3,7 @@ lead alone, where a run holds all twelve single leads.
 
 A number is an AUROC less the mean over the twelve leads, in points, times its reliability: how far
 the profile over leads is the same in other patients. Below GREY it is grey. See
-docs/lead_importance.md.
+docs/explanation/lead_importance.md.
 """
 
 from collections.abc import Iterator, Sequence

@@ -5,7 +5,7 @@ Frozen: from the fit's predictions for validation records with twelve leads. Own
 at that number of leads, by cross-fitting over patients: each half is flagged by the threshold of
 the other. Both within each fold. Net benefit counts right flags, less wrong ones times the odds of
 the threshold probability, at the prevalence of the test set; it takes probabilities as they are, so
-that bad calibration costs. All label by label and as means over labels. docs/calibration.md says
+that bad calibration costs. All label by label and as means over labels. docs/explanation/calibration.md says
 how to read them.
 """
 
@@ -64,7 +64,7 @@ _NOTES = (
     "A threshold aims at 95 % and does not hit it. Own: by 2-fold cross-fitting, of labels that "
     "nobody has when a device is first used. Intervals are over patients, the thresholds held "
     "fixed. operating_points.csv has single labels, and predictive values with intervals. "
-    "docs/calibration.md says how thresholds are set."
+    "docs/explanation/calibration.md says how thresholds are set."
 )
 _WORTH = (
     "Net benefit is at the prevalence of the test set, and says nothing of a place where a label "

@@ -1,4 +1,4 @@
-"""The table of docs/reliability.md: what came of every fault, by family, and the names of those
+"""The table of docs/explanation/reliability.md: what came of every fault, by family, and the names of those
 that went wrong.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import ecgbench
 from tests.soak.row import BAD, GOOD, Outcome, Verdict
 
-PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "reliability.md"
 BEGIN, END = "<!-- soak -->", "<!-- end -->"
 COLUMNS: tuple[Outcome, ...] = (*GOOD, *BAD)
 

@@ -202,7 +202,7 @@ def test_what_is_shipped_is_whole() -> None:
 
 
 def test_the_card_tells_the_scores_that_were_measured() -> None:
-    """Each row of `differences.csv` stands in LAEF's card as `docs/laef_scores.py` prints it, and
+    """Each row of `differences.csv` stands in LAEF's card as `tools/laef_scores.py` prints it, and
     the file has every comparison of the card.
     """
     folder = ROOT / "models" / "laef"

@@ -1,0 +1,55 @@
+"""`ecgbench new`: what it writes runs as it is, found by its name where the command is typed."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def test_a_new_model_keeps_every_promise_of_a_model(here: Command, tmp_path: Path) -> None:
+    done = here("new", "model", "mynet", cwd=tmp_path)
+    assert "ecgbench check model mynet" in done.stdout
+    done = here("check", "model", "MyNet", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_new_dataset_reads_the_tables_that_its_page_names(here: Command, tmp_path: Path) -> None:
+    here("new", "dataset", "clinic", cwd=tmp_path)
+    (tmp_path / "clinic" / "signals").mkdir(parents=True)
+    leads = "I,II,III,aVR,aVL,aVF,V1,V2,V3,V4,V5,V6"
+    draw = np.random.default_rng(0)
+    rows = [f"A{i},P{i // 2},{int(i % 5 == 0)},{int(i % 7 == 0)}" for i in range(60)]
+    (tmp_path / "clinic/records.csv").write_text("\n".join(["record,patient,af,lbbb", *rows]))
+    for i in range(60):
+        path = tmp_path / "clinic" / "signals" / f"A{i}.csv"
+        steps = draw.integers(-900, 900, (5000, 12))
+        np.savetxt(path, steps, fmt="%d", delimiter=",", header=leads, comments="")
+    done = here("check", "dataset", "clinic", "--data", ".", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_new_report_is_on_the_page(here: Command, tmp_path: Path) -> None:
+    here("new", "report", "best_lead", cwd=tmp_path)
+    study = (*("run", "--models", TINY, "--tasks", "demo", "--limit", "40"), "--engine", "inline")
+    here(*study, *("--leads", "I,II", "--weights", "random", "--out", "r"), cwd=tmp_path)
+    done = here("report", "r", "--only", "best_lead", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "r/report/best_lead.csv").exists()
+
+
+TINY = Path(__file__).parents[1] / "tiny.py"
+
+
+@pytest.mark.parametrize(("name", "why"), [("my net", "no name"), ("mynet", "there already")])
+def test_what_cannot_be_written_is_one_line(
+    here: Command, tmp_path: Path, name: str, why: str
+) -> None:
+    (tmp_path / "adapters").mkdir()
+    (tmp_path / "adapters/mynet.py").write_text("mine")
+    done = here("new", "model", name, cwd=tmp_path)
+    assert (done.returncode, why in done.stderr) == (2, True)
+    assert (tmp_path / "adapters/mynet.py").read_text() == "mine"
