@@ -1,9 +1,9 @@
 """What the site (`make docs`) has that nobody writes by hand: tables from the cards, the command
 line from typer, and the folder in which the tutorials run.
 
-A page says where a part stands, `<!-- models -->`; BLOCKS has all of them. The floors of
-CONTRIBUTING.md, which is read outside of the site, stand in the file: `python tools/site.py` writes
-them anew, with `--check` it only says whether they are fresh.
+A page says where a part goes, `<!-- models -->`; BLOCKS has all of them. README.md and
+CONTRIBUTING.md are read outside of the site, so theirs are in the files: `python tools/site.py`
+writes them anew, with `--check` it only says whether they are fresh.
 """
 
 import importlib.util
@@ -26,6 +26,7 @@ from ecgbench.core.cards import InputContract, ModelCard
 from ecgbench.core.registry import Room
 from ecgbench.data import contamination as corpora
 from ecgbench.ecg.leads import LEADS
+from ecgbench.evaluate import protocols
 
 ROOT = Path(__file__).parents[1]
 NETWORKS = ROOT / "docs" / "reference" / "models"
@@ -282,6 +283,28 @@ def floors() -> str:
     return "\n".join(lines)
 
 
+def covered() -> str:
+    """What the README says is covered: models by weights and licence, collections by access."""
+    rows = []
+    for name, module in plug_ins(models.ROOM):
+        card = module.CARD
+        licence = re.split("[;:]", card.weights[0].licence)[0] if card.weights else "none"
+        reads = f"any of {len(card.contracts[0].leads)}" if card.native else "all, padded"
+        rows.append((card.title, f"{card.parameters / 1e6:.1f} M", reads, licence))
+    named = [module.CARD for _, module in plug_ins(datasets.ROOM) if module.CARD.tasks]
+    opened, asked = (
+        ", ".join(c.title for c in named if (c.access == "open") == is_open and not c.synthetic)
+        for is_open in (True, False)
+    )
+    return "\n\n".join(
+        (
+            table(("model", "size", "leads it reads", "licence of the weights"), rows),
+            f"Collections, open: {opened}. On request: {asked}. "
+            f"Protocols: {', '.join(protocols.ROOM.names())}.",
+        )
+    )
+
+
 def command_line() -> str:
     """Every command with its options, as typer writes them."""
     words = [sys.executable, "-m", "typer", "ecgbench.cli", "utils", "docs", "--name", "ecgbench"]
@@ -305,16 +328,22 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     return part.sub(lambda m: BLOCKS[m[1]]() if m[1] in BLOCKS else m[0], markdown)
 
 
+WRITTEN = {ROOT / "CONTRIBUTING.md": ("floors", floors), ROOT / "README.md": ("covered", covered)}
+"""Pages that are read outside of the site: their generated part is in the file."""
+
+
 def main(words: Sequence[str]) -> int:
     """0: written, or up to date; 1: stale (with --check)."""
-    page = ROOT / "CONTRIBUTING.md"
-    text = page.read_text(encoding="utf-8")
-    part = re.compile(r"(<!-- floors -->\n).*?(<!-- end -->)", re.DOTALL)
-    fresh = part.sub(lambda m: f"{m[1]}\n{floors()}\n\n{m[2]}", text)
-    if "--check" not in words:
-        page.write_text(fresh, encoding="utf-8")
-    elif fresh != text:
-        print("CONTRIBUTING.md is stale; write it anew with: python tools/site.py", file=sys.stderr)
+    stale = []
+    for page, (name, block) in WRITTEN.items():
+        text = page.read_text(encoding="utf-8")
+        part = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        fresh = part.sub(lambda m, block=block: f"{m[1]}\n{block()}\n\n{m[2]}", text)  # type: ignore[misc]
+        stale += [page.name] if fresh != text else []
+        if "--check" not in words:
+            page.write_text(fresh, encoding="utf-8")
+    if stale and "--check" in words:
+        print(f"{', '.join(stale)} is stale: python tools/site.py writes it", file=sys.stderr)
         return 1
     return 0
 
