@@ -3,8 +3,8 @@
 `python tests/recompute.py RUN [REPORT]` (default RUN/report) reads the report's CSV files and the
 run's predictions.parquet, computes each AUROC, difference, standard error, degrees of freedom,
 interval and p with numpy, scipy and scikit-learn, and prints how far the printed ones are. It
-imports nothing of ecgbench: docs/explanation/intervals.md is its specification. It holds for runs whose
-intervals come from placements (`--set scoring.bootstrap=none`) of the AUROC.
+imports nothing of ecgbench: docs/explanation/intervals.md is its specification. It holds for runs
+whose intervals come from placements (`--set scoring.bootstrap=none`) of the AUROC.
 """
 
 import sys

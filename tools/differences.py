@@ -1,5 +1,5 @@
-"""The generated parts of docs/explanation/differences.md, which `tools/site.py` writes; and what they need
-of predictions: `python tools/differences.py RUN [--window RUN]`.
+"""The generated parts of docs/explanation/differences.md, which the site takes; and what they
+need of predictions: `python tools/differences.py RUN [--window RUN]`.
 
 RUN is a folder of `ecgbench run`; each of its AUROCs is given its interval in four ways, from
 the stored predictions. --window: the same run with `--set scoring.draw=window`. Writes

@@ -4,8 +4,8 @@
 Each RUN is a folder of `ecgbench run` that holds LAEF (`laef`) and what it is compared with; the
 commands stand in models/laef/README.md. Writes scores.csv and differences.csv and prints the tables
 of the model card: per task and number of leads the score of LAEF as it reads natively, that of
-every other row, the difference with its 95 % interval (docs/explanation/intervals.md), and p after Holm's
-correction over the numbers of leads.
+every other row, the difference with its 95 % interval (docs/explanation/intervals.md), and p after
+Holm's correction over the numbers of leads.
 """
 
 import argparse

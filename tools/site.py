@@ -286,7 +286,7 @@ def floors() -> str:
 def covered() -> str:
     """What the README says is covered: models by weights and licence, collections by access."""
     rows = []
-    for name, module in plug_ins(models.ROOM):
+    for _, module in plug_ins(models.ROOM):
         card = module.CARD
         licence = re.split("[;:]", card.weights[0].licence)[0] if card.weights else "none"
         reads = f"any of {len(card.contracts[0].leads)}" if card.native else "all, padded"

@@ -260,7 +260,8 @@ def duplicates(
     typer.echo(
         f"{' and '.join(names)}: {counted(len(rows), 'pair')} among "
         f"{sum(len(copy.index) for copy in copies):,} records, {int(rows['leak'].sum())} between "
-        f"training and test, {others} under two patients; how often it errs: docs/explanation/duplicates.md"
+        f"training and test, {others} under two patients; how often it errs: "
+        f"docs/explanation/duplicates.md"
     )
 
 

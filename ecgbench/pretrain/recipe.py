@@ -157,8 +157,8 @@ class Recipe:
             return []
         risk = (
             f"risk: at a learning rate of {max(steep):g} without warm-up LAEF's nodes became alike "
-            f"on small data (docs/howto/pretrain.md, Collapse); a warm-up prevented it there, and an "
-            f"alarm ends a stage that collapses"
+            f"on small data (docs/explanation/pretraining.md, Collapse); a warm-up prevented it "
+            f"there, and an alarm ends a stage that collapses"
         )
         unknown = (
             "unknown: the paper names no warm-up, clipping, initialisation or size of its batches, "

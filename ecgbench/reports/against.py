@@ -70,7 +70,12 @@ def _section(study: Study, other: Source) -> r.Section:
     found, words = pairs(study, other), other.title.lower()
     folders = [f"Run {at}: {run.path.name}." for at, run in enumerate(study.beside, 2)]
     parts: list[r.Part] = [
-        r.Notes([f"{other.title}: {other.cited}. docs/explanation/differences.md checks its claims.", *folders])
+        r.Notes(
+            [
+                f"{other.title}: {other.cited}. docs/explanation/differences.md checks its claims.",
+                *folders,
+            ]
+        )
     ]
     if len(found):
         parts += [_table(found, other), _means(found, other), *_figure(found, other)]

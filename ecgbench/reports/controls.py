@@ -1,7 +1,8 @@
 """Controls: what becomes of a score when labels are permuted, lead names scrambled or the shapes of
 waves removed, and what age and sex, heart rate and QRS duration, or site and device reach alone.
 
-A run has them where `ecgbench run --controls` computed them. docs/howto/plan_a_study.md says what each shows.
+A run has them where `ecgbench run --controls` computed them. docs/howto/plan_a_study.md says what
+each shows.
 """
 
 from collections.abc import Iterator
@@ -35,8 +36,8 @@ EXPECTED = {
 }
 _NOTES = (
     "Numbers are macro AUROC × 100 of the first draw of leads and the first fit, the difference "
-    "paired over the same patients. docs/howto/plan_a_study.md says what is expected of each control, and "
-    "how a verdict comes about."
+    "paired over the same patients. docs/howto/plan_a_study.md says what is expected of each "
+    "control, and how a verdict comes about."
 )
 MODEL = ("model_value", "model_low", "model_high")
 DIFFERENCE = ("difference", "difference_low", "difference_high")

@@ -60,8 +60,8 @@ _GRAPH = {
 }
 _COUNTED = (
     f"GFLOP: 10^9 operations for one window through backbone and a linear head of {CLASSES} "
-    "outputs; random weights, on which no cost depends. docs/explanation/performance.md says what is counted, "
-    "what the paper's rule is and what memory and time are of."
+    "outputs; random weights, on which no cost depends. docs/explanation/performance.md says what "
+    "is counted, what the paper's rule is and what memory and time are of."
 )
 
 
@@ -160,8 +160,8 @@ def _beside(costs: Costs) -> r.Table:
         ],
         rows=[row | {"title": costs.titles[row["model"]]} for row in costs.paper],
         notes=[
-            "Rule: by which the paper's backward figure comes out. docs/explanation/performance.md says where "
-            "its figures differ.",
+            "Rule: by which the paper's backward figure comes out. "
+            "docs/explanation/performance.md says where its figures differ.",
             f"The paper's throughput and latency are reciprocal for {agrees} alone.",
         ],
         numbers=pd.DataFrame(costs.paper, columns=PAPER, dtype=object),

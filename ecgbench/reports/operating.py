@@ -5,8 +5,8 @@ Frozen: from the fit's predictions for validation records with twelve leads. Own
 at that number of leads, by cross-fitting over patients: each half is flagged by the threshold of
 the other. Both within each fold. Net benefit counts right flags, less wrong ones times the odds of
 the threshold probability, at the prevalence of the test set; it takes probabilities as they are, so
-that bad calibration costs. All label by label and as means over labels. docs/explanation/calibration.md says
-how to read them.
+that bad calibration costs. All label by label and as means over labels.
+docs/explanation/calibration.md says how to read them.
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,7 +2,8 @@
 each lead setting.
 
 Source of the rules: ARCHITECTURE section 3 (score at random leads, interval and p, asterisk); the
-LAEF paper's evaluation protocol for the asterisk; docs/explanation/intervals.md for what is not tested.
+LAEF paper's evaluation protocol for the asterisk; docs/explanation/intervals.md for what is not
+tested.
 """
 
 from collections.abc import Callable, Sequence

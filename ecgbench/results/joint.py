@@ -6,8 +6,9 @@ tasks are no several datasets. Patients of different datasets are independent. O
 share recordings nobody has paired, the standard errors add, which no overlap can exceed; where
 pairs are given (`ecgbench data duplicates --csv`), such patients are one.
 
-Source: docs/explanation/intervals.md for the variances; degrees of freedom over datasets are Satterthwaite's
-(Satterthwaite 1946, doi:10.2307/3002019; Welch 1947), shares are Fieller's (Fieller 1954).
+Source: docs/explanation/intervals.md for the variances; degrees of freedom over datasets are
+Satterthwaite's (Satterthwaite 1946, doi:10.2307/3002019; Welch 1947),
+shares are Fieller's (Fieller 1954).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

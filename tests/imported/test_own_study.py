@@ -19,7 +19,9 @@ from ecgbench.results.study import read
 pytestmark = pytest.mark.usefixtures("one_thread")
 Here = Callable[..., "subprocess.CompletedProcess[str]"]
 
-PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "import_recordings.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "import_recordings.md").read_text(
+    encoding="utf-8"
+)
 TINY = Path(__file__).parents[1] / "tiny.py"
 WATCH = 'Name,"Doe, Jane"\nSample Rate,512 hertz\n\nLead,Lead I\nUnit,µV\n\n'
 USUAL = ("--weights", "random", "--seeds", 1, "--engine", "inline")

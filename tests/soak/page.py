@@ -1,5 +1,5 @@
-"""The table of docs/explanation/reliability.md: what came of every fault, by family, and the names of those
-that went wrong.
+"""The table of docs/explanation/reliability.md: what came of every fault, by family, and the
+names of those that went wrong.
 """
 
 import os

@@ -7,11 +7,11 @@ from typing import Any
 import pandas as pd
 
 from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.datasets.indexing import folds, tables
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import csv
 from ecgbench.ecg.readers.arrays import FileFormat
 from ecgbench.ecg.recording import Recording
-from ecgbench.datasets.indexing import folds, tables
 
 FORMAT = FileFormat(leads=None, fs=500.0, per_mv=1000.0)  # names in the first line, microvolts
 LABELS = ("af", "lbbb")
@@ -36,7 +36,7 @@ CARD = DatasetCard(
             title="NAME",
             labels=LABELS,
             rule="ours",
-            absent="looked for and not found",  # what 0 means: say it, it decides what a score means
+            absent="looked for and not found",  # what 0 means: it decides what a score means
         ),
     ),
     splits="ours: 10 folds by patient, stratified on the labels",

@@ -56,5 +56,5 @@ class Network(nn.Module):
 
 
 def build(weights: str | Path | None = None) -> Network:
-    """The network with random weights, or with those of a file: all tensors match, or BadWeights."""
+    """The network with random weights, or those of a file: all tensors match, or BadWeights."""
     return loaded(Network(), weights, CARD)

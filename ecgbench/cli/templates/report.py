@@ -1,11 +1,14 @@
 """Best lead: the single lead with the highest macro AUROC of each model and task."""
 
+from matplotlib.figure import Figure
+
 from ecgbench import reports as r
+from ecgbench.results.study import Study
 
 CARD = r.ReportCard(title="Best lead", summary="the best single lead of each model", reads="run")
 
 
-def sections(study):
+def sections(study: Study) -> list[r.Section]:
     """One table and its figure."""
     main = study.main
     single = main[(main["metric"] == study.metric) & main["leads"].str.fullmatch("[a-zA-Z]+[1-6]?")]
@@ -23,7 +26,7 @@ def sections(study):
         ],
     )
 
-    def draw(sheet):
+    def draw(sheet: Figure) -> None:
         sheet.subplots().barh(best["model"] + ", " + best["task"], best["value"])
 
     figure = r.Figure(name="best_lead_bars", draw=draw, caption=table.caption, numbers=best)

@@ -1,4 +1,4 @@
-"""Other encoders under LAEF's embedder, one file each, for its ablations (docs/explanation/ablations.md).
+"""Other encoders under LAEF's embedder, one file each (docs/explanation/ablations.md).
 
 Each is a plug-in of the room of models that is asked for by its name and listed apart. Their
 networks are `laef.Laef` with another `LaefConfig`: depth, topology and encodings are choices of the
