@@ -406,7 +406,7 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
     assert lost == []
 
 
-EXAMPLES = re.compile(r"foo|mine|best_lead|ecgbench/shipped")
+EXAMPLES = re.compile(r"foo|mine|mynet|best_lead|ecgbench/shipped")
 """Files that docs propose to write, and the folder that a build adds."""
 
 
@@ -414,7 +414,7 @@ def test_files_that_docs_name_are_there() -> None:
     lost = []
     for page in (p for p in DOCS if p.name != "CHANGELOG.md"):
         text = page.read_text()
-        paths = re.findall(r"`((?:ecgbench|docs|tests|benchmarks|examples|\.ci)/[\w./*-]+)`", text)
+        paths = re.findall(r"`((?:ecgbench|docs|tests|benchmarks|adapters|tools|\.ci)/[\w./*-]+)`", text)
         paths += re.findall(r"`(\w+/[\w/]+\.py)`", text)
         for path in (p.rstrip("/") for p in paths if not EXAMPLES.search(p)):
             if not (list(ROOT.glob(path)) or list(PACKAGE.glob(path))):

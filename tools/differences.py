@@ -313,7 +313,8 @@ def _of_intervals() -> Iterator[Sequence[str]]:
     yield (
         "what is drawn",
         "records",
-        "patients; by default nothing is drawn, intervals are from placements (intervals.md)",
+        "patients; by default nothing is drawn, intervals are from placements "
+        "([intervals](intervals.md))",
         f"drawing records, intervals are {wide(RECORDS, PATIENTS)} as with patients; drawing "
         f"patients, {wide(PATIENTS, PLACED)} as from placements",
         "`--set scoring.bootstrap=records`",
@@ -348,7 +349,8 @@ def _of_intervals() -> Iterator[Sequence[str]]:
     yield (
         "asterisk",
         "draws of differences in pairs; the code of the test is not public",
-        "the paired difference from placements, none with too little evidence (intervals.md)",
+        "the paired difference from placements, none with too little evidence "
+        "([intervals](intervals.md))",
         NOT,
         "`--set scoring.bootstrap=records` draws both sides alike",
     )
@@ -382,7 +384,8 @@ def _of_input() -> Iterator[Sequence[str]]:
         "resampler",
         "resampy on each crop",
         "a polyphase filter over the record",
-        f"0.7 to 2.5 % of the signal's rms, by model (lists.md); scores: {NOT}",
+        f"0.7 to 2.5 % of the signal's rms, by model ([models](../reference/models.md)); "
+        f"scores: {NOT}",
         "none",
     )
     aside = "quarantined" in (SHIPPED / "main_table.md").read_text(encoding="utf-8")
@@ -397,7 +400,7 @@ def _of_input() -> Iterator[Sequence[str]]:
         "precision",
         "16 bit mixed, but for ECG-CPC and S4",
         "float32",
-        f"features by at most 1 % (performance.md); scores: {NOT}",
+        f"features by at most 1 % ([performance](performance.md)); scores: {NOT}",
         "`--set training.precision=bf16`",
     )
 
@@ -421,7 +424,8 @@ def _of_training() -> Iterator[Sequence[str]]:
     yield (
         "head",
         "fine-tuning, 100 epochs",
-        "a converged logistic regression on the frozen encoder, unless asked otherwise (probe.md)",
+        "a converged logistic regression on the frozen encoder, unless asked otherwise "
+        "([probe](probe.md))",
         f"{NOT} on the report",
         "`--protocol finetune`, `--protocol linear`",
     )
