@@ -49,6 +49,9 @@ class DamagedCopy(MissingData):
 class MissingRequirements(EcgbenchError):
     """Several things that a run needs and this machine lacks: its `args` are the lines to print."""
 
+    def __str__(self) -> str:
+        return " ".join(self.args)
+
 
 class BadSetting(EcgbenchError):
     """A setting that cannot be met: a lead twice, a count outside 1..12, options that exclude each

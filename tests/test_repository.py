@@ -39,7 +39,7 @@ FLOORS = (
     {"profile"},
     {"pretrain"},
     {"check"},
-    {"cli", "__main__"},
+    {"cli", "__main__", "api"},
 )
 FLOORS_HOLD = (
     "files, cards, cells, the registry of plug-ins; leads, recordings, filters, readers",
@@ -54,7 +54,7 @@ FLOORS_HOLD = (
     "cost of a model",
     "how LAEF is made",
     "what every plug-in keeps; tests and `ecgbench check` call the same functions",
-    "parses and prints",
+    "what people use: commands, which parse and print, and `import ecgbench`",
 )
 """A line of CONTRIBUTING.md for each floor; tools/site.py writes it."""
 OPEN = {

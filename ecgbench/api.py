@@ -1,0 +1,448 @@
+"""Python in ten lines: run and read a study, recordings as a torch dataset, features of arrays.
+
+The functions are those of `import ecgbench`, which imports this file when one of them is used.
+What the user can correct is an `ecgbench.errors.EcgbenchError` of one line.
+"""
+
+import inspect
+import re
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, fields, replace
+from html import escape
+from itertools import product
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import pandas as pd
+import typer
+
+from ecgbench import datasets, models, reports
+from ecgbench.adapters.hide import Policy
+from ecgbench.cli.run import run as command
+from ecgbench.core.cards import ModelCard
+from ecgbench.core.cells import PAPER, RELEASED
+from ecgbench.core.registry import plain
+from ecgbench.core.text import shortened
+from ecgbench.data.prepare import prepare
+from ecgbench.data.reading import checked, encode
+from ecgbench.data.select import SPLITS, Selection
+from ecgbench.datasets import demo
+from ecgbench.ecg import draw
+from ecgbench.ecg.leads import LEADS, LeadSubset
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import BadSetting, UnknownName
+from ecgbench.evaluate.device import choose, demand
+from ecgbench.results import compare as comparing
+from ecgbench.results import joint, study
+from ecgbench.results.precompute import Stage
+from ecgbench.results.predict import embed, predict
+from ecgbench.study.jobs import ROOMS
+from ecgbench.study.new_records import features
+from ecgbench.study.plan import resolve_tasks
+from ecgbench.study.progress import counting, display
+
+if TYPE_CHECKING:  # torch takes seconds, which reading results need not spend
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike
+    from torch import nn
+
+    from ecgbench.evaluate.encode import Encoder
+    from ecgbench.evaluate.recordings import Recordings
+
+__all__ = ["Model", "Study", "embed", "load", "load_model", "predict", "read", "run"]
+
+Words = str | int | Path | Sequence[str | int | Path] | Mapping[str, str | int | Path] | None
+"""What an option takes: text as on the command line; a list; name -> value, where it has names
+(weights, folds); None: its default.
+"""
+
+Column = str | tuple[str, str]
+"""A model of a run, or (model, policy) where the run has several policies of it."""
+COMPARED = ["task", "leads", "metric", "difference", "low", "high", "p"]
+COMPARED += ["n_records", "n_patients", "note"]
+"""Columns of `Study.compare`."""
+
+
+def run(  # noqa: PLR0913  (each is an option of the command)
+    models: Words = None,
+    tasks: Words = None,
+    leads: Words = None,
+    *,
+    out: str | Path,
+    plan: str | Path | None = None,
+    weights: Words = None,
+    policy: Words = None,
+    protocol: str | None = None,
+    train_leads: str | None = None,
+    metrics: Words = None,
+    seeds: int | None = None,
+    folds: Words = None,
+    limit: int | None = None,
+    data: str | Path | None = None,
+    prepared: str | Path | None = None,
+    device: str | None = None,
+    engine: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **others: Any,
+) -> "Study":
+    """Compute what is missing of a study, as `ecgbench run` does with the options of these names
+    (`ecgbench run --help`), and read it. Without plan and tasks: the demo.
+
+    settings: any key of `--set`, such as {"training.lr": 1e-3}; `ecgbench run --settings` lists
+    them. others: further options, such as controls, or records and labels. Cells and their keys
+    are those of the command: either extends a folder that the other made. A cell that fails has
+    its reason in `study.cells`. It may be called in a notebook, and in a script without
+    `if __name__ == "__main__"`. EcgbenchError for what must be corrected first.
+
+    >>> study = run(["laef", "stmem"], "ptbxl_super", "1,2,12", out="runs/a")  # doctest: +SKIP
+    """
+    own = {name: value for name, value in locals().items() if name not in ("settings", "others")}
+    known = inspect.signature(command).parameters
+    for name in others:
+        if name not in known or name in ("sets", "dry_run"):
+            raise UnknownName("option", name, known)
+    given = {name: _text(value) for name, value in (own | others).items() if value is not None}
+    given["sets"] = [f"{key}={_text(value)}" for key, value in (settings or {}).items()]
+    typed = {name: getattr(one.default, "default", one.default) for name, one in known.items()}
+    for name, value in given.items():
+        typed[name] = Path(value).expanduser() if known[name].annotation is Path else value
+    for name, room in ROOMS.items():
+        if name != "metrics":  # a study that was read needs them
+            room.ROOM.forget()  # files of one's own may have been edited since
+    with _as_command(given), suppress(typer.Exit):  # which says that cells failed
+        command(**typed)
+    return read(out, stage=display().stage)
+
+
+@contextmanager
+def _as_command(given: Mapping[str, Any]) -> Iterator[None]:
+    """Inside, this process is `ecgbench run` with these options: a run folder keeps it as the
+    command that repeats it. Without a file of `__main__`, processes that `multiprocessing` starts
+    do not execute the script of the caller once more.
+    """
+    words = ["ecgbench", "run", *([str(given["plan"])] if "plan" in given else [])]
+    for name, value in given.items():
+        if name not in ("plan", "sets"):
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    before = sys.argv, sys.modules["__main__"]
+    sys.argv = [*words, *(word for one in given["sets"] for word in ("--set", one))]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.argv, sys.modules["__main__"] = before
+
+
+def _text(value: Any) -> Any:
+    """A list or a mapping as the command line has it; anything else as it is."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={word}" for name, word in value.items())
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    return ",".join(map(str, value)) if is_list else str(value)
+
+
+def read(
+    path: str | Path,
+    metrics: str | Sequence[str] = (),
+    stage: Stage | None = None,
+    tasks: str | Sequence[str] = (),
+) -> "Study":
+    """Read a run folder. MissingData where there is no run.
+
+    metrics: names or paths, the one that tables lead with first; those of the run if left out.
+    tasks: of those alone. stage: shows what takes long (`results.precompute.Stage`). Intervals are
+    computed from the stored predictions, and kept in the run folder where it can be written.
+
+    >>> study = read("runs/demo")  # doctest: +SKIP
+    >>> study.compare("laef", "stmem", leads="1")  # doctest: +SKIP
+    """
+    named = [[words] if isinstance(words, str) else words for words in (metrics, tasks)]
+    found = study.read(Path(path).expanduser(), named[0], stage, named[1])
+    return Study(**{one.name: getattr(found, one.name) for one in fields(found)})
+
+
+def load(  # noqa: PLR0913  (each is a setting)
+    task: str,
+    leads: str | int | None = None,
+    split: str = "train",
+    *,
+    data: str | Path | None = None,
+    prepared: str | Path | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+) -> "Recordings":
+    """Recordings of one split of a task as a torch.utils.data.Dataset; its class says what an item
+    is.
+
+    leads: named ("I", "I+V2"), or a number of them ("1") drawn at random in each record with
+    `seed`, the same as in a run at `1@seed0`; None: all that a record has. Records that have fewer
+    are left out. split: train, val or test, as the dataset's card says. data: folder of the
+    datasets as published. limit: the records that a run with this limit takes. What is not
+    prepared yet is prepared now. UnknownName, MissingData, BadSetting.
+
+    >>> dataset = load("ptbxl_super", leads="I", data="DIR")  # doctest: +SKIP
+    >>> signal, measured, target = dataset[0]  # doctest: +SKIP
+    """
+    from ecgbench.evaluate.recordings import Recordings
+
+    name, *others = resolve_tasks([task])
+    wanted = draw.parse_leads(str(leads)) if leads is not None else ()
+    if others or len(wanted) > 1:
+        raise BadSetting(f"load {task} at {leads}: one task, and leads such as I, I+V2 or 1")
+    if split not in SPLITS:
+        raise UnknownName("split", split, SPLITS)
+    settings = [
+        draw.Count(one, seed) if isinstance(one, int) else draw.Fixed(one) for one in wanted
+    ]
+    dataset = datasets.tasks()[name][0]
+    with counting(f"prepare {dataset}", display()) as shown:
+        copy = prepare(dataset, _path(data), _path(prepared), shown, limit)
+    table = Selection(copy, limit).of(split)
+    for setting in settings:
+        table = table[[draw.can_give(setting, int(has)) for has in table["available"]]]
+        rows = zip(table["record"], table["available"])
+        masks = [draw.bits(setting, str(r), 1, available=int(has))[0] for r, has in rows]
+        table = table.assign(available=masks)
+    if table.empty:
+        raise BadSetting(f"no {split} record of {dataset} has leads for {leads}")
+    return Recordings(copy, table, copy.task(name))
+
+
+def _path(text: str | Path | None) -> Path | None:
+    return None if text is None else Path(text).expanduser()
+
+
+def load_model(
+    model: str, weights: str | Path = RELEASED, *, policy: str = PAPER, device: str = "cpu"
+) -> "Model":
+    """A model that gives features of arrays.
+
+    model: a name or a path. weights: released, random, a name on its card, or a path. policy: how
+    leads that are not measured are filled; "paper": as its contract says. Errors are of one line.
+
+    >>> features = load_model("laef").embed(signal, fs=500, leads="I")  # doctest: +SKIP
+    """
+    from ecgbench.evaluate import network as networks
+    from ecgbench.evaluate.encode import Encoder
+
+    name = models.resolve(model)
+    demand(chosen := choose(device))
+    built = networks.build(name, str(weights).removeprefix(f"{name}="), chosen)
+    card, contract = built.card, built.card.contract(PAPER)
+    filled = Policy.of(contract.policy if plain(policy) == PAPER else policy, _untaught)
+    if filled.fill is None and not card.native:
+        raise BadSetting(f"{card.title} reads all of its leads at once; choose policy zero")
+    encoder = Encoder(built.encoder, contract, filled, dim=card.dim)
+    return Model(name=name, card=card, weights=built.weights, network=built.module, encoder=encoder)
+
+
+def _untaught() -> NoReturn:
+    raise BadSetting("a policy that learns needs the training split of a run; choose another")
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A model with its weights, ready to embed recordings."""
+
+    name: str
+    """Or the path of a file of one's own."""
+    card: ModelCard = field(repr=False)
+    weights: str
+    """As loaded: "random", a name on the card, or a file's name."""
+    network: "nn.Module" = field(repr=False)
+    """The torch module: network(signal (batch, lead, time), measured (batch, lead)) -> Features."""
+    encoder: "Encoder" = field(repr=False)
+
+    def embed(
+        self, signal: "ArrayLike", fs: float, leads: str | Sequence[str] | None = None
+    ) -> np.ndarray:
+        """(dim,) float32 features of a signal (lead, time) in mV, or (batch, dim) of several of one
+        shape (batch, lead, time): the mean over the model's windows, what `ecgbench.embed` gives
+        of the same recording in a file with these leads.
+
+        fs: Hz, any. leads: the names of the rows, "I,V2" or a list; without: the twelve in clinical
+        order. A row of NaN is a lead that is not measured. What does not fit in a recording is a
+        warning. BadRecord for one that cannot be used, such as one shorter than a window.
+        """
+        given = np.asarray(signal, dtype=np.float32)
+        names = re.split("[,+]", leads) if isinstance(leads, str) else list(leads or LEADS)
+        if given.ndim not in (2, 3) or given.shape[-2] != len(names):
+            raise BadSetting(
+                f"signal of shape {given.shape} for {len(names)} leads: (lead, time) or (batch, "
+                f"lead, time) in mV, rows named by leads"
+            )
+        made = [self._embedded(one, fs, names) for one in given.reshape(-1, *given.shape[-2:])]
+        return np.stack(made) if given.ndim == 3 else made[0]
+
+    def _embedded(self, signal: np.ndarray, fs: float, leads: Sequence[str]) -> np.ndarray:
+        measured = ~np.isnan(signal).all(axis=1)
+        names = tuple(lead for lead, there in zip(leads, measured) if there)
+        given = Recording(
+            signal=signal[measured], unit="mV", leads=names, fs=fs, record="signal", patient=""
+        )
+        # as a run prepares a recording (`study.new_records`)
+        sound = checked(given.completed().clinical(), demo.CARD, False)
+        steps, gain = encode(sound.recording)
+        for _, sentence in sound.sentences:
+            warnings.warn(sentence, stacklevel=3)
+        stored = replace(sound.recording, signal=steps / gain[gain > 0][:, None])
+        made = features(stored, LeadSubset.of(*names), self.encoder, self.name)
+        return made.mean(axis=0, dtype=float).astype(np.float32)
+
+
+class Study(study.Study):
+    """A run (`results.study.Study`: its tables are `main`, `cells`, `labels`, `comparisons`), with
+    what is asked of it most.
+    """
+
+    def compare(
+        self, a: Column, b: Column, leads: Words = None, task: str | None = None
+    ) -> pd.DataFrame:
+        """How much better a is than b: a row for each task and lead setting, or of those named.
+
+        a, b: models, or (model, policy) where the run has several policies of one. Columns: task,
+        leads, metric, difference (a less b, a fraction), low, high (95 % interval), p (two-sided,
+        of this comparison alone; `comparisons` has those that are corrected), n_records and
+        n_patients (of both), note (why there is no number, or no test). UnknownName, BadSetting.
+        """
+        sides = [self._column(one) for one in (a, b)]
+        known = {name: list(dict.fromkeys(self.main[name])) for name in ("task", "leads")}
+        wanted = known | ({"task": [task]} if task else {})
+        if leads is not None:
+            wanted["leads"] = list(map(str, draw.parse_leads(_text(leads))))
+        for kind, names in wanted.items():
+            for name in (name for name in names if name not in known[kind]):
+                raise UnknownName(kind, name, known[kind])
+        pairs = product(wanted["task"], wanted["leads"])
+        rows = [self._compared(*pair, sides) for pair in pairs]
+        counts = {"n_records": "Int64", "n_patients": "Int64"}
+        return pd.DataFrame(rows, columns=COMPARED).astype(counts)
+
+    def _column(self, name: Column) -> tuple[str, str]:
+        """The model and policy of this run that are meant."""
+        words = [name] if isinstance(name, str) else list(name)
+        known = list(dict.fromkeys(zip(self.main["model"], self.main["policy"])))
+        found = [one for one in known if all(plain(a) == plain(b) for a, b in zip(words, one))]
+        if not found:
+            every = [word for one in known for word in (one[0], " ".join(one))]
+            raise UnknownName("model of this run", " ".join(words), every)
+        if len(found) > 1:
+            raise BadSetting(f"{name} has several policies here; name one, such as {found[0]}")
+        return found[0]
+
+    def _compared(self, task: str, leads: str, sides: Sequence[tuple[str, str]]) -> dict[str, Any]:
+        """A row of `compare`, by the rules of `comparisons`."""
+        known: dict[str, Any] = {"task": task, "leads": leads, "metric": self.metric}
+        entries, scorer = [joint.Entry(*side, leads) for side in sides], self.scorer
+        why = joint.lacking(self, entries, [task]).get(task, "")
+        if why or scorer is None:
+            return known | {"note": why or "not read from a run"}
+        results = [self.finished[(task, *entry)] for entry in entries]
+        of = {one.cell.identity: one for own in results for one in own}
+        rows = [comparing.Row(**known, model=model, policy=policy) for model, policy in sides]
+        for row, own in zip(rows, results):
+            row.cells = [scorer(one, self.metric) for one in own]
+        comparing.compare(
+            rows, lambda c, names: scorer(of[c.cell.identity], c.metric, names), scorer.evidence
+        )
+        # the better of the two less the other
+        row = next(row for row in rows if row.difference is not None)
+        found = row.difference
+        assert found is not None
+        if row is rows[0]:
+            value, low, high = -found.difference, -found.high, -found.low
+            found = replace(found, difference=value, low=low, high=high)
+        main = self.main[(self.main["task"] == task) & (self.main["leads"] == leads)]
+        untrained = main["note"].str.contains(comparing.UNTRAINED, regex=False)
+        if {*zip(main["model"][untrained], main["policy"][untrained])} & {*sides}:
+            row.p, row.notes = np.nan, [*row.notes, comparing.UNTRAINED]
+        known |= {name: getattr(found, name) for name in ("difference", "low", "high")}
+        known |= {"p": row.p, "n_records": row.shared[0], "n_patients": row.shared[1]}
+        return known | {"note": "; ".join(row.notes)}
+
+    def plot(self, name: str, ax: "Axes | None" = None) -> "Figure":
+        """The (first) figure of a report, such as "lead_curve": a matplotlib figure; or that of
+        `ax`, on which it is drawn where it has one panel. UnknownName with the nearest name,
+        BadSetting where there is nothing to draw.
+        """
+        figure = self._of_report(name, reports.Figure, "figure")[0]
+        if ax is None:
+            with reports.drawing(figure) as sheet:
+                return sheet
+        ax.legend(handles=list(figure.draw(_one_panel(ax)) or ()))
+        return ax.figure  # type: ignore[return-value]
+
+    def table(self, name: str) -> pd.DataFrame:
+        """The (main) table of a report, such as "main_table", with the texts that are printed;
+        `attrs` has its caption, and its notes with what signs mean. UnknownName, BadSetting.
+        """
+        every = self._of_report(name, reports.Table, "table")
+        table = next((one for one in every if plain(one.name) == plain(name)), every[0])
+        heads = [c.title + c.mark + (f" ({c.note})" if c.note else "") for c in table.columns]
+        rows = [[_printed(c, row.get(c.name, "")) for c in table.columns] for row in table.rows]
+        frame = pd.DataFrame(rows, columns=pd.Index(heads))
+        signs = [f"{sign} {text}" for sign, text in table.marks.items()]
+        notes = [*signs, *table.footnotes, *table.notes]
+        frame.attrs = {"caption": table.caption, "notes": notes}
+        return frame
+
+    def _of_report(self, name: str, kind: Any, word: str) -> list[Any]:
+        """Figures, or printed tables, of a report."""
+        report = reports.get(reports.resolve(name))
+        if report.CARD.reads != "run":
+            raise BadSetting(f"the report {name} is not of a run, but of a {report.CARD.reads}")
+        found = [
+            part
+            for section in report.sections(self)
+            for outer in section.parts
+            for part in getattr(outer, "parts", [outer])
+            if isinstance(part, kind) and (kind is reports.Figure or (part.columns and part.rows))
+        ]
+        if not found:
+            raise BadSetting(f"the report {name} has no {word} of this run")
+        return found
+
+    def __repr__(self) -> str:
+        states = self.of(self.metric).cells["status"].value_counts()
+        counts = ", ".join(f"{count} {state}" for state, count in states.items())
+        lines = [f"Study {self.path}"]
+        lines += [f"{n}s: {', '.join(dict.fromkeys(self.main[n]))}" for n in ("task", "model")]
+        lines += [f"leads: {', '.join(dict.fromkeys(self.main['leads']))}", f"cells: {counts}"]
+        return "\n  ".join(shortened(line, 100) for line in [*lines, *self.notes[:1]])
+
+    def _repr_html_(self) -> str:
+        try:
+            table = self.table("main_table")
+        except BadSetting:
+            return f"<pre>{escape(repr(self))}</pre>"
+        notes = [f"<p>{escape(note)}</p>" for note in table.attrs["notes"]]
+        return f"{table.to_html(index=False)}{''.join(notes)}"
+
+
+def _one_panel(ax: Any) -> Any:
+    """Axes in place of the empty figure on which a report draws."""
+
+    def subplots(down: int = 1, across: int = 1, squeeze: bool = True, **_: Any) -> Any:
+        if down * across > 1:
+            raise BadSetting("a figure of several panels has no room on one; leave ax out")
+        return ax if squeeze else np.array([[ax]])
+
+    return SimpleNamespace(subplots=subplots, supylabel=ax.set_ylabel, colorbar=ax.figure.colorbar)
+
+
+def _printed(column: reports.Column, value: Any) -> str:
+    """A value of a table as reports print it."""
+    if isinstance(value, reports.Score):
+        spread = "" if value.std is None else f" ({reports.points(value.std)})"
+        return reports.points(value.value) + spread + "*" * value.star
+    if isinstance(value, reports.Cell):
+        return f"{value.text}{value.mark} {value.small}".strip()
+    if isinstance(value, reports.Code | reports.Link):
+        return value.text
+    return "--" if value is None else value if value == "" else column.spell(value)
