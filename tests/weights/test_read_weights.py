@@ -62,7 +62,7 @@ def read(model: str, path: Path, name: str = "released") -> Tensors:
     card = models.get(model).CARD
     layout = next(w for w in card.weights if w.name == name)
     with reading.unpacked(path, layout.member) as file:
-        return load.matched(on_meta(model), file, card, (layout,))[0]
+        return load.matched(on_meta(model), file, card, (layout,))
 
 
 def came_from(tensors: Mapping[str, Tensor], source: Tensors) -> dict[str, list[str]]:
