@@ -414,7 +414,9 @@ def test_files_that_docs_name_are_there() -> None:
     lost = []
     for page in (p for p in DOCS if p.name != "CHANGELOG.md"):
         text = page.read_text()
-        paths = re.findall(r"`((?:ecgbench|docs|tests|benchmarks|adapters|tools|\.ci)/[\w./*-]+)`", text)
+        paths = re.findall(
+            r"`((?:ecgbench|docs|tests|benchmarks|adapters|tools|\.ci)/[\w./*-]+)`", text
+        )
         paths += re.findall(r"`(\w+/[\w/]+\.py)`", text)
         for path in (p.rstrip("/") for p in paths if not EXAMPLES.search(p)):
             if not (list(ROOT.glob(path)) or list(PACKAGE.glob(path))):
