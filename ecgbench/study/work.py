@@ -58,7 +58,7 @@ def _is_fatal(error: Exception) -> bool:
 
 
 def reason_of(error: Exception) -> str:
-    """The message of an exception as one line for a terminal.
+    r"""The message of an exception as one line for a terminal.
 
     >>> reason_of(ValueError("no memory:\n  you asked\tfor \x1b[31mmuch"))
     'ValueError: no memory: you asked for U+001B[31mmuch'
