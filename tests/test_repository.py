@@ -14,9 +14,11 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import ecgbench
+from ecgbench import models
 from ecgbench.core.registry import Room
 from ecgbench.results.origin import PUBLISHED
 
@@ -438,6 +440,23 @@ def test_published_reports_are_of_clean_commits(page: Path) -> None:
     assert PUBLISHED in page.with_name("main_table.md").read_text()
     assert "with uncommitted changes" not in page.read_text()
     assert "= &lt;" not in page.read_text()
+
+
+def test_the_figure_of_the_readme_is_of_the_shipped_weights() -> None:
+    """And the numbers that the README quotes are those of its report."""
+    report = ROOT / "reports" / "ptbxl-2000"
+    shown = ROOT / "docs" / "figures" / "lead_curve.png"
+    assert shown.read_bytes() == (report / "lead_curve.png").read_bytes()
+    networks = pd.read_csv(report / "models.csv").set_index("model")
+    (weights,) = models.card("laef").weights
+    assert networks.loc["LAEF", "file_sha256"] == weights.sha256
+    table = pd.read_csv(report / "main_table.csv", dtype={"leads": str})
+    table = table[(table["task"] == "ptbxl_super") & (table["policy"] == "native")]
+    value = (100 * table.set_index(["model", "leads"])["value"]).round(1)
+    readme = (ROOT / "README.md").read_text()
+    for model in ("laef", "untrained_laef"):
+        for leads in ("1", "12"):
+            assert f" {value[model, leads]}" in readme
 
 
 def test_generated_lists_are_fresh() -> None:

@@ -289,6 +289,8 @@ def covered() -> str:
     for _, module in plug_ins(models.ROOM):
         card = module.CARD
         licence = re.split("[;:]", card.weights[0].licence)[0] if card.weights else "none"
+        if card.weights and "://" not in card.weights[0].url:
+            licence += ", our own weights"
         reads = f"any of {len(card.contracts[0].leads)}" if card.native else "all, padded"
         rows.append((card.title, f"{card.parameters / 1e6:.1f} M", reads, licence))
     named = [module.CARD for _, module in plug_ins(datasets.ROOM) if module.CARD.tasks]
@@ -298,7 +300,7 @@ def covered() -> str:
     )
     return "\n\n".join(
         (
-            table(("model", "size", "leads it reads", "licence of the weights"), rows),
+            table(("model", "size", "leads it reads", "licence, as its authors state it"), rows),
             f"Collections, open: {opened}. On request: {asked}. "
             f"Protocols: {', '.join(protocols.ROOM.names())}.",
         )
