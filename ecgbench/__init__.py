@@ -2,7 +2,7 @@
 
     import ecgbench
 
-    study = ecgbench.run(models=["laef"], tasks="demo", leads="1,2,12")  # as `ecgbench run`
+    study = ecgbench.run("laef", "demo", leads="1,2,12", out="runs/demo")  # as `ecgbench run`
     study = ecgbench.read("runs/demo")          # a run: study.main, study.compare, study.plot, ...
     ecgbench.predict("runs/demo", "ecgs", leads="I")   # its fits on recordings in files
     ecgbench.embed("laef", "ecgs", leads="I")   # features of recordings in files

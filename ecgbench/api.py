@@ -239,7 +239,8 @@ def load_model(
     if filled.fill is None and not card.native:
         raise BadSetting(f"{card.title} reads all of its leads at once; choose policy zero")
     encoder = Encoder(built.encoder, contract, filled, dim=card.dim)
-    return Model(name=name, card=card, weights=built.weights, network=built.module, encoder=encoder)
+    path = models.ROOM.argument(name)
+    return Model(path, card, built.weights, built.module, encoder)
 
 
 def _untaught() -> NoReturn:
