@@ -5,12 +5,14 @@ What the user can correct is an `ecgbench.errors.EcgbenchError` of one line.
 """
 
 import inspect
+import io
 import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from html import escape
 from itertools import product
 from pathlib import Path
@@ -375,6 +377,7 @@ class Study(study.Study):
         figure = self._of_report(name, reports.Figure, "figure")[0]
         if ax is None:
             with reports.drawing(figure) as sheet:
+                sheet._repr_png_ = partial(_png, sheet)  # type: ignore[attr-defined]  # notebooks
                 return sheet
         ax.legend(handles=list(figure.draw(_one_panel(ax)) or ()))
         return ax.figure  # type: ignore[return-value]
@@ -424,6 +427,13 @@ class Study(study.Study):
             return f"<pre>{escape(repr(self))}</pre>"
         notes = [f"<p>{escape(note)}</p>" for note in table.attrs["notes"]]
         return f"{table.to_html(index=False)}{''.join(notes)}"
+
+
+def _png(sheet: "Figure") -> bytes:
+    """A figure as a notebook shows it."""
+    out = io.BytesIO()
+    sheet.savefig(out, format="png", dpi=100)
+    return out.getvalue()
 
 
 def _one_panel(ax: Any) -> Any:

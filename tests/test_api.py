@@ -212,6 +212,7 @@ def test_tables_are_those_of_a_report(made: "ecgbench.api.Study", tmp_path: Path
 def test_figures_are_those_of_a_report(made: "ecgbench.api.Study") -> None:
     sheet = made.plot("lead-curve")
     assert len(sheet.axes) == 2
+    assert sheet._repr_png_().startswith(b"\x89PNG")  # what a notebook asks for
     one = ecgbench.read(made.path, tasks="a")
     own = Figure().subplots()
     assert one.plot("lead_curve", ax=own) is own.figure
