@@ -48,7 +48,7 @@ bench: .venv/.dev  ## every timing in benchmarks/, one after the other
 gpu: .venv/.dev  ## what all of it does on a GPU, into runs/gpu
 	$(BIN)/python benchmarks/gpu.py --to runs/gpu
 
-docs: .venv/.docs  ## the site, into build/site; its tutorials run (5 minutes on two cores)
+docs: .venv/.dev  ## the site, into build/site; its tutorials run (5 minutes on two cores)
 	$(BIN)/python tools/site.py
 	OMP_NUM_THREADS=2 $(BIN)/mkdocs build
 	@echo "The site: build/site/index.html (opens in any browser)"
@@ -83,9 +83,5 @@ $(BIN)/pip:
 	$(if $(LOCKED),$(LOCK) lock/linux-dev.txt)
 	$(ECGBENCH) '.[dev]'
 	@touch $@ .venv/.package
-
-.venv/.docs: .venv/.dev
-	$(PIP) --editable '.[docs]'
-	@touch $@
 
 .PHONY: help demo test test-long soak wheel lowest check bench gpu docs lock audit clean

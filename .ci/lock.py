@@ -48,7 +48,11 @@ def main() -> None:
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
     extras = project["optional-dependencies"]
     needed = [*project["dependencies"], *build]
-    more = [text for text in [*extras["graph"], *extras["dev"]] if "ecgbench-leads" not in text]
+    more = [
+        text
+        for text in [*extras["graph"], *extras["docs"], *extras["dev"]]
+        if "ecgbench-leads" not in text
+    ]
     plain = locked(needed)
     dev = [entry for entry in locked([*needed, *more]) if entry not in plain]
     FOLDER.mkdir(exist_ok=True)

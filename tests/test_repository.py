@@ -450,7 +450,7 @@ def test_the_figure_of_the_readme_is_of_the_shipped_weights() -> None:
     shown = ROOT / "docs" / "figures" / "lead_curve.png"
     assert shown.read_bytes() == (report / "lead_curve.png").read_bytes()
     networks = pd.read_csv(report / "models.csv").set_index("model")
-    (weights,) = models.card("laef").weights
+    (weights,) = models.get("laef").CARD.weights
     assert networks.loc["LAEF", "file_sha256"] == weights.sha256
     table = pd.read_csv(report / "main_table.csv", dtype={"leads": str})
     table = table[(table["task"] == "ptbxl_super") & (table["policy"] == "native")]

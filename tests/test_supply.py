@@ -37,7 +37,7 @@ def test_the_locks_hold_all_that_is_needed_but_torch() -> None:
     extras = PROJECT["optional-dependencies"]
     for texts, there in (
         (PROJECT["dependencies"], plain),
-        ([*extras["graph"], *extras["dev"]], both),
+        ([*extras["graph"], *extras["docs"], *extras["dev"]], both),
     ):
         for need in map(Requirement, texts):
             name = canonicalize_name(need.name)

@@ -83,7 +83,7 @@ def test_why_prints_what_two_numbers_differ_in(run: Path, told: Told) -> None:
         (("runs", "why", "RUN", "zzzz"), "is no cell of"),
         (("runs", "why", "RUN/none", "abcd"), "no run in"),
         (("runs", "merge", "RUN", "RUN"), "would be merged with itself"),
-        (("runs", "ls", "RUN/none"), "is no folder"),
+        (("runs", "ls", "RUN/none"), "is not a folder"),
         (("runs", "prune", "RUN/none"), "no run in"),
     ],
 )

@@ -133,7 +133,7 @@ def test_pretraining_says_which_task_stands_in(
     assert told("small", nowhere) == f"{stands_in}, {lacking}"
     assert told("small", minas) == stands_in
     assert told("smoke", None) == f"development task: demo {apart.format(4)}"
-    quick = estimate.Rates(codebooks=1, training=(1, 1), probe=1, network=1)
+    quick = estimate.Rates(codebooks=(1, 1), training=(1, 1), probe=1, network=1)
     monkeypatch.setattr(estimate, "rates", lambda *_: quick)
     done = here(
         "pretrain", "small", "--data", nowhere, "--device", "cpu", "--dry-run",
