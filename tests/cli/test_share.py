@@ -81,7 +81,7 @@ def test_nothing_of_own_recordings_is_told(here: Callable[..., Any], tmp_path: P
     done = here("runs", "share", run, "--to", to, cwd=home)
     assert done.returncode == 0, done.stderr
     assert "left out: signals" in done.stdout
-    assert "what remains: " in done.stdout
+    assert "probabilities and targets" in done.stdout
     secrets = [*names, "zebrafink", "quokka", "axolotl", str(tmp_path), *map(str, AGES)]
     assert told_of(to, secrets) == set()
     assert {"index.html", "main_table.csv", "lead_curve.png"} <= {p.name for p in to.iterdir()}
