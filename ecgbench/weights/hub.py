@@ -26,11 +26,13 @@ _REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 def file(where: str | Path, revision: str | None, card: ModelCard) -> Path | None:
     """The file of tensors for the network with this card: in a folder that `save` wrote, or in a
-    repository of the Hub (owner/name); None where it is neither.
+    repository of the Hub (owner/name); None where it is neither, or a name on the card.
 
     BadSetting: there is none, or it cannot be downloaded. BadWeights: its configuration is of
     another network.
     """
+    if str(where) in {w.name for w in card.weights}:  # whatever lies here under that name
+        return None
     if Path(where).expanduser().is_dir():
         files = [Path(where).expanduser() / name for name in (CONFIG, TENSORS)]
         missing = [path.name for path in files if not path.is_file()]

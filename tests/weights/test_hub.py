@@ -115,6 +115,14 @@ def test_what_cannot_be_had_is_one_line(network: Laef, hub: Path, tmp_path: Path
         Laef.from_pretrained(tmp_path / "mine")
 
 
+def test_a_name_on_the_card_is_no_folder_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "released").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert digest(Laef.from_pretrained()) == digest(laef.build("released"))
+
+
 @pytest.mark.long
 def test_the_class_is_imported_without_the_hub() -> None:
     code = "import sys, ecgbench.models.laef; print('huggingface_hub' in sys.modules)"
