@@ -410,6 +410,24 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
     assert lost == []
 
 
+def _anchors(page: Path) -> set[str]:
+    """Those of the headings of a page, as GitHub and the site make them."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h.strip().lower()).replace(" ", "-") for h in headings}
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda p: p.name)
+def test_links_into_a_page_meet_a_heading(page: Path) -> None:
+    links = re.findall(r"(?:\]\(|^\[[^\]]+\]: )([^)\s#:]*\.md|)#([\w-]+)", page.read_text(), re.M)
+    lost = [
+        f"{file}#{anchor}"
+        for file, anchor in links
+        if anchor not in _anchors(page.parent / file if file else page)
+    ]
+    assert lost == []
+
+
 EXAMPLES = re.compile(r"foo|mine|mynet|best_lead|ecgbench/shipped")
 """Files that docs propose to write, and the folder that a build adds."""
 
