@@ -240,7 +240,17 @@ class Room:
             frames = traceback.extract_tb(error.__traceback__)
             lines = [frame.lineno for frame in frames if frame.filename == file]
             where = f" at {Path(file).name}:{lines[-1]}" if file and lines else ""
-            raise BadSetting(f"{self.kind} {what}{where}: {one_line(error)}") from error
+            hint = self._of_another_version(error)
+            raise BadSetting(f"{self.kind} {what}{where}: {one_line(error)}{hint}") from error
+
+    def _of_another_version(self, error: BaseException) -> str:
+        """What helps where a plug-in imports a name that this package does not have."""
+        if not isinstance(error, ImportError) or (error.name or "").split(".")[0] != "ecgbench":
+            return ""
+        hint = "; it is of another version of ecgbench, and CHANGELOG.md has the names of this one"
+        if self.kind == "dataset":
+            hint += " (a card of an import is written anew by ecgbench data import ... --overwrite)"
+        return hint
 
     @property
     def _needs(self) -> str:

@@ -126,6 +126,24 @@ def test_what_was_edited_by_hand_is_used_and_never_undone_without_a_word(folder:
     assert now["fold"].equals(was["fold"])
 
 
+def test_a_card_of_another_version_says_what_to_do_and_its_edits_stay_beside_it(
+    folder: Path,
+) -> None:
+    bring(order(folder))
+    card, was = folder / "mine" / "mine.py", table(folder)
+    change(card, ("readers.notation import ReadOptions", "readers.said import Said"))
+    change(card, ("not among its labels", "two readers"))
+    with pytest.raises(BadSetting, match=r"of another version of ecgbench.* --overwrite\)$"):
+        datasets.get(str(card))
+    with pytest.raises(BadSetting, match=r"of another version of ecgbench.* --overwrite\)$"):
+        bring(order(folder))
+    notes = bring(order(folder, overwrite=True)).notes
+    assert "mine.py is written anew; was: mine.py.old" in notes
+    assert "two readers" in (folder / "mine" / "mine.py.old").read_text()
+    assert table(folder).equals(was)
+    assert datasets.get(str(card)).CARD.records == len(was)
+
+
 def test_a_record_of_another_patient_goes_to_the_others_of_him(folder: Path) -> None:
     bring(order(folder))
     was = table(folder).set_index("record")

@@ -110,7 +110,8 @@ def _module(card: Path, overwrite: bool) -> ModuleType | None:
     except EcgbenchError as error:
         if overwrite:
             return None
-        raise BadSetting(f"{error}; to write it anew: ecgbench data import --overwrite") from error
+        anew = "" if "--overwrite" in str(error) else "; to write it anew: ecgbench data import "
+        raise BadSetting(f"{error}{anew and anew + '--overwrite'}") from error
     finally:
         room.forget()
     if not hasattr(module, "RECORDINGS") or not hasattr(module, "OPTIONS"):

@@ -238,9 +238,15 @@ def _write(made: Imported, options: ReadOptions, before: Earlier | None) -> None
     if before:
         made.notes.extend(corrections.changes(before, out, made.labels))
         homes = (before.homes() if before.column == column else {}) | homes
-    if order.card.is_file() and not order.overwrite:
-        now = order.card.read_text(encoding="utf-8")
-        text, lost = corrections.card(before.copy.get("card", "") if before else "", now, new)
+    if order.card.is_file():
+        now, base = (
+            order.card.read_text(encoding="utf-8"),
+            before.copy.get("card") if before else "",
+        )
+        if order.overwrite:  # of a card of another version, which cannot be kept, edits are shown
+            lost = before is not None and before.module is None and now != base
+        else:
+            text, lost = corrections.card(base or "", now, new)
         if lost:
             put(order.card.with_suffix(".py.old"), now)
             made.notes.append(f"{order.card.name} is written anew; was: {order.card.name}.old")
