@@ -479,6 +479,15 @@ def test_the_figure_of_the_readme_is_of_the_shipped_weights() -> None:
             assert f" {value[model, leads]}" in readme
 
 
+def test_the_card_counts_each_look_of_the_published_report_at_the_test_fold() -> None:
+    provenance = (ROOT / "reports" / "ptbxl-2000" / "provenance.md").read_text()
+    looks = (ROOT / "models" / "laef" / "README.md").read_text().partition("## Looks at")[2]
+    began = set(re.findall(r"^\| (\d{4}-\d\d-\d\d) \d\d:\d\d UTC \|", provenance, re.M))
+    assert began
+    for day in began:
+        assert re.search(rf"^\| \d+ \| {day} .*reports/ptbxl-2000/index\.html", looks, re.M)
+
+
 def test_generated_lists_are_fresh() -> None:
     """In a process of its own: plug-ins that other tests brought into the rooms stay out."""
     done = subprocess.run(
