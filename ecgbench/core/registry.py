@@ -45,6 +45,12 @@ def plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "").replace(" ", "")
 
 
+def own_file(name: str) -> Path | None:
+    """The plug-in of this name in the folder OWN, of whatever kind; None where there is none."""
+    own = sorted(Path(OWN).glob("[!_]*.py"))
+    return next((path for path in own if plain(path.stem) == plain(name)), None)
+
+
 @lru_cache(maxsize=2**12)  # a run of thousands of cells asks for the same few again and again
 def folder_name(name: str) -> str:
     """A name as that of one folder: no separator, no `..`, not hidden, at most 120 characters;
@@ -137,9 +143,8 @@ class Room:
         for known in [*self.names(), *self.variants()]:
             if plain(known) == plain(name):
                 return known
-        for path in sorted(Path(OWN).glob("[!_]*.py")):
-            if plain(path.stem) == plain(name):
-                return self._enter(path)
+        if path := own_file(name):
+            return self._enter(path)
         hint = f"Or give the path of a .py file that defines {self._needs}"
         # a variant is meant only by who nearly spells it
         meant = difflib.get_close_matches(name.lower(), self.variants(), cutoff=0.8)

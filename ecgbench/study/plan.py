@@ -9,7 +9,7 @@ from ecgbench.adapters.hide import NATIVE
 from ecgbench.core.cards import DatasetCard
 from ecgbench.core.cells import EXCLUDABLE, PAPER, Request, Training
 from ecgbench.core.division import Division
-from ecgbench.core.registry import plain
+from ecgbench.core.registry import own_file, plain
 from ecgbench.data.source import root_of
 from ecgbench.data.splits import ours
 from ecgbench.ecg.leads import LEADS
@@ -46,8 +46,8 @@ def _expanded(tasks: Sequence[str]) -> list[str]:
 
 
 def resolve_tasks(names: Sequence[str]) -> list[str]:
-    """Proper spellings of task names, and all tasks of a dataset given by path; UnknownName with
-    the nearest names.
+    """Proper spellings of task names, and all tasks of a dataset given by path or found in
+    ./adapters; UnknownName with the nearest names.
     """
     given = {
         n: [task.name for task in datasets.get(n).CARD.tasks] for n in names if n.endswith(".py")
@@ -57,6 +57,8 @@ def resolve_tasks(names: Sequence[str]) -> list[str]:
     found: list[str] = []
     for name in names:
         tasks = given.get(name) or loose.get(plain(name))
+        if tasks is None and own_file(name):
+            tasks = [task.name for task in datasets.get(name).CARD.tasks]
         if tasks is None:
             hint = "List them: ecgbench list tasks; or give the path of a dataset's .py file"
             raise UnknownName("task", name, known, hint)
@@ -185,10 +187,10 @@ def _policy(name: str) -> str:
     """The proper name of a policy; UnknownName."""
     if plain(name) in (PAPER, NATIVE):
         return plain(name)
-    if name.endswith(".py"):
-        return adapters.resolve(name)
     known = [*adapters.names(), NATIVE, PAPER]
     found = next((one for one in known if plain(one) == plain(name)), None)
+    if found is None and (name.endswith(".py") or own_file(name)):
+        return adapters.resolve(name)
     if found is None:
         raise UnknownName("policy", name, known, "List them: ecgbench list adapters")
     return found

@@ -1,13 +1,17 @@
+import shutil
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ecgbench import adapters, datasets
 from ecgbench.core.cells import Plan, Request, Scoring, Training, plan_of
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
 from ecgbench.study import plan as planning
 
+PLUGINS = Path(__file__).parents[1] / "plugins"
 ASKED = Request(
     models=("laef", "stmem"),
     tasks=("ptbxl_super",),
@@ -31,6 +35,25 @@ def test_a_grid_in_the_order_typed() -> None:
         *(f"laef {s} native" for s in ("II", "12", "1@seed0", "1@seed1")),
     ]
     assert len(found.fits) == 2
+
+
+def test_files_of_ones_own_are_found_by_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "adapters"
+    own.mkdir()
+    shutil.copy(PLUGINS / "toy_csv.py", own / "clinic.py")
+    (own / "average.py").write_text("def fill(signal, measured, state=None): return signal")
+    monkeypatch.chdir(tmp_path)
+    try:
+        found = planned(leads="II", tasks=("Clinic",), policies=("average",))
+        assert {c.task for c in found.cells} == {t.name for t in datasets.get("clinic").CARD.tasks}
+        assert {c.policy for c in found.cells} == {"average"}
+        with pytest.raises(BadSetting, match=r"dataset 'average'.* does not define CARD"):
+            planned(leads="II", tasks=("average",))
+    finally:
+        datasets.ROOM.forget()
+        adapters.ROOM.forget()
 
 
 def test_policies_are_those_of_each_model_and_named_once() -> None:
