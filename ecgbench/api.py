@@ -113,10 +113,12 @@ def run(  # noqa: PLR0913  (each is an option of the command)
     given["sets"] = [f"{key}={_text(value)}" for key, value in (settings or {}).items()]
     typed = {name: getattr(one.default, "default", one.default) for name, one in known.items()}
     for name, value in given.items():
-        typed[name] = Path(value).expanduser() if known[name].annotation is Path else value
-    for name, room in ROOMS.items():
-        if name != "metrics":  # a study that was read needs them
-            room.ROOM.forget()  # files of one's own may have been edited since
+        typed[name] = _typed(name, value, known[name].annotation)
+    for name, room in ROOMS.items():  # files of one's own may have been edited since
+        if name == "metrics":  # a study that was read needs them
+            room.ROOM.reload()
+        else:
+            room.ROOM.forget()
     with _as_command(given), suppress(typer.Exit):  # which says that cells failed
         command(**typed)
     return read(out, stage=display().stage)
@@ -139,6 +141,18 @@ def _as_command(given: Mapping[str, Any]) -> Iterator[None]:
         yield
     finally:
         sys.argv, sys.modules["__main__"] = before
+
+
+def _typed(name: str, value: Any, kind: Any) -> Any:
+    """The value of an option as the command gets it."""
+    if kind is Path:
+        return Path(value).expanduser()
+    if kind is not float:
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        raise BadSetting(f"{name}={value}: a number") from None
 
 
 def _text(value: Any) -> Any:
@@ -165,6 +179,7 @@ def read(
     >>> study.compare("laef", "stmem", leads="1")  # doctest: +SKIP
     """
     named = [[words] if isinstance(words, str) else words for words in (metrics, tasks)]
+    ROOMS["metrics"].ROOM.reload()  # files of one's own may have been edited since
     found = study.read(Path(path).expanduser(), named[0], stage, named[1])
     return Study(**{one.name: getattr(found, one.name) for one in fields(found)})
 

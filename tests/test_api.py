@@ -16,7 +16,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import ecgbench
-from ecgbench import models
+from ecgbench import metrics, models
 from ecgbench.core.cells import RANDOM
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadRecord, BadSetting, EcgbenchError, UnknownName
@@ -291,3 +291,42 @@ def test_a_model_gives_the_features_of_files(tmp_path: Path) -> None:
     ]:
         with pytest.raises(error, match=why):
             call()
+
+
+def test_numbers_among_other_options_are_numbers(tmp_path: Path) -> None:
+    own = {"records": tmp_path / "none", "labels": tmp_path / "none.csv", "out": tmp_path / "x"}
+    with pytest.raises(BadSetting, match="there is no folder"):
+        ecgbench.run("laef", fs=500, **own)
+    with pytest.raises(BadSetting, match="fs=fast: a number"):
+        ecgbench.run("laef", fs="fast", **own)
+
+
+CONSTANT = '''"""A constant."""
+import numpy as np
+from constant_of_a_test import CONSTANT
+from ecgbench.core.cards import MetricCard
+CARD = MetricCard(
+    title="C", direction="higher", range=(0.0, 1.0), chance=0.5, summary="none", source="none"
+)
+def value(target, score):
+    return np.full(target.shape[1], CONSTANT)
+def influence(target, score):
+    return None
+'''
+
+
+def test_an_edited_metric_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also what it imports: scores of the code of before, kept under the hash of the code of now,
+    would be believed by every later report.
+    """
+    monkeypatch.syspath_prepend(tmp_path)
+    run, metric = tmp_path / "run", tmp_path / "constant.py"
+    write_run(run, Made(data={"one": Data(tasks={"a": 2})}))
+    metric.write_text(CONSTANT)
+    for constant in (0.25, 0.75):
+        (tmp_path / "constant_of_a_test.py").write_text(f"CONSTANT = {constant}\n")
+        assert set(ecgbench.read(run, metrics=str(metric)).main["value"]) == {constant}
+    before = sys.modules["constant_of_a_test"]
+    ecgbench.read(run, metrics=str(metric))
+    assert sys.modules["constant_of_a_test"] is before  # what was not edited stays as it is
+    metrics.ROOM.forget()

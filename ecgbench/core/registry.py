@@ -83,6 +83,8 @@ class Room:
     """Files given by path; absolute, as a plug-in may change the directory."""
     _loaded: dict[str, ModuleType] = field(default_factory=dict, compare=False)
     """Those of them that have been imported."""
+    _as_loaded: dict[str, dict[Path, str]] = field(default_factory=dict, compare=False)
+    """Their files and hashes by then."""
     _sources: dict[str, SourceFiles] = field(default_factory=dict, compare=False)
     """Source files of the plug-ins that are not built in."""
 
@@ -189,10 +191,27 @@ class Room:
             self._sources[name] = SourceFiles(Path(file or ""))
         return self._sources[name]
 
+    def reload(self) -> None:
+        """Import files that were given by path, and what they import from beside them, anew when
+        they are next used, if they were edited: keys have the hashes of the files as they are now.
+        """
+        for name, files in list(self._as_loaded.items()):
+            if self._files_of(name).hashes(files) == files:
+                continue
+            for module, loaded in list(sys.modules.items()):
+                file = getattr(loaded, "__dict__", {}).get("__file__")
+                if isinstance(file, str):
+                    if Path(file).resolve() in files:
+                        del sys.modules[module]
+            for known in (self._as_loaded, self._loaded, self._sources):
+                known.pop(name, None)
+
     def forget(self) -> None:
         """Forget every file that was given by path, as in a new process."""
+        self.reload()
         for name in self._paths:
             self._sources.pop(name, None)
+        self._as_loaded.clear()
         self._loaded.clear()
         self._paths.clear()
 
@@ -290,6 +309,7 @@ class Room:
             with failing, self.reading(name):
                 spec.loader.exec_module(module)
             self._loaded[name] = self._checked(module, name)
+            self._as_loaded[name] = self._files_of(name).hashes()
         except BaseException:
             sys.modules.pop(spec.name, None)
             raise

@@ -12,7 +12,7 @@ import hashlib
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -61,13 +61,18 @@ class SourceFiles:
     @property
     def sha256(self) -> str:
         """Of the contents of all files and their paths relative to the module."""
-        modules = self._imported()
-        read = self.read.union(*(_at_import.get(module, ()) for module in modules))
         total = hashlib.sha256()
-        for file in sorted(modules | set(filter(self._owns, read))):
-            relative = os.path.relpath(file, self.home)
-            total.update(f"{relative}\n{_content(file)[0]}\n".encode())
+        for file, own in sorted(self.hashes().items()):
+            total.update(f"{os.path.relpath(file, self.home)}\n{own}\n".encode())
         return total.hexdigest()
+
+    def hashes(self, of: Iterable[Path] | None = None) -> dict[Path, str]:
+        """All files, or those `of`, with the sha256 of their contents; "" for one that is gone."""
+        if of is None:
+            modules = self._imported()
+            read = self.read.union(*(_at_import.get(module, ()) for module in modules))
+            of = modules | set(filter(self._owns, read))
+        return {file: _content(file)[0] for file in of}
 
     def _imported(self) -> set[Path]:
         """The module and all that it imports from beside it."""
