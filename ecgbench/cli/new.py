@@ -7,7 +7,7 @@ import typer
 
 from ecgbench.cli.options import argument
 from ecgbench.core.files import put
-from ecgbench.core.registry import OWN
+from ecgbench.core.registry import OWN, plain
 from ecgbench.errors import BadSetting
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -33,9 +33,17 @@ def new(
 
       ecgbench check model mynet
     """
+    from ecgbench import datasets, models, reports
+
     if not name.isidentifier():
         raise BadSetting(
             f"new: {name!r} is no name for a file of Python; use letters, digits and _"
+        )
+    room = {"model": models, "dataset": datasets, "report": reports}[kind].ROOM
+    if taken := [n for n in [*room.names(), *room.variants()] if plain(n) == plain(name)]:
+        raise BadSetting(
+            f"new: {taken[0]!r} is a {kind} that is installed, which would go before this file; "
+            f"choose another name"
         )
     file = Path(OWN) / f"{name}.py"
     if file.exists():

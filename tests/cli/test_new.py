@@ -44,7 +44,10 @@ def test_a_new_report_is_on_the_page(here: Command, tmp_path: Path) -> None:
 TINY = Path(__file__).parents[1] / "tiny.py"
 
 
-@pytest.mark.parametrize(("name", "why"), [("my net", "no name"), ("mynet", "there already")])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("my net", "no name"), ("mynet", "there already"), ("LAEF", "'laef' is a model")],
+)
 def test_what_cannot_be_written_is_one_line(
     here: Command, tmp_path: Path, name: str, why: str
 ) -> None:
