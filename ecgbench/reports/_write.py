@@ -96,7 +96,7 @@ def _sections(
     for name in named:
         if (other := cards[name].reads) != reads:
             raise BadSetting(
-                f"report {name} reads a {other}, and this is a {reads}; see: ecgbench reports"
+                f"report {name} reads a {other}, and this is a {reads}; see: ecgbench list reports"
             )
     mine = [
         name
