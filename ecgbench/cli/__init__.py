@@ -50,6 +50,9 @@ EARLIER = {
     "--cell-timeout": "run --set run.timeout=SECONDS",
     "--no-alarm": "pretrain --set alarm=off",
     "--apart": "pretrain --set held_out=N",
+    "--minutes": "pretrain, which goes on from its last checkpoint when it was ended",
+    "--wandb": "pretrain, which writes every step to OUT/curve.csv",
+    "--wide": "list tasks --json",
 }
 """Commands and options of earlier versions, except those that are now a key of `--set` of the same
 name -> what to type.

@@ -244,6 +244,9 @@ def test_a_failure_on_a_rerun_does_not_hide_finished_cells(here, tmp_path):
         ("run --fit-seeds 2", "--set training.seeds=0,1"),
         ("pretrain smoke --recipe x", "ecgbench pretrain NAME"),
         ("ablate encoders --steps 3", "--set steps=VALUE"),
+        ("pretrain smoke --minutes 9", "goes on from its last checkpoint"),
+        ("pretrain smoke --wandb mine", "OUT/curve.csv"),
+        ("list tasks --wide", "ecgbench list tasks --json"),
     ],
 )
 def test_an_earlier_word_is_answered_with_its_new_one(
