@@ -200,9 +200,8 @@ class Room:
                 continue
             for module, loaded in list(sys.modules.items()):
                 file = getattr(loaded, "__dict__", {}).get("__file__")
-                if isinstance(file, str):
-                    if Path(file).resolve() in files:
-                        del sys.modules[module]
+                if isinstance(file, str) and Path(file).resolve() in files:
+                    del sys.modules[module]
             for known in (self._as_loaded, self._loaded, self._sources):
                 known.pop(name, None)
 
