@@ -327,7 +327,8 @@ class Study(study.Study):
         a, b: models, or (model, policy) where the run has several policies of one. Columns: task,
         leads, metric, difference (a less b, a fraction), low, high (95 % interval), p (two-sided,
         of this comparison alone; `comparisons` has those that are corrected), n_records and
-        n_patients (of both), note (why there is no number, or no test). UnknownName, BadSetting.
+        n_patients (of both), note (what both numbers rest on; why there is none, or no test).
+        UnknownName, BadSetting.
         """
         sides = [self._column(one) for one in (a, b)]
         known = {name: list(dict.fromkeys(self.main[name])) for name in ("task", "leads")}
@@ -380,9 +381,22 @@ class Study(study.Study):
         untrained = main["note"].str.contains(comparing.UNTRAINED, regex=False)
         if {*zip(main["model"][untrained], main["policy"][untrained])} & {*sides}:
             row.p, row.notes = np.nan, [*row.notes, comparing.UNTRAINED]
+        row.notes = [*self._cautions(task, leads, sides), *row.notes]
         known |= {name: getattr(found, name) for name in ("difference", "low", "high")}
         known |= {"p": row.p, "n_records": row.shared[0], "n_patients": row.shared[1]}
         return known | {"note": "; ".join(row.notes)}
+
+    def _cautions(self, task: str, leads: str, sides: Sequence[tuple[str, str]]) -> Iterator[str]:
+        """What the numbers of these rows rest on, and what must be said of their fits, each once;
+        without what is said of their tests.
+        """
+        main = self.of(self.metric).main
+        mine = main[(main["task"] == task) & (main["leads"] == leads)]
+        rows = mine.set_index(["model", "policy"])["note"]
+        tests = (comparing.UNTESTED, comparing.UNTRAINED, "compared with the best", "no interval")
+        for text in dict.fromkeys(text for one in sides for text in rows[one].split("; ")):
+            if text and not text.startswith(tests):
+                yield text
 
     def plot(self, name: str, ax: "Axes | None" = None) -> "Figure":
         """The (first) figure of a report, such as "lead_curve": a matplotlib figure; or that of

@@ -184,6 +184,7 @@ def test_what_is_not_tested_has_no_p(study: "ecgbench.api.Study") -> None:
     assert np.isnan(row["p"])
     assert "not tested: 12 test patients" in row["note"]
     assert "untrained" in row["note"]
+    assert row["note"].startswith("limited: ")
 
 
 def test_tables_are_those_of_a_report(made: "ecgbench.api.Study", tmp_path: Path) -> None:
