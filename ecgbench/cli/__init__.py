@@ -51,7 +51,7 @@ EARLIER = {
     "--no-alarm": "pretrain --set alarm=off",
     "--apart": "pretrain --set held_out=N",
     "--minutes": "pretrain, which goes on from its last checkpoint when it was ended",
-    "--wandb": "pretrain, which writes every step to OUT/curve.csv",
+    "--wandb": "pretrain, which writes every step to curve.csv of each stage",
     "--wide": "list tasks --json",
 }
 """Commands and options of earlier versions, except those that are now a key of `--set` of the same
