@@ -76,7 +76,9 @@ def rows(bases: Mapping[str, Place]) -> Iterator[Row]:
         yield Row("data", f"recording: {how}", "own", act, of=RECORD)
     for how, edit in LABELS.items():
         act = partial(_edited, Path("labels.csv"), edit)
-        yield Row("data", f"labels.csv: {how}", "own", act, of=RECORD)
+        # a blank label is unknown, which is counted
+        of = "unknown of 1 record" if how == "no label" else RECORD
+        yield Row("data", f"labels.csv: {how}", "own", act, of=of)
     yield from damaged("data", "own", place, place.out / "imported", ("run",), within="^[^/]*$")
 
 
