@@ -1,9 +1,12 @@
 """What lead sampling is worth: against sums by hand, and how often its intervals hold the truth."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from ecgbench.results.lead_sampling import READINGS, Key, contrasts, scores
+from ecgbench.reports import ablation
+from ecgbench.results.lead_sampling import LOSS, READINGS, Key, contrasts, scores
 from ecgbench.stats.auroc import macro_auroc
 
 STEPS, EQUAL, HALF = 24, 13, 12
@@ -125,3 +128,17 @@ def test_networks_without_a_seed_in_common_have_no_contrast() -> None:
     target, found = said(np.random.default_rng(1), 2, 0.4, 0.1)
     apart = {(c, s, step): p for (c, s, step), p in found.items() if (c == "some") == (s == 0)}
     assert contrasts(scores(apart, target), "some", "all", STEPS, target, PATIENTS) == []
+
+
+def test_a_loss_that_is_above_zero_is_called_smaller() -> None:
+    """A contrast of losses is above 0 where the network that was shown some leads loses less."""
+    target, found = said(np.random.default_rng(5), 5, 0.8, 0.02)
+    made = contrasts(scores(found, target), "some", "all", STEPS, target, PATIENTS)
+    assert any(c.evidence and c.value > 0 for c in made if c.name.startswith(LOSS))
+    source = SimpleNamespace(
+        readings=True, contrasts=made, reference="all", facts={"about": {"published": None}}
+    )
+    text = " ".join(ablation._outcome(source, ablation._differences(source)))
+    for one in (c for c in made if c.name.startswith(LOSS) and c.evidence):
+        (sentence,) = [part for part in text.split(". ") if one.name in part]
+        assert ("smaller than for" in sentence) == (one.value > 0)
