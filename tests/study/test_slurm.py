@@ -273,8 +273,14 @@ def test_whatever_happens_to_jobs_the_numbers_are_those_of_one_process(
     spread = ("--engine", "slurm:partition=low,time=20m")
     out, log = tmp_path / "run", tmp_path / "followed"
     follower = started(log, *words, *spread, cwd=tmp_path)
-    until(lambda: len(running()) >= 3, 180)
-    alive = running()
+    alive: dict[str, int] = {}
+
+    def both_at_work() -> bool:
+        alive.clear()
+        alive.update(running())
+        return {"0", "1"} <= {name.partition("_")[2] for name in alive}
+
+    until(both_at_work, 180)
     array = next(iter(alive)).partition("_")[0]
     os.kill(alive[f"{array}_0"], signal.SIGKILL)
     said("scancel", f"{array}_1")
