@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ecgbench.adapters import zero
 from ecgbench.adapters.hide import NATIVE, Policy
 from ecgbench.core import provenance
-from ecgbench.core.cards import InputContract
+from ecgbench.core.cards import reference_feeding
 from ecgbench.data.prepare import prepare
 from ecgbench.data.views import View
 from ecgbench.ecg.draw import Count, Fixed, bits
@@ -24,18 +24,7 @@ from ecgbench.evaluate.gates import GateError
 from ecgbench.evaluate.predict import averaged, probabilities
 from ecgbench.layers.features import Features
 
-CONTRACT = InputContract(
-    name="paper",
-    fs=100,
-    seconds=2.5,
-    leads=LEADS,
-    unit="mV",
-    filter=None,
-    normalisation="none",
-    fill="before",
-    policy="zero",
-    absent="0 mV",
-)
+CONTRACT = reference_feeding(fs=100, seconds=2.5, leads=LEADS)
 ZERO = Policy("zero", zero.fill)
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from ecgbench.adapters.hide import Policy
 from ecgbench.adapters.zero import fill
-from ecgbench.core.cards import InputContract, ModelCard
+from ecgbench.core.cards import ModelCard, reference_feeding
 from ecgbench.core.cells import Fit, Training
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.draw import training_leads
@@ -30,18 +30,7 @@ from ecgbench.models import Features
 
 SAMPLES = 40
 ZERO, NATIVE = Policy("zero", fill), Policy("native", None)
-CONTRACT = InputContract(
-    name="paper",
-    fs=10,
-    seconds=4,
-    leads=LEADS,
-    unit="mV",
-    filter=None,
-    normalisation="none",
-    fill="before",
-    policy="zero",
-    absent="0 mV",
-)
+CONTRACT = reference_feeding(fs=10, seconds=4, leads=LEADS)
 CARD = ModelCard(
     title="Small",
     summary="",

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from ecgbench.adapters.hide import Policy
-from ecgbench.core.cards import InputContract
+from ecgbench.core.cards import reference_feeding
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import EcgbenchError
 from ecgbench.evaluate.encode import Encoder
@@ -229,18 +229,7 @@ def test_features_are_checked_where_they_come_from(
         def forward(self, signal: torch.Tensor, measured: torch.Tensor) -> object:
             return twist(Features(signal, signal[:, :4].mean(2)))
 
-    contract = InputContract(
-        name="paper",
-        fs=100,
-        seconds=1,
-        leads=LEADS,
-        unit="mV",
-        filter=None,
-        normalisation="none",
-        fill="before",
-        policy="zero",
-        absent="0 mV",
-    )
+    contract = reference_feeding(fs=100, seconds=1, leads=LEADS)
     encoder = Encoder(Odd(), contract, Policy.of("zero", lambda: None), dim=4)  # type: ignore[arg-type, return-value]
     view, wanted = torch.ones(12, 200).numpy(), {(1 << 12) - 1: torch.arange(2).numpy()}
     if came is None:
