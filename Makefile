@@ -48,7 +48,7 @@ bench: .venv/.dev  ## every timing in benchmarks/, one after the other
 gpu: .venv/.dev  ## what all of it does on a GPU, into runs/gpu
 	$(BIN)/python benchmarks/gpu.py --to runs/gpu
 
-docs: .venv/.dev  ## the site, into build/site; its tutorials run (5 minutes on two cores)
+docs: .venv/.dev  ## the site, into build/site; its tutorials run, which takes minutes
 	$(BIN)/python tools/site.py
 	OMP_NUM_THREADS=2 $(BIN)/mkdocs build
 	@echo "The site: build/site/index.html (opens in any browser)"
