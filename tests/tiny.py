@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ecgbench.core.cards import ModelCard, reference_feeding
+from ecgbench.core.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import Features
 from ecgbench.weights import load
@@ -26,7 +26,20 @@ CARD = ModelCard(
     licence="MIT",
     parameters=8_616,
     dim=2 * WIDE,
-    contracts=(reference_feeding(fs=100, seconds=2.5, leads=LEADS),),
+    contracts=(
+        InputContract(
+            name="paper",
+            fs=100,
+            seconds=2.5,
+            leads=LEADS,
+            unit="mV",
+            filter=None,
+            normalisation="none",
+            fill="before",
+            policy="zero",
+            absent="0 mV",
+        ),
+    ),
     native=False,
     groups={"early": ("first.",), "late": ("second.", "norm.")},
 )
