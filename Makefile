@@ -75,7 +75,7 @@ $(BIN)/pip:
 .venv/.package: pyproject.toml constraints.txt lock/linux.txt | $(BIN)/pip
 	@echo "Installing the pinned dependencies into .venv (a minute or two; longer where torch comes with CUDA) ..."
 	$(if $(LOCKED),$(LOCK) lock/linux.txt)
-	$(ECGBENCH) .
+	$(ECGBENCH) '.[formats,graph,timm]'
 	@touch $@
 
 .venv/.dev: pyproject.toml constraints.txt lock/linux.txt lock/linux-dev.txt | $(BIN)/pip

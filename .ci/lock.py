@@ -48,11 +48,9 @@ def main() -> None:
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
     extras = project["optional-dependencies"]
     needed = [*project["dependencies"], *build]
-    more = [
-        text
-        for text in [*extras["graph"], *extras["docs"], *extras["dev"]]
-        if "ecgbench-leads" not in text
-    ]
+    for extra in ("formats", "graph", "timm"):
+        needed += extras[extra]
+    more = [text for text in [*extras["docs"], *extras["dev"]] if "ecgbench-leads" not in text]
     plain = locked(needed)
     dev = [entry for entry in locked([*needed, *more]) if entry not in plain]
     FOLDER.mkdir(exist_ok=True)
