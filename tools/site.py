@@ -2,8 +2,9 @@
 line from typer, and the folder in which the tutorials run.
 
 A page says where a part goes, `<!-- models -->`; BLOCKS has all of them. README.md and
-CONTRIBUTING.md are read outside of the site, so theirs are in the files: `python tools/site.py`
-writes them anew, with `--check` it only says whether they are fresh.
+CONTRIBUTING.md are read outside of the site, so theirs are in the files, and so is the page of
+results: `python tools/site.py` writes them anew, with `--check` it only says whether they are
+fresh.
 """
 
 import importlib.util
@@ -19,7 +20,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import differences  # beside this script
+import differences  # these two are beside this script
+import results
 
 from ecgbench import adapters, datasets, metrics, models, reports, suites
 from ecgbench.core.cards import InputContract, ModelCard
@@ -314,7 +316,7 @@ def command_line() -> str:
     return text.partition("\n")[2]
 
 
-BLOCKS |= differences.BLOCKS | {"command line": command_line}
+BLOCKS |= differences.BLOCKS | {"command line": command_line, "results": results.excerpt}
 
 
 def on_pre_build(config: Any) -> None:
@@ -330,23 +332,34 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     return part.sub(lambda m: BLOCKS[m[1]]() if m[1] in BLOCKS else m[0], markdown)
 
 
+def on_post_build(config: Any) -> None:
+    """mkdocs: the page of results with the reports that it links."""
+    shutil.copytree(ROOT / "reports", Path(config["site_dir"]) / "reports", dirs_exist_ok=True)
+
+
 WRITTEN = {ROOT / "CONTRIBUTING.md": ("floors", floors), ROOT / "README.md": ("covered", covered)}
 """Pages that are read outside of the site: their generated part is in the file."""
 
 
+def written() -> dict[Path, str]:
+    """The files as they should be."""
+    fresh = {results.PAGE: results.page()}
+    for page, (name, block) in WRITTEN.items():
+        before, start, rest = page.read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")
+        fresh[page] = f"{before}{start}\n{block()}\n\n{''.join(rest.partition('<!-- end -->')[1:])}"
+    return fresh
+
+
 def main(words: Sequence[str]) -> int:
     """0: written, or up to date; 1: stale (with --check)."""
-    stale = []
-    for page, (name, block) in WRITTEN.items():
-        text = page.read_text(encoding="utf-8")
-        part = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        fresh = part.sub(lambda m, block=block: f"{m[1]}\n{block()}\n\n{m[2]}", text)  # type: ignore[misc]
-        stale += [page.name] if fresh != text else []
-        if "--check" not in words:
-            page.write_text(fresh, encoding="utf-8")
+    fresh = written()
+    stale = [p for p, text in fresh.items() if not p.exists() or p.read_text("utf-8") != text]
     if stale and "--check" in words:
-        print(f"{', '.join(stale)} is stale: python tools/site.py writes it", file=sys.stderr)
+        names = ", ".join(str(page.relative_to(ROOT)) for page in stale)
+        print(f"stale: {names}; python tools/site.py writes it", file=sys.stderr)
         return 1
+    for page in stale:
+        page.write_text(fresh[page], encoding="utf-8")
     return 0
 
 

@@ -1,0 +1,386 @@
+"""The page of results: reports/index.html, and the excerpt on the first page of the site.
+
+Numbers come from the CSV files of the reports in reports/, empty cells from the cards of models and
+data sets. `python tools/site.py` writes the page. A report is a folder that
+`ecgbench report --publish` wrote (main_table.csv) or a study of pre-training (ablation.csv), with a
+README.md: its title, the command (the first indented block), and the line
+`Measured by NAME on 2026-11-26, on MACHINE.`
+"""
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from ecgbench import datasets, models
+from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.core.registry import Room
+
+HERE = Path(__file__).parent
+REPORTS = HERE.parent / "reports"
+PAGE = REPORTS / "index.html"
+COSTS = HERE.parent / "docs" / "explanation" / "costs.md"
+FIRST = ("12", "2", "1", "I+II", "I", "II")
+"""Lead settings that are always on the page; the others are behind a tick box."""
+EXCERPT = "ptbxl_super"
+WEIGHTS = {
+    "released": "weights of its authors",
+    "released (own)": "weights of this project",
+    "random": "random weights",
+    "none": "nothing is learned",
+}
+STUDIES = "pre-training"
+"""The choice in the page's list of tasks that shows the studies of pre-training."""
+CELLS = {
+    "gat": "GAT",
+    "gin": "GIN",
+    "mlp": "MLP",
+    "spatiotemporal": "LAEF's graph",
+    "fully_connected": "full graph",
+    "none": "no graph",
+    "some": "LAEF, some leads in each step",
+    "all": "LAEF, all leads in each step",
+}
+"""The words in the first column of ablation.csv."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """Macro AUROC and its 95 % interval, fractions; without a number, the reason in words."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    why: str = ""
+
+
+@dataclass
+class Row:
+    """A model with its weights: a score per lead setting, or the reason why there is none."""
+
+    model: str
+    label: str = ""
+    scores: dict[str, Score] = field(default_factory=dict)
+    missing: str = ""
+    command: str = ""
+    untrained: bool = False
+
+
+@dataclass
+class Group:
+    """The rows of one task in one report; without a report, what is missing."""
+
+    task: str
+    title: str
+    note: str
+    rows: list[Row]
+    source: "Source | None" = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A paired difference of macro AUROC and its interval, fractions."""
+
+    what: str
+    value: float
+    low: float
+    high: float
+    evidence: bool
+    source: "Source"
+
+
+class Source:
+    """A report in reports/."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.name = folder, folder.name
+        text = (folder / "README.md").read_text(encoding="utf-8")
+        title = re.search(r"^# (.+)$", text, re.M)
+        command = re.search(r"(?:^    .*\n)+", text, re.M)
+        made = re.search(r"^Measured by (.+) on (\d{4}-\d\d-\d\d), on (.+)\.$", text, re.M)
+        if not (title and command and made):
+            raise SystemExit(
+                f"{folder}/README.md needs a title, an indented block with the command, and the "
+                f"line 'Measured by NAME on 2026-11-26, on MACHINE.'"
+            )
+        self.title, self.command = title[1], re.sub("^    ", "", command[0].rstrip(), flags=re.M)
+        self.by, self.date, self.machine = made.groups()
+        self.page = "index.html" if (folder / "index.html").exists() else "README.md"
+
+    def rows(self, file: str) -> list[dict[str, str]]:
+        """A CSV of the report; [] if it has none of that name."""
+        path = self.folder / file
+        if not path.exists():
+            return []
+        with path.open(newline="", encoding="utf-8") as text:
+            return list(csv.DictReader(text))
+
+    @cached_property
+    def protocol(self) -> str:
+        """What was trained: probe, linear or finetune."""
+        text = (self.folder / "main_table.md").read_text(encoding="utf-8")
+        found = re.search(r"Protocol (\w+), contract", text)
+        if found is None:
+            raise SystemExit(f"{self.folder}/main_table.md does not name the protocol")
+        return found[1]
+
+    @property
+    def commits(self) -> str:
+        """The commits that computed its cells."""
+        return ", ".join(row["commit"][:8] for row in self.rows("commits.csv"))
+
+
+def sources() -> list[Source]:
+    """All reports; those of a run first."""
+    found = [Source(page.parent) for page in sorted(REPORTS.glob("*/README.md"))]
+    for source in found:
+        if not (source.rows("main_table.csv") or source.rows("ablation.csv")):
+            raise SystemExit(f"{source.folder} holds neither main_table.csv nor ablation.csv")
+    return sorted(found, key=lambda source: not source.rows("main_table.csv"))
+
+
+# --- what was measured
+
+
+def measured(source: Source) -> Iterator[Group]:
+    """The tasks of a report of a run."""
+    table = [row for row in source.rows("main_table.csv") if row["metric"] == "auroc"]
+    names, facts = list(dict.fromkeys(row["model"] for row in table)), source.rows("models.csv")
+    if len(names) != len(facts):
+        raise SystemExit(f"{source.folder}: models.csv has not one line per model of the table")
+    by_name = dict(zip(names, facts))
+    for task in dict.fromkeys(row["task"] for row in table):
+        made: dict[tuple[str, str], Row] = {}
+        own = [row for row in table if row["task"] == task]
+        for line in own:
+            fact = by_name[line["model"]]
+            if not fact["weights"].startswith(line["weights"]):
+                raise SystemExit(f"{source.folder}: models.csv and main_table.csv differ in order")
+            row = made.setdefault(
+                (line["model"], line["policy"]),
+                Row(fact["model"], labelled(fact, line), untrained=line["weights"] == "random"),
+            )
+            row.scores[line["leads"]] = score(line)
+        yield Group(task, *heading(source, task, own[0]), [*made.values()], source)
+
+
+def labelled(fact: dict[str, str], line: dict[str, str]) -> str:
+    """Whose weights a row has, what they saw, and how leads were filled."""
+    weights, policy = fact["weights"], line["policy"]
+    words = [WEIGHTS.get(weights, f"weights {weights}")]
+    if fact["corpora"] and line["weights"] not in ("random", "none"):
+        words.append(f"pre-trained on {fact['corpora']}")
+    if policy != "native":
+        words.append("padded with zeros" if policy == "zero" else f"leads filled by {policy}")
+    return ", ".join(words)
+
+
+def score(line: dict[str, str]) -> Score:
+    """A line of a CSV with value (or score), low and high."""
+    value = line.get("value") or line.get("score")
+    if not value:
+        return Score(None, why=line.get("note") or line.get("status") or line["state"])
+    return Score(float(value), float(line["low"]), float(line["high"]))
+
+
+def heading(source: Source, task: str, line: dict[str, str]) -> tuple[str, str]:
+    """The title of a task, and what its scores were computed on."""
+    found = next(((d, t) for _, d, t in tasks() if t.name == task), None)
+    part = ""
+    if found:
+        for data in source.rows("datasets.csv"):
+            used, all_of = int(data["records"]), int(data["records_release"])
+            if data["dataset"] == found[0].title and used < all_of:
+                part = f"; a sample of {used:,} of {all_of:,} recordings"
+    frozen = "all weights trained" if source.protocol == "finetune" else "encoder frozen"
+    synthetic = "; synthetic recordings" if found and found[0].synthetic else ""
+    return found[1].title if found else task, (
+        f"{line['n_labels']} labels, {int(line['n_records']):,} test recordings of "
+        f"{int(line['n_patients']):,} patients{part}{synthetic}; {source.protocol}, {frozen}"
+    )
+
+
+def pretrained(source: Source) -> Iterator[Group]:
+    """The networks of a study of pre-training."""
+    rows = []
+    for line in source.rows("ablation.csv"):
+        name = ", ".join(CELLS.get(word, word) for word in line["cell"].split("/"))
+        if line["score"]:
+            label = f"pre-trained by this study, {line['seeds']} seeds"
+            rows.append(Row(name, label, {"12": score(line)}))
+    note = "mean over seeds; a linear head, encoder frozen; validation patients of PTB-XL"
+    yield Group(STUDIES, source.title, note, rows, source)
+
+
+def differences(source: Source) -> Iterator[Difference]:
+    """What a study of pre-training compared."""
+    for line in source.rows("ablation_differences.csv") + source.rows("ablation_lead_sampling.csv"):
+        if "cell" in line:
+            name = ", ".join(CELLS.get(word, word) for word in line["cell"].split("/"))
+            what = f"{name}, less GAT, LAEF's graph"
+        else:
+            what = f"some leads in each step, less all leads: {line['contrast']}"
+        numbers = (float(line[name]) for name in ("difference", "low", "high"))
+        yield Difference(what, *numbers, line["evidence"] == "true", source)
+
+
+# --- what is missing
+
+
+def tasks() -> Iterator[tuple[str, DatasetCard, Task]]:
+    """Every task with its data set; the synthetic one last."""
+    own = [(name, card) for name, card in cards(datasets.ROOM)]
+    for name, card in sorted(own, key=lambda pair: pair[1].synthetic):
+        yield from ((name, card, task) for task in card.tasks)
+
+
+def cards(room: Room) -> Iterator[tuple[str, Any]]:
+    """Those that come with ecgbench."""
+    yield from ((name, room.get(name).CARD) for name in room.names() if room.built_in(name))
+
+
+def absent_models(groups: Sequence[Group]) -> list[Row]:
+    """The rows of a measured task that have no number."""
+    seen = {row.model: row.label for group in groups for row in group.rows}
+    rows = []
+    for name, card in cards(models.ROOM):
+        fetched = [w for w in card.weights if "://" in w.url]
+        if card.title not in seen and fetched:
+            rows.append(
+                Row(
+                    card.title,
+                    WEIGHTS["released"],
+                    missing="weights: fetch with",
+                    command=f"ecgbench models fetch {name}",
+                )
+            )
+        elif card.title not in seen or not (fetched or WEIGHTS["released"] in seen[card.title]):
+            rows.append(Row(card.title, WEIGHTS["released"], missing="weights: not public"))
+    if not any(group.source and group.source.protocol == "finetune" for group in groups):
+        rows.append(Row("Fine-tuned models", "all weights trained", missing=gpu()))
+    return rows
+
+
+def gpu() -> str:
+    """What fine-tuning takes, from docs/explanation/costs.md."""
+    lines = COSTS.read_text(encoding="utf-8").splitlines()
+    head = next(line for line in lines if "| `laef` |" in line)
+    found = next(
+        (line for line in lines if line.startswith("| all 18 tasks at 10 TFLOP/s (assumed)")), None
+    )
+    if found is None:
+        raise SystemExit(f"{COSTS} has no row 'all 18 tasks at 10 TFLOP/s (assumed), hours'")
+    names, hours = ([cell.strip(" `") for cell in line.split("|")] for line in (head, found))
+    by_name = {n: int(h) for n, h in zip(names, hours, strict=True) if h.isdigit()}
+    laef = by_name.pop("laef")
+    return (
+        f"GPU: {laef} h for LAEF, {min(by_name.values())} to {max(by_name.values())} h for others, "
+        f"for the 18 tasks of the paper at an assumed 10 TFLOP/s"
+    )
+
+
+def absent_task(name: str, card: DatasetCard, task: Task, here: bool) -> Row:
+    """The row of a task that no report has; `here`: another task of its data set was measured."""
+    run = f"ecgbench run --models laef --tasks {task.name} --leads 1,2,12"
+    if card.synthetic:
+        return Row(task.title, "synthetic", missing="says nothing about patients:", command=run)
+    if here:
+        return Row(task.title, missing="no report yet:", command=f"{run} --data DIR")
+    if card.access == "open":
+        fetch = f"ecgbench data fetch {name} --data DIR"
+        return Row(task.title, missing="data: fetch with", command=fetch)
+    return Row(task.title, missing=f"data: on request ({card.access})")
+
+
+# --- the page
+
+
+def groups(found: Sequence[Source]) -> list[Group]:
+    """All rows: measured tasks, the tasks that are not, and the studies of pre-training."""
+    runs = [g for s in found if s.rows("main_table.csv") for g in measured(s)]
+    by_task: dict[str, list[Group]] = {}
+    for group in runs:
+        by_task.setdefault(group.task, []).append(group)
+    titles = {task.name: task.title for _, _, task in tasks()}
+    made: list[Group] = []
+    for task, own in by_task.items():
+        made += own
+        made.append(Group(task, f"{titles.get(task, task)}, not measured", "", absent_models(own)))
+    measured_data = {name for name, _, task in tasks() if task.name in by_task}
+    for name, card, task in tasks():
+        if task.name not in by_task:
+            row = absent_task(name, card, task, name in measured_data)
+            made.append(Group(task.name, "", "", [row]))
+    return made + [g for s in found for g in pretrained(s) if g.rows]
+
+
+def leads(found: Sequence[Group]) -> list[str]:
+    """The columns: FIRST, then all others of the reports in their order."""
+    return list(dict.fromkeys([*FIRST, *(k for g in found for row in g.rows for k in row.scores)]))
+
+
+def spelled(setting: str) -> str:
+    """A lead setting as the head of a column."""
+    words = {"1": "1 random lead", "12": "12 leads"}
+    return words.get(setting, f"{setting} random leads" if setting.isdigit() else setting)
+
+
+def points(fraction: float, sign: bool = False) -> str:
+    """A fraction x 100, with a true minus."""
+    return f"{100 * fraction:{'+' if sign else ''}.1f}".replace("-", "−")
+
+
+def page() -> str:
+    """The whole of reports/index.html."""
+    found = sources()
+    made = groups(found)
+    choices = {task.name: task.title for _, _, task in tasks()}
+    measured_tasks = {group.task for group in made if group.source}
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    environment.globals |= {"points": points, "spelled": spelled}
+    return environment.get_template("results.html.j2").render(
+        groups=made,
+        leads=leads(made),
+        first=FIRST,
+        sources=found,
+        differences=[d for source in found for d in differences(source)],
+        choices=sorted(choices.items(), key=lambda pair: pair[0] not in measured_tasks),
+        measured=measured_tasks,
+        studies=STUDIES,
+    )
+
+
+def excerpt() -> str:
+    """A Markdown table of one task, for the first page of the site."""
+    (group, *_), gone = (
+        [g for g in groups(sources()) if g.task == EXCERPT and bool(g.source) is there]
+        for there in (True, False)
+    )
+    shown = ("12", "2", "1", "I", "II")
+    lines = [["model", *(spelled(k) for k in shown)], ["---", *["---:"] * len(shown)]]
+    for row in group.rows:
+        cells = [row.scores.get(k, Score(None)) for k in shown]
+        numbers = [
+            "" if s.value is None or s.low is None or s.high is None
+            else f"{points(s.value)} [{points(s.low)}, {points(s.high)}]"
+            for s in cells
+        ]  # fmt: skip
+        lines.append([f"{row.model}, {row.label}", *numbers])
+    names = ", ".join(row.model for g in gone for row in g.rows if row.command)
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + (
+        f"\n\n*{group.title}: {group.note}. Macro AUROC × 100 with its 95 % interval.* "
+        f"Not measured yet, their weights are to be fetched: {names}. "
+        f'<a href="reports/index.html">All results</a>, with the commands that repeat them.'
+    )
