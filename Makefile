@@ -50,7 +50,7 @@ gpu: .venv/.dev  ## what all of it does on a GPU, into runs/gpu
 
 docs: .venv/.dev  ## the site, into build/site; its tutorials run, which takes minutes
 	$(BIN)/python tools/site.py
-	OMP_NUM_THREADS=2 $(BIN)/mkdocs build
+	OMP_NUM_THREADS=1 $(BIN)/mkdocs build
 	@echo "The site: build/site/index.html (opens in any browser)"
 
 lock: .venv/.dev  ## write lock/ anew from constraints.txt (after a change of either; needs uv on the PATH)
