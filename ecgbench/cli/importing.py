@@ -54,7 +54,7 @@ class RecordFiles:
 
 def import_(
     folder: Path = argument(
-        "Folder of recordings: WFDB, CSV, EDF, BDF, .npy, .npz.", metavar="FOLDER"
+        "Folder of recordings: WFDB, CSV, EDF, DICOM, SCP-ECG, XML, .npz ...", metavar="FOLDER"
     ),
     labels: Path = option("Table with a row per record: record, labels, patient.", default=...),
     name: str = option("Name of the dataset and of its task.  (default: the folder's)"),

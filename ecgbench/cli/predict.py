@@ -13,7 +13,9 @@ from ecgbench.errors import BadSetting
 
 SUFFIXES = {".csv": ",", ".tsv": "\t", ".parquet": ","}
 """Of --to -> what separates columns."""
-RECORDS = option("A recording, or a folder of them: WFDB, CSV, EDF, .npy, .npz.", default=...)
+RECORDS = option(
+    "A recording, or a folder of them: WFDB, CSV, EDF, DICOM, SCP-ECG ...", default=...
+)
 LEADS = option("Leads that are used: I, I+II, 12.  (default: all that a recording has)")
 TO = option("File for the table: .csv, .tsv or .parquet.", default=...)
 OVERWRITE = flag("Replace the file that --to names.", "--overwrite")

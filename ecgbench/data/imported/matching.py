@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from ecgbench.core.text import enumerated
 from ecgbench.ecg.readers.by_suffix import READERS
+from ecgbench.ecg.readers.hospital import SIDECARS
 from ecgbench.errors import BadSetting
 
 LISTED = 3
@@ -31,9 +32,13 @@ def walk(folder: Path, without: Collection[Path]) -> Iterator[Path]:
 
 
 def files(folder: Path, without: Collection[Path]) -> list[str]:
-    """Paths from `folder` of all files with the suffix of a known format, sorted."""
-    every = (f for f in walk(folder, without) if f.suffix.lower() in READERS)
-    return sorted(f.relative_to(folder).as_posix() for f in every)
+    """Paths from `folder` of all files with the suffix of a known format, sorted; without those of
+    SIDECARS that have the name of another recording.
+    """
+    every = [f for f in walk(folder, without) if f.suffix.lower() in READERS]
+    first = {f.with_suffix("") for f in every if f.suffix.lower() not in SIDECARS}
+    alone = (f for f in every if f.suffix.lower() not in SIDECARS or f.with_suffix("") not in first)
+    return sorted(f.relative_to(folder).as_posix() for f in alone)
 
 
 def matched(

@@ -23,6 +23,7 @@ NOTED = {
     "inverted": "an inverted lead is turned round",
     "not measured": "leads that were not measured",
     "read as": "read as",
+    "warning": "warnings of the reader",
 }
 """Kinds of notes of a recording -> their descriptions."""
 SWING = (0.1, 20.0)

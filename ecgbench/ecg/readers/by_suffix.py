@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ecgbench.ecg.readers import cleaned, edf, export, numpy, wfdb
+from ecgbench.ecg.readers import atc, cleaned, edf, export, hospital, numpy, wfdb
 from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
@@ -49,5 +49,7 @@ READERS: dict[str, Callable[[Path, str, str, ReadOptions], Recording]] = {
     ".bdf": edf.read,
     ".npy": numpy.alone,
     ".npz": numpy.alone,
+    ".atc": atc.read,
+    **dict.fromkeys(hospital.SUFFIXES, hospital.read),
 }
 """Suffix in small letters -> reader."""

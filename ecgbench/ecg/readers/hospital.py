@@ -1,0 +1,138 @@
+"""Recordings as carts, hospitals and watches export them, by `ecgdatakit` (the extra `formats`):
+DICOM waveforms, SCP-ECG, HL7 aECG, GE MUSE, Philips Sierra, Mortara ELI, Kardia, ISHNE and MFER.
+
+The format is told by the content, not by the suffix. Only the rhythm is read, no median beat.
+`ecgdatakit` rounds rates to whole Hz, joins leads that begin at different times, and only warns of
+a wrong checksum; here rates are exact, and the other two are refused.
+"""
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ecgbench.ecg.readers import cleaned
+from ecgbench.ecg.readers.arrays import existing_file, unreadable
+from ecgbench.ecg.readers.notation import ReadOptions, per_mv
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import BadRecord, BadSetting
+
+SUFFIXES = (".dcm", ".dicom", ".scp", ".xml", ".json", ".ecg", ".mwf", ".mfer", ".mfr")
+SIDECARS = (".xml", ".json", ".ecg")
+"""Suffixes that a file has too which only belongs to a recording of the same name."""
+FORMATS = (
+    *("DICOM Waveform", "SCP-ECG", "HL7 aECG", "GE MUSE XML", "Philips Sierra XML", "MFER"),
+    *("Mortara ELI (EL250/ELI280)", "AliveCor Kardia JSON", "ISHNE Holter"),
+)
+"""Those of `ecgdatakit` that are used; the others are experimental, or formats of our readers."""
+STARTS = ("start_sample", "LeadTimeOffset")
+"""Where SCP-ECG and MUSE state that a lead begins later than the recording."""
+INTERVAL_ERROR = 5e-4
+"""Share by which a rate from an interval in whole microseconds may be off."""
+FRACTION = re.compile(
+    rb"(SampleBase>|SampleExponent>|SAMPLE_FREQ=.|samplespersecond=.|samplingrate>)"
+    rb"\s*(-|\d+[.,]0*[1-9])",
+    re.I,
+)
+"""A rate in XML that is no whole number, which `ecgdatakit` rounds without a trace."""
+
+
+def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recording:
+    """The standard leads of the rhythm in a file, in mV, by the names that it gives them.
+
+    BadRecord for a file that is damaged, or whose leads differ in rate, length or start;
+    BadSetting where neither file nor `options` states a unit, and without the extra.
+    """
+    found, notes = _parsed(existing_file(path, record), record)
+    labels = [lead.label for lead in found.leads]
+    names = options.without_order(labels).names(labels, len(labels), path, record)
+    notes.append(("names", options.origin(labels, names)))
+    rows = cleaned.leads_of(names, np.zeros((len(names), 0)), record, notes)
+    leads = [found.leads[i] for i in rows]
+    facts = {
+        "rates in Hz": [lead.sampling_rate for lead in leads],
+        "lengths in samples": [len(lead.samples) for lead in leads],
+        "starts": [next(filter(None, map(lead.annotations.get, STARTS)), "0") for lead in leads],
+    }
+    for what, each in facts.items():
+        if len({*each}) > 1:
+            listed = ", ".join(f"{names[i]} {value}" for i, value in zip(rows, each))
+            raise BadRecord(f"{record}: its leads have different {what}: {listed}")
+    _demand_whole(found, path, record)
+    values = []
+    for lead in leads:
+        stated = per_mv(lead.resolution_unit) if lead.resolution_unit else None
+        scale = options.scale(stated, path, record)
+        values.append(
+            (cleaned.marked(lead.samples[None])[0] * lead.resolution + lead.offset) / scale
+        )
+    stated_all = all(lead.resolution_unit for lead in leads)
+    notes += [("unit", "the file" if stated_all else "--unit"), ("rate", "the file")]
+    fs = options.rate([("its header", _rate(found, leads[0]))], path, record)
+    return cleaned.recording(
+        np.stack(values), [names[i] for i in rows], fs, (record, patient), notes
+    )
+
+
+def _parsed(path: Path, record: str) -> tuple[Any, cleaned.Notes]:
+    """The ECGRecord of a file, samples as they are stored, and the warnings as notes."""
+    extra = "the extra formats: pip install 'ecgbench-leads[formats]'"
+    missing = BadSetting(f"reading {path.suffix} needs {extra}")
+    try:
+        from ecgdatakit.parsing.parser import FileParser
+    except ImportError:
+        raise missing from None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        kind = "a recording"
+        try:
+            known = FileParser.detect_format(path)
+            if known is None or known["name"] not in FORMATS:
+                raise ValueError(f"it is none of {', '.join(FORMATS)}")
+            kind = known["name"]
+            found = known["parser_class"]().parse(path)
+        except ImportError:
+            raise missing from None
+        except Exception as error:  # the package raises whatever its parsing runs into
+            plain = ValueError(str(error).replace(str(path), path.name))
+            raise unreadable(path, record, kind, plain) from error
+    if not any(len(lead.samples) for lead in found.leads):
+        raise BadRecord(f"{record}: {path.name} holds no rhythm, only what was derived from one")
+    if found.raw_metadata.get("checksum_valid") is False:
+        raise BadRecord(f"{record}: {path.name} is damaged: its checksum is that of other bytes")
+    return found, [("warning", str(each.message).replace(str(path), path.name)) for each in caught]
+
+
+def _demand_whole(found: Any, path: Path, record: str) -> None:
+    """BadRecord where a file is shorter than it states, or states a rate that was rounded."""
+    if found.source_format == "ishne_holter":
+        meta, each = found.raw_metadata, len(found.leads)
+        size = path.stat().st_size - 522 - meta["var_block_size"]
+        if size % (2 * each) or meta["samples_per_lead"] < meta["ecg_size"]:
+            raise BadRecord(
+                f"{record}: {path.name} is truncated: {size / 2 / each:g} samples of the "
+                f"{meta['ecg_size']} that its header states"
+            )
+    if path.suffix.lower() == ".xml" and (
+        rate := FRACTION.search(path.read_bytes().replace(b"\0", b""))
+    ):
+        raise BadRecord(f"{record}: its rate is no whole number ({rate[0].decode()}...)")
+
+
+def _rate(found: Any, lead: Any) -> float:
+    """Hz, exact, of a lead whose own rate is rounded."""
+    meta, rounded = found.raw_metadata, lead.sampling_rate
+    if found.source_format == "dicom_waveform":
+        groups = meta["multiplex_groups"]
+        rates = [g["sampling_frequency"] for g in groups if g["samples"] == len(lead.samples)]
+    elif found.source_format == "alivecor_kardia":
+        rates = [float(meta["raw"]["frequency"])]
+    elif found.source_format in ("hl7_aecg", "scp_ecg"):
+        microseconds = meta.get("rhythm_sample_interval_us")
+        exact = 1e6 / microseconds if microseconds else meta["rhythm_time"]["sampling_rate_exact"]
+        rates = [exact] if abs(exact - rounded) > INTERVAL_ERROR * exact else []
+    else:
+        rates = meta.get("sampling_rates", [])  # MFER; else the format has whole Hz
+    return next((rate for rate in rates if round(rate) == rounded), float(rounded))
