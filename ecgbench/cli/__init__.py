@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from ecgbench import __version__
 from ecgbench.cli import (
     check,
+    cite,
     data,
     doctor,
     freeze,
@@ -33,9 +34,8 @@ from ecgbench.errors import INTERRUPTED, EcgbenchError, MissingRequirements
 
 RESULTS, DATA, MODELS, MORE = "Run and report", "Data", "Models", "More"
 """Panels of `ecgbench --help`."""
-ORDER = (
-    "run report runs predict embed data models new check profile list freeze pretrain ablate doctor"
-)
+ORDER = "run report runs predict embed cite data models new check profile list freeze pretrain"
+ORDER += " ablate doctor"
 """Commands in the order of the help; typer would put groups last."""
 EARLIER = {
     **{name: f"list {name}" for name in ("tasks", "adapters", "metrics", "reports", "engines")},
@@ -76,7 +76,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-add_commands(app, RESULTS, run.run, report.report, predict.predict, predict.embed)
+add_commands(app, RESULTS, run.run, report.report, predict.predict, predict.embed, cite.cite)
 add_commands(app, MODELS, new.new, profile.profile)
 add_commands(app, MORE, lists.list_, freeze.freeze, pretrain.pretrain, pretrain.ablate)
 add_commands(app, MORE, doctor.doctor)
