@@ -144,7 +144,7 @@ def test_weights_from_elsewhere_are_refused(
             "--leads",
             "12",
         )
-        == 1  # it fails its own cells
+        == 2
     )
     with pytest.raises(BadSetting, match="leave them out"):
         simple.build(weights="some.pth")

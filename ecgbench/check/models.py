@@ -84,12 +84,14 @@ class InputAsFeatures(nn.Module):
 
 
 def card_is_true(network: Network) -> str:
-    """The card's counts are the network's, and every parameter is in exactly one group."""
+    """The card's counts are the network's, and every parameter is in exactly one group, where the
+    card has groups.
+    """
     card: ModelCard = network.card
     count = sum(p.numel() for p in network.module.parameters())
     message = f"the card says {card.parameters:,} parameters, the network has {count:,}"
     demand(count == card.parameters, message)
-    for name, _ in network.module.named_parameters():
+    for name, _ in network.module.named_parameters() if card.groups else ():
         groups = [g for g, prefixes in card.groups.items() if name.startswith(tuple(prefixes))]
         message = f"parameter {name} is in {len(groups)} of the groups {', '.join(card.groups)}"
         demand(len(groups) == 1, message)
@@ -97,7 +99,8 @@ def card_is_true(network: Network) -> str:
     encoder = _encoder(network, contract, "zero")
     width = _encoded(encoder, _seen(1, contract), ALL).shape[1]
     demand(width == card.dim, f"the card says {card.dim} features, the network gives {width}")
-    return f"{count:,} parameters, {width} features"
+    alone = "" if card.groups or not count else ", no groups: it cannot be fine-tuned"
+    return f"{count:,} parameters, {width} features{alone}"
 
 
 def hidden_leads(encoder: Encoder, views: Callable[[int], Disturbed]) -> str:

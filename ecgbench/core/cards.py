@@ -15,9 +15,12 @@ from ecgbench.ecg.preprocess import Preparation, Resampler
 from ecgbench.ecg.repair import Repair as Repair
 from ecgbench.errors import BadSetting
 
-Normalisation = Literal["none", "minmax-per-lead", "minmax-record", "standardise-record"]
+Normalisation = Literal[
+    "none", "minmax-per-lead", "minmax-record", "standardise-per-lead", "standardise-record"
+]
 """`none`: the network receives `unit`. `minmax-per-lead`: each lead to [-1, 1] by its own extremes,
 a constant lead to -1. `minmax-record`: all present rows to [0, 1] by their common extremes.
+`standardise-per-lead`: each lead by its own mean and standard deviation, a constant lead to 0.
 `standardise-record`: one mean and one standard deviation over the present rows. Over the whole
 record or each window: see `InputContract.scope`.
 """
@@ -209,18 +212,18 @@ class ModelCard(CheckedFields):
     """Code the network follows, with its commit; "this project" where it is ours."""
     licence: str
     """Licence of the authors' code and weights, as they state it."""
-    parameters: int
-    """Number of parameters of the encoder, without heads."""
-    dim: int
-    """Width of the pooled feature."""
+    parameters: int | None = None
+    """Number of parameters of the encoder, without heads; None: counted when it is built."""
+    dim: int = 0
+    """Width of the pooled feature; 0: measured when it is built."""
     contracts: tuple[InputContract, ...]
     native: bool
     """Whether the network reads any subset of its contract's leads without filling (policy
     `native`).
     """
-    groups: Mapping[str, tuple[str, ...]]
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Parameter-name prefixes of "early" and "late" (learning-rate groups of fine-tuning); all
-    parameters, once.
+    parameters, once. Without them the network cannot be fine-tuned.
     """
     weights: tuple[Weights, ...] = ()
     fixed: tuple[str, ...] = ()

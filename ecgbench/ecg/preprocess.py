@@ -148,8 +148,8 @@ def normalise(signal: np.ndarray, how: str) -> np.ndarray:
     """Scale (lead, time) as a contract says (see cards.Normalisation), over all of `time`.
 
     Returns float32. Rows that are NaN throughout (hidden leads) stay NaN and influence nothing. A
-    constant lead becomes exactly -1 under minmax-per-lead; a record without variation becomes 0
-    under the two others. Unknown `how`: BadSetting.
+    constant lead becomes exactly -1 under minmax-per-lead and 0 under standardise-per-lead; a
+    record without variation becomes 0 under the two others. Unknown `how`: BadSetting.
     """
     if how == "none":
         return np.asarray(signal, np.float32)
@@ -160,6 +160,9 @@ def normalise(signal: np.ndarray, how: str) -> np.ndarray:
         x = 2 * (x - low) / (high - low + 1e-8) - 1
     elif how == "minmax-record":
         x = (x - x.min()) / (x.max() - x.min() + 1e-8) if x.size else x
+    elif how == "standardise-per-lead":
+        spread = np.where(np.ptp(x, axis=-1, keepdims=True), x.std(axis=-1, keepdims=True), np.inf)
+        x = (x - x.mean(axis=-1, keepdims=True)) / spread
     elif how == "standardise-record":
         # a constant's mean is rounded, so its own deviation is not exactly 0: ask the extremes
         # instead
@@ -167,7 +170,7 @@ def normalise(signal: np.ndarray, how: str) -> np.ndarray:
     else:
         raise BadSetting(
             f"normalisation {how!r} is none of: none, minmax-per-lead, minmax-record, "
-            f"standardise-record"
+            f"standardise-per-lead, standardise-record"
         )
     out = np.full(signal.shape, np.nan, np.float32)
     out[there] = x

@@ -19,7 +19,7 @@ from ecgbench.core.cards import InputContract
 from ecgbench.ecg.leads import ALL, LeadSubset, bits_to_mask
 from ecgbench.errors import EcgbenchError, LeakError
 
-LEAD_BY_LEAD = ("none", "minmax-per-lead")
+LEAD_BY_LEAD = ("none", "minmax-per-lead", "standardise-per-lead")
 """Normalisations that can be done before hiding, so that leads may be embedded before it is known
 which are measured.
 """

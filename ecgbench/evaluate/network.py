@@ -1,7 +1,7 @@
 """A network for evaluation: built, with loaded or seeded weights, frozen, and hashed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from ecgbench import models
+from ecgbench.adapters.hide import Policy
 from ecgbench.core.cards import ModelCard, Weights
 from ecgbench.core.cells import EITHER, NONE, RANDOM, RELEASED, Precision
 from ecgbench.core.seeds import seed_of
 from ecgbench.errors import BadSetting
+from ecgbench.evaluate.encode import Encoder
 from ecgbench.models import Features
 from ecgbench.weights import released
 from ecgbench.weights.load import digest, origin
@@ -24,6 +26,7 @@ class Network:
 
     name: str
     card: ModelCard
+    """With the numbers that its file leaves out, see `counted`."""
     module: nn.Module
     weights: str
     """As tables show them: "random", a name on the card, or a file's name."""
@@ -83,7 +86,7 @@ def build(
     not match. A model without parameters has no weights, whichever of these words is given.
     """
     module = models.get(name)
-    if not module.CARD.parameters and weights in (RELEASED, EITHER):
+    if module.CARD.parameters == 0 and weights in (RELEASED, EITHER):
         weights = RANDOM
     # float32 means float32: by default torch lets convolutions round to 10 bits there
     if device != "cpu":
@@ -93,11 +96,28 @@ def build(
     with torch.random.fork_rng(devices=[]), models.ROOM.reading(name):
         torch.manual_seed(seed_of("weights", name) % 2**63)
         network = module.build() if weights == RANDOM else module.build(weights=weights)
-    network.eval().requires_grad_(False).to(device)
-    called = Path(weights).name if module.CARD.parameters else NONE
-    source = origin(module.CARD, weights)
+    card = counted(module.CARD, network.eval().requires_grad_(False))
+    network.to(device)
+    called = Path(weights).name if card.parameters else NONE
+    source = origin(card, weights)
     source = {**source, "name": source["name"] and called}
-    return Network(name, module.CARD, network, called, digest(network), device, precision, source)
+    return Network(name, card, network, called, digest(network), device, precision, source)
+
+
+@torch.inference_mode()
+def counted(card: ModelCard, network: nn.Module) -> ModelCard:
+    """The card with what it leaves out: the number of parameters, and the width of the feature of a
+    window of zeros. EcgbenchError where a pass gives no features.
+    """
+    if card.parameters is None:
+        card = replace(card, parameters=sum(p.numel() for p in network.parameters()))
+    if not card.dim:
+        contract = card.contracts[0]
+        encoder = Encoder(network, contract, Policy(contract.policy, None))
+        signal = torch.zeros(1, len(contract.leads), contract.received)
+        pooled = encoder.pooled(network(signal, torch.ones_like(signal[..., 0]).bool()), 1)
+        card = replace(card, dim=pooled.shape[1])
+    return card
 
 
 def environment(device: str) -> str:

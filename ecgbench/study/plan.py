@@ -108,6 +108,7 @@ def check(request: Request) -> Request:
     names = tuple(dict.fromkeys(map(models.resolve, named)))
     if named != list(request.models):
         names = tuple(models.names())
+    _demand_groups(names, protocol)
     weights = weights_of(request.weights, names)
     chosen = tuple(dict.fromkeys(map(metrics.resolve, request.scoring.metrics)))
     found = tuple(resolve_tasks(_expanded(request.tasks)))
@@ -138,6 +139,21 @@ def _of_the_protocol(training: Training) -> None:
             f"training.{name}={getattr(training, name)}: --protocol {training.protocol} has no "
             f"such setting; choose --protocol {others}, or leave it out"
         )
+
+
+def _demand_groups(names: Sequence[str], protocol: str) -> None:
+    """BadSetting where a protocol sorts parameters into groups and a model's card has none."""
+    for name in names if protocols.uses(protocol, "lr_groups") else ():
+        try:
+            card = models.get(name).CARD
+        except BadSetting:  # its cells fail
+            continue
+        if not card.groups and card.parameters != 0:
+            raise BadSetting(
+                f"--protocol {protocol}: the card of {name} has no groups, which sort its "
+                f"parameters into early and late ones; add them to the card, or choose --protocol "
+                f"linear"
+            )
 
 
 def _of_the_leads(request: Request) -> None:

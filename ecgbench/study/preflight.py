@@ -5,14 +5,20 @@ from contextlib import suppress
 from pathlib import Path
 
 from ecgbench import datasets, models
-from ecgbench.core.cells import EITHER, RANDOM, Folders, Plan, Request, grouped, plan_of
+from ecgbench.core.cells import EITHER, RANDOM, RELEASED, Folders, Plan, Request, grouped, plan_of
 from ecgbench.core.provenance import command
 from ecgbench.core.text import quoted
 from ecgbench.data.prepare import seen
 from ecgbench.data.select import Selection, selected
 from ecgbench.data.source import root_of
 from ecgbench.data.splits import demand_enough
-from ecgbench.errors import BadRecord, BadSetting, MissingData, MissingRequirements
+from ecgbench.errors import (
+    BadRecord,
+    BadSetting,
+    EcgbenchError,
+    MissingData,
+    MissingRequirements,
+)
 from ecgbench.study import frozen
 from ecgbench.study.plan import check
 from ecgbench.study.plan_file import as_values, parse
@@ -50,9 +56,10 @@ def demand_writable(out: Path) -> None:
 
 
 def locate(model: str, weights: str) -> str:
-    """Why weights are not available on this machine, or "".
+    """Why weights are not available on this machine, or "". A file that is no release of its
+    authors is read into the network, before any data are.
 
-    Left to the model's first job: a model that cannot be imported, and a plug-in's own names of
+    Left to the model's first job: a model that cannot be imported, and a plug-in's own released
     weights.
     """
     if weights in (RANDOM, EITHER):
@@ -63,9 +70,14 @@ def locate(model: str, weights: str) -> str:
         return ""
     named = weights in {layout.name for layout in card.weights}
     try:
-        if card.parameters and (named or models.ROOM.built_in(model)):
+        if card.parameters != 0 and (named or models.ROOM.built_in(model)):
             located(weights, card)
-    except BadSetting as error:
+        if not named and weights != RELEASED:
+            from ecgbench.evaluate.network import build  # torch: a second or two
+
+            with models.ROOM.calling(model):
+                build(model, weights)
+    except EcgbenchError as error:
         return str(error)
     return ""
 

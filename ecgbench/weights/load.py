@@ -4,7 +4,8 @@ stops.
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ from safetensors.torch import load as load_bytes
 from torch import Tensor, nn
 
 from ecgbench.core.cards import ModelCard, Weights
+from ecgbench.core.files import warn_once
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.weights import read, released, shipped
 from ecgbench.weights.read import SAFE, TORCH
@@ -23,6 +25,7 @@ N = TypeVar("N", bound=nn.Module)
 
 _MISSING, _UNEXPECTED, _WRONG = "missing", "unexpected", "of the wrong shape or type"
 _DIFFERING = "given twice with different values"
+_PLAIN = "plain state dict"
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,8 @@ def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
     `weights` is a name on the card, whose file is shipped or was converted by `ecgbench models
     fetch`, or the path of a .safetensors, .pth, .pt or .ckpt file: a plain state dict, or one of
     the layouts of `card.weights` (container, prefix, entries dropped by name; a zip archive where
-    the authors publish one). Nothing in a file is executed. A name whose file was not fetched, or a
+    the authors publish one). A card without `weights` takes what `load_checkpoint` finds. Nothing
+    in a file is executed. A name whose file was not fetched, or a
     path without a file, is BadSetting; a file that cannot be read, does not match the whole state
     dict (buffers too), or is not the one that its card or the lock file pins, is BadWeights, and
     `network` is as before.
@@ -61,9 +65,35 @@ def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
             _shipped_tensors(network, found) if own else _converted(network, found, card)
         )
         return
+    if not card.weights:
+        load_checkpoint(network, found)
+        return
     with read.unpacked(found, released.member_of(card)) as file:
         layouts = (_plain_layout(card), *card.weights)
         network.load_state_dict(matched(network, file, card, layouts))
+
+
+def load_checkpoint(network: N, path: str | Path, prefix: str = "") -> N:
+    """`network` with its tensors from a usual checkpoint, all of them; one line says where in the
+    file they were, unless it is a plain state dict, and what was left out.
+
+    The names and shapes of the network's own tensors find container and prefix. Only whole modules
+    that the network does not have are left out, as a head: neither a further layer of a numbered
+    list nor a tensor of a module that it has. prefix: how the place begins where several would do
+    ("state_dict_ema.module."). BadSetting: no such file. BadWeights: it does not fit, and `network`
+    is as before.
+    """
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise BadSetting(f"no file {path} (given as weights); --weights random needs no file")
+    read.demand_ending(path, f"weights {path}", archive=False)
+    found, left_out = _found(network, read.read(path), path, prefix)
+    remedy = "pass a checkpoint of this very network; --weights random needs no file"
+    network.load_state_dict(_whole(network, found, path, type(network).__name__, remedy))
+    if found.layout != _PLAIN or left_out:
+        rest = f"; left out: {', '.join(left_out)}" if left_out else ""
+        warn_once(path, f"read as {found.layout}{rest}")
+    return network
 
 
 def located(weights: str | Path, card: ModelCard) -> Weights | Path:
@@ -98,10 +128,15 @@ def matched(
         (_read_as(network, content, layout) for layout in layouts),
         key=lambda reading: sum(map(len, reading.problems.values())),
     )
+    return _whole(network, best, path, card.title, _where(card))
+
+
+def _whole(
+    network: nn.Module, best: _Reading, path: Path, title: str, remedy: str
+) -> dict[str, Tensor]:
+    """The tensors of a reading that has no problem and no value that is not finite; BadWeights."""
     if best.problems:
-        raise BadWeights(
-            f"{path} is not a file of weights of {card.title} ({best}); {_where(card)}"
-        )
+        raise BadWeights(f"{path} is not a file of weights of {title} ({best}); {remedy}")
     # a number of float64 may be none of float32
     kinds = {name: t.dtype for name, t in network.state_dict().items()}
     unsound = [
@@ -110,7 +145,7 @@ def matched(
         if t.is_floating_point() and not t.to(kinds[name]).isfinite().all()
     ]
     if unsound:
-        raise BadWeights(f"{path} holds NaN or infinity in {_some(unsound)}; {_where(card)}")
+        raise BadWeights(f"{path} holds NaN or infinity in {_some(unsound)}; {remedy}")
     return dict(best.tensors)
 
 
@@ -226,7 +261,7 @@ def _where(card: ModelCard) -> str:
 
 
 def _plain_layout(card: ModelCard) -> Weights:
-    return Weights(name="plain state dict", url="", file="", sha256=None, licence=card.licence)
+    return Weights(name=_PLAIN, url="", file="", sha256=None, licence=card.licence)
 
 
 def _read_as(network: nn.Module, content: Mapping[str, Any], layout: Weights) -> _Reading:
@@ -248,6 +283,53 @@ def _read_as(network: nn.Module, content: Mapping[str, Any], layout: Weights) ->
         tensors[name] = value
     problems = _differences(network, tensors, unexpected)
     return _Reading(layout.name, tensors, problems | ({_DIFFERING: differing} if differing else {}))
+
+
+def _found(
+    network: nn.Module, content: Mapping[str, Any], path: Path, prefix: str
+) -> tuple[_Reading, list[str]]:
+    """The place in a file with most of the network's tensors, and the modules that are left out.
+    BadWeights where several places hold all of them, with different values.
+    """
+    wanted, flat = network.state_dict(), dict(_flat(content))
+    places: Counter[str] = Counter()
+    for name, tensor in flat.items():
+        for i in (0, *(at + 1 for at, letter in enumerate(name) if letter == ".")):
+            ours = wanted.get(name[i:])
+            alike = ours is not None and ours.shape == tensor.shape
+            places[name[:i]] += alike and name[:i].startswith(prefix)
+    start = max(places, key=places.__getitem__, default=prefix)
+    start = start if places[start] else prefix
+    for other in (p for p, count in places.items() if p != start and count == len(wanted)):
+        if not all(torch.equal(flat[start + n], flat[other + n]) for n in wanted):
+            raise BadWeights(
+                f"{path} holds two sets of weights that fit, under {start!r} and {other!r}; "
+                f"choose in build: load_checkpoint(network, weights, {other!r})"
+            )
+    own = {m for name in (start, *(start + name for name in wanted)) for m in _modules(name)}
+    inside, left_out = {}, dict[str, None]()
+    for name, tensor in flat.items():
+        other = next((m for m in _modules(name) if m not in own), "")
+        if name.startswith(start) and (not other or other.split(".")[-2].isdigit()):
+            inside[name.removeprefix(start)] = tensor
+        else:
+            left_out[other.rstrip(".") or name] = None
+    where = f"state dict under {start!r}" if start else _PLAIN
+    return _Reading(where, inside, _differences(network, inside)), list(left_out)
+
+
+def _flat(content: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Tensor]]:
+    """The tensors of a file by the keys that lead to them, joined by dots."""
+    for key, value in content.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{key}.")
+        elif isinstance(value, Tensor):
+            yield f"{before}{key}", value
+
+
+def _modules(name: str) -> list[str]:
+    """Of `a.b.weight`: `a.` and `a.b.`."""
+    return [name[: i + 1] for i, letter in enumerate(name) if letter == "."]
 
 
 def _differences(

@@ -21,7 +21,7 @@ from ecgbench.errors import LeakError
 
 EIGHT = ("I", "II", "V1", "V2", "V3", "V4", "V5", "V6")
 POLICIES = [*adapters.names(), NATIVE]
-NORMALISATIONS = ("none", "minmax-per-lead", "standardise-record")
+NORMALISATIONS = ("none", "minmax-per-lead", "standardise-per-lead", "standardise-record")
 FEEDINGS = list(product(NORMALISATIONS, ("before", "after")))
 SUBSETS = [
     LeadSubset.parse(t) for t in ("I", "III", "V3", "I+II", "II+aVF", "I+V2", "aVR+aVL+V1+V6")

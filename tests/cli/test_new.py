@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -15,6 +16,37 @@ def test_a_new_model_keeps_every_promise_of_a_model(here: Command, tmp_path: Pat
     assert "ecgbench check model mynet" in done.stdout
     done = here("check", "model", "MyNet", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "24,416 parameters, 64 features" in done.stdout  # its card leaves them out
+    study = ("run", "--models", "mynet", "--tasks", "demo", "--limit", "40", "--leads", "I")
+    facts = [path.read_text() for path in (tmp_path / "adapters").glob("*.py")]
+    (tmp_path / "adapters/mynet.py").write_text(facts[0].replace("    groups=", "    # groups="))
+    done = here(*study, "--weights", "random", "--protocol", "finetune", cwd=tmp_path)
+    assert (done.returncode, "the card of mynet has no groups" in done.stderr) == (2, True)
+
+
+def test_a_checkpoint_is_opened_before_any_data_are_read(
+    here: Command, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One of another network ends the run at once; a usual one is found in its container."""
+    here("new", "model", "mynet", cwd=tmp_path)
+    study = ("run", "--models", "mynet", "--tasks", "demo", "--limit", "40", "--leads", "I")
+    ways = ("--engine", "inline", "--prepared", "prepared", "--out", "r")
+    state = {
+        "first.weight": torch.randn(32, 12, 10),
+        "first.bias": torch.randn(32),
+        "second.weight": torch.randn(64, 32, 10),
+    }
+    torch.save({"state_dict": {f"module.{k}": v for k, v in state.items()}}, tmp_path / "my.pt")
+    for file, why in (("my.pt", "1 missing: second.bias"), ("no.pt", "no file no.pt")):
+        done = here(*study, "--weights", f"mynet={file}", *ways, cwd=tmp_path)
+        assert (done.returncode, why in done.stderr) == (2, True), done.stderr
+        assert not (tmp_path / "prepared").exists()
+        assert not (tmp_path / "r/cells").exists()
+    state |= {"second.bias": torch.randn(64), "head.weight": torch.randn(5, 64)}
+    torch.save({"state_dict": {f"module.{k}": v for k, v in state.items()}}, tmp_path / "my.pt")
+    done = here(*study, "--weights", "mynet=my.pt", *ways, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "under 'state_dict.module.'; left out: state_dict.module.head" in caplog.text
 
 
 def test_a_new_dataset_reads_the_tables_that_its_page_names(here: Command, tmp_path: Path) -> None:

@@ -3,11 +3,12 @@ values: adapters/test_contracts.py.
 """
 
 from fractions import Fraction
+from typing import get_args
 
 import numpy as np
 import pytest
 
-from ecgbench.core.cards import Filter
+from ecgbench.core.cards import Filter, Normalisation
 from ecgbench.ecg.preprocess import Preparation, Resampler, decimate, normalise, view
 from ecgbench.errors import BadSetting
 
@@ -177,7 +178,7 @@ def test_hidden_rows_stay_hidden_and_influence_nothing() -> None:
     hidden = NOISE.copy()
     hidden[[1, 5]] = np.nan
     there = [i for i in range(12) if i not in (1, 5)]
-    for how in ("minmax-per-lead", "minmax-record", "standardise-record"):
+    for how in get_args(Normalisation)[1:]:
         scaled = normalise(hidden, how)
         assert np.isnan(scaled[[1, 5]]).all()
         np.testing.assert_array_equal(scaled[there], normalise(NOISE[there], how))
@@ -195,6 +196,10 @@ def test_normalisations_by_their_definition() -> None:
     np.testing.assert_allclose(
         whole, (NOISE - NOISE.min()) / (NOISE.max() - NOISE.min()), atol=1e-6
     )
+    lead = normalise(NOISE, "standardise-per-lead")[3]
+    np.testing.assert_allclose(lead, (NOISE[3] - NOISE[3].mean()) / NOISE[3].std(), atol=1e-5)
+    flat = np.where(np.arange(12)[:, None] == 4, np.float32(0.1), NOISE)
+    assert (normalise(flat, "standardise-per-lead")[4] == 0).all()
     lead = normalise(NOISE, "minmax-per-lead")[3]
     assert (lead.min(), lead.max()) == (-1, pytest.approx(1))
     with pytest.raises(BadSetting, match="standardize"):

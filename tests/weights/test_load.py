@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,78 @@ def refused(path: Path, told: str) -> None:
     assert str(path) in text
     assert "\n" not in text
     assert load.digest(network) == before
+
+
+class Deep(nn.Module):
+    """A convolution, a norm and some numbered layers; with a head where it has labels."""
+
+    def __init__(self, layers: int = 2, labels: int = 0) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv1d(3, 4, 3), nn.BatchNorm1d(4)
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(layers))
+        if labels:
+            self.head = nn.Linear(4, labels)
+
+
+def behind(prefix: str, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {prefix + name: tensor for name, tensor in tensors.items()}
+
+
+TRAINED = dict(Deep(labels=5).state_dict())
+ANOTHER = {name: tensor + 1 for name, tensor in TRAINED.items()}
+DECODER = {"decoder.0.weight": torch.zeros(3)}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (dict(Deep().state_dict()), ""),
+        (TRAINED, "plain state dict; left out: head"),
+        (checkpoint(behind("module.", TRAINED)), "'model.module.'; left out: model.module.head"),
+        ({"net": behind("encoder.", TRAINED) | DECODER}, "net.encoder.head, net.decoder"),
+        ({"state_dict": TRAINED, "ema": dict(TRAINED)}, "left out: state_dict.head, ema"),
+    ],
+)
+def test_a_usual_checkpoint_is_found_in_its_file(
+    content: dict[str, Any], said: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    torch.save(content, tmp_path / "w.pt")
+    network = load.load_checkpoint(Deep(), tmp_path / "w.pt")
+    if said:
+        assert all(torch.equal(t, TRAINED[name]) for name, t in network.state_dict().items())
+    assert said in caplog.text
+    assert bool(said) == bool(caplog.text)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ({k: v for k, v in TRAINED.items() if k != "conv.bias"}, "1 missing: conv.bias"),
+        (dict(Deep(3).state_dict()), "2 unexpected: layers.2.weight, layers.2.bias"),
+        (TRAINED | {"conv.scale": torch.ones(1)}, "1 unexpected: conv.scale"),
+        (TRAINED | {"conv.weight": torch.ones(4, 3, 5)}, "wrong shape or type: conv.weight"),
+        (TRAINED | {"norm.bias": torch.full((4,), torch.nan)}, "NaN or infinity in norm.bias"),
+        ({"teacher": TRAINED, "student": ANOTHER}, "under 'teacher.' and 'student.'"),
+        ({"epoch": 3}, "missing: conv.weight"),
+    ],
+)
+def test_an_incomplete_or_ambiguous_checkpoint_is_refused(
+    content: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    torch.save(content, tmp_path / "w.pt")
+    network = Deep()
+    before = load.digest(network)
+    with pytest.raises(BadWeights, match=re.escape(why)):
+        load.load_checkpoint(network, tmp_path / "w.pt")
+    assert load.digest(network) == before
+
+
+def test_a_prefix_chooses_among_several_networks(tmp_path: Path) -> None:
+    torch.save({"teacher": TRAINED, "student": ANOTHER}, tmp_path / "w.pt")
+    network = load.load_checkpoint(Deep(), tmp_path / "w.pt", "student.")
+    assert all(torch.equal(t, ANOTHER[name]) for name, t in network.state_dict().items())
+    with pytest.raises(BadWeights, match=r"under 'pupil\.': 11 missing"):
+        load.load_checkpoint(network, tmp_path / "w.pt", "pupil.")
 
 
 class Bomb:

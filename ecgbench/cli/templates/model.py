@@ -15,8 +15,6 @@ CARD = ModelCard(
     paper="none",  # citation with DOI or arXiv number
     origin="this file",  # the code that it follows, with its commit
     licence="MIT",  # of code and weights
-    parameters=24_416,  # of the encoder, without heads; checked
-    dim=64,  # width of the pooled feature; checked
     contracts=(
         InputContract(
             name="paper",
@@ -25,14 +23,14 @@ CARD = ModelCard(
             leads=LEADS,  # what the network reads, in this order
             unit="mV",
             filter=None,  # or Filter(kind="firwin-filtfilt", low=0.05, high=47.0)
-            normalisation="standardise-record",  # or none, minmax-per-lead, minmax-record
+            normalisation="standardise-per-lead",  # or none, minmax-per-lead, standardise-record
             fill="before",  # missing leads are filled before the normalisation
             policy="zero",  # how they are filled, unless --policy says otherwise
-            absent="0 mV, then standardised with the rest",
+            absent="0 mV, and so 0",
         ),
     ),
     native=False,  # True for a network that reads any subset of its leads
-    # for fine-tuning: beginnings of parameter names, each parameter in exactly one group
+    # for fine-tuning only: beginnings of parameter names, each parameter in exactly one group
     groups={"early": ("first.",), "late": ("second.",)},
 )
 
@@ -56,5 +54,7 @@ class Network(nn.Module):
 
 
 def build(weights: str | Path | None = None) -> Network:
-    """The network with random weights, or those of a file: all tensors match, or BadWeights."""
+    """The network with random weights, or those of a file: all of its tensors, or BadWeights. The
+    container and the prefix of a usual checkpoint are found, and a head in it is left out.
+    """
     return loaded(Network(), weights, CARD)
