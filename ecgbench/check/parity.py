@@ -1,5 +1,8 @@
-"""Parity: a network of ours against arrays that its authors' code produced from the same
-pseudo-weights and input.
+"""Parity: a network of ours against another implementation with the same weights and input.
+
+A model whose file defines `reference(network)` is compared with it layer by layer: LAEF with itself
+by torch's convolutions and torch_geometric's GATv2Conv (see `layers`). Any model can be compared
+with arrays that its authors' code produced (see `check`).
 
 A *pack* is an npz of arrays, its *keys* a JSON of the authors' state-dict entries. Every array
 whose name begins with `feat` is computed again: `feat_T600_subset_I_II` is the pooled feature of
@@ -18,7 +21,7 @@ import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -29,9 +32,13 @@ from torch import nn
 
 from ecgbench import models
 from ecgbench.check import rule
+from ecgbench.check.models import SUBSETS
 from ecgbench.core.cards import ModelCard
-from ecgbench.ecg.leads import LEADS, LIMB, canonical
+from ecgbench.core.cells import EITHER
+from ecgbench.core.seeds import rng
+from ecgbench.ecg.leads import ALL, LEADS, LIMB, canonical
 from ecgbench.errors import BadSetting, UnknownName
+from ecgbench.evaluate.network import build
 
 BY_INTENT = {
     "stmem feat_T600_upstream_onelead_II": "upstream copies one lead into all twelve slots by "
@@ -54,6 +61,7 @@ class Row:
     """One array of the pack."""
 
     array: str
+    """Or the layer, with its leads."""
     status: Literal["ok", "differs", "cannot compute", "not reproduced, by intent"]
     difference: float | None = None
     """Largest absolute difference; None where nothing was compared or it is not finite."""
@@ -78,6 +86,51 @@ def check(name: str, pack: Path, keys: Path, seed: str) -> list[Row]:
     network.eval().requires_grad_(False)
     computed = partial(_computed, network, module.CARD, key_facts, seed)
     return [_row(name, array, values, computed) for array, values in arrays.items()]
+
+
+def layers(name: str) -> list[Row]:
+    """Compare the model called `name`, with released weights where they are here, with its
+    `reference`, which has the same parameters: a row for each layer that the reference computes in
+    another way, and for the pooled feature, under each of a few sets of leads.
+
+    BadSetting for a model without a reference, or where torch_geometric is not installed.
+    """
+    module = models.get(name)
+    if not hasattr(module, "reference"):
+        raise BadSetting(
+            f"check parity {name}: its file has no reference(network) to be compared with layer "
+            f"by layer; give arrays of its authors' code: --pack, --keys and --seed-string"
+        )
+    built, rows = build(models.resolve(name), EITHER), []
+    ours, theirs, fed = built.module, module.reference(built.module), built.card.contracts[0]
+    own = dict(ours.named_modules())
+    differing = [n for n, m in theirs.named_modules() if n in own and type(m) is not type(own[n])]
+    x = rng("parity", "layers").standard_normal((2, len(fed.leads), fed.received), np.float32)
+    for subset in (*SUBSETS, ALL):
+        measured = np.tile([lead in subset for lead in fed.leads], (len(x), 1))
+        signal = np.where(measured[..., None], x, np.float32(np.nan))
+        one, other = (_outputs(net, differing, signal, measured) for net in (ours, theirs))
+        where = subset if subset != ALL else "12 leads"
+        found = [_row(name, layer, values, one.__getitem__) for layer, values in other.items()]
+        rows += [replace(row, array=f"{row.array}, {where}") for row in found]
+    return rows
+
+
+@torch.inference_mode()
+def _outputs(
+    network: nn.Module, names: list[str], signal: np.ndarray, measured: np.ndarray
+) -> dict[str, np.ndarray]:
+    """What some modules of a network give in one pass, and the pooled feature."""
+    found: dict[str, np.ndarray] = {}
+
+    def keep(name: str, *passed: Any) -> None:
+        found[name] = passed[-1].numpy().copy()
+
+    hooks = [network.get_submodule(n).register_forward_hook(partial(keep, n)) for n in names]
+    pooled = network(torch.from_numpy(signal), torch.from_numpy(measured)).pooled
+    for hook in hooks:
+        hook.remove()
+    return found | {"pooled feature": pooled.numpy()}
 
 
 def passed(rows: list[Row]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from ecgbench.cli.options import DATA, JSON, PREPARED, argument, option
+from ecgbench.errors import BadSetting
 
 NAME = argument("A name, or the path of your own: ./mine.py")
 
@@ -57,22 +58,28 @@ def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
 
 def parity(
     name: str = argument("A model's name."),
-    pack: Path = option("The golden arrays, an npz.", default=...),
-    keys: Path = option("The network's tensors, a keys.json.", default=...),
-    seed_string: str = option("The pack's seed string.", default=...),
+    pack: Path = option("The golden arrays, an npz."),
+    keys: Path = option("The network's tensors, a keys.json."),
+    seed_string: str = option("The pack's seed string."),
     as_json: bool = JSON,
 ) -> None:
-    """Compare a network with feature arrays that its authors' code computed.
+    """Compare a network with another implementation of it.
 
-    The network gets pseudo-random weights by the parity rule; every array of the pack is computed
-    again.
+    `ecgbench check parity laef` compares LAEF with torch_geometric's GATv2Conv, layer by layer,
+    with the same weights, under several sets of leads (extra `graph`).
+
+    --pack, --keys and --seed-string: with feature arrays that its authors' code computed. The
+    network gets pseudo-random weights by the parity rule; every array is computed again.
 
     Exit 0 only if every array was compared and lies within 1e-5 * max(1, max|pack|); 1 on a
     difference or an array that cannot be computed; 2 on bad arguments.
     """
     from ecgbench.check import parity as parities
 
-    rows = parities.check(name, pack, keys, seed_string)
+    given = [pack, keys, seed_string]
+    if any(given) and not all(given):
+        raise BadSetting("check parity: --pack, --keys and --seed-string belong together")
+    rows = parities.check(name, pack, keys, seed_string) if all(given) else parities.layers(name)
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=1))
     for row in () if as_json else rows:

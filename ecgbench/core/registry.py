@@ -32,6 +32,8 @@ person typed is found from there.
 """
 OWN = "adapters"
 """Folder with plug-ins of one's own, where a command is typed: they are found by their names."""
+EXTRAS = {"torch_geometric": "graph", "timm": "timm", "torchvision": "timm"}
+"""Package that a plug-in may import -> the extra that installs it."""
 _VARIANTS = "variants"
 """Folder of a room with plug-ins that are no part of what is listed or compared by default."""
 
@@ -263,12 +265,17 @@ class Room:
             frames = traceback.extract_tb(error.__traceback__)
             lines = [frame.lineno for frame in frames if frame.filename == file]
             where = f" at {Path(file).name}:{lines[-1]}" if file and lines else ""
-            hint = self._of_another_version(error)
+            hint = self._hint(error)
             raise BadSetting(f"{self.kind} {what}{where}: {one_line(error)}{hint}") from error
 
-    def _of_another_version(self, error: BaseException) -> str:
-        """What helps where a plug-in imports a name that this package does not have."""
-        if not isinstance(error, ImportError) or (error.name or "").split(".")[0] != "ecgbench":
+    def _hint(self, error: BaseException) -> str:
+        """What helps where a plug-in imports a package of an extra that is not installed, or a name
+        that this package does not have.
+        """
+        package = (getattr(error, "name", None) or "").split(".")[0]
+        if isinstance(error, ModuleNotFoundError) and package in EXTRAS:
+            return f"; pip install 'ecgbench-leads[{EXTRAS[package]}]'"
+        if not isinstance(error, ImportError) or package != "ecgbench":
             return ""
         hint = "; it is of another version of ecgbench, and CHANGELOG.md has the names of this one"
         if self.kind == "dataset":

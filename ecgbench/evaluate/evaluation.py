@@ -306,6 +306,25 @@ class Evaluation:
         """The policy that fills absent leads in training."""
         return fit.policy or self.contract.policy
 
+    def showing(self, fit: Fit) -> "Evaluation":
+        """The same, for a fit to the leads that are tested: its training and validation records
+        have these leads and no others. BadSetting where a split has no such record.
+        """
+        if not fit.shown:
+            return self
+        own, records = LeadSubset.parse(fit.shown).bits, dict(self.records)
+        for split in ("train", "val"):
+            having = [r for r in records[split] if r.available & own == own]
+            if not having:
+                raise BadSetting(
+                    f"--train-leads same: no {split} record of {fit.task} has leads {fit.shown}; "
+                    f"leave these leads out, or choose --train-leads all"
+                )
+            records[split] = [r._replace(available=own) for r in having]
+        other = copy.copy(self)
+        vars(other).update(records=records, slots=self.slots)
+        return other
+
     def training_leads(self, record: Record, *words: str | int) -> int:
         """Bit mask of the leads of a record in training: drawn from `words`, or all that it has."""
         if self.training.leads != "random":

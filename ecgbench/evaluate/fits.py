@@ -160,7 +160,7 @@ class Fitting:
         network, cache = made.network, made.cache(self._policy)
         tuned = {} if trained.encoder is None else {"from_sha256": self.evaluation.network.sha256}
         return {
-            "records": len(self.evaluation.records["train"]),
+            "records": len(self.evaluation.showing(self.fit).records["train"]),
             **trained.note,
             **tuned,
             "format": FORMAT,
@@ -177,8 +177,8 @@ class Fitting:
         }
 
     def _validation(self, made: Evaluation, head: tuple[np.ndarray, np.ndarray]) -> bytes:
-        """What the fit predicts for the validation records with all leads."""
-        records = made.records["val"]
+        """What the fit predicts for the validation records, with the leads that they have."""
+        records = made.showing(self.fit).records["val"]
         wanted = rows.complete(records)
         made.compute(self._policy, wanted, "validation windows")
         features = made.cache(self._policy).take(wanted)

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from ecgbench.errors import BadSetting
 from ecgbench.layers.cached import CachedTensors
 from ecgbench.layers.grid import gathered, slots
 
@@ -157,13 +158,16 @@ def _chunks(nodes: Tensor) -> list[tuple[int, slice]]:
 
 class EdgeListGATv2(nn.Module):
     """The same layer by torch_geometric's GATv2Conv on the explicit edge list, with the parameters
-    of `layer` themselves.
+    of `layer` themselves. BadSetting where torch_geometric is not installed.
     """
 
     def __init__(self, layer: GATv2) -> None:
         super().__init__()
-        from torch_geometric.nn import GATv2Conv
-
+        try:
+            from torch_geometric.nn import GATv2Conv
+        except ModuleNotFoundError:
+            needed = "torch_geometric is not installed: pip install 'ecgbench-leads[graph]'"
+            raise BadSetting(needed) from None
         dim = layer.bias.shape[0]
         self.conv = GATv2Conv(
             dim,

@@ -54,7 +54,7 @@ _LONG = [
 ]
 _SUMMARY = "one row per condition, category or the macro mean, and lead; fractions"
 _TRAINED: dict[Trained, str] = {
-    "same": "One probe for each lead, fitted and tested on that lead alone (--train-leads same).",
+    "same": "One fit for each lead, trained and tested on that lead alone (--train-leads same).",
     "random": "One fit on random leads (--train-leads random, the paper's way), tested on one lead "
     "at a time: it may give up some of a lead to serve all.",
     "all": "One fit on twelve leads, tested on one: this is also how well the model stands the "

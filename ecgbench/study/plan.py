@@ -165,7 +165,7 @@ def _of_the_leads(request: Request) -> None:
     if not getattr(protocols.get(request.training.protocol), "SAME_LEADS", False):
         raise BadSetting(
             f"--train-leads same with --protocol {request.training.protocol}: a fit for each set "
-            f"of leads is for --protocol probe; choose that, or --train-leads random"
+            f"of leads is for --protocol probe or finetune; choose one, or --train-leads random"
         )
     for count in (n for n in request.leads if isinstance(n, int) and n < len(LEADS)):
         raise BadSetting(

@@ -4,8 +4,11 @@ implementation of the rule.
 
 import json
 import math
+import subprocess
+import sys
 import types
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ from ecgbench import models
 from ecgbench.check import parity
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.layers.features import Features
-from ecgbench.models import stmem
+from ecgbench.models import laef, stmem
 
 REAL = Path(__file__).parents[1] / "data" / "parity" / "stmem"
 
@@ -211,3 +214,47 @@ def test_bad_arguments_are_told_apart_from_a_failed_check(tmp_path: Path) -> Non
         parity.check("tinyparity", good[0], tmp_path / "absent.json", "s")
     with pytest.raises(UnknownName, match="stmem"):
         parity.check("stmme", *good, "s")
+
+
+def test_laef_is_torch_geometrics_gatv2_layer_by_layer(
+    here: Callable[..., "subprocess.CompletedProcess[str]"],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Every layer under every set of leads; one parameter that differs is found in its layer and in
+    those after it.
+    """
+    pytest.importorskip("torch_geometric")
+    done = here("check", "parity", "laef", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(" ok ") == 16  # 4 layers, 4 sets of leads
+    assert "pooled feature, 12 leads" in done.stdout
+    plain = laef.reference
+
+    def spoilt(network: laef.Laef) -> laef.Laef:
+        other: Any = plain(network)
+        conv = other.blocks[1].attention.conv
+        conv.att = nn.Parameter(conv.att * 1.01)
+        return other  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(laef, "reference", spoilt)
+    done = here("check", "parity", "laef", "--json", cwd=tmp_path)
+    wrong = {row["array"] for row in json.loads(done.stdout) if row["status"] != "ok"}
+    assert done.returncode == 1
+    assert {name.split(",")[0] for name in wrong} == {"blocks.1.attention", "pooled feature"}
+
+
+def test_what_parity_cannot_compare_is_one_line(
+    here: Callable[..., "subprocess.CompletedProcess[str]"],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch_geometric.nn", None)
+    for words, why in (
+        (("laef",), "pip install 'ecgbench-leads[graph]'"),
+        (("stmem",), "has no reference(network)"),
+        (("laef", "--seed-string", "s"), "belong together"),
+        (("leaf",), "did you mean laef?"),
+    ):
+        done = here("check", "parity", *words, cwd=tmp_path)
+        assert (done.returncode, why in done.stderr + done.stdout) == (2, True)

@@ -7,15 +7,19 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from safetensors.numpy import load_file
 
+from ecgbench import models
 from ecgbench.core import provenance
 from ecgbench.evaluate.fits import Fitting
+from ecgbench.evaluate.network import build
 from ecgbench.results.study import read
 
 Typed = Callable[..., int]
+TINY = Path(__file__).parents[1] / "tiny.py"
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -129,6 +133,31 @@ def test_a_probe_for_each_set_of_leads_that_is_tested(typed: Typed, tmp_path: Pa
     assert own == {"V1": "V1", "II": "II", "12": ""}
 
 
+def test_a_network_is_trained_for_each_set_of_leads_that_is_tested(
+    typed: Typed, tmp_path: Path
+) -> None:
+    """The fit of lead II saw nothing but 0 mV in the other leads: their weights decayed and did not
+    learn. The fit of all twelve is that of `--train-leads all`.
+    """
+    words = ("--protocol", "finetune", "--set", "training.lr_groups=false", "--leads", "II,12")
+    for leads in ("same", "all"):
+        assert typed(tmp_path / leads, *words, "--train-leads", leads) == 0
+    same, whole = (
+        dict(zip(m["leads"], m["value"]))
+        for m in (read(tmp_path / x).main for x in ("same", "all"))
+    )
+    assert same["12"] == whole["12"]
+    shown = {
+        json.loads((p / "fit.json").read_text())["fit"]["shown"]: p for p in fits(tmp_path / "same")
+    }
+    assert set(shown) == {"", "II"}
+    start = build(models.resolve(str(TINY)), "random").module.state_dict()["first.weight"].numpy()
+    ratio = load_file(shown["II"] / "encoder.safetensors")["first.weight"] / start
+    hidden = np.arange(12) != 1
+    np.testing.assert_allclose(ratio[:, hidden], ratio[0, 0, 0], rtol=1e-5)
+    assert np.ptp(ratio[:, 1]) > 1e-3
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -136,7 +165,7 @@ def test_a_probe_for_each_set_of_leads_that_is_tested(typed: Typed, tmp_path: Pa
             ("--train-leads", "same", "--leads", "1", "--protocol", "probe"),
             "name them, for",
         ),
-        (("--train-leads", "same", "--protocol", "linear"), "choose that, or --train-leads random"),
+        (("--train-leads", "same", "--protocol", "linear"), "choose one, or --train-leads random"),
         (("--protocol", "prob"), "unknown protocol 'prob'; did you mean probe?"),
         (("--device", "gpu"), "--device gpu: auto, cpu, cuda or cuda:N"),
         (("--set", "run.timeout=0"), "--set run.timeout=0: seconds, more than 0"),

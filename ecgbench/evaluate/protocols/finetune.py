@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ecgbench.evaluate.evaluation import Evaluation
 
 SETTINGS = (*linear.SETTINGS, "lr_groups", "precision", "micro_batch")
+SAME_LEADS = True
 frozen = False
 
 
@@ -34,7 +35,7 @@ def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) ->
     """Fine-tune a copy of the network; under torchrun every process calls this alike."""
     from ecgbench.evaluate.tuning import tune
 
-    training = evaluation.training
+    evaluation, training = evaluation.showing(fit), evaluation.training
     learn, check = (len(evaluation.records[split]) for split in ("train", "val"))
     batch = min(training.batch, learn)
     total = training.epochs * (learn // batch * batch + check)

@@ -22,8 +22,6 @@ from safetensors.numpy import load, save
 from ecgbench.core.cells import Fit
 from ecgbench.core.files import lines, put_hashed, read_hashed
 from ecgbench.core.seeds import rng
-from ecgbench.ecg.draw import Fixed, can_give
-from ecgbench.ecg.leads import LeadSubset
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate import rows
 from ecgbench.evaluate.predict import probabilities
@@ -149,12 +147,15 @@ class Probed:
 
 def needs(evaluation: "Evaluation", fit: Fit) -> Needed:
     """What heads are fitted to, and all windows of the same records."""
-    return Needed([_training_rows(evaluation, fit)[0]], _complete(fit, _records(evaluation, fit)))
+    evaluation = evaluation.showing(fit)
+    drawn, _ = _training_rows(evaluation, fit)
+    return Needed([drawn], rows.complete(_records(evaluation)))
 
 
 def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) -> Trained:
     """Fit the heads to the training and validation records."""
-    records, task = _records(evaluation, fit), evaluation.task(fit)
+    evaluation, task = evaluation.showing(fit), evaluation.task(fit)
+    records = _records(evaluation)
     cache, record_of = evaluation.cache(evaluation.trained(fit)), _training_rows(evaluation, fit)[1]
     table = evaluation.table.loc[rows.positions(records)]
     data = Examples(
@@ -191,40 +192,21 @@ def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) ->
     )
 
 
-def _records(evaluation: "Evaluation", fit: Fit) -> list[Record]:
-    """Training and validation records, those that have the leads of a fit on some of them.
-
-    BadSetting where there is none.
-    """
-    records = [*evaluation.records["train"], *evaluation.records["val"]]
-    if not fit.shown:
-        return records
-    having = [r for r in records if can_give(Fixed(LeadSubset.parse(fit.shown)), r.available)]
-    if not having:
-        raise BadSetting(
-            f"--train-leads same: no training record of {fit.task} has leads {fit.shown}; leave "
-            f"these leads out, or choose --train-leads all"
-        )
-    return having
-
-
-def _complete(fit: Fit, records: list[Record]) -> np.ndarray:
-    """Rows of all windows, with all leads or those that the fit is for."""
-    if not fit.shown:
-        return rows.complete(records)
-    return rows.measured(Fixed(LeadSubset.parse(fit.shown)), records, "record")
+def _records(evaluation: "Evaluation") -> list[Record]:
+    """Training and validation records."""
+    return [*evaluation.records["train"], *evaluation.records["val"]]
 
 
 def _training_rows(evaluation: "Evaluation", fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     """Rows of work that heads are fitted to, and which record each belongs to.
 
-    All windows with all leads, or the leads that the fit is for; or LEAD_DRAWS sets of leads, each
+    All windows with the leads that the records have; or LEAD_DRAWS sets of leads, each
     in the next window of the record, from the first one again behind the last. Where there are more
     windows than sets, the sets begin again.
     """
-    records = _records(evaluation, fit)
+    records = _records(evaluation)
     if evaluation.training.leads != "random":
-        return _complete(fit, records), rows.records_of_windows(records)
+        return rows.complete(records), rows.records_of_windows(records)
     counts = [max(LEAD_DRAWS, windows) for windows in rows.windows_of(records)]
 
     def drawn(r: Record) -> np.ndarray:
