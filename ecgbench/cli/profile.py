@@ -46,8 +46,7 @@ def profile(
     """
     from ecgbench import models as room
     from ecgbench.evaluate.device import choose
-    from ecgbench.profile.cost import Setup, ask, measure
-    from ecgbench.results.profile import Complexity
+    from ecgbench.profile import cost
     from ecgbench.study.progress import display
 
     if complexity and (models is not None or leads is not None):
@@ -58,23 +57,21 @@ def profile(
     names = room.names() if models is None else list(map(room.resolve, words(models) or ()))
     if not names:
         raise BadSetting(f"--models {models!r}: no model is named")
-    setup = Setup(choose(device), batch, not no_timing)
+    device, timed = choose(device), not no_timing
+    batch = batch or (4 if device == "cpu" else 64)
     demand_writable(to)  # before anything is measured
     if not complexity:
-        costs = measure(names, sorted(numbers), setup, display())
+        costs = cost.measure(names, sorted(numbers), device, batch, timed, display())
         _complain(costs)
         if costs.rows:
             _report(costs, to)
         if costs.failed:
             raise typer.Exit(1)
         return
+    from ecgbench.profile.complexity import measure
+
     typer.echo("measuring LAEF's graph layers at 12 numbers of leads and 3 windows ...", err=True)
-    how = {"device": setup.device, "batch": setup.windows, "timed": setup.timed}
-    answer = ask("complexity", how)
-    if "error" in answer:
-        typer.echo(f"failed: {answer['error']}: {answer['reason']}", err=True)
-        raise typer.Exit(1)
-    _report(Complexity(**answer), to)
+    _report(measure(device, batch, timed), to)
 
 
 def _complain(costs: "Costs") -> None:
@@ -95,6 +92,7 @@ def _report(measured: "Costs | Complexity", to: Path) -> None:
     file = save(measured, to)
     profile = reports.read(to)
     typer.echo("\n".join(str(path) for path in [file, *reports.write(profile, to)]))
-    for part in reports.get(file.stem).sections(profile)[0].parts:
+    parts = [part for section in reports.get("cost").sections(profile) for part in section.parts]
+    for part in parts:
         if isinstance(part, reports.Table) and part.name == file.stem:
             typer.echo("\n".join(["", *reports.terminal_lines(part)]))

@@ -2,15 +2,14 @@
 formula, by count and by the clock.
 """
 
-import json
 from typing import Any
 
 import torch
 
-from ecgbench.core.process import answer
 from ecgbench.models import laef
 from ecgbench.profile import clock
 from ecgbench.profile.flop import FlopCounter, plain_kernels
+from ecgbench.results.profile import Complexity
 
 LEADS = range(1, 13)
 SECONDS = (2.5, 5.0, 10.0)
@@ -35,8 +34,10 @@ def edges(leads: int, segments: int) -> dict[str, int]:
     }
 
 
-def measure(device: str, batch: int, timed: bool) -> dict[str, Any]:
-    """Fields of results.profile.Complexity, by the layers of LAEF with random weights."""
+def measure(device: str, batch: int, timed: bool) -> Complexity:
+    """Counts and, if `timed`, times of the layers of LAEF with random weights; BadSetting for a
+    device that is not there.
+    """
     clock.ready(device)
     torch.manual_seed(0)
     network = laef.build().eval().requires_grad_(False).to(device)
@@ -48,11 +49,8 @@ def measure(device: str, batch: int, timed: bool) -> dict[str, Any]:
             for leads in LEADS
         ]
     named = clock.about(device)
-    return {
-        "about": named,
-        "channels": network.width,
-        "rows": [row | {"device": named["device"]} for row in rows],
-    }
+    rows = [row | {"device": named["device"]} for row in rows]
+    return Complexity(rows=rows, channels=network.width, about=named)
 
 
 def _row(network: Any, leads: int, segments: int, device: str, batch: int | None) -> dict[str, Any]:
@@ -82,14 +80,10 @@ def _row(network: Any, leads: int, segments: int, device: str, batch: int | None
         "ms_layers": None,
     }
     if batch is not None:
-        held = [layer.maps(x) for layer in layers]
+        computed = [layer.maps(x) for layer in layers]
         whole = clock.milliseconds(lambda: [layer(x) for layer in layers], device, _BRIEFLY)
         alone = clock.milliseconds(
-            lambda: [layer(x, given) for layer, given in zip(layers, held)], device, _BRIEFLY
+            lambda: [layer(x, given) for layer, given in zip(layers, computed)], device, _BRIEFLY
         )
         row |= {"ms_layers": whole / batch, "ms_message_passing": alone / batch}
     return row
-
-
-if __name__ == "__main__":
-    answer(lambda arguments: measure(**json.loads(arguments[0])))

@@ -8,71 +8,45 @@ measured at each.
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from ecgbench import errors, models, published
 from ecgbench.core import process
 from ecgbench.core.cards import InputContract, ModelCard
-from ecgbench.core.text import counted
 from ecgbench.ecg.leads import LEADS
 from ecgbench.results.profile import CLASSES, PAPER, Costs, Row
 from ecgbench.study.progress import Display
 
-CPU_BATCH, GPU_BATCH = 4, 64
 PATIENCE = 3600
 """Seconds after which a process that measures is killed."""
 
 
-@dataclass(frozen=True)
-class Setup:
-    """How it is measured."""
-
-    device: str
-    batch: int | None
-    timed: bool
-
-    @property
-    def windows(self) -> int:
-        """Windows of a timed pass."""
-        return self.batch or (CPU_BATCH if self.device == "cpu" else GPU_BATCH)
-
-
-@dataclass(frozen=True)
-class Job:
-    """What one process measures, see `profile.model`."""
-
-    model: str
-    path: str
-    """File of a plug-in, "" for the package's own."""
-    leads: Sequence[int]
-    """Numbers of measured leads, 1 to 12, one after the other."""
-    device: str
-    batch: int
-    timed: bool
-    """Whether memory and time are measured, not only counted; memory is true for the first number
-    of leads.
-    """
-
-
-def measure(names: Sequence[str], leads: Sequence[int], setup: Setup, progress: Display) -> Costs:
+def measure(
+    names: Sequence[str],
+    leads: Sequence[int],
+    device: str,
+    batch: int,
+    timed: bool,
+    progress: Display,
+) -> Costs:
     """Rows for each model (resolved names) at each number of leads; BadSetting for a device or a
     model that is not there.
+
+    batch: windows of a timed pass. timed: whether memory and time are measured, not only counted.
     """
     paths = {path.stem: str(path) for path in models.ROOM.paths()}
-    jobs = [(name, part) for name in names for part in _parts(name, leads, setup.timed)]
+    jobs = [(name, part) for name in names for part in _parts(name, leads, timed)]
     costs = Costs()
     costs.most = {name: top for name in names if (top := _most(name)) < max(leads)}
+    how = {"device": device, "batch": batch, "timed": timed}
     with progress.stage("profile", len(jobs), "measurements") as advance:
         for name, part in jobs:
             if name not in costs.failed:
-                path = paths.get(name, "")
-                job = Job(name, path, part, setup.device, setup.windows, setup.timed)
-                _add(costs, name, leads, ask("model", asdict(job)))
+                job = {"model": name, "path": paths.get(name, ""), "leads": part, **how}
+                _add(costs, name, leads, _answer(job))
             advance(1)
     costs.rows.sort(key=lambda row: (names.index(row["model"]), row["leads"]))
-    costs.paper, costs.printed = beside_the_paper(costs.rows), reciprocals()
-    costs.rules = list(RULES)
+    costs.paper = with_the_paper(costs.rows)
     return costs
 
 
@@ -114,12 +88,12 @@ def _add(costs: Costs, name: str, leads: Sequence[int], answer: dict[str, Any]) 
         costs.rows += [{"model": name, **answer["rows"][0], "leads": n} for n in leads]
 
 
-def ask(what: str, job: dict[str, Any]) -> dict[str, Any]:
-    """The answer of the module `what` in a process of its own, or `error` and `reason`; BadSetting
+def _answer(job: dict[str, Any]) -> dict[str, Any]:
+    """What `profile.model` measures in a process of its own, or `error` and `reason`; BadSetting
     where that is what stopped it.
     """
     try:
-        result = process.ask(f"ecgbench.profile.{what}", [json.dumps(job)], PATIENCE)
+        result = process.ask("ecgbench.profile.model", [json.dumps(job)], PATIENCE)
     except process.DiedError as died:
         return {"error": "DiedError", "reason": str(died)}
     if result.get("error") == "BadSetting":
@@ -141,8 +115,8 @@ rounds to the printed figure is taken for its rule.
 """
 
 
-def beside_the_paper(rows: Iterable[Row]) -> list[Row]:
-    """What the paper's cost table prints beside our counts, for the models and numbers of leads
+def with_the_paper(rows: Iterable[Row]) -> list[Row]:
+    """The figures of the paper's cost table with our counts, for the models and numbers of leads
     that it has and `rows` too.
     """
     mine = {(row["model"], row["leads"]): row for row in rows}
@@ -152,21 +126,6 @@ def beside_the_paper(rows: Iterable[Row]) -> list[Row]:
         if row is not None and row.get("backward_layers") is not None:
             compared.append(_compared(line, row))
     return compared
-
-
-def reciprocals() -> list[dict[str, Any]]:
-    """How the paper's throughput and latency go together, line by line: `name`, what is printed,
-    1000 through the throughput to the places of the latency (`value`), and whether it `agrees`.
-    """
-    lines = []
-    for line in published.cost():
-        leads = f" at {counted(int(line['leads']), 'lead')}" if line["model"] == "laef" else ""
-        name = models.ROOM.card(line["model"]).title + leads
-        both = {key: line[key] for key in ("throughput_samples_s", "latency_ms_sample")}
-        printed = line["latency_ms_sample"]
-        value = f"{1000 / float(line['throughput_samples_s']):.{_places(printed)}f}"
-        lines.append({"name": name, **both, "value": value, "agrees": value == printed})
-    return lines
 
 
 def _compared(line: dict[str, str], row: Row) -> Row:
@@ -203,9 +162,5 @@ def _rounds(value: float, printed: str) -> bool:
     >>> _rounds(62.77865, "62.779"), _rounds(1.1446, "1.003")
     (True, False)
     """
-    return f"{value:.{_places(printed)}f}" == printed
-
-
-def _places(printed: str) -> int:
-    """Decimal places of a printed number."""
-    return len(printed.partition(".")[2])
+    places = len(printed.partition(".")[2])
+    return f"{value:.{places}f}" == printed

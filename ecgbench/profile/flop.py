@@ -32,6 +32,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 with Path(__file__).with_name("operators.csv").open(newline="") as _file:
     RATES = {row["operator"]: int(row["flop_per_element"]) for row in csv.DictReader(_file)}
@@ -76,7 +77,7 @@ def plain_kernels() -> Iterator[None]:
 
 class FlopCounter(TorchDispatchMode):
     """Counts what runs inside `with FlopCounter() as counter:`; `unknown` are operators that no
-    rule covers, with their calls.
+    rule covers, with the number of their calls.
     """
 
     def __init__(self) -> None:
@@ -93,8 +94,8 @@ class FlopCounter(TorchDispatchMode):
         return None if self.unknown else self.products + self.rest
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run one operator and book it; one that is composed of others (in inference mode they
-        arrive whole) is taken apart.
+        """Run one operator and count it; one that is composed of others (in inference mode they
+        arrive whole) is decomposed first.
         """
         kwargs = kwargs or {}
         name = func._schema.name
@@ -104,11 +105,11 @@ class FlopCounter(TorchDispatchMode):
             if parts is not NotImplemented:
                 return parts
         result = func(*args, **kwargs)
-        self._book(func, name, args, kwargs, result)
+        self._count(func, name, args, kwargs, result)
         return result
 
-    def _book(self, func: Any, name: str, args: Any, kwargs: Any, result: Any) -> None:
-        arrays = [*_arrays((args, kwargs)), *_arrays(result)]
+    def _count(self, func: Any, name: str, args: Any, kwargs: Any, result: Any) -> None:
+        arrays = _arrays((args, kwargs, result))
         space, _, plain = name.partition("::")
         if not any(t.is_floating_point() or t.is_complex() for t in arrays) or func.is_view:
             return
@@ -130,7 +131,7 @@ class FlopCounter(TorchDispatchMode):
             self.rest += largest * (6 if multiplied else 2) if hard else largest
         elif any(
             t.is_floating_point() or t.is_complex()
-            for t in _arrays([result, *_written(schema, args, kwargs)])
+            for t in _arrays((result, *_written(schema, args, kwargs)))
         ):
             self.unknown[name] += 1
 
@@ -156,14 +157,8 @@ def _written(schema: Any, args: Any, kwargs: Any) -> Iterator[Any]:
             yield args[at] if at < len(args) else kwargs.get(part.name)
 
 
-def _arrays(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _arrays(part)
-    elif isinstance(value, dict):
-        yield from _arrays(list(value.values()))
+def _arrays(value: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
 
 
 Rule = Callable[[Any, Any], tuple[int, float]]

@@ -1,10 +1,12 @@
 """One model measured in a process of its own (`process.ask`), so that neither memory nor time is
 another model's.
 
-The word is a `Job` as JSON. Weights are random: what a network costs does not depend on them.
+Its argument is the JSON of what `measure` takes. Weights are random: what a network costs does not
+depend on them.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,7 +17,7 @@ from ecgbench.core.process import answer
 from ecgbench.core.seeds import rng
 from ecgbench.evaluate.network import Network, build
 from ecgbench.profile import clock
-from ecgbench.profile.cost import Job, contract_of
+from ecgbench.profile.cost import contract_of
 from ecgbench.profile.flop import FlopCounter, plain_kernels
 from ecgbench.profile.paper import count
 from ecgbench.results.profile import CLASSES
@@ -23,51 +25,56 @@ from ecgbench.results.profile import CLASSES
 TIMED = ("batch", "peak_mb", "throughput_samples_s", "latency_ms_sample")
 
 
-def measure(job: Job) -> dict[str, Any]:
+def measure(
+    model: str, path: str, leads: Sequence[int], device: str, batch: int, timed: bool
+) -> dict[str, Any]:
     """`rows`: the columns of cost.csv but `model`, for each number of leads; `unknown`: operators
     without a rule; `uncounted`: why the paper's rule does not apply, or ""; `about`, `title`,
     `any_leads`.
+
+    path: file of a plug-in, "" for a built-in model. leads: numbers of measured leads, 1 to 12, one
+    after the other; with `timed`, the memory is right for the first of them only.
     """
-    clock.ready(job.device)
-    declared = hasattr(models.get(models.resolve(job.path or job.model)), "paper_layers")
-    before = clock.resident(job.device)
-    network = build(job.model, "random", job.device)
+    clock.ready(device)
+    by_the_paper = hasattr(models.get(models.resolve(path or model)), "paper_layers")
+    before = clock.resident(device)
+    network = build(model, "random", device)
     measured: dict[str, Any] = {
         "title": network.card.title,
         "any_leads": contract_of(network.card).policy == "native",
-        "about": clock.about(job.device),
+        "about": clock.about(device),
         "rows": [],
         "unknown": {},
-        "uncounted": "" if declared else "its file declares no paper_layers",
+        "uncounted": "" if by_the_paper else "its file declares no paper_layers",
     }
-    for leads in job.leads:
+    for n in leads:
         # before anything else, while the memory is fresh
-        timed = _timed(network, leads, job, before) if job.timed else dict.fromkeys(TIMED)
-        counts, unknown = _flop(network, _signal(network, leads, 1, job.device), leads)
+        spent = _timed(network, n, device, batch, before) if timed else dict.fromkeys(TIMED)
+        counts, unknown = _flop(network, _signal(network, n, 1, device), n)
         backbone = sum(p.numel() for p in network.module.parameters())
         head = CLASSES * (network.card.dim + 1)
         row = {
-            "leads": leads,
+            "leads": n,
             "samples": contract_of(network.card).received,
             "device": measured["about"]["device"],
             "params_backbone_m": backbone / 1e6,
             "params_with_head_m": (backbone + head) / 1e6,
         }
-        measured["rows"].append({**timed, **row, **counts})
+        measured["rows"].append({**spent, **row, **counts})
         measured["unknown"] |= unknown
     return measured
 
 
-def _timed(network: Network, leads: int, job: Job, before: float) -> dict[str, Any]:
-    x = _signal(network, leads, job.batch, job.device)
-    peak = clock.peak(lambda: network.module(*x), job.device, before)
-    spent = clock.milliseconds(lambda: network.module(*x), job.device)
-    return dict(zip(TIMED, (job.batch, peak, 1000 * job.batch / spent, spent / job.batch)))
+def _timed(network: Network, leads: int, device: str, batch: int, before: float) -> dict[str, Any]:
+    x = _signal(network, leads, batch, device)
+    peak = clock.peak(lambda: network.module(*x), device, before)
+    spent = clock.milliseconds(lambda: network.module(*x), device)
+    return dict(zip(TIMED, (batch, peak, 1000 * batch / spent, spent / batch)))
 
 
 def _signal(network: Network, leads: int, batch: int, device: str) -> tuple[Tensor, Tensor]:
-    """Signal and mask as the contract `paper` gives them: a network of any leads is shown the first
-    ones, any other all it reads.
+    """Signal and mask as the contract `paper` gives them: a network of any leads receives the
+    first ones, any other all that it reads.
     """
     contract = contract_of(network.card)
     drawn = 0.3 * rng("profile", contract.received).standard_normal(
@@ -119,4 +126,4 @@ def _flop(
 
 
 if __name__ == "__main__":
-    answer(lambda arguments: measure(Job(**json.loads(arguments[0]))))
+    answer(lambda arguments: measure(**json.loads(arguments[0])))

@@ -1,8 +1,8 @@
 """FLOP as the paper that introduced LAEF counts them: from the layers of the authors' networks,
 however ours compute them.
 
-A network declares its layers beside its code (`paper_layers`, see `ecgbench.layers.paper_flop`);
-the weights themselves are those of the network that is counted.
+The file of a network declares its layers (`paper_layers`, see `ecgbench.layers.paper_flop`); the
+weights themselves are those of the network that is counted.
 """
 
 import re
@@ -36,10 +36,10 @@ def count(model: str, network: nn.Module, dim: int, samples: int, leads: int) ->
     samples: per lead, as the network receives them. leads: measured ones, which matter to networks
     that read any leads.
     """
-    declared = getattr(models.get(model), "paper_layers", None)
-    if declared is None:
+    layers = getattr(models.get(model), "paper_layers", None)
+    if layers is None:
         return None
-    layout = declared(network, samples, leads)
+    layout = layers(network, samples, leads)
     forward = layout.products + 2 * CLASSES * dim
     backward = dense = 2 * forward
     for name, weight in network.named_parameters():

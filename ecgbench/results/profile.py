@@ -3,7 +3,7 @@ folder it wrote.
 """
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -63,19 +63,12 @@ class Costs:
     uncounted: dict[str, str] = field(default_factory=dict)
     """Model -> why the paper's rule does not apply: its gflop_forward_paper is empty."""
     most: dict[str, int] = field(default_factory=dict)
-    """Model that reads any leads, but fewer than were asked for -> how many: rows end there."""
+    """Model that reads any leads, but fewer than the largest number of the command -> how
+    many: its rows end there."""
     failed: dict[str, str] = field(default_factory=dict)
     """Model -> why there are no rows."""
     paper: list[Row] = field(default_factory=list)
     """PAPER, for the models and numbers of leads that the paper's cost table has."""
-    printed: list[Row] = field(default_factory=list)
-    """Lines of the paper's table: name, throughput_samples_s, latency_ms_sample, 1000 through the
-    first (`value`), and whether that `agrees` with the second.
-    """
-    rules: list[str] = field(default_factory=list)
-    """Rules by which a backward figure of the paper may have been counted, in the order in which
-    they were tried.
-    """
 
 
 @dataclass(kw_only=True)
@@ -121,15 +114,15 @@ def read(folder: Path) -> Profile:
     parts: dict[str, Any] = {}
     for name, part in _PARTS.items():
         path = folder / name
+        if not path.is_file():
+            continue
         try:
-            parts[name] = (
-                part(**facts_of(json.loads(path.read_text(encoding="utf-8"))))
-                if path.is_file()
-                else None
-            )
+            facts = facts_of(json.loads(path.read_text(encoding="utf-8")))
+            # files of earlier versions hold more
+            parts[name] = part(**{f.name: facts[f.name] for f in fields(part) if f.name in facts})
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise BadSetting(
                 f"{path} cannot be read, or is not as it was written; remove it and run: ecgbench "
                 f"profile --to {quoted(folder)}"
             ) from error
-    return Profile(costs=parts["cost.json"], complexity=parts["complexity.json"])
+    return Profile(costs=parts.get("cost.json"), complexity=parts.get("complexity.json"))

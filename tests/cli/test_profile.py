@@ -44,6 +44,14 @@ def test_counts_without_timing(profile: Profile, tmp_path: Path) -> None:
     assert f"{float(rows[3]['gflop_forward']):.3f}" in printed[2]
 
 
+@pytest.mark.long
+def test_complexity_prints_its_table(profile: Profile, tmp_path: Path) -> None:
+    done = profile("--complexity", "--no-timing", "--device", "cpu", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.split("\n\n")[1].splitlines()[-1].split()
+    assert last[:6] == ["41", "12", "492", "9,840", "2,706", "25,584"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -1,4 +1,4 @@
-"""Rows of cost.csv: which process measures what, the paper's figures beside ours, plug-ins that
+"""Rows of cost.csv: which process measures what, the paper's figures and ours, plug-ins that
 fail, LAEF's graph.
 """
 
@@ -55,12 +55,11 @@ def test_how_the_papers_backward_column_came_about() -> None:
     """
     known = ("ecgfounder", "ecgjepa", "stmem", "merl", "ecgfmked", "hubertecg", "ecgcpc", "laef")
     rows = [row(name, 12) for name in known] + [row("laef", 1)]
-    found = {(r["model"], r["leads"]): r for r in cost.beside_the_paper(rows)}
+    found = {(r["model"], r["leads"]): r for r in cost.with_the_paper(rows)}
     assert len(found) == len(rows)
     assert all(r["forward_agrees"] for r in found.values())
     rules = list(cost.RULES)
-    told = {key: r["backward_rule"] for key, r in found.items()}
-    assert told == {
+    assert {key: r["backward_rule"] for key, r in found.items()} == {
         **{(name, 12): "forward + backward" for name in known},
         ("ecgfounder", 12): rules[3],
         ("hubertecg", 12): rules[3],
@@ -89,7 +88,7 @@ def test_a_plug_in_is_measured_and_one_that_fails_costs_itself_only(tmp_path: Pa
         )
     )
     names = [models.resolve(str(broken)), models.resolve(str(TINY))]
-    found = cost.measure(names, [2, 12], cost.Setup("cpu", 2, timed=True), Silent())
+    found = cost.measure(names, [2, 12], "cpu", 2, True, Silent())
     assert list(found.failed) == ["broken"]
     assert "no kernel" in found.failed["broken"]
     assert [(r["model"], r["leads"], r["samples"], r["batch"]) for r in found.rows] == [
@@ -115,7 +114,7 @@ def test_a_plug_in_is_measured_and_one_that_fails_costs_itself_only(tmp_path: Pa
 def test_memory_of_whoever_measures_is_not_that_of_the_model() -> None:
     """A process takes over the peak of the one that starts it, as getrusage counts it."""
     ours = torch.ones(100_000_000)
-    found = cost.measure([models.resolve(str(TINY))], [1], cost.Setup("cpu", 1, True), Silent())
+    found = cost.measure([models.resolve(str(TINY))], [1], "cpu", 1, True, Silent())
     assert len(ours) == 100_000_000
     assert found.rows[0]["peak_mb"] is None or 0 < found.rows[0]["peak_mb"] < 50
 
@@ -147,7 +146,7 @@ def test_a_network_of_any_leads_has_no_rows_beyond_its_own(tmp_path: Path) -> No
     path.write_text(EIGHT)
     name = models.resolve(str(path))
     assert cost._parts(name, [2, 8, 12], timed=True) == [[2], [8]]
-    found = cost.measure([name], [12], cost.Setup("cpu", 1, timed=False), Silent())
+    found = cost.measure([name], [12], "cpu", 1, False, Silent())
     assert [r["leads"] for r in found.rows] == [8]
     assert found.most == {"eight": 8}
 
@@ -158,7 +157,7 @@ def test_no_operator_of_an_own_model_is_without_a_rule(name: str) -> None:
     """Forward and backward; and what runs is near what the paper's rule counts, since our networks
     do nothing essential twice.
     """
-    found = model.measure(model.Job(name, "", (12,), "cpu", 1, timed=False))
+    found = model.measure(name, "", [12], "cpu", 1, timed=False)
     assert found["unknown"] == {}
     (got,) = found["rows"]
     assert 0.9 < got["gflop_forward"] / got["gflop_forward_paper"] < 1.1
@@ -177,7 +176,7 @@ def test_counted_message_passing_follows_the_papers_formula() -> None:
     """L S^2 + S L^2 up to a constant, which a complete graph would miss by far more than what is
     allowed here.
     """
-    rows = complexity.measure("cpu", 1, timed=False)["rows"]
+    rows = complexity.measure("cpu", 1, timed=False).rows
     assert [(r["seconds"], r["segments"]) for r in rows[::12]] == [(2.5, 9), (5.0, 20), (10.0, 41)]
     per_unit = [r["flop_message_passing"] / r["cost_paper"] for r in rows]
     assert max(per_unit) / min(per_unit) < 1.25
