@@ -359,7 +359,7 @@ class Study(study.Study):
         """A row of `compare`, by the rules of `comparisons`."""
         known: dict[str, Any] = {"task": task, "leads": leads, "metric": self.metric}
         entries, scorer = [joint.Entry(*side, leads) for side in sides], self.scorer
-        why = joint.lacking(self, entries, [task]).get(task, "")
+        why = joint.why_missing(self, entries, [task]).get(task, "")
         if why or scorer is None:
             return known | {"note": why or "not read from a run"}
         results = [self.finished[(task, *entry)] for entry in entries]

@@ -8,7 +8,7 @@ import numpy as np
 from ecgbench.models import laef
 from ecgbench.pretrain.corpus import Corpus
 from ecgbench.pretrain.curve import Listener, Report
-from ecgbench.pretrain.exclusion import Guard, Name
+from ecgbench.pretrain.exclusion import LeakCheck, Name
 from ecgbench.pretrain.probes import Development, Half
 from ecgbench.pretrain.run import Data
 
@@ -39,7 +39,7 @@ def half(first: int, records: int) -> Half:
 def data(records: int = 5) -> Data:
     names = [Name("demo", f"r{i}") for i in range(records)]
     corpus = Corpus(
-        Guard({"demo": [n.record for n in names]}, {}),
+        LeakCheck({"demo": [n.record for n in names]}, {}),
         dict.fromkeys(names, 600),
         waves,
         contract=laef.CARD.contracts[0],

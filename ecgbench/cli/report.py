@@ -2,6 +2,7 @@
 or an ablation.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 NAMED = 12
 """Cells of one model and reason that are named one by one."""
-SETTINGS = ("margins", "blocks", "duplicates", "beside", "reports")
+SETTINGS = ("margins", "blocks", "duplicates", "runs", "reports")
 """Keys of `--set`, in `report`."""
 
 
@@ -48,8 +49,8 @@ def report(
 
     Further settings: report.margins=0.02,0.05 (of non-inferiority), report.blocks=TASK,... (the
     task that represents its dataset where models are ranked), report.duplicates=FILE (from
-    `ecgbench data duplicates --csv`: such patients count once), report.beside=FOLDER,... (other
-    runs, with --against), report.reports=NAME,... (additional reports).
+    `ecgbench data duplicates --csv`: such patients count once), report.runs=FOLDER,... (other runs,
+    with --against), report.reports=NAME,... (additional reports).
     """
     from ecgbench import reports
     from ecgbench.published import source as printed
@@ -57,9 +58,13 @@ def report(
     from ecgbench.results.study import Study
     from ecgbench.study.progress import display
 
+    # its name in earlier versions
+    sets = [re.sub(r"^\s*report\.beside\b", "report.runs", word) for word in sets]
+    if any(re.match(r"\s*report\.rows\b", word) for word in sets):
+        raise BadSetting("--set report.rows: no setting now; labels.csv has the scores of all rows")
     settings = assigned(sets, dict.fromkeys((f"report.{key}" for key in SETTINGS), str))
     chosen = {key.partition(".")[2]: value for key, value in settings.items()}
-    how: dict[str, Any] = {"also": _besides(chosen, against)}
+    how: dict[str, Any] = {"also": _additional(chosen, against)}
     if only:
         how["only"] = [reports.resolve(name) for name in words(only) or ()]
     if figures:
@@ -75,7 +80,7 @@ def report(
     if publish:
         if only or tasks:
             raise BadSetting("--publish: a published report is whole; leave --only and --tasks out")
-        source = replace(published(source), beside=tuple(map(published, source.beside)))
+        source = replace(published(source), other_runs=tuple(map(published, source.other_runs)))
     # the report of the whole run stays what it is
     usual = folder_name("-".join(["report", *(words(tasks) or ())]))
     page = write_and_print(source, run, to or run / usual, **how)
@@ -83,13 +88,13 @@ def report(
         typer.launch(page.resolve().as_uri())
 
 
-def _besides(chosen: dict[str, str], against: str | None) -> list[str]:
-    """Reports that are written besides the usual ones; UnknownName, BadSetting."""
+def _additional(chosen: dict[str, str], against: str | None) -> list[str]:
+    """Reports that are written in addition to the usual ones; UnknownName, BadSetting."""
     from ecgbench import reports
 
-    if "beside" in chosen and not against:
-        typed = f"--set report.beside={chosen['beside']}"
-        raise BadSetting(f"{typed}: say what with: --against paper or --against fmb")
+    if "runs" in chosen and not against:
+        typed = f"--set report.runs={chosen['runs']}"
+        raise BadSetting(f"{typed} belongs to --against; add --against paper or --against fmb")
     named = [reports.resolve(name) for name in words(chosen.get("reports")) or ()]
     return [*named, *(["against"] if against else [])]
 
@@ -110,8 +115,8 @@ def _with(study: "Study", baseline: str, chosen: dict[str, str]) -> "Study":
         wanted = replace(wanted, margins=options.margins(chosen["margins"]))
     if "duplicates" in chosen:
         wanted = replace(wanted, paired=options.pairs(Path(chosen["duplicates"])))
-    others = tuple(read(Path(folder), (METRIC,)) for folder in words(chosen.get("beside")) or ())
-    return replace(study, options=wanted, beside=others)
+    others = tuple(read(Path(folder), (METRIC,)) for folder in words(chosen.get("runs")) or ())
+    return replace(study, options=wanted, other_runs=others)
 
 
 def write_and_print(source: Any, run: Path, to: Path, **how: Any) -> Path:

@@ -32,10 +32,10 @@ def status(
     runs status RUN
     """
     from ecgbench.study.engines import slurm
-    from ecgbench.study.overview import look
+    from ecgbench.study.overview import summary
 
     gc.disable()  # of 100,000 cells nothing is garbage, and looking for it takes time
-    counts = look(run)
+    counts = summary(run)
     jobs = list(slurm.running(run).values())
     waiting = [why for _, state, why in jobs if state in ("PENDING", "UNKNOWN")]
     tasks = {"running": len(jobs) - len(waiting), "waiting": len(waiting)}
@@ -147,8 +147,8 @@ def ls(
     for r in listed if not as_json else ():
         if r.note:
             typer.echo(f"cannot be read: {line(r.note)}", err=True)
-        for place in r.damaged:
-            typer.echo(f"set aside: {place}")
+        for file in r.damaged:
+            typer.echo(f"damaged, renamed: {file}")
     if verify:
         found = [fault for r in listed for fault in faults(Store(r.path))]
         for fault in found:

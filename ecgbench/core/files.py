@@ -259,7 +259,7 @@ def quarantine(
         if damaged.is_dir():
             shutil.rmtree(damaged)
         os.replace(path, damaged)
-        where = f"set aside as {damaged.name}"
+        where = f"renamed to {damaged.name}"
     _LOG.warning("%s", visible(f"{path} {why}; {where}, and {then}"))
 
 

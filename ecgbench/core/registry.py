@@ -15,8 +15,9 @@ import traceback
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext
 from dataclasses import dataclass, field, is_dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from importlib.metadata import EntryPoint, entry_points
+from multiprocessing import parent_process
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -51,6 +52,17 @@ def own_file(name: str) -> Path | None:
     """The plug-in of this name in the folder OWN, of whatever kind; None where there is none."""
     own = sorted(Path(OWN).glob("[!_]*.py"))
     return next((path for path in own if plain(path.stem) == plain(name)), None)
+
+
+@cache
+def _name_unused(kind: str, name: str) -> None:
+    """One line where the folder OWN has a file with the name of a built-in plug-in."""
+    if parent_process() is None and (path := own_file(name)):
+        print(
+            f"ecgbench: {path} is not used, as {name} is the {kind} that comes with ecgbench; "
+            f"rename the file to use it",
+            file=sys.stderr,
+        )
 
 
 @lru_cache(maxsize=2**12)  # a run of thousands of cells asks for the same few again and again
@@ -142,11 +154,14 @@ class Room:
         """
         if name.endswith(".py"):
             return self._enter(Path(name).expanduser())
-        if name in self._files or name in self._paths:  # once for each record that is read
+        if name in self._paths:
+            return name
+        if name in self._files:  # once for each record that is read
+            _name_unused(self.kind, name)
             return name
         for known in [*self.names(), *self.variants()]:
             if plain(known) == plain(name):
-                return known
+                return known if known in self._installed else self.resolve(known)
         if path := own_file(name):
             return self._enter(path)
         hint = f"Or give the path of a .py file that defines {self._needs}"

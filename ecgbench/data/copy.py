@@ -26,7 +26,7 @@ from ecgbench.core.cards import DatasetCard, Task
 from ecgbench.core.files import warn_once
 from ecgbench.core.parts import Parts
 from ecgbench.core.text import quoted, shortened
-from ecgbench.data.reading import FACTS, decoded, digest, look
+from ecgbench.data.reading import FACTS, checked_row, decoded, digest
 from ecgbench.data.source import Source, command, rows
 from ecgbench.datasets import ROOM
 from ecgbench.ecg.leads import LeadSubset
@@ -198,7 +198,7 @@ class Copy:
         else, or nothing.
         """
         source, row = self.source, next(rows(self.index.iloc[[self.row(record)]]))
-        about, content = look(self.name, source.root, row, source.fix)
+        about, content = checked_row(self.name, source.root, row, source.fix)
         why = shortened(about["reason"], 200)
         if why or hashlib.sha256(content).hexdigest() != row["sha256"]:
             raise DamagedCopy(

@@ -16,7 +16,7 @@ from ecgbench.core.files import DAMAGED, locked, writing
 from ecgbench.core.parts import Parts
 from ecgbench.data.copy import ABOUT, Copy, opened
 from ecgbench.data.prepare import Progress
-from ecgbench.data.reading import look
+from ecgbench.data.reading import checked_row
 from ecgbench.data.source import LAYOUT, Source, rows, where
 from ecgbench.data.views import views
 from ecgbench.ecg.leads import LEADS
@@ -123,7 +123,7 @@ def verify(copy: Copy, progress: Progress | None = None) -> list[tuple[str, str]
     kept, problems = views(copy), list[tuple[str, str]]()
     done, total = 0, len(copy.index) + sum(len(view.rows) for view in kept)
     for row in rows(copy.index):
-        about, content = look(copy.name, copy.source.root, row, copy.fix)
+        about, content = checked_row(copy.name, copy.source.root, row, copy.fix)
         if not copy.stored(row["record"]):
             why = f"the prepared signal in {copy.folder} differs from what was written; it is read"
             problems.append((row["record"], f"{why} again when it is next used"))

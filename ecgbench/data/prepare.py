@@ -24,7 +24,7 @@ from ecgbench.core.parallel import cores, on_all_cores
 from ecgbench.core.parts import Parts
 from ecgbench.core.text import counted
 from ecgbench.data.copy import ABOUT, Copy, opened
-from ecgbench.data.reading import Row, look
+from ecgbench.data.reading import Row, checked_row
 from ecgbench.data.select import selected
 from ecgbench.data.source import LAYOUT, Source, command, root_of, rows, where
 from ecgbench.data.splits import resplit
@@ -239,7 +239,7 @@ def _append(
 
     def sound(block: pd.DataFrame) -> Iterator[Row]:
         for row in rows(block):
-            about, content = look(source.name, source.root, row, source.fix)
+            about, content = checked_row(source.name, source.root, row, source.fix)
             about["state"] = states.get(row["record"], "")
             note(about)
             if about["kind"] != "damaged":

@@ -89,7 +89,7 @@ def checked(recording: Recording, card: DatasetCard, fix: bool) -> Checked:
     return Checked(recording, tuple(remaining), tuple(fixed))
 
 
-def look(name: str, root: Path | None, row: dict[str, Any], fix: bool) -> Row:
+def checked_row(name: str, root: Path | None, row: dict[str, Any], fix: bool) -> Row:
     """What becomes of the record of a row of the index of dataset `name`, faults that `checked` is
     sure of put right if `fix`. BadSetting where its plug-in fails.
     """

@@ -62,5 +62,5 @@ class Sheaf(nn.Module):
         real, imaginary = self.planes(x).unsqueeze(-3).unbind(-2)
         cos, sin = weights * turns.cos(), weights * turns.sin()
         along = gathered(cos, real) - gathered(sin, imaginary)
-        beside = gathered(sin, real) + gathered(cos, imaginary)
-        return torch.cat([along, beside], -1).squeeze(-2)
+        turned = gathered(sin, real) + gathered(cos, imaginary)
+        return torch.cat([along, turned], -1).squeeze(-2)

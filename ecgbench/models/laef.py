@@ -349,8 +349,8 @@ class Laef(NodeEncoder):
         sizes = sorted(set(counts.tolist()))
         if len(sizes) == 1:
             return self._group(tokens.unflatten(0, (-1, sizes[0])))
-        owner = counts.repeat_interleave(counts)
-        groups = [self._group(tokens[owner == size].unflatten(0, (-1, size))) for size in sizes]
+        size_of = counts.repeat_interleave(counts)
+        groups = [self._group(tokens[size_of == size].unflatten(0, (-1, size))) for size in sizes]
         return joined(groups, counts)
 
     def _group(self, x: Tensor) -> Features:

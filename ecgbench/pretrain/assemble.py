@@ -15,7 +15,7 @@ from ecgbench.data.source import root_of
 from ecgbench.errors import BadRecord, BadSetting, MissingData, MissingRequirements
 from ecgbench.evaluate import torchrun
 from ecgbench.pretrain.corpus import Corpus, gather
-from ecgbench.pretrain.exclusion import APART, PTBXL, Exclusion, Guard, Name, set_apart
+from ecgbench.pretrain.exclusion import HELD_OUT, PTBXL, Exclusion, LeakCheck, Name, hold_out
 from ecgbench.pretrain.objective import new_network
 from ecgbench.pretrain.probes import Development
 from ecgbench.pretrain.recipe import DEVELOPMENT, Recipe
@@ -71,7 +71,7 @@ def assemble(
             contract,
             (recipe.probe_records, records),
             recipe.seed,
-            check=APART if recipe.apart else "val",
+            check=HELD_OUT if recipe.apart else "val",
         ),
         prepared={name: made[name].digest for name in names},
         left_out=left_out,
@@ -87,7 +87,7 @@ def _prepared(recipe: Recipe, folders: Folders, progress: Display) -> dict[str, 
         with counting(f"prepare {name}", progress) as shown:
             copy = prepare(name, folders.data, folders.prepared, shown)
         apart = recipe.apart if name == of_task else None
-        made[name] = set_apart(copy, apart) if apart else copy
+        made[name] = hold_out(copy, apart) if apart else copy
     return made
 
 
@@ -100,7 +100,7 @@ def _corpus(
 ) -> tuple[Corpus, dict[str, int]]:
     """The recordings to train on; and why others are not -> how many."""
     corpora = [made[name] for name in recipe.datasets]
-    copies = [*corpora, *_beside(recipe, folders, made)]
+    copies = [*corpora, *_other_copies(recipe, folders, made)]
     exclusion, chosen = Exclusion(copies), dict[Name, bool]()
 
     def allowed(name: Name) -> bool:
@@ -110,14 +110,14 @@ def _corpus(
     if records is not None:
         choose = _some(corpora, records, allowed).__contains__
     # PTB-XL may be prepared here, perhaps in part, without being a corpus
-    guard = Guard.of(corpora, next((p.published for p in copies if p.name == PTBXL), None))
+    leak_check = LeakCheck.of(corpora, next((p.published for p in copies if p.name == PTBXL), None))
     contract = models.ROOM.card(recipe.model).contracts[0]
     with counting("pack the corpora", progress) as shown:
-        corpus = gather(corpora, guard, contract, choose, shown)
+        corpus = gather(corpora, leak_check, contract, choose, shown)
     return corpus, dict(exclusion.reasons)
 
 
-def _beside(recipe: Recipe, folders: Folders, made: dict[str, Copy]) -> list[Copy]:
+def _other_copies(recipe: Recipe, folders: Folders, made: dict[str, Copy]) -> list[Copy]:
     """Copies of datasets that are no corpora: what evaluation sees of them must not come under
     another name, nor do patients of the development task who only compare encoders.
     """

@@ -169,7 +169,7 @@ def nothing_learnt(points: Sequence[Point], chance: float | None, warmup: int) -
     )
 
 
-def look(
+def warning(
     model: MaskedNodes,
     signal: Tensor,
     points: Sequence[Point],

@@ -27,7 +27,7 @@ from ecgbench.data.views import View
 from ecgbench.ecg.leads import ALL, LEADS
 from ecgbench.ecg.preprocess import normalise
 from ecgbench.errors import BadSetting
-from ecgbench.pretrain.exclusion import Guard, Name
+from ecgbench.pretrain.exclusion import LeakCheck, Name
 
 TYPE = np.dtype("<f2")
 """Of samples as they are kept."""
@@ -42,7 +42,7 @@ class Corpus:
 
     def __init__(
         self,
-        guard: Guard,
+        leak_check: LeakCheck,
         lengths: Mapping[Name, int],
         read: Callable[[Name], np.ndarray],
         contract: InputContract,
@@ -53,7 +53,7 @@ class Corpus:
         LeakError where a recording must not enter training, before anything is read; BadSetting: no
         recording.
         """
-        guard(lengths)
+        leak_check(lengths)
         self.samples, self._read = contract.samples, read
         self.names = [name for name, length in lengths.items() if length >= self.samples]
         self.too_short = len(lengths) - len(self.names)
@@ -207,7 +207,7 @@ def trainable(prepared: Copy) -> list[Name]:
 
 def gather(
     prepared: Sequence[Copy],
-    guard: Guard,
+    leak_check: LeakCheck,
     contract: InputContract,
     choose: Callable[[Name], bool] = lambda name: True,
     progress: Progress | None = None,
@@ -226,7 +226,7 @@ def gather(
         for name in trainable(p)
         if choose(name)
     }
-    corpus = Corpus(guard, lengths, lambda name: packed[name.dataset](name.record), contract)
+    corpus = Corpus(leak_check, lengths, lambda name: packed[name.dataset](name.record), contract)
     for dataset, own in packed.items():
         own.fill([name.record for name in corpus.names if name.dataset == dataset], progress)
     return corpus

@@ -30,7 +30,7 @@ from ecgbench.pretrain import curve
 from ecgbench.pretrain.ablate import Budget, Training, trainings
 from ecgbench.pretrain.assemble import missing_data
 from ecgbench.pretrain.corpus import TYPE, Corpus
-from ecgbench.pretrain.exclusion import Guard, Name
+from ecgbench.pretrain.exclusion import LeakCheck, Name
 from ecgbench.pretrain.objective import new_network
 from ecgbench.pretrain.probes import Development, Half, Kind
 from ecgbench.pretrain.recipe import Recipe
@@ -96,7 +96,7 @@ def _noise(recipe: Recipe, records: int) -> Data:
     noise = np.clip(noise_of(contract.samples), -1, 1)
     names = [str(i) for i in range(records)]
     corpus = Corpus(
-        Guard({"noise": names}, {}),
+        LeakCheck({"noise": names}, {}),
         dict.fromkeys((Name("noise", n) for n in names), contract.samples),
         lambda name: np.roll(noise, int(name.record), axis=1),
         contract,

@@ -1,6 +1,6 @@
 """Which recordings may enter pre-training: `Exclusion` leaves out what evaluation may see, under
-whatever name it comes; `set_apart` takes patients out of the training split who only compare
-encoders; and `Guard`, which every corpus passes, raises at what must not be there.
+whatever name it comes; `hold_out` takes patients out of the training split who only compare
+encoders; and `LeakCheck`, which every corpus passes, raises at a recording that must not be there.
 
 PTB-XL's folds 9 and 10 are the benchmark's validation and test split. The same recordings are also
 part of the PhysioNet Challenge 2020/21, as HR00001 ... HR21837, so a name alone, not a dataset,
@@ -21,7 +21,7 @@ from ecgbench.errors import BadSetting, LeakError
 
 PTBXL = "ptbxl"
 TRAINING_FOLDS = range(1, 9)
-APART = "apart"
+HELD_OUT = "apart"
 """Name of the split of patients who only compare encoders."""
 
 _CHALLENGE = re.compile(r"(?:^|/)hr(\d+)|(?<![a-z0-9])hr(\d{5})(?!\d)", re.IGNORECASE)
@@ -41,7 +41,7 @@ class Name(NamedTuple):
     record: str
 
 
-class Guard:
+class LeakCheck:
     """Raises at any recording that must not enter training."""
 
     def __init__(self, training: Mapping[str, Collection[str]], folds: Mapping[int, int]) -> None:
@@ -52,8 +52,8 @@ class Guard:
         self._folds = dict(folds)
 
     @classmethod
-    def of(cls, prepared: Sequence[Copy], ptbxl: pd.DataFrame | None = None) -> "Guard":
-        """The guard of prepared datasets.
+    def of(cls, prepared: Sequence[Copy], ptbxl: pd.DataFrame | None = None) -> "LeakCheck":
+        """The check of prepared datasets.
 
         ptbxl: the index of PTB-XL (`datasets.ptbxl.index`), needed where its recordings come under
         Challenge names from another dataset; without it the index of the prepared PTB-XL, if there
@@ -133,7 +133,7 @@ class Exclusion:
 
     Out are recordings of a patient of a validation or test split, or of one who is set apart; such
     recordings of PTB-XL, and all of its folds 9 and 10, under the names of another dataset; and
-    those with the very samples of one of them in any dataset (hash of what is stored). The guard of
+    those with the very samples of one of them in any dataset (hash of what is stored). The check of
     the corpus still looks at all that are left, and raises where PTB-XL's own index is at odds with
     its folds.
     """
@@ -168,7 +168,7 @@ class Exclusion:
         return False
 
 
-def set_apart(copy: Copy, part: int) -> Copy:
+def hold_out(copy: Copy, part: int) -> Copy:
     """The copy with one in `part` patients of its training split in a split of their own. Who they
     are follows from the name of the dataset and of the patient, so they are the same in any part of
     the dataset and under every seed.
@@ -189,7 +189,7 @@ def set_apart(copy: Copy, part: int) -> Copy:
             f"patients of {copy.name} to compare encoders: that leaves a split empty; name another "
             f"number (--set held_out), or compare on the validation split: --set held_out=0"
         )
-    split = published["split"].mask(out, APART)
+    split = published["split"].mask(out, HELD_OUT)
     rows = published["record"].searchsorted(copy.index["record"])
     index = copy.index.assign(split=split.to_numpy()[rows])
     division = f"one in {part} of its training patients only compare encoders"

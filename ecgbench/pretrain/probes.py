@@ -247,7 +247,7 @@ class _LeadsAndHead(nn.Module):
             table.requires_grad_(True)
         self.head = loop.head(encoder.width, labels, seed).to(device_of(encoder))
 
-    def train(self, mode: bool = True) -> "_LeadsAndHead":
+    def train(self, _mode: bool = True) -> "_LeadsAndHead":
         """Without dropout in either mode, as features of a frozen network are made."""
         return super().train(False)
 

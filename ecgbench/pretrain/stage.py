@@ -273,8 +273,10 @@ class _Training:
         points, steps = self.points, self.stage.steps
         log: Any = nullcontext(_nothing)
         if self.fabric.is_global_zero:
-            place = self.execution
-            log = curve.logging(place.folder, points, steps, self.batches.batch, place.listener)
+            execution = self.execution
+            log = curve.logging(
+                execution.folder, points, steps, self.batches.batch, execution.listener
+            )
         with log as note, closing(self.batches.between(len(points), steps)) as coming:
             self.model.train()
             for step in range(len(points) + 1, steps + 1):
@@ -293,8 +295,8 @@ class _Training:
         cut short is made again.
         """
         due = step == self.stage.steps or step % self.stage.checkpoint_every == 0
-        looks = step >= collapse.EVERY and (due or step % collapse.EVERY == 0)
-        if looks and self.execution.alarm:
+        checked = step >= collapse.EVERY and (due or step % collapse.EVERY == 0)
+        if checked and self.execution.alarm:
             self._alarm(step, pieces)
         if self.stage.probed(step):
             self.model.eval()
@@ -311,7 +313,7 @@ class _Training:
         def sign() -> str:
             signal = pieces[0].signal.to(self.fabric.device)
             chance, warmup = self.execution.chance, self.stage.warmup
-            return collapse.look(self.model, signal, self.points, chance, warmup)
+            return collapse.warning(self.model, signal, self.points, chance, warmup)
 
         if not (seen := torchrun.of_first(sign)):
             return

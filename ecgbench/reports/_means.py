@@ -18,7 +18,7 @@ from ecgbench.core.text import enumerated
 from ecgbench.reports._facts import Head, columns, leads_of, setting_words, tasks
 from ecgbench.results import precompute
 from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
-from ecgbench.results.joint import By, Entry, Joint, joint, lacking
+from ecgbench.results.joint import By, Entry, Joint, joint, why_missing
 from ecgbench.results.study import Study
 from ecgbench.stats.best import upper_bounds
 from ecgbench.stats.components import ROUNDING, Estimate, Interval
@@ -219,7 +219,7 @@ def at_setting(
     of = [t for t in wanted if any(np.isfinite(score(study, t, h, leads)) for h in trained)]
     lost: dict[Head, str] = {}
     for head in heads:
-        missing = lacking(study, [Entry(*head.names, leads)], of)
+        missing = why_missing(study, [Entry(*head.names, leads)], of)
         if missing:
             task, why = next(iter(missing.items()))
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""

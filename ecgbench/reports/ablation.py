@@ -128,9 +128,9 @@ def _outcome(source: Ablation, rows: pd.DataFrame) -> Iterator[str]:
     rest = "; ".join(names.pop("", []))
     for word, own in names.items():
         yield f"{'; '.join(own)}: {word} {other} at this budget."
-    apart = f"Not told apart from {other}: {rest}." if names and rest else ""
+    rest = f"Not told apart from {other}: {rest}." if names and rest else ""
     without = NO_EVIDENCE if not names or (rest and not source.readings) else ""
-    if text := f"{without} {apart}".strip():
+    if text := f"{without} {rest}".strip():
         yield text
 
 

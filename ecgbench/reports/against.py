@@ -68,7 +68,7 @@ def _section(study: Study, other: Source) -> r.Section:
             f"--against {other.name} --metrics {METRIC}"
         )
     found, words = pairs(study, other), other.title.lower()
-    folders = [f"Run {at}: {run.path.name}." for at, run in enumerate(study.beside, 2)]
+    folders = [f"Run {at}: {run.path.name}." for at, run in enumerate(study.other_runs, 2)]
     parts: list[r.Part] = [
         r.Notes(
             [
@@ -92,7 +92,7 @@ def pairs(study: Study, other: Source) -> pd.DataFrame:
     no number), `head` and `titled` (our column and task), `reasons` (what differs but the number of
     labels).
     """
-    runs = [study.of(METRIC), *(run.of(METRIC) for run in study.beside)]
+    runs = [study.of(METRIC), *(run.of(METRIC) for run in study.other_runs)]
     rows = [pair for at, run in enumerate(runs, 1) for pair in _of_run(at, run, other)]
     found = pd.DataFrame(rows, columns=[*_NUMBERS, "head", "titled", "reasons"], dtype=object)
     by = ["task", "leads", "model", "policy"]

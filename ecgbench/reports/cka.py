@@ -124,9 +124,9 @@ def _features(result: Result) -> pd.DataFrame:
     """By record and patient."""
     records, features = result.features()
     table = result.predictions()
-    if lacking := sorted(set(table["record"]) - set(records)):
+    if missing := sorted(set(table["record"]) - set(records)):
         raise MissingData(
-            f"{result.folder} has predictions of {lacking[0]}, of which its features tell "
+            f"{result.folder} has predictions of {missing[0]}, of which its features tell "
             f"nothing; the files of this cell do not belong together"
         )
     whose = table.drop_duplicates("record", keep="last").set_index("record")["patient"].astype(str)

@@ -21,7 +21,7 @@ from ecgbench.reports._means import estimated
 from ecgbench.reports.non_inferiority import lost_label, no_verdict
 from ecgbench.results.compare import LEAST_PATIENTS, weak
 from ecgbench.results.compare import UNTESTED as NO
-from ecgbench.results.joint import Entry, Joint, joint, lacking
+from ecgbench.results.joint import Entry, Joint, joint, why_missing
 from ecgbench.results.study import Study
 from ecgbench.stats.components import Estimate
 from ecgbench.stats.paired import holm
@@ -78,7 +78,7 @@ def _row(study: Study, h: Hypothesis) -> dict[str, Any]:
         return row | {"verdict": f"{NO}the report was made without {h.metric}"}
     of = study.of(h.metric)
     entries = [Entry(*first.names, h.leads), Entry(*second.names, h.against_leads)]
-    missing = lacking(of, entries, h.tasks)
+    missing = why_missing(of, entries, h.tasks)
     if missing or study.scorer is None:
         why = next((f"{task}: {why}" for task, why in missing.items()), "the run cannot be read")
         return row | {"verdict": f"{NO}{why}"}

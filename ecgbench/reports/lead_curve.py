@@ -27,7 +27,7 @@ from ecgbench.reports import _facts as facts
 from ecgbench.reports._facts import FULL, setting_words
 from ecgbench.reports._scores import ranked
 from ecgbench.results import precompute
-from ecgbench.results.joint import Entry, joint, lacking
+from ecgbench.results.joint import Entry, joint, why_missing
 from ecgbench.results.study import Study
 
 if TYPE_CHECKING:
@@ -353,7 +353,7 @@ def _within_and_mixed(study: Study, task: str, head: facts.Head) -> Mapping[str,
     if not all(status):
         return None
     row = {"task": task, "model": head.model, "policy": head.policy, "metric": study.metric}
-    if why := lacking(study, entries, [task]).get(task):
+    if why := why_missing(study, entries, [task]).get(task):
         return row | {"status": min(status - {"ok"}, default="undefined"), "reason": why}
     found = joint(study, entries, [task])
     difference = found.contrast([-1.0, *[1 / len(LEADS)] * len(LEADS)])

@@ -23,7 +23,7 @@ from ecgbench.reports import _means as means
 from ecgbench.reports._text import margin as margin_words
 from ecgbench.results import precompute
 from ecgbench.results.compare import UNTESTED
-from ecgbench.results.joint import Entry, Joint, joint, lacking
+from ecgbench.results.joint import Entry, Joint, joint, why_missing
 from ecgbench.results.study import Study
 from ecgbench.stats.components import independent_mean
 from ecgbench.stats.detectable import detectable
@@ -110,7 +110,7 @@ def _models(study: Study) -> Iterator[_Model]:
         for head in there:
             every = [Entry(*head.names, leads) for leads in means.settings(study)]
             own = Entry(*head.names, facts.FULL)
-            fewer = [e for e in every if e != own and not lacking(study, [e], [task])]
+            fewer = [e for e in every if e != own and not why_missing(study, [e], [task])]
             if fewer:
                 entries = list(dict.fromkeys([*fewer, own, best]))
                 yield _Model(task, own, best, fewer, joint(study, entries, [task]))

@@ -140,11 +140,11 @@ class Ablation:
         seeds = about.get("seeds", most)
         if not missing and fewest == seeds:
             return ""
-        lacking = f"{counted(len(missing), 'cell')} of {len(wanted)} not trained yet. "
+        unfinished = f"{counted(len(missing), 'cell')} of {len(wanted)} not trained yet. "
         fewer = f"{counted(most, 'seed')} of {seeds} so far. " if most < seeds else ""
         if fewest < most:
             fewer = "Cells have different seeds. "
-        return f"{lacking if missing else ''}{fewer}The same ecgbench ablate goes on."
+        return f"{unfinished if missing else ''}{fewer}The same ecgbench ablate goes on."
 
     def order_as(self, printed: Mapping[str, float]) -> float | None:
         """Kendall's tau-b between the mean scores and printed ones, over the cells that have both;

@@ -68,7 +68,7 @@ class Share(NamedTuple):
     high: float
 
 
-def lacking(study: Study, entries: Sequence[Entry], tasks: Sequence[str]) -> dict[str, str]:
+def why_missing(study: Study, entries: Sequence[Entry], tasks: Sequence[str]) -> dict[str, str]:
     """Task -> why these entries cannot be compared in it: no score, or other draws of leads, fits
     or folds than another entry of the same setting. Only such tasks.
     """
@@ -101,11 +101,11 @@ def joint(
     """Of the first metric of a study. `tasks`: default all. `paired`: patients of several datasets
     that are one -> a name for each.
 
-    MissingData where a task lacks one of the entries (`lacking` tells which), or where the study
+    MissingData where a task lacks one of the entries (`why_missing` says which), or where the study
     was not read from a run.
     """
     names = [t.name for t in study.tasks] if tasks is None else list(tasks)
-    for task, why in lacking(study, entries, names).items():
+    for task, why in why_missing(study, entries, names).items():
         raise MissingData(f"{task}: {why}; leave the task out, or run what is missing")
     if study.scorer is None or not names or not entries:
         raise MissingData(f"{study.path}: nothing to compare")

@@ -19,7 +19,7 @@ from ecgbench.core.cells import grouped
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.leads import LEADS
 from ecgbench.results.evidence import Fold, between, by_fold, over
-from ecgbench.results.joint import Entry, joint, lacking
+from ecgbench.results.joint import Entry, joint, why_missing
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.study import Study
 from ecgbench.stats import lead_importance as stats
@@ -134,7 +134,7 @@ def columns(study: Study, task: str) -> list[tuple[str, str]]:
     for names in every:
         rows = [study.finished.get((task, *names, lead), []) for lead in LEADS]
         fits = {frozenset((r.cell.fit.seed, r.cell.fit.fold) for r in row) for row in rows}
-        if len(fits) == 1 and all(rows) and not lacking(study, _entries(names), [task]):
+        if len(fits) == 1 and all(rows) and not why_missing(study, _entries(names), [task]):
             found.append(names)
     return found
 

@@ -99,11 +99,11 @@ def _rows(study: "Study", rows: Sequence[Row]) -> dict[str, Any]:
     some = any(r.status == "ok" for r in rows)
     marks = dict.fromkeys(mark for r in first for mark in r.marks)
     cells = grouped([c for r in rows for c in r.cells], lambda c: c.metric)
-    lacking = [d.title for d in study.datasets if not people.is_known(study.path, d.name)]
+    unknown = [d.title for d in study.datasets if not people.is_known(study.path, d.name)]
     pending = study.cells["reason"].astype(str).str.contains(PENDING)
     return {
         "some_ok": some,
-        "people_lacking": lacking if study.scorer and some else [],
+        "people_unknown": unknown if study.scorer and some else [],
         "ragged": [_row(study, r) for r in first if r.ragged],
         "spread": any(np.isfinite(r.std) for r in first),
         "bootstraps": {

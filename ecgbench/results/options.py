@@ -70,8 +70,8 @@ def pairs(file: Path) -> dict[tuple[str, str], str]:
         table = pd.read_csv(file, dtype=str, keep_default_na=False)
     except (OSError, ValueError) as error:
         raise BadSetting(f"--set report.duplicates={file}: {error}; {again}") from None
-    if lacking := [name for name in columns if name not in table]:
-        raise BadSetting(f"--set report.duplicates={file}: no column {lacking[0]!r}; {again}")
+    if absent := [name for name in columns if name not in table]:
+        raise BadSetting(f"--set report.duplicates={file}: no column {absent[0]!r}; {again}")
     rows = table[columns].itertuples(index=False)
     same = [((dataset, patient), (other, also)) for dataset, patient, other, also in rows]
     everyone = sorted({patient for both in same for patient in both})

@@ -119,7 +119,10 @@ class Reader:
         policy together; each compared with the best of its setting, with p as it is.
         """
         together = grouped(cells, lambda c: (c.task, c.fit.model, c.setting.typed, c.policy))
+        known = len(self.damaged)
         rows = [self._row(metric, own) for metric in self.cards for own in together.values()]
+        if len(self.damaged) > known:  # found under one metric; rows of another have the cell still
+            return self.rows(cells)
         for mine in grouped(rows, lambda row: row.setting).values():
             compare(mine, self.rescored, self.score.evidence)
         return rows
@@ -197,11 +200,11 @@ class Reader:
         if any(r.uncommitted for r in results):
             row.notes.append(UNCOMMITTED)
         lost = {r.cell.fit.fold: r.document.get("lacking_leads", 0) for r in results}
-        if lacking := sum(lost.values()):
-            row.notes.append(f"{lacking} test records without these leads are left out")
+        if fewer := sum(lost.values()):
+            row.notes.append(f"{fewer} test records without these leads are left out")
         # of a cross-validation each fold states the records of all folds
         known = [self.verifier.datasets[r.document["dataset"]]["test_records"] for r in results]
-        if results and row.records + lacking < max(known):
+        if results and row.records + fewer < max(known):
             row.notes.append(f"scored on {row.records} of {max(known)} records")
         return row
 

@@ -85,8 +85,8 @@ class Study:
     """Shows what takes long."""
     options: Options = field(default_factory=Options)
     """What its reader asks of reports."""
-    beside: tuple["Study", ...] = ()
-    """Other runs whose scores stand beside these (`ecgbench report --set report.beside`)."""
+    other_runs: tuple["Study", ...] = ()
+    """Other runs whose scores are printed too (`ecgbench report --set report.runs`)."""
 
     @property
     def metric(self) -> str:
@@ -227,7 +227,7 @@ def read(
     study = Study(
         path=reader.run.path,
         metrics=reader.cards,
-        **_declared(reader),
+        **_planned(reader),
         provenance=_provenance(reader),
         notes=[],
         main=main(rows),
@@ -242,7 +242,7 @@ def read(
     return replace(study, notes=[*notes.left_out(reader.whole, reader.plan), *more])
 
 
-def _declared(reader: Reader) -> dict[str, Any]:
+def _planned(reader: Reader) -> dict[str, Any]:
     """Tasks, models and datasets of the cells that were wanted for, in their order."""
     known = {t: facts for d in reader.datasets.values() for t, facts in d["tasks"].items()}
     wanted = dict.fromkeys(c.task for c in reader.plan.cells)

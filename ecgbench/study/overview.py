@@ -60,13 +60,13 @@ def runs(folder: Path, sizes: bool = False, looking: bool = False) -> list[Run]:
     found = []
     for plan in sorted(folder.glob("plan.toml" if own else "*/plan.toml")):
         try:
-            found.append(look(plan.parent, sizes, looking))
+            found.append(summary(plan.parent, sizes, looking))
         except BadSetting as error:
             found.append(Run(path=plan.parent, note=str(error)))
     return found
 
 
-def look(path: Path, sizes: bool = False, looking: bool = False) -> Run:
+def summary(path: Path, sizes: bool = False, looking: bool = False) -> Run:
     """Count the cells of a run and, with `sizes`, the bytes of its files. MissingData where there
     is no run, BadSetting where its plan cannot be read.
 

@@ -11,7 +11,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save
+import torch
+from safetensors.torch import load, save
 from torch import nn
 
 import ecgbench
@@ -19,6 +20,7 @@ from ecgbench.core.cards import ModelCard, facts
 from ecgbench.core.files import as_json, put
 from ecgbench.data.fetch import fetch
 from ecgbench.errors import BadSetting, BadWeights
+from ecgbench.weights import shipped
 
 TENSORS, CONFIG, PAGE = "model.safetensors", "config.json", "README.md"
 _REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
@@ -77,7 +79,16 @@ def save_to(folder: Path, network: nn.Module, card: ModelCard) -> None:
     # one entry: several would be written in an order of chance
     put(folder / TENSORS, save(tensors, {"format": "pt"}))
     if not (folder / PAGE).exists():
-        put(folder / PAGE, _page(card))
+        put(folder / PAGE, _page(network, card))
+
+
+def _holds(file: Path, network: nn.Module) -> bool:
+    """Whether the tensors of a file are those of a network, whatever their precision."""
+    own = {name: t.cpu() for name, t in network.state_dict().items()}
+    stored = load(file.read_bytes())
+    return stored.keys() == own.keys() and all(
+        torch.equal(t.to(own[name].dtype), own[name]) for name, t in stored.items()
+    )
 
 
 def _downloaded(repository: str, name: str, revision: str | None) -> Path:
@@ -106,12 +117,21 @@ def _address(repository: str) -> str:
     return f"https://huggingface.co/{repository}/resolve/main/{TENSORS}"
 
 
-def _page(card: ModelCard) -> str:
-    """A model card as far as anything is known."""
+def _page(network: nn.Module, card: ModelCard) -> str:
+    """The model card of weights that are shipped; of others, what is known of any."""
     c = card.contracts[0]
+    head = "---\nlibrary_name: ecgbench\ntags:\n- ecg\n- electrocardiogram\n---\n"
+    for weights in (w for w in card.weights if shipped.is_shipped(w.url)):
+        file = shipped.path(weights)
+        page = file and file.with_name(PAGE)
+        if file and page and page.is_file() and _holds(file, network):
+            return (
+                f"{head}{page.read_text(encoding='utf-8')}\n---\n\nWritten by ecgbench "
+                f"{ecgbench.__version__} from `{weights.file}`, with the same values; links lead "
+                f"to files of the repository of ecgbench.\n"
+            )
     return (
-        "---\nlibrary_name: ecgbench\ntags:\n- ecg\n- electrocardiogram\n---\n"
-        f"# {card.title}\n\n{card.summary[:1].upper()}{card.summary[1:]}. {card.paper}.\n\n"
+        f"{head}# {card.title}\n\n{card.summary[:1].upper()}{card.summary[1:]}. {card.paper}.\n\n"
         f"Weights written by ecgbench {ecgbench.__version__}, which knows nothing of their "
         f"training and has not scored them. Say here on which recordings they were trained, how "
         f"they score, and under which licence they are published.\n\n"

@@ -141,7 +141,7 @@ def test_a_file_that_was_altered_goes_into_quarantine_and_is_named(
     path.mkdir() if change == "unreadable" else path.write_bytes(changed[change])
     assert read(path) is None
     (line,) = caplog.messages
-    assert line.startswith(f"{path} is not as it was written; set aside as kept.damaged, and ")
+    assert line.startswith(f"{path} is not as it was written; renamed to kept.damaged, and ")
     assert [p.name for p in tmp_path.iterdir()] == ["kept.damaged"]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ecgbench.core import registry
 from ecgbench.core.registry import Room, plain
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
 
@@ -58,6 +59,21 @@ def test_names_are_loose(house: Path, spelling: str) -> None:
     assert room(house).resolve(spelling) == "st_mem"
     assert room(house).get(spelling).build() == f"{house.name}.st_mem"
     assert plain(spelling) == "stmem"
+
+
+def test_a_file_of_ones_own_that_a_built_in_name_hides_is_named_once(
+    house: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (house.parent / "adapters").mkdir()
+    written(house.parent / "adapters", "stmem.py")
+    monkeypatch.chdir(house.parent)
+    registry._name_unused.cache_clear()
+    for spelling in ("ST-MEM", "st_mem"):
+        assert room(house).get(spelling).build() == f"{house.name}.st_mem"
+    assert capsys.readouterr().err == (
+        "ecgbench: adapters/stmem.py is not used, as st_mem is the model that comes with "
+        "ecgbench; rename the file to use it\n"
+    )
 
 
 def test_an_unknown_name_suggests_the_nearest_in_one_line(house: Path) -> None:

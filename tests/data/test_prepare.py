@@ -122,7 +122,7 @@ def test_a_part_whose_table_is_damaged_is_set_aside_and_its_records_are_read_aga
         find("ptbxl", fake_ptbxl, None)
     again = prepare("ptbxl", fake_ptbxl, None)
     assert (again.digest, len(first.index)) == (whole.digest, 6)
-    assert "is not as it was written; set aside as part-000000-" in caplog.messages[0]
+    assert "is not as it was written; renamed to part-000000-" in caplog.messages[0]
 
 
 def test_signals_that_are_no_whole_microvolts_or_too_large_keep_16_bits_per_lead() -> None:

@@ -117,7 +117,7 @@ def test_what_is_not_as_it_was_computed_is_found_named_and_computed_again(
     again = view(prepared, CONTRACT, records)
     assert [again.get(r).tobytes() for r in records] == expected
     (said,) = caplog.messages
-    told = "set aside" if whole else f"{first.folder}: what was computed of record 0000"
+    told = "renamed to" if whole else f"{first.folder}: what was computed of record 0000"
     assert told in said
     assert verify(prepared) == []
 

@@ -13,8 +13,8 @@ from ecgbench.models import laef
 from ecgbench.pretrain import corpus as corpora
 from ecgbench.pretrain.batches import Batches
 from ecgbench.pretrain.corpus import Corpus, gather
-from ecgbench.pretrain.exclusion import Guard, Name
-from tests.pretrain.test_exclusion import guard
+from ecgbench.pretrain.exclusion import LeakCheck, Name
+from tests.pretrain.test_exclusion import leak_check
 
 CONTRACT = laef.CARD.contracts[0]
 SAMPLES = CONTRACT.samples
@@ -28,7 +28,7 @@ def test_nothing_is_read_of_a_corpus_with_a_recording_of_the_evaluation() -> Non
     read: list[Name] = []
     names = [Name("d", "a"), Name("d", "HR00005")]
     with pytest.raises(LeakError, match="fold 9"):
-        Corpus(guard(*names), dict.fromkeys(names, 600), read.append, contract=CONTRACT)  # type: ignore[arg-type]
+        Corpus(leak_check(*names), dict.fromkeys(names, 600), read.append, contract=CONTRACT)  # type: ignore[arg-type]
     assert read == []
 
 
@@ -41,7 +41,7 @@ def test_gathers_the_training_split_as_the_network_is_fed(ptbxl: Copy) -> None:
     told: list[int] = []
     corpus = gather(
         [ptbxl],
-        Guard.of([ptbxl]),
+        LeakCheck.of([ptbxl]),
         CONTRACT,
         progress=lambda done, total: told.append(total - done),
     )
@@ -52,24 +52,26 @@ def test_gathers_the_training_split_as_the_network_is_fed(ptbxl: Copy) -> None:
     assert whole.shape == (12, 1000)
     (window,) = corpus.cut(np.array([2]), np.array([333]))
     np.testing.assert_array_equal(window, whole[:, 333:833].astype(np.float16))
-    half = gather([ptbxl], Guard.of([ptbxl]), CONTRACT, choose=lambda name: name.record < "00009")
+    half = gather(
+        [ptbxl], LeakCheck.of([ptbxl]), CONTRACT, choose=lambda name: name.record < "00009"
+    )
     assert len(half) == 8
     np.testing.assert_array_equal(half.cut(np.array([2]), np.array([333]))[0], window)
     assert corpus.digest != half.digest
 
     spoilt = replace(ptbxl)
     vars(spoilt)["index"] = ptbxl.index.assign(split="train")  # as if it had been read
-    for how in (Guard.of([spoilt]), Guard.of([spoilt], ptbxl.index)):
+    for how in (LeakCheck.of([spoilt]), LeakCheck.of([spoilt], ptbxl.index)):
         with pytest.raises(LeakError, match="fold 9"):
             gather([spoilt], how, CONTRACT)
     with pytest.raises(LeakError, match="not known"):
-        gather([ptbxl], Guard.of([ptbxl], ptbxl.index.iloc[1:]), CONTRACT)
+        gather([ptbxl], LeakCheck.of([ptbxl], ptbxl.index.iloc[1:]), CONTRACT)
 
 
 def test_refuses_what_cannot_be_cut() -> None:
     names = [Name("d", "a"), Name("d", "bb")]
     corpus = Corpus(
-        guard(*names),
+        leak_check(*names),
         {names[0]: 499, names[1]: 500},
         lambda name: noise(name, 500),
         contract=CONTRACT,
@@ -79,7 +81,7 @@ def test_refuses_what_cannot_be_cut() -> None:
         with pytest.raises(BadSetting, match="outside its recording"):
             corpus.cut(np.array([0]), np.array([start]))
     with pytest.raises(BadSetting, match="no recording of at least 5 s"):
-        Corpus(guard(*names), dict.fromkeys(names, 499), noise, contract=CONTRACT)
+        Corpus(leak_check(*names), dict.fromkeys(names, 499), noise, contract=CONTRACT)
 
 
 def test_what_is_packed_is_read_again_and_what_was_damaged_is_packed_anew(
@@ -87,18 +89,18 @@ def test_what_is_packed_is_read_again_and_what_was_damaged_is_packed_anew(
 ) -> None:
     """In two parts, by processes of their own; then one bit is turned."""
     monkeypatch.setattr(corpora, "FEWEST", 10)
-    whole = gather([ptbxl], Guard.of([ptbxl]), CONTRACT)
+    whole = gather([ptbxl], LeakCheck.of([ptbxl]), CONTRACT)
     digest, rows = whole.digest, np.arange(len(whole))
     windows = whole.cut(rows, 3 * rows)
     files = sorted((ptbxl.folder / "views").glob("*/part-*/data"))
     assert len(files) == 2
     with monkeypatch.context() as patch:
         patch.setattr(View, "get", None)
-        again = gather([ptbxl], Guard.of([ptbxl]), CONTRACT)
+        again = gather([ptbxl], LeakCheck.of([ptbxl]), CONTRACT)
         np.testing.assert_array_equal(again.cut(rows, 3 * rows), windows)
     content = files[0].read_bytes()
     files[0].write_bytes(content[:1000] + bytes([content[1000] ^ 1]) + content[1001:])
-    mended = gather([ptbxl], Guard.of([ptbxl]), CONTRACT)
+    mended = gather([ptbxl], LeakCheck.of([ptbxl]), CONTRACT)
     assert mended.digest == digest
     np.testing.assert_array_equal(mended.cut(rows, 3 * rows), windows)
     (said,) = caplog.messages
@@ -108,7 +110,7 @@ def test_what_is_packed_is_read_again_and_what_was_damaged_is_packed_anew(
 def test_another_normalisation_is_refused(ptbxl: Copy) -> None:
     other = replace(CONTRACT, normalisation="standardise-record")
     with pytest.raises(BadSetting, match=r"values outside .* not standardise-record"):
-        gather([ptbxl], Guard.of([ptbxl]), other)
+        gather([ptbxl], LeakCheck.of([ptbxl]), other)
 
 
 def test_batches_follow_from_seed_and_step_whoever_makes_them() -> None:
@@ -117,7 +119,7 @@ def test_batches_follow_from_seed_and_step_whoever_makes_them() -> None:
     """
     names = [Name("d", "r" * (i + 1)) for i in range(7)]
     corpus = Corpus(
-        guard(*names),
+        leak_check(*names),
         {name: SAMPLES + 10 * i for i, name in enumerate(names)},
         lambda n: noise(n, SAMPLES + 10 * len(n.record) - 10),
         contract=CONTRACT,

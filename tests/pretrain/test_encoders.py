@@ -25,7 +25,7 @@ from ecgbench.pretrain.encoders import (
     read_checkpoints,
     select,
 )
-from ecgbench.pretrain.exclusion import APART, set_apart
+from ecgbench.pretrain.exclusion import HELD_OUT, hold_out
 from ecgbench.pretrain.objective import MaskedNodes
 from ecgbench.pretrain.probes import LAST, TRAINING, Development, Half, Probed, parts, probed
 from ecgbench.results.pretraining import margin
@@ -203,11 +203,11 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path, fault: str) -> None:
         _ = read_checkpoints(kept.folder, bool) and kept.load(found)
 
 
-@pytest.mark.parametrize("check", ["val", pytest.param(APART, marks=pytest.mark.long)])
+@pytest.mark.parametrize("check", ["val", pytest.param(HELD_OUT, marks=pytest.mark.long)])
 def test_a_development_task_reads_training_recordings_and_those_to_compare_on_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: str
 ) -> None:
-    prepared = set_apart(prepare("demo", None, tmp_path), 4)
+    prepared = hold_out(prepare("demo", None, tmp_path), 4)
     read: set[str] = set()
     original = type(prepared).recording
 

@@ -1,5 +1,5 @@
 """What evaluation may see stays out of pre-training, under whatever name it comes: by exclusion, by
-the guard, and with patients who only compare encoders.
+the leak_check, and with patients who only compare encoders.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ from ecgbench.data.prepare import prepare
 from ecgbench.errors import BadSetting, LeakError
 from ecgbench.pretrain import assemble as assembling
 from ecgbench.pretrain.assemble import assemble
-from ecgbench.pretrain.exclusion import APART, Exclusion, Guard, Name, set_apart
+from ecgbench.pretrain.exclusion import HELD_OUT, Exclusion, LeakCheck, Name, hold_out
 from ecgbench.pretrain.recipe import get
 from ecgbench.study.progress import SILENT
 
@@ -33,14 +33,14 @@ CHALLENGE = (
 )
 
 
-def guard(*extra: Name) -> Guard:
+def leak_check(*extra: Name) -> LeakCheck:
     """One to which every name that it is asked is of the training split: only the fold can stop
     it.
     """
     training: dict[str, set[str]] = {}
     for name in extra:
         training.setdefault(name.dataset, set()).add(name.record)
-    return Guard(training, FOLDS)
+    return LeakCheck(training, FOLDS)
 
 
 def spelled(ecg_id: int) -> list[Name]:
@@ -62,10 +62,10 @@ def spelled(ecg_id: int) -> list[Name]:
 def test_no_record_of_the_evaluation_passes_under_any_name(ecg_id: int, said: str) -> None:
     for name in spelled(ecg_id):
         with pytest.raises(LeakError, match=said):
-            guard(name)([name])
+            leak_check(name)([name])
     hidden = Name("challenge2021", f"HR{ecg_id:05d}")
     with pytest.raises(LeakError, match=said):
-        guard(*spelled(1), *spelled(ecg_id))([*spelled(1), hidden])
+        leak_check(*spelled(1), *spelled(ecg_id))([*spelled(1), hidden])
 
 
 def test_training_folds_and_other_datasets_pass() -> None:
@@ -79,12 +79,12 @@ def test_training_folds_and_other_datasets_pass() -> None:
         Name("clinic", "patient_HR_72"),
         Name("clinic", "visit2_HR5"),
     ]
-    checked = guard(*names)
+    checked = leak_check(*names)
     checked(names)
     with pytest.raises(LeakError, match="not of a training split"):
         checked([Name("code15", "6")])
     with pytest.raises(LeakError, match="fold is not known"):
-        guard(Name("ptbxl", "first"))([Name("ptbxl", "first")])
+        leak_check(Name("ptbxl", "first"))([Name("ptbxl", "first")])
 
 
 def prepared(name: str, rows: list[tuple[str, str, str, str, int]]) -> Any:
@@ -140,18 +140,18 @@ def test_a_recording_is_left_out_by_id_patient_or_signal(
 
 def test_one_in_so_many_training_patients_whole_and_the_same_in_a_part(tmp_path: Path) -> None:
     copy = prepare("demo", None, tmp_path)
-    divided = set_apart(copy, 4)
+    divided = hold_out(copy, 4)
     before, after = (p.index.set_index("record")[["patient", "split"]] for p in (copy, divided))
     moved = before["split"] != after["split"]
     assert set(before["split"][moved]) == {"train"}
-    assert set(after["split"][moved]) == {APART}
-    apart, rest = (set(after["patient"][after["split"] == s]) for s in (APART, "train"))
+    assert set(after["split"][moved]) == {HELD_OUT}
+    apart, rest = (set(after["patient"][after["split"] == s]) for s in (HELD_OUT, "train"))
     assert not apart & rest
     assert 0.12 < len(apart) / len(apart | rest) < 0.4
     assert divided.digest != copy.digest
-    assert (divided.published["split"] == APART).sum() == moved.sum()
+    assert (divided.published["split"] == HELD_OUT).sum() == moved.sum()
     fewer = prepare("demo", None, tmp_path / "part", limit=60)
-    part = set_apart(fewer, 4).index.set_index("record")["split"]
+    part = hold_out(fewer, 4).index.set_index("record")["split"]
     assert (part == after["split"][part.index]).all()
 
 
@@ -183,7 +183,7 @@ def test_their_recordings_stay_out_under_challenge_names(tmp_path: Path) -> None
     ptbxl = replace(copy, source=replace(copy.source, name="ptbxl")).divided(
         named["published"], named["index"], ""
     )
-    held = set_apart(ptbxl, 4)
+    held = hold_out(ptbxl, 4)
     other = copy.index.assign(
         record=[f"HR{i:05d}" for i in ids],
         patient=[f"other {i}" for i in ids],
@@ -222,8 +222,8 @@ def test_they_stay_out_where_only_another_corpus_is_trained_on(
     folders = Folders(data=None, prepared=tmp_path, out=tmp_path / "out")
     recipe = replace(get("smoke"), datasets=("brugada",))
     data = assemble(recipe, folders, SILENT)
-    divided = set_apart(prepare("demo", None, tmp_path), 4).index.set_index("record")["split"]
-    assert {*divided[data.development.check.records]} == {APART}
+    divided = hold_out(prepare("demo", None, tmp_path), 4).index.set_index("record")["split"]
+    assert {*divided[data.development.check.records]} == {HELD_OUT}
     assert len(data.corpus) == (divided == "train").sum()
     assert data.left_out == {"signal": (divided != "train").sum()}
 
@@ -231,6 +231,6 @@ def test_they_stay_out_where_only_another_corpus_is_trained_on(
 def test_nobody_apart_is_one_line(tmp_path: Path) -> None:
     copy = prepare("demo", None, tmp_path, limit=60)
     with pytest.raises(BadSetting, match=r"one in 100000 of the \d+ training patients of demo"):
-        set_apart(copy, 100_000)
+        hold_out(copy, 100_000)
     with pytest.raises(BadSetting, match="--set held_out=8"):
         get("smoke").changed({"apart": 1})

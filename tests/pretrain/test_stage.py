@@ -20,7 +20,7 @@ from ecgbench.pretrain import batches, checkpoint, collapse, masking
 from ecgbench.pretrain.collapse import Collapse, nodes_alike, nothing_learnt
 from ecgbench.pretrain.corpus import Corpus
 from ecgbench.pretrain.curve import Point, Report, at_intervals
-from ecgbench.pretrain.exclusion import Guard, Name
+from ecgbench.pretrain.exclusion import LeakCheck, Name
 from ecgbench.pretrain.objective import MaskedLoss, MaskedNodes
 from ecgbench.pretrain.stage import Execution, Stage, run
 from tests.waves import Stop, waves
@@ -54,7 +54,7 @@ def model(dropout: bool = True) -> MaskedNodes:
 def corpus(records: int = 7) -> Corpus:
     names = [Name("demo", f"r{i}") for i in range(records)]
     return Corpus(
-        Guard({"demo": [n.record for n in names]}, {200: 10}),
+        LeakCheck({"demo": [n.record for n in names]}, {200: 10}),
         dict.fromkeys(names, 600),
         waves,
         contract=laef.CARD.contracts[0],
@@ -210,8 +210,8 @@ def test_a_loss_at_the_entropy_of_the_codes_is_nothing_learnt() -> None:
     assert nothing_learnt(curve((200, 3.88)), 3.884, 1) == ""
     assert nothing_learnt(curve((200, 3.88), (100, 3.7)), 3.884, 0) == ""
     assert nothing_learnt(curve((200, 3.88)), None, 0) == ""
-    assert "entropy of the codes" in collapse.look(model(), signals(), curve((200, 1.0)), 1.0, 0)
-    assert collapse.look(model(), signals(), curve((200, 0.9)), 1.0, 0) == ""
+    assert "entropy of the codes" in collapse.warning(model(), signals(), curve((200, 1.0)), 1.0, 0)
+    assert collapse.warning(model(), signals(), curve((200, 0.9)), 1.0, 0) == ""
 
 
 def test_an_interrupted_stage_resumes_to_the_same_curve_and_weights(tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ def head_only(protocol: str) -> Study:
 
 @pytest.mark.parametrize("name", ["paper", "fmb"])
 def test_st_mem_stands_beside_our_linear_and_our_fine_tuned_column(name: str) -> None:
-    of = replace(head_only("finetune"), beside=(head_only("linear"),))
+    of = replace(head_only("finetune"), other_runs=(head_only("linear"),))
     numbers = tables(of, name)[f"against_{name}"].numbers
     assert numbers is not None
     found = {

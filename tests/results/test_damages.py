@@ -15,6 +15,7 @@ import pytest
 
 from ecgbench.errors import Damaged
 from ecgbench.reports import write
+from ecgbench.results.scorer import Scorer
 from ecgbench.results.study import read
 from ecgbench.study.explain import difference, result_of
 from ecgbench.study.merge import merge
@@ -132,6 +133,27 @@ def test_a_damaged_cell_is_named_and_costs_itself_alone(
         other = made_run.write(tmp_path / "other", Made(data=MADE.data, models=("good",), seeds=1))
         shutil.rmtree(other.path / "cells")
         assert merge(other.path, run, tmp_path / "both")["damaged"] == 1
+
+
+def test_what_is_damaged_under_one_metric_has_no_number_under_another(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fails between two metrics: the row of the first has no such cell either."""
+    score = Scorer.__call__
+
+    def failing(self: Scorer, result: Any, metric: str, *names: Any) -> Any:
+        if metric == "auprc" and str(result.cell.setting) == "12":
+            raise Damaged("its values cannot be")
+        return score(self, result, metric, *names)
+
+    monkeypatch.setattr(Scorer, "__call__", failing)
+    study = read(run, ["auroc", "auprc"])
+    for table in (study.main, study.cells):
+        rows = table[table["leads"] == "12"]
+        assert list(rows["metric"]) == ["auroc", "auprc"]
+        assert set(rows["status"]) == {"damaged"}
+        assert rows["value"].isna().all()
+    assert set(study.main.loc[study.main["leads"] != "12", "status"]) == {"ok"}
 
 
 FIT: dict[str, Spoil] = {

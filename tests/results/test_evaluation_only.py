@@ -47,7 +47,7 @@ def test_as_a_person_types_it(run: Path, tmp_path: Path, here: Callable[..., obj
         "--against",
         "paper,FMB",
         "--set",
-        f"report.beside={run}",
+        f"report.runs={run}",
     )
     done = here("report", run, "--to", page, *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr  # type: ignore[attr-defined]
@@ -61,10 +61,10 @@ def test_as_a_person_types_it(run: Path, tmp_path: Path, here: Callable[..., obj
         (("--against", "papre"), "unknown source 'papre'; did you mean paper?"),
         (
             ("--set", "report.beside=runs/x"),
-            "--set report.beside=runs/x: say what with: --against paper",
+            "--set report.runs=runs/x belongs to --against; add --against paper",
         ),
         (("--against", "fmb", "--set", "report.beside=nowhere"), "nowhere"),
-        (("--set", "report.rows=all"), "report.rows"),
+        (("--set", "report.rows=all"), "labels.csv has the scores of all rows"),
     ],
 )
 def test_bad_words_are_answered_in_one_line(

@@ -10,7 +10,7 @@ import pytest
 
 from ecgbench.core.cells import Scoring
 from ecgbench.errors import MissingData
-from ecgbench.results.joint import Entry, joint, lacking
+from ecgbench.results.joint import Entry, joint, why_missing
 from ecgbench.results.study import Study, read
 from tests.results.made_run import Data, Made, write
 
@@ -112,7 +112,7 @@ def test_draws_of_patients_do_not_take_shared_ones_for_independent(tmp_path: Pat
 def test_a_ragged_mean_is_refused(tmp_path: Path) -> None:
     study = made(tmp_path / "run", replace(TWO, lacking=[("b", "weak", "1")]))
     low = [Entry(m, "zero", "1") for m in ("good", "weak")]
-    assert set(lacking(study, low, ["a", "b", "c"])) == {"b"}
+    assert set(why_missing(study, low, ["a", "b", "c"])) == {"b"}
     with pytest.raises(MissingData, match="b: weak at 1: failed"):
         joint(study, low)
     assert joint(study, low, ["a", "c"]).datasets == ("first", "second")

@@ -25,7 +25,7 @@ COMMIT = re.compile(r"\b[0-9a-f]{40}\b")
 OF_A_CELLS_COMPUTING = ("seconds", "commit", "uncommitted", "key", "path", "recomputed")
 """With one recording less a cell has another key, and stands elsewhere."""
 TOLD = re.compile(
-    r"damage|set aside|quarantin|cannot be read|cannot read|not what|is gone|are gone|anew|failed|"
+    r"damage|renamed to|quarantin|cannot be read|cannot read|not what|is gone|are gone|anew|failed|"
     r"left out|lack|not kept|no longer|missing|does not|is not|do not belong together",
     re.IGNORECASE,
 )

@@ -98,7 +98,7 @@ def test_damaged_cells_are_computed_again(
     shown = here("runs", "ls", run, "--verify", cwd=tmp_path)
     assert (shown.returncode, shown.stderr) == (0, "0 damages in 1 run\n")
     for one in aside:
-        assert f"set aside: {run / one}{DAMAGED}\n" in shown.stdout
+        assert f"damaged, renamed: {run / one}{DAMAGED}\n" in shown.stdout
     assert tables(run, tmp_path / "b") == tables(finished, tmp_path / "a")
     assert again(typed, run) == 0
     assert "0 cells computed, 8 were there already" in capsys.readouterr().out
@@ -174,4 +174,4 @@ def test_what_changed_on_the_disk_is_named_and_no_number_moves(
     shutil.rmtree(out / "cells")
     assert typed(out, *words) == 0
     assert predictions() == first
-    assert f"set aside as {signal.parent.name}.damaged" in capsys.readouterr().err
+    assert f"renamed to {signal.parent.name}.damaged" in capsys.readouterr().err

@@ -17,7 +17,7 @@ from ecgbench.core.folders import publish
 from ecgbench.ecg.draw import Count
 from ecgbench.ecg.leads import LeadSubset
 from ecgbench.errors import BadSetting, Damaged
-from ecgbench.study.overview import look, prune, spare, states
+from ecgbench.study.overview import prune, spare, states, summary
 from ecgbench.study.store import PENDING, Store
 
 pytestmark = pytest.mark.durable
@@ -152,7 +152,7 @@ def test_what_is_finished_is_counted_from_the_index(tmp_path: Path) -> None:
     run.add_keys({cells[1].identity: "k1"})  # and edited back
     assert counted() == expected
     run.add_finished(["k9"], at=time.time() + 9999)  # of a node whose clock is ahead
-    assert look(tmp_path).rate >= 0
+    assert summary(tmp_path).rate >= 0
     folder = run.folder(cells[3])
     assert folder is not None
     run.add_finished(["k3"])
@@ -209,7 +209,7 @@ def test_a_damaged_reason_is_one_line(tmp_path: Path) -> None:
         assert status == "damaged"
         assert why.startswith(f"{run.reason_file(one)} is not what the run wrote; remove")
     run.add_request(request("a"))
-    assert look(tmp_path).states["damaged"] == 1
+    assert summary(tmp_path).states["damaged"] == 1
     run.reason_file(one).write_bytes(b"\xff")
     run.give_reason(one, "failed", "out of memory")
     assert run.state(one) == ("failed", "out of memory")

@@ -78,6 +78,19 @@ def test_a_folder_gives_back_what_was_saved(network: Laef, tmp_path: Path) -> No
     assert (tmp_path / "mine" / "model.safetensors").read_bytes() == first
 
 
+def test_the_shipped_weights_keep_their_card_and_changed_ones_do_not(tmp_path: Path) -> None:
+    network = Laef.from_pretrained("released")
+    network.save_pretrained(tmp_path / "same")
+    page = (tmp_path / "same" / "README.md").read_text()
+    own = (Path(__file__).parents[2] / "models" / "laef" / "README.md").read_text()
+    assert page.startswith("---\nlibrary_name: ecgbench")
+    assert own in page
+    with torch.no_grad():
+        next(network.parameters()).view(-1)[0] += 1e-3
+    network.save_pretrained(tmp_path / "changed")
+    assert "knows nothing of their training" in (tmp_path / "changed" / "README.md").read_text()
+
+
 def test_float16_is_float32_once_it_is_loaded(network: Laef, tmp_path: Path) -> None:
     network.save_pretrained(tmp_path)
     save_file(

@@ -150,8 +150,8 @@ def comments(header: Path) -> dict[str, str]:
     twice the last. Nothing but the text is read.
     """
     lines = header.read_text(encoding="utf-8", errors="replace").splitlines()
-    said = (line.lstrip("#").partition(":") for line in lines if line.startswith("#"))
-    return {name.strip(): value.strip() for name, _, value in said}
+    comments = (line.lstrip("#").partition(":") for line in lines if line.startswith("#"))
+    return {name.strip(): value.strip() for name, _, value in comments}
 
 
 def _header(path: Path, record: str) -> Any:
