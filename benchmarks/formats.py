@@ -24,7 +24,7 @@ from timer import machine
 
 from ecgbench import datasets
 from ecgbench.data.prepare import prepare
-from ecgbench.data.reading import look
+from ecgbench.data.reading import checked_row
 from ecgbench.data.source import Source, rows
 from ecgbench.datasets import demo
 from ecgbench.ecg.leads import LEADS
@@ -159,7 +159,7 @@ def measured(name: str, count: int) -> tuple[float, float, float]:
         def check_all() -> None:
             source = Source.of(plug_in.stem, folder.parent)
             for row in rows(source.index):
-                look(source.name, source.root, row, fix=False)
+                checked_row(source.name, source.root, row, fix=False)
 
         read_all()  # into the page cache
         work = (read_all, prepare_all, check_all, read_all)

@@ -25,7 +25,7 @@ from ecgbench.ecg.leads import ALL
 from ecgbench.models import laef
 from ecgbench.pretrain.batches import Batches
 from ecgbench.pretrain.corpus import Corpus, gather
-from ecgbench.pretrain.exclusion import Guard
+from ecgbench.pretrain.exclusion import LeakCheck
 
 WINDOWS, BATCH, POOL, SEED = 1_000_000, 448, 64, 0
 RATE = 30_000
@@ -98,8 +98,8 @@ def main() -> int:
     print(machine())
     with tempfile.TemporaryDirectory(dir=asked.folder) as place:
         prepared = copy(Path(place), asked.windows)
-        guard, started = Guard.of([prepared]), time.perf_counter()
-        corpus = gather([prepared], guard, CONTRACT)
+        check, started = LeakCheck.of([prepared]), time.perf_counter()
+        corpus = gather([prepared], check, CONTRACT)
         print(f"packing: {asked.windows / (time.perf_counter() - started):,.0f} windows/s")
         forget(prepared.folder)
         print(f"first pass, cold, each recording hashed: {passed(corpus, 0)}")

@@ -4,28 +4,24 @@ The functions are those of `import ecgbench`, which imports this file when one o
 What the user can correct is an `ecgbench.errors.EcgbenchError` of one line.
 """
 
-import inspect
 import io
 import re
-import sys
+import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from html import escape
 from itertools import product
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pandas as pd
-import typer
 
 from ecgbench import datasets, models, reports
 from ecgbench.adapters.hide import Policy
-from ecgbench.cli.run import run as command
 from ecgbench.core.cards import ModelCard
 from ecgbench.core.cells import PAPER, RELEASED
 from ecgbench.core.registry import plain
@@ -43,6 +39,7 @@ from ecgbench.results import compare as comparing
 from ecgbench.results import joint, study
 from ecgbench.results.precompute import Stage
 from ecgbench.results.predict import embed, predict
+from ecgbench.study import command
 from ecgbench.study.jobs import ROOMS
 from ecgbench.study.new_records import features
 from ecgbench.study.plan import resolve_tasks
@@ -66,6 +63,9 @@ Words = str | int | Path | Sequence[str | int | Path] | Mapping[str, str | int |
 
 Column = str | tuple[str, str]
 """A model of a run, or (model, policy) where the run has several policies of it."""
+OTHERS = ("controls", "records", "labels", "fs", "unit", "signals")
+"""Further options of `run`."""
+PATHS = ("records", "labels", "data", "prepared", "out")
 COMPARED = ["task", "leads", "metric", "difference", "low", "high", "p"]
 COMPARED += ["n_records", "n_patients", "note"]
 """Columns of `Study.compare`."""
@@ -105,49 +105,40 @@ def run(  # noqa: PLR0913  (each is an option of the command)
     >>> study = run(["laef", "stmem"], "ptbxl_super", "1,2,12", out="runs/a")  # doctest: +SKIP
     """
     own = {name: value for name, value in locals().items() if name not in ("settings", "others")}
-    known = inspect.signature(command).parameters
     for name in others:
-        if name not in known or name in ("sets", "dry_run"):
-            raise UnknownName("option", name, known)
+        if name not in OTHERS:
+            raise UnknownName("option", name, [*own, *OTHERS])
     given = {name: _text(value) for name, value in (own | others).items() if value is not None}
-    given["sets"] = [f"{key}={_text(value)}" for key, value in (settings or {}).items()]
-    typed = {name: getattr(one.default, "default", one.default) for name, one in known.items()}
-    for name, value in given.items():
-        typed[name] = _typed(name, value, known[name].annotation)
+    sets = [f"{key}={_text(value)}" for key, value in (settings or {}).items()]
     for name, room in ROOMS.items():  # files of one's own may have been edited since
         if name == "metrics":  # a study that was read needs them
             room.ROOM.reload()
         else:
             room.ROOM.forget()
-    with _as_command(given), suppress(typer.Exit):  # which says that cells failed
-        command(**typed)
-    return read(out, stage=display().stage)
+    typed = {name: _typed(name, value) for name, value in given.items()}
+    command.run(typed, sets, _command(given, sets))
+    found = read(out, stage=display().stage)
+    if "records" in given:
+        reports.write(found, found.path / "report")
+    return found
 
 
-@contextmanager
-def _as_command(given: Mapping[str, Any]) -> Iterator[None]:
-    """Inside, this process is `ecgbench run` with these options: a run folder keeps it as the
-    command that repeats it. Without a file of `__main__`, processes that `multiprocessing` starts
-    do not execute the script of the caller once more.
+def _command(given: Mapping[str, str], sets: Sequence[str]) -> str:
+    """The command line with these options: a run folder keeps it as the one that repeats the
+    run.
     """
-    words = ["ecgbench", "run", *([str(given["plan"])] if "plan" in given else [])]
+    words = ["ecgbench", "run", *([given["plan"]] if "plan" in given else [])]
     for name, value in given.items():
-        if name not in ("plan", "sets"):
-            words += [f"--{name.replace('_', '-')}", str(value)]
-    before = sys.argv, sys.modules["__main__"]
-    sys.argv = [*words, *(word for one in given["sets"] for word in ("--set", one))]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.argv, sys.modules["__main__"] = before
+        if name != "plan":
+            words += [f"--{name.replace('_', '-')}", value]
+    return shlex.join([*words, *(word for one in sets for word in ("--set", one))])
 
 
-def _typed(name: str, value: Any, kind: Any) -> Any:
+def _typed(name: str, value: str) -> Any:
     """The value of an option as the command gets it."""
-    if kind is Path:
+    if name in PATHS:
         return Path(value).expanduser()
-    if kind is not float:
+    if name != "fs":
         return value
     try:
         return float(value)
@@ -155,8 +146,8 @@ def _typed(name: str, value: Any, kind: Any) -> Any:
         raise BadSetting(f"{name}={value}: a number") from None
 
 
-def _text(value: Any) -> Any:
-    """A list or a mapping as the command line has it; anything else as it is."""
+def _text(value: Any) -> str:
+    """A value as the command line has it."""
     if isinstance(value, Mapping):
         return ",".join(f"{name}={word}" for name, word in value.items())
     is_list = isinstance(value, Sequence) and not isinstance(value, str)

@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from ecgbench import study
-from ecgbench.cli.options import argument, flag, loaded, option
+from ecgbench.cli.options import argument, flag, option
 from ecgbench.core import provenance
 from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting
@@ -39,10 +39,10 @@ def freeze(
         raise BadSetting("freeze: name a plan file; an example: ecgbench freeze --example")
     from ecgbench.study.hypotheses import hypotheses
     from ecgbench.study.plan import check
-    from ecgbench.study.plan_file import dump
+    from ecgbench.study.plan_file import dump, named
     from ecgbench.study.store import cells_of  # pandas: half a second
 
-    folder, file = out or Path("runs") / plan.stem, loaded(str(plan))
+    folder, file = out or Path("runs") / plan.stem, named(str(plan))
     if not file.values.get("tasks"):
         raise BadSetting(f'{plan} names no tasks; write tasks = ["ptbxl_super"]')
     checked = check(file.request())

@@ -7,15 +7,13 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from typer.core import TyperCommand
 
+from ecgbench.core.text import words as words
 from ecgbench.errors import BadSetting, UnknownName
-
-if TYPE_CHECKING:
-    from ecgbench.study.plan_file import PlanFile
 
 MACHINE = "Machine"
 """Panel of `--help` for what changes no number."""
@@ -88,13 +86,6 @@ SETS = option("KEY=VALUE, a setting named above.", "--set", default=[], metavar=
 YES = flag("Remove it; without this, only list what would be removed.", "--yes", "-y")
 
 
-def words(text: str | None) -> tuple[str, ...] | None:
-    """The words of a comma-separated list, each once; None where the option is not given."""
-    if text is None:
-        return None
-    return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
-
-
 def assigned(sets: Sequence[str], known: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
     """Key -> value of `--set KEY=VALUE` of other commands; known: key -> what reads its value.
     UnknownName, BadSetting.
@@ -137,17 +128,6 @@ _WANTED: dict[Callable[[str], Any], str] = {
     switch: "on or off",
 }
 """What reads a value -> what the value must be."""
-
-
-def loaded(name: str) -> "PlanFile":
-    """A plan: a file, a run folder, or the name of one that comes with ecgbench."""
-    from ecgbench import suites
-    from ecgbench.study.plan_file import FILE, load
-
-    path = Path(name).expanduser()
-    if (path / FILE).is_file():
-        return load(path / FILE)
-    return load(path if path.suffix == ".toml" or path.is_file() else suites.path(name))
 
 
 def demand_writable(folder: Path) -> None:

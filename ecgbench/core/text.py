@@ -11,6 +11,13 @@ _UNITS = ((86400, "day"), (3600, "h"), (60, "min"), (1, "s"))
 _SIZES = (("kB", 1e3), ("MB", 1e6), ("GB", 1e9))
 
 
+def words(text: str | None) -> tuple[str, ...] | None:
+    """The words of a comma-separated list, each once; None where there is no text."""
+    if text is None:
+        return None
+    return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+
+
 def visible(text: str) -> str:
     r"""Text in which what a reader cannot see, but a program obeys, is spelled.
 

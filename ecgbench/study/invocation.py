@@ -6,13 +6,16 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ecgbench.core import provenance
 from ecgbench.core.cells import FORMAT, key
 from ecgbench.core.files import as_json, put
 from ecgbench.core.folders import damaged, document
 from ecgbench.study.store import Store
+
+if TYPE_CHECKING:  # a report imports this file, and no model
+    from ecgbench.study.jobs import Execution
 
 _HASH = "sha256"
 """Of all other facts in a file; files of earlier versions have none."""
@@ -25,20 +28,20 @@ EVERY = 10.0
 class Invocation:
     """One `ecgbench run`."""
 
-    def __init__(self, store: Store, device: str) -> None:
+    def __init__(self, store: Store, execution: "Execution") -> None:
         """Note that it begins."""
         started = time.time()
         moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(started))
         self.file = store.path / "invocations" / f"{moment}-{secrets.token_hex(4)}.json"
         self.facts: dict[str, Any] = {
             "format": FORMAT,
-            "command": provenance.command(),
+            "command": execution.command or provenance.command(),
             "started": round(started, 1),
             "seconds": 0.0,
             "computed": 0,
             "reused": 0,
             "ended": False,
-            "device": device,
+            "device": execution.device,
             **provenance.here(),
         }
         self._put()

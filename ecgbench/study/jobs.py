@@ -39,6 +39,8 @@ class Execution:
     """Of the engine: 4 in local:4."""
     device: str = "auto"
     settings: RunSettings = field(default_factory=RunSettings)
+    command: str = ""
+    """The command line that repeats it; "": that of this process."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+from ecgbench import suites
 from ecgbench.core.cells import OFFICIAL, Request, grouped
 from ecgbench.core.division import Division
 from ecgbench.core.text import quoted
@@ -275,6 +276,14 @@ def parse(text: str, where: str) -> PlanFile:
         resolved=resolved,
         plugins=tuple(plugins),
     )
+
+
+def named(name: str) -> PlanFile:
+    """A plan: a file, a run folder, or the name of one that comes with ecgbench."""
+    path = Path(name).expanduser()
+    if (path / FILE).is_file():
+        return load(path / FILE)
+    return load(path if path.suffix == ".toml" or path.is_file() else suites.path(name))
 
 
 def as_values(request: Request) -> dict[str, Any]:

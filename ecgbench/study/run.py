@@ -46,7 +46,7 @@ def run(
     cells = [c for c in whole.cells if c in requested or _is_known(c, progress)]
     for name in dict.fromkeys(datasets.tasks()[c.task][0] for c in cells):
         _prepare(name, whole, folders, progress)
-    command, invocation = secrets.token_hex(6), Invocation(store, execution.device)
+    command, invocation = secrets.token_hex(6), Invocation(store, execution)
     jobs = [
         Job(
             model=part.cells[0].fit.model,

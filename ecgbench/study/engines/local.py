@@ -7,11 +7,13 @@ job; one that has run a plug-in from outside ends after it.
 
 import multiprocessing
 import os
+import sys
 import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing.connection import wait
+from types import ModuleType
 from unittest.mock import patch
 
 from ecgbench import errors
@@ -66,7 +68,10 @@ class _Worker:
         self.environment, self.grace = environment, START
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=serve, args=(work, theirs))
-        with patch.dict(os.environ, environment):  # libraries read it as they are loaded
+        # libraries read the environment as they are loaded; without a file of `__main__` the
+        # script of whoever calls `ecgbench.run` is not executed once more
+        main = {"__main__": ModuleType("__main__")}
+        with patch.dict(os.environ, environment), patch.dict(sys.modules, main):
             self.process.start()
         theirs.close()
 

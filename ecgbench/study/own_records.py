@@ -1,0 +1,135 @@
+"""Imports recordings of one's own, for `ecgbench data import` and `ecgbench run --records`."""
+
+import re
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ecgbench import datasets, models
+from ecgbench.core.cells import EITHER, OFFICIAL, RANDOM, RELEASED
+from ecgbench.core.division import Division
+from ecgbench.core.registry import plain
+from ecgbench.core.text import visible, words
+from ecgbench.data.imported import summary
+from ecgbench.data.imported.corrections import edited
+from ecgbench.data.imported.importing import Order, bring, same, usual_folds
+from ecgbench.data.imported.records import FILE as TABLE
+from ecgbench.ecg.readers.notation import ReadOptions
+from ecgbench.errors import BadSetting
+from ecgbench.study.plan_file import RecordSettings
+from ecgbench.study.progress import counting, display
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordFiles:
+    """The options of recordings: --records, --labels, --fs, --unit and --signals."""
+
+    folder: Path | None
+    labels: Path | None
+    fs: float | None
+    unit: str | None
+    signals: str | None
+
+    def order(self, name: str, to: Path, **how: Any) -> Order:
+        """The request to import them. how: its further fields."""
+        assert self.folder is not None
+        if self.labels is None:
+            raise BadSetting(f"--records {self.folder} has no labels: add --labels labels.csv")
+        options = ReadOptions(fs=self.fs, unit=self.unit, signals=words(self.signals) or ())
+        return Order(
+            folder=self.folder, labels=self.labels, name=name, to=to, options=options, **how
+        )
+
+
+def within(
+    records: RecordFiles,
+    values: dict[str, Any],
+    folders: tuple[Path | None, Path | None],
+    studied: bool,
+) -> tuple[Path | None, Path | None]:
+    """The run folder and the folder of prepared copies of a run, after its --records (if any) were
+    imported into the run folder, now or by an earlier run on the same files.
+
+    values: key -> value that was typed; receives tasks, models and folds. studied: whether a plan
+    says which models.
+    """
+    typed = {k.partition(".")[2]: values.pop(k) for k in [*values] if k.startswith("records.")}
+    tasks: tuple[str, ...] = values.get("tasks") or ()
+    out, prepared = folders
+    if records.folder is None:
+        given = {f"--{name}": value for name, value in asdict(records).items()}
+        given |= {f"--set records.{key}": True for key in typed}
+        if stray := [name for name, value in given.items() if value]:
+            raise BadSetting(f"{stray[0]} belongs to --records FOLDER; add that")
+        card = Path(tasks[0]) if len(tasks) == 1 else Path()
+        if card.suffix == ".py" and card.with_name(TABLE).is_file():
+            _cross_validate(values, card)
+        return out, prepared
+    how = asdict(RecordSettings(**typed))
+    name = name_of(records.folder)
+    out = out or Path("runs") / name
+    order = records.order(name, out / "imported", columns=how.pop("label_columns"), **how)
+    choice = "" if studied or "models" in values else _choose_models(values)
+    if same(order):
+        print(f"{order.card}: imported before from the same files and labels", file=sys.stderr)
+        for file in edited(order.to):
+            print(f"{file} was edited after the import; it is used as it is", file=sys.stderr)
+    else:
+        import_records(order, err=True)
+    if choice:
+        print(choice, file=sys.stderr)
+    if not tasks:
+        _cross_validate(values, order.card)
+    values["tasks"] = (*tasks, str(order.card))
+    # of these recordings alone: everything lies in the run's folder
+    return out, prepared or (None if tasks else order.to / "prepared")
+
+
+def _cross_validate(values: dict[str, Any], card: Path) -> None:
+    """Cross-validation of few recordings, where no folds are typed."""
+    if "folds" not in values and (folds := usual_folds(card)):
+        what = f"few patients: --folds {folds}, so that each record is tested once"
+        print(f"{what} (--folds {OFFICIAL}: the split that records.csv gives)", file=sys.stderr)
+        values["folds"] = Division.parse(str(folds))
+
+
+def _choose_models(values: dict[str, Any]) -> str:
+    """Choose the models whose weights are here, where none is named; a line that says which."""
+    from ecgbench.study.preflight import locate  # torch: names are checked before it is loaded
+
+    text = values.get("weights") or RELEASED
+    if "=" in text or text in (RANDOM, EITHER):
+        return ""
+    cards = {name: models.get(name).CARD for name in models.names() if models.ROOM.built_in(name)}
+    here = [m for m in cards if cards[m].parameters and not locate(m, text)]
+    if not here:
+        raise BadSetting(
+            f"the {text} weights of no model are here; get them: ecgbench models fetch NAME "
+            f"(ecgbench list models shows them), or give --weights random"
+        )
+    values["models"] = tuple(here)
+    return f"models whose {text} weights are here: {', '.join(here)}"
+
+
+def import_records(order: Order, err: bool = False) -> None:
+    """Import, and say what was found: on standard error where the command goes on."""
+    with counting(f"read {order.name}", display()) as shown:
+        made = bring(order, shown)
+    for text in summary.lines(made):
+        if not (err and text.startswith(("next: ", "then: "))):
+            print(visible(text), file=sys.stderr if err else sys.stdout)
+
+
+def name_of(folder: Path) -> str:
+    """A name from that of a folder; never one that a dataset or task here has."""
+    name = re.sub(r"[^a-z0-9]+", "_", folder.resolve().name.lower()).strip("_") or "own"
+    return f"own_{name}" if is_taken(name) else name
+
+
+def is_taken(name: str) -> bool:
+    """Whether a dataset or task that comes with ecgbench, or is installed, has a name."""
+    records = {path.stem for path in datasets.ROOM.paths()}
+    tasks = {task: dataset for task, (dataset, *_) in datasets.tasks().items()}
+    names = {n: n for n in datasets.names()} | tasks
+    return plain(name) in {plain(n) for n, dataset in names.items() if dataset not in records}
