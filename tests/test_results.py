@@ -3,18 +3,22 @@ network.
 """
 
 import importlib.util
+import json
 import re
 import shutil
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from ecgbench import datasets, models
+from tests.reports.test_browser import AXE, LOOKS, OUTSIDE, RUN, SIZES, chromium, visit
 
+__all__ = ["chromium", "visit"]  # fixtures
 ROOT = Path(__file__).parents[1]
 REPORT = ROOT / "reports" / "ptbxl-2000"
 
@@ -150,3 +154,39 @@ def test_another_report_is_added_by_its_folder(
     networks.iloc[::-1].to_csv(tmp_path / "b" / "models.csv", index=False)
     with pytest.raises(SystemExit, match="differ in order"):
         script.page()
+
+
+@pytest.fixture(scope="module")
+def folder() -> Path:
+    """What `visit` opens."""
+    return ROOT / "reports"
+
+
+@pytest.mark.parametrize(("size", "theme"), LOOKS)
+def test_a_browser_shows_filters_and_sorts_it(visit: Any, size: str, theme: str) -> None:
+    page = visit(size, theme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size][0]
+    assert page.evaluate(OUTSIDE) == []
+    page.select_option("#task", "ptbxl_sub")
+    shown = page.locator("#results tbody:visible")
+    assert shown.evaluate_all("all => all.map(body => body.dataset.task)") == ["ptbxl_sub"] * 2
+    page.uncheck("#missing")
+    assert shown.count() == 1
+    assert not page.locator("#results th:visible", has_text="aVR").count()
+    page.check("#more")
+    head = page.locator("#results thead th", has_text="V1")
+
+    def column() -> list[float]:
+        cells = shown.locator("td:nth-child(12) a").all_inner_texts()
+        return [float(text) for text in cells]
+
+    assert page.locator("#results thead th").all_inner_texts()[11].split()[0] == "V1"
+    first = column()
+    assert len(set(first)) > 2
+    for way in (sorted(first, reverse=True), sorted(first), first):
+        head.locator("button").click()
+        assert column() == way
+    if AXE.is_file():
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+        found = page.evaluate(f"axe.run(document, {{runOnly: {json.dumps(RUN)}}})")
+        assert [(each["id"], each["nodes"][0]["html"]) for each in found["violations"]] == []

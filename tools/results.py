@@ -130,6 +130,17 @@ class Source:
         return found[1]
 
     @property
+    def sample(self) -> str:
+        """A sentence where its data sets were not complete."""
+        parts = [
+            f"{int(row['records']):,} of the {int(row['records_release']):,} recordings of "
+            f"{row['dataset']}"
+            for row in self.rows("datasets.csv")
+            if int(row["records"]) < int(row["records_release"])
+        ]
+        return f"Computed on {', '.join(parts)}: others give other numbers." if parts else ""
+
+    @property
     def commits(self) -> str:
         """The commits that computed its cells."""
         return ", ".join(row["commit"][:8] for row in self.rows("commits.csv"))
