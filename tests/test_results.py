@@ -139,6 +139,7 @@ def test_another_report_is_added_by_its_folder(
         tmp_path / "b" / "main_table.csv", index=False
     )
     networks = pd.read_csv(tmp_path / "b" / "models.csv").replace("released (own)", "mine.pt")
+    networks = networks.replace("LAEF untrained", "MERL")
     networks.to_csv(tmp_path / "b" / "models.csv", index=False)
     page = script.page()
     assert "<b>" not in page
@@ -146,6 +147,8 @@ def test_another_report_is_added_by_its_folder(
     assert "A &lt;b&gt;" in page
     assert "weights mine.pt, pre-trained on PTB-XL" in page
     assert page.count("fewer than 30 patients") == 1
+    # its random weights are not those of its authors
+    assert page.count("ecgbench models fetch merl") == 3
     assert page.count("PTB-XL Super, not measured") == 1
     (tmp_path / "b" / "README.md").write_text("# Title\n\n    ecgbench run\n")
     with pytest.raises(SystemExit, match="Measured by NAME"):

@@ -161,6 +161,8 @@ def sources() -> list[Source]:
 def measured(source: Source) -> Iterator[Group]:
     """The tasks of a report of a run."""
     table = [row for row in source.rows("main_table.csv") if row["metric"] == "auroc"]
+    if not table:
+        raise SystemExit(f"{source.folder}/main_table.csv has no line of the metric auroc")
     names, facts = list(dict.fromkeys(row["model"] for row in table)), source.rows("models.csv")
     if len(names) != len(facts):
         raise SystemExit(f"{source.folder}: models.csv has not one line per model of the table")
@@ -193,9 +195,10 @@ def labelled(fact: dict[str, str], line: dict[str, str]) -> str:
 
 def score(line: dict[str, str]) -> Score:
     """A line of a CSV with value (or score), low and high."""
-    value = line.get("value") or line.get("score")
-    if not value:
-        return Score(None, why=line.get("note") or line.get("status") or line["state"])
+    value, reasons = line.get("value") or line.get("score"), (line.get("note"), line.get("status"))
+    if not (value and line["low"] and line["high"]):
+        why = next((word for word in reasons if word and word != "ok"), "no interval")
+        return Score(None, why=why)
     return Score(float(value), float(line["low"]), float(line["high"]))
 
 
@@ -257,11 +260,14 @@ def cards(room: Room) -> Iterator[tuple[str, Any]]:
 
 def absent_models(groups: Sequence[Group]) -> list[Row]:
     """The rows of a measured task that have no number."""
-    seen = {row.model: row.label for group in groups for row in group.rows}
+    trained = (WEIGHTS["released"], WEIGHTS["none"])
+    seen = {r.model for group in groups for r in group.rows if r.label.startswith(trained)}
     rows = []
     for name, card in cards(models.ROOM):
         fetched = [w for w in card.weights if "://" in w.url]
-        if card.title not in seen and fetched:
+        if card.title in seen:
+            continue
+        if fetched:
             rows.append(
                 Row(
                     card.title,
@@ -270,8 +276,8 @@ def absent_models(groups: Sequence[Group]) -> list[Row]:
                     command=f"ecgbench models fetch {name}",
                 )
             )
-        elif card.title not in seen or not (fetched or WEIGHTS["released"] in seen[card.title]):
-            rows.append(Row(card.title, WEIGHTS["released"], missing="weights: not public"))
+        else:
+            rows.append(Row(card.title, WEIGHTS["released"], missing="weights: not published"))
     if not any(group.source and group.source.protocol == "finetune" for group in groups):
         rows.append(Row("Fine-tuned models", "all weights trained", missing=gpu()))
     return rows
@@ -280,12 +286,11 @@ def absent_models(groups: Sequence[Group]) -> list[Row]:
 def gpu() -> str:
     """What fine-tuning takes, from docs/explanation/costs.md."""
     lines = COSTS.read_text(encoding="utf-8").splitlines()
-    head = next(line for line in lines if "| `laef` |" in line)
-    found = next(
-        (line for line in lines if line.startswith("| all 18 tasks at 10 TFLOP/s (assumed)")), None
-    )
-    if found is None:
-        raise SystemExit(f"{COSTS} has no row 'all 18 tasks at 10 TFLOP/s (assumed), hours'")
+    head = next((line for line in lines if "| `laef` |" in line), "")
+    row = "| all 18 tasks at 10 TFLOP/s (assumed), hours |"
+    found = next((line for line in lines if line.startswith(row)), "")
+    if not (head and found):
+        raise SystemExit(f"{COSTS} has no table of models with the row {row}")
     names, hours = ([cell.strip(" `") for cell in line.split("|")] for line in (head, found))
     by_name = {n: int(h) for n, h in zip(names, hours, strict=True) if h.isdigit()}
     laef = by_name.pop("laef")
@@ -350,7 +355,8 @@ def page() -> str:
     """The whole of reports/index.html."""
     found = sources()
     made = groups(found)
-    choices = {task.name: task.title for _, _, task in tasks()}
+    choices = {g.task: g.title for g in made if g.source and g.task != STUDIES}
+    choices |= {task.name: task.title for _, _, task in tasks()}
     measured_tasks = {group.task for group in made if group.source}
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
