@@ -16,7 +16,8 @@ RUN pip install --no-cache-dir --constraint /tmp/ecgbench/constraints.txt \
     && rm -rf /tmp/ecgbench \
     && useradd --create-home --uid 1000 ecgbench
 
-ENV ECGBENCH_DATA=/data ECGBENCH_PREPARED=/work/prepared MPLCONFIGDIR=/tmp/matplotlib
+# prepared copies and weights lie in the current folder, as runs do: a container's home is lost
+ENV ECGBENCH_DATA=/data ECGBENCH_PREPARED=prepared ECGBENCH_WEIGHTS=weights MPLCONFIGDIR=/tmp/matplotlib
 USER 1000
 WORKDIR /work
 ENTRYPOINT ["ecgbench"]

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from importlib.resources import files
+from pathlib import Path
 
 import typer
 
 from ecgbench import __version__
-from ecgbench.cli.runs import RUN, Path
+from ecgbench.cli.runs import RUN
 from ecgbench.errors import MissingData
 
 
