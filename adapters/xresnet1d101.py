@@ -4,6 +4,15 @@ After Strodthoff, Wagner, Schaeffter and Samek 2021 (doi:10.1109/JBHI.2020.30229
 best of its convolutional networks, and the xresnet of He et al. 2019 (arXiv:1812.01187): a stem of
 three convolutions, 3 + 4 + 23 + 3 bottleneck blocks, convolutions of kernel 5, a shortcut that
 averages before it is projected, maximum and mean over time. Written new from these descriptions.
+
+Each set of leads gets a network of its own, which was trained on these leads alone:
+
+    ecgbench run --models xresnet1d101 --weights random --protocol finetune --train-leads same \
+        --leads I,II,I+II,12 --tasks ptbxl_super --set training.lr_groups=false \
+        --set training.epochs=50
+
+A step of 64 windows takes 2.5 s on one core of a CPU: 11 minutes for an epoch of PTB-XL (17,418
+records) and 9 hours for each of the four networks. Add `--device cuda` where there is a GPU.
 """
 
 from itertools import pairwise
@@ -46,8 +55,15 @@ CARD = ModelCard(
     native=False,
     groups={"early": ("stem.", "stages.0.", "stages.1."), "late": ("stages.2.", "stages.3.")},
     choices={
-        "normalisation": "millivolts as they are; its authors standardise with two numbers for all",
-        "widths": "those of the two-dimensional network: 64, 128, 256, 512, expansion 4",
+        "normalisation": (
+            "millivolts as they are; its authors standardise every sample by the mean and the "
+            "standard deviation of the training data"
+        ),
+        "widths": (
+            "those of the two-dimensional network, 64, 128, 256 and 512, expansion 4; the paper "
+            "does not print them"
+        ),
+        "head": "one linear layer; its authors' has a hidden layer of 128 and dropout",
     },
 )
 
