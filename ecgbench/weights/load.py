@@ -294,10 +294,10 @@ def _found(
     wanted, flat = network.state_dict(), dict(_flat(content))
     places: Counter[str] = Counter()
     for name, tensor in flat.items():
-        for i in (0, *(at + 1 for at, letter in enumerate(name) if letter == ".")):
-            ours = wanted.get(name[i:])
+        for place in ("", *_modules(name)):
+            ours = wanted.get(name.removeprefix(place))
             alike = ours is not None and ours.shape == tensor.shape
-            places[name[:i]] += alike and name[:i].startswith(prefix)
+            places[place] += alike and place.startswith(prefix)
     start = max(places, key=places.__getitem__, default=prefix)
     start = start if places[start] else prefix
     for other in (p for p, count in places.items() if p != start and count == len(wanted)):
