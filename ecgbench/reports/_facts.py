@@ -16,7 +16,7 @@ from ecgbench.ecg.leads import LEADS as TWELVE
 from ecgbench.ecg.leads import LeadSubset
 from ecgbench.evaluate import protocols
 from ecgbench.reports._figure import LONGEST, handle
-from ecgbench.reports._section import Cell, Column, Row, records
+from ecgbench.reports._section import Cell, Column, Row, Table, records
 from ecgbench.reports._text import points, signed, signed_bracket
 from ecgbench.results.notes import GRAVE, PENDING
 from ecgbench.results.study import Study
@@ -24,6 +24,8 @@ from ecgbench.results.study import Study
 T = TypeVar("T")
 MODEL = ("model", "policy")
 DIFFERENCE = ("difference", "low", "high")
+MANY = 8
+"""Lead settings beyond which verdicts are a grid of marks."""
 FULL = str(len(TWELVE))
 """The setting in which nothing is missing, as typed."""
 
@@ -288,6 +290,21 @@ def setting_words(typed: str) -> str:
 
 LEADS = Column("leads", "Leads", on_page=setting_words)
 """A lead setting as typed, in words on the page."""
+
+
+def grid(study: Study, cells: Mapping[tuple[str, str, int], Cell], **table: Any) -> Table:
+    """A table of marks: tasks and lead settings as typed down, the columns of the run across."""
+    titles, heads = titles_of(study), columns(study)
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for (task, leads, at), cell in cells.items():
+        row = rows.setdefault((task, leads), {"task": titles[task], "leads": leads})
+        row[str(at)] = cell
+    across = [
+        Column(str(at), heads[at].label, mark=heads[at].mark)
+        for at in sorted({at for *_, at in cells})
+    ]
+    by_task = [Column("task", "Task", "group"), LEADS, *across]
+    return Table(columns=by_task, rows=list(rows.values()), grid=True, **table)
 
 
 def legend(heads: Sequence[Head], places: Iterable[int]) -> list[Any]:

@@ -38,7 +38,7 @@ def of_row(by: Filters | None, row: Row) -> Markup:
 
 def of_column(by: Filters | None, column: Column) -> Markup:
     """Attributes of a column of a table that is a column of the run, or a lead setting."""
-    return _attributes(_words(by, column.title)) if by else Markup("")
+    return _attributes(_words(by, column.of or column.title)) if by else Markup("")
 
 
 def of_series(by: Filters | None, at: int) -> Markup:

@@ -1,7 +1,8 @@
 """What the page of a run opens with: a sentence, three numbers and the lead curve of one task.
 
 The sentence is of the trained column that scores highest with the fewest leads, in the first task
-of real recordings. A share of the skill above chance is printed only with its interval, and only
+of real recordings; where named leads or own recordings are asked for, it says first whether that is
+better than guessing. A share of the skill above chance is printed only with its interval, and only
 where the score at 12 leads is surely beyond chance.
 """
 
@@ -16,9 +17,9 @@ import pandas as pd
 
 from ecgbench.core.text import counted, enumerated
 from ecgbench.errors import MissingData
-from ecgbench.reports import bracket, points
+from ecgbench.reports import _answer, bracket, points
 from ecgbench.reports._facts import FULL, Head, columns, gaps, leads_of, setting_words, tasks
-from ecgbench.reports._section import Figure, Opening, Tile, records
+from ecgbench.reports._section import Figure, Opening, Table, Tile, records
 from ecgbench.reports._text import sure
 from ecgbench.reports.lead_curve import UNDEFINED, curve, draw
 from ecgbench.results.joint import Entry, Share, joint
@@ -45,6 +46,8 @@ class _Case:
     """Of its skill above chance, with the fewest leads."""
     on: str
     """Its task, where a run has several."""
+    answers: pd.DataFrame
+    """Of its task: see `_answer.answers`."""
 
     @property
     def first(self) -> Mapping[str, Any]:
@@ -52,13 +55,16 @@ class _Case:
         return self.rows[self.fewest]
 
 
-def opening(study: Study, rows: pd.DataFrame) -> tuple[Opening, pd.DataFrame]:
-    """Of a study of one metric and its `ranked` rows; the numbers it shows are the second."""
+def opening(study: Study, rows: pd.DataFrame) -> list[Opening | Table]:
+    """Of a study of one metric and its `ranked` rows, with the tables of the numbers it shows."""
     valued = rows[rows["value"].notna()]
     if valued.empty:
-        return Opening(sentence=_nothing(study)), pd.DataFrame(columns=COLUMNS)
+        return [Opening(sentence=_nothing(study))]
     case = _case(study, valued)
     drawn, several = curve(study, task=case.first["task"]), bool(case.on)
+    harness, first = _harness(valued), len(case.answers) > 0
+    said = [_answer.sentence(study, case.answers) if first else "", harness]
+    said += [] if harness or first else [_sentence(study, case)]
     figure = Figure(
         name="opening_curve" if several else "lead_curve",
         draw=partial(draw, drawn),
@@ -66,13 +72,17 @@ def opening(study: Study, rows: pd.DataFrame) -> tuple[Opening, pd.DataFrame]:
         caption="Bars: 95 % intervals over patients." if several else "",
     )
     shown = Opening(
-        sentence=_harness(valued) or _sentence(study, case),
+        sentence=" ".join(filter(None, said)),
         about=_about(study, case),
         tiles=list(_tiles(study, case)),
-        figure=figure,
+        figure=figure if drawn.rows["leads"].nunique() > 1 else None,
         more="lead_curve" if several else "",
     )
-    return shown, _numbers(study, case)
+    numbers = Table(
+        name="opening", rows=_numbers(study, case), summary="the numbers that the page opens with"
+    )
+    answer = [_answer.table(study, case.answers)] if len(case.answers) else []
+    return [shown, numbers, *answer]
 
 
 def _case(study: Study, valued: pd.DataFrame) -> _Case:
@@ -101,6 +111,7 @@ def _case(study: Study, valued: pd.DataFrame) -> _Case:
         columns=len(there),
         share=share,
         on=titles[task] if len(titles) > 1 else "",
+        answers=_answer.answers(study, mine),
     )
 
 
@@ -176,6 +187,7 @@ def _percent(share: Share) -> tuple[str, str]:
 def _about(study: Study, case: _Case) -> str:
     metric, sentences = study.metrics[study.metric], []
     if case.share:
+        sentences += [_sentence(study, case)] if len(case.answers) else []
         sentences.append(
             f"Skill above chance: how far macro {metric.title} lies from {metric.chance:g}, as a "
             f"share of that distance at {setting_words(FULL)}."

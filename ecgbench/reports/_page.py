@@ -6,7 +6,9 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -81,13 +83,24 @@ def html(
         "light": lambda figure: re.search(b"<image|QuadMesh", drawings[figure.name]),
         "heading": heading,
         "written": files,
-        "opened": [one.figure.name if one.figure else "" for one in openings],
+        "opened": openings,
+        "number": count().__next__,
         "script": Markup(script),
         "script_hash": hash_of(script),
         "traces": Markup(embedded(heading.traces)),
     }
-    seen = [section for section in sections if any(map(_shown, section.parts))]
-    return page.get_template("page.html.j2").render(sections=seen, files=_by_stem(files))
+    above = {one.figure.name for one in openings if one.figure}
+
+    def seen(part: Any) -> bool:
+        if part.kind == "figure":
+            return part.name not in above
+        return part.kind != "table" or "html" in part.formats
+
+    page.tests["bare"] = lambda part: getattr(part, "style", "") == "fine"
+    kept = [replace(one, parts=list(filter(seen, one.parts))) for one in sections]
+    return page.get_template("page.html.j2").render(
+        sections=[one for one in kept if one.parts], files=_by_stem(files)
+    )
 
 
 def hash_of(script: str) -> str:
@@ -115,10 +128,6 @@ def gathered(
     for word, text in notices:
         by_word.setdefault(word, []).append(text)
     return [(word, *clause(texts[0]), texts[1:]) for word, texts in by_word.items()]
-
-
-def _shown(part: Any) -> bool:
-    return part.kind != "table" or "html" in part.formats
 
 
 def _pieces(value: Any) -> list[Any]:

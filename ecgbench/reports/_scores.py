@@ -73,7 +73,7 @@ def _score(row: dict[str, Any], why: dict[tuple[str, ...], str]) -> Score:
     else:
         footnote = why.get(tuple(row[name] for name in NAMES), row["status"])
     return Score(
-        **{name: row[name] for name in ("value", "std", "low", "high", "line")},
+        **{name: row[name] for name in ("value", "low", "high", "line")},
         rank=row["rank"] or None,
         star=bool(row["not_significantly_worse"]) and not row["best"],
         footnote=footnote,

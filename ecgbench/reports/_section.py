@@ -78,14 +78,12 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """A score of a table, as fractions, printed x 100 with its spread or interval and its place
+    """A score of a table, as fractions, printed x 100 with its interval and its place
     among its row.
     """
 
     kind: ClassVar = "score"
     value: float | None
-    std: float | None = None
-    """Standard deviation over lead draws."""
     low: float | None = None
     high: float | None = None
     rank: int | None = None
@@ -118,6 +116,8 @@ class Column:
     """`spell` for the page, where there is room for words."""
     mark: str = ""
     """A sign of Table.marks behind the heading."""
+    of: str = ""
+    """Title of the column of scores whose spread it holds."""
     cell: Callable[[Row], Any] | None = None
     """Of a table whose rows are a DataFrame: what is printed in a row, from all its numbers."""
 
@@ -157,8 +157,8 @@ class Table:
     """What a row of the CSV file is, for the list of files."""
     formats: Sequence[Format] = ("csv", "md", "tex", "html")
     """Where it is shown."""
-    most_columns: int = 0
-    """Columns that the page shows before a reader asks for all of them; 0: all."""
+    grid: bool = False
+    """Whether its cells are marks, whose small print the page shows on press alone."""
 
     def __post_init__(self) -> None:
         named(self.name, "table")

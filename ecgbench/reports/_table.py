@@ -19,7 +19,7 @@ from ecgbench.core.text import aligned, visible
 from ecgbench.reports._section import Cell, Code, Column, Link, Row, Score, Section, Table, native
 from ecgbench.reports._text import bracket, latex, markdown, points
 
-SPREAD = "Random leads: mean (standard deviation over lead draws)."
+SPREAD = "Random leads: mean; Std is the standard deviation over lead draws."
 INTERVALS = "95 % intervals, × 100."
 NONE = "--"
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\n]")
@@ -123,14 +123,7 @@ def ranked(table: Table) -> bool:
 
 def spread(table: Table) -> bool:
     """Whether any score of a table is a mean over several lead draws."""
-    return any(score.std is not None for score in scores(table))
-
-
-def score_text(score: Score) -> str:
-    """`94.6 (1.0)`: mean and standard deviation over lead draws, x 100; without the second where
-    there is one draw.
-    """
-    return points(score.value) + ("" if score.std is None else f" ({points(score.std)})")
+    return any(column.of for column in table.columns)
 
 
 def groups(table: Table) -> Iterator[tuple[Any, list[Row]]]:
@@ -158,6 +151,7 @@ def intervals(table: Table) -> Table | None:
         table,
         name=f"{table.name}-intervals",
         caption=INTERVALS,
+        columns=[column for column in table.columns if not column.of],
         rows=[{name: bounds(value) for name, value in row.items()} for row in table.rows],
         marks={sign: text for sign, text in table.marks.items() if sign != "*"},
         notes=(),
@@ -209,7 +203,7 @@ def _cell(style: Style, table: Table, column: Column, value: Any) -> str:
         note = style.number % number if number else ""
         if value.value is None:
             return NONE + note
-        return style.ranks[value.rank] % score_text(value) + style.star * value.star + note
+        return style.ranks[value.rank] % points(value.value) + style.star * value.star + note
     text, mark, small = spelled(column, value), "", ""
     if isinstance(value, Cell):
         mark, small = style.sign(value.mark), style.escape(value.small)

@@ -65,9 +65,13 @@ ONE_LEAD = [
 
 def sections(study: Study) -> list[r.Section]:
     """One figure per metric; what skill is kept; one lead, where a run has all twelve."""
-    figures = []
+    figures: list[r.Part] = []
     for name in study.metrics:
         drawn = curve(study, name)
+        if drawn.rows["leads"].nunique() == 1:  # one point is no curve
+            rows, words = drawn.rows[COLUMNS], "one row per task and model"
+            figures.append(r.Table(name="lead_curve", rows=rows, summary=words))
+            break
         figures.append(
             r.Figure(
                 name="lead_curve" if name == study.metric else f"lead_curve_{name}",

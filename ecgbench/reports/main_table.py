@@ -19,7 +19,7 @@ from ecgbench.reports import _facts as facts
 from ecgbench.reports._means import for_page
 from ecgbench.reports._opening import opening
 from ecgbench.reports._scores import ranked
-from ecgbench.reports._text import millions
+from ecgbench.reports._text import millions, sure
 from ecgbench.results.notes import PENDING
 from ecgbench.results.study import Study
 
@@ -65,10 +65,9 @@ def sections(study: Study) -> list[r.Section]:
     """What stands at the top of the page, the table of each metric, and what is left of it for
     few leads; comparisons; what has no number.
     """
-    shown, numbers = opening(study.of(study.metric), ranked(study)[study.metric])
-    kept = [r.Table(name="opening", rows=numbers, summary="the numbers that the page opens with")]
+    opened = opening(study.of(study.metric), ranked(study)[study.metric])
     return [
-        r.Section(name="findings", parts=[shown, *(kept if len(numbers) else [])]),
+        r.Section(name="findings", parts=opened),
         *_who_is_best(study),
         _main(study),
         *_table_1(study),
@@ -103,9 +102,10 @@ def _table(
     title = study.metrics[rows["metric"].iloc[0]].title if len(rows) else ""
     heads = facts.columns(study)
     tasks = {task.task: r.Cell(task.title, task.mark) for task in facts.tasks(study)}
-    wide = rows.set_index(["task", "leads", "head"])["score"].unstack(sort=False).fillna("")
+    of_head = rows.set_index(["task", "leads", "head"])[["score", "std"]].unstack(sort=False)
+    wide, std = of_head["score"].fillna(""), of_head["std"].dropna(axis=1, how="all")
+    wide[[f"{at} std" for at in std]] = std.astype(object).where(std.notna(), "")
     places = sorted(set(rows["head"]))
-    wide = wide[places]
     return r.Table(
         name=name,
         caption=f"Macro {title} × 100 by task and measured leads.",
@@ -113,16 +113,7 @@ def _table(
         columns=[
             r.Column("task", "Task", "group", cell=lambda row: tasks[row["task"]]),
             facts.LEADS,
-            *(
-                r.Column(
-                    str(at),
-                    heads[at].label,
-                    "score",
-                    note=millions(heads[at].parameters),
-                    mark=heads[at].mark,
-                )
-                for at in places
-            ),
+            *(column for at in places for column in _columns(heads[at], at, at in std)),
         ],
         marks={"*": ASTERISK} if any(score.star for score in rows["score"]) else {},
         notes=notes,
@@ -130,6 +121,14 @@ def _table(
         summary="one row per metric, task, model and lead setting",
         formats=("csv", "md", "tex", "html") if whole else ("md", "tex", "html"),
     )
+
+
+def _columns(head: facts.Head, at: int, drawn: bool) -> list[r.Column]:
+    """Its scores, and where any is a mean over several lead draws their spread."""
+    note = millions(head.parameters)
+    scores = r.Column(str(at), head.label, "score", note=note, mark=head.mark)
+    spread = r.Column(f"{at} std", "Std", "number", r.points, "draws", of=head.label)
+    return [scores, spread] if drawn else [scores]
 
 
 def _table_1(study: Study) -> list[r.Section]:
@@ -166,29 +165,34 @@ def _named_leads(study: Study) -> list[r.Section]:
     return [r.Section(name="leads_i_ii", title=title, short="Leads I and II", parts=[table])]
 
 
-def verdicts(study: Study) -> pd.DataFrame:
-    """Rows of verdicts.csv, in the order of the table: of trained columns on real recordings, where
-    two or more have a score.
-    """
+Order = Sequence[Mapping[str, Any]]
+"""The scores of a task and a setting, the best first."""
+Tests = Mapping[tuple[str, ...], Mapping[str, Any]]
+"""Comparisons with the best, by task, leads and the names of both."""
+
+
+def _compete(study: Study) -> tuple[list[Order], Tests]:
+    """Of trained columns on real recordings, where two or more have a score."""
     rows = ranked(study)[study.metric]
     rows = rows[rows["value"].notna() & ~rows["untrained"] & ~rows["synthetic"]]
     names = ("task", "leads", "best_model", "best_policy", "model", "policy")
     compared = r.records(study.of(study.metric).comparisons)
     tests = {tuple(row[n] for n in names): row for row in compared}
-    card = study.metrics[study.metric]
-    rows = rows.sort_values("value", ascending=card.direction == "lower", kind="stable")
-    made = [
-        _verdict(r.records(mine), tests) | {"metric": card.title}
-        for _, mine in rows.groupby(["place", "setting"])
-        if len(mine) > 1
-    ]
+    lower = study.metrics[study.metric].direction == "lower"
+    rows = rows.sort_values("value", ascending=lower, kind="stable")
+    orders = [r.records(mine) for _, mine in rows.groupby(["place", "setting"]) if len(mine) > 1]
+    return orders, tests
+
+
+def verdicts(study: Study) -> pd.DataFrame:
+    """Rows of verdicts.csv, in the order of the table."""
+    orders, tests = _compete(study)
+    title = study.metrics[study.metric].title
+    made = [_verdict(order, tests) | {"metric": title} for order in orders]
     return pd.DataFrame(made, columns=_VERDICT)
 
 
-def _verdict(
-    order: Sequence[Mapping[str, Any]], tests: Mapping[tuple[str, ...], Mapping[str, Any]]
-) -> dict[str, Any]:
-    """order: the scores of a task and a setting, the best first."""
+def _verdict(order: Order, tests: Tests) -> dict[str, Any]:
     best, second = order[:2]
     names = [(row["model"], row["policy"]) for row in order]
     found = [tests.get((best["task"], best["leads"], *names[0], *other)) for other in names[1:]]
@@ -222,6 +226,10 @@ def _who_is_best(study: Study) -> list[r.Section]:
     found, heads = verdicts(study), facts.heads_of(study)
     if found.empty:
         return []
+    title = "Who is best, and could that be chance?"
+    if found["leads"].nunique() > facts.MANY:
+        parts = [_grid(study, found)]
+        return [r.Section(name="verdicts", title=title, short="Verdicts", parts=parts)]
     cells: Any = [_spelled(row, heads) for row in r.records(found)]
     wide = (
         found.assign(cell=cells).set_index(["task", "leads"])["cell"].unstack(sort=False).fillna("")
@@ -245,10 +253,47 @@ def _who_is_best(study: Study) -> list[r.Section]:
         numbers=found,
         summary="one row per task and lead setting in which models are compared",
         formats=("csv", "md", "html"),
-        most_columns=8,
     )
-    title = "Who is best, and could that be chance?"
     return [r.Section(name="verdicts", title=title, short="Verdicts", parts=[table])]
+
+
+def _grid(study: Study, found: pd.DataFrame) -> r.Table:
+    """Verdicts of many lead settings: how each column stands to the best."""
+    cells: dict[tuple[str, str, int], r.Cell] = {}
+    orders, tests = _compete(study)
+    for best, *others in orders:
+        named = best["task"], best["leads"]
+        cells[*named, best["head"]] = r.Cell("★", small=f"the best: {_scored(best)}")
+        for row in others:
+            which = (*named, best["model"], best["policy"], row["model"], row["policy"])
+            test = tests.get(which)
+            small = _scored(row)
+            if test is not None:
+                gap = (
+                    f"{r.signed(test['difference'])} {r.signed_bracket(test['low'], test['high'])}"
+                )
+                small += f"; best less this: {gap}, p after Holm {r.p_value(test['p_holm'])}"
+            mark = {True: "✗", False: "≈", None: "·"}[_beyond_chance(test)]
+            cells[*named, row["head"]] = r.Cell(mark, small=small)
+    return facts.grid(
+        study,
+        cells,
+        name="verdicts",
+        caption=f"By macro {study.metrics[study.metric].title}; press a mark for its numbers.",
+        marks={
+            "★": "the best of the row",
+            "≈": "its difference to the best could be chance",
+            "✗": "worse by more than chance explains (p after Holm below 0.05)",
+            "·": "not tested; Comparisons says why",
+        },
+        numbers=found,
+        summary="one row per task and lead setting in which models are compared",
+        formats=("csv", "md", "html"),
+    )
+
+
+def _scored(row: Mapping[str, Any]) -> str:
+    return sure(row["value"], row["low"], row["high"])
 
 
 def _spelled(row: Mapping[str, Any], heads: Mapping[tuple[str, str], facts.Head]) -> r.Cell:

@@ -90,8 +90,11 @@ def sections(study: Study) -> list[r.Section]:
     rows = pd.DataFrame([row for piece in pieces for row in piece()], dtype=object)
     if rows.empty:
         return []
-    parts: list[r.Part] = [r.Notes(_sentences(study, rows), "plain"), _table(study, rows)]
-    parts.append(r.Notes(_notes(study)))
+    parts: list[r.Part] = [_table(study, rows)]
+    if rows["leads"].nunique() > facts.MANY:
+        title = "All margins, and against the best at 12 leads"
+        parts = [_grid(study, rows), r.Group(title, parts, folded=True)]
+    parts = [r.Notes(_sentences(study, rows), "plain"), *parts, r.Notes(_notes(study))]
     title = "What fewer leads cost against twelve"
     return [r.Section(name="non_inferiority", title=title, short=CARD.title, parts=parts)]
 
@@ -216,6 +219,37 @@ def _table(study: Study, rows: pd.DataFrame) -> r.Table:
         numbers=rows,
         notes=notes,
         summary="one row per task, column, lead setting and what it is compared with",
+    )
+
+
+def _grid(study: Study, rows: pd.DataFrame) -> r.Table:
+    """A mark for each column and lead setting against its own twelve leads, by the margin of the
+    sentences.
+    """
+    places = {head.names: at for at, head in enumerate(facts.columns(study))}
+    margins = [(f"margin_{margin:g}", margin_words(margin)) for margin in study.options.margins]
+    column, middle = margins[:2][-1]
+    marks = {"yes": "✓", "no": "✗", "undecided": "?", "cancelled": "!"}
+    cells = {}
+    for row in r.records(rows[rows["against"] == OWN]):
+        difference = f"{r.signed(row['difference'])} {r.signed_bracket(row['low'], row['high'])}"
+        within = "; ".join(f"within {words}: {row[name]}" for name, words in margins)
+        lost = f"; lost: {row['lost_label']}" if row["lost_label"] else ""
+        at = row["task"], row["leads"], places[row["model"], row["policy"]]
+        cells[at] = r.Cell(marks.get(row[column], "·"), small=f"{difference}; {within}{lost}")
+    return facts.grid(
+        study,
+        cells,
+        name="non_inferiority_grid",
+        caption=f"Within {middle} points of its own twelve leads? Press a mark for its numbers.",
+        marks={
+            "✓": "within",
+            "✗": "worse by more",
+            "?": "these patients cannot tell",
+            "!": "cancelled: a label has clearly lost",
+            "·": "no verdict or not tested",
+        },
+        formats=("html",),
     )
 
 

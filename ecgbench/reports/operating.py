@@ -81,7 +81,8 @@ def sections(study: Study) -> list[r.Section]:
     each = list(predicted.by_task(study, rows))
     parts: list[r.Part] = [*_points(study, rows, each)]
     parts += [figure for title, end, own in each for figure in _curves(study, title, end, own)]
-    title = "Operating points: thresholds of twelve leads at fewer"
+    title = "Operating points"
+    title += ": thresholds of twelve leads at fewer" if _frozen(study) == FROZEN else ""
     first = r.Section(name="operating", title=title, short=CARD.title, parts=parts)
     rows = _benefits(predicted.frame(study, NetBenefit))
     each = list(predicted.by_task(study, rows))
@@ -96,25 +97,44 @@ def sections(study: Study) -> list[r.Section]:
     return [first, r.Section(name="decisions", title=title, short="Decision curves", parts=parts)]
 
 
+def _frozen(study: Study) -> str:
+    """What the page calls frozen thresholds; "" where all settings are named leads of records that
+    have twelve: a device that measures one has no use for a threshold of twelve.
+    """
+    if study.main["leads"].str.isdigit().any():
+        return FROZEN
+    few = all(data.fewer_leads == data.records for data in study.datasets)
+    return "frozen on validation records" if few else ""
+
+
 def _points(study: Study, rows: pd.DataFrame, each: Sequence[Any]) -> Iterator[r.Table | r.Notes]:
     frame = _frame(rows)
     shown, cut = for_page(study, predicted.on_page(frame), "operating_points.csv")
+    frozen = _frozen(study)
+    shown = shown if frozen else shown[shown["thresholds"] == OWN]
+    words = {FROZEN: frozen, OWN: OWN}
+    at = "with twelve leads" if frozen == FROZEN else "with the leads that they have"
+    how = f"thresholds frozen on validation records {at}, and " if frozen else ""
     task, *first = predicted.first_columns(study)
     notes = [_NOTES, *cut, *(text for title, _, own in each for text in _left_out(title, own))]
     yield r.Table(
         name="operating_points",
         caption=(
-            "Sensitivity and specificity × 100, means over labels: thresholds frozen on validation "
-            "records with twelve leads, and thresholds chosen at that number of leads (own). PPV: "
-            "the predictive value where so many patients have the label."
+            f"Sensitivity and specificity × 100, means over labels: {how}thresholds chosen on test "
+            f"records of these leads (own)."
+            + " PPV: the predictive value where so many patients have the label."
+            * bool(frozen)
         ),
         columns=[
             task,
             r.Column("kept", f"{r.points(LEVEL, 0)} % wanted of"),
             *first,
-            r.Column("thresholds", "Thresholds"),
+            r.Column("thresholds", "Thresholds", spell=words.__getitem__),
             *(facts.estimate_column(x.capitalize(), predicted.with_ends(x)) for x in RATES),
-            *(r.Column(f"ppv_{p}", f"PPV, {100 * p:g} %", "number", r.points) for p in PREVALENCES),
+            *(
+                r.Column(f"ppv_{p}", f"PPV, {100 * p:g} %", "number", r.points)
+                for p in (PREVALENCES if frozen else ())
+            ),
         ],
         rows=shown,
         notes=notes,

@@ -86,7 +86,7 @@ PROVENANCE = Provenance(
     seconds_fits=300.0,
 )
 NOTES = [
-    "(std) is the spread over 5 lead draws of one fit, not over repeated training.",
+    "Std is the spread over 5 lead draws of one fit, not over repeated training.",
     "A & B: 3 labels have < 5 test positives (_x_, 50 %).",
 ]
 GRAVE_NOTES = [

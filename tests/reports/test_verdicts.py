@@ -35,12 +35,15 @@ def line(texts: dict[str, str], kind: str, leads: str) -> list[str]:
         row = section.partition(f">{leads}</th>")[2].partition("</tr>")[0]
         cells = re.findall("<td[^>]*>(.*?)</td>", row, re.DOTALL)
         return [
-            re.sub("</?button[^>]*>", "", cell.partition("<small")[0]).strip() for cell in cells
+            re.sub("</?button[^>]*>|^<span>|</span>$", "", cell.partition("<small")[0].strip())
+            for cell in cells
+            if "<span" in cell
         ]
     between, end = (r"\|", r" \|") if kind == "md" else ("&", r" \\\\")
     row = re.search(rf"^.*?{between} {leads} {between} (.*?){end}$", texts[kind], re.MULTILINE)
     assert row
-    return [cell.strip() for cell in re.split(rf" {between} ", row[1])]
+    cells = [cell.strip() for cell in re.split(rf" {between} ", row[1])]
+    return [cell for cell in cells if cell]  # where no leads are drawn there is no spread
 
 
 def beaten(**more: object) -> Study:

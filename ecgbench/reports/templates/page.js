@@ -45,7 +45,6 @@
       const rows = all("tr:not(.g)", body);
       body.classList.toggle("off", rows.length > 0 && rows.every((row) => row.classList.contains("off")));
     }
-    if (letters.some((x) => chosen[x])) for (const box of all("input.all")) box.checked = true;
     wide();
   };
   for (const panel of all(".filters")) {
@@ -169,7 +168,7 @@
   };
   // one stop of the Tab key per table; arrows go on from there
   for (const table of all("table")) {
-    const buttons = all("td > button[data-line]", table);
+    const buttons = all("td button[data-line]", table);
     buttons.forEach((button, at) => { button.tabIndex = at ? -1 : 0; button.title = "Where this number comes from"; });
     table.addEventListener("click", (event) => {
       const button = event.target.closest("button[data-line]");

@@ -1,0 +1,191 @@
+"""Whether a model is better than guessing with named leads, or in own recordings: a sentence, and a
+table by diagnosis.
+
+Three answers, by the 95 % interval of an AUROC: it lies above 0.5 (better than guessing); it ends
+below 0.5 + NEAR (not better than guessing); else these patients cannot tell, and the answer says
+how many would. Fewer than LEAST_PATIENTS patients never tell.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ecgbench.core.text import enumerated
+from ecgbench.errors import MissingData
+from ecgbench.reports import _facts as facts
+from ecgbench.reports._predicted import listed
+from ecgbench.reports._section import Column, Row, Table, records
+from ecgbench.reports._text import points, sure
+from ecgbench.reports.labels import full_names, label_scores
+from ecgbench.results.compare import LEAST_PATIENTS
+from ecgbench.results.joint import Entry, joint
+from ecgbench.results.study import Study
+from ecgbench.stats.components import Estimate, independent_mean
+from ecgbench.stats.detectable import needed, times_as_many
+
+CHANCE, NEAR = 0.5, 0.1
+FEWEST = 20
+"""No smaller number of patients is said to be enough."""
+MOST = 40
+"""Rows beyond which the table shows all diagnoses together alone."""
+SPELLED = 2
+"""Sets of leads beyond which the sentence counts them."""
+BETTER, OPEN, NOT = ANSWERS = "better than guessing", "cannot be told", "not better than guessing"
+MACRO = "macro"
+COLUMNS = [
+    *("task", "leads", "model", "policy", "label", "name", "patients", "positives"),
+    *("value", "low", "high", "answer", "needed"),
+]
+_DEFINED = (
+    "Better than guessing: the 95 % interval of the AUROC lies above 50. Not better: it ends below "
+    "60. Cannot be told: neither. It takes so many patients in 4 of 5 studies, if the AUROC is as "
+    "found here and as many of them have the diagnosis. Each interval is 95 % by itself: of 40 "
+    "diagnoses that a model cannot find, one looks better than guessing by chance."
+)
+
+
+def answers(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of answer.csv: of the best column at each set of named leads (in own recordings at each
+    setting) the macro AUROC, then each label. Empty where there is none.
+
+    rows: of `ranked`, with a value, of one task.
+    """
+    data = {t.name: t.dataset for t in study.tasks}.get(rows["task"].iloc[0])
+    own = any(d.name == data and d.licence == "own recordings" for d in study.datasets)
+    named = [own or facts.leads_of(typed)[1] for typed in rows["leads"]]
+    rows = rows[np.array(named) & (study.metrics[study.metric].chance == CHANCE)]
+    best = rows.loc[rows.groupby("leads", sort=False)["value"].idxmax()]
+    made = [graded(one) for row in records(best) for one in _of_setting(study, row)]
+    return pd.DataFrame(made, columns=COLUMNS, dtype=object)
+
+
+def _of_setting(study: Study, row: Row) -> Iterator[dict[str, Any]]:
+    """The macro of a row of the main table, then each label where there are several."""
+    about = {name: row[name] for name in COLUMNS[:4]} | {"patients": row["n_patients"] or 0}
+    yield (
+        about
+        | {n: row[n] for n in ("value", "low", "high")}
+        | {"label": MACRO, "name": "all together"}
+    )
+    scores = label_scores(study)
+    mine = scores[(scores[COLUMNS[:4]] == [row[n] for n in COLUMNS[:4]]).all(axis=1)]
+    counts = study.labels[study.labels["task"] == row["task"]].drop_duplicates(["label", "fold"])
+    counts = counts.groupby("label")[["positives", "n"]].sum()
+    names, folds = full_names(row["task"]), _over_folds(study, row)
+    for own in records(mine) if len(mine) > 1 else ():
+        label, (positives, n) = own["label"], counts.loc[own["label"]].tolist()
+        about |= {"label": label, "name": names.get(label, label), "positives": positives, "n": n}
+        yield about | {n: own[n] for n in ("value", "low", "high")} | folds.get(label, {})
+
+
+def _over_folds(study: Study, row: Row) -> dict[str, dict[str, float]]:
+    """Label -> its interval over the folds of a cross-validation, each of other patients; nothing
+    where there is one test set.
+    """
+    entry = Entry(row["model"], row["policy"], row["leads"])
+    if len({r.cell.fit.fold for r in study.finished.get((row["task"], *entry), [])}) < 2:
+        return {}
+    try:
+        (group,) = joint(study, [entry], [row["task"]]).groups
+    except MissingData:
+        return {}
+    parts: dict[str, list[Estimate]] = {}
+    for label, part in zip(group.placed.label_of, group.placed.by_label([1.0])):
+        parts.setdefault(group.label_names[label], []).append(part)
+    return {name: independent_mean(own).as_share()._asdict() for name, own in parts.items()}
+
+
+def graded(row: dict[str, Any]) -> dict[str, Any]:
+    """With its answer, and where it cannot be told with how many patients would tell: of a label
+    those who have it.
+    """
+    value, low, high = (np.nan if row[n] is None else row[n] for n in ("value", "low", "high"))
+    answer = BETTER if low > CHANCE else NOT if high < CHANCE + NEAR else OPEN
+    answer = answer if row["patients"] >= LEAST_PATIENTS else OPEN
+    # as far as the value lies from where the answer would turn to one side or the other
+    far = max(value - CHANCE, CHANCE + NEAR - value)
+    n = row.get("positives", row["patients"])
+    if row["label"] == MACRO:
+        enough = max(n * times_as_many((high - low) / 2, far), LEAST_PATIENTS)
+    else:
+        enough = needed(CHANCE + far, (row["n"] - n) / n) if 0 < n < row["n"] else np.nan
+    # fewer than there are: a part of the interval is of few in a fold, or of repeated fits
+    said = answer == OPEN and max(enough, FEWEST) > n
+    return row | {"answer": answer, "needed": max(enough, FEWEST) if said else None}
+
+
+def sentence(study: Study, found: pd.DataFrame) -> str:
+    """The answer of all diagnoses together; of one set of leads by diagnosis too."""
+    macro, labels = found[found["label"] == MACRO], found[found["label"] != MACRO]
+    if len(macro) > SPELLED:
+        counts = Counter(macro["answer"])
+        said = [f"{answer} with {counts[answer]}" for answer in ANSWERS if counts[answer]]
+        names, on = {_who(study, row) for row in records(macro)}, _on(study, macro["task"].iloc[0])
+        who = f"the best of {enumerated(sorted(names))}" if len(names) > 1 else names.pop()
+        return f"Of {len(macro)} sets of leads{on}, {who} is {'; '.join(said)}."
+    said = [_said(study, row) for row in records(macro)]
+    if len(labels) and len(macro) == 1:
+        by_answer = [(a, labels.loc[labels["answer"] == a, "name"].tolist()) for a in ANSWERS]
+        parts = "; ".join(f"{answer}: {listed(own, 6)}" for answer, own in by_answer if own)
+        said.append(f"By diagnosis, {parts}.")
+    return " ".join(said)
+
+
+def _on(study: Study, task: str) -> str:
+    """The task, where a run has several or its data are synthetic."""
+    (title,) = (t.title for t in facts.tasks(study) if t.task == task)
+    return f" on {title}" if len(facts.tasks(study)) > 1 or "synthetic" in title.lower() else ""
+
+
+def _said(study: Study, row: Row) -> str:
+    where, who = facts.setting_words(row["leads"]), _who(study, row)
+    where = f"With {where}{_on(study, row['task'])}, "
+    score = f"macro {study.metrics[study.metric].title} {sure(*(row[n] for n in COLUMNS[8:11]))}"
+    if row["answer"] == OPEN:
+        cannot = (
+            f"it cannot be told with these {row['patients']} patients whether {who} is {BETTER}"
+        )
+        return f"{where}{cannot}: {score}{_enough(row)}."
+    by = f", by {points(row['value'] - CHANCE)} points" if row["answer"] == BETTER else ""
+    return f"{where}{who} is {row['answer']}{by}: {score}."
+
+
+def _who(study: Study, row: Row) -> str:
+    head = facts.heads_of(study)[row["model"], row["policy"]]
+    return head.label + (" (random weights)" if head.untrained else "")
+
+
+def _enough(row: Row) -> str:
+    """How many patients would tell, to two digits."""
+    number = row["needed"]
+    with_it = "" if row["label"] == MACRO else " with it"
+    return f"; it takes about {float(f'{number:.2g}'):,.0f}{with_it}" if number else ""
+
+
+def table(study: Study, found: pd.DataFrame) -> Table:
+    """A row per set of leads and diagnosis, or per set alone where that would be many."""
+    few = len(found) <= MOST
+    where = Column(
+        "leads",
+        "Leads",
+        "group" if few else "text",
+        cell=lambda row: f"{facts.setting_words(row['leads'])}: {_who(study, row)}",
+    )
+    by = [Column("name", "Diagnosis"), Column("positives", "With it", "number", note="records")]
+    return Table(
+        name="answer",
+        columns=[
+            where,
+            *(by if few else ()),
+            facts.estimate_column("AUROC × 100", ("value", "low", "high")),
+            Column("answer", "Answer", cell=lambda row: row["answer"] + _enough(row)),
+        ],
+        rows=found if few else found[found["label"] == MACRO],
+        numbers=found,
+        notes=[_DEFINED + ("" if few else " answer.csv has each diagnosis.")],
+        summary="one row per set of leads and diagnosis: whether it is better than guessing",
+        formats=("csv", "html"),
+    )
