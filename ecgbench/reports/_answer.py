@@ -111,7 +111,7 @@ def graded(row: dict[str, Any]) -> dict[str, Any]:
     if row["label"] == MACRO:
         enough = max(n * times_as_many((high - low) / 2, far), LEAST_PATIENTS)
     else:
-        enough = needed(CHANCE + far, (row["n"] - n) / n) if 0 < n < row["n"] else np.nan
+        enough = needed(CHANCE + far, (row["n"] - n) / n) if 0 < n < row["n"] else 0.0
     # fewer than there are: a part of the interval is of few in a fold, or of repeated fits
     said = answer == OPEN and max(enough, FEWEST) > n
     return row | {"answer": answer, "needed": max(enough, FEWEST) if said else None}

@@ -20,16 +20,17 @@ from ecgbench.core.seeds import rng
 from ecgbench.core.text import aligned, counted, duration, size
 from ecgbench.data import disk
 from ecgbench.data.counts import SOURCES, count
-from ecgbench.data.prepare import find
-from ecgbench.data.select import SPLITS, Selection
+from ecgbench.data.select import SPLITS
 from ecgbench.data.source import where
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
 from ecgbench.errors import BadWeights, WriteError
 from ecgbench.evaluate import network, protocols, rows
+from ecgbench.evaluate.device import choose
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.protocols.probe import LEAD_DRAWS
-from ecgbench.stats.detectable import expected
+from ecgbench.study.jobs import Job
+from ecgbench.study.start import differences
 from ecgbench.study.store import Store
 from ecgbench.study.work import reason_of
 
@@ -37,9 +38,6 @@ CELL_BYTES = 30_000
 """Bytes of a cell besides its arrays: names of records, JSON."""
 TRIED = 4
 """Sets of leads that a record is encoded with."""
-ASSUMED = 0.85, 0.5
-"""AUROC of two models, and the correlation of their errors, for the smallest detectable difference.
-"""
 
 
 @dataclass(kw_only=True)
@@ -93,6 +91,15 @@ def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
         f"time: about {duration(seconds)} on {device}{less}: one record of each model times the "
         f"records; nothing was computed"
     )
+
+
+def seconds(job: Job) -> float:
+    """About how long a job takes; whatever its network raises."""
+    part = Part(model=job.model, dataset=job.dataset, cells=list(job.cells))
+    where = job.folders.data, job.folders.prepared
+    _, records = count(job.dataset, *where, job.plan.limit, job.plan.division)
+    _Trial(job.plan, part, choose(job.device)).fill(records)
+    return part.training + part.evaluation
 
 
 class _Trial:
@@ -198,19 +205,7 @@ def _dataset(
     yield f"{name}: {SOURCES[source]}{sum(sizes.values()):,} records ({split})"
     if source != "prepared":
         return
-    there = find(name, folders.data, folders.prepared, plan.limit, division=plan.division)
-    chosen, (auroc, shared) = Selection(there, plan.limit), ASSUMED
-    table = chosen.index if plan.division.cross else chosen.of("test")
-    for task in there.tasks:
-        target = table[task.columns].to_numpy(np.int8)
-        positives, negatives = ((target == value).sum(axis=0) for value in (1, 0))
-        least = expected(positives, negatives, auroc, shared)
-        if np.isfinite(least) and task.name in {c.task for c in plan.cells}:
-            yield (
-                f"  {task.name}: two models can be told apart from {100 * least:.1f} points on "
-                f"(in 4 of 5 studies, near AUROC {auroc:g} with {shared:.0%} of their error in "
-                f"common)"
-            )
+    yield from (f"  {text}" for text in differences(plan, name, folders))
 
 
 def _table(parts: Sequence[Part]) -> Iterator[str]:

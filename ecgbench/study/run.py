@@ -16,7 +16,7 @@ from ecgbench.core.files import sweep
 from ecgbench.data.people import people as people_of
 from ecgbench.data.prepare import prepare
 from ecgbench.data.select import Selection
-from ecgbench.study import engines, people
+from ecgbench.study import engines, people, start
 from ecgbench.study.engines import Died, Event
 from ecgbench.study.facts import dataset_facts
 from ecgbench.study.invocation import Invocation
@@ -46,6 +46,8 @@ def run(
     cells = [c for c in whole.cells if c in requested or _is_known(c, progress)]
     for name in dict.fromkeys(datasets.tasks()[c.task][0] for c in cells):
         _prepare(name, whole, folders, progress)
+    if outcome is None and (missing := [c for c in cells if store.folder(c) is None]):
+        start.show(replace(whole, cells=tuple(missing)), folders, execution, progress)
     command, invocation = secrets.token_hex(6), Invocation(store, execution)
     jobs = [
         Job(

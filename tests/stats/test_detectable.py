@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 from ecgbench.stats.auroc import placements, wins
 from ecgbench.stats.components import Components
-from ecgbench.stats.detectable import detectable, expected
+from ecgbench.stats.detectable import detectable, expected, needed
 
 
 def found(shift: float, seed: int) -> tuple[float, float | None]:
@@ -27,8 +28,6 @@ def test_a_difference_of_that_size_is_found_four_times_of_five() -> None:
     told_after = np.mean([found(0.0, seed)[1] for seed in range(20)])  # type: ignore[misc]
     assert told == pytest.approx(told_after, rel=0.15)
     # AUROC 0.85 less that is Phi((1.466 - drop) / sqrt 2)
-    from scipy.special import ndtri
-
     drop = 1.466 - np.sqrt(2) * ndtri(0.85 - told)
     power = np.mean([found(drop, seed)[0] < 0.05 for seed in range(100, 400)])
     assert power == pytest.approx(0.8, abs=0.08)
@@ -37,3 +36,23 @@ def test_a_difference_of_that_size_is_found_four_times_of_five() -> None:
 def test_labels_without_both_values_say_nothing() -> None:
     assert np.isnan(expected([0, 5], [10, 0], 0.85, 0.5))
     assert expected([0, 50], [10, 50], 0.85, 0.5) == expected([50], [50], 0.85, 0.5)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("auroc", "ratio"), [(0.6, 1), (0.7, 3), (0.8, 9)])
+def test_so_many_patients_tell_an_auroc_from_guessing_four_times_of_five(
+    auroc: float, ratio: int
+) -> None:
+    """1.3 times as many do more often, and fewer less often: the number is right within that."""
+    random, said = np.random.default_rng(0), needed(auroc, ratio)
+
+    def power(positives: int) -> float:
+        target = (np.arange(positives * (1 + ratio)) < positives).astype(int)[:, None]
+        lows = []
+        for _ in range(300):
+            scores = target * np.sqrt(2) * ndtri(auroc) + random.standard_normal(target.shape)
+            placed = placements(target, wins(target, scores))[None]
+            lows.append(Components(target, np.arange(len(target)), placed).label_interval(0, 0).low)
+        return float(np.mean(np.array(lows) > 0.5))
+
+    assert power(round(said / 1.3)) < 0.8 < power(round(said * 1.3))
