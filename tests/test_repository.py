@@ -256,7 +256,7 @@ def test_rooms_hold_plug_ins_only(room: Room) -> None:
     """
     folder = PACKAGE.joinpath(*room.package.split(".")[1:])
     files = {path.stem for path in folder.glob("*.py")} - {"__init__"}
-    files = {name for name in files - room.besides if not name.startswith("_")}
+    files = {name for name in files - room.besides - room.families if not name.startswith("_")}
     assert files == {name for name in room.names() if room.built_in(name)}
     assert all((room.get(name).__doc__ or "").strip() for name in files)
 

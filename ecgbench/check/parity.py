@@ -8,6 +8,9 @@ A *pack* is an npz of arrays, its *keys* a JSON of the authors' state-dict entri
 whose name begins with `feat` is computed again: `feat_T600_subset_I_II` is the pooled feature of
 600 samples when the network reads only leads I and II.
 
+The blocks of ST-MEM and ECG-JEPA have a second reading, timm's Block: with the same weights it
+gives the same features bit for bit (`test_timm_reads_its_blocks_alike`).
+
 A model's module may say how its names differ from the file's, in functions of its own that are all
 optional:
 

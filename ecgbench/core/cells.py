@@ -51,7 +51,7 @@ class Training:
     """
 
     protocol: str = "probe"
-    """probe, linear, finetune or a plug-in; each uses some of these settings."""
+    """probe, linear, finetune, finetune-modern or a plug-in; each uses some of these settings."""
     epochs: int = 100
     lr: float = 1e-3
     """Of the head. `finetune`: a tenth of it for late layers and a hundredth for early ones (groups
@@ -75,6 +75,12 @@ class Training:
     """`finetune`: records per forward pass, gradients accumulated over a step; not set: the
     whole batch.
     """
+    layer_decay: float = 0.75
+    """`finetune-modern`: rate of a layer as a share of that of the layer above it."""
+    warmup: float = 0.1
+    """`finetune-modern`: share of the steps in which the rates rise from 0."""
+    ema: float = 0.999
+    """`finetune-modern`: decay of the averaged weights with each step."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -93,6 +93,10 @@ class Room:
     """Type of its CARD."""
     besides: frozenset[str] = frozenset()
     """Public files of the folder that are not plug-ins."""
+    families: frozenset[str] = frozenset()
+    """Files of the folder that hold many plug-ins: `timm` those called `timm:NAME`. They define
+    `spelled(name)`, `member(name)` and `version()`.
+    """
     _paths: dict[str, Path] = field(default_factory=dict, compare=False)
     """Files given by path; absolute, as a plug-in may change the directory."""
     _loaded: dict[str, ModuleType] = field(default_factory=dict, compare=False)
@@ -112,7 +116,8 @@ class Room:
         found = {p.stem: f"{self.package}.{p.stem}" for p in sorted(folder.glob("[!_]*.py"))}
         for path in sorted(folder.glob(f"{_VARIANTS}/[!_]*.py")):
             found[path.stem] = f"{self.package}.{_VARIANTS}.{path.stem}"
-        return {name: module for name, module in found.items() if name not in self.besides}
+        left_out = self.besides | self.families
+        return {name: module for name, module in found.items() if name not in left_out}
 
     @cached_property
     def _installed(self) -> dict[str, EntryPoint]:
@@ -154,6 +159,9 @@ class Room:
         """
         if name.endswith(".py"):
             return self._enter(Path(name).expanduser())
+        family, member = self._family(name)
+        if family:
+            return str(family.spelled(member))
         if name in self._paths:
             return name
         if name in self._files:  # once for each record that is read
@@ -180,8 +188,19 @@ class Room:
         return str(self._paths.get(name, name))
 
     def built_in(self, name: str) -> bool:
-        """Whether a plug-in is one of this package's own files."""
-        return name in self._files
+        """Whether a plug-in is one of this package's own files, or of a family."""
+        return name in self._files or self._family(name)[0] is not None
+
+    def known(self, name: str) -> bool:
+        """Whether a plug-in of this name is built in, installed, or was given by path."""
+        return self.built_in(name) or name in self._installed or name in self._paths
+
+    def _family(self, name: str) -> tuple[Any, str]:
+        """The family of a name and what follows its colon; None and the name for any other."""
+        family, colon, member = name.partition(":")
+        if not colon or plain(family) not in self.families:
+            return None, name
+        return importlib.import_module(f"{self.package}.{plain(family)}"), member
 
     def installed(self, name: str) -> EntryPoint | None:
         """The entry point of a plug-in of an installed package; None for any other."""
@@ -189,8 +208,10 @@ class Room:
 
     def source_hash(self, name: str) -> str | None:
         """sha256 of the files of a plug-in that is not built in (`source_hash`): its author may
-        change it without a new version.
+        change it without a new version. Of a family's: the version that it comes from.
         """
+        if family := self._family(name)[0]:
+            return str(family.version())
         if self.built_in(name):
             return None
         self.get(name)  # what it reads when it is imported counts
@@ -237,6 +258,9 @@ class Room:
         Fills the field `name` of a CARD that has one.
         """
         name = self.resolve(name)
+        family, member = self._family(name)
+        if family:
+            return self._checked(family.member(member), name)
         if name in self._paths:
             return self._loaded.get(name) or self._load(name, self._paths[name])
         if name in self._files:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ecgbench.core.cells import Fit
 from ecgbench.core.files import put_hashed, read_hashed
@@ -30,9 +30,13 @@ from ecgbench.evaluate.step import Feed, Stepper
 from ecgbench.stats.auroc import macro_auroc
 from ecgbench.weights.load import fingerprint, state_of
 
+Advance = Callable[[int], None]
+Groups = dict[str, dict[str, nn.Parameter]]
+"""Group -> name -> parameter."""
+
 
 def tune(
-    evaluation: Evaluation, fit: Fit, checkpoint: Path, advance: Callable[[int], None]
+    evaluation: Evaluation, fit: Fit, checkpoint: Path, advance: Advance, tuner: Any = None
 ) -> Trained:
     """Fine-tune a copy of the network on the training split, choose the epoch on the validation
     split.
@@ -40,13 +44,14 @@ def tune(
     checkpoint: file of this very fit, read at the start and written after every epoch; a training
     that goes on from it ends with the numbers of an uninterrupted one. advance: called with the
     number of records that were trained on or validated; a resumed fit names those before it at
-    once. Under torchrun every process calls this alike, has the device of its local rank, and
-    returns the same. GateError where it would not be a fine-tuning.
+    once. tuner: a class in place of `Tuner`. Under torchrun every process calls this alike,
+    has the device of its local rank, and returns the same. GateError where it would not be a
+    fine-tuning.
     """
     precision = evaluation.training.precision
     fabric = torchrun.open_fabric(evaluation.network.device, precision)
     with torchrun.repeatable(fabric.device):
-        return _Tuner(evaluation, fit, checkpoint, advance, fabric)()
+        return (tuner or Tuner)(evaluation, fit, checkpoint, advance, fabric)()
 
 
 @dataclass(kw_only=True, eq=False)
@@ -64,15 +69,17 @@ class _Progress:
     """State of the module in its best epoch, on the CPU."""
 
 
-class _Tuner:
-    """One fit on one device, or one process's part of it."""
+class Tuner:
+    """One fit on one device, or one process's part of it, at a constant rate. Other recipes define
+    `_recipe`; what they know of earlier steps is in the optimiser and in `kept`.
+    """
 
     def __init__(
         self,
         evaluation: Evaluation,
         fit: Fit,
         checkpoint: Path,
-        advance: Callable[[int], None],
+        advance: Advance,
         fabric: Any,
     ) -> None:
         self.evaluation, self.fit, self.fabric = evaluation, fit, fabric
@@ -86,11 +93,20 @@ class _Tuner:
         threads = threads_for(fabric.device.type)
         self.feed = Feed(evaluation, fit, fabric.global_rank, fabric.world_size, threads)
         self.frozen = _network.freeze_unused(self.module, evaluation.contract)
-        self.groups = _network.groups(self.module, card)
+        self.kept: Any = self.module
+        """What is validated, and kept of the best epoch."""
+        self.groups, self.optimiser = self._recipe(_network.groups(self.module, card))
         self.before = {g: fingerprint(parameters) for g, parameters in self.groups.items()}
-        self.optimiser = _network.optimiser(self.groups, self.training)
+        self.rates = {g["name"]: g.get("initial_lr", g["lr"]) for g in self.optimiser.param_groups}
+
+    def _recipe(self, groups: Groups) -> tuple[Groups, torch.optim.Optimizer]:
+        """The groups that must change, of those of the card, and what steps them; each group of
+        the optimiser has the name of one.
+        """
+        return groups, _network.optimiser(groups, self.training)
 
     def __call__(self) -> Trained:
+        """Train the epochs that the checkpoint lacks; the result is that of the best one."""
         progress = self._resume()
         stepper = Stepper(
             fabric=self.fabric,
@@ -106,7 +122,7 @@ class _Tuner:
             progress.micro = stepper.micro
             progress.seconds.append(round(time.monotonic() - started, 3))
             if improved:
-                progress.best = state_of(self.module)
+                progress.best = state_of(self.kept)
             if self.fabric.is_global_zero:
                 self._save(progress)
             started = time.monotonic()
@@ -118,6 +134,7 @@ class _Tuner:
             "log": [astuple(epoch) for epoch in progress.log],
             "module": self.module.state_dict(),
             "optimiser": self.optimiser.state_dict(),
+            "kept": self.kept.state_dict(),
         }
         content = io.BytesIO()
         torch.save(state, content)
@@ -129,8 +146,10 @@ class _Tuner:
             micro = self.training.micro_batch or self.training.batch
             return _Progress(micro=max(1, min(micro, self.training.batch, len(self.feed.records))))
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-        self.module.load_state_dict(state.pop("module"))
+        module = state.pop("module")
+        self.module.load_state_dict(module)
         self.optimiser.load_state_dict(state.pop("optimiser"))
+        self.kept.load_state_dict(state.pop("kept", module))
         state["log"] = [Epoch(*line) for line in state["log"]]
         self.advance(len(state["log"]) * (self.feed.per_epoch + len(self.check)))
         return _Progress(**state)
@@ -143,8 +162,9 @@ class _Tuner:
             loss = stepper.step(batch)
             losses += [loss] if batch.known else []
         if self.fabric.world_size > 1:
-            for buffer in self.module.buffers():
-                buffer.copy_(self.fabric.broadcast(buffer.cpu()))
+            for module in dict.fromkeys((self.module, self.kept)):
+                for buffer in module.buffers():
+                    buffer.copy_(self.fabric.broadcast(buffer.cpu()))
         stepper.model.eval()
         gates.finite(self.name, epoch, sum(losses), self.module)
         return sum(losses) / len(losses) if losses else math.nan
@@ -157,7 +177,7 @@ class _Tuner:
         mine = evaluation.validated[fabric.global_rank :: fabric.world_size]
         names = {r.position: r.name for r in mine}
         encoder = Encoder(
-            Placed(self.module.encoder, fabric.device), evaluation.contract, self.policy
+            Placed(self.kept.encoder, fabric.device), evaluation.contract, self.policy
         )
         done, features = [], []
         for part, values in batches.encoded(
@@ -171,7 +191,7 @@ class _Tuner:
             self.advance(int((rows.decode(part)[1] == 0).sum()))  # records, by first windows
         probability = np.zeros(self.target.shape, np.float64)
         if mine:
-            head = (p.detach().cpu().numpy() for p in self.module.head.parameters())
+            head = (p.detach().cpu().numpy() for p in self.kept.head.parameters())
             ordered = np.concatenate(features)[np.argsort(np.concatenate(done))]
             probability[fabric.global_rank :: fabric.world_size] = probabilities(
                 ordered, rows.records_of_windows(mine), *head
@@ -184,7 +204,6 @@ class _Tuner:
 
     def _result(self, progress: _Progress) -> Trained:
         self.module.load_state_dict(progress.best)
-        rates = {g["name"]: g["lr"] for g in self.optimiser.param_groups}
         groups = {}
         for group, parameters in self.groups.items():
             before, after = self.before[group], fingerprint(parameters)
@@ -193,7 +212,7 @@ class _Tuner:
             gates.changed(self.name, group, (before, after), reached)
             count = sum(p.numel() for p in parameters.values())
             groups[group] = {
-                "lr": rates[group],
+                "lr": self.rates[group],
                 "parameters": count,
                 "before": before,
                 "after": after,

@@ -1,5 +1,5 @@
-"""The room of models: one file per network. `models.get("laef").build()` gives a torch module with
-random weights.
+"""The room of models: one file per network, and families of networks in one file, `timm:resnet18`.
+`models.get("laef").build()` gives a torch module with random weights.
 """
 
 from typing import Any
@@ -7,7 +7,7 @@ from typing import Any
 from ecgbench.core.cards import ModelCard
 from ecgbench.core.registry import Room
 
-ROOM = Room("ecgbench.models", "model", ("CARD", "build"), ModelCard)
+ROOM = Room("ecgbench.models", "model", ("CARD", "build"), ModelCard, families=frozenset({"timm"}))
 names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 
 

@@ -280,7 +280,7 @@ def _chosen(store: Store, cells: Sequence[Cell], chosen: dict[str, str | None]) 
         if not cells:
             raise UnknownName(option, name, known, f"({store.path} has no other.)")
     model = cells[0].fit.model
-    if model not in models.names():
+    if not models.ROOM.known(model):
         raise BadSetting(
             f"the model {model} of {store.path} is a file of your own; give it: --model "
             f"PATH/{model}.py"

@@ -87,6 +87,10 @@ def check(request: Request) -> Request:
             f"--set training.lr={request.training.lr}: a learning rate is above 0; the default is "
             f"0.001"
         )
+    for name in ("layer_decay", "warmup", "ema"):
+        if not 0 <= (share := getattr(request.training, name)) <= 1:
+            usual = getattr(Training(), name)
+            raise BadSetting(f"--set training.{name}={share}: from 0 to 1; the default is {usual}")
     protocol = protocols.resolve(request.training.protocol)
     request = replace(request, training=replace(request.training, protocol=protocol))
     _of_the_protocol(request.training)

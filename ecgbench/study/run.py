@@ -135,7 +135,7 @@ def _is_known(cell: Cell, progress: Display) -> bool:
     only where its path is given.
     """
     known = (
-        cell.fit.model in [*models.names(), *models.ROOM.variants()]
+        models.ROOM.known(cell.fit.model)
         and cell.policy in (*adapters.names(), NATIVE)
         and cell.task in datasets.tasks()
     )

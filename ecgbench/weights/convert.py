@@ -17,7 +17,7 @@ from ecgbench.data.fetch.fetch import download
 from ecgbench.data.fetch.resumed import DownloadError
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.models import ROOM
-from ecgbench.weights import load, read, released, shipped
+from ecgbench.weights import hub, load, read, released, shipped
 
 
 class Listener(Protocol):
@@ -117,6 +117,8 @@ def _downloaded(layout: Weights, model: str, passing: Path, pins: Path, listener
     listener.note(f"{model}, {layout.name}: downloading {layout.file} from {layout.url}")
     proved = layout.sha256 is not None or released.locked(pins, model, layout.name) is not None
     try:
+        if layout.url.startswith(hub.HUB) and "/resolve/" not in layout.url:
+            return hub.downloaded(layout.url.removeprefix(hub.HUB), layout.file)
         return download(layout.url, layout.file, passing, proved, listener.progress)
     except DownloadError as error:
         command = released.fetching(layout.name, model)

@@ -19,10 +19,12 @@ import ecgbench
 from ecgbench.core.cards import ModelCard, facts
 from ecgbench.core.files import as_json, put
 from ecgbench.data.fetch import fetch
+from ecgbench.data.fetch.resumed import DownloadError
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.weights import shipped
 
 TENSORS, CONFIG, PAGE = "model.safetensors", "config.json", "README.md"
+HUB = "https://huggingface.co/"
 _REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
@@ -43,7 +45,15 @@ def file(where: str | Path, revision: str | None, card: ModelCard) -> Path | Non
                 f"{where} holds no {missing[0]}; give a folder that save_pretrained has written"
             )
     elif _REPOSITORY.fullmatch(str(where)) and not Path(where).expanduser().is_file():
-        files = [_downloaded(str(where), name, revision) for name in (CONFIG, TENSORS)]
+        files = []
+        for name in (CONFIG, TENSORS):
+            try:
+                files.append(downloaded(str(where), name, revision))
+            except DownloadError as error:
+                raise BadSetting(
+                    f"{where} is not a folder here, and its {name} could not be downloaded "
+                    f"({error}); give a folder or another repository"
+                ) from None
     else:
         return None
     config, tensors = files
@@ -91,7 +101,8 @@ def _holds(file: Path, network: nn.Module) -> bool:
     )
 
 
-def _downloaded(repository: str, name: str, revision: str | None) -> Path:
+def downloaded(repository: str, name: str, revision: str | None = None) -> Path:
+    """A file of a repository of the Hub, in huggingface_hub's cache; DownloadError."""
     import huggingface_hub
 
     options: dict[str, Any] = {
@@ -102,19 +113,12 @@ def _downloaded(repository: str, name: str, revision: str | None) -> Path:
     try:
         return Path(huggingface_hub.hf_hub_download(repository, name, **options))
     except Exception as error:  # a library and what lies under it may fail in any way
-        reason = fetch.reason(error, _address(repository))
-        raise BadSetting(
-            f"{repository} is not a folder here, and its {name} could not be downloaded "
-            f"({reason}); give a folder or another repository"
-        ) from None
+        address = f"{HUB}{repository}/resolve/main/{TENSORS}"
+        raise DownloadError(fetch.reason(error, address)) from None
 
 
 def _endpoint() -> str | None:
     return os.environ.get("HF_ENDPOINT") or None
-
-
-def _address(repository: str) -> str:
-    return f"https://huggingface.co/{repository}/resolve/main/{TENSORS}"
 
 
 def _page(network: nn.Module, card: ModelCard) -> str:

@@ -123,7 +123,8 @@ def matched(
     """Tensors of a file under the network's names, all of them, read in one of the layouts; else
     BadWeights.
     """
-    content = read.read(path)
+    published: Any = getattr(network, "published", dict)
+    content = published(read.read(path))
     best = min(
         (_read_as(network, content, layout) for layout in layouts),
         key=lambda reading: sum(map(len, reading.problems.values())),

@@ -27,7 +27,16 @@ WHOLE = Request(
     exclude=("flat_leads",),
     fix=True,
     division=Division.parse("ptb=10,reference"),
-    training=Training(protocol="finetune", lr=3e-4, lr_groups=False, micro_batch=8, leads="random"),
+    training=Training(
+        protocol="finetune",
+        lr=3e-4,
+        lr_groups=False,
+        micro_batch=8,
+        leads="random",
+        layer_decay=0.6,
+        warmup=0.2,
+        ema=0.9,
+    ),
     scoring=Scoring(draw="window", rows="labelled", absent="half", metrics=("auroc", "auprc")),
     name="mine",
 )

@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ecgbench.check import parity, rule
 from ecgbench.layers.features import Features
+from ecgbench.layers.torchvision_operators import import_timm
 from ecgbench.models import ecgjepa
 
 PACK = Path(__file__).parents[1] / "data" / "parity" / "ecgjepa"
@@ -54,6 +55,31 @@ def test_features_are_the_authors() -> None:
     assert [(row.array, row.status) for row in report] == [
         (a, "ok") for a in GOLDEN if a.startswith("feat")
     ]
+
+
+def test_timm_reads_its_blocks_alike(network: ecgjepa.EcgJepa, signal: Tensor) -> None:
+    """timm's Block with the same weights and a mask written here: an implementation by others."""
+    import_timm()
+    from timm.models.vision_transformer import Block
+
+    rows = [1, 3]  # II, V2
+    measured = torch.zeros(2, 8, dtype=torch.bool)
+    measured[:, rows] = True
+    lead, time = torch.arange(100) // 50, torch.arange(100) % 50
+    mask = (lead[:, None] == lead) | (time[:, None] == time)
+    places = network.pos_embed.view(8, 50, -1)[rows].flatten(0, 1)
+    with torch.inference_mode():
+        x = network.W_P(signal[:, rows].unflatten(2, (50, 50))).flatten(1, 2)
+        block = Block(
+            ecgjepa.WIDTH, ecgjepa.HEADS, qkv_bias=False, norm_layer=torch.nn.LayerNorm
+        ).eval()
+        for own in network.encoder_blocks.blocks:
+            block.load_state_dict(own.state_dict())
+            x = block(x + places, attn_mask=mask)
+        sequence = network.norm(x)
+    features = run(network, signal, measured)
+    torch.testing.assert_close(features.sequence, sequence, rtol=0, atol=1e-6)
+    torch.testing.assert_close(features.pooled, sequence.mean(1), rtol=0, atol=1e-6)
 
 
 def test_entries_and_size_are_those_of_the_encoder_checkpoint(network: ecgjepa.EcgJepa) -> None:

@@ -12,6 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from ecgbench.check import rule
 from ecgbench.ecg.leads import LEADS, LeadSubset
 from ecgbench.layers.features import Features
+from ecgbench.layers.torchvision_operators import import_timm
 from ecgbench.models import stmem
 
 PACK = Path(__file__).parents[1] / "data" / "parity" / "stmem"
@@ -57,6 +58,40 @@ def test_entries_and_size_are_those_of_the_encoder_checkpoint(network: stmem.StM
         == KEYS["n_params_encoder"]
         == 85_150_614
     )
+
+
+def test_timm_reads_its_blocks_alike(network: stmem.StMem, signal: torch.Tensor) -> None:
+    """timm's Block with the same weights: an implementation by others, bit for bit. Its own
+    LayerNorm adds 1e-6, the authors' (and ours) 1e-5.
+    """
+    import_timm()
+    from timm.models.vision_transformer import Block
+
+    theirs = {
+        "attn.norm": "norm1",
+        "attn.fn.to_qkv": "attn.qkv",
+        "attn.fn.to_out.0": "attn.proj",
+        "ff.norm": "norm2",
+        "ff.fn.net.0": "mlp.fc1",
+        "ff.fn.net.3": "mlp.fc2",
+    }
+    with torch.inference_mode():
+        x = network._tokens(signal, torch.stack(list(network.lead_embeddings))[None])
+        block = Block(stmem.WIDTH, stmem.HEADS, qkv_bias=True, norm_layer=torch.nn.LayerNorm).eval()
+        for i in range(stmem.DEPTH):
+            own = network.get_submodule(f"block{i}").state_dict()
+            block.load_state_dict(
+                {
+                    f"{theirs[k.rpartition('.')[0]]}.{k.rpartition('.')[2]}": v
+                    for k, v in own.items()
+                }
+            )
+            x = block(x)
+        patches = x.view(2, 12, -1, stmem.WIDTH)[:, :, 1:-1].reshape(2, -1, stmem.WIDTH)
+        pooled = network.norm(patches.mean(1))
+    features = run(network, signal, ALL)
+    assert torch.equal(patches, features.sequence)
+    assert torch.equal(pooled, features.pooled)
 
 
 def test_positions_are_the_published_table() -> None:

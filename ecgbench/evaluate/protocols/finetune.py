@@ -11,7 +11,7 @@ passes or several processes its statistics are of fewer records, everything else
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ecgbench.core.cells import Fit
 from ecgbench.evaluate import rows
@@ -31,8 +31,12 @@ def needs(evaluation: "Evaluation", fit: Fit) -> Needed:
     return Needed([], rows.complete([]))
 
 
-def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) -> Trained:
-    """Fine-tune a copy of the network; under torchrun every process calls this alike."""
+def fit(
+    evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path, tuner: Any = None
+) -> Trained:
+    """Fine-tune a copy of the network, by `tuner` if that is not `tuning.Tuner`; under torchrun
+    every process calls this alike.
+    """
     from ecgbench.evaluate.tuning import tune
 
     evaluation, training = evaluation.showing(fit), evaluation.training
@@ -41,4 +45,4 @@ def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) ->
     total = training.epochs * (learn // batch * batch + check)
     what = f"{evaluation.name}: fine-tune {fit.task}, seed {fit.seed}"
     with evaluation.progress.stage(what, total, "records") as advance:
-        return tune(evaluation, fit, checkpoint / "checkpoint.pt", advance)
+        return tune(evaluation, fit, checkpoint / "checkpoint.pt", advance, tuner)
