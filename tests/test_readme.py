@@ -123,7 +123,18 @@ def test_every_command_of_the_page_works(
 
 def test_every_target_of_make_that_a_page_names_is_run_by_ci() -> None:
     ran = re.findall(r"^make (\w+)", (ROOT / ".ci" / "run").read_text(), re.M)
-    pages = [line.split() for page in PAGES for line in commands(page)]
+    pages = [line.split() for page in (*PAGES, "CONTRIBUTING.md") for line in commands(page)]
     named = [word for first, *words in pages if first == "make" for word in words]
     assert named
     assert set(named) <= set(ran)
+
+
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "docs" / "tutorials").glob("*.md")), ids=lambda p: p.stem
+)
+def test_every_block_of_a_tutorial_is_executed(page: Path) -> None:
+    fences = re.findall(r"^ *```(.*)$", page.read_text(), re.M)
+    opened = fences[::2]
+    assert opened
+    assert [words for words in opened if 'exec="1"' not in words] == []
+    assert not any(fences[1::2])

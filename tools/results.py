@@ -391,7 +391,7 @@ def excerpt() -> str:
         cells = [row.scores.get(k, Score(None)) for k in shown]
         numbers = [
             "" if s.value is None or s.low is None or s.high is None
-            else f"{points(s.value)} [{points(s.low)}, {points(s.high)}]"
+            else f"{points(s.value)}<br><small>{points(s.low)}–{points(s.high)}</small>"
             for s in cells
         ]  # fmt: skip
         lines.append([f"{row.model}, {row.label}", *numbers])
