@@ -25,7 +25,6 @@ from ecgbench.study import engines
 from ecgbench.weights import released
 from tests.fetch.test_datasets import Site, sums
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("one_thread")]
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "adapters/README.md")
 WATCH = 'Name,"Doe, Jane"\nDevice,"Watch6,2"\nSample Rate,512 hertz\n\nLead,Lead I\nUnit,µV\n\n'
@@ -93,7 +92,8 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-@pytest.mark.usefixtures("published")
+@pytest.mark.long
+@pytest.mark.usefixtures("one_thread", "published")
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_of_the_page_works(
     page: str,
