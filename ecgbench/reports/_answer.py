@@ -58,27 +58,29 @@ def answers(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
     named = [own or facts.leads_of(typed)[1] for typed in rows["leads"]]
     rows = rows[np.array(named) & (study.metrics[study.metric].chance == CHANCE)]
     best = rows.loc[rows.groupby("leads", sort=False)["value"].idxmax()]
-    made = [graded(one) for row in records(best) for one in _of_setting(study, row)]
+    counts = study.labels.drop_duplicates(["task", "label", "fold"])
+    counts = counts.groupby(["task", "label"])[["positives", "n"]].sum()
+    labels = label_scores(study).join(counts, on=["task", "label"]) if len(best) else counts
+    made = [graded(one) for row in records(best) for one in _of_setting(study, row, labels)]
     return pd.DataFrame(made, columns=COLUMNS, dtype=object)
 
 
-def _of_setting(study: Study, row: Row) -> Iterator[dict[str, Any]]:
-    """The macro of a row of the main table, then each label where there are several."""
+def _of_setting(study: Study, row: Row, labels: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """The macro of a row of the main table, then each label where there are several.
+
+    labels: of `label_scores`, with the positives and the records of each label.
+    """
     about = {name: row[name] for name in COLUMNS[:4]} | {"patients": row["n_patients"] or 0}
     yield (
         about
         | {n: row[n] for n in ("value", "low", "high")}
         | {"label": MACRO, "name": "all together"}
     )
-    scores = label_scores(study)
-    mine = scores[(scores[COLUMNS[:4]] == [row[n] for n in COLUMNS[:4]]).all(axis=1)]
-    counts = study.labels[study.labels["task"] == row["task"]].drop_duplicates(["label", "fold"])
-    counts = counts.groupby("label")[["positives", "n"]].sum()
+    mine = labels[(labels[COLUMNS[:4]] == [row[n] for n in COLUMNS[:4]]).all(axis=1)]
     names, folds = full_names(row["task"]), _over_folds(study, row)
     for own in records(mine) if len(mine) > 1 else ():
-        label, (positives, n) = own["label"], counts.loc[own["label"]].tolist()
-        about |= {"label": label, "name": names.get(label, label), "positives": positives, "n": n}
-        yield about | {n: own[n] for n in ("value", "low", "high")} | folds.get(label, {})
+        label = own["label"]
+        yield about | own | {"name": names.get(label, label)} | folds.get(label, {})
 
 
 def _over_folds(study: Study, row: Row) -> dict[str, dict[str, float]]:
@@ -122,10 +124,12 @@ def sentence(study: Study, found: pd.DataFrame) -> str:
     macro, labels = found[found["label"] == MACRO], found[found["label"] != MACRO]
     if len(macro) > SPELLED:
         counts = Counter(macro["answer"])
-        said = [f"{answer} with {counts[answer]}" for answer in ANSWERS if counts[answer]]
+        said = [f"is {BETTER} with {counts[BETTER] or 'none'}"]
+        said += [f"with {counts[OPEN]} it {OPEN}"] if counts[OPEN] else []
+        said += [f"with {counts[NOT]} it is not"] if counts[NOT] else []
         names, on = {_who(study, row) for row in records(macro)}, _on(study, macro["task"].iloc[0])
         who = f"the best of {enumerated(sorted(names))}" if len(names) > 1 else names.pop()
-        return f"Of {len(macro)} sets of leads{on}, {who} is {'; '.join(said)}."
+        return f"Of {len(macro)} sets of leads{on}, {who} {'; '.join(said)}."
     said = [_said(study, row) for row in records(macro)]
     if len(labels) and len(macro) == 1:
         by_answer = [(a, labels.loc[labels["answer"] == a, "name"].tolist()) for a in ANSWERS]

@@ -193,13 +193,13 @@ def test_one_filter_acts_on_tables_and_figures(visit: Any) -> None:
         return {name: found.count() for name, found in everywhere.items()}
 
     before = there()
-    assert (before["columns"], before["groups"]) == (5, 3)
+    assert (before["columns"], before["groups"]) == (8, 3)
     page.locator(".filters summary").click()
     page.get_by_role("checkbox", name="ST-MEM", exact=True).uncheck()
     page.get_by_role("checkbox", name="PTB-XL Diag", exact=True).uncheck()
     page.locator("input[name=l]").first.uncheck()
     after = there()
-    assert after["columns"] == 3
+    assert after["columns"] == 4
     assert (after["groups"], after["rows"]) == (2, 2)
     assert 0 < after["series"] < before["series"]
     assert after["comparisons"] < before["comparisons"]

@@ -132,14 +132,16 @@ def test_the_line_of_chance_stands_where_the_card_says():
 @pytest.mark.parametrize(
     "rows",
     [
-        [make.row("ptbxl_super", "laef", "12", 0.9)],
-        [make.row("ptbxl_super", "laef", "II", 0.9)],
+        [make.row("ptbxl_super", "laef", leads, 0.9) for leads in ("II", "I")],
         [make.row("ptbxl_super", "laef", "1", status="failed")],
         [
             make.row("ptbxl_super", "laef", "1", 0.5, low=0.51, high=0.6),
             make.row("ptbxl_super", "laef", "2", 0.6, low=math.nan, high=math.nan),
         ],
-        [make.row("ptbxl_super", "laef", "II", math.nan, low=math.nan, high=math.nan)],
+        [
+            make.row("ptbxl_super", "laef", leads, math.nan, low=math.nan, high=math.nan)
+            for leads in ("I", "II")
+        ],
         [
             make.row("ptbxl_super", f"m{i}", leads, 0.6)
             for i in range(20)
@@ -147,11 +149,10 @@ def test_the_line_of_chance_stands_where_the_card_says():
         ],
     ],
     ids=[
-        "only 12",
         "only named",
         "nothing",
         "estimate outside or without interval",
-        "no score at a named set",
+        "no score at named sets",
         "more models than colours",
     ],
 )

@@ -499,10 +499,10 @@ def test_each_note_is_said_once_and_only_where_it_is_true(tmp_path: Path) -> Non
     assert any("labels without both values" in n and n.endswith("RARE.") for n in notes)
     untrue = ("NOT FINISHED", "INCOMPLETE", "LIMITED", "SEEN BEFORE")
     assert not any(n.startswith(untrue) or "fewer than 5 test positives" in n for n in notes)
-    assert any(n.startswith("(std)") and "of one fit" in n for n in notes)
+    assert any(n.startswith("Std is") and "of one fit" in n for n in notes)
     made(tmp_path / "b", planned(["good"], leads="12"))
     alone = read(tmp_path / "b").notes
-    assert not any("(std)" in n or "Random leads" in n or "Holm" in n for n in alone)
+    assert not any("Std is" in n or "Random leads" in n or "Holm" in n for n in alone)
 
 
 def test_a_model_that_was_pre_trained_on_the_tested_data_is_named(tmp_path: Path) -> None:
