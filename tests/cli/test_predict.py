@@ -52,12 +52,14 @@ def study(here: Here, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+EPOCH = ("--set", "training.epochs=1")
 RUNS = {
     "probe": ("--leads", "I,12", "--policy", "mean"),
     "linear": ("--leads", "I,12,I+II", "--protocol", "linear", "--set", "training.epochs=2"),
-    "finetune": ("--leads", "I,12", "--protocol", "finetune", "--set", "training.epochs=1"),
+    "finetune": ("--leads", "I,12", "--protocol", "finetune", *EPOCH),
     "folds": ("--leads", "I", "--folds", "3", "--set", "training.seeds=0,1"),
     "same": ("--leads", "I,12", "--train-leads", "same"),
+    "tuned same": ("--leads", "I,12", "--train-leads", "same", "--protocol", "finetune", *EPOCH),
     "window": ("--leads", "I,2", "--train-leads", "random", "--set", "scoring.draw=window"),
 }
 
