@@ -10,11 +10,11 @@ ARG TORCH=cpu
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 COPY . /tmp/ecgbench
 RUN pip install --no-cache-dir --constraint /tmp/ecgbench/constraints.txt \
-        --index-url "https://download.pytorch.org/whl/${TORCH}" torch torchvision \
-    && pip install --no-cache-dir --constraint /tmp/ecgbench/constraints.txt \
+        --extra-index-url "https://download.pytorch.org/whl/${TORCH}" \
         "/tmp/ecgbench[formats,graph,timm]" \
     && rm -rf /tmp/ecgbench \
-    && useradd --create-home --uid 1000 ecgbench
+    && useradd --create-home --uid 1000 ecgbench \
+    && install --directory --owner ecgbench /work
 
 # prepared copies and weights lie in the current folder, as runs do: a container's home is lost
 ENV ECGBENCH_DATA=/data ECGBENCH_PREPARED=prepared ECGBENCH_WEIGHTS=weights MPLCONFIGDIR=/tmp/matplotlib

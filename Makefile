@@ -31,7 +31,7 @@ test-long: .venv/.dev  ## the slower tests
 soak: .venv/.dev  ## every fault of docs/explanation/reliability.md, whose table it writes (SOAK="words of a name": those alone)
 	$(BIN)/python -m tests.soak --workers $(WORKERS) "$(SOAK)"
 
-wheel: .venv/.dev  ## build the wheel, install it outside the checkout, and test it there
+wheel: .venv/.dev  ## build and check sdist and wheel (dist/), install the wheel outside the checkout, test it there
 	$(BIN)/python .ci/wheel.py
 
 lowest:  ## the tests with the lowest stated versions of the pure-Python dependencies, in .venv-lowest
