@@ -408,7 +408,10 @@ class Study(study.Study):
         """
         every = self._of_report(name, reports.Table, "table")
         table = next((one for one in every if plain(one.name) == plain(name)), every[0])
-        heads = [c.title + c.mark + (f" ({c.note})" if c.note else "") for c in table.columns]
+        heads = [
+            f"{c.of} {c.title}".strip() + c.mark + (f" ({c.note})" if c.note else "")
+            for c in table.columns
+        ]
         rows = [[_printed(c, row.get(c.name, "")) for c in table.columns] for row in table.rows]
         frame = pd.DataFrame(rows, columns=pd.Index(heads))
         signs = [f"{sign} {text}" for sign, text in table.marks.items()]
@@ -470,8 +473,7 @@ def _one_panel(ax: Any) -> Any:
 def _printed(column: reports.Column, value: Any) -> str:
     """A value of a table as reports print it."""
     if isinstance(value, reports.Score):
-        spread = "" if value.std is None else f" ({reports.points(value.std)})"
-        return reports.points(value.value) + spread + "*" * value.star
+        return reports.points(value.value) + "*" * value.star
     if isinstance(value, reports.Cell):
         return f"{value.text}{value.mark} {value.small}".strip()
     if isinstance(value, reports.Code | reports.Link):

@@ -1,9 +1,7 @@
 """Whether a model is better than guessing with named leads, or in own recordings: a sentence, and a
 table by diagnosis.
 
-Three answers, by the 95 % interval of an AUROC: it lies above 0.5 (better than guessing); it ends
-below 0.5 + NEAR (not better than guessing); else these patients cannot tell, and the answer says
-how many would. Fewer than LEAST_PATIENTS patients never tell.
+results/guessing.py defines the three answers.
 """
 
 from collections import Counter
@@ -20,21 +18,15 @@ from ecgbench.reports._predicted import listed
 from ecgbench.reports._section import Column, Row, Table, records
 from ecgbench.reports._text import points, sure
 from ecgbench.reports.labels import full_names, label_scores
-from ecgbench.results.compare import LEAST_PATIENTS
+from ecgbench.results.guessing import ANSWERS, BETTER, CHANCE, MACRO, NOT, OPEN, graded
 from ecgbench.results.joint import Entry, joint
 from ecgbench.results.study import Study
 from ecgbench.stats.components import Estimate, independent_mean
-from ecgbench.stats.detectable import needed, times_as_many
 
-CHANCE, NEAR = 0.5, 0.1
-FEWEST = 20
-"""No smaller number of patients is said to be enough."""
 MOST = 40
 """Rows beyond which the table shows all diagnoses together alone."""
 SPELLED = 2
 """Sets of leads beyond which the sentence counts them."""
-BETTER, OPEN, NOT = ANSWERS = "better than guessing", "cannot be told", "not better than guessing"
-MACRO = "macro"
 COLUMNS = [
     *("task", "leads", "model", "policy", "label", "name", "patients", "positives"),
     *("value", "low", "high", "answer", "needed"),
@@ -98,25 +90,6 @@ def _over_folds(study: Study, row: Row) -> dict[str, dict[str, float]]:
     for label, part in zip(group.placed.label_of, group.placed.by_label([1.0])):
         parts.setdefault(group.label_names[label], []).append(part)
     return {name: independent_mean(own).as_share()._asdict() for name, own in parts.items()}
-
-
-def graded(row: dict[str, Any]) -> dict[str, Any]:
-    """With its answer, and where it cannot be told with how many patients would tell: of a label
-    those who have it.
-    """
-    value, low, high = (np.nan if row[n] is None else row[n] for n in ("value", "low", "high"))
-    answer = BETTER if low > CHANCE else NOT if high < CHANCE + NEAR else OPEN
-    answer = answer if row["patients"] >= LEAST_PATIENTS else OPEN
-    # as far as the value lies from where the answer would turn to one side or the other
-    far = max(value - CHANCE, CHANCE + NEAR - value)
-    n = row.get("positives", row["patients"])
-    if row["label"] == MACRO:
-        enough = max(n * times_as_many((high - low) / 2, far), LEAST_PATIENTS)
-    else:
-        enough = needed(CHANCE + far, (row["n"] - n) / n) if 0 < n < row["n"] else 0.0
-    # fewer than there are: a part of the interval is of few in a fold, or of repeated fits
-    said = answer == OPEN and max(enough, FEWEST) > n
-    return row | {"answer": answer, "needed": max(enough, FEWEST) if said else None}
 
 
 def sentence(study: Study, found: pd.DataFrame) -> str:

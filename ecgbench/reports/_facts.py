@@ -298,7 +298,8 @@ def grid(study: Study, cells: Mapping[tuple[str, str, int], Cell], **table: Any)
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for (task, leads, at), cell in cells.items():
         row = rows.setdefault((task, leads), {"task": titles[task], "leads": leads})
-        row[str(at)] = cell
+        where = f"{heads[at].label}, {setting_words(leads)}"
+        row[str(at)] = Cell(cell.text, small=f"{where}: {cell.small}")
     across = [
         Column(str(at), heads[at].label, mark=heads[at].mark)
         for at in sorted({at for *_, at in cells})

@@ -5,7 +5,7 @@ whatever sections it is given, and is whole without its script, which sorts, fil
 import base64
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -89,18 +89,9 @@ def html(
         "script_hash": hash_of(script),
         "traces": Markup(embedded(heading.traces)),
     }
-    above = {one.figure.name for one in openings if one.figure}
-
-    def seen(part: Any) -> bool:
-        if part.kind == "figure":
-            return part.name not in above
-        return part.kind != "table" or "html" in part.formats
-
     page.tests["bare"] = lambda part: getattr(part, "style", "") == "fine"
-    kept = [replace(one, parts=list(filter(seen, one.parts))) for one in sections]
-    return page.get_template("page.html.j2").render(
-        sections=[one for one in kept if one.parts], files=_by_stem(files)
-    )
+    seen = _seen(sections, {one.figure.name for one in openings if one.figure})
+    return page.get_template("page.html.j2").render(sections=seen, files=_by_stem(files))
 
 
 def hash_of(script: str) -> str:
@@ -128,6 +119,20 @@ def gathered(
     for word, text in notices:
         by_word.setdefault(word, []).append(text)
     return [(word, *clause(texts[0]), texts[1:]) for word, texts in by_word.items()]
+
+
+def _seen(sections: Sequence[Section], above: Collection[str]) -> list[Section]:
+    """Sections with what the page shows of them, where that is anything; above: the figures that
+    stand at its top.
+    """
+
+    def seen(part: Any) -> bool:
+        if part.kind == "figure":
+            return part.name not in above
+        return part.kind != "table" or "html" in part.formats
+
+    kept = [replace(one, parts=list(filter(seen, one.parts))) for one in sections]
+    return [one for one in kept if one.parts]
 
 
 def _pieces(value: Any) -> list[Any]:

@@ -29,8 +29,8 @@ from ecgbench.evaluate import network, protocols, rows
 from ecgbench.evaluate.device import choose
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.protocols.probe import LEAD_DRAWS
+from ecgbench.study.differences import differences
 from ecgbench.study.jobs import Job
-from ecgbench.study.start import differences
 from ecgbench.study.store import Store
 from ecgbench.study.work import reason_of
 

@@ -1,28 +1,22 @@
 """What a run says first: what difference its test records can show, and how long it takes."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import replace
-
-import numpy as np
+from io import StringIO
 
 from ecgbench import datasets
 from ecgbench.core.cells import Folders, Plan, grouped
 from ecgbench.core.text import duration
-from ecgbench.data.prepare import find
-from ecgbench.data.select import Selection
 from ecgbench.evaluate import torchrun
 from ecgbench.evaluate.device import choose
-from ecgbench.stats.detectable import expected
 from ecgbench.study import engines
+from ecgbench.study.differences import differences
 from ecgbench.study.engines import Event
 from ecgbench.study.jobs import Execution, Job, enter
 from ecgbench.study.progress import Display
 
-ASSUMED = 0.85, 0.5
-"""AUROC of two models, and the correlation of their errors, for the smallest detectable difference.
-"""
 LONGEST = 60.0
 """Seconds after which a model that is tried is given up."""
 
@@ -40,15 +34,24 @@ def show(plan: Plan, folders: Folders, execution: Execution, progress: Display) 
     if engines.get(execution.engine).CARD.other_machines or torchrun.world() > 1:
         return
     settings = replace(execution.settings, timeout=min(execution.settings.timeout, LONGEST))
-    of = {"folders": folders, "device": execution.device, "settings": settings}
     jobs = [
-        Job(model=model, dataset=name, plan=replace(plan, cells=tuple(cells)), **of)
+        Job(
+            model=model,
+            dataset=name,
+            plan=replace(plan, cells=tuple(cells)),
+            folders=folders,
+            device=execution.device,
+        )
         for (model, name), cells in parts.items()
     ]
     found: list[float] = []
+
+    def keep(_: Job, event: Event) -> None:
+        found.extend(event[1:])
+
     run = engines.get(execution.engine).run
     with engines.ROOM.calling(execution.engine):
-        list(run(_try, deque(jobs), lambda _, event: found.append(event[1]), execution))
+        list(run(_try, deque(jobs), keep, replace(execution, settings=settings)))
     if found:
         less = "" if len(found) == len(jobs) else ", without what could not be tried"
         progress.note(
@@ -59,26 +62,9 @@ def show(plan: Plan, folders: Folders, execution: Execution, progress: Display) 
 
 def _try(job: Job, send: Callable[[Event], None]) -> None:
     enter(job)
-    with suppress(Exception):  # the run says which cells fail, and why
-        from ecgbench.study.estimate import seconds
+    from ecgbench.study.estimate import seconds  # torch
 
+    send(("imported",))
+    unseen = StringIO()  # the run says which cells fail, and keeps what a model prints
+    with suppress(Exception), redirect_stdout(unseen), redirect_stderr(unseen):
         send(("seconds", seconds(job)))
-
-
-def differences(plan: Plan, name: str, folders: Folders) -> Iterator[str]:
-    """From how large a difference on the test records of a prepared dataset tell two models apart,
-    for each task of a plan.
-    """
-    there = find(name, folders.data, folders.prepared, plan.limit, division=plan.division)
-    chosen, (auroc, shared) = Selection(there, plan.limit), ASSUMED
-    table = chosen.index if plan.division.cross else chosen.of("test")
-    for task in there.tasks:
-        target = table[task.columns].to_numpy(np.int8)
-        positives, negatives = ((target == value).sum(axis=0) for value in (1, 0))
-        least = expected(positives, negatives, auroc, shared)
-        if np.isfinite(least) and task.name in {c.task for c in plan.cells}:
-            yield (
-                f"{task.name}: two models can be told apart from {100 * least:.1f} points on "
-                f"(in 4 of 5 studies, near AUROC {auroc:g} with {shared:.0%} of their error in "
-                f"common)"
-            )
