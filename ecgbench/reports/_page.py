@@ -39,9 +39,6 @@ def html(
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    def shown(value: Any) -> Any:
-        return visible(value) if type(value) is str else value  # Markup is ours
-
     used = 0
 
     def drawing(figure: Figure) -> Markup:
@@ -62,7 +59,7 @@ def html(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=shown,
+        finalize=lambda value: visible(value) if type(value) is str else value,  # Markup is ours
     )
     page.trim_blocks = page.lstrip_blocks = True
     page.filters |= {"points": points, "plain": plain, "pieces": _pieces}
