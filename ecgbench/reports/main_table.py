@@ -102,7 +102,7 @@ def _table(
     title = study.metrics[rows["metric"].iloc[0]].title if len(rows) else ""
     heads = facts.columns(study)
     tasks = {task.task: r.Cell(task.title, task.mark) for task in facts.tasks(study)}
-    of_head = rows.set_index(["task", "leads", "head"])[["score", "std"]].unstack(sort=False)
+    of_head: Any = rows.set_index(["task", "leads", "head"])[["score", "std"]].unstack(sort=False)
     wide, std = of_head["score"].fillna(""), of_head["std"].dropna(axis=1, how="all")
     wide[[f"{at} std" for at in std]] = std.astype(object).where(std.notna(), "")
     places = sorted(set(rows["head"]))
@@ -177,10 +177,12 @@ def _compete(study: Study) -> tuple[list[Order], Tests]:
     rows = rows[rows["value"].notna() & ~rows["untrained"] & ~rows["synthetic"]]
     names = ("task", "leads", "best_model", "best_policy", "model", "policy")
     compared = r.records(study.of(study.metric).comparisons)
-    tests = {tuple(row[n] for n in names): row for row in compared}
+    tests: Tests = {tuple(row[n] for n in names): row for row in compared}
     lower = study.metrics[study.metric].direction == "lower"
     rows = rows.sort_values("value", ascending=lower, kind="stable")
-    orders = [r.records(mine) for _, mine in rows.groupby(["place", "setting"]) if len(mine) > 1]
+    orders: list[Order] = [
+        r.records(mine) for _, mine in rows.groupby(["place", "setting"]) if len(mine) > 1
+    ]
     return orders, tests
 
 
