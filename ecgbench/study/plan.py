@@ -87,10 +87,6 @@ def check(request: Request) -> Request:
             f"--set training.lr={request.training.lr}: a learning rate is above 0; the default is "
             f"0.001"
         )
-    for name in ("layer_decay", "warmup", "ema"):
-        if not 0 <= (share := getattr(request.training, name)) <= 1:
-            usual = getattr(Training(), name)
-            raise BadSetting(f"--set training.{name}={share}: from 0 to 1; the default is {usual}")
     protocol = protocols.resolve(request.training.protocol)
     request = replace(request, training=replace(request.training, protocol=protocol))
     _of_the_protocol(request.training)
@@ -133,8 +129,12 @@ def check(request: Request) -> Request:
 
 
 def _of_the_protocol(training: Training) -> None:
-    """BadSetting for a setting of another protocol that is not as usual."""
+    """BadSetting for a share that is none, and a setting of another protocol that is not as usual."""
     usual, used = Training(), protocols.get(training.protocol).SETTINGS
+    for name in ("layer_decay", "warmup", "ema"):
+        if not 0 <= (share := getattr(training, name)) <= 1:
+            own = getattr(usual, name)
+            raise BadSetting(f"--set training.{name}={share}: from 0 to 1; the default is {own}")
     for name in (f.name for f in fields(Training) if f.name not in ("protocol", "precision")):
         if name in used or getattr(training, name) == getattr(usual, name):
             continue

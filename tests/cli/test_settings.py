@@ -9,8 +9,8 @@ from ecgbench import cli, suites
 from ecgbench.core.cells import Request, Scoring, Training
 from ecgbench.core.division import Division
 from ecgbench.ecg.draw import parse_leads
-from ecgbench.errors import UnknownName
-from ecgbench.study import plan_file
+from ecgbench.errors import BadSetting, UnknownName
+from ecgbench.study import plan, plan_file
 
 _SET = re.compile(r"--set ([a-z_.]+)=")
 TINY = Path(__file__).parents[1] / "tiny.py"
@@ -45,6 +45,14 @@ WHOLE = Request(
 @pytest.mark.parametrize("study", [WHOLE, Request(models=("laef",), tasks=("demo",), leads=(1,))])
 def test_a_plan_file_gives_the_study_that_was_written(study):
     assert plan_file.parse(plan_file.dump(study), "x").request() == study
+
+
+@pytest.mark.parametrize("name", ["layer_decay", "warmup", "ema"])
+@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
+def test_shares_are_shares(name, share):
+    training = Training(protocol="finetune_modern", **{name: share})
+    with pytest.raises(BadSetting, match=f"training.{name}=.*: from 0 to 1; the default is 0"):
+        plan.check(Request(models=("laef",), tasks=("demo",), leads=(1,), training=training))
 
 
 def test_a_setting_that_a_sentence_names_exists():
