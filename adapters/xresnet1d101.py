@@ -1,9 +1,10 @@
 """xresnet1d101: the strong supervised baseline of PTB-XL, trained from scratch, no pre-training.
 
 After Strodthoff, Wagner, Schaeffter and Samek 2021 (doi:10.1109/JBHI.2020.3022989), which found it
-best of its convolutional networks, and the xresnet of He et al. 2019 (arXiv:1812.01187): a stem of
+among the best of its networks, and the xresnet of He et al. 2019 (arXiv:1812.01187): a stem of
 three convolutions, 3 + 4 + 23 + 3 bottleneck blocks, convolutions of kernel 5, a shortcut that
-averages before it is projected, maximum and mean over time. Written new from these descriptions.
+averages before it is projected, maximum and mean over time. Written new from these descriptions;
+`choices` on the card says what differs.
 
 Each set of leads gets a network of its own, which was trained on these leads alone:
 
@@ -63,6 +64,7 @@ CARD = ModelCard(
             "those of the two-dimensional network, 64, 128, 256 and 512, expansion 4; the paper "
             "does not print them"
         ),
+        "training": "a constant rate; its authors' rises to 0.01 and falls again in 50 epochs",
         "head": "one linear layer; its authors' has a hidden layer of 128 and dropout",
     },
 )
