@@ -22,6 +22,7 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadRecord, BadSetting, EcgbenchError, UnknownName
 from ecgbench.reports import write
 from ecgbench.study import jobs
+from tests.imported.test_own_study import clinic, labels
 from tests.results.made_run import Data, Made
 from tests.results.made_run import write as write_run
 
@@ -300,6 +301,22 @@ def test_numbers_among_other_options_are_numbers(tmp_path: Path) -> None:
         ecgbench.run("laef", fs=500, **own)
     with pytest.raises(BadSetting, match="fs=fast: a number"):
         ecgbench.run("laef", fs="fast", **own)
+
+
+@pytest.mark.long
+def test_recordings_of_ones_own_as_the_command_takes_them(tmp_path: Path) -> None:
+    names = [f"r{number}" for number in range(12)]
+    (tmp_path / "records").mkdir()
+    for number, name in enumerate(names):
+        clinic(tmp_path / "records", name, number)
+    labels(tmp_path, names)
+    how = {"weights": RANDOM, "protocol": "linear", "seeds": 1, "engine": "inline"}
+    how |= {"settings": {"training.epochs": 1}, "out": tmp_path / "run"}
+    files = {"records": tmp_path / "records", "labels": tmp_path / "labels.csv"}
+    study = ecgbench.run(TINY, leads=12, **how, **files)
+    assert set(study.cells["status"]) == {"ok"}
+    assert (study.path / "report" / "index.html").is_file()
+    assert f"--records {tmp_path / 'records'}" in study.provenance.command
 
 
 CONSTANT = '''"""A constant."""

@@ -1,4 +1,4 @@
-"""How a property is stated and tried: a function that returns what it saw, or raises Broken."""
+"""How a property is checked: by a function that returns what it found, or raises Broken."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -7,14 +7,14 @@ import numpy as np
 
 
 class Broken(AssertionError):
-    """A plug-in does not keep a promise."""
+    """A plug-in does not have a property."""
 
 
 def tried(
     properties: Iterable[tuple[str, Callable[..., str]]], *subject: object
 ) -> list[dict[str, Any]]:
-    """Try each (name, function) on `subject`: rows of name, ok, detail. Whatever a plug-in raises
-    is a broken promise.
+    """Try each (name, function) on `subject`: rows of name, ok, detail. A property fails
+    where the plug-in raises any error.
     """
     rows = []
     for name, attempt in properties:

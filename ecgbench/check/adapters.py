@@ -1,6 +1,4 @@
-"""What every policy for missing leads keeps, tried through `adapt`, the one way from a record to a
-network's input.
-"""
+"""Properties of every policy for missing leads."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -45,7 +43,7 @@ def fills(name: str) -> str:
 
 
 def blind(name: str) -> str:
-    """Two records that agree in the measured leads are filled alike."""
+    """Two records with the same measured leads are filled in the same way."""
     policy, x = _policy(name), _signal(1)
     noise = rng("conformance", name).normal(size=x.shape).astype(np.float32)
     for subset in SUBSETS:
@@ -56,7 +54,7 @@ def blind(name: str) -> str:
 
 
 def deterministic(name: str) -> str:
-    """The same input is filled alike twice."""
+    """The same input is filled twice in the same way."""
     policy, x = _policy(name), _signal(1)
     one, two = (_fill(policy, x, SUBSETS[3]) for _ in range(2))
     return identical(one, two, "two fills differ")

@@ -1,4 +1,4 @@
-"""What every dataset keeps, tried on its prepared copy."""
+"""Properties of every dataset, checked on its prepared copy."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

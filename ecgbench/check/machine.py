@@ -24,7 +24,7 @@ Report = dict[str, Any]
 IMPORT = 60.0
 """Seconds that importing torch may take on a busy machine."""
 SCARCE = 10**9
-"""Bytes of free disk or available memory below which a remark is made."""
+"""Bytes of free disk or available memory below which there is a remark."""
 
 
 def examine(
@@ -39,7 +39,7 @@ def examine(
     names: models to try, each in a process of its own that is killed after `seconds`; `note` gets a
     line about each. folders: of data, of prepared copies, of runs.
     """
-    note("looking at torch")
+    note("importing torch")
     torch = attempt(("torch",), max(seconds, IMPORT))
     device = "cuda" if torch.get("gpus") else "cpu"
     data, prepared, runs = folders
@@ -160,7 +160,7 @@ def problems(report: Report) -> Iterator[str]:
 
 
 def remarks(report: Report) -> Iterator[str]:
-    """What works, but slowly or not for long."""
+    """What works, but slowly, and what will soon run out."""
     cores = report["device"]["cores"]
     if report["torch"].get("threads", 0) > cores:
         yield f"torch uses more threads than the {cores} processors: OMP_NUM_THREADS={cores}"

@@ -1,5 +1,5 @@
-"""What every metric keeps: its range, its direction, and numbers that depend on records and not on
-their order.
+"""Properties of every metric: its range, its direction, and values that do not depend on the order
+of the records.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What every model keeps, tried through the whole path: recording in mV, view, hiding, policy,
+"""Properties of every model, checked through the whole path: recording in mV, view, hiding, policy,
 normalisation, network.
 """
 
@@ -31,7 +31,7 @@ WINDOWS = 3
 windows and leads is right where there is one window.
 """
 SECONDS = 600.0
-"""That a fresh process may take."""
+"""Time limit of a fresh process."""
 CLOSE = 1e-6
 """Of max(1, largest feature): how far two processes may differ. Nothing but the last bits, which
 depend on where in memory an array lies.
@@ -74,8 +74,8 @@ def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
 
 
 class InputAsFeatures(nn.Module):
-    """Answers with its input: where that stays as it was, bit for bit, so does what the network
-    gives (see `deterministic`), and no pass is needed.
+    """Returns its input. Where the input is bit-identical, so are the features of a deterministic
+    network (see `deterministic`), and no forward pass is needed.
     """
 
     def forward(self, signal: torch.Tensor, measured: torch.Tensor) -> torch.Tensor:

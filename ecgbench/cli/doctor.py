@@ -14,7 +14,7 @@ from ecgbench.core.text import aligned, counted, line, shortened, size
 
 def doctor(
     models: str = option(
-        "Models; paths are tried besides all others.  (default: all)", "--models", "-m"
+        "Models; with paths alone, also all others.  (default: all)", "--models", "-m"
     ),
     data: Path = DATA,
     prepared: Path = PREPARED,

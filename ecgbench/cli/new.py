@@ -42,12 +42,12 @@ def new(
     room = {"model": models, "dataset": datasets, "report": reports}[kind].ROOM
     if taken := [n for n in [*room.names(), *room.variants()] if plain(n) == plain(name)]:
         raise BadSetting(
-            f"new: {taken[0]!r} is a {kind} that is installed, which would go before this file; "
+            f"new: {taken[0]!r} is an installed {kind}, which would be used instead of this file; "
             f"choose another name"
         )
     file = Path(OWN) / f"{name}.py"
     if file.exists():
-        raise BadSetting(f"new: {file} is there already; choose another name, or remove it")
+        raise BadSetting(f"new: {file} exists; choose another name, or remove it")
     text = (TEMPLATES / f"{kind}.py").read_text(encoding="utf-8")
     file.parent.mkdir(exist_ok=True)
     put(file, text.replace("NAME", name).encode())

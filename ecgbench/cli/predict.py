@@ -1,4 +1,4 @@
-"""`ecgbench predict`, `ecgbench embed`: what the fits of a run, or a model, make of recordings."""
+"""`ecgbench predict` and `ecgbench embed`: predictions and features of recordings in files."""
 
 from functools import partial
 from pathlib import Path
@@ -91,7 +91,7 @@ def embed(
 
 
 def _write(make: "partial[Any]", to: Path, overwrite: bool) -> None:
-    """Make a table and write it; BadSetting or WriteError for a file that cannot be, beforehand."""
+    """Make a table and write it. BadSetting, WriteError: checked before the table is made."""
     from ecgbench.core.files import as_parquet, put
     from ecgbench.study.progress import display
 

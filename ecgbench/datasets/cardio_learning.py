@@ -2,7 +2,7 @@
 
 E. Coppola et al., medRxiv 2024.11.14.24317328. It cannot be had as one data set: its largest part,
 CODE, is given on request only. What is here is its list of labels (labels/cardio_learning.csv, with
-a category that is ours) and its place in the table of what models have met
+a category of ours) and its place in the table of what models were trained on
 (`ecgbench.data.contamination`).
 Its label columns for Hefei and SPH are known to be wrong in places, so none is derived from it.
 """
@@ -47,8 +47,8 @@ CARD = DatasetCard(
 def index(root: Path) -> pd.DataFrame:
     """MissingData: it is not read as a whole."""
     raise MissingData(
-        f"{CARD.title} is a union that nobody may hand on and is not read; its parts are: "
-        f"{', '.join(PARTS)}, and SaMi-Trop"
+        f"{CARD.title} is a union that may not be redistributed, and is not read as a whole; its "
+        f"parts are: {', '.join(PARTS)}, and SaMi-Trop"
     )
 
 

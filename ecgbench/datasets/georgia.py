@@ -4,8 +4,8 @@ Part of the PhysioNet/CinC Challenge 2021 (M. A. Reyna et al., doi 10.13026/34va
 
     georgia/g1/E00001.{hea,mat}
 
-Six records hold samples that are marked as missing and are quarantined; shorter ones than 10 s are
-left out, as in the reference benchmark.
+Six records hold samples that are marked as missing; they are quarantined. Records shorter than 10 s
+are left out, as in the reference benchmark.
 """
 
 import re

@@ -2,8 +2,8 @@
 
 The AUROC is the probability that a random positive scores above a random negative, ties counting
 half (Mann-Whitney; Hanley and McNeil 1982, doi:10.1148/radiology.143.1.7063747). A label without
-both values is *undefined*, NaN: a 0.5 would be a number nobody measured. A record of which a label
-is not known (-1) has no part in that label, and its full part in the others.
+both values is *undefined*, NaN: a 0.5 would be a number that was not measured. A record whose label
+is unknown (-1) is ignored for that label and used for the others.
 """
 
 from typing import Any, Literal

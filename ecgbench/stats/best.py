@@ -10,9 +10,10 @@ LEVEL = 0.95
 def upper_bounds(
     values: ArrayLike, se: ArrayLike, errors: ArrayLike, level: float = LEVEL
 ) -> Floats:
-    """(model,) upper bound of each model's value less the best other's; of models whose bound is
-    not above 0 it is known that they are not the best. All bounds hold at once with `level`
-    (Hsu 1981, doi:10.1214/aos/1176345533; 1984: unequal variances and correlated estimates).
+    """(model,) upper bounds of the difference between each model and the best of the others. A
+    model whose bound is 0 or less is not the best. All bounds hold together with probability
+    `level` (Hsu 1981, doi:10.1214/aos/1176345533; 1984: unequal variances and correlated
+    estimates). ValueError for shapes that do not agree.
 
     `values` (model,); `se` (model, model) of the differences; `errors` (draw, model, model) joint
     draws of the errors of the differences row less column, in standard errors.

@@ -1,4 +1,4 @@
-"""Whether probabilities mean what they say: slope and intercept, bins of equal mass, and the
+"""Whether probabilities are right: slope and intercept, bins of equal mass, and the
 expected calibration error (ECE).
 
 Slope b: of the logistic regression logit P(y = 1) = a + b logit(p) (Cox 1958,
@@ -7,7 +7,7 @@ where b is held at 1. 0 is right; below 0 the probabilities are too high as a wh
 al. 2019, doi:10.1186/s12916-019-1466-7). Intervals are those of a regression with records of a
 patient taken together (the sandwich).
 
-Many labels are fitted side by side: every shape may begin with axes of labels, written `...`.
+Many labels are fitted together: every shape may begin with axes of labels, written `...`.
 """
 
 from collections.abc import Callable, Iterator
@@ -56,8 +56,8 @@ def ordered_perfectly(target: Bools, score: Floats) -> Bools:
 
 
 def slope(target: Bools, probability: ArrayLike, patients: Patients) -> Estimate:
-    """Calibration slope of `target` and `probability` (..., record), both classes there; NaN where
-    the records are ordered perfectly.
+    """Calibration slope of `target` and `probability` (..., record), with records of both classes;
+    NaN where a threshold separates them.
     """
     return _by_block(_slope, target, probability, patients)
 

@@ -10,8 +10,8 @@ mean of 0. They are computed from features, X (record, d) and Y (record, e) with
     H(X, Y) = |X'Y|^2 - n/(n-2) sum_i |x_i|^2 |y_i|^2 + |X|^2 |Y|^2 / ((n-1)(n-2))
 
 in memory of d x e, or from the (record, record) inner products where records are few; both are the
-same number. CKA = H(X, Y) / sqrt(H(X, X) H(Y, Y)). It is never clipped: a value below 0 or above 1
-is what chance made of one near the end.
+same number. CKA = H(X, Y) / sqrt(H(X, X) H(Y, Y)). It is not clipped: by chance it may be below 0
+or above 1.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 LEAST = 4
-"""Records below which H is not defined."""
+"""The fewest records for which H is defined."""
 FLAT = 1e-10
 """Of the squared norm: what is left of features without their means, and of |X|^4 what H(X, X) is;
 features with no more do not vary, and have no CKA.
@@ -38,19 +38,19 @@ MOST = 500
 
 
 class Drawn(NamedTuple):
-    """What draws say of a CKA."""
+    """A CKA with its interval and its permutation test."""
 
     value: float
-    """Of the records that were drawn from."""
+    """CKA of these records."""
     low: float
     high: float
     """95 % interval of the CKA of all records; NaN where there is none."""
     p: float
-    """Two-sided, of no relation; at least 1 / (draws + 1)."""
+    """Two-sided p of the hypothesis that there is no relation; at least 1 / (draws + 1)."""
     null: float
-    """Mean over the permutations."""
+    """Mean CKA over the permutations."""
     records: int
-    """That were drawn from."""
+    """How many they are."""
 
 
 def cka(x: ArrayLike, y: ArrayLike) -> float:
@@ -160,12 +160,12 @@ def ratio(first: Products, second: Products, order: NDArray[np.intp] | None = No
 
 
 def drawn(first: Products, second: Products, records: int, random: np.random.Generator) -> Drawn:
-    """What permutations and halves of the records say of a CKA; one record a patient.
+    """Interval and permutation test of a CKA, from one record of each patient.
 
-    records: of the whole set of which these are a part. The spread of CKA over halves of the
-    records is its standard error for all of them (half of the records, drawn without replacement,
-    vary as much about the whole as the whole does about the truth); that of a larger set is smaller
-    by the root of the ratio of records.
+    records: number of records of the whole set, of which these are a part. The standard deviation
+    of CKA over random halves of the records is its standard error for all of them: a half that is
+    drawn without replacement varies about the whole as much as the whole varies about the truth.
+    For a larger set it is smaller by the root of the ratio of the numbers of records.
     """
     n = len(first.values)
     value = ratio(first, second)

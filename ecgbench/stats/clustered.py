@@ -3,9 +3,9 @@
 An estimate keeps what each patient adds to its error (its influence). Records of one patient go
 together, means over lead draws or labels are means of these parts, and the sum of their squares is
 the variance: that of drawing patients, without drawing them. `benchmarks/operating.py` measures
-what the intervals cover, beside those of drawn patients.
+how often the intervals hold the truth, and how often those of drawn patients do.
 
-Many labels are estimated side by side: every shape may begin with axes of labels, written `...`.
+Many labels are estimated together: every shape may begin with axes of labels, written `...`.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ Bools = NDArray[np.bool_]
 
 
 class Ends(NamedTuple):
-    """Of 95 % intervals, each (...); NaN where there is none."""
+    """Bounds of 95 % intervals, each (...); NaN where there is none."""
 
     low: Floats
     high: Floats
@@ -33,22 +33,22 @@ class Ends(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Patients:
-    """Whose the records are."""
+    """The patients of some records."""
 
     of_record: Ints
-    """(record,) place of its patient."""
+    """(record,) number of its patient."""
     count: int
-    """How many places there are."""
+    """Number of patients."""
 
     @classmethod
     def of(cls, names: ArrayLike) -> "Patients":
-        """Of the patient of each record, in alphabetical order."""
+        """From the name of the patient of each record; patients are in alphabetical order."""
         known, numbers = np.unique(np.asarray(names, dtype=str), return_inverse=True)
         return cls(of_record=numbers, count=len(known))
 
     @cached_property
     def _each_once(self) -> bool:
-        """Whether each place has one record, in their order."""
+        """Whether each patient has one record, in their order."""
         return len(self.of_record) == self.count and bool(
             (self.of_record == np.arange(self.count)).all()
         )
@@ -63,7 +63,7 @@ class Patients:
         return np.asarray(made.reshape(*values.shape[:-1], self.count), np.float64)
 
     def only(self, records: Bools) -> "Patients":
-        """The same places, of some records."""
+        """The same patients, with some of the records."""
         return Patients(of_record=self.of_record[records], count=self.count)
 
     def number(self, records: Bools) -> Ints:
@@ -172,7 +172,7 @@ def smaller_class(target: Bools, patients: Patients) -> Ints:
 
 
 def mean(estimates: Sequence[Estimate]) -> Estimate:
-    """Over lead draws or fits, of the same patients."""
+    """Mean over lead draws or fits of the same patients."""
     if len(estimates) == 1:
         return estimates[0]
     return Estimate(
@@ -183,7 +183,7 @@ def mean(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def mean_of_labels(of: Estimate) -> Estimate:
-    """Over labels, the first axis, whose patients are others in part."""
+    """Mean over labels, the first axis, whose patients differ in part."""
     return Estimate(
         value=np.mean(of.value, axis=0),
         parts=np.mean(of.parts, axis=0),

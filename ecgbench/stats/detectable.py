@@ -8,7 +8,7 @@ from ecgbench.stats.components import SCORE_PRIOR, Estimate, binormal_variance
 
 POWER = 0.8
 ROUNDS = 30
-"""Until the difference and the variance that it has agree; far more than it takes."""
+"""Iterations until the difference and its variance agree; far more than are needed."""
 
 
 def detectable(found: Estimate, power: float = POWER) -> float | None:
@@ -21,14 +21,13 @@ def detectable(found: Estimate, power: float = POWER) -> float | None:
 def expected(
     positives: ArrayLike, negatives: ArrayLike, auroc: float, shared: float, power: float = POWER
 ) -> float:
-    """The same before anything is computed, of two macro AUROCs of `auroc` whose errors have the
-    correlation `shared`, over labels with these positives and negatives (label,); labels without
-    both are left out. NaN where none has.
+    """The same difference before a run: of two macro AUROCs of `auroc` whose errors have the
+    correlation `shared`, over labels with these positives and negatives (label,). Labels without
+    both are left out; NaN if there is no other.
 
-    Binormal scores, labels taken as independent, normal quantiles: an order of size, which records
-    with several labels make somewhat too small.
-
-    The variance is that at both AUROCs: the lower one errs more.
+    It assumes binormal scores, independent labels and normal quantiles. It is an order of
+    magnitude, and somewhat too small where records have several labels. The variance is computed at
+    both AUROCs, because the lower one has the larger variance.
 
     >>> round(expected([50, 50], [950, 950], 0.85, 0.5), 3)
     0.059

@@ -1,4 +1,4 @@
-"""Labels that are not known of every record: a target holds 1, 0, and -1 where it is not known."""
+"""Targets with unknown labels: 1, 0, and -1 where the label of a record is unknown."""
 
 from typing import Any, NamedTuple
 

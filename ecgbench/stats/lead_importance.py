@@ -22,20 +22,20 @@ Floats = NDArray[np.float64]
 HALVINGS = 100
 EXCHANGES = 200
 LEVEL = 0.95
-"""A range beyond this share of what exchanged leads give is one that they do not explain."""
+"""A range above this quantile of the ranges of exchanged leads is not explained by chance."""
 FLAT = 1e-12
-"""Differences between leads that are rounding."""
+"""Differences between leads that are smaller are rounding errors."""
 FEWEST_HALVINGS = 20
 """Halvings in which a label has both values on both sides, below which it has no reliability."""
 
 
 class Null(NamedTuple):
-    """Ranges over leads of what exchanged leads give."""
+    """Ranges over leads where the leads of each patient are exchanged at random."""
 
     expected: float
     """Mean."""
     bound: float
-    """LEVEL of them are not above."""
+    """Their quantile LEVEL."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ class Profiles:
 
     def exchanged(self, draws: int, random: np.random.Generator) -> Floats:
         """(d, l, label) AUROCs where the leads of each patient were put in an order of their own:
-        what there would be if it did not matter which lead is which.
+        what is expected if all leads are equally good.
         """
         positive, negative, of_positives, of_negatives = self._sums
         leads, columns = self._aurocs.shape

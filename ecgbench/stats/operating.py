@@ -1,10 +1,10 @@
-"""Thresholds, and what comes of them: sensitivity, specificity, predictive values, net benefit.
+"""Thresholds, and the sensitivity, specificity, predictive values and net benefit that they give.
 
 A record is flagged where its score is at or above the threshold. A threshold is the score of a
 record: for a specificity the lowest that flags no more of the records without the label than that
 allows, for a sensitivity the highest that misses no more of those with it.
 
-Many labels are looked at side by side: every shape may begin with axes of labels, written `...`.
+Many labels are computed together: every shape may begin with axes of labels, written `...`.
 """
 
 from typing import Literal, NamedTuple
@@ -60,8 +60,8 @@ def usable(target: Bools, fixed: Measure) -> Ints:
 
 
 def halves(target: Bools, patients: Patients, random: np.random.Generator) -> Bools:
-    """(record,) which records of one label are in the first half: patients are dealt, those with
-    the label and those without by turns.
+    """(record,) which records are in the first half, for one label. Half of the patients with the
+    label and half of those without it are drawn at random.
     """
     with_it = patients.sums(target.astype(np.float64)) > 0
     first = np.zeros(patients.count, bool)
@@ -91,14 +91,14 @@ def crossed(
 
 
 class Rates(NamedTuple):
-    """How many of those with the label are flagged, and of those without it are not."""
+    """Shares of the records with the label that are flagged, and without it that are not."""
 
     sensitivity: Estimate
     specificity: Estimate
 
 
 def rates(target: Bools, flagged: Bools, patients: Patients) -> Rates:
-    """Of `target` and `flagged` (..., record), both classes there."""
+    """Of `target` and `flagged` (..., record), with records of both classes."""
     return Rates(share(flagged, target, patients), share(~flagged, ~target, patients))
 
 

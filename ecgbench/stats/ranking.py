@@ -31,8 +31,9 @@ def caught(target: ArrayLike, score: ArrayLike, weights: ArrayLike, share: float
     """(draw,) which part of the positives of one label is among the `share` of all records with the
     highest scores; shapes as `average_precision`.
 
-    Of records with the same score, only some of which fit in, each counts in part: what a choice by
-    lot would catch on average. Guessing therefore catches `share`. NaN where a class has no weight.
+    Where only some of the records with the same score fit in, each counts in part, as a random
+    choice among them would on average. Random scores therefore give `share`. NaN where a class has
+    no weight.
     """
     positives, everyone = _from_the_top(target, score, weights)
     room = share * everyone[:, -1:]

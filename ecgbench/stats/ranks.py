@@ -1,6 +1,6 @@
 """Ranks of models over datasets: their means, and which pairs differ.
 
-A rank knows nothing of how sure the score within a dataset is.
+Ranks ignore how uncertain the scores within a dataset are.
 """
 
 from itertools import combinations
@@ -15,18 +15,19 @@ Floats = NDArray[np.float64]
 
 
 class Ranked(NamedTuple):
-    """Of models over datasets."""
+    """Ranks of models over datasets."""
 
     ranks: Floats
-    """(model,) mean rank; 1 is the best, equal scores share theirs."""
+    """(model,) mean rank; 1 is the best, equal scores have the same rank."""
     p: Floats
-    """(model, model) of Wilcoxon's signed-rank test, two-sided, Holm over all pairs; 1 on the
+    """(model, model) p of Wilcoxon's signed-rank test, two-sided, Holm over all pairs; 1 on the
     diagonal.
     """
 
 
 def ranked(scores: ArrayLike) -> Ranked:
-    """Of scores (dataset, model), higher is better; none may be missing.
+    """Ranks and tests of scores (dataset, model), where higher is better. ValueError where one is
+    missing.
 
     The test is exact up to 50 datasets without ties (Wilcoxon 1945; Demšar 2006, JMLR 7:1-30;
     pairwise instead of Nemenyi's: Benavoli et al. 2016, JMLR 17:5).

@@ -1,9 +1,9 @@
-"""Is a macro AUROC other in one group of patients than in the rest?
+"""Whether the macro AUROC of one group of patients differs from that of the rest.
 
 Within each group the AUROC compares patients of that group alone. Two groups have different
 patients, so the variances add; each is that of `components`, and degrees of freedom are Welch's. A
-patient with records on both sides (of another device, of another age) counts in both: their common
-error is not taken off, which makes the interval somewhat wide.
+patient with records in both (at different ages, from different devices) counts in both: their
+covariance is ignored, which makes the interval somewhat too wide.
 """
 
 import numpy as np
@@ -13,8 +13,8 @@ from ecgbench.stats.components import Components, Estimate
 
 
 def gap(group: Components, rest: Components, weights: ArrayLike) -> Estimate:
-    """A contrast of rows (rows,) in the group less the same contrast in the rest: a row for how far
-    the group lies from the rest, row a less row b for how much farther at a than at b.
+    """A contrast of rows (rows,) in the group less the same contrast in the rest. Of one row: the
+    difference between group and rest; of row a less row b: how much larger it is for a than for b.
     """
     a, b = group.contrast(weights), rest.contrast(weights)
     if np.isnan(a.variance) or np.isnan(b.variance):
@@ -28,8 +28,8 @@ def gap(group: Components, rest: Components, weights: ArrayLike) -> Estimate:
 
 
 def usable(target: NDArray[np.int8], patients: NDArray[np.str_], least: int) -> NDArray[np.bool_]:
-    """(label,) whether at least so many patients have a record with a label, and as many one
-    without it. target: (record, label) of 1, 0 and -1 where it is not known.
+    """(label,) whether at least `least` patients have a record with the label and at least as many
+    have one without it. target: (record, label) of 1, 0, and -1 where it is unknown.
     """
     codes = np.unique(patients, return_inverse=True)[1]
     counts = np.zeros((2, target.shape[1]), np.intp)

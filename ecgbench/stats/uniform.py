@@ -1,12 +1,12 @@
-"""Whether p-values are what they claim to be where nothing is to be found."""
+"""Checks of p-values and estimates where the truth is known."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 
 def uniform_p(p: ArrayLike) -> float:
-    """p of the Kolmogorov-Smirnov test of p-values (n,) against the uniform distribution; NaN of
-    fewer than two. NaN among them does not count.
+    """p of the Kolmogorov-Smirnov test of p-values (n,) against the uniform distribution; NaN for
+    fewer than two values. Values that are NaN are ignored.
     """
     from scipy.stats import kstest
 
@@ -16,7 +16,7 @@ def uniform_p(p: ArrayLike) -> float:
 
 
 def off(value: float, expected: float, se: float, df: float) -> float:
-    """Two-sided p of an estimate against what is expected, Student's t; NaN without an error."""
+    """Two-sided p of an estimate against its expected value (Student's t); NaN unless `se` > 0."""
     from scipy.stats import t
 
     if not (se > 0 and df > 0):
@@ -26,7 +26,7 @@ def off(value: float, expected: float, se: float, df: float) -> float:
 
 def mean_interval(values: ArrayLike) -> tuple[float, float, float, float]:
     """(mean, low, high, standard error) of independent values (n,), 95 %, Student's t; bounds and
-    error are NaN of fewer than two.
+    error are NaN for fewer than two values.
     """
     from scipy.stats import t
 

@@ -1,7 +1,7 @@
 """Checks that a recording agrees with its own description: names of leads, unit, sampling rate.
 
 Each check is a pure function of one recording and does not depend on the order of its leads. It
-reports what it saw, with the numbers, and repairs nothing.
+reports what it found, with the numbers, and changes nothing.
 """
 
 from dataclasses import replace

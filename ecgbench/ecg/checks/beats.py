@@ -33,14 +33,14 @@ FACTORS = (2.0, 0.5, 2.5, 0.4, 4.0, 0.25)
 
 @dataclass(frozen=True)
 class Rhythm:
-    """Of 10 s, by the autocorrelation of the energy of its slopes."""
+    """Rhythm of 10 s, by the autocorrelation of the energy of the slopes."""
 
     heart_rate: float
-    """Beats a minute; NaN where none stands out."""
+    """Beats a minute; NaN where there is no clear period."""
     width: float
-    """Of the energy of a QRS complex, s: the autocorrelation's, where it is half."""
+    """Width of a QRS complex, s: of the autocorrelation of the energy at half its height."""
     regular: float
-    """Autocorrelation at the period, 1 at most."""
+    """Autocorrelation at the period of the heart rate, at most 1."""
 
 
 def _energy(recording: Recording) -> np.ndarray:
@@ -57,8 +57,8 @@ def _energy(recording: Recording) -> np.ndarray:
 
 def _usual_width(energy: np.ndarray, fs: float) -> bool:
     """Whether there is no beat, or the QRS complexes are clearly neither wide nor narrow enough for
-    any of SLOW and FAST: by the first places of the autocorrelation, which spares the others of
-    nearly all recordings.
+    any of SLOW and FAST. The first values of the autocorrelation show it for nearly all recordings,
+    which then need no others.
     """
     narrow = max(most for _, most in FAST) * fs / 2
     wide = min(least for _, least in SLOW) * fs / 2
@@ -201,6 +201,6 @@ def _centred(x: np.ndarray) -> np.ndarray:
 
 
 def _alike(a: np.ndarray, b: np.ndarray) -> float:
-    """Correlation about 0; 0 where one of them is nothing."""
+    """Correlation without removing the means; 0 where one signal is 0."""
     size = float(np.sqrt((a @ a) * (b @ b)))
     return float(a @ b) / size if size else 0.0

@@ -35,7 +35,7 @@ class Finding:
     kind: str
     """Of `checks.KINDS`."""
     sentence: str
-    """What was seen, with its numbers."""
+    """What was found, with its numbers."""
     change: Change | None = None
     """The only change that explains it; None where there is none, or more than one."""
     divisor: float = 1.0

@@ -101,7 +101,7 @@ def _changes() -> Iterator[Change]:
 
 
 def _matrix(change: Change) -> np.ndarray:
-    """(6, 6): what it makes of the limb leads."""
+    """(6, 6) matrix that applies the change to the limb leads."""
     matrix = np.eye(len(LIMB))
     for lead, source, sign in change.leads:
         matrix[LIMB.index(lead)] = 0

@@ -70,9 +70,12 @@ class _Worker:
         self.process = context.Process(target=serve, args=(work, theirs))
         # libraries read the environment as they are loaded; without a file of `__main__` the
         # script of whoever calls `ecgbench.run` is not executed once more
-        main = {"__main__": ModuleType("__main__")}
-        with patch.dict(os.environ, environment), patch.dict(sys.modules, main):
-            self.process.start()
+        main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+        try:
+            with patch.dict(os.environ, environment):
+                self.process.start()
+        finally:
+            sys.modules["__main__"] = main
         theirs.close()
 
     def begin(self, job: Job) -> None:
