@@ -129,7 +129,7 @@ def check(request: Request) -> Request:
 
 
 def _of_the_protocol(training: Training) -> None:
-    """BadSetting for a share that is none, and a setting of another protocol that is not as usual."""
+    """BadSetting for a share that is none, or for a setting of another protocol."""
     usual, used = Training(), protocols.get(training.protocol).SETTINGS
     for name in ("layer_decay", "warmup", "ema"):
         if not 0 <= (share := getattr(training, name)) <= 1:
