@@ -88,6 +88,7 @@ def folder(tmp_path_factory) -> Path:
             | {"note": f"not tested: 80% of the variance comes from the label {name}"}
             for i, name in enumerate(HOSTILE)
         ]
+        rows += [make.row(t, HOSTILE[1], "12", 0.9, policy=HOSTILE[1])]
         rows += [
             make.row(t, HOSTILE[i], "2", status="failed", policy=HOSTILE[i]) for i in (0, 4, 6)
         ]
