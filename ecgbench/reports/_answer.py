@@ -4,7 +4,6 @@ table by diagnosis.
 results/guessing.py defines the three answers.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,8 +24,8 @@ from ecgbench.stats.components import Estimate, independent_mean
 
 MOST = 40
 """Rows beyond which the table shows all diagnoses together alone."""
-SPELLED = 2
-"""Sets of leads beyond which the sentence counts them."""
+NAMED = 4
+"""Sets of leads of one answer beyond which the sentence counts them."""
 COLUMNS = [
     *("task", "leads", "model", "policy", "label", "name", "patients", "positives"),
     *("value", "low", "high", "answer", "needed"),
@@ -95,8 +94,11 @@ def _over_folds(study: Study, row: Row) -> dict[str, dict[str, float]]:
 def sentence(study: Study, found: pd.DataFrame) -> str:
     """The answer of all diagnoses together; of one set of leads by diagnosis too."""
     macro, labels = found[found["label"] == MACRO], found[found["label"] != MACRO]
-    if len(macro) > SPELLED:
-        counts = Counter(macro["answer"])
+    if len(macro) > 1:
+        sets = {
+            answer: macro.loc[macro["answer"] == answer, "leads"].tolist() for answer in ANSWERS
+        }
+        counts = {a: enumerated(own) if len(own) <= NAMED else len(own) for a, own in sets.items()}
         said = [f"is {BETTER} with {counts[BETTER] or 'none'}"]
         said += [f"with {counts[OPEN]} it {OPEN}"] if counts[OPEN] else []
         said += [f"with {counts[NOT]} it is not"] if counts[NOT] else []
@@ -104,7 +106,7 @@ def sentence(study: Study, found: pd.DataFrame) -> str:
         who = f"the best of {enumerated(sorted(names))}" if len(names) > 1 else names.pop()
         return f"Of {len(macro)} sets of leads{on}, {who} {'; '.join(said)}."
     said = [_said(study, row) for row in records(macro)]
-    if len(labels) and len(macro) == 1:
+    if len(labels):
         by_answer = [(a, labels.loc[labels["answer"] == a, "name"].tolist()) for a in ANSWERS]
         parts = "; ".join(f"{answer}: {listed(own, 6)}" for answer, own in by_answer if own)
         said.append(f"By diagnosis, {parts}.")

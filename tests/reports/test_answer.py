@@ -39,6 +39,14 @@ def test_named_leads_open_with_an_answer_and_each_label_has_its_own(tmp_path: Pa
     assert "keeps" not in shown.sentence
 
 
+def test_a_few_sets_of_leads_are_named(tmp_path: Path) -> None:
+    lost = {("II", f"A{k}"): 0.0 for k in range(3)}
+    shown, found = opened(made(tmp_path / "run", lambda *of: 1.2, leads="I,II,12", lost=lost))
+    words = {OPEN: "with II it cannot be told", NOT: "with II it is not"}
+    what = words[found.loc[("II", "macro"), "answer"]]
+    assert shown.sentence == f"Of 2 sets of leads, Good is better than guessing with I; {what}."
+
+
 def test_random_leads_alone_ask_no_such_question(tmp_path: Path) -> None:
     study = made(tmp_path / "run", lambda *of: 1.2, leads="1,12")
     parts = reports.get("main_table").sections(study)[0].parts
