@@ -62,8 +62,8 @@ class Training:
     """Records per step; a smaller training split is one batch."""
     leads: TrainLeads = "all"
     """`random`: per record and epoch a number L from 1 to 12, then L leads; leads of validation
-    records are drawn once. With `probe` 20 draws per record. `same`: only with `probe` and
-    `finetune`; for each tested set of leads a fit that is trained on the same leads.
+    records are drawn once. With `probe` 20 draws per record. `same`: not with `linear`;
+    for each tested set of leads a fit that is trained on the same leads.
     """
     lr_groups: bool = True
     """`finetune`: off gives every parameter the rate of the head."""

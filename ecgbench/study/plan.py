@@ -167,9 +167,10 @@ def _of_the_leads(request: Request) -> None:
     if request.training.leads != "same":
         return
     if not getattr(protocols.get(request.training.protocol), "SAME_LEADS", False):
+        able = [n for n in protocols.names() if getattr(protocols.get(n), "SAME_LEADS", False)]
         raise BadSetting(
             f"--train-leads same with --protocol {request.training.protocol}: a fit for each set "
-            f"of leads is for --protocol probe or finetune; choose one, or --train-leads random"
+            f"of leads is for {' or '.join(able)}; choose one, or --train-leads random"
         )
     for count in (n for n in request.leads if isinstance(n, int) and n < len(LEADS)):
         raise BadSetting(
