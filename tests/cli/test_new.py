@@ -78,7 +78,7 @@ TINY = Path(__file__).parents[1] / "tiny.py"
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("my net", "no name"), ("mynet", "exists; choose"), ("LAEF", "'laef' is a model")],
+    [("my net", "no name"), ("mynet", "exists; choose"), ("LAEF", "'laef' is an installed model")],
 )
 def test_what_cannot_be_written_is_one_line(
     here: Command, tmp_path: Path, name: str, why: str
