@@ -64,4 +64,5 @@ def _entries(used: dict[str, str]) -> Iterator[str]:
             yield f"% {'; '.join(reasons)}\n{entry.strip().replace('VERSION', __version__)}"
     for what, source in used.items():
         if what not in cited and source:
-            yield f"% {what}: no entry is known; its card says: {source}"
+            # to BibTeX an @ begins an entry, also in a comment
+            yield f"% {what}: no entry is known; its card says: {source}".replace("@", " at ")

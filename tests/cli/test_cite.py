@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ecgbench import datasets, metrics, models
-from ecgbench.cli.cite import used
+from ecgbench.cli.cite import _entries, used
 
 BIB = files("ecgbench.cli").joinpath("references.bib").read_text(encoding="utf-8")
 WITHOUT = {"demo": "generated", "hefei": "a competition", "cardio_learning": "not one data set"}
@@ -71,6 +71,12 @@ def test_entries_have_the_numbers_of_the_cards() -> None:
     for name in (n for n in datasets.names() if n not in WITHOUT):
         known = numbers((datasets.get(name).__doc__ or "") + datasets.get(name).CARD.doi)
         assert known & numbers("".join(every[f"dataset {name}"])) or name == "ribeiro_dev", name
+
+
+def test_a_comment_begins_no_entry() -> None:
+    """BibTeX reads the text between entries, and @ begins one."""
+    (line,) = _entries({"your model timm:resnet18@spectrogram": "Wightman"})
+    assert line.startswith("% your model timm:resnet18 at spectrogram: ")
 
 
 def test_cite_as_typed(typed: Callable[..., int], here: Callable[..., Any], tmp_path: Path) -> None:

@@ -169,12 +169,12 @@ def _matched(
     """The rows of the table that have a file, with `path` and a name of the record that stays what
     it was; and the files without a row.
     """
-    files = matching.files(order.folder, (order.labels, order.to))
+    names = list(labelled.table["record"])
+    files = matching.files(order.folder, (order.labels, order.to), names)
     if not files:
         known = ", ".join(by_suffix.READERS)
         raise BadSetting(f"no file below {order.folder} has the suffix of a recording ({known})")
     lines = [f"{labelled.file.name}, line {line}" for line in labelled.table.index]
-    names = list(labelled.table["record"])
     chosen = matching.matched(names, lines, files, order.partial, order.match_zeros)
     table = labelled.table.assign(path=chosen)
     table = table[table["path"] != ""].reset_index(drop=True)

@@ -31,14 +31,21 @@ def walk(folder: Path, without: Collection[Path]) -> Iterator[Path]:
         yield from (file for file in files if os.path.realpath(file) not in met)
 
 
-def files(folder: Path, without: Collection[Path]) -> list[str]:
+def files(folder: Path, without: Collection[Path], named: Collection[str] = ()) -> list[str]:
     """Paths from `folder` of all files with the suffix of a known format, sorted; without those of
-    SIDECARS that have the name of another recording.
+    SIDECARS that have the name of another recording, unless they are `named` with their suffix.
     """
     every = [f for f in walk(folder, without) if f.suffix.lower() in READERS]
     first = {f.with_suffix("") for f in every if f.suffix.lower() not in SIDECARS}
-    alone = (f for f in every if f.suffix.lower() not in SIDECARS or f.with_suffix("") not in first)
-    return sorted(f.relative_to(folder).as_posix() for f in alone)
+    wanted = {PurePosixPath(name.replace("\\", "/")).name.casefold() for name in named}
+    chosen = (
+        f
+        for f in every
+        if f.suffix.lower() not in SIDECARS
+        or f.with_suffix("") not in first
+        or f.name.casefold() in wanted
+    )
+    return sorted(f.relative_to(folder).as_posix() for f in chosen)
 
 
 def matched(

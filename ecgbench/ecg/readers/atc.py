@@ -41,8 +41,9 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     except (struct.error, KeyError) as error:
         raise BadRecord(f"{record}: {path.name} is truncated ({error})") from error
     there = [name for name in BLOCKS if name in blocks]
-    if kind != 1 or not there or len({len(blocks[name]) for name in there}) > 1:
-        sizes = ", ".join(f"{BLOCKS[name]} {len(blocks[name]) // 2}" for name in there)
+    lengths = {len(blocks[name]) for name in there}
+    if kind != 1 or len(lengths) != 1 or min(lengths) % 2:
+        sizes = ", ".join(f"{BLOCKS[name]} {len(blocks[name]) / 2:g}" for name in there)
         raise BadRecord(f"{record}: format {kind}, samples of each lead: {sizes or 'no lead'}")
     scale = options.scale(1e6 / nanovolts if nanovolts else None, path, record)
     steps = np.stack([np.frombuffer(blocks[name], "<i2") for name in there])

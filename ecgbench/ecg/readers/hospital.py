@@ -3,7 +3,7 @@ DICOM waveforms, SCP-ECG, HL7 aECG, GE MUSE, Philips Sierra, Mortara ELI, Kardia
 
 The format is told by the content, not by the suffix. Only the rhythm is read, no median beat.
 `ecgdatakit` rounds rates to whole Hz, joins leads that begin at different times, and only warns of
-a wrong checksum; here rates are exact, and the other two are refused.
+a wrong checksum and of a gap; here rates are exact, and the others are refused.
 """
 
 import re
@@ -29,6 +29,10 @@ FORMATS = (
 """Those of `ecgdatakit` that are used; the others are experimental, or formats of our readers."""
 STARTS = ("start_sample", "LeadTimeOffset")
 """Where SCP-ECG and MUSE state that a lead begins later than the recording."""
+STATES = ("channel_status", "LeadOff")
+"""Where DICOM and MUSE state that a lead was disconnected, or is a test signal."""
+LOST = re.compile("starts at pointer|with no waveform data")
+"""Warnings of MFER about a gap that was closed, and about samples that are not there."""
 INTERVAL_ERROR = 5e-4
 """Share by which a rate from an interval in whole microseconds may be off."""
 FRACTION = re.compile(
@@ -60,14 +64,22 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
         if len({*each}) > 1:
             listed = ", ".join(f"{names[i]} {value}" for i, value in zip(rows, each))
             raise BadRecord(f"{record}: its leads have different {what}: {listed}")
-    _demand_whole(found, path, record)
+    _demand_whole(found, notes, path, record)
     values = []
-    for lead in leads:
+    for i, lead in zip(rows, leads):
         stated = per_mv(lead.resolution_unit) if lead.resolution_unit else None
+        if stated is None and 0 < lead.adc_resolution != lead.resolution:
+            unit = lead.adc_resolution_unit or "none is stated"
+            raise BadRecord(
+                f"{record}: a step of {names[i]} is {lead.adc_resolution:g} by the file, in no "
+                f"unit of voltage ({unit}); correct the file"
+            )
         scale = options.scale(stated, path, record)
         values.append(
             (cleaned.marked(lead.samples[None])[0] * lead.resolution + lead.offset) / scale
         )
+        states = {what: lead.annotations.get(what, "OK") for what in STATES}
+        notes += [("warning", f"{names[i]}: {w} {s}") for w, s in states.items() if s != "OK"]
     stated_all = all(lead.resolution_unit for lead in leads)
     notes += [("unit", "the file" if stated_all else "--unit"), ("rate", "the file")]
     fs = options.rate([("its header", _rate(found, leads[0]))], path, record)
@@ -105,8 +117,12 @@ def _parsed(path: Path, record: str) -> tuple[Any, cleaned.Notes]:
     return found, [("warning", str(each.message).replace(str(path), path.name)) for each in caught]
 
 
-def _demand_whole(found: Any, path: Path, record: str) -> None:
-    """BadRecord where a file is shorter than it states, or states a rate that was rounded."""
+def _demand_whole(found: Any, notes: cleaned.Notes, path: Path, record: str) -> None:
+    """BadRecord where a file is shorter than it states, has a gap in time, or states a rate that
+    was rounded.
+    """
+    if lost := next((what for _, what in notes if LOST.search(what)), ""):
+        raise BadRecord(f"{record}: {path.name} is truncated, or has a gap ({lost})")
     if found.source_format == "ishne_holter":
         meta, each = found.raw_metadata, len(found.leads)
         size = path.stat().st_size - 522 - meta["var_block_size"]

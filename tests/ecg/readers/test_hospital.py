@@ -2,6 +2,7 @@
 cannot be trusted is refused in one line, also where the package that reads it only warns.
 """
 
+import struct
 import subprocess
 import sys
 import zlib
@@ -171,6 +172,53 @@ def test_a_changed_byte_of_a_format_with_checksums(
         read(path)
 
 
+def test_mfer_with_a_gap_or_without_some_of_its_samples(steps: np.ndarray, tmp_path: Path) -> None:
+    path = files.mfer(tmp_path / "r", steps)
+    whole = path.read_bytes()
+    frame = whole[-(2 * steps.size + 8) : -2]
+    for start in (1000, 60_000):
+        path.write_bytes(whole[:-2] + bytes([0x07, 4]) + struct.pack("<I", start) + frame)
+        if start == steps.shape[1]:
+            assert read(path).seconds == 4
+        else:
+            with pytest.raises(BadRecord, match=r"gap .*starts at pointer 60000, expected 1000"):
+                read(path)
+    path.write_bytes(whole.replace(bytes([0x06, 4, 1]), bytes([0x06, 4, 2])))
+    with pytest.raises(BadRecord, match="truncated"):
+        read(path)
+
+
+def test_a_step_of_dicom_in_no_unit_of_voltage(steps: np.ndarray, tmp_path: Path) -> None:
+    """--unit must not make a step of 2.5 one of 1 uV."""
+    rhythm = files.group(steps, "RHYTHM")
+    for channel in rhythm.ChannelDefinitionSequence:
+        del channel.ChannelSensitivityUnitsSequence
+    with pytest.raises(BadRecord, match=r"a step of I is 2\.5 by the file, in no unit of voltage"):
+        read(files.dicom(tmp_path / "r", steps, rhythm), unit="uV")
+
+
+def test_what_a_file_says_of_an_electrode_is_noted(steps: np.ndarray, tmp_path: Path) -> None:
+    rhythm = files.group(steps, "RHYTHM", ChannelStatus="OK")
+    rhythm.ChannelDefinitionSequence[2].ChannelStatus = "DISCONNECTED"
+    notes = read(files.dicom(tmp_path / "r", steps, rhythm)).notes
+    assert [what for kind, what in notes if kind == "warning"] == [
+        "V1: channel_status DISCONNECTED"
+    ]
+
+
+def test_half_a_sample_of_atc(steps: np.ndarray, tmp_path: Path) -> None:
+    path = files.atc(tmp_path / "r", steps)
+    block = b"ecg " + struct.pack("<I", 601) + bytes(601)
+    path.write_bytes(path.read_bytes() + block + struct.pack("<I", zlib.crc32(block)))
+    with pytest.raises(BadRecord, match=r"I 300\.5, II 1000"):
+        read(path)
+    fmt = b"fmt " + struct.pack("<IBHHBH", 8, 1, 300, 500, 0, 0)
+    alone = b"".join(part + struct.pack("<I", zlib.crc32(part)) for part in (fmt, block))
+    path.write_bytes(b"ALIVE\0\0\0" + struct.pack("<I", 5) + alone)
+    with pytest.raises(BadRecord, match=r"samples of each lead: I 300\.5"):
+        read(path)
+
+
 def test_both_checksums_of_atc(steps: np.ndarray, tmp_path: Path) -> None:
     assert read(files.atc(tmp_path / "r", steps, zlib.crc32)).leads == (
         "I",
@@ -194,6 +242,8 @@ def test_a_file_that_belongs_to_a_recording_is_none(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
     assert matching.files(tmp_path, ()) == ["a.csv", "b.json", "c.dcm", "d/a.json"]
+    named = matching.files(tmp_path, (), ["C.xml", "a"])  # with its suffix: a report lies beside it
+    assert named == ["a.csv", "b.json", "c.dcm", "c.xml", "d/a.json"]
 
 
 def test_without_the_extra(
