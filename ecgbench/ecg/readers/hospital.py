@@ -33,6 +33,8 @@ STATES = ("channel_status", "LeadOff")
 """Where DICOM and MUSE state that a lead was disconnected, or is a test signal."""
 LOST = re.compile("starts at pointer|with no waveform data")
 """Warnings of MFER about a gap that was closed, and about samples that are not there."""
+PERSONAL = re.compile(r"birth|\bdate\b|measurement time|\bVR\b|\bPN\b")
+"""Warnings that quote what a file says of a person, which concern no sample."""
 INTERVAL_ERROR = 5e-4
 """Share by which a rate from an interval in whole microseconds may be off."""
 FRACTION = re.compile(
@@ -114,7 +116,8 @@ def _parsed(path: Path, record: str) -> tuple[Any, cleaned.Notes]:
         raise BadRecord(f"{record}: {path.name} holds no rhythm, only what was derived from one")
     if found.raw_metadata.get("checksum_valid") is False:
         raise BadRecord(f"{record}: {path.name} is damaged: its checksum is that of other bytes")
-    return found, [("warning", str(each.message).replace(str(path), path.name)) for each in caught]
+    texts = (str(each.message).replace(str(path), path.name) for each in caught)
+    return found, [("warning", text) for text in texts if not PERSONAL.search(text)]
 
 
 def _demand_whole(found: Any, notes: cleaned.Notes, path: Path, record: str) -> None:

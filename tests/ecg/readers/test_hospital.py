@@ -206,6 +206,13 @@ def test_what_a_file_says_of_an_electrode_is_noted(steps: np.ndarray, tmp_path: 
     ]
 
 
+def test_notes_quote_nothing_personal(steps: np.ndarray, tmp_path: Path) -> None:
+    path = files.mfer(tmp_path / "r", steps)
+    born = bytes([0x83, 7, 70]) + struct.pack("<HHBB", 0, 1950, 13, 1)
+    path.write_bytes(path.read_bytes().replace(b"\x1e\x84", born + b"\x1e\x84", 1))
+    assert "1950" not in str(read(path).notes)
+
+
 def test_half_a_sample_of_atc(steps: np.ndarray, tmp_path: Path) -> None:
     path = files.atc(tmp_path / "r", steps)
     block = b"ecg " + struct.pack("<I", 601) + bytes(601)
