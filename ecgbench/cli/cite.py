@@ -21,7 +21,7 @@ def cite(run: Path = RUN) -> None:
 
       ecgbench cite runs/demo > references.bib
     """
-    typer.echo("\n\n".join(_entries(used(run))))
+    typer.echo("\n\n".join(bibtex(used(run))))
 
 
 def used(run: Path) -> dict[str, str]:
@@ -53,7 +53,7 @@ def used(run: Path) -> dict[str, str]:
     return found | dict.fromkeys(methods, "")
 
 
-def _entries(used: dict[str, str]) -> Iterator[str]:
+def bibtex(used: dict[str, str]) -> Iterator[str]:
     """Entries of references.bib for what was used, and comments for what has none."""
     cited = set[str]()
     text = files("ecgbench.cli").joinpath("references.bib").read_text(encoding="utf-8")

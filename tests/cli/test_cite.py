@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ecgbench import datasets, metrics, models
-from ecgbench.cli.cite import _entries, used
+from ecgbench.cli.cite import bibtex, used
 
 BIB = files("ecgbench.cli").joinpath("references.bib").read_text(encoding="utf-8")
 WITHOUT = {"demo": "generated", "hefei": "a competition", "cardio_learning": "not one data set"}
@@ -75,7 +75,7 @@ def test_entries_have_the_numbers_of_the_cards() -> None:
 
 def test_a_comment_begins_no_entry() -> None:
     """BibTeX reads the text between entries, and @ begins one."""
-    (line,) = _entries({"your model timm:resnet18@spectrogram": "Wightman"})
+    (line,) = bibtex({"your model timm:resnet18@spectrogram": "Wightman"})
     assert line.startswith("% your model timm:resnet18 at spectrogram: ")
 
 
