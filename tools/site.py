@@ -304,7 +304,7 @@ def covered() -> str:
         (
             table(("model", "size", "leads it reads", "licence, as its authors state it"), rows),
             f"Collections, open: {opened}. On request: {asked}. "
-            f"Protocols: {', '.join(protocols.ROOM.names())}.",
+            f"Protocols: {', '.join(protocols.ROOM.names()).replace('_', '-')}.",
         )
     )
 

@@ -40,6 +40,7 @@ def freeze(
     from ecgbench.study.hypotheses import hypotheses
     from ecgbench.study.plan import check
     from ecgbench.study.plan_file import dump, named
+    from ecgbench.study.preflight import locate
     from ecgbench.study.store import cells_of  # pandas: half a second
 
     folder, file = out or Path("runs") / plan.stem, named(str(plan))
@@ -61,4 +62,9 @@ def freeze(
         typer.echo(f"  {number}. {h.name} ({h.kind}, family {h.family})")
     typer.echo(f"sha256 {kept.stated}")
     typer.echo("a date of one's own machine proves little: register the hash (OSF, a commit)")
+    if absent := [model for model, word in checked.weights_of().items() if locate(model, word)]:
+        typer.echo(
+            f"weights that are not here yet: {', '.join(absent)}; get them before the run, or "
+            f"freeze a plan with other weights in a new folder"
+        )
     typer.echo(f"next: ecgbench run --out {quoted(folder)}")

@@ -180,19 +180,20 @@ def _of_the_leads(request: Request) -> None:
 
 
 def weights_of(text: str, names: Sequence[str]) -> dict[str, str]:
-    """The weights of each model by `--weights`: one word for all, or name=value pairs."""
+    """The weights of each model by `--weights`: one word for all, or name=value pairs; a model that
+    no pair names takes the released ones.
+    """
     if "=" not in text:
         return dict.fromkeys(names, text)
     pairs = [part.partition("=") for part in text.split(",")]
     chosen = {models.resolve(name): value for name, _, value in pairs}
     stray = [k for k in chosen if k not in names]
-    missing = [n for n in names if not chosen.get(n)]
-    if stray or missing or len(pairs) != len(chosen):
+    if stray or not all(chosen.values()) or len(pairs) != len(chosen):
         raise BadSetting(
-            f"--weights {text}: name each of {', '.join(names)} once, for example --weights "
-            f"{names[0]}=random"
+            f"--weights {text}: name some of {', '.join(names)}, each at most once, for example "
+            f"--weights {names[0]}=random; the others take their released weights"
         )
-    return chosen
+    return {name: chosen.get(name, "released") for name in names}
 
 
 def _usual_policy(model: str, contract: str) -> str:

@@ -123,7 +123,7 @@ def unknown(card: ModelCard, name: str, known: Sequence[str], hint: str = "") ->
     if not card.weights and (name == RELEASED or not known):
         return BadSetting(
             f"no weights of {card.title} are released; pass --weights {model}=PATH or "
-            f"--weights random"
+            f"--weights {model}=random"
         )
     return UnknownName("weights", name, known, hint)
 
@@ -151,7 +151,7 @@ def not_here(card: ModelCard, model: str, name: str) -> BadSetting:
         f"{fetching(name, model)}. It gets "
         f"{layout.file} from {layout.url}; "
         f"where that fails, put the file into {model_folder(model)} and run it again. Or pass "
-        f"--weights {model}=PATH, or --weights random"
+        f"--weights {model}=PATH, or --weights {model}=random"
     )
 
 

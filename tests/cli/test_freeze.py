@@ -78,6 +78,15 @@ def test_a_plan_is_frozen_once_and_its_hash_covers_every_word(
     assert not kept.intact
 
 
+def test_weights_that_the_run_would_lack_are_named(
+    freeze: Callable[[str], tuple[int, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    code, said = freeze(PLAN.replace('weights = "random"', 'weights = "laef=random"'))
+    assert code == 0
+    assert "weights that are not here yet: stmem; get them before the run" in said
+
+
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [

@@ -99,6 +99,7 @@ def test_draws_grow_with_the_family() -> None:
         ("random", {"laef": "random", "stmem": "random"}),
         ("LAEF=random,st-mem=/a/b.pth", {"laef": "random", "stmem": "/a/b.pth"}),
         ("stmem=x=1.pth,laef=released", {"laef": "released", "stmem": "x=1.pth"}),
+        ("stmem=random", {"laef": "released", "stmem": "random"}),
     ],
 )
 def test_weights_text(text: str, expected: dict[str, str]) -> None:
@@ -122,7 +123,8 @@ def test_weights_text(text: str, expected: dict[str, str]) -> None:
         ({"training": Training(epochs=0)}, BadSetting, "--set training.epochs=0"),
         ({"training": Training(lr=0.0)}, BadSetting, r"--set training.lr=0\.0"),
         ({"models": ()}, BadSetting, "--models names nothing"),
-        ({"weights": "laef=random"}, BadSetting, "name each of laef, stmem once"),
+        ({"weights": "merl=random"}, BadSetting, "name some of laef, stmem, each at most once"),
+        ({"weights": "laef=random,stmem="}, BadSetting, "name some of laef, stmem"),
     ],
 )
 def test_what_cannot_be_met_is_said(
