@@ -39,8 +39,9 @@ def used(run: Path) -> dict[str, str]:
         )
     found = {"ecgbench": ""}
     for name in dict.fromkeys(cell.fit.model for cell in cells):
-        built_in = name in models.ROOM.names() and models.ROOM.built_in(name)
-        found[f"model {name}" if built_in else f"your model {name}"] = reader.models[name]["paper"]
+        known = f"model {name.partition(':')[0]}"  # timm:resnet18 is of timm
+        what = known if models.ROOM.built_in(name) else f"your model {name}"
+        found[what] = reader.models[name]["paper"]
     tasks = {cell.task for cell in cells}
     for name, facts in reader.datasets.items():
         if tasks & {*facts["tasks"]}:
@@ -63,6 +64,6 @@ def bibtex(used: dict[str, str]) -> Iterator[str]:
             cited |= {*reasons}
             yield f"% {'; '.join(reasons)}\n{entry.strip().replace('VERSION', __version__)}"
     for what, source in used.items():
-        if what not in cited and source:
+        if what not in cited and source not in ("", "none"):
             # to BibTeX an @ begins an entry, also in a comment
             yield f"% {what}: no entry is known; its card says: {source}".replace("@", " at ")

@@ -55,7 +55,8 @@ def test_entries_are_valid_and_for_things_that_exist() -> None:
     rooms = {"model": models.ROOM, "dataset": datasets.ROOM, "metric": metrics.ROOM}
     for reason in entries():
         kind, _, name = reason.partition(" ")
-        assert kind not in rooms or name in rooms[kind].names(), reason
+        room = rooms.get(kind)
+        assert not room or name in {*room.names(), *room.families}, reason
     assert {f"model {n}" for n in models.names() if "_" not in n} <= {*entries()}
     assert {f"dataset {n}" for n in datasets.names() if n not in WITHOUT} <= {*entries()}
 
@@ -65,6 +66,7 @@ def test_entries_have_the_numbers_of_the_cards() -> None:
     for name in (n for n in models.names() if "_" not in n):
         stated = numbers(models.get(name).CARD.paper)
         assert stated <= numbers("".join(every[f"model {name}"])), name
+    assert numbers(models.get("timm:resnet18").CARD.paper) <= numbers("".join(every["model timm"]))
     for name in metrics.names():
         stated = numbers(metrics.get(name).CARD.source)
         assert stated <= numbers("".join(every.get(f"metric {name}", ["\n"]))), name
