@@ -17,6 +17,7 @@ from ecgbench.reports._predicted import listed
 from ecgbench.reports._section import Column, Row, Table, records
 from ecgbench.reports._text import points, sure
 from ecgbench.reports.labels import full_names, label_scores
+from ecgbench.results.compare import LEAST_PATIENTS
 from ecgbench.results.guessing import ANSWERS, BETTER, CHANCE, MACRO, NOT, OPEN, graded
 from ecgbench.results.joint import Entry, joint
 from ecgbench.results.study import Study
@@ -32,9 +33,10 @@ COLUMNS = [
 ]
 _DEFINED = (
     "Better than guessing: the 95 % interval of the AUROC lies above 50. Not better: it ends below "
-    "60. Cannot be told: neither. It takes so many patients in 4 of 5 studies, if the AUROC is as "
-    "found here and as many of them have the diagnosis. Each interval is 95 % by itself: of 40 "
-    "diagnoses that a model cannot find, one looks better than guessing by chance."
+    f"60. Cannot be told: neither, or fewer than {LEAST_PATIENTS} test patients. It takes so many "
+    "patients in 4 of 5 studies, if the AUROC is as found here and as many of them have the "
+    "diagnosis. Each interval is 95 % by itself: of 40 diagnoses that a model cannot find, one "
+    "looks better than guessing by chance."
 )
 
 
@@ -98,12 +100,15 @@ def sentence(study: Study, found: pd.DataFrame) -> str:
         sets = {
             answer: macro.loc[macro["answer"] == answer, "leads"].tolist() for answer in ANSWERS
         }
+        names, on = {_who(study, row) for row in records(macro)}, _on(study, macro["task"].iloc[0])
+        who = f"the best of {enumerated(sorted(names))}" if len(names) > 1 else names.pop()
+        if len(sets[OPEN]) == len(macro):
+            none = f"With none of the {len(macro)} sets of leads{on}"
+            return f"{none} can it be told whether {who} is {BETTER}."
         counts = {a: enumerated(own) if len(own) <= NAMED else len(own) for a, own in sets.items()}
         said = [f"is {BETTER} with {counts[BETTER] or 'none'}"]
         said += [f"with {counts[OPEN]} it {OPEN}"] if counts[OPEN] else []
         said += [f"with {counts[NOT]} it is not"] if counts[NOT] else []
-        names, on = {_who(study, row) for row in records(macro)}, _on(study, macro["task"].iloc[0])
-        who = f"the best of {enumerated(sorted(names))}" if len(names) > 1 else names.pop()
         return f"Of {len(macro)} sets of leads{on}, {who} {'; '.join(said)}."
     said = [_said(study, row) for row in records(macro)]
     if len(labels):

@@ -29,7 +29,7 @@ REPORTS = (
 )
 """Others tell of commands, machines, files, ages or sexes."""
 LEFT_OUT = (
-    "left out: signals, features and weights; names of records and patients (numbers by chance "
+    "left out: signals, features and weights; names of records and patients (random numbers "
     "instead); ages, sexes, devices and sites; folders, commands, machines and packages; names of "
     "own data sets; reasons and cautions in words; the reports of data, models, groups of "
     "patients, controls and provenance"

@@ -47,6 +47,14 @@ def test_a_few_sets_of_leads_are_named(tmp_path: Path) -> None:
     assert shown.sentence == f"Of 2 sets of leads, Good is better than guessing with I; {what}."
 
 
+def test_where_no_set_can_be_told_the_sentence_says_so_once(tmp_path: Path) -> None:
+    study = made(tmp_path / "run", lambda *of: 1.2, leads="I,II,12", records=24)
+    shown, found = opened(study)
+    assert {*found["answer"]} == {OPEN}
+    none = "With none of the 2 sets of leads can it be told whether Good is better than guessing."
+    assert shown.sentence == none
+
+
 def test_random_leads_alone_ask_no_such_question(tmp_path: Path) -> None:
     study = made(tmp_path / "run", lambda *of: 1.2, leads="1,12")
     parts = reports.get("main_table").sections(study)[0].parts
