@@ -84,8 +84,8 @@ def fetch(
             with display().stage(f"fetch {name}", *plan.unit) as advance:
                 transport.fetch(plan, advance)
     except DownloadError as error:
-        by_hand = f"get the files by hand from {card.url} and put them into {folder}"
-        raise DownloadError(f"{error}; or {by_hand}") from None
+        again = "try again later: what is here stays; or get the files from"
+        raise DownloadError(f"{error}; {again} {card.url} and put them into {folder}") from None
     typer.echo(f"{name}: all files are here; now: {command(name, home)}")
 
 

@@ -255,8 +255,9 @@ def _demand_few(source: Source, lost: dict[str, str], total: int) -> None:
         return
     raise MissingData(
         f"{source.name}: {len(lost)} of {total} records"
-        f"{f' in {source.root}' if source.root else ''} cannot be used, more than {LOST} and "
-        f"more than {share:.1%}; {_some(lost)}; ... Correct the files, then: "
+        f"{f' in {source.root}' if source.root else ''} cannot be used, and the rest was not "
+        f"read: at most {LOST} or {share:.1%} may be lost; {_some(lost)}; ... Correct the files, "
+        f"then: "
         f"{command(source.name, None, source.fix)}"
     )
 

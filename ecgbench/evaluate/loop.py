@@ -164,7 +164,8 @@ def trained(
         files={"log.csv": lines([("epoch", "loss", "validation"), *map(astuple, log)])},
         note=note,
         warnings=warnings_of(log, best),
-        summary=f"epoch {chosen.epoch}, val {chosen.validation:.4f}",
+        summary=f"best epoch {best + 1} of {len(log)}, "
+        f"validation macro {100 * chosen.validation:.1f}",
         **more,
     )
 

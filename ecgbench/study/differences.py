@@ -27,7 +27,7 @@ def differences(plan: Plan, name: str, folders: Folders) -> Iterator[str]:
         least = expected(positives, negatives, auroc, shared)
         if np.isfinite(least) and task.name in {c.task for c in plan.cells}:
             yield (
-                f"{task.name}: two models can be told apart from {100 * least:.1f} points on "
-                f"(in 4 of 5 studies, near AUROC {auroc:g} with {shared:.0%} of their error in "
+                f"{task.name}: 4 of 5 such studies find a difference of {100 * least:.1f} points "
+                f"between two models (near AUROC {auroc:g}, with {shared:.0%} of their error in "
                 f"common)"
             )

@@ -51,7 +51,7 @@ def test_finished_cells_are_left_out(told: Told, tmp_path: Path) -> None:
     assert "6 cells of 1 fit (probe), 5 of them finished" in text
     # the labels are known now: from how large a difference on a study like this finds one
     (smallest,) = re.findall(
-        r"\n  demo: two models can be told apart from ([\d.]+) points on", text
+        r"\n  demo: 4 of 5 such studies find a difference of ([\d.]+) points", text
     )
     table = pd.read_parquet(next(tmp_path.rglob("scores.parquet")))
     labels = table[(table["metric"] == "auroc") & (table["label"] != "macro")]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ecgbench.core.cells import Fit
+from ecgbench.core.text import counted
 from ecgbench.evaluate import rows
 from ecgbench.evaluate.protocols import Trained, linear
 from ecgbench.evaluate.rows import Needed
@@ -43,6 +44,7 @@ def fit(
     learn, check = (len(evaluation.records[split]) for split in ("train", "val"))
     batch = min(training.batch, learn)
     total = training.epochs * (learn // batch * batch + check)
-    what = f"{evaluation.name}: fine-tune {fit.task}, seed {fit.seed}"
+    epochs = counted(training.epochs, "epoch")
+    what = f"{evaluation.name}: fine-tune {fit.task}, seed {fit.seed}, {epochs}"
     with evaluation.progress.stage(what, total, "records") as advance:
         return tune(evaluation, fit, checkpoint / "checkpoint.pt", advance, tuner)

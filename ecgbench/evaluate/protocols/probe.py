@@ -188,7 +188,7 @@ def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) ->
             "gradient": found.last.gradient,
         },
         warnings=found.warnings,
-        summary=f"penalty {penalty:g}, held out {score:.4f}",
+        summary=f"penalty {penalty:g}, held-out log-loss {score:.4f}",
     )
 
 
