@@ -45,9 +45,9 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     if kind != 1 or len(lengths) != 1 or min(lengths) % 2:
         sizes = ", ".join(f"{BLOCKS[name]} {len(blocks[name]) / 2:g}" for name in there)
         raise BadRecord(f"{record}: format {kind}, samples of each lead: {sizes or 'no lead'}")
-    scale = options.scale(1e6 / nanovolts if nanovolts else None, path, record)
+    scale = 1e6 / nanovolts if nanovolts else options.scale(None, path, record)
     steps = np.stack([np.frombuffer(blocks[name], "<i2") for name in there])
     notes: cleaned.Notes = [(what, "the file") for what in ("unit", "rate", "names")]
-    fs = options.rate([("its block fmt", float(fs))], path, record)
+    fs = options.rate([("its block fmt", float(fs))], path, record, field=True)
     leads = [BLOCKS[name] for name in there]
     return cleaned.recording(cleaned.marked(steps) / scale, leads, fs, (record, patient), notes)

@@ -36,7 +36,7 @@ def _wfdb(path: Path, record: str, patient: str, options: ReadOptions) -> Record
         return rows
 
     values, fs = wfdb.signals(path.with_suffix(""), record, choose, notes)
-    fs = options.rate([("its header", fs)], path, record)
+    fs = options.rate([("its header", fs)], path, record, field=True)
     return cleaned.recording(values, leads, fs, (record, patient), notes)
 
 

@@ -36,10 +36,10 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     if len(found := {rates[i] for i in rows}) > 1:
         each = ", ".join(f"{rate:g}" for rate in sorted(found))
         raise BadRecord(f"{record}: its leads have different rates: {each} Hz")
-    scales = [options.scale(_scale(units[i], record), path, record) for i in rows]
+    scales = [_scale(units[i], record) or options.scale(None, path, record) for i in rows]
     notes += [("unit", "the file" if all(units[i] for i in rows) else "--unit")]
     notes += [("rate", "the file")]
-    fs = options.rate([("its header", found.pop())], path, record)
+    fs = options.rate([("its header", found.pop())], path, record, field=True)
     array = np.stack([signals[i] / scale for i, scale in zip(rows, scales)])
     return cleaned.recording(array, [names[i] for i in rows], fs, (record, patient), notes)
 

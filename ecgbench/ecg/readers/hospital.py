@@ -76,7 +76,7 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
                 f"{record}: a step of {names[i]} is {lead.adc_resolution:g} by the file, in no "
                 f"unit of voltage ({unit}); correct the file"
             )
-        scale = options.scale(stated, path, record)
+        scale = stated or options.scale(None, path, record)
         values.append(
             (cleaned.marked(lead.samples[None])[0] * lead.resolution + lead.offset) / scale
         )
@@ -84,7 +84,7 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
         notes += [("warning", f"{names[i]}: {w} {s}") for w, s in states.items() if s != "OK"]
     stated_all = all(lead.resolution_unit for lead in leads)
     notes += [("unit", "the file" if stated_all else "--unit"), ("rate", "the file")]
-    fs = options.rate([("its header", _rate(found, leads[0]))], path, record)
+    fs = options.rate([("its header", _rate(found, leads[0]))], path, record, field=True)
     return cleaned.recording(
         np.stack(values), [names[i] for i in rows], fs, (record, patient), notes
     )

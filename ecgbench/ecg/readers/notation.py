@@ -67,11 +67,14 @@ class ReadOptions:
                 f"(I,II,V1), or all as NAME=LEAD (ch1=I,ch2=II)"
             )
 
-    def rate(self, stated: Sequence[tuple[str, float]], file: Path, record: str) -> float:
+    def rate(
+        self, stated: Sequence[tuple[str, float]], file: Path, record: str, *, field: bool = False
+    ) -> float:
         """Hz, from (where it stands, Hz) of all that states it, the most exact first; else --fs.
-        BadRecord where two differ; BadSetting where nothing states it.
+        BadRecord where two differ; BadSetting where nothing states it. field: the format has a
+        field for it, so --fs, which is for other files, may differ.
         """
-        every = [*stated, *([("--fs", self.fs)] if self.fs is not None else [])]
+        every = [*stated, *([("--fs", self.fs)] if self.fs is not None and not field else [])]
         if not every:
             raise BadSetting(
                 f"{file.name} does not state its rate; state it for all files that do not: --fs "
@@ -84,11 +87,13 @@ class ReadOptions:
                     f"{record}: the rate is {rate:g} Hz by {first} and {value:g} Hz by {other}; "
                     f"correct the one that is wrong"
                 )
-        if not LOWEST <= rate <= HIGHEST and self.fs is None:
+        if not LOWEST <= rate <= HIGHEST and (
+            self.fs is None or abs(self.fs - rate) > AGREE * rate
+        ):
             what = "low" if rate < LOWEST else "high"
             raise BadSetting(
                 f"{file.name}: its rate is {rate:g} Hz by {first}, which is too {what} for an ECG; "
-                f"if that is right, confirm it: --fs {rate:g}"
+                f"correct the file or take it out; if it is right, confirm it: --fs {rate:g}"
             )
         return rate
 
@@ -105,7 +110,7 @@ class ReadOptions:
         if stated and typed and abs(stated - typed) > AGREE * typed:
             raise BadRecord(
                 f"{record}: 1 mV is {stated:g} by the file and {typed:g} by --unit {self.unit}; "
-                f"correct the one that is wrong"
+                f"correct the one that is wrong, or state the unit in the other files ('I (mV)')"
             )
         return stated or typed or 1.0
 

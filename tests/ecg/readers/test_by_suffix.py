@@ -191,6 +191,17 @@ def test_names_of_ones_own_are_understood_and_what_contradicts_the_file_stops_it
             by_suffix.read(file, "r", "p", other)
 
 
+@pytest.mark.parametrize("write", [_edf, _wfdb])
+def test_what_is_said_for_other_files_changes_none_with_a_header(
+    write: Callable[[Path, np.ndarray], Path], signal: np.ndarray, tmp_path: Path
+) -> None:
+    file = write(tmp_path / "r", signal)
+    right = by_suffix.read(file, "r", "p", ReadOptions())
+    found = by_suffix.read(file, "r", "p", ReadOptions(fs=999, unit="nV"))
+    assert found.fs == right.fs
+    np.testing.assert_array_equal(found.signal, right.signal)
+
+
 def _cut(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:-700])
 

@@ -272,13 +272,11 @@ def test_a_unit_outside_ascii_and_marks_of_missing_samples(tmp_path: Path) -> No
         STEPS[0, 3] = kept
 
 
-def test_a_rate_that_contradicts_the_header_or_is_low_is_not_taken(tmp_path: Path) -> None:
-    path = _write(tmp_path, ["16"] * 3).with_suffix(".hea")
-    with pytest.raises(BadRecord, match="500 Hz by its header and 250 Hz by --fs"):
-        by_suffix.read(path, "r", "p", ReadOptions(fs=250))
+def test_a_low_rate_is_taken_only_where_it_is_confirmed(tmp_path: Path) -> None:
     path = _write(tmp_path, ["16"] * 3, head="r 3 25 120").with_suffix(".hea")
-    with pytest.raises(BadSetting, match="confirm it: --fs 25"):
-        by_suffix.read(path, "r", "p", ReadOptions())
+    for fs in (None, 250):
+        with pytest.raises(BadSetting, match="confirm it: --fs 25"):
+            by_suffix.read(path, "r", "p", ReadOptions(fs=fs))
     assert by_suffix.read(path, "r", "p", ReadOptions(fs=25)).fs == 25
 
 
