@@ -172,7 +172,7 @@ class Room:
                 return known if known in self._installed else self.resolve(known)
         if path := own_file(name):
             return self._enter(path)
-        hint = f"Or give the path of a .py file that defines {self._needs}"
+        hint = f"Or give the path of a .py file that defines {self._needs} (or put it in ./{OWN}/)"
         # a variant is meant only by who nearly spells it
         meant = difflib.get_close_matches(name.lower(), self.variants(), cutoff=0.8)
         raise UnknownName(self.kind, name, [*self.names(), *meant], hint)
