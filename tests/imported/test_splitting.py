@@ -3,12 +3,14 @@ where there is one.
 """
 
 from itertools import combinations_with_replacement, product
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from ecgbench.data.imported import splitting
+from ecgbench.data.imported.importing import usual_folds
 from ecgbench.data.imported.people import person
 from ecgbench.errors import BadSetting
 
@@ -108,3 +110,13 @@ def test_what_is_missing_is_said_by_label() -> None:
     table = table_of([((1,), (0,))] * 2 + [((0,), (0,))] * 9)
     with pytest.raises(BadSetting, match="'l0' has 2 patients with it and 9 without; 'l1' has 0"):
         splitting.count(table, ["l0", "l1"])
+
+
+@pytest.mark.parametrize(("patients", "folds"), [(60, 5), (277, 5), (999, 5), (1000, None)])
+def test_where_a_tenth_of_the_patients_is_few_each_is_tested(
+    patients: int, folds: int | None, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text("CARD = card(splits='ours: 10 folds by patient')\n")
+    rows = [f"r{i},r{i}.csv,P{i},{i % 10 + 1}" for i in range(patients)]
+    (tmp_path / "records.csv").write_text("\n".join(["record,path,patient,fold", *rows]))
+    assert usual_folds(tmp_path / "mine.py") == folds
