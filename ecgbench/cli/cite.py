@@ -64,6 +64,7 @@ def bibtex(used: dict[str, str]) -> Iterator[str]:
             cited |= {*reasons}
             yield f"% {'; '.join(reasons)}\n{entry.strip().replace('VERSION', __version__)}"
     for what, source in used.items():
-        if what not in cited and source not in ("", "none"):
+        if what not in cited and source:
+            says = "names no source" if source == "none" else f"says: {source}"
             # to BibTeX an @ begins an entry, also in a comment
-            yield f"% {what}: no entry is known; its card says: {source}".replace("@", " at ")
+            yield f"% {what}: no entry is known; its card {says}".replace("@", " at ")

@@ -86,7 +86,11 @@ def _main(study: Study) -> r.Section:
     parts: list[r.Part] = [
         _table(study, "main_table", first[1], [*study.notes, setting], whole=True),
         *(_table(study, f"main_table_{name}", rows) for name, rows in others),
-        r.Text("Under each model: parameters, and the policy for missing leads.", "fine"),
+        r.Text(
+            "Under each model: parameters. The policy for missing leads is behind its name where "
+            "it has several, else in main_table.csv.",
+            "fine",
+        ),
     ]
     title = f"Macro {enumerated([card.title for card in study.metrics.values()])} × 100"
     return r.Section(name="main_table", title=title, short=CARD.title, parts=parts)

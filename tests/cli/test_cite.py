@@ -88,7 +88,7 @@ def test_cite_as_typed(typed: Callable[..., int], here: Callable[..., Any], tmp_
     assert (done.returncode, done.stderr) == (0, "")
     assert {"ecgbench", "laef", "hanley1982auroc", "delong1988"} <= {*parsed(done.stdout)}
     assert "holm1979" not in done.stdout, "one model is compared with none"
-    assert "% your model tiny: no entry is known" in done.stdout
+    assert "% your model tiny: no entry is known; its card names no source" in done.stdout
     assert "dataset demo" in used(run)
     other = here("cite", tmp_path, cwd=tmp_path)
     assert (other.returncode, other.stdout, other.stderr.count("\n")) == (2, "", 1)
