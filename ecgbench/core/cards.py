@@ -34,9 +34,12 @@ class CheckedFields:
             value = getattr(self, name)
             if not _is(value, kind):
                 wanted = getattr(kind, "__name__", "") if isinstance(kind, type) else str(kind)
+                missed = f"no {re.sub(r'[a-z_]+[.]', '', wanted)}"
+                if get_origin(kind) is Literal:
+                    missed = f"none of {', '.join(map(repr, get_args(kind)))}"
                 raise BadSetting(
-                    f"{type(self).__name__}: {name} is {shortened(repr(value), 60)}, which is no "
-                    f"{re.sub(r'[a-z_]+[.]', '', wanted)}"
+                    f"{type(self).__name__}: {name} is {shortened(repr(value), 60)}, which is "
+                    f"{missed}"
                 )
 
 

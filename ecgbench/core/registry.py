@@ -173,8 +173,9 @@ class Room:
         if path := own_file(name):
             return self._enter(path)
         hint = f"Or give the path of a .py file that defines {self._needs} (or put it in ./{OWN}/)"
-        # a variant is meant only by who nearly spells it
-        meant = difflib.get_close_matches(name.lower(), self.variants(), cutoff=0.8)
+        # a variant, or a file of whatever kind in OWN, is meant only by who nearly spells it
+        quiet = [*self.variants(), *(path.stem for path in Path(OWN).glob("[!_]*.py"))]
+        meant = difflib.get_close_matches(name.lower(), quiet, cutoff=0.8)
         raise UnknownName(self.kind, name, [*self.names(), *meant], hint)
 
     def paths(self) -> list[Path]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ecgbench.core.cards import DatasetCard, facts
-from ecgbench.core.cells import EXCLUDABLE, OFFICIAL, RELEASED
+from ecgbench.core.cells import EXCLUDABLE, OFFICIAL, RANDOM, RELEASED
 from ecgbench.core.division import fold_number
 from ecgbench.data.contamination import NOT_STATED
 from ecgbench.data.copy import is_counted
@@ -29,7 +29,10 @@ def network_facts(evaluation: "Evaluation") -> dict[str, Any]:
     """Facts of a network, its weights and its contract."""
     network = evaluation.network
     card = facts(network.card)
-    if network.source.get("name") not in {RELEASED, *(w.name for w in network.card.weights)}:
+    published = {RELEASED, *(w.name for w in network.card.weights)}
+    # a card that describes no published weights is the user's own, and speaks of the user's file
+    spoken_for = card["corpora"] and not network.card.weights and network.weights != RANDOM
+    if network.source.get("name") not in published and not spoken_for:
         card["corpora"] = [NOT_STATED]  # a file of the user
     return {
         "name": network.name,

@@ -293,14 +293,15 @@ def _found(
     BadWeights where several places hold all of them, with different values.
     """
     wanted, flat = network.state_dict(), dict(_flat(content))
-    places: Counter[str] = Counter()
+    places, named = Counter[str](), Counter[str]()
     for name, tensor in flat.items():
         for place in ("", *_modules(name)):
             ours = wanted.get(name.removeprefix(place))
             alike = ours is not None and ours.shape == tensor.shape
             places[place] += alike and place.startswith(prefix)
-    start = max(places, key=places.__getitem__, default=prefix)
-    start = start if places[start] else prefix
+            named[place] += ours is not None and place.startswith(prefix)
+    start = max(places, key=lambda place: (places[place], named[place]), default=prefix)
+    start = start if named[start] else prefix
     for other in (p for p, count in places.items() if p != start and count == len(wanted)):
         if not all(torch.equal(flat[start + n], flat[other + n]) for n in wanted):
             raise BadWeights(
@@ -344,7 +345,11 @@ def _differences(
     names = {
         _MISSING: [name for name in wanted if name not in both],
         _UNEXPECTED: [*unexpected, *(name for name in tensors if name not in both)],
-        _WRONG: [n for n, t in wanted.items() if n in both and not _alike(t, tensors[n])],
+        _WRONG: [
+            n + _shapes(t, tensors[n])
+            for n, t in wanted.items()
+            if n in both and not _alike(t, tensors[n])
+        ],
     }
     return {kind: found for kind, found in names.items() if found}
 
@@ -374,6 +379,12 @@ def _alike(ours: Tensor, theirs: Tensor) -> bool:
         and ours.shape == theirs.shape
         and ours.is_floating_point() == theirs.is_floating_point()
     )
+
+
+def _shapes(ours: Tensor, theirs: Tensor) -> str:
+    if theirs.is_nested or ours.shape == theirs.shape:
+        return ""
+    return f" (in the file {tuple(theirs.shape)}, here {tuple(ours.shape)})"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -43,7 +43,7 @@ CONTRACT: dict[str, Any] = {
         ({"fs": True}, "fs is True, which is no float"),
         ({"leads": "II"}, "leads is 'II', which is no tuple[str, ...]"),
         ({"leads": (2, 3)}, "leads is (2, 3), which is no tuple[str, ...]"),
-        ({"fill": "later"}, "fill is 'later', which is no Literal['before', 'after']"),
+        ({"fill": "later"}, "fill is 'later', which is none of 'before', 'after'"),
         ({"filter": "none"}, "filter is 'none', which is no Filter | None"),
         ({"decimate": 1.5}, "decimate is 1.5, which is no int"),
     ],

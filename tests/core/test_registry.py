@@ -76,6 +76,18 @@ def test_a_file_of_ones_own_that_a_built_in_name_hides_is_named_once(
     )
 
 
+def test_a_file_of_ones_own_is_suggested_to_who_nearly_spells_it(
+    house: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (house.parent / "adapters").mkdir()
+    written(house.parent / "adapters", "mynet.py")
+    monkeypatch.chdir(house.parent)
+    with pytest.raises(UnknownName, match="did you mean mynet"):
+        room(house).resolve("mynett")
+    with pytest.raises(UnknownName, match="Known: laef, st_mem. "):
+        room(house).resolve("zzzz")
+
+
 def test_an_unknown_name_suggests_the_nearest_in_one_line(house: Path) -> None:
     with pytest.raises(UnknownName) as caught:
         room(house).get("leaf")

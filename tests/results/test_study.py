@@ -506,15 +506,18 @@ def test_each_note_is_said_once_and_only_where_it_is_true(tmp_path: Path) -> Non
 
 
 def test_a_model_that_was_pre_trained_on_the_tested_data_is_named(tmp_path: Path) -> None:
-    plan = planned(["good", "fair", "weak"])
+    plan = planned(["good", "fair", "weak", "poor"])
     told = facts(plan)["models"]
+    told["poor"] |= {"weights": "best.pt", "corpora": ["not stated"]}
     told["good"] |= {"weights": "released", "corpora": ["Toy data"]}
     told["good"]["weights_source"] = {"own": True, "licence": "MIT; trained here"}
     told["fair"] |= {"weights": "released", "corpora": ["HEEDB", "Toy data (folds 1-8)"]}
     # random: it has seen nothing
     told["weak"] |= {"weights": "random", "corpora": ["Toy data"]}
     notes = read(made(tmp_path, plan, about=facts(plan) | {"models": told}).path).notes
-    named = [n.partition(" was pre-trained on ")[0] for n in notes if "pre-trained" in n]
+    unknown = next(n for n in notes if n.startswith("NOT KNOWN WHETHER SEEN"))
+    assert unknown.endswith("are among those that Poor was pre-trained on (not stated).")
+    named = [n.partition(" was pre-trained on ")[0] for n in notes if n.startswith("SEEN")]
     assert named == ["SEEN BEFORE: Good", "SEEN IN PART: Fair"]
     assert any(n.startswith("OWN WEIGHTS: those of Good") for n in notes)
 

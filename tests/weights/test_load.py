@@ -173,7 +173,14 @@ def test_a_usual_checkpoint_is_found_in_its_file(
         ({k: v for k, v in TRAINED.items() if k != "conv.bias"}, "1 missing: conv.bias"),
         (dict(Deep(3).state_dict()), "2 unexpected: layers.2.weight, layers.2.bias"),
         (TRAINED | {"conv.scale": torch.ones(1)}, "1 unexpected: conv.scale"),
-        (TRAINED | {"conv.weight": torch.ones(4, 3, 5)}, "wrong shape or type: conv.weight"),
+        (
+            TRAINED | {"conv.weight": torch.ones(4, 3, 5)},
+            "shape or type: conv.weight (in the file (4, 3, 5), here (4, 3, 3))",
+        ),
+        (
+            {"state_dict": {"conv.weight": torch.ones(2, 3, 3), "conv.bias": torch.ones(2)}},
+            "'state_dict.': 9 missing",
+        ),
         (TRAINED | {"norm.bias": torch.full((4,), torch.nan)}, "NaN or infinity in norm.bias"),
         ({"teacher": TRAINED, "student": ANOTHER}, "under 'teacher.' and 'student.'"),
         ({"epoch": 3}, "missing: conv.weight"),
