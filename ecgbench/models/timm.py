@@ -14,11 +14,13 @@ The record is standardised over its measured leads: published weights expect a m
 standard deviation of 1. A lead that was not measured is 0 then, the mean.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torch.nn.functional as F
@@ -36,6 +38,8 @@ from ecgbench.weights.load import loaded
 
 FS = 100
 """Hz."""
+NOT_COMMERCIAL = ("-nc", "noncommercial", "amlr", "seer")
+"""Parts of the names of licences that forbid commercial use (amlr: Apple, research only)."""
 SPECTROGRAM = "spectrogram"
 WINDOW, HOP = 32, 8
 """Samples of a spectrum, and between two of them."""
@@ -78,6 +82,8 @@ class LeadImage(nn.Module):
         own = tuple(self.about["input_size"][-2:])
         self.size = own if self.fixed else STACKED if self.spectrogram else IMAGE
         """Height and width of what the network reads."""
+        if not hasattr(self.net, "group_matcher"):
+            self.group_matcher = None  # type: ignore[assignment,method-assign]
 
     def forward(self, signal: Tensor, measured: Tensor) -> Features:
         """signal (batch, 12, time) standardised at 100 Hz, measured (batch, 12) bool, all True ->
@@ -97,7 +103,8 @@ class LeadImage(nn.Module):
         how = {"state_dict": dict(tensors), "custom_load": False}
         create = import_timm().create_model
         try:
-            whole = create(self.name, pretrained=True, pretrained_cfg_overlay=how, in_chans=1)
+            with _all_tensors():
+                whole = create(self.name, pretrained=True, pretrained_cfg_overlay=how, in_chans=1)
             whole.reset_classifier(0)
         except Exception as error:  # of a file that may hold anything
             raise BadWeights(
@@ -106,7 +113,9 @@ class LeadImage(nn.Module):
         return {f"net.{name}": tensor for name, tensor in whole.state_dict().items()}
 
     def group_matcher(self, coarse: bool = False) -> Callable[[str], int]:
-        """Name of a parameter -> number of its layer, as timm groups them (for layer decay)."""
+        """Name of a parameter -> number of its layer, as timm groups them (for layer decay); None
+        in place of this method where a network of timm has none.
+        """
         group = import_timm().models.group_parameters
         layers = group(self.net, self.net.group_matcher(coarse=coarse), reverse=True)
         return lambda name: int(layers[name.removeprefix("net.")])
@@ -121,6 +130,23 @@ class LeadImage(nn.Module):
         spectra = torch.stft(rows, WINDOW, HOP, window=window, return_complex=True)
         bands = spectra[:, 1:].abs().square().log1p()
         return bands.reshape(len(signal), -1, bands.shape[-1]).to(signal.dtype)
+
+
+@contextmanager
+def _all_tensors() -> Iterator[None]:
+    """Inside, whatever is loaded fills a network, or RuntimeError: of some networks timm loads any
+    file, and what it lacks stays random.
+    """
+    usual = nn.Module.load_state_dict
+
+    def whole(module: nn.Module, *given: Any, **options: Any) -> Any:
+        found = usual(module, *given, **options)
+        if found.missing_keys:
+            raise RuntimeError(f"{len(found.missing_keys)} missing: {found.missing_keys[0]}, ...")
+        return found
+
+    with patch.object(nn.Module, "load_state_dict", whole):
+        yield
 
 
 @cache
@@ -193,6 +219,6 @@ def _weights(about: Mapping[str, Any], licence: str) -> tuple[Weights, ...]:
     hub, url = about.get("hf_hub_id"), about.get("url")
     file = (about.get("hf_hub_filename") or TENSORS) if hub else str(url).rpartition("/")[2]
     where = f"{HUB}{hub}" if hub else str(url)
-    terms = "no commercial use" if "-nc" in licence else ""
+    terms = "no commercial use" if any(part in licence for part in NOT_COMMERCIAL) else ""
     one = Weights(name="released", url=where, file=file, sha256=None, licence=licence, terms=terms)
     return (one,) if hub or url else ()

@@ -129,7 +129,11 @@ def check(request: Request) -> Request:
 
 
 def _of_the_protocol(training: Training) -> None:
-    """BadSetting for a share that is none, or for a setting of another protocol."""
+    """BadSetting for a share that is none, for a setting of another protocol, or where a package
+    that the protocol needs is not installed.
+    """
+    with protocols.ROOM.calling(training.protocol):
+        protocols.facts(training)
     usual, used = Training(), protocols.get(training.protocol).SETTINGS
     for name in ("layer_decay", "warmup", "ema"):
         if not 0 <= (share := getattr(training, name)) <= 1:
@@ -147,7 +151,8 @@ def _of_the_protocol(training: Training) -> None:
 
 def _demand_groups(names: Sequence[str], protocol: str) -> None:
     """BadSetting where a protocol sorts parameters into groups and a model's card has none."""
-    for name in names if protocols.uses(protocol, "lr_groups") else ():
+    sorts = any(protocols.uses(protocol, setting) for setting in ("lr_groups", "layer_decay"))
+    for name in names if sorts else ():
         try:
             card = models.get(name).CARD
         except BadSetting:  # its cells fail

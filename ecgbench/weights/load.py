@@ -65,7 +65,7 @@ def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
             _shipped_tensors(network, found) if own else _converted(network, found, card)
         )
         return
-    if not card.weights:
+    if not card.weights and not hasattr(network, "published"):
         load_checkpoint(network, found)
         return
     with read.unpacked(found, released.member_of(card)) as file:
@@ -79,9 +79,9 @@ def load_checkpoint(network: N, path: str | Path, prefix: str = "") -> N:
 
     The names and shapes of the network's own tensors find container and prefix. Only whole modules
     that the network does not have are left out, as a head: neither a further layer of a numbered
-    list nor a tensor of a module that it has. prefix: how the place begins where several would do
-    ("state_dict_ema.module."). BadSetting: no such file. BadWeights: it does not fit, and `network`
-    is as before.
+    list, or a module inside one, nor a tensor of a module that it has. prefix: how the place begins
+    where several would do ("state_dict_ema.module."). BadSetting: no such file. BadWeights: it does
+    not fit, and `network` is as before.
     """
     path = Path(path).expanduser()
     if not path.is_file():
@@ -312,7 +312,8 @@ def _found(
     inside, left_out = {}, dict[str, None]()
     for name, tensor in flat.items():
         other = next((m for m in _modules(name) if m not in own), "")
-        if name.startswith(start) and (not other or other.split(".")[-2].isdigit()):
+        numbered = any(map(str.isdigit, other.removeprefix(start).split(".")))
+        if name.startswith(start) and (numbered or not other):
             inside[name.removeprefix(start)] = tensor
         else:
             left_out[other.rstrip(".") or name] = None

@@ -4,6 +4,7 @@ Hub on this machine. Weights are random: no network here was trained.
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ecgbench.check.models import card_is_true
 from ecgbench.errors import BadSetting, BadWeights, UnknownName
 from ecgbench.evaluate import network
 from ecgbench.layers.torchvision_operators import import_timm
+from ecgbench.models import timm as family
 from ecgbench.weights import convert, load, released
 
 timm = import_timm()
@@ -173,6 +175,40 @@ def test_a_file_that_does_not_fit_leaves_nothing_behind(
         network.build(NAME, str(published))
 
 
+def test_a_network_that_timm_loads_from_any_file_is_filled_whole(tmp_path: Path) -> None:
+    """Of dla46_c timm itself takes a file without a single tensor of the network."""
+    tensors, file = timm.create_model("dla46_c").state_dict(), tmp_path / "dla.safetensors"
+    save_file(tensors, file)
+    built = network.build("timm:dla46_c", str(file))
+    name = "level5.tree1.conv1.weight"
+    assert torch.equal(built.module.net.state_dict()[name], tensors.pop(name))
+    save_file(tensors, file)
+    with pytest.raises(BadWeights, match=f"1 missing: {name}"):
+        network.build("timm:dla46_c", str(file))
+
+
+def test_a_file_of_a_network_without_published_weights(published: Path) -> None:
+    module = models.get(NAME).build()
+    load.load(module, published, replace(models.get(NAME).CARD, weights=()))
+    assert load.digest(module) == network.build(NAME, str(published)).sha256
+
+
+@pytest.mark.parametrize(
+    ("licence", "terms"),
+    [
+        ("apache-2.0", ""),
+        ("nvidia-open-model-license", ""),
+        ("cc-by-nc-4.0", "no commercial use"),
+        ("fair-noncommercial-research-license", "no commercial use"),
+        ("seer-license", "no commercial use"),
+        ("apple-amlr", "no commercial use"),
+    ],
+)
+def test_weights_say_whether_they_may_be_sold(licence: str, terms: str) -> None:
+    (weights,) = family._weights({"hf_hub_id": "timm/x"}, licence)
+    assert (weights.licence, weights.terms) == (licence, terms)
+
+
 def test_a_hub_that_cannot_be_reached(
     tmp_path: Path, published: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +227,7 @@ def test_layers_of_timm_are_the_layers_of_fine_tuning() -> None:
     assert layers["net.patch_embed.proj.weight"] == layers["net.pos_embed"] == 0
     assert layers["net.blocks.5.mlp.fc2.bias"] == layers["net.norm.weight"] == 6
     assert module.no_weight_decay() >= {"net.pos_embed", "net.cls_token"}
+    assert models.get("timm:pit_ti_224").build().group_matcher is None  # timm says nothing of it
 
 
 @pytest.mark.long

@@ -5,6 +5,7 @@ the demo.
 import hashlib
 import json
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from ecgbench import models
 from ecgbench.core import provenance
 from ecgbench.evaluate.fits import Fitting
 from ecgbench.evaluate.network import build
+from ecgbench.evaluate.protocols import finetune_modern
 from ecgbench.results.study import read
 
 Typed = Callable[..., int]
@@ -167,6 +169,7 @@ def test_a_network_is_trained_for_each_set_of_leads_that_is_tested(
         ),
         (("--train-leads", "same", "--protocol", "linear"), "choose one, or --train-leads random"),
         (("--protocol", "prob"), "unknown protocol 'prob'; did you mean probe?"),
+        (("--protocol", "finetune-modern"), "needs the package timm; run: pip install"),
         (("--device", "gpu"), "--device gpu: auto, cpu, cuda or cuda:N"),
         (("--set", "run.timeout=0"), "--set run.timeout=0: seconds, more than 0"),
         (("--set", "training.micro_batch=4"), "--protocol linear has no such setting"),
@@ -178,7 +181,12 @@ def test_bad_words_are_told_in_one_line(
     typed: Typed,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    def without_timm(package: str) -> str:
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr(finetune_modern, "version", without_timm)
     assert typed(tmp_path / "run", *words) == 2
     told = capsys.readouterr().err
     assert said in told

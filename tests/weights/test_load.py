@@ -181,6 +181,7 @@ def test_a_usual_checkpoint_is_found_in_its_file(
             {"state_dict": {"conv.weight": torch.ones(2, 3, 3), "conv.bias": torch.ones(2)}},
             "'state_dict.': 9 missing",
         ),
+        (TRAINED | {"layers.0.lora.weight": torch.ones(4, 4)}, "1 unexpected: layers.0.lora"),
         (TRAINED | {"norm.bias": torch.full((4,), torch.nan)}, "NaN or infinity in norm.bias"),
         ({"teacher": TRAINED, "student": ANOTHER}, "under 'teacher.' and 'student.'"),
         ({"epoch": 3}, "missing: conv.weight"),

@@ -7,16 +7,17 @@ decay). All rates rise linearly in the first `warmup` of the steps and fall to 0
 (`CosineLRScheduler`, anew at each step). What is validated and kept are the averaged weights
 (`ModelEmaV3`, decay `ema`, less in the first steps). The rest is that of `finetune`.
 
-The layers are those of the network's `group_matcher`, as every network of timm has one. timm
+The layers are those of the network's `group_matcher`, as most networks of timm have one. timm
 guesses where there is none, or leaves all rates equal without a word; here the groups early and
 late of the card are two layers, and a network with one layer is refused.
 """
 
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ecgbench.core.cells import Fit
+from ecgbench.errors import BadSetting
 from ecgbench.evaluate.protocols import Trained, finetune, linear
 from ecgbench.evaluate.rows import Needed
 
@@ -30,8 +31,14 @@ needs = finetune.needs
 
 
 def facts() -> dict[str, str]:
-    """The version of timm: another one may train otherwise."""
-    return {"timm": version("timm")}
+    """The version of timm: another one may train otherwise. BadSetting where there is none."""
+    try:
+        return {"timm": version("timm")}
+    except PackageNotFoundError:
+        raise BadSetting(
+            "--protocol finetune-modern needs the package timm; run: pip install "
+            "'ecgbench-leads[timm]'"
+        ) from None
 
 
 def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) -> Trained:
