@@ -84,7 +84,7 @@ def test_a_file_of_ones_own_is_suggested_to_who_nearly_spells_it(
     monkeypatch.chdir(house.parent)
     with pytest.raises(UnknownName, match="did you mean mynet"):
         room(house).resolve("mynett")
-    with pytest.raises(UnknownName, match="Known: laef, st_mem. "):
+    with pytest.raises(UnknownName, match=r"Known: laef, st_mem\. "):
         room(house).resolve("zzzz")
 
 
