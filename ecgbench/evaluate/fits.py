@@ -67,7 +67,7 @@ class Fitting:
             "records": evaluation.selection.labelled(self.task.columns),
             "training": protocols.facts(evaluation.training),
             "seed": fit.seed,
-            **({"shown": fit.shown} if fit.shown else {}),
+            **({"shown": fit.shown, "validation": "shown leads"} if fit.shown else {}),
             **evaluation.facts(evaluation.trained(fit)),
         }
 

@@ -66,6 +66,7 @@ _NOTES = (
     "fixed. operating_points.csv has single labels, and predictive values with intervals. "
     "docs/explanation/calibration.md says how thresholds are set."
 )
+VALIDATED = "frozen on validation records"
 _WORTH = (
     "Net benefit is at the prevalence of the test set, and says nothing of a place where a label "
     "is rarer. "
@@ -98,22 +99,23 @@ def sections(study: Study) -> list[r.Section]:
 
 
 def _frozen(study: Study) -> str:
-    """What the page calls frozen thresholds; "" where all settings are named leads of records that
-    have twelve: a device that measures one has no use for a threshold of twelve.
+    """What the page calls frozen thresholds: of the leads that a fit was trained on. "" where that
+    are twelve, and all settings are named leads: a device that measures one has no use for them.
     """
+    if any(r.cell.fit.shown for r in study.results):
+        return VALIDATED
     if study.main["leads"].str.isdigit().any():
         return FROZEN
     few = all(data.fewer_leads == data.records for data in study.datasets)
-    return "frozen on validation records" if few else ""
+    return VALIDATED if few else ""
 
 
 def _points(study: Study, rows: pd.DataFrame, each: Sequence[Any]) -> Iterator[r.Table | r.Notes]:
-    frame = _frame(rows)
+    frame, frozen = _frame(rows), _frozen(study)
+    frame["thresholds"] = frame["thresholds"].replace(FROZEN, frozen or FROZEN)
     shown, cut = for_page(study, predicted.on_page(frame), "operating_points.csv")
-    frozen = _frozen(study)
     shown = shown if frozen else shown[shown["thresholds"] == OWN]
-    words = {FROZEN: frozen, OWN: OWN}
-    at = "with twelve leads" if frozen == FROZEN else "with the leads that they have"
+    at = "with twelve leads" if frozen == FROZEN else "with the leads of their fit"
     how = f"thresholds frozen on validation records {at}, and " if frozen else ""
     task, *first = predicted.first_columns(study)
     notes = [_NOTES, *cut, *(text for title, _, own in each for text in _left_out(title, own))]
@@ -129,7 +131,7 @@ def _points(study: Study, rows: pd.DataFrame, each: Sequence[Any]) -> Iterator[r
             task,
             r.Column("kept", f"{r.points(LEVEL, 0)} % wanted of"),
             *first,
-            r.Column("thresholds", "Thresholds", spell=words.__getitem__),
+            r.Column("thresholds", "Thresholds"),
             *(facts.estimate_column(x.capitalize(), predicted.with_ends(x)) for x in RATES),
             *(
                 r.Column(f"ppv_{p}", f"PPV, {100 * p:g} %", "number", r.points)

@@ -67,6 +67,16 @@ def test_frozen_thresholds_and_their_rates_again(study: Study, kept: str) -> Non
         assert mean["labels"] == LABELS
 
 
+def test_thresholds_of_fits_for_each_set_of_leads_are_not_of_twelve(study: Study) -> None:
+    cells = [replace(r.cell, fit=replace(r.cell.fit, shown="I")) for r in study.results]
+    same = [replace(r, cell=cell) for r, cell in zip(study.results, cells)]
+    section, _ = operating.sections(replace(study, results=same))
+    assert "twelve" not in section.title
+    (table,) = (part for part in section.parts if part.name == "operating_points")
+    assert "frozen on validation records with the leads of their fit" in table.caption
+    assert set(table.numbers["thresholds"]) == {"frozen on validation records", OWN}
+
+
 def test_scores_that_rise_at_one_lead_spoil_frozen_thresholds_and_not_own_ones(
     study: Study,
 ) -> None:

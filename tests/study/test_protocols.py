@@ -119,6 +119,8 @@ def test_a_probe_for_each_set_of_leads_that_is_tested(typed: Typed, tmp_path: Pa
     (fit,) = fits(grown)
     note = json.loads((fit / "fit.json").read_text())
     assert (note["fit"]["shown"], note["key_facts"]["shown"]) == ("II", "II")
+    # fits with validation predictions of twelve leads, of earlier versions, are not used
+    assert note["key_facts"]["validation"] == "shown leads"
     assert typed(grown, *words, "V1,II,12") == 0
     assert len(fits(whole)) == 3
     assert numbers(grown) == numbers(whole)
