@@ -90,6 +90,8 @@ def test_the_command_goes_on_with_what_python_began_and_the_other_way_round(
     assert "1 cells computed, 2 were there already" in capsys.readouterr().out
     pd.testing.assert_frame_equal(found.main, study.main)
     pd.testing.assert_frame_equal(ecgbench.read(other).main, study.main)
+    with pytest.raises(BadSetting, match=rf"another folder: ecgbench run .*--out {other}-2$"):
+        ecgbench.run(TINY, "demo", "1,I,12", out=other, **same | {"limit": 50})
 
 
 def test_a_script_without_a_guard_runs_once(tmp_path: Path, copies: Path) -> None:

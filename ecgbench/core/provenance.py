@@ -59,11 +59,12 @@ def date() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-def command(out: Path | None = None) -> str:
+def command(out: Path | None = None, typed: str = "") -> str:
     """The command line as typed, with the program's name instead of its path; with another --out
-    where `out` is given.
+    where `out` is given. typed: another command line than that of this process.
     """
-    called, words = Path(sys.argv[0]).name, sys.argv[1:]
+    program, *words = shlex.split(typed) or sys.argv
+    called = Path(program).name
     if out is not None:
         old = [i for i, word in enumerate(words) if re.match(r"--out(=|$)|-o", word)]
         for i in reversed(old):

@@ -127,7 +127,7 @@ def _compute(
 
             take_part()
             return False
-        preflight.demand(request, folders, data=not dry_run)
+        preflight.demand(request, folders, data=not dry_run, typed=execution.command)
         if not dry_run:
             return _finish(request, folders, execution, controls)
         for text in estimate.lines(request, folders, device):

@@ -29,8 +29,10 @@ MAY_GROW = ("models", "tasks", "leads", "seeds", "weights", "policy", "name")
 """Keys that a later command may change; weights only of other models."""
 
 
-def demand(request: Request, folders: Folders, data: bool = True) -> None:
-    """EcgbenchError for what a checked study lacks. data: whether its datasets must be here."""
+def demand(request: Request, folders: Folders, data: bool = True, typed: str = "") -> None:
+    """EcgbenchError for what a checked study lacks. data: whether its datasets must be here. typed:
+    its command line; "": that of this process.
+    """
     _demand_frozen(request, folders.out)
     demand_writable(folders.out)
     demand_inputs(request, folders, data)
@@ -39,7 +41,7 @@ def demand(request: Request, folders: Folders, data: bool = True) -> None:
     try:
         Store(folders.out).join(plan)
     except BadSetting as error:
-        raise BadSetting(f"{error}: {command(free(folders.out))}") from None
+        raise BadSetting(f"{error}: {command(free(folders.out), typed)}") from None
 
 
 def demand_writable(out: Path) -> None:
