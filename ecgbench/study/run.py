@@ -46,7 +46,8 @@ def run(
     cells = [c for c in whole.cells if c in requested or _is_known(c, progress)]
     for name in dict.fromkeys(datasets.tasks()[c.task][0] for c in cells):
         _prepare(name, whole, folders, progress)
-    if not requests[0].control and (missing := [c for c in cells if store.folder(c) is None]):
+    missing = [c for c in cells if store.state(c)[0] not in ("ok", "skipped")]
+    if missing and not requests[0].control:
         start.show(replace(whole, cells=tuple(missing)), folders, execution, progress)
     command, invocation = secrets.token_hex(6), Invocation(store, execution)
     jobs = [

@@ -41,6 +41,14 @@ def test_every_start_says_how_long_and_what_can_be_shown(run: Callable[..., Any]
     assert points in dry
 
 
+def test_cells_that_are_skipped_once_more_do_not_start_it(run: Callable[..., Any]) -> None:
+    words = "--models", TINY, "--engine", "inline", "--leads", "12", "--policy", "native,zero"
+    assert "told apart" in run(*words).stderr
+    again = run(*words)
+    assert "1 were there already, 1 skipped" in again.stdout
+    assert "told apart" not in again.stderr
+
+
 @pytest.mark.long
 def test_a_model_that_ends_its_process_costs_the_line_and_not_the_run(
     run: Callable[..., Any], tmp_path: Path
