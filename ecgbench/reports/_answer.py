@@ -36,7 +36,7 @@ _DEFINED = (
     f"60. Cannot be told: neither, or fewer than {LEAST_PATIENTS} test patients. It takes so many "
     "patients in 4 of 5 studies, if the AUROC is as found here and as many of them have the "
     "diagnosis. Each interval is 95 % by itself: of 40 diagnoses that a model cannot find, one "
-    "looks better than guessing by chance."
+    "looks better than guessing by chance, and more where the best of several models is shown."
 )
 
 
@@ -51,9 +51,7 @@ def answers(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
     named = [own or facts.leads_of(typed)[1] for typed in rows["leads"]]
     rows = rows[np.array(named) & (study.metrics[study.metric].chance == CHANCE)]
     best = rows.loc[rows.groupby("leads", sort=False)["value"].idxmax()]
-    counts = study.labels.drop_duplicates(["task", "label", "fold"])
-    counts = counts.groupby(["task", "label"])[["positives", "n"]].sum()
-    labels = label_scores(study).join(counts, on=["task", "label"]) if len(best) else counts
+    labels = label_scores(study) if len(best) else best
     made = [graded(one) for row in records(best) for one in _of_setting(study, row, labels)]
     return pd.DataFrame(made, columns=COLUMNS, dtype=object)
 
@@ -61,7 +59,7 @@ def answers(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
 def _of_setting(study: Study, row: Row, labels: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """The macro of a row of the main table, then each label where there are several.
 
-    labels: of `label_scores`, with the positives and the records of each label.
+    labels: of `label_scores`.
     """
     about = {name: row[name] for name in COLUMNS[:4]} | {"patients": row["n_patients"] or 0}
     yield (
@@ -97,9 +95,8 @@ def sentence(study: Study, found: pd.DataFrame) -> str:
     """The answer of all diagnoses together; of one set of leads by diagnosis too."""
     macro, labels = found[found["label"] == MACRO], found[found["label"] != MACRO]
     if len(macro) > 1:
-        sets = {
-            answer: macro.loc[macro["answer"] == answer, "leads"].tolist() for answer in ANSWERS
-        }
+        named = macro["leads"].map(lambda x: x if facts.leads_of(x)[1] else facts.setting_words(x))
+        sets = {answer: named[macro["answer"] == answer].tolist() for answer in ANSWERS}
         names, on = {_who(study, row) for row in records(macro)}, _on(study, macro["task"].iloc[0])
         who = f"the best of {enumerated(sorted(names))}" if len(names) > 1 else names.pop()
         if len(sets[OPEN]) == len(macro):

@@ -295,8 +295,11 @@ LEADS = Column("leads", "Leads", on_page=setting_words)
 def grid(study: Study, cells: Mapping[tuple[str, str, int], Cell], **table: Any) -> Table:
     """A table of marks: tasks and lead settings as typed down, the columns of the run across."""
     titles, heads = titles_of(study), columns(study)
+    known, settings = list(titles), list(dict.fromkeys(study.main["leads"]))
     rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for (task, leads, at), cell in cells.items():
+    # a column that lacks a setting must not move it to the end
+    for task, leads, at in sorted(cells, key=lambda c: (known.index(c[0]), settings.index(c[1]))):
+        cell = cells[task, leads, at]
         row = rows.setdefault((task, leads), {"task": titles[task], "leads": leads})
         where = f"{heads[at].label}, {setting_words(leads)}"
         row[str(at)] = Cell(cell.text, small=f"{where}: {cell.small}")

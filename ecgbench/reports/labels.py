@@ -69,7 +69,8 @@ def sections(study: Study) -> list[r.Section]:
 
 
 def label_scores(study: Study) -> pd.DataFrame:
-    """One row per task, label, model, policy and lead setting as typed: value, low and high.
+    """One row per task, label, model, policy and lead setting as typed: value, low, high; positives
+    and n (records) over all folds.
 
     Undefined in one draw is undefined in its fold; the mean is over folds that have a value. Ends
     are NaN where a fold that has a value lacks them.
@@ -87,7 +88,9 @@ def label_scores(study: Study) -> pd.DataFrame:
     found = folds.mean()
     sure = whole.groupby(level=names, sort=False).all()
     found.loc[~sure, ["low", "high"]] = np.nan
-    return found.reset_index()
+    once = scores[["positives", "n"]].groupby(level=[*names, "fold"], sort=False).first()
+    counts = once.groupby(level=names, sort=False).sum()
+    return found.join(counts).reset_index()
 
 
 def _counts(study: Study) -> pd.DataFrame:

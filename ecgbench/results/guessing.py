@@ -22,7 +22,7 @@ MACRO = "macro"
 def graded(row: dict[str, Any]) -> dict[str, Any]:
     """A row (label, value, low, high, patients; of a label positives and n, its records) with its
     answer, and where it cannot be told with how many patients would tell: of a label those who
-    have it.
+    have it. No number where there is no value.
     """
     value, low, high = (np.nan if row[n] is None else row[n] for n in ("value", "low", "high"))
     answer = BETTER if low > CHANCE else NOT if high < CHANCE + NEAR else OPEN
@@ -35,5 +35,5 @@ def graded(row: dict[str, Any]) -> dict[str, Any]:
     else:
         enough = needed(CHANCE + far, (row["n"] - n) / n) if 0 < n < row["n"] else 0.0
     # fewer than there are: a part of the interval is of few in a fold, or of repeated fits
-    said = answer == OPEN and max(enough, FEWEST) > n
+    said = answer == OPEN and not np.isnan(value) and max(enough, FEWEST) > n
     return row | {"answer": answer, "needed": max(enough, FEWEST) if said else None}

@@ -68,6 +68,24 @@ def test_own_recordings_ask_it_of_every_setting(tmp_path: Path) -> None:
     assert found.loc[("12", "macro"), "answer"] == BETTER
 
 
+def test_random_leads_of_own_recordings_are_no_names(tmp_path: Path) -> None:
+    study = made(tmp_path / "run", lambda *of: 1.2, leads="1,12")
+    study = replace(study, datasets=[replace(d, licence="own recordings") for d in study.datasets])
+    shown, _ = opened(study)
+    words = "Of 2 sets of leads, Good is better than guessing with 1 random lead and 12 leads."
+    assert shown.sentence == words
+
+
+def test_each_set_of_leads_has_the_records_that_have_these_leads(tmp_path: Path) -> None:
+    study = made(tmp_path / "run", lambda *of: 0.0, leads="I,II")
+    fewer, columns = study.labels["setting"] == "II", ["positives", "n"]
+    study.labels.loc[fewer, columns] //= 4
+    _, found = opened(study)
+    for setting in ("I", "II"):
+        mine = study.labels[study.labels["setting"] == setting].set_index("label")
+        assert dict(found.loc[setting]["positives"].dropna()) == dict(mine["positives"])
+
+
 def test_synthetic_data_random_and_own_weights_are_called_so(tmp_path: Path) -> None:
     study = made(tmp_path / "run", lambda *of: 1.2)
     own = {"own": True, "file": "good.safetensors", "sha256": "ab", "licence": "MIT"}
@@ -132,6 +150,16 @@ def test_many_sets_of_leads_are_counted_and_verdicts_are_a_grid(tmp_path: Path) 
     ids = [part.partition('"')[0] for part in page.split('popovertarget="')[1:]]
     assert len(ids) == len(set(ids)) >= 2 * 10 + 2 * 9
     assert all(page.count(f'id="{one}" popover') == 1 for one in ids)
+
+
+def test_a_grid_keeps_the_order_of_the_leads_where_a_column_lacks_some(tmp_path: Path) -> None:
+    leads = "12,I,II,III,aVR,aVL,aVF,V1,V2,V3"
+    study = made(
+        tmp_path / "run", lambda *of: 1.2, leads=leads, models=("good", "weak"),
+        lacking=[("a", "good", "II")],
+    )  # fmt: skip
+    grid = reports.get("non_inferiority").sections(study)[0].parts[1]
+    assert [row["leads"] for row in grid.rows] == leads.split(",")[1:]
 
 
 def test_empty_sections_are_one_line_and_one_lead_has_no_curve(tmp_path: Path) -> None:
