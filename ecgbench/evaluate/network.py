@@ -96,7 +96,8 @@ def build(
     with torch.random.fork_rng(devices=[]), models.ROOM.reading(name):
         torch.manual_seed(seed_of("weights", name) % 2**63)
         network = module.build() if weights == RANDOM else module.build(weights=weights)
-    card = counted(module.CARD, network.eval().requires_grad_(False))
+    with models.ROOM.calling(name):
+        card = counted(module.CARD, network.eval().requires_grad_(False))
     network.to(device)
     called = Path(weights).name if card.parameters else NONE
     source = origin(card, weights)

@@ -2,12 +2,21 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
+from ecgbench import models
+from ecgbench.cli.new import TEMPLATES
+from ecgbench.data.contamination import NOT_STATED
+from ecgbench.errors import BadSetting
 from ecgbench.evaluate.network import Placed, build
 from ecgbench.results.study import read
+from ecgbench.study.facts import network_facts
+
+WRITTEN = (TEMPLATES / "model.py").read_text()
 
 
 def test_a_network_in_bf16_gives_float32_features_near_its_own() -> None:
@@ -31,3 +40,32 @@ def test_precision_is_part_of_the_key_and_told(typed: Callable[..., int], tmp_pa
     assert len({next((tmp_path / p / "cells").rglob("DONE")).parent.name for p in studies}) == 2
     exact, near = (float(studies[p].main["value"].iloc[0]) for p in ("float32", "bf16"))
     assert near == pytest.approx(exact, abs=0.05)
+
+
+def named(tmp_path: Path, name: str, source: str) -> str:
+    (tmp_path / f"{name}.py").write_text(source)
+    return models.resolve(str(tmp_path / f"{name}.py"))
+
+
+def test_a_network_that_raises_is_named_with_its_line(tmp_path: Path) -> None:
+    start = "        x = self.second("
+    name = named(tmp_path, "raises", WRITTEN.replace(start, f"        1 / 0\n{start}"))
+    with pytest.raises(BadSetting, match=r"model 'raises' failed at raises\.py:\d+: Zero"):
+        build(name, "random")
+
+
+@pytest.mark.parametrize("told", [(), ("PTB-XL",)])
+def test_a_card_without_published_weights_says_what_its_authors_file_has_met(
+    told: tuple[str, ...], tmp_path: Path
+) -> None:
+    source = WRITTEN.replace("corpora=()", f"corpora={told}")
+    name = named(tmp_path, f"told{len(told)}", source)
+    torch.save(build(name, "random").module.state_dict(), tmp_path / "best.pt")
+
+    def corpora(weights: str) -> Any:
+        network = build(name, weights)
+        read = SimpleNamespace(network=network, contract=network.card.contracts[0])
+        return list(network_facts(read)["corpora"])  # type: ignore[arg-type]
+
+    assert corpora(str(tmp_path / "best.pt")) == (list(told) or [NOT_STATED])
+    assert corpora("random") == [NOT_STATED]

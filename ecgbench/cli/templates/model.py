@@ -29,6 +29,7 @@ CARD = ModelCard(
             absent="0 mV, and so 0",
         ),
     ),
+    corpora=(),  # what it was pre-trained on: ("PTB-XL",); a report warns where that is tested
     native=False,  # True for a network that reads any subset of its leads
     # for fine-tuning only: beginnings of parameter names, each parameter in exactly one group
     groups={"early": ("first.",), "late": ("second.",)},
