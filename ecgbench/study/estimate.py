@@ -24,7 +24,7 @@ from ecgbench.data.select import SPLITS
 from ecgbench.data.source import where
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
-from ecgbench.errors import BadWeights, WriteError
+from ecgbench.errors import BadWeights, EcgbenchError, WriteError
 from ecgbench.evaluate import network, protocols, rows
 from ecgbench.evaluate.device import choose
 from ecgbench.evaluate.encode import Encoder
@@ -76,7 +76,8 @@ def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
         except (BadWeights, WriteError):
             raise
         except Exception as error:  # a network may raise anything; the run says which cells fail
-            traceback.print_exc()
+            if not isinstance(error, EcgbenchError):  # those say all in one line
+                traceback.print_exc()
             part.failed = reason_of(error)
     fits = f"{counted(len(plan.fits), 'fit')} ({plan.training.protocol})"
     done = len(plan.cells) - len(missing)

@@ -72,6 +72,9 @@ def test_a_new_report_is_on_the_page(here: Command, tmp_path: Path) -> None:
     done = here("report", "r", "--only", "best_lead", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "r/report/best_lead.csv").exists()
+    here(*study, *("--leads", "12", "--weights", "random", "--out", "all"), cwd=tmp_path)
+    assert here("report", "all", "--only", "best_lead", cwd=tmp_path).returncode == 0
+    assert "no single lead by name" in (tmp_path / "all/report/index.html").read_text()
 
 
 TINY = Path(__file__).parents[1] / "tiny.py"

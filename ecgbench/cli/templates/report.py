@@ -14,6 +14,9 @@ def sections(study: Study) -> list[r.Section]:
     single = main[(main["metric"] == study.metric) & main["leads"].str.fullmatch("[a-zA-Z]+[1-6]?")]
     best = single.sort_values("value").dropna(subset="value").groupby(["task", "model"]).tail(1)
     best = best.sort_values("task")[["task", "model", "leads", "value"]]
+    if best.empty:
+        text = r.Text("This run has no single lead by name: --leads I,II,V1.")
+        return [r.Section(name="best_lead", title=CARD.title, parts=[text])]
     table = r.Table(
         name="best_lead",
         caption="The single lead with the highest score.",
