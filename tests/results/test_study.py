@@ -31,6 +31,7 @@ from ecgbench.results.compare import MAIN_COLUMNS
 from ecgbench.results.origin import PUBLISHED, UNCOMMITTED
 from ecgbench.results.study import Study, read
 from ecgbench.study import invocation
+from ecgbench.study.jobs import Execution
 from ecgbench.study.scores import score_table, with_wins
 from ecgbench.study.store import Store, cells_of
 from tests.results import made_run
@@ -601,7 +602,8 @@ def test_all_commands_are_listed_those_that_were_killed_too(
 ) -> None:
     monkeypatch.setattr(provenance, "command", lambda: "ecgbench run --out mine")
     monkeypatch.setattr(invocation, "EVERY", 0.0)
-    killed, done = (invocation.Invocation(clean, device) for device in ("cuda", "cpu"))
+    executions = (Execution(device=device) for device in ("cuda", "cpu"))
+    killed, done = (invocation.Invocation(clean, execution) for execution in executions)
     killed.note(3, 0)
     done.note(1, 3, ended=True)
     write(read(clean.path), clean.path / "report", only=["provenance"])
