@@ -82,6 +82,9 @@ def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
     fits = f"{counted(len(plan.fits), 'fit')} ({plan.training.protocol})"
     done = len(plan.cells) - len(missing)
     yield f"{len(plan.cells)} cells of {fits}, {done} of them finished in {folders.out}"
+    if not parts:
+        yield "nothing is left to compute"
+        return
     for name, counts in sizes.items():
         yield from _dataset(plan, name, folders, *counts)
     yield from _table(parts)

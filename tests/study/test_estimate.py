@@ -47,6 +47,7 @@ def test_a_dry_run_tells_cells_disk_and_time_and_writes_nothing(
 
 def test_finished_cells_are_left_out(told: Told, tmp_path: Path) -> None:
     told("--limit", "60")
+    assert told("--dry-run", "--limit", "60").endswith("\nnothing is left to compute\n")
     text = told("--dry-run", "--limit", "60", "--leads", "1,2,12,I")
     assert "6 cells of 1 fit (probe), 5 of them finished" in text
     # the labels are known now: from how large a difference on a study like this finds one
