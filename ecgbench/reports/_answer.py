@@ -33,10 +33,13 @@ COLUMNS = [
 ]
 _DEFINED = (
     "Better than guessing: the 95 % interval of the AUROC lies above 50. Not better: it ends below "
-    f"60. Cannot be told: neither, or fewer than {LEAST_PATIENTS} test patients. It takes so many "
-    "patients in 4 of 5 studies, if the AUROC is as found here and as many of them have the "
-    "diagnosis. Each interval is 95 % by itself: of 40 diagnoses that a model cannot find, one "
-    "looks better than guessing by chance, and more where the best of several models is shown."
+    f"60. Cannot be told: neither, or fewer than {LEAST_PATIENTS} test patients. Each interval is "
+    "95 % by itself: of 40 diagnoses that a model cannot find, one looks better than guessing by "
+    "chance, and more where the best of several models is shown."
+)
+_NEEDED = (
+    " The number of patients that it takes gives an answer in 4 of 5 studies, if the AUROC and the "
+    "share of patients with the diagnosis are as found here."
 )
 
 
@@ -149,6 +152,8 @@ def _enough(row: Row) -> str:
 def table(study: Study, found: pd.DataFrame) -> Table:
     """A row per set of leads and diagnosis, or per set alone where that would be many."""
     few = len(found) <= MOST
+    shown = found if few else found[found["label"] == MACRO]
+    needed = _NEEDED if any(map(_enough, records(shown))) else ""
     where = Column(
         "leads",
         "Leads",
@@ -164,9 +169,9 @@ def table(study: Study, found: pd.DataFrame) -> Table:
             facts.estimate_column("AUROC × 100", ("value", "low", "high")),
             Column("answer", "Answer", cell=lambda row: row["answer"] + _enough(row)),
         ],
-        rows=found if few else found[found["label"] == MACRO],
+        rows=shown,
         numbers=found,
-        notes=[_DEFINED + ("" if few else " answer.csv has each diagnosis.")],
+        notes=[_DEFINED + needed + ("" if few else " answer.csv has each diagnosis.")],
         summary="one row per set of leads and diagnosis: whether it is better than guessing",
         formats=("csv", "html"),
     )

@@ -55,6 +55,16 @@ def test_where_no_set_can_be_told_the_sentence_says_so_once(tmp_path: Path) -> N
     assert shown.sentence == none
 
 
+@pytest.mark.parametrize("skill", [1.2, 0.05])
+def test_patients_needed_are_explained_where_one_is_printed(skill: float, tmp_path: Path) -> None:
+    study = made(tmp_path / "run", lambda *of: skill)
+    parts = reports.get("main_table").sections(study)[0].parts[1:]
+    (notes,) = (part.notes for part in parts if part.name == "answer")
+    told = opened(study)[1]["answer"] != OPEN
+    assert ("in 4 of 5 studies" in notes[0]) == (not told.all())
+    assert told.all() == (skill > 1)
+
+
 def test_random_leads_alone_ask_no_such_question(tmp_path: Path) -> None:
     study = made(tmp_path / "run", lambda *of: 1.2, leads="1,12")
     parts = reports.get("main_table").sections(study)[0].parts
