@@ -190,9 +190,9 @@ class Encoder:
 def demand_finite(features: np.ndarray, mask: int) -> None:
     """LeakError where a feature of these leads is not finite."""
     if not np.isfinite(features).all():
+        leak = "" if mask == ALL.bits else "a hidden lead was read, or "
         raise LeakError(
-            f"features of {_named(mask)} are not finite: a hidden lead was read, or the network "
-            f"gives NaN"
+            f"features of {_named(mask)} are not finite: {leak}the network gives NaN or infinity"
         )
 
 

@@ -18,7 +18,7 @@ from ecgbench.ecg.draw import Count, Fixed, bits
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset, bits_to_mask
 from ecgbench.errors import BadSetting, LeakError
 from ecgbench.evaluate import features, rows
-from ecgbench.evaluate.encode import Encoder
+from ecgbench.evaluate.encode import Encoder, demand_finite
 from ecgbench.evaluate.features import FeatureCache
 from ecgbench.evaluate.gates import GateError
 from ecgbench.evaluate.predict import averaged, probabilities
@@ -231,6 +231,8 @@ def test_a_native_network_that_forgets_what_was_measured_stops(view: View) -> No
     assert np.isfinite(encoder(record, {ALL.bits: np.array([0, 1])})[ALL.bits]).all()
     with pytest.raises(LeakError, match="features of lead II are not finite"):
         encoder(record, {LeadSubset.of("II").bits: np.array([0, 1])})
+    with pytest.raises(LeakError, match="are not finite: the network gives NaN"):
+        demand_finite(np.array([np.nan]), ALL.bits)
 
 
 def test_a_block_that_is_not_as_it_was_written_is_computed_again(
