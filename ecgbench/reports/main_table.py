@@ -82,16 +82,24 @@ def _main(study: Study) -> r.Section:
     weights = enumerated(list(dict.fromkeys([*study.main["weights"], *study.cells["weights"]])))
     known = study.provenance
     setting = f"Protocol {known.protocol}, contract {known.contract}; weights: {weights}."
-    first, *others = ranked(study).items()
-    parts: list[r.Part] = [
-        _table(study, "main_table", first[1], [*study.notes, setting], whole=True),
-        *(_table(study, f"main_table_{name}", rows) for name, rows in others),
+    parts: list[r.Part] = []
+    for name, rows in ranked(study).items():
+        metric = study.metrics[name]
+        better = "; lower is better" if metric.direction == "lower" else ""
+        if len(study.metrics) > 1:
+            parts.append(r.Text(f"Macro {metric.title} × 100{better}"))
+        if name == study.metric:
+            notes = [*study.notes, setting]
+            parts.append(_table(study, "main_table", rows, notes, whole=True))
+        else:
+            parts.append(_table(study, f"main_table_{name}", rows))
+    parts.append(
         r.Text(
             "Under each model: parameters. The policy for missing leads is behind its name where "
             "it has several, else in main_table.csv.",
             "fine",
-        ),
-    ]
+        )
+    )
     title = f"Macro {enumerated([card.title for card in study.metrics.values()])} × 100"
     return r.Section(name="main_table", title=title, short=CARD.title, parts=parts)
 
