@@ -1,5 +1,6 @@
 """Which code made the numbers of a run, and whether a report of them may be published."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ PUBLISHED = (
     "pending, and every cell without a number is listed with its reason."
 )
 """The note of a report that was allowed."""
+_FOLDERS = re.compile(r"(?<![^\s='\",])/(?:[^\s/'\",]+/)+")
+"""What leads to the last folder or file of an absolute path."""
 
 
 def origins(results: Sequence[Result]) -> tuple[Origin, ...]:
@@ -33,14 +36,24 @@ def origins(results: Sequence[Result]) -> tuple[Origin, ...]:
 
 
 def published(study: "Study") -> "Study":
-    """The study with the note that its report may be published; BadSetting where it may not."""
+    """The study with the note that its report may be published, and commands without the folders
+    of this machine; BadSetting where it may not.
+    """
     for reason in _against(study):
         raise BadSetting(f"--publish: {reason}")
     outside = dict.fromkeys(
         r.cell.fit.model for r in study.results if r.document.get("key_facts", {}).get("source")
     )
     named = f" Plug-ins, known by the hashes of their files: {', '.join(outside)}."
-    return replace(study, notes=[*study.notes, PUBLISHED + (named if outside else "")])
+    known = study.provenance
+    commands = (replace(c, command=_FOLDERS.sub("", c.command)) for c in known.commands)
+    return replace(
+        study,
+        notes=[*study.notes, PUBLISHED + (named if outside else "")],
+        provenance=replace(
+            known, command=_FOLDERS.sub("", known.command), commands=tuple(commands)
+        ),
+    )
 
 
 def _against(study: "Study") -> Iterator[str]:

@@ -628,8 +628,14 @@ def test_what_is_published_says_so_and_is_clean(
         coded(folder, "cell.json", key=key(facts), key_facts=facts)
         folder.rename(folder.with_name(key(facts)))
         clean.add_keys({document["identity"]: key(facts)})
+    typed = "ecgbench run --data /home/someone/ecg --out=/home/someone/fair"
+    invocation.Invocation(clean, Execution(command=typed)).note(1, 3, ended=True)
     done = here("report", clean.path, "--publish", "--to", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    for name in ("provenance.csv", "provenance.md", "index.html"):
+        text = (tmp_path / "out" / name).read_text()
+        assert "ecgbench run --data ecg --out=fair" in text, name
+        assert "/home/someone" not in text, name
     for name in ("main_table.md", "main_table.tex", "index.html"):
         text = (tmp_path / "out" / name).read_text()
         assert text.count(PUBLISHED) == 1, name
