@@ -16,7 +16,18 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.core.text import aligned, visible
-from ecgbench.reports._section import Cell, Code, Column, Link, Row, Score, Section, Table, native
+from ecgbench.reports._section import (
+    Cell,
+    Code,
+    Column,
+    Group,
+    Link,
+    Row,
+    Score,
+    Section,
+    Table,
+    native,
+)
 from ecgbench.reports._text import bracket, latex, markdown, points
 
 SPREAD = "Random leads: mean; Std is the standard deviation over lead draws."
@@ -159,8 +170,15 @@ def intervals(table: Table) -> Table | None:
 
 
 def tables(section: Section, kind: str) -> list[Table]:
-    """The tables of a section that are shown in one format, each with that of its intervals."""
-    shown = [part for part in section.parts if isinstance(part, Table) and kind in part.formats]
+    """The tables of a section that are shown in one format, each with that of its intervals; on
+    the page some of them are folded away.
+    """
+    parts = [
+        each
+        for part in section.parts
+        for each in (part.parts if isinstance(part, Group) and part.folded else [part])
+    ]
+    shown = [part for part in parts if isinstance(part, Table) and kind in part.formats]
     return [each for table in shown for each in (table, intervals(table)) if each]
 
 

@@ -156,6 +156,9 @@ def test_many_sets_of_leads_are_counted_and_verdicts_are_a_grid(tmp_path: Path) 
         cell = row["0" if one["model"] == "good" else "1"]
         assert cell.text == yes.get(one["margin_0.02"], "·")
     reports.write(study, tmp_path / "out")
+    for suffix in ("md", "tex"):  # for a paper the table is not folded away
+        text = (tmp_path / "out" / f"non_inferiority.{suffix}").read_text(encoding="utf-8")
+        assert text.count("V3") == 3, "of each model, and of one against the best"
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     ids = [part.partition('"')[0] for part in page.split('popovertarget="')[1:]]
     assert len(ids) == len(set(ids)) >= 2 * 10 + 2 * 9
