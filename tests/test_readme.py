@@ -108,7 +108,7 @@ def test_every_command_of_the_page_works(
     lines = commands(page)
     assert lines
     for line in lines:
-        if line.startswith("make "):
+        if line.startswith(("make ", "source ")):  # the tests run in that environment
             continue
         program, *words = line.split()
         assert program == "ecgbench"
