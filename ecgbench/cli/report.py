@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ecgbench.results.study import Study
 
 NAMED = 12
-"""Cells of one model and reason that are named one by one."""
+"""Cells of one model and reason, or files of a report, that are named one by one."""
 SETTINGS = ("margins", "blocks", "duplicates", "runs", "reports")
 """Keys of `--set`, in `report`."""
 
@@ -120,8 +120,8 @@ def _with(study: "Study", baseline: str, chosen: dict[str, str]) -> "Study":
 
 
 def write_and_print(source: Any, run: Path, to: Path, **how: Any) -> Path:
-    """Write the report of what was read from `run`, and say which files, and of a run which
-    cells have no number; returns the page. `how`: see `reports.write`.
+    """Write the report of what was read from `run`, and say which files (of many, the page), and
+    of a run which cells have no number; returns the page. `how`: see `reports.write`.
     """
     from ecgbench import reports
     from ecgbench.results.study import Study
@@ -135,8 +135,12 @@ def write_and_print(source: Any, run: Path, to: Path, **how: Any) -> Path:
             typer.echo(f"  {line}", err=True)
         if "only" not in how and not any(path.name == "predictions.csv" for path in written):
             typer.echo("  no predictions.csv: it would be too large, or empty", err=True)
+    page = to / "index.html"
+    if len(written) > NAMED and page in written:
+        typer.echo(f"{len(written)} files in {to}; the page is")
+        written = [page]
     typer.echo("\n".join(map(str, written)))
-    return to / "index.html"
+    return page
 
 
 def _without_number(cells: "pd.DataFrame") -> Iterator[str]:
