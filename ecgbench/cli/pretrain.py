@@ -134,7 +134,7 @@ def _as_typed(value: Any) -> str:
 def _session(
     out: Path, device: str, progress: "Display", processes: int = 1, **more: Any
 ) -> "Session":
-    """Where it runs and who follows it: a line of a stage's steps every 15 s."""
+    """The device and the display: a line on the steps of a stage every 15 s."""
     from ecgbench.pretrain.curve import at_intervals
     from ecgbench.pretrain.run import Session
     from ecgbench.profile.clock import about, ready

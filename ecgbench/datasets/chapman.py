@@ -172,7 +172,7 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
 
 def counts(root: Path) -> pd.DataFrame:
     """What the workbook says that is no label, with its number of records, frequent words first:
-    rhythms and beats of fewer than 10 records, and words that nobody knows. The last row counts the
+    rhythms and beats of fewer than 10 records, and unknown words. The last row counts the
     records that are left without any label.
     """
     if not (root / TABLE).exists():

@@ -178,7 +178,7 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
 
 
 def _exam_at(file: Path, position: int) -> str:
-    """The exam in a row of a part; "" where that cannot be read, which the reader will tell."""
+    """The exam in a row of a part; "" where that cannot be read, which `read` reports."""
     import h5py
 
     try:

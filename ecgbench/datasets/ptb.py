@@ -11,7 +11,7 @@ Labels are the comments "Reason for admission" and "Additional diagnoses" (separ
 in the reference benchmark, variants of a spelling are one diagnosis, and an infarction is acute
 where the recording follows its date by 0 to 3 days, else old; an acute one is catheterized where
 the (second) date of a catheterization is not before that of the infarction, even if it is after the
-recording. Whatever says nothing leaves a row of zeros.
+recording. A header without a diagnosis gives a row of zeros.
 """
 
 import re

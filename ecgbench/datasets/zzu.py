@@ -153,7 +153,7 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
 
 
 def findings(statements: Iterable[str]) -> set[str]:
-    """What statements find, whatever modifies it.
+    """The findings in some statements, without their modifiers.
 
     >>> sorted(findings(["F60+Modifier310", "Abnormal Q wave", "N(180 + 181)", "Modifier308"]))
     ['Abnormal Q wave', 'Pacing rhythm', 'Ventricular premature complex(es)']

@@ -106,16 +106,16 @@ def sentence(study: Study, found: pd.DataFrame) -> str:
             none = f"With none of the {len(macro)} sets of leads{on}"
             return f"{none} can it be told whether {who} is {BETTER}."
         counts = {a: enumerated(own) if len(own) <= NAMED else len(own) for a, own in sets.items()}
-        said = [f"is {BETTER} with {counts[BETTER] or 'none'}"]
-        said += [f"with {counts[OPEN]} it {OPEN}"] if counts[OPEN] else []
-        said += [f"with {counts[NOT]} it is not"] if counts[NOT] else []
-        return f"Of {len(macro)} sets of leads{on}, {who} {'; '.join(said)}."
-    said = [_said(study, row) for row in records(macro)]
+        clauses = [f"is {BETTER} with {counts[BETTER] or 'none'}"]
+        clauses += [f"with {counts[OPEN]} it {OPEN}"] if counts[OPEN] else []
+        clauses += [f"with {counts[NOT]} it is not"] if counts[NOT] else []
+        return f"Of {len(macro)} sets of leads{on}, {who} {'; '.join(clauses)}."
+    clauses = [_clause(study, row) for row in records(macro)]
     if len(labels):
         by_answer = [(a, labels.loc[labels["answer"] == a, "name"].tolist()) for a in ANSWERS]
         parts = "; ".join(f"{answer}: {listed(own, 6)}" for answer, own in by_answer if own)
-        said.append(f"By diagnosis, {parts}.")
-    return " ".join(said)
+        clauses.append(f"By diagnosis, {parts}.")
+    return " ".join(clauses)
 
 
 def _on(study: Study, task: str) -> str:
@@ -124,7 +124,7 @@ def _on(study: Study, task: str) -> str:
     return f" on {title}" if len(facts.tasks(study)) > 1 or "synthetic" in title.lower() else ""
 
 
-def _said(study: Study, row: Row) -> str:
+def _clause(study: Study, row: Row) -> str:
     where, who = facts.setting_words(row["leads"]), _who(study, row)
     where = f"With {where}{_on(study, row['task'])}, "
     score = f"macro {study.metrics[study.metric].title} {sure(*(row[n] for n in COLUMNS[8:11]))}"

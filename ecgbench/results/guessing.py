@@ -14,7 +14,7 @@ from ecgbench.stats.detectable import needed, times_as_many
 
 CHANCE, NEAR = 0.5, 0.1
 FEWEST = 20
-"""No smaller number of patients is said to be enough."""
+"""No smaller number of patients is printed."""
 BETTER, OPEN, NOT = ANSWERS = "better than guessing", "cannot be told", "not better than guessing"
 MACRO = "macro"
 
@@ -35,5 +35,5 @@ def graded(row: dict[str, Any]) -> dict[str, Any]:
     else:
         enough = needed(CHANCE + far, (row["n"] - n) / n) if 0 < n < row["n"] else 0.0
     # fewer than there are: a part of the interval is of few in a fold, or of repeated fits
-    said = answer == OPEN and not np.isnan(value) and max(enough, FEWEST) > n
-    return row | {"answer": answer, "needed": max(enough, FEWEST) if said else None}
+    printed = answer == OPEN and not np.isnan(value) and max(enough, FEWEST) > n
+    return row | {"answer": answer, "needed": max(enough, FEWEST) if printed else None}

@@ -279,7 +279,7 @@ class Components:
 
     @cached_property
     def _carried(self) -> Floats:
-        """(k, rows, rows) how a row's error goes with another's in a label."""
+        """(k, rows, rows) covariances of the rows' errors in each label."""
         both = self._positive + self._negative
         return np.asarray((self._psi @ both).transpose(2, 1, 0))
 
@@ -315,7 +315,7 @@ class Components:
         return np.asarray(deviation[:, :, None] * deviation[:, None, :] * correlation)
 
     def _doubted(self, found: Estimate, c: Floats, weights: Floats) -> Estimate:
-        """A contrast of the rows (rows,) with the doubt about its perfect rows.
+        """A contrast of the rows (rows,) with the uncertainty of its perfect rows.
 
         A perfect row reaches as far as a score interval of the mean does: to all AUROCs that the
         data do not refuse, where the errors of the labels, as in `label_interval`, add, which no

@@ -3,7 +3,7 @@ understood.
 
     Sampling Rate (Hz),125      the unit may be of the name; an interval is a rate, too
     Resolution: 4.88 uV         a step of the file
-    Frequency,50 Hz             of the samples, of the mains, or of a filter: asked about
+    Frequency,50 Hz             of the samples, of the mains, or of a filter: refused without --fs
 """
 
 import re
