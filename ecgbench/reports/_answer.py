@@ -21,7 +21,6 @@ from ecgbench.results.compare import LEAST_PATIENTS
 from ecgbench.results.guessing import ANSWERS, BETTER, CHANCE, MACRO, NOT, OPEN, graded
 from ecgbench.results.joint import Entry, joint
 from ecgbench.results.study import Study
-from ecgbench.stats.components import Estimate, independent_mean
 
 MOST = 40
 """Rows beyond which the table shows all diagnoses together alone."""
@@ -88,10 +87,9 @@ def _over_folds(study: Study, row: Row) -> dict[str, dict[str, float]]:
         (group,) = joint(study, [entry], [row["task"]]).groups
     except MissingData:
         return {}
-    parts: dict[str, list[Estimate]] = {}
-    for label, part in zip(group.placed.label_of, group.placed.by_label([1.0])):
-        parts.setdefault(group.label_names[label], []).append(part)
-    return {name: independent_mean(own).as_share()._asdict() for name, own in parts.items()}
+    return {
+        name: group.placed.label_interval(0, k)._asdict() for k, name in enumerate(group.label_names)
+    }
 
 
 def sentence(study: Study, found: pd.DataFrame) -> str:

@@ -25,7 +25,6 @@ from ecgbench.results import precompute
 from ecgbench.results.compare import UNTESTED
 from ecgbench.results.joint import Entry, Joint, joint, why_missing
 from ecgbench.results.study import Study
-from ecgbench.stats.components import independent_mean
 from ecgbench.stats.detectable import detectable
 from ecgbench.study.scores import ranks_records
 
@@ -66,14 +65,10 @@ def lost_label(joint: Joint, weights: np.ndarray) -> str:
     worst, name = -LOST, ""
     for group in joint.groups if ranks_records(joint.metric) else ():
         placed = group.placed
-        parts: dict[int, list[int]] = {}
-        for column, label in enumerate(placed.label_of):
-            parts.setdefault(int(label), []).append(column)
-        each = placed.by_label(weights)
-        # a label of a cross-validation has a column in each fold
-        for label, mine in parts.items():
-            high = independent_mean([each[column] for column in mine]).as_difference().high
-            if placed.positives[mine].sum() >= LEAST_POSITIVES and high < worst:
+        positives = np.bincount(placed.label_of, placed.positives)
+        for label, found in enumerate(placed.by_label(weights)):
+            high = found.as_difference().high
+            if positives[label] >= LEAST_POSITIVES and high < worst:
                 worst, name = high, group.label_names[label]
     return name
 

@@ -4,8 +4,8 @@ patients.
 A row is a list of cells: its lead draws, fits and folds. A mean over lead draws and fits is a mean
 of placements; a score over folds is the mean of the scores within each, of those folds in which a
 label has both values. Records of one fold are never placed among those of another: each fold has a
-training of its own, whose scores may be higher or lower as a whole. That other training records
-would give another fit is in no interval.
+training of its own, whose scores may be higher or lower as a whole. Over folds errors are those of
+`Components`, with what folds that train one another have in common.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -74,13 +74,23 @@ def evidence(rows: Sequence[Sequence[Scored]], absent: Absent) -> Evidence:
     )
 
 
+def drawn(cells: Sequence[Scored]) -> np.ndarray:
+    """(draw,) the mean of some cells under draws of patients. Over folds it is as much further from
+    their value as `Components` says of folds.
+    """
+    mean = np.mean([c.replicates for c in cells], axis=0)
+    growth = 1 + len({c.cell.fit.fold for c in cells}) * max(c.overlap for c in cells)
+    value = float(np.mean([c.value for c in cells]))
+    return mean if growth == 1 else np.asarray(value + np.sqrt(growth) * (mean - value))
+
+
 class _Drawn:
     """From values under the same draws of patients: a draw applies to all cells of a row."""
 
     def __init__(self, rows: Sequence[Sequence[Scored]], absent: Absent) -> None:
         self.rows, self.absent = rows, absent
         self.values = [float(np.mean([c.value for c in cells])) for cells in rows]
-        self.replicates = [np.mean([c.replicates for c in cells], axis=0) for cells in rows]
+        self.replicates = [drawn(cells) for cells in rows]
 
     def _alike(self, *rows: int) -> "_Placed | None":
         """What placements say where all draws give one value, which would look like certainty."""
@@ -178,9 +188,17 @@ def _placed(own: Predicted) -> np.ndarray:
 
 
 class Fold:
-    """Placements of some rows in the same records; `rows` read each cell when it is needed."""
+    """Placements of some rows in the same records; `rows` read each cell when it is needed.
+    overlap: n_test / n_train, in a cross-validation.
+    """
 
-    def __init__(self, rows: Sequence[Sequence[Callable[[], Predicted]]], absent: Absent) -> None:
+    def __init__(
+        self,
+        rows: Sequence[Sequence[Callable[[], Predicted]]],
+        absent: Absent,
+        overlap: float = 0.0,
+    ) -> None:
+        self.overlap = overlap
         first = rows[0][0]()
         self.labels, self.target = np.asarray(first.labels), first.target
         self.records, self.patients = first.records, first.patients
@@ -206,7 +224,7 @@ def by_fold(rows: Sequence[Sequence[Scored]], absent: Absent) -> list[Fold]:
         alike = len({c.records for c in cells}) == 1
         common = None if alike else frozenset.intersection(*(c.names() for c in cells))
         own = [[_reader(c, common) for c in row if c.cell.fit.fold == fold] for row in rows]
-        made.append(Fold(own, absent))
+        made.append(Fold(own, absent, max(c.overlap for c in cells)))
     return made
 
 
@@ -247,6 +265,8 @@ class Stacked:
     labels: np.ndarray
     weights: np.ndarray
     """(column,) what each counts in the macro."""
+    overlap: np.ndarray
+    """(column,) n_test / n_train of its fold."""
     offset: float
 
     @classmethod
@@ -272,13 +292,16 @@ class Stacked:
             patients=np.array(list(patients.values())),
             labels=np.array(labels),
             weights=np.concatenate([part.fold.weights * part.weight for part in parts]),
+            overlap=np.repeat([p.fold.overlap for p in parts], [len(p.fold.labels) for p in parts]),
             offset=float(sum(part.fold.offset * part.weight for part in parts)),
         )
 
     @property
     def components(self) -> Components:
         """Of all its columns."""
-        return Components(self.target, self.patients, self.placed, self.weights, self.labels)
+        return Components(
+            self.target, self.patients, self.placed, self.weights, self.labels, self.overlap
+        )
 
 
 def over(folds: Sequence[Fold], unknown: float = 0.0) -> Stacked:

@@ -26,7 +26,7 @@ from ecgbench.core.seeds import rng
 from ecgbench.data.contamination import RELATIONS
 from ecgbench.errors import MissingData
 from ecgbench.results.compare import on_common_records
-from ecgbench.results.evidence import Fold, Part, Stacked, by_fold, repeated
+from ecgbench.results.evidence import Fold, Part, Stacked, by_fold, drawn, repeated
 from ecgbench.results.options import linked
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.scorer import Scorer
@@ -164,7 +164,7 @@ class _Group:
         if all(c.bootstrap == "none" for rows in self.rows.values() for row in rows for c in row):
             return None
         means = {
-            task: [np.mean([c.replicates for c in row], axis=0) for row in rows]
+            task: [drawn(row) for row in rows]
             for task, rows in self.rows.items()
         }
         return np.asarray(sum(w * np.stack(means[t]) for t, w in self.weights.items())).T

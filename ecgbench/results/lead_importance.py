@@ -23,7 +23,7 @@ from ecgbench.results.joint import Entry, joint, why_missing
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.study import Study
 from ecgbench.stats import lead_importance as stats
-from ecgbench.stats.components import Components, Estimate, independent_mean
+from ecgbench.stats.components import Components, Estimate
 
 Floats = NDArray[np.float64]
 METRIC = "auroc"
@@ -237,15 +237,11 @@ class _Profiles:
         """(lead, label) 95 % bounds of the differences."""
         labels = self.profiles.labels
         low, high = np.full((2, len(LEADS), len(labels)), np.nan)
-        each = [self._components([fold]) for fold in self.folds]
+        components = self._components()
         for lead, weights in enumerate(_CENTRED):
-            parts: dict[str, list[Estimate]] = {}
-            for components in each:
-                for name, estimate in zip(components.names, components.by_label(weights)):
-                    parts.setdefault(str(name), []).append(estimate)
-            for label, estimates in parts.items():
-                k = labels.index(label)
-                found = independent_mean(estimates).plus(*self._between(weights, [k]))
+            for label, estimate in zip(components.names, components.by_label(weights)):
+                k = labels.index(str(label))
+                found = estimate.plus(*self._between(weights, [k]))
                 low[lead, k], high[lead, k] = found.as_difference()
         return low, high
 
@@ -254,13 +250,14 @@ class _Profiles:
         means = {seed: values[:, places].mean(axis=1) for seed, values in self.seeds.items()}
         return between({seed: float(weights @ mean) for seed, mean in means.items()})
 
-    def _components(self, folds: Sequence[Fold], labels: Sequence[str] = ()) -> Components:
+    def _components(self, labels: Sequence[str] = ()) -> Components:
         """Of some labels (default: all), each weighing alike."""
-        p = _profiles(folds)
+        p, overlap = self.profiles, max(fold.overlap for fold in self.folds)
         kept = [i for i, name in enumerate(p.names) if not labels or name in labels]
         weights = np.full(len(kept), 1 / max(len(kept), 1))
         names = np.array([p.names[i] for i in kept])
-        return Components(p.target[:, kept], p.patients, p.placements[:, :, kept], weights, names)
+        shown = p.target[:, kept], p.patients, p.placements[:, :, kept]
+        return Components(*shown, weights, names, overlap)
 
     def category(self, name: str, conditions: Sequence[Profile]) -> Profile:
         """The mean over those of its conditions that count."""
@@ -270,7 +267,7 @@ class _Profiles:
         if not kept:
             return Profile(name=name, few=few, within=within)
         places = [self.profiles.labels.index(c.name) for c in kept]
-        components = self._components(self.folds, [c.name for c in kept])
+        components = self._components([c.name for c in kept])
         draws = (DRAWS, components.patients)
         normal = rng("lead importance", *self.words[:1]).standard_normal(draws)
         drawn = components.joint(_APART, normal, rng("lead importance rest", *self.words, name))

@@ -113,6 +113,8 @@ class Scored(Scores):
     """Reads those of its records."""
     n_records: int = 0
     n_patients: int = 0
+    overlap: float = 0.0
+    """n_test / n_train of a fold of a cross-validation; 0 where there is one test set."""
     edited: bool = False
     """Whether the metric gave other values when the cell was computed: its file has been edited
     since.

@@ -21,7 +21,7 @@ from ecgbench.stats.paired import Difference
 from ecgbench.study.scores import COLUMNS, ROUNDING, Predicted
 from ecgbench.study.stored import Result
 
-VERSION = 10
+VERSION = 11
 """Raised by hand when the same predictions begin to give other intervals, or more beside them."""
 
 
@@ -128,6 +128,7 @@ class Scorer:
             "records": digest(predictions.records),
             "n_records": len(predictions.records),
             "n_patients": len(own),
+            "overlap": result.overlap,
             "edited": names is None and _edited(result, metric, columns["value"]),
         }
 

@@ -235,7 +235,8 @@ class _Cells:
             [[partial(read, one) for s, one in row if seed in (None, s)] for row in fold]
             for fold in self.folds
         ]
-        of = over([Fold(each, "undefined") for each in rows])
+        overlap = max(r.overlap for own in self.cells.values() for r in own)
+        of = over([Fold(each, "undefined", overlap) for each in rows])
         folds = two_valued(of.target).reshape(len(self.folds), -1)
         weights = folds / np.maximum(folds.sum(axis=0), 1) / folds.shape[1]
         return replace(of, weights=weights.ravel()).components

@@ -11,6 +11,11 @@ label of that AUROC; the second for records that are positive in several labels.
 One positive semi-definite matrix per label serves every row and every difference of rows, so that
 all comparisons of a table follow one set of formulas. Degrees of freedom are Satterthwaite's.
 
+Folds of a cross-validation are columns that share a name. Their patients differ, but the patients
+that are tested in one train the others: what is true by chance in this sample helps all folds at
+once. The variance of a mean over J folds therefore grows by 1 + J n_test / n_train (Nadeau and
+Bengio 2003, doi:10.1023/A:1024068626366).
+
 Letters: row a (one column of a table: a model at a lead setting), record i, label k, patient g.
 """
 
@@ -138,21 +143,17 @@ def reach(parts: Iterable[tuple[float, float]], tail: float) -> float:
     return float(np.sqrt(sum(variance * t**2 for variance, t in quantiles)))
 
 
-def independent_mean(estimates: Sequence[Estimate]) -> Estimate:
-    """Over estimates of other patients each, such as folds."""
-    first, n = estimates[0], len(estimates)
+def independent_mean(estimates: Sequence[Estimate], weights: ArrayLike | None = None) -> Estimate:
+    """Over estimates of other patients each, such as folds; `weights` sum to 1 (default: alike)."""
+    n = len(estimates)
+    w = np.full(n, 1 / n) if weights is None else np.asarray(weights, np.float64)
     if n == 1:
-        return first
-    total = Estimate(
-        value=float(np.mean([e.value for e in estimates])),
-        variance=first.variance / n**2,
-        df=first.df,
-        share=float("nan"),
-        label=-1,
-    )
-    for e in estimates[1:]:
-        total = total.plus(e.variance / n**2, e.df)
-    return total
+        return estimates[0]
+    of_each = zip(w, estimates)
+    total, *rest = (replace(e, value=w * e.value, variance=w * w * e.variance) for w, e in of_each)
+    for e in rest:
+        total = total.plus(e.variance, e.df).shifted(e.value)
+    return replace(total, share=float("nan"), label=-1)
 
 
 def binormal_variance(auroc: ArrayLike) -> Floats:
@@ -176,8 +177,9 @@ class Components:
     whose each record is; `placements` (rows, n, k) as `auroc.placements` gives them, or means of
     them over lead draws and fits; `weights` (k,) is what each label counts in a row's value
     (default: the same for each label that has both values, summing to 1). `names` (k,) tell which
-    columns are one label, in several folds; default: each is its own. Labels without both values
-    are left out. Raises ValueError on shapes that do not fit.
+    columns are one label, in several folds; default: each is its own. `overlap` (k,) is n_test /
+    n_train of the fold of each column, 0 (default) where there is one test set. Labels without both
+    values are left out. Raises ValueError on shapes that do not fit.
     """
 
     def __init__(
@@ -187,6 +189,7 @@ class Components:
         placements: ArrayLike,
         weights: ArrayLike | None = None,
         names: ArrayLike | None = None,
+        overlap: ArrayLike = 0.0,
     ) -> None:
         target = np.asarray(target)
         placed = np.asarray(placements, dtype=np.float64)
@@ -213,6 +216,11 @@ class Components:
         """Of the defined labels, each once."""
         self.label_of = np.array([numbers[name] for name in kept], np.intp)
         """(k,) place among `names` of each of the defined columns."""
+        ratio = np.broadcast_to(np.asarray(overlap, np.float64), len(called))[self.defined]
+        self._growth: Floats = 1 + np.bincount(self.label_of, minlength=1)[self.label_of] * ratio
+        """(k,) what the variance of each column is taken times."""
+        self._counts: Floats = self.weights * np.sqrt(self._growth)
+        """(k,) what the error of each column counts in that of a row's value."""
         codes = np.unique(np.asarray(patients), return_inverse=True)[1]
         if codes.shape != (len(target),):
             raise ValueError(f"{len(codes)} patients of {len(target)} records")
@@ -270,7 +278,7 @@ class Components:
     @cached_property
     def _psi(self) -> Floats:
         """(rows, patient) each patient's share in the error of the macro."""
-        return np.asarray((self._positive + self._negative) @ self.weights)
+        return np.asarray((self._positive + self._negative) @ self._counts)
 
     @cached_property
     def _together(self) -> Floats:
@@ -319,14 +327,14 @@ class Components:
 
         A perfect row reaches as far as a score interval of the mean does: to all AUROCs that the
         data do not refuse, where the errors of the labels, as in `label_interval`, add, which no
-        dependence between labels exceeds. Folds of a label have other patients, so that their
-        variances add. Between two perfect rows the difference reaches as far as one of them.
+        dependence between labels exceeds; variances of folds add. Between two perfect rows the
+        difference reaches as far as one of them.
         """
         inwards = np.where(self._perfect, np.where(self.values > 0.5 * weights.sum(), c, -c), 0.0)
         farthest = max(inwards[inwards > 0].sum(), -inwards[inwards < 0].sum())
         if not farthest > 0:
             return found
-        spread = weights**2 * (SCORE_PRIOR / self._sizes + self._crowding)
+        spread = weights**2 * self._growth * (SCORE_PRIOR / self._sizes + self._crowding)
         df = 2 * np.bincount(self.label_of, self._sizes * (weights > 0)) + 4
         far = stdtrit(df, (1 + LEVEL) / 2) @ np.sqrt(np.bincount(self.label_of, spread))
         inside = np.argmax(weights.sum() * (1 - _GRID) <= far * np.sqrt(_PRIOR_ON_GRID))
@@ -358,7 +366,7 @@ class Components:
         """Of a row's value, to which a constant may be `added`: that of its label where it has one
         label, else symmetric in logit.
         """
-        if len(self.weights) == 1 and not added:
+        if len(self.names) == 1 and not added:
             return self.label_interval(a, 0)
         return self.row(a).shifted(added).as_share()
 
@@ -368,7 +376,7 @@ class Components:
         if self.patients < 2 or not len(self.weights):
             nothing = Estimate(value=value, variance=np.nan, df=np.nan, share=np.nan, label=-1)
             return nothing, np.nan, np.nan
-        g, m, w = self.patients, self._sizes, self.weights
+        g, m, w = self.patients, self._sizes, self._counts
         used = np.flatnonzero(np.where(self._perfect, 0.0, c))
         s_matrix, sigma_matrix = (x[:, used][:, :, used] for x in self._spread)
         few = c[used]
@@ -395,7 +403,7 @@ class Components:
         if not variance > ROUNDING * unshared:
             value = 0.0 if abs(value) < ROUNDING else value
             same = Estimate(value=value, variance=0.0, df=np.inf, share=np.nan, label=-1)
-            return self._doubted(same, c, w), 0.0, 0.0
+            return self._doubted(same, c, self.weights), 0.0, 0.0
 
         c_matrix = rho * x * both * np.outer(w, w)
         np.fill_diagonal(c_matrix, w**2 * of_label)
@@ -415,13 +423,32 @@ class Components:
         estimate = Estimate(
             value=value, variance=variance, df=df, share=float(shares[label]), label=label
         )
-        return self._doubted(estimate, c, w), v0, second
+        return self._doubted(estimate, c, self.weights), v0, second
 
     def by_label(self, weights: ArrayLike) -> list[Estimate]:
-        """A contrast of the rows (rows,) in each of the defined labels by itself: `contrast` with
-        all weight on one label, whose prior the other labels still inform.
+        """A contrast of the rows (rows,) in each of `names` by itself: `contrast` with all weight
+        on the columns of one label, whose prior the other labels still inform.
         """
         c = np.asarray(weights, dtype=np.float64)
+        columns = self._by_column(c)
+        made = []
+        for label in range(len(self.names)):
+            own = self._within(label)
+            found = independent_mean([columns[k] for k in np.flatnonzero(own)], own[own > 0])
+            growth = float(self._growth[np.argmax(own)])
+            found = replace(found, variance=found.variance * growth)
+            if found.variance > 0:
+                found = replace(found, share=1.0, label=label)
+            made.append(self._doubted(found, c, own))
+        return made
+
+    def _within(self, label: int) -> Floats:
+        """(k,) what each of the defined columns counts in the value of one of `names`."""
+        own = np.where(self.label_of == label, self.weights, 0.0)
+        return np.asarray(own / own.sum())
+
+    def _by_column(self, c: Floats) -> list[Estimate]:
+        """A contrast of the rows in each of the defined columns."""
         used = np.flatnonzero(np.where(self._perfect, 0.0, c))
         few = c[used]
         g, m = self.patients, self._sizes
@@ -451,40 +478,35 @@ class Components:
             fourth = float((psi[:, k] ** 4).sum()) - v0[k] ** 2 / g
             if fourth > 0 and v0[k] > 0:
                 inverse += fourth / (2 * v0[k] ** 2)
-            made.append(
-                Estimate(
-                    value=value,
-                    variance=v,
-                    df=float(1 / inverse),
-                    share=1.0,
-                    label=int(self.label_of[k]),
-                )
-            )
-        each = np.eye(len(m))
-        return [self._doubted(found, c, own) for found, own in zip(made, each, strict=True)]
+            df = float(1 / inverse)
+            made.append(Estimate(value=value, variance=v, df=df, share=np.nan, label=-1))
+        return made
 
     def label_interval(self, a: int, label: int) -> Interval:
-        """95 % score interval of the AUROC of one of the defined labels in a row.
+        """95 % score interval of the AUROC of one of `names` in a row.
 
         All AUROCs theta that the data do not refuse, |A - theta| <= t sqrt(variance at theta); the
         variance at theta is at least the binormal one, so that one positive that lies above all
-        negatives does not look like certainty.
+        negatives does not look like certainty. Variances of folds add.
         """
         if self.patients < 2:
             return Interval(np.nan, np.nan)
-        auroc, m = float(self.aurocs[a, label]), float(self._sizes[label])
-        positive, negative = self._positive[a, :, label], self._negative[a, :, label]
+        share = self._within(label)
+        of = np.flatnonzero(share)
+        auroc, m, crowding = float(share @ self.aurocs[a]), self._sizes[of], self._crowding[of]
+        counts = share[of] ** 2 * self._growth[of]
+        positive, negative = self._positive[a][:, of], self._negative[a][:, of]
         # the same patients as both: their placements err together
-        shared = max(2 * float(positive @ negative), 0.0)
-        observed = float(positive @ positive) * (m / (m - 1) if m > 1 else 0.0)
-        crowding = float(self._crowding[label])
-        others = float(negative @ negative) / (1 - crowding) if crowding < 1 else 0.0
+        shared = np.maximum(2 * np.einsum("gk,gk->k", positive, negative), 0.0)
+        observed, others = (np.einsum("gk,gk->k", x, x) for x in (positive, negative))
+        observed *= np.divide(m, m - 1, out=np.zeros_like(m), where=m > 1)
+        others = np.divide(others, 1 - crowding, out=np.zeros_like(m), where=crowding < 1)
         variance = (
-            np.maximum(observed, SCORE_PRIOR * _PRIOR_ON_GRID / m)
-            + np.maximum(others, _PRIOR_ON_GRID * crowding)
-            + shared
+            np.maximum(counts @ observed, SCORE_PRIOR * _PRIOR_ON_GRID * (counts @ (1 / m)))
+            + np.maximum(counts @ others, _PRIOR_ON_GRID * (counts @ crowding))
+            + counts @ shared
         )
-        t = float(stdtrit(2 * m + 4, (1 + LEVEL) / 2))
+        t = float(stdtrit(2 * m.sum() + 4, (1 + LEVEL) / 2))
         inside = np.flatnonzero(np.abs(auroc - _GRID) <= t * np.sqrt(variance))
         if not len(inside):
             return Interval(auroc, auroc)
@@ -512,7 +534,7 @@ class Components:
         psi = self._psi.T @ rows.T
         patients = np.sqrt(self.patients / max(self.patients - 1, 1)) * (normal @ psi)
         s, sigma = self._spread
-        m, w = self._sizes[:, None, None], self.weights[:, None, None]
+        m, w = self._sizes[:, None, None], self._counts[:, None, None]
         first = rows @ (w * w * (sigma / m - s / m**2)).sum(axis=0) @ rows.T
         size = np.sqrt(np.maximum(np.einsum("cd,cd->c", rows @ sigma.sum(axis=0), rows), 1e-300))
         alike = rows @ sigma.sum(axis=0) @ rows.T / np.outer(size, size)

@@ -15,7 +15,8 @@ import pandas as pd
 from safetensors import safe_open
 from safetensors.numpy import save
 
-from ecgbench.core.cells import Cell, key
+from ecgbench.core.cells import OFFICIAL, Cell, key
+from ecgbench.core.division import fold_number
 from ecgbench.core.files import sha256_of
 from ecgbench.core.folders import DONE, damaged, finished, read_json, read_table, recorded
 from ecgbench.core.registry import folder_name
@@ -98,6 +99,18 @@ class Result:
     def fit_content(self) -> str:
         """sha256 of the DONE of its fit; "" where the fit is gone."""
         return sha256_of(self.fit_folder / DONE)
+
+    @property
+    def overlap(self) -> float:
+        """n_test / n_train of a fold of a cross-validation; 0 where there is one test set. Where
+        the fit is gone, a probe is taken to have learned from as few folds as other protocols do.
+        """
+        if self.cell.fit.fold == OFFICIAL:
+            return 0.0
+        learned = self.fitted.get("records")
+        if not learned:
+            return 1 / (fold_number(self.cell.fit.fold)[1] - 2)
+        return len(self.predicted().records) / float(learned)
 
     @property
     def marks(self) -> list[str]:
