@@ -7,7 +7,7 @@ import pandas as pd
 from ecgbench.core.cells import NONE
 from ecgbench.data import contamination as corpora
 from ecgbench.reports._facts import columns, titles_of
-from ecgbench.reports._means import at_setting, settings, sign_of
+from ecgbench.reports._means import at_setting, settings
 from ecgbench.reports._scores import ranked
 from ecgbench.reports._text import points, signed, signed_bracket
 from ecgbench.results.study import Study
@@ -47,7 +47,7 @@ def again(study: Study) -> list[dict[str, str]]:
 def _best(study: Study, met: Mapping[str, set[str]]) -> list[dict[str, str]]:
     rows, made, titles = ranked(study)[study.metric], [], titles_of(study)
     rows = rows[rows["value"].notna() & ~rows["untrained"]]
-    rows = rows.sort_values("value", ascending=sign_of(study) < 0, kind="stable")
+    rows = rows.sort_values("value", ascending=study.sign < 0, kind="stable")
     for _, mine in rows.groupby(["place", "setting"]):
         task, leads = mine[["task", "leads"]].iloc[0]
         gone = mine["model"].isin(met.get(task, set()))

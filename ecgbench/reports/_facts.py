@@ -5,29 +5,21 @@ fractions.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-import pandas as pd
-
-from ecgbench.core.cells import RANDOM
 from ecgbench.core.text import counted, shortened
-from ecgbench.ecg.leads import LEADS as TWELVE
 from ecgbench.ecg.leads import LeadSubset
-from ecgbench.evaluate import protocols
 from ecgbench.reports._figure import LONGEST, handle
 from ecgbench.reports._section import Cell, Column, Row, Table, records
 from ecgbench.reports._text import points, signed, signed_bracket
 from ecgbench.results.notes import GRAVE, PENDING
-from ecgbench.results.study import Study
+from ecgbench.results.study import FULL, Study, once
 
-T = TypeVar("T")
 MODEL = ("model", "policy")
 DIFFERENCE = ("difference", "low", "high")
+OWN_WEIGHTS = " (own weights)"
 MANY = 8
 """Lead settings beyond which verdicts are a grid of marks."""
-FULL = str(len(TWELVE))
-"""The setting in which nothing is missing, as typed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,23 +80,6 @@ class Gap:
     """Setting as typed -> cells without a number, cells asked for."""
 
 
-def once(function: Callable[[Study], T]) -> Callable[[Study], T]:
-    """A function of a study that many reports ask: it is computed once, and whoever has its result
-    leaves it as it is.
-    """
-    name = f"{function.__module__}.{function.__qualname__}"
-
-    @wraps(function)
-    def known(study: Study) -> T:
-        kept = vars(study)  # as a cached_property does
-        if name not in kept:
-            kept[name] = function(study)
-        found: T = kept[name]
-        return found
-
-    return known
-
-
 def leads_of(typed: str) -> tuple[int, bool]:
     """How many leads a setting measures, and whether they are named (`I+II`) rather than drawn
     (`2`).
@@ -119,11 +94,7 @@ def leads_of(typed: str) -> tuple[int, bool]:
 def columns(study: Study) -> list[Head]:
     """One per model x policy in the order asked."""
     known = {model.name: model for model in study.models}
-    tables = (study.main, study.cells)
-    random = pd.concat([t.loc[t["weights"] == RANDOM, ["model", "policy"]] for t in tables])
-    frozen = protocols.is_frozen(study.provenance.protocol)
-    untrained = set(zip(random["model"], random["policy"])) if frozen else set()
-    pairs = list(dict.fromkeys(zip(study.main["model"], study.main["policy"])))
+    untrained, pairs = study.untrained, study.columns
     models = Counter(model for model, _ in pairs)
     titled = {model: known[model].title if model in known else model for model in models}
     called = Counter(titled.values())
@@ -132,7 +103,7 @@ def columns(study: Study) -> list[Head]:
         facts, title = known.get(model), titled[model]
         title = f"{title} ({model})" if called[title] > 1 else title
         label = f"{title} {policy}" if models[model] > 1 else title
-        label += " (own weights)" if facts and facts.weights_source.get("own") else ""
+        label += OWN_WEIGHTS if facts and facts.weights_source.get("own") else ""
         heads.append(
             Head(
                 model=model,

@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.core.text import enumerated
-from ecgbench.reports._facts import Head, columns, leads_of, setting_words, tasks
+from ecgbench.reports._facts import Head, columns, leads_of, setting_words
 from ecgbench.results import precompute
-from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
 from ecgbench.results.joint import By, Entry, Joint, joint, why_missing
+from ecgbench.results.non_inferiority import untested
 from ecgbench.results.study import Study
 from ecgbench.stats.best import upper_bounds
 from ecgbench.stats.components import ROUNDING, Estimate, Interval
@@ -140,25 +140,6 @@ class Means:
         return any(pair.p is not None for pair in self.pairs)
 
 
-def untested(together: Joint, e: Estimate) -> str:
-    """Why a difference is not tested; "" where it is."""
-    if together.least_patients < LEAST_PATIENTS:
-        return f"{UNTESTED}{together.least_patients} test patients, fewer than {LEAST_PATIENTS}"
-    # of several datasets one may well carry most: it is the largest part of the question
-    label = together.named(e) if len(together.groups) == 1 else ""
-    return weak(e.df, e.share if label else np.nan, f"the label {label}")
-
-
-def sign_of(study: Study) -> int:
-    """1 where higher values of the first metric are better, else -1."""
-    return 1 if study.metrics[study.metric].direction == "higher" else -1
-
-
-def score(study: Study, task: str, head: Head, leads: str) -> float:
-    """Of the first metric; NaN where there is none."""
-    return float(study.scores.get((task, *head.names, leads), ("", np.nan))[1])
-
-
 def settings(study: Study) -> list[str]:
     """Lead settings as typed, in the order of the run."""
     return list(dict.fromkeys(study.main["leads"]))
@@ -191,20 +172,6 @@ def for_page(study: Study, rows: Any, file: str) -> tuple[Any, list[str]]:
     return some, [shown_alone(shown, file)]
 
 
-def estimated(e: Estimate | None, name: str = "difference", before: str = "") -> dict[str, Any]:
-    """Columns of a CSV file: `name`, its 95 % interval, standard error, degrees of freedom and p,
-    these with `before` in their names; None where there is no number.
-    """
-    names = (name, *(before + end for end in ("low", "high", "se", "df", "p")))
-    values = (e.value, *e.as_difference(), e.se, e.df, e.p) if e else [np.nan] * len(names)
-    return {n: float(value) if np.isfinite(value) else None for n, value in zip(names, values)}
-
-
-def real_tasks(study: Study) -> list[str]:
-    """Tasks whose data are not synthetic."""
-    return [task.task for task in tasks(study) if not task.synthetic]
-
-
 def at_setting(
     study: Study, leads: str, among: Sequence[str] | None = None, by: By = "dataset"
 ) -> Means | None:
@@ -215,8 +182,8 @@ def at_setting(
         return None
     heads = columns(study)
     trained = [h for h in heads if not h.untrained]
-    wanted = real_tasks(study) if among is None else among
-    of = [t for t in wanted if any(np.isfinite(score(study, t, h, leads)) for h in trained)]
+    wanted = study.real_tasks if among is None else among
+    of = [t for t in wanted if any(np.isfinite(study.value(t, *h.names, leads)) for h in trained)]
     lost: dict[Head, str] = {}
     for head in heads:
         missing = why_missing(study, [Entry(*head.names, leads)], of)
@@ -228,7 +195,7 @@ def at_setting(
     complete = [h for h in heads if h not in lost]
     if not of or all(h.untrained for h in complete):
         return None
-    sign = sign_of(study)
+    sign = study.sign
     whole = joint(study, [Entry(*h.names, leads) for h in complete], of, by, study.options.paired)
     value = dict(zip(complete, map(float, whole.values)))
     ordered = sorted(complete, key=lambda h: -sign * value[h])

@@ -1,140 +1,301 @@
-"""What the page of a run opens with: a sentence, three numbers and the lead curve of one task.
+"""What a page opens with, and what a run prints at its end: the answer to what was asked, in one of
+three forms; what voids its numbers stands before it.
 
-The sentence is of the trained column that scores highest with the fewest leads, in the first task
-of real recordings; where named leads or own recordings are asked for, it says first whether that is
-better than guessing. A share of the skill above chance is printed only with its interval, and only
-where the score at 12 leads is surely beyond chance.
+Own recordings, or named leads and one trained model: a line for each diagnosis. Several trained
+models: which is best. One model and several lead settings: what fewer leads keep. All numbers are
+those of the verdicts (results/verdicts.py) and of the comparison with the second best.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from math import isfinite
 from typing import Any
 
 import pandas as pd
 
 from ecgbench.core.text import counted, enumerated
-from ecgbench.errors import MissingData
-from ecgbench.reports import _answer, bracket, points
-from ecgbench.reports._facts import FULL, Head, columns, gaps, leads_of, setting_words, tasks
-from ecgbench.reports._section import Figure, Opening, Table, Tile, records
-from ecgbench.reports._text import sure
+from ecgbench.data import contamination
+from ecgbench.reports._best import CLEAR, EQUAL, best_of
+from ecgbench.reports._facts import OWN_WEIGHTS, gaps, heads_of, leads_of, setting_words, tasks
+from ecgbench.reports._section import Figure, Opening, records
+from ecgbench.reports._text import points, signed_bracket, sure
+from ecgbench.reports.labels import full_names
 from ecgbench.reports.lead_curve import UNDEFINED, curve, draw
-from ecgbench.results.joint import Entry, Share, joint
+from ecgbench.results.facts import DatasetFacts
 from ecgbench.results.notes import PENDING
-from ecgbench.results.study import Study
+from ecgbench.results.study import FULL, Study
+from ecgbench.results.verdicts import ABOVE, BELOW, MACRO, TOO_FEW, by_auroc, verdicts
 
-COLUMNS = ["what", "task", "model", "policy", "leads", "value", "low", "high"]
-LEAST = 0.2
-"""Of the way from chance to a perfect score (macro AUROC 0.6): a share of less says little."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Case:
-    """The column and the task that a page opens with."""
-
-    head: Head
-    rows: Mapping[str, Mapping[str, Any]]
-    """Of 12 leads and of the fewest, where they have a score: of `ranked`, by setting as typed."""
-    fewest: str
-    """Its setting of the fewest leads; 12 where there is no other."""
-    columns: int
-    """Columns like it that have a score there."""
-    share: Share | None
-    """Of its skill above chance, with the fewest leads."""
-    on: str
-    """Its task, where a run has several."""
-    answers: pd.DataFrame
-    """Of its task: see `_answer.answers`."""
-
-    @property
-    def first(self) -> Mapping[str, Any]:
-        """The row of the fewest leads."""
-        return self.rows[self.fewest]
+MOST = 5
+"""Diagnoses that have a line; the others are counted."""
+UNSURE = "Not shown to be better than a coin"
+Row = Mapping[str, Any]
+Line = tuple[str, str]
+"""What is said, and what supports it."""
 
 
-def opening(study: Study, rows: pd.DataFrame) -> list[Opening | Table]:
-    """Of a study of one metric and its `ranked` rows, with the tables of the numbers it shows."""
-    valued = rows[rows["value"].notna()]
-    if valued.empty:
-        return [Opening(sentence=_nothing(study))]
-    case = _case(study, valued)
-    drawn, several = curve(study, task=case.first["task"]), bool(case.on)
-    harness, first = _harness(valued), len(case.answers) > 0
-    said = [_answer.sentence(study, case.answers) if first else "", harness]
-    said += [] if harness or first else [_sentence(study, case)]
+def opening(study: Study) -> Opening:
+    """Of a study; its figure is the lead curve of the task that it speaks of."""
+    study = by_auroc(study)
+    rows = verdicts(study)
+    if rows.empty:
+        return Opening(lines=[(_nothing(study), "")])
+    real = rows[rows["task"].isin(study.real_tasks)]
+    rows = real if len(real) else rows
+    rows = rows[rows["task"] == rows["task"].iloc[0]]
+    lines, shown = _answer(study, rows)
+    about = [_about(shown), "In brackets: 95 % intervals."]
+    if any(UNSURE in rest for _, rest in lines):
+        about.append(f"Half the ± takes about four times as many {shown['counted']}.")
+    drawn, several = curve(study, task=shown["task"]), len(tasks(study)) > 1
     figure = Figure(
         name="opening_curve" if several else "lead_curve",
         draw=partial(draw, drawn),
         size=(5.6, 3.8) if several else drawn.size,
-        caption="Bars: 95 % intervals over patients." if several else "",
+        caption=f"{_titled(study, shown['task'])}: macro {drawn.metric.title} × 100 by leads. "
+        f"Bars: 95 % intervals over {shown['counted']}.",
     )
-    shown = Opening(
-        sentence=" ".join(filter(None, said)),
-        about=_about(study, case),
-        tiles=list(_tiles(study, case)),
+    return Opening(
+        before=" ".join(_before(study, shown)),
+        lines=lines,
+        about=" ".join(about),
         figure=figure if drawn.rows["leads"].nunique() > 1 else None,
         more="lead_curve" if several else "",
     )
-    numbers = Table(
-        name="opening", rows=_numbers(study, case), summary="the numbers that the page opens with"
+
+
+def spoken(study: Study) -> list[str]:
+    """The same as lines of text."""
+    made = opening(study)
+    lines = [f"{head}{rest}" for head, rest in made.lines]
+    return [*filter(None, [made.before]), *lines, *filter(None, [made.about])]
+
+
+def _answer(study: Study, rows: pd.DataFrame) -> tuple[list[Line], Row]:
+    """The lines, and the row that they speak of. rows: verdicts of one task."""
+    macro = rows[rows["label"] == MACRO]
+    leads = min(macro["leads"], key=lambda typed: (not leads_of(typed)[1], *leads_of(typed)))
+    heads = heads_of(study)
+    trained = [not heads[names].untrained for names in zip(macro["model"], macro["policy"])]
+    macro = macro[trained] if any(trained) else macro
+    there = macro[macro["leads"] == leads]
+    chosen = there if len(there) else macro[macro["leads"] == macro["leads"].iloc[0]]
+    shown = records(chosen.loc[[chosen["auroc"].idxmax()]])[0]
+    learned = {
+        names for names in zip(macro["model"], macro["policy"]) if heads[names].parameters != 0
+    }
+    labels = _of(rows, shown)
+    labels = labels[labels["label"] != MACRO]
+    data = _data(study, shown)
+    own = data is not None and data.licence == "own recordings"
+    if len(labels) and (own or (leads_of(shown["leads"])[1] and len(learned) < 2)):
+        return list(_by_diagnosis(study, shown, records(labels), rows)), shown
+    if len(learned) > 1:
+        return [_best(study, shown)], shown
+    return [_kept(study, shown, macro)], shown
+
+
+def _of(rows: pd.DataFrame, shown: Row) -> pd.DataFrame:
+    """The verdicts of the same model, policy and lead setting."""
+    names = ["model", "policy", "leads"]
+    return rows[(rows[names] == [shown[n] for n in names]).all(axis=1)]
+
+
+def _data(study: Study, shown: Row) -> DatasetFacts | None:
+    of = {task.name: task.dataset for task in study.tasks}.get(shown["task"])
+    return next((d for d in study.datasets if d.name == of), None)
+
+
+def _titled(study: Study, task: str) -> str:
+    return next(t.title for t in tasks(study) if t.task == task)
+
+
+def _where(typed: str) -> str:
+    """`lead I`, `leads I+II`, `one random lead`, `twelve leads`."""
+    words = {FULL: "twelve leads", "1": "one random lead"}
+    return words.get(typed) or setting_words(typed)
+
+
+def _first(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _who(study: Study, row: Row) -> str:
+    """A column; whose weights are random says so, of own ones stands before it."""
+    head = heads_of(study)[row["model"], row["policy"]]
+    random = " (random weights)" if row["weights"] == "random" else ""
+    return f"{head.label.removesuffix(OWN_WEIGHTS)}{random}"
+
+
+# a line for each diagnosis
+
+
+def _by_diagnosis(
+    study: Study, shown: Row, labels: Sequence[Row], rows: pd.DataFrame
+) -> Iterator[Line]:
+    several = len(set(zip(rows["model"], rows["policy"]))) > 1
+    by = f" by {_who(study, shown)}" if several else ""
+    names = full_names(shown["task"])
+    for row in labels[:MOST]:
+        head = f"{names.get(row['label'], row['label'])} from {_where(row['leads'])}{by}: "
+        if row["chance"] == TOO_FEW:
+            few = min(row["patients_with"], row["patients_without"])
+            side = "with it" if few == row["patients_with"] else "without it"
+            yield head, f"{few} {row['counted']} {side} are too few to say anything."
+            continue
+        simple = rows[(rows["model"] == row["simple"]) & (rows["leads"] == row["leads"])]
+        simple = simple[simple["label"] == row["label"]]
+        against = f"; {_simple(study, simple)}" if len(simple) else ""
+        score = f"AUROC {sure(row['auroc'], row['low'], row['high'])}{against}."
+        yield head, " ".join(filter(None, [_found(row), score, _doubt(row)]))
+    if len(labels) > MOST:
+        yield "", f"Further diagnoses in verdicts.csv: {len(labels) - MOST}."
+
+
+def _simple(study: Study, row: pd.DataFrame) -> str:
+    one = records(row)[0]
+    title = heads_of(study)[one["model"], one["policy"]].title
+    return f"{title}, in which nothing is learned, has {points(one['auroc'])}"
+
+
+def _found(row: Row) -> str:
+    """What is found at 5 false alarms in 100, and what finding 95 in 100 costs."""
+    said = []
+    if (found := row["found_at_95_specificity"]) is not None:
+        number, once = row["records_with"], row["records_with"] == row["patients_with"]
+        of = f"{number} {row['counted']}" if once else f"{number} recordings"
+        low, high = (points(row[f"found_{end}"], 0) for end in ("low", "high"))
+        reach = f"at most {high} in 100" if found == 0 else f"{low} to {high} in 100"
+        said.append(
+            f"at 5 false alarms in 100 it finds {round(found * number)} of {of} with it ({reach})"
+        )
+    if (alarms := row["false_alarms_at_95_sensitivity"]) is not None:
+        said.append(f"to find 95 in 100 it also flags {points(alarms, 0)} of 100 others")
+    if not said:
+        return "no threshold can be set, as there are too few records."
+    return f"{'; '.join(said)}."
+
+
+def _doubt(row: Row) -> str:
+    """What an interval does not show."""
+    if row["chance"] == BELOW:
+        return "That is worse than a coin: it misleads at these leads."
+    if row["chance"] == ABOVE or row["low"] is None:
+        return ""
+    half = points((row["high"] - row["low"]) / 2, 0)
+    return f"{UNSURE} (±{half} points)."
+
+
+# which is best
+
+
+def _best(study: Study, shown: Row) -> Line:
+    """Of several trained models: with these leads, and with twelve."""
+    found = {row["leads"]: row for row in records(best_of(study)) if row["task"] == shown["task"]}
+    on = f" on {_titled(study, shown['task'])}" if len(tasks(study)) > 1 else ""
+    where, who = _where(shown["leads"]), _who(study, shown)
+    score = sure(shown["auroc"], shown["low"], shown["high"])
+    here = found.get(shown["leads"])
+    if here is None:
+        return f"With {where}{on}, {who} has AUROC {score}. ", _doubt(shown)
+    head = f"With {where}{on}, no model is shown to be best: "
+    if here["verdict"] == CLEAR:
+        head, who = f"With {where}{on}, {who} is best: ", "it"
+    full = found.get(FULL) if shown["leads"] != FULL else None
+    rest = f"{who} has AUROC {score}, {_ahead(study, here)}"
+    if full is not None:
+        rest += f"; with twelve leads {_at_twelve(study, full)}"
+    return head, " ".join(filter(None, [f"{rest}.", _doubt(shown)]))
+
+
+def _ahead(study: Study, row: Row) -> str:
+    """How far the best is ahead of the second."""
+    second = heads_of(study)[row["second_model"], row["second_policy"]].label
+    second = second.removesuffix(OWN_WEIGHTS)
+    if row["verdict"] == EQUAL:
+        return f"the same as {second}"
+    ahead = f"{points(row['difference'])} {signed_bracket(row['low'], row['high'])}".strip()
+    chance = "" if row["verdict"] == CLEAR else ", which could be chance"
+    return f"{ahead} above {second}{chance}"
+
+
+def _at_twelve(study: Study, row: Row) -> str:
+    if row["verdict"] == CLEAR:
+        head = heads_of(study)[row["best_model"], row["best_policy"]]
+        return f"{head.label.removesuffix(OWN_WEIGHTS)} is best, {_ahead(study, row)}"
+    return "no difference can be shown"
+
+
+# what fewer leads keep
+
+
+def _kept(study: Study, shown: Row, macro: pd.DataFrame) -> Line:
+    """Of one model: the skill that it keeps of its twelve leads."""
+    on = f" on {_titled(study, shown['task'])}" if len(tasks(study)) > 1 else ""
+    where, who, score = _where(shown["leads"]), _who(study, shown), points(shown["auroc"])
+    own = _of(macro.assign(leads=shown["leads"]), shown).index
+    full = next((r for r in records(macro.loc[own]) if r["leads"] == FULL), None)
+    kept = [shown["kept"], shown["kept_low"], shown["kept_high"]]
+    if full is None or shown["leads"] == FULL or any(k is None or abs(k) > 10 for k in kept):
+        ends = (shown[name] for name in ("auroc", "low", "high"))
+        return f"With {where}{on}, {who} has AUROC {sure(*ends)}. ", _doubt(shown)
+    share, low, high = (points(k, 0) for k in kept)
+    keep = "keeps" if leads_of(shown["leads"])[0] == 1 else "keep"
+    return (
+        f"{_first(where)} {keep} {share} % [{low}, {high}] of what twelve leads give{on}: ",
+        f"{who} has AUROC {score} of {points(full['auroc'])}. {_kept_words(shown)}",
     )
-    answer = [_answer.table(study, case.answers)] if len(case.answers) else []
-    return [shown, numbers, *answer]
 
 
-def _case(study: Study, valued: pd.DataFrame) -> _Case:
-    """Real recordings before synthetic ones, trained columns before untrained ones; of settings
-    those of the fewest leads, random ones before named ones.
-    """
-    sound = valued[~valued["synthetic"] & ~valued["untrained"]]
-    task = (valued if sound.empty else sound)["task"].iloc[0]
-    mine = valued[valued["task"] == task]
-    mine = mine if mine["untrained"].all() else mine[~mine["untrained"]]
-    fewest = min(mine["leads"], key=lambda leads: leads_of(leads)[::-1])
-    there = mine[mine["leads"] == fewest]
-    higher = study.metrics[study.metric].direction == "higher"
-    at = there["value"].idxmax() if higher else there["value"].idxmin()
-    own = mine[mine["head"] == there.loc[at, "head"]]
-    found = {row["leads"]: row for row in records(own)}
-    head = columns(study)[there.loc[at, "head"]]
-    share = None
-    if fewest != FULL and FULL in found and _skilled(study, found[FULL]):
-        share = _kept(study, head, task, fewest)
-    titles = {each.task: each.title for each in tasks(study)}
-    return _Case(
-        head=head,
-        rows={leads: found[leads] for leads in (FULL, fewest) if leads in found},
-        fewest=fewest,
-        columns=len(there),
-        share=share,
-        on=titles[task] if len(titles) > 1 else "",
-        answers=_answer.answers(study, mine),
+def _kept_words(row: Row) -> str:
+    """By the rule of the margin."""
+    if row["margin"] is None:
+        return ""
+    margin = f"{100 * row['margin']:g} points"
+    words = {
+        "keeps": f"It is shown to lose less than {margin}",
+        "loses": f"It is shown to lose more than {margin}",
+    }
+    return f"{words.get(row['verdict'], f'Whether it loses less than {margin} cannot be told')}."
+
+
+# what stands before and after
+
+
+def _about(row: Row) -> str:
+    """AUROC in words, with the number shown."""
+    times = points(row["auroc"], 0)
+    return (
+        f"AUROC × 100: of a patient with a diagnosis and one without, the right one is ranked "
+        f"higher {times} times in 100; 50 is a coin."
     )
 
 
-def _skilled(study: Study, row: Mapping[str, Any]) -> bool:
-    """Whether a score is surely far enough from chance for a share of it to be printed."""
-    metric = study.metrics[study.metric]
-    if metric.chance is None:
-        return False
-    higher = metric.direction == "higher"
-    bound, perfect = (row["low"], metric.range[1]) if higher else (row["high"], metric.range[0])
-    return bound is not None and (bound - metric.chance) / (perfect - metric.chance) > LEAST
-
-
-def _kept(study: Study, head: Head, task: str, leads: str) -> Share | None:
-    """None where its predictions are not at hand, or where its interval has no ends."""
-    fewer, full = (Entry(*head.names, each) for each in (leads, FULL))
-    chance = study.metrics[study.metric].chance
-    assert chance is not None
-    try:
-        share = joint(study, [fewer, full], [task]).share(fewer, full, chance)
-    except MissingData:
-        return None
-    return share if all(map(isfinite, (share.value, share.low, share.high))) else None
+def _before(study: Study, row: Row) -> Iterator[str]:
+    """What voids a number."""
+    data = _data(study, row)
+    model = next((m for m in study.models if m.name == row["model"]), None)
+    if data and data.synthetic:
+        yield "Synthetic recordings: no number here says anything about a patient."
+    if row["weights"] == "random":
+        yield "Random weights: no number here says anything about a published model."
+    if model and model.weights_source.get("own"):
+        yield f"{model.title} has ecgbench's own weights, not its authors'."
+    if (
+        data
+        and model
+        and contamination.met(model.corpora, data.name, data.title)[0]
+        in (
+            "equal",
+            "contains",
+        )
+    ):
+        yield f"{model.title} met these recordings in its pre-training: its numbers are too high."
+    if row["counted"] == "recordings":
+        yield (
+            "Nobody said which recordings are of the same person; if some are, the score is too "
+            "high."
+        )
 
 
 def _nothing(study: Study) -> str:
@@ -149,90 +310,3 @@ def _nothing(study: Study) -> str:
         title = study.metrics[study.metric].title
         parts.append(f"{scored:,} scored without {title}, since {UNDEFINED}")
     return f"No cell of this run has a number: {enumerated(parts) or 'none was asked for'}."
-
-
-def _harness(valued: pd.DataFrame) -> str:
-    """Why nothing may be read from the numbers of this run; "" where something may."""
-    untrained, synthetic = valued["untrained"].all(), valued["synthetic"].all()
-    why = ["every encoder that has a number is untrained"] if untrained else []
-    why += ["all data are synthetic"] if synthetic else []
-    what = "a model or a patient" if synthetic else "a published model"
-    return (
-        f"This run shows the harness at work: {enumerated(why)}, so no number here says "
-        f"anything about {what}."
-        if why
-        else ""
-    )
-
-
-def _sentence(study: Study, case: _Case) -> str:
-    """One that needs no statistics to be read."""
-    where, on = setting_words(case.fewest), f" on {case.on}" if case.on else ""
-    if case.share:
-        share = " ".join(_percent(case.share))
-        return f"With {where}, {case.head.label} keeps {share} of its skill above chance{on}."
-    title = study.metrics[study.metric].title
-    score, *rest = (
-        sure(row["value"], row["low"], row["high"]) for row in reversed(list(case.rows.values()))
-    )
-    full = f"; with {setting_words(FULL)}, {rest[0]}" if rest else ""
-    return f"With {where}, {case.head.label} has macro {title} {score}{on}{full}."
-
-
-def _percent(share: Share) -> tuple[str, str]:
-    """`53 %` and `[49, 58]`."""
-    return f"{points(share.value, 0)} %", f"[{points(share.low, 0)}, {points(share.high, 0)}]"
-
-
-def _about(study: Study, case: _Case) -> str:
-    metric, sentences = study.metrics[study.metric], []
-    if case.share:
-        sentences += [_sentence(study, case)] if len(case.answers) else []
-        sentences.append(
-            f"Skill above chance: how far macro {metric.title} lies from {metric.chance:g}, as a "
-            f"share of that distance at {setting_words(FULL)}."
-        )
-    sentences.append(f"In brackets: 95 % intervals over {_patients(case)}.")
-    if case.columns > 1:
-        kind = "untrained" if case.head.untrained else "trained"
-        best = "highest" if metric.direction == "higher" else "lowest"
-        sentences.append(
-            f"{case.head.label} has the {best} score of {case.columns} {kind} columns at "
-            f"{setting_words(case.fewest)}."
-        )
-    return " ".join(sentences)
-
-
-def _patients(case: _Case) -> str:
-    number = case.first["n_patients"]
-    return "patients" if number is None else counted(number, "test patient")
-
-
-def _tiles(study: Study, case: _Case) -> Iterator[Tile]:
-    """Three numbers of one column: with 12 leads, with the fewest, and what is kept; where that
-    is not known, how many patients were tested.
-    """
-    doubt = ["synthetic"] if case.first["synthetic"] else []
-    doubt += ["random weights"] if case.head.untrained else []
-    mark, who = f" ({enumerated(doubt)})" if doubt else "", case.head.label
-    title = study.metrics[study.metric].title
-    for leads, row in case.rows.items():
-        interval = bracket(row["low"], row["high"]) or "no interval"
-        words = f"macro {title} × 100 of {who}, {setting_words(leads)}{mark}"
-        yield Tile(value=points(row["value"]), interval=interval, words=words)
-    if case.share:
-        value, interval = _percent(case.share)
-        words = f"of its skill above chance kept by {who}, {setting_words(case.fewest)}{mark}"
-        yield Tile(value=value, interval=interval, words=words)
-    elif case.first["n_patients"] is not None:
-        number, _, words = _patients(case).partition(" ")
-        yield Tile(value=number, interval="", words=words)
-
-
-def _numbers(study: Study, case: _Case) -> pd.DataFrame:
-    """The numbers of the tiles, unrounded."""
-    title = study.metrics[study.metric].title
-    rows = [{**row, "what": title} for row in case.rows.values()]
-    if case.share:
-        rows.append({**case.first, "what": "skill kept", **case.share._asdict()})
-    return pd.DataFrame(rows, columns=COLUMNS)

@@ -3,7 +3,7 @@ predictions say; and the means over labels.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -12,11 +12,9 @@ from ecgbench.core.text import enumerated
 from ecgbench.reports import _facts as facts
 from ecgbench.reports._scores import reasons
 from ecgbench.reports._section import Column, Row, records
-from ecgbench.results import by_label
-from ecgbench.results.by_label import LEAST, TOO_RARE, Labels, Question, Repeats, repeats_of
-from ecgbench.results.calibration import Calibration
-from ecgbench.results.operating import NetBenefit, Operating
-from ecgbench.results.study import Study
+from ecgbench.results.by_label import LEAST, TOO_RARE, Labels, Question
+from ecgbench.results.questions import question, repeats_of
+from ecgbench.results.study import FULL, Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
@@ -31,30 +29,6 @@ LEFT_OUT = "left out"
 NONE_KNOWN = f"no label has {LEAST} patients with it and {LEAST} without"
 """Why a mean over labels has no number."""
 GREY = "#999999"
-Q = TypeVar("Q", bound=Question)
-
-
-def repeats(study: Study, row: Row) -> Repeats:
-    """The finished cells of a row of the main table; nothing where the row has no score."""
-    names = (row["task"], row["model"], row["policy"], row["leads"])
-    return repeats_of(study.finished.get(names, []))
-
-
-@facts.once
-def _questions(study: Study) -> list[Question]:
-    """All of them, computed on all cores, so that each row is read once for all."""
-    every: list[Question] = [one(study.scorer) for one in (Calibration, Operating, NetBenefit)]
-    rows = [row for row in _main(study) if row["status"] == "ok"]
-    by_task = grouped([r for r in rows if repeats(study, r)], lambda row: row["task"])
-    by_label.compute(
-        every, [[repeats(study, r) for r in own] for own in by_task.values()], study.stage
-    )
-    return every
-
-
-def question(study: Study, kind: type[Q]) -> Q:
-    """Of this kind, as it is of_labels of a study."""
-    return next(one for one in _questions(study) if isinstance(one, kind))
 
 
 def _main(study: Study) -> list[dict[str, Any]]:
@@ -74,7 +48,7 @@ def frame(study: Study, kind: type[Question]) -> pd.DataFrame:
     numbered = grouped(enumerate(_main(study)), lambda each: each[1]["task"])
     for task in facts.titles_of(study):
         lines = [
-            (row | {"row": at}, repeats(study, row) if row["status"] == "ok" else [])
+            (row | {"row": at}, repeats_of(study, row) if row["status"] == "ok" else [])
             for at, row in numbered.get(task, [])
         ]
         there = {row["row"]: of_labels.labels(cells) for row, cells in lines if cells}
@@ -181,7 +155,7 @@ def on_page(rows: pd.DataFrame) -> pd.DataFrame:
     rows = rows[rows["label"] == MEAN]
     known = rows.groupby("task")["labels"].transform("count") > 0
     drawn = rows["leads"].str.isdigit()
-    fewer = (drawn & (rows["leads"] != facts.FULL)).groupby(rows["task"]).transform("any")
+    fewer = (drawn & (rows["leads"] != FULL)).groupby(rows["task"]).transform("any")
     return rows[known & (drawn | ~fewer)]
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.reports._facts import columns, gaps, once, tasks
+from ecgbench.reports._facts import columns, gaps, tasks
 from ecgbench.reports._section import Score, records
 from ecgbench.results.compare import UNTRAINED
 from ecgbench.results.notes import PENDING
 from ecgbench.results.origin import UNCOMMITTED
-from ecgbench.results.study import Study
+from ecgbench.results.study import Study, once
 
 NAMES = ["task", "model", "leads", "policy"]
 """What tells a row of the main table of one metric from all others."""

@@ -74,6 +74,8 @@ class Cell:
     text: str
     mark: str = ""
     small: str = ""
+    tone: Literal["", "good", "bad", "open"] = ""
+    """How the page colours it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,24 +212,16 @@ class Figure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tile:
-    """A number in large letters, and what it is."""
-
-    value: str
-    interval: str
-    """95 %; "" where there is none."""
-    words: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Opening:
-    """What stands first on a page: a sentence, numbers, and a figure."""
+    """What stands first on a page: the answer, what voids it, and a figure."""
 
     kind: ClassVar = "opening"
-    sentence: str
+    lines: Sequence[tuple[str, str]]
+    """What is said, and what supports it."""
+    before: str = ""
+    """What voids its numbers; it stands before them."""
     about: str = ""
-    """What the words of the sentence mean, and how sure it is."""
-    tiles: Sequence[Tile] = ()
+    """What its words mean."""
     figure: Figure | None = None
     """Where a section has a figure of that name, the page shows it here alone."""
     more: str = ""

@@ -25,6 +25,7 @@ from ecgbench.reports._facts import Head
 from ecgbench.reports._intervals import draw
 from ecgbench.reports._means import Means
 from ecgbench.results import precompute
+from ecgbench.results.non_inferiority import estimated
 from ecgbench.results.study import Study
 from ecgbench.stats.detectable import detectable
 from ecgbench.stats.ranks import Ranked, ranked, smallest_p
@@ -78,7 +79,7 @@ def _counts(study: Study, s: Means) -> dict[Head, Values]:
     """
     trained = [*s.heads, *(head for head in s.lost if not head.untrained)]
     scores = s.sign * pd.DataFrame(
-        {head: [means.score(study, task, head, s.leads) for task in s.tasks] for head in trained},
+        {head: [study.value(task, *head.names, s.leads) for task in s.tasks] for head in trained},
         index=list(s.tasks),
     )
     places = scores[scores.count(axis=1) > 1].rank(axis=1, method="dense", ascending=False)
@@ -152,7 +153,7 @@ def _pairs_table(found: Sequence[Means]) -> r.Table:
             "policy": pair.better.policy,
             "other_model": pair.other.model,
             "other_policy": pair.other.policy,
-            **means.estimated(pair.estimate),
+            **estimated(pair.estimate),
             "p": pair.p,
             "p_holm": pair.p_holm,
             "detectable": detectable(pair.estimate),
@@ -252,7 +253,7 @@ def _against(s: Means, baseline: Head) -> list[Values]:
             "baseline": baseline.model,
             "baseline_policy": baseline.policy,
             "dataset": dataset,
-            **means.estimated(estimates[at]),
+            **estimated(estimates[at]),
         }
         for at, head in enumerate(others)
         for dataset, estimates in parts.items()
@@ -289,7 +290,7 @@ def _ranks(study: Study) -> list[r.Section]:
 
 def _blocks(study: Study) -> list[str]:
     """The task that stands for each dataset: that of report.blocks, else its first."""
-    real = means.real_tasks(study)
+    real = study.real_tasks
     of = {t.name: t.dataset for t in study.tasks if t.name in real}
     first: dict[str, str] = {}
     for task in study.options.blocks:
@@ -309,7 +310,7 @@ def _blocks(study: Study) -> list[str]:
 def _ranking(study: Study, leads: str, blocks: Sequence[str]) -> _Ranking | None:
     trained = [h for h in facts.columns(study) if not h.untrained]
     scores = pd.DataFrame(
-        {h: [means.score(study, t, h, leads) for t in blocks] for h in trained}, index=list(blocks)
+        {h: [study.value(t, *h.names, leads) for t in blocks] for h in trained}, index=list(blocks)
     )
     scores = scores.dropna(how="all").dropna(axis=1)
     tasks = list(scores.index)
@@ -318,7 +319,7 @@ def _ranking(study: Study, leads: str, blocks: Sequence[str]) -> _Ranking | None
     heads = [head for head in heads if head not in less]
     if len(tasks) < FEWEST or len(heads) < FEWEST:
         return None
-    return _Ranking(leads, heads, tasks, ranked(means.sign_of(study) * scores[heads].to_numpy()))
+    return _Ranking(leads, heads, tasks, ranked(study.sign * scores[heads].to_numpy()))
 
 
 def _diagram(study: Study, found: Sequence[_Ranking]) -> r.Figure:

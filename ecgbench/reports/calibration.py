@@ -16,6 +16,7 @@ from ecgbench.reports import _facts as facts
 from ecgbench.reports import _predicted as predicted
 from ecgbench.results import precompute
 from ecgbench.results.calibration import ERRORS, ESTIMATES, ORDERED, POOLED, Calibration
+from ecgbench.results.questions import question, repeats_of
 from ecgbench.results.study import Study
 from ecgbench.stats.calibration import BINS
 
@@ -91,10 +92,10 @@ def _bins(
     """The rows of a task at all leads and at the fewest, and what computes the bins of each."""
     single = own[own["label"] != predicted.MEAN]
     met = single["status"].eq("ok").groupby(single["label"], sort=False).all()
-    labels, calibration = list(met.index[met]), predicted.question(study, Calibration)
+    labels, calibration = list(met.index[met]), question(study, Calibration)
     means = own[(own["label"] == predicted.MEAN) & predicted.scored(own)]
     return [
-        (row, partial(calibration.bins, predicted.repeats(study, row), labels))
+        (row, partial(calibration.bins, repeats_of(study, row), labels))
         for typed in predicted.ends(own)
         for row in r.records(means[means["leads"] == typed])
     ]

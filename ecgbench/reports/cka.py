@@ -25,10 +25,9 @@ from ecgbench.core.text import enumerated, shortened
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import MissingData
 from ecgbench.reports import _facts as facts
-from ecgbench.reports._means import score
 from ecgbench.results import precompute
 from ecgbench.results.scorer import Scorer
-from ecgbench.results.study import Study
+from ecgbench.results.study import FULL, Study
 from ecgbench.stats.cka import DRAWS, MOST, Products, cka, drawn, standardised
 from ecgbench.study.recent import Recent
 from ecgbench.study.stored import Result
@@ -211,20 +210,20 @@ def _pair(panel: Panel, first: facts.Head, second: facts.Head, alike: Alike) -> 
 
 def _kept(panel: Panel, head: facts.Head, alike: Alike, study: Study) -> list[Values]:
     """A column at twelve leads against each of its other settings."""
-    whole = panel.cells[head].get(facts.FULL, {}).get(facts.FULL)
+    whole = panel.cells[head].get(FULL, {}).get(FULL)
     if whole is None:
         return []
     rows: dict[str, Values] = {
         typed: {"task": panel.title, "first": _label(head), "leads": typed}
         | _numbers([(whole, cell) for cell in cells.values()], alike)
         for typed, cells in panel.cells[head].items()
-        if typed != facts.FULL
+        if typed != FULL
     }
     ones = [rows[lead]["cka"] for lead in LEADS if lead in rows]
     for typed, row in rows.items():
         every = typed == "1" and len(ones) == len(LEADS)
         row["within"] = float(np.mean(ones)) if every else None
-        row["score"] = score(study, panel.task, head, typed)
+        row["score"] = study.value(panel.task, *head.names, typed)
     return list(rows.values())
 
 
@@ -289,7 +288,7 @@ def _maps(panels: Sequence[Panel], pairs: Sequence[Values]) -> Iterator[r.Figure
     for number, panel in enumerate(panels):
         mine = [row for row in pairs if row["task"] == panel.title and row["cka"] == row["cka"]]
         typed = [t for t in dict.fromkeys(str(row["leads"]) for row in mine) if t.isdigit()]
-        typed = sorted({*typed} & {facts.FULL, "2", "1"}, key=int, reverse=True) or typed[:3]
+        typed = sorted({*typed} & {FULL, "2", "1"}, key=int, reverse=True) or typed[:3]
         if not typed or len(panel.cells) < 3:
             continue
         wide = 1.5 + 0.42 * len(panel.cells)

@@ -17,11 +17,10 @@ import pandas as pd
 from ecgbench import reports as r
 from ecgbench.core.text import counted, enumerated
 from ecgbench.reports import _facts as facts
-from ecgbench.reports._means import estimated
-from ecgbench.reports.non_inferiority import lost_label, no_verdict
 from ecgbench.results.compare import LEAST_PATIENTS, weak
 from ecgbench.results.compare import UNTESTED as NO
 from ecgbench.results.joint import Entry, Joint, joint, why_missing
+from ecgbench.results.non_inferiority import estimated, lost_label, no_verdict
 from ecgbench.results.study import Study
 from ecgbench.stats.components import Estimate
 from ecgbench.stats.paired import holm

@@ -24,11 +24,11 @@ from ecgbench.core.cards import MetricCard
 from ecgbench.core.text import enumerated, shortened
 from ecgbench.ecg.leads import LEADS
 from ecgbench.reports import _facts as facts
-from ecgbench.reports._facts import FULL, setting_words
+from ecgbench.reports._facts import setting_words
 from ecgbench.reports._scores import ranked
 from ecgbench.results import precompute
 from ecgbench.results.joint import Entry, joint, why_missing
-from ecgbench.results.study import Study
+from ecgbench.results.study import FULL, Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,6 +16,7 @@ import pandas as pd
 from ecgbench import reports as r
 from ecgbench.core.text import enumerated
 from ecgbench.reports import _facts as facts
+from ecgbench.reports._best import best_of, beyond_chance, compete
 from ecgbench.reports._means import for_page
 from ecgbench.reports._opening import opening
 from ecgbench.reports._scores import ranked
@@ -37,22 +38,6 @@ FEW = 2
 """Random leads up to which a place counts for Table 1."""
 NAMED = ("I", "II")
 """The leads of watches and hand-held recorders."""
-LEVEL = 0.05
-"""Of p after Holm: a verdict is one of many."""
-CLEAR, CHANCE, UNTESTED, EQUAL = "clear", "could be chance", "not tested", "equal"
-_SIGNS = {
-    CLEAR: (
-        "✓",
-        "the best differs from the second by more than chance explains (p after Holm below 0.05)",
-    ),
-    CHANCE: ("≈", "the difference between the best and the second could be chance"),
-    UNTESTED: ("·", "not tested; Comparisons says why"),
-    EQUAL: ("=", "the best and the second have the same score"),
-}
-_VERDICT = [
-    *("task", "leads", "metric", "best_model", "best_policy", "value", "second_model"),
-    *("second_policy", "difference", "low", "high", "p_holm", "verdict", "rivals", "beaten"),
-]
 _HOW_COMPARED = (
     "Both sides of a difference have the same patients. The best was chosen on the same data, so p "
     "is post selection; Holm corrects over all pairs of trained columns of one task and one lead "
@@ -65,9 +50,9 @@ def sections(study: Study) -> list[r.Section]:
     """What stands at the top of the page, the table of each metric, and what is left of it for
     few leads; comparisons; what has no number.
     """
-    opened = opening(study.of(study.metric), ranked(study)[study.metric])
+    opened = opening(study)
     return [
-        r.Section(name="findings", parts=opened),
+        r.Section(name="findings", parts=[opened]),
         *_who_is_best(study),
         _main(study),
         *_table_1(study),
@@ -90,9 +75,9 @@ def _main(study: Study) -> r.Section:
             parts.append(r.Text(f"Macro {metric.title} × 100{better}"))
         if name == study.metric:
             notes = [*study.notes, setting]
-            parts.append(_table(study, "main_table", rows, notes, whole=True))
+            parts.append(_table(study, "main_table", rows, notes, ("csv", "md", "tex", "html")))
         else:
-            parts.append(_table(study, f"main_table_{name}", rows))
+            parts.append(_table(study, f"main_table_{name}", rows, (), ("md", "tex", "html")))
     parts.append(
         r.Text(
             "Under each model: parameters. The policy for missing leads is behind its name where "
@@ -105,11 +90,15 @@ def _main(study: Study) -> r.Section:
 
 
 def _table(
-    study: Study, name: str, rows: pd.DataFrame, notes: Sequence[str] = (), whole: bool = False
+    study: Study,
+    name: str,
+    rows: pd.DataFrame,
+    notes: Sequence[str] = (),
+    formats: Sequence[r.Format] = ("md", "tex"),
 ) -> r.Table:
     """Tasks and lead settings, and a column of scores for each model under each policy.
 
-    rows: of `ranked`. whole: whether its CSV file is that of the whole run.
+    rows: of `ranked`. Its CSV file is that of the whole run.
     """
     title = study.metrics[rows["metric"].iloc[0]].title if len(rows) else ""
     heads = facts.columns(study)
@@ -129,9 +118,9 @@ def _table(
         ],
         marks={"*": ASTERISK} if any(score.star for score in rows["score"]) else {},
         notes=notes,
-        numbers=study.main if whole else None,
+        numbers=study.main,
         summary="one row per metric, task, model and lead setting",
-        formats=("csv", "md", "tex", "html") if whole else ("md", "tex", "html"),
+        formats=formats,
     )
 
 
@@ -177,104 +166,21 @@ def _named_leads(study: Study) -> list[r.Section]:
     return [r.Section(name="leads_i_ii", title=title, short="Leads I and II", parts=[table])]
 
 
-Order = Sequence[Mapping[str, Any]]
-"""The scores of a task and a setting, the best first."""
-Tests = Mapping[tuple[str, ...], Mapping[str, Any]]
-"""Comparisons with the best, by task, leads and the names of both."""
-
-
-def _compete(study: Study) -> tuple[list[Order], Tests]:
-    """Of trained columns on real recordings, where two or more have a score."""
-    rows = ranked(study)[study.metric]
-    rows = rows[rows["value"].notna() & ~rows["untrained"] & ~rows["synthetic"]]
-    names = ("task", "leads", "best_model", "best_policy", "model", "policy")
-    compared = r.records(study.of(study.metric).comparisons)
-    tests: Tests = {tuple(row[n] for n in names): row for row in compared}
-    lower = study.metrics[study.metric].direction == "lower"
-    rows = rows.sort_values("value", ascending=lower, kind="stable")
-    orders: list[Order] = [
-        r.records(mine) for _, mine in rows.groupby(["place", "setting"]) if len(mine) > 1
-    ]
-    return orders, tests
-
-
-def verdicts(study: Study) -> pd.DataFrame:
-    """Rows of verdicts.csv, in the order of the table."""
-    orders, tests = _compete(study)
-    title = study.metrics[study.metric].title
-    made = [_verdict(order, tests) | {"metric": title} for order in orders]
-    return pd.DataFrame(made, columns=_VERDICT)
-
-
-def _verdict(order: Order, tests: Tests) -> dict[str, Any]:
-    best, second = order[:2]
-    names = [(row["model"], row["policy"]) for row in order]
-    found = [tests.get((best["task"], best["leads"], *names[0], *other)) for other in names[1:]]
-    clear = _beyond_chance(found[0])
-    word = UNTESTED if clear is None else CLEAR if clear else CHANCE
-    test = found[0] or {"difference": best["value"] - second["value"]}
-    return {
-        **{name: best[name] for name in ("task", "leads", "value")},
-        **{f"best_{name}": best[name] for name in facts.MODEL},
-        **{f"second_{name}": second[name] for name in facts.MODEL},
-        **{name: test.get(name) for name in ("difference", "low", "high", "p_holm")},
-        "verdict": EQUAL if best["value"] == second["value"] else word,
-        "rivals": len(order) - 1,
-        "beaten": sum(bool(_beyond_chance(each)) for each in found),
-    }
-
-
-def _beyond_chance(test: Mapping[str, Any] | None) -> bool | None:
-    """Whether a difference is larger than chance explains, by p after Holm; None where it was not
-    tested. The asterisk of the main table follows the paper's rule, each interval by itself.
-    """
-    if test is None or test["not_significantly_worse"] is None:
-        return None
-    if test["p_holm"] is None:
-        return not test["not_significantly_worse"]
-    return bool(test["p_holm"] < LEVEL)
-
-
 def _who_is_best(study: Study) -> list[r.Section]:
-    """A row per task, a column per lead setting; nothing where nothing is compared."""
-    found, heads = verdicts(study), facts.heads_of(study)
+    """How each column stands to the best, by task and lead setting; nothing where nothing is
+    compared.
+    """
+    found = best_of(study)
     if found.empty:
         return []
     title = "Who is best, and could that be chance?"
-    if found["leads"].nunique() > facts.MANY:
-        parts = [_grid(study, found)]
-        return [r.Section(name="verdicts", title=title, short="Verdicts", parts=parts)]
-    cells: Any = [_spelled(row, heads) for row in r.records(found)]
-    wide = (
-        found.assign(cell=cells).set_index(["task", "leads"])["cell"].unstack(sort=False).fillna("")
-    )
-    settings = [leads for leads in dict.fromkeys(study.main["leads"]) if leads in wide]
-    titles = facts.titles_of(study)
-    table = r.Table(
-        name="verdicts",
-        caption=f"The best of each task and lead setting by macro "
-        f"{study.metrics[study.metric].title}.",
-        rows=wide.reset_index(),
-        columns=[
-            r.Column("task", "Task", cell=lambda row: titles[row["task"]]),
-            *(r.Column(leads, facts.setting_words(leads)) for leads in settings),
-        ],
-        marks=dict(sign for word, sign in _SIGNS.items() if word in set(found["verdict"])),
-        notes=[
-            "Below each: its score, its difference to the second in points with the 95 % "
-            "interval, and how many of the others are worse by more than chance explains."
-        ],
-        numbers=found,
-        summary="one row per task and lead setting in which models are compared",
-        formats=("csv", "md", "html"),
-    )
-    return [r.Section(name="verdicts", title=title, short="Verdicts", parts=[table])]
+    return [r.Section(name="best", title=title, short="Who is best", parts=[_grid(study, found)])]
 
 
 def _grid(study: Study, found: pd.DataFrame) -> r.Table:
-    """Verdicts of many lead settings: how each column stands to the best."""
+    """A mark for each column."""
     cells: dict[tuple[str, str, int], r.Cell] = {}
-    orders, tests = _compete(study)
+    orders, tests = compete(study)
     for best, *others in orders:
         named = best["task"], best["leads"]
         cells[*named, best["head"]] = r.Cell("★", small=f"the best: {_scored(best)}")
@@ -287,12 +193,12 @@ def _grid(study: Study, found: pd.DataFrame) -> r.Table:
                     f"{r.signed(test['difference'])} {r.signed_bracket(test['low'], test['high'])}"
                 )
                 small += f"; best less this: {gap}, p after Holm {r.p_value(test['p_holm'])}"
-            mark = {True: "✗", False: "≈", None: "·"}[_beyond_chance(test)]
+            mark = {True: "✗", False: "≈", None: "·"}[beyond_chance(test)]
             cells[*named, row["head"]] = r.Cell(mark, small=small)
     return facts.grid(
         study,
         cells,
-        name="verdicts",
+        name="best",
         caption=f"By macro {study.metrics[study.metric].title}; press a mark for its numbers.",
         marks={
             "★": "the best of the row",
@@ -308,18 +214,6 @@ def _grid(study: Study, found: pd.DataFrame) -> r.Table:
 
 def _scored(row: Mapping[str, Any]) -> str:
     return sure(row["value"], row["low"], row["high"])
-
-
-def _spelled(row: Mapping[str, Any], heads: Mapping[tuple[str, str], facts.Head]) -> r.Cell:
-    best = heads[row["best_model"], row["best_policy"]].label
-    second = heads[row["second_model"], row["second_policy"]].label
-    sign, _ = _SIGNS[row["verdict"]]
-    if row["verdict"] == EQUAL:
-        return r.Cell(f"{best} ", sign, f"{r.points(row['value'])}, equal to {second}")
-    difference = facts.difference_cell(row)
-    gap = f"{difference.text} {difference.small}".strip()
-    others = f"; {row['beaten']} of {row['rivals']} worse" if row["rivals"] > 1 else ""
-    return r.Cell(f"{best} ", sign, f"{r.points(row['value'])}, {gap} to {second}{others}")
 
 
 def _comparisons(study: Study) -> r.Section:
@@ -359,7 +253,7 @@ def _compared(study: Study, metric: str) -> r.Table:
         notes=[*notes, _HOW_COMPARED],
         numbers=study.comparisons if first else None,
         summary="one row per comparison with the best of a metric, task and lead setting",
-        formats=("csv", "html") if first else ("html",),
+        formats=("csv", "md") if first else ("md",),
     )
 
 

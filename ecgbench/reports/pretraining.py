@@ -13,7 +13,7 @@ import pandas as pd
 from ecgbench import reports as r
 from ecgbench.core.text import duration
 from ecgbench.reports._figure import COLOURS
-from ecgbench.reports._section import Opening, Tile
+from ecgbench.reports._section import Opening
 from ecgbench.results.pretraining import Pretraining, Stage, entropy_of
 
 if TYPE_CHECKING:
@@ -53,28 +53,21 @@ def sections(source: Pretraining) -> list[r.Section]:
 def _outcome(source: Pretraining) -> Opening:
     """The probe of the encoder that each stage selects."""
     mark = " (synthetic)" if source.warning else ""
-    tiles = [
-        Tile(
-            value=r.points(chosen["score"]),
-            interval="",
-            words=f"probe of {stage.name} at t*, step {chosen['step']:,}{mark}",
-        )
-        for stage in source.stages
-        if (chosen := stage.selected)
-    ]
-    sentence = "This pre-training has kept no encoder yet."
-    if tiles:
+    found = [(stage, chosen) for stage in source.stages if (chosen := stage.selected)]
+    head, rest = "This pre-training has kept no encoder yet.", ""
+    if found:
         state = "Not finished: so far" if source.open else "The pre-training is finished:"
-        before = f", after {tiles[0].value} in stage 1" if len(tiles) > 1 else ""
-        sentence = (
-            f"{state} the encoder of stage {len(tiles)} reads {source.recipe['task']} with macro "
-            f"AUROC {tiles[-1].value}{before}{mark}."
+        head = f"{state} the encoder of stage {len(found)} reads {source.recipe['task']}{mark}: "
+        rest = "; ".join(
+            f"macro AUROC {r.points(chosen['score'])} by {stage.name}, step {chosen['step']:,}"
+            for stage, chosen in found
         )
+        rest += "."
     about = (
         f"A probe: macro AUROC × 100 of a linear head on frozen features, {source.compared_on}. "
         f"{source.star}. A probe chooses the encoder: it has no interval and is no test score."
     )
-    return Opening(sentence=sentence, about=about, tiles=tiles)
+    return Opening(lines=[(head, rest)], about=about)
 
 
 def _recipe(source: Pretraining) -> list[r.Part]:

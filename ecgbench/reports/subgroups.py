@@ -16,9 +16,10 @@ from ecgbench import reports as r
 from ecgbench.core.text import counted, enumerated
 from ecgbench.reports import _facts as facts
 from ecgbench.reports._intervals import draw
-from ecgbench.reports._means import estimated, settings, sign_of
+from ecgbench.reports._means import settings
 from ecgbench.results import precompute
-from ecgbench.results.study import Study
+from ecgbench.results.non_inferiority import estimated
+from ecgbench.results.study import FULL, Study
 from ecgbench.results.subgroups import LEAST, compared
 from ecgbench.stats.paired import holm
 from ecgbench.study.people import people
@@ -75,8 +76,7 @@ def _gathered(study: Study) -> tuple[pd.DataFrame, pd.DataFrame]:
     trained = [head for head in facts.columns(study) if not head.untrained]
     wanted = [(task, head) for task in facts.titles_of(study) for head in trained]
     pieces = [
-        partial(compared, study, task, head.names, settings(study), facts.FULL)
-        for task, head in wanted
+        partial(compared, study, task, head.names, settings(study), FULL) for task, head in wanted
     ]
     precompute.each(study.scorer, study.stage, (CARD.title, "models of a task"), pieces)
     rows, left = [], []
@@ -87,7 +87,7 @@ def _gathered(study: Study) -> tuple[pd.DataFrame, pd.DataFrame]:
             difference, change = one.pop("difference"), one.pop("change")
             row = whose | one | estimated(difference, "difference", "difference_")
             row |= estimated(change, "change", "change_")
-            rows.append(row | {"worse": sign_of(study) * difference.value})
+            rows.append(row | {"worse": study.sign * difference.value})
         left += [{"task": task, **one} for one in lost]
     made = pd.DataFrame(rows, dtype=object)
     for name in ("difference", "change") if rows else ():
@@ -173,7 +173,7 @@ def _worse_side(row: dict[Any, Any]) -> dict[Any, Any]:
 def _ends(rows: pd.DataFrame) -> list[str]:
     """Twelve leads and the fewest, of the settings that are there."""
     there = sorted(set(rows["leads"]), key=lambda typed: (facts.leads_of(typed), typed))
-    return list(dict.fromkeys([facts.FULL if facts.FULL in there else there[-1], there[0]]))
+    return list(dict.fromkeys([FULL if FULL in there else there[-1], there[0]]))
 
 
 def _figures(study: Study, rows: pd.DataFrame) -> Iterator[r.Figure]:

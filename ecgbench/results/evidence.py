@@ -8,7 +8,7 @@ training of its own, whose scores may be higher or lower as a whole. Over folds 
 `Components`, with what folds that train one another have in common.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -29,6 +29,22 @@ from ecgbench.study.scores import ROUNDING, Predicted, ranks_records, wins_of
 NAN = float("nan")
 
 
+class OfLabel(NamedTuple):
+    """What a row says of one label, over all folds; NaN where that is not known."""
+
+    label: str
+    value: float
+    low: float
+    high: float
+    patients_with: int
+    """Patients with a record that has it."""
+    patients_without: int
+    """Patients of whom it is known, and who have none."""
+    positives: int
+    n: int
+    """Records of which it is known."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sure:
     """A row's value, and how sure it is; NaN where that is not known."""
@@ -43,6 +59,8 @@ class Sure:
     share: float = NAN
     """Largest share of the variance that one label of three or more carries."""
     share_label: str = ""
+    labels: Sequence[OfLabel] = ()
+    """Of a metric with placements."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,13 +139,28 @@ class _Placed:
     def __init__(self, rows: Sequence[Sequence[Scored]], absent: Absent) -> None:
         of = over(by_fold(rows, absent))
         self.rows, self.components, self.offset = rows, of.components, of.offset
+        self.counts = of.counts
 
     def row(self, a: int) -> Sure:
         c = np.eye(len(self.rows))[a]
         fits = repeated(self.rows, c)
         found = self.components.contrast(c).plus(*fits).shifted(self.offset)
         low, high = found.as_share() if fits[0] else self.components.interval(a, self.offset)
-        return Sure(value=found.value, low=low, high=high, **self._known_of(found))
+        labels = list(self._labels(a, c))
+        return Sure(value=found.value, low=low, high=high, labels=labels, **self._known_of(found))
+
+    def _labels(self, a: int, c: np.ndarray) -> Iterator[OfLabel]:
+        """Each label of a row: a score interval, or with what repeated fits add to its variance."""
+        at = {str(name): k for k, name in enumerate(self.components.names)}
+        found = self.components.by_label(c)
+        for place, (name, counts) in enumerate(self.counts.items()):
+            if (k := at.get(name)) is None:
+                yield OfLabel(name, NAN, NAN, NAN, *counts)
+                continue
+            fits = repeated(self.rows, c, place)
+            between_fits = found[k].plus(*fits).as_share
+            ends = between_fits() if fits[0] else self.components.label_interval(a, k)
+            yield OfLabel(name, found[k].value, *ends, *counts)
 
     def difference(self, a: int, b: int) -> Difference:
         one = np.eye(len(self.rows))
@@ -146,12 +179,21 @@ class _Placed:
         return {**known, "share": found.share, "share_label": str(labels[found.label])}
 
 
-def repeated(rows: Sequence[Sequence[Scored]], c: np.ndarray) -> tuple[float, float]:
-    """What repeated fits add to a contrast of rows (row,), over the seeds that all have."""
+def repeated(
+    rows: Sequence[Sequence[Scored]], c: np.ndarray, label: int | None = None
+) -> tuple[float, float]:
+    """What repeated fits add to a contrast of rows (row,), over the seeds that all have: of the
+    macro, or of one label.
+    """
+    of = 0 if label is None else 1 + label
+
+    def mean(cells: Sequence[Scored]) -> float:
+        return float(np.nanmean([one.columns["value"][of] for one in cells]))
+
     used = [(w, grouped(cells, lambda one: one.cell.fit.seed)) for w, cells in zip(c, rows) if w]
     return between(
         {
-            seed: sum(w * float(np.mean([one.value for one in fits[seed]])) for w, fits in used)
+            seed: sum(w * mean(fits[seed]) for w, fits in used)
             for seed in (used[0][1] if used else ())
             if all(seed in fits for _, fits in used)
         }
@@ -295,6 +337,20 @@ class Stacked:
             overlap=np.repeat([p.fold.overlap for p in parts], [len(p.fold.labels) for p in parts]),
             offset=float(sum(part.fold.offset * part.weight for part in parts)),
         )
+
+    @property
+    def counts(self) -> dict[str, tuple[int, int, int, int]]:
+        """Label -> patients with it, patients without it, records with it, records of which it is
+        known.
+        """
+        made = {}
+        for name in dict.fromkeys(self.labels.tolist()):
+            own = self.target[:, self.labels == name]
+            has, known = (own == 1).any(axis=1), (own != UNKNOWN).any(axis=1)
+            whose = np.unique(self.patients[has])
+            without = np.setdiff1d(self.patients[known], whose)
+            made[name] = len(whose), len(without), int(has.sum()), int(known.sum())
+        return made
 
     @property
     def components(self) -> Components:

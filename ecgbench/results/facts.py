@@ -115,6 +115,8 @@ class DatasetFacts(_Facts):
     """In words: how its records are split, where not as its card says (`--folds`)."""
     verified: str = ""
     """What the reader was tried on."""
+    patients_known: bool = True
+    """Whether it is known which records are of one person."""
     patients: tuple[str, ...] = field(default=(), repr=False)
     """Of the test records, in alphabetical order: who is drawn for intervals. In a
     cross-validation: of one fold.

@@ -163,10 +163,7 @@ class _Group:
         """(draw, entry) values under draws of patients; None where there are placements."""
         if all(c.bootstrap == "none" for rows in self.rows.values() for row in rows for c in row):
             return None
-        means = {
-            task: [drawn(row) for row in rows]
-            for task, rows in self.rows.items()
-        }
+        means = {task: [drawn(row) for row in rows] for task, rows in self.rows.items()}
         return np.asarray(sum(w * np.stack(means[t]) for t, w in self.weights.items())).T
 
     @property
@@ -224,6 +221,19 @@ class _Group:
             variance, df = repeated(rows, c)
             found = found.plus(variance * self.weights[task] ** 2, df)
         return found
+
+    def by_label(self, c: Floats) -> dict[str, Estimate]:
+        """Name of a label -> a contrast in it alone; nothing under draws of patients."""
+        if self.drawn is not None:
+            return {}
+        made = {}
+        found = self.placed.by_label(c)
+        for name, label, estimate in zip(self.placed.names, self.label_names, found):
+            task, _, own = str(name).partition(SEPARATOR)
+            rows = self.rows[task]
+            place = list(rows[0][0].columns["label"][1:]).index(own)
+            made[label] = estimate.plus(*repeated(rows, c, place))
+        return made
 
     def studentised(self, contrasts: Floats, draws: int) -> Floats:
         """(draw, contrast) errors over their standard errors; 0 where nothing differs."""

@@ -2,23 +2,26 @@
 asked for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from ecgbench.core.cards import MetricCard
-from ecgbench.core.cells import grouped
+from ecgbench.core.cells import RANDOM, grouped
 from ecgbench.core.registry import plain
 from ecgbench.core.text import enumerated
 from ecgbench.ecg.draw import Count
+from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, MissingData
+from ecgbench.evaluate import protocols
 from ecgbench.results import notes, precompute
-from ecgbench.results.compare import comparisons, correct, main
+from ecgbench.results.compare import Row, comparisons, correct, main
+from ecgbench.results.evidence import OfLabel
 from ecgbench.results.facts import Command, DatasetFacts, ModelFacts, Provenance, TaskFacts
 from ecgbench.results.options import Options
 from ecgbench.results.origin import origins
@@ -27,6 +30,11 @@ from ecgbench.results.reader import Reader
 from ecgbench.results.scorer import Scorer
 from ecgbench.study import frozen, invocation
 from ecgbench.study.stored import Result
+
+FULL = str(len(LEADS))
+"""The setting in which nothing is missing, as typed."""
+T = TypeVar("T")
+BY_LABEL = ("metric", "task", "model", "policy", "leads", *OfLabel._fields)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +93,46 @@ class Study:
     """Shows what takes long."""
     options: Options = field(default_factory=Options)
     """What its reader asks of reports."""
+    by_label: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=BY_LABEL))
+    """BY_LABEL: a row for each row of `main` with placements and each of its labels, over all
+    draws, fits and folds: value and its 95 % interval over patients; patients of whom it is known
+    that they have it, and that they do not; positives and n: records with it, and of which it is
+    known.
+    """
     other_runs: tuple["Study", ...] = ()
     """Other runs whose scores are printed too (`ecgbench report --set report.runs`)."""
+
+    @cached_property
+    def columns(self) -> list[tuple[str, str]]:
+        """Model and policy of each column of the main table, in the order asked."""
+        return list(dict.fromkeys(zip(self.main["model"], self.main["policy"])))
+
+    @cached_property
+    def untrained(self) -> frozenset[tuple[str, str]]:
+        """The columns that are a frozen encoder with random weights."""
+        if not protocols.is_frozen(self.provenance.protocol):
+            return frozenset()
+        tables = (self.main, self.cells)
+        random = pd.concat([t.loc[t["weights"] == RANDOM, ["model", "policy"]] for t in tables])
+        return frozenset(zip(random["model"], random["policy"]))
+
+    @cached_property
+    def real_tasks(self) -> list[str]:
+        """Tasks that have rows and whose data are not synthetic, in their order."""
+        synthetic = {data.name for data in self.datasets if data.synthetic}
+        known = {task.name: task.dataset for task in self.tasks}
+        present = dict.fromkeys(self.main["task"])
+        ordered = [name for name in {**known, **present} if name in present]
+        return [name for name in ordered if known.get(name) not in synthetic]
+
+    @property
+    def sign(self) -> int:
+        """1 where higher values of the metric that tables lead with are better, else -1."""
+        return 1 if self.metrics[self.metric].direction == "higher" else -1
+
+    def value(self, task: str, model: str, policy: str, leads: str) -> float:
+        """Of the metric that tables lead with; NaN where there is none."""
+        return float(self.scores.get((task, model, policy, leads), ("", np.nan))[1])
 
     @property
     def metric(self) -> str:
@@ -121,7 +167,7 @@ class Study:
         if len(self.metrics) == 1:
             return self
         mine: dict[str, Any] = {"metrics": {name: self.metrics[name]}}
-        for table in ("main", "cells", "labels", "comparisons"):
+        for table in ("main", "cells", "labels", "comparisons", "by_label"):
             rows = getattr(self, table)
             mine[table] = rows[rows["metric"] == name].reset_index(drop=True)
         return replace(self, **mine)
@@ -176,6 +222,23 @@ class Study:
                 f"{policy}; its cells stand in study.cells"
             )
         return found
+
+
+def once(function: Callable[[Study], T]) -> Callable[[Study], T]:
+    """A function of a study that many reports ask: it is computed once, and whoever has its result
+    leaves it as it is.
+    """
+    name = f"{function.__module__}.{function.__qualname__}"
+
+    @wraps(function)
+    def known(study: Study) -> T:
+        kept = vars(study)  # as a cached_property does
+        if name not in kept:
+            kept[name] = function(study)
+        found: T = kept[name]
+        return found
+
+    return known
 
 
 def long(result: Result) -> pd.DataFrame:
@@ -234,12 +297,19 @@ def read(
         cells=cells,
         labels=labels,
         comparisons=comparisons(rows),
+        by_label=_by_label(rows),
         results=list(reader.results.values()),
         scorer=reader.score,
         stage=stage,
     )
     more = notes.notes(reader.plan, study, rows)
     return replace(study, notes=[*notes.left_out(reader.whole, reader.plan), *more])
+
+
+def _by_label(rows: Sequence[Row]) -> pd.DataFrame:
+    names = ("metric", "task", "model", "policy", "leads")
+    made = [[*(getattr(row, n) for n in names), *of] for row in rows for of in row.sure.labels]
+    return pd.DataFrame(made, columns=list(BY_LABEL))
 
 
 def _planned(reader: Reader) -> dict[str, Any]:

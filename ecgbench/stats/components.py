@@ -104,17 +104,17 @@ class Estimate:
         """value +- t se."""
         return Interval(self.value - self.t * self.se, self.value + self.t * self.se)
 
-    def as_share(self) -> Interval:
+    def as_share(self, t: float | None = None) -> Interval:
         """Interval of a value in 0..1, symmetric in logit, and to one side where the value is 0 or
-        1; none without a variance.
+        1; none without a variance. t: how many standard errors it reaches, if not `self.t`.
         """
         m = self.value
         if not self.variance > 0:
             return Interval(np.nan, np.nan)
+        t = self.t if t is None else t
         if not CERTAIN < m < 1 - CERTAIN:
-            low, high = self.as_difference()
-            return Interval(max(low, 0.0), min(high, 1.0))
-        half = self.t * self.se / (m * (1 - m))
+            return Interval(max(m - t * self.se, 0.0), min(m + t * self.se, 1.0))
+        half = t * self.se / (m * (1 - m))
         odds = m / (1 - m) * np.exp([-half, half])
         return Interval(*map(float, odds / (1 + odds)))
 
@@ -203,6 +203,7 @@ class Components:
         positive, negative = positive[:, self.defined], negative[:, self.defined]
         placed = placed[:, :, self.defined]
         self.positives, self.negatives = positive.sum(axis=0), negative.sum(axis=0)
+        """(k,) records with each of the defined labels, and without it."""
         labels = int(self.defined.sum())
         if weights is None:
             self.weights = np.full(labels, 1 / max(labels, 1))
@@ -482,8 +483,8 @@ class Components:
             made.append(Estimate(value=value, variance=v, df=df, share=np.nan, label=-1))
         return made
 
-    def label_interval(self, a: int, label: int) -> Interval:
-        """95 % score interval of the AUROC of one of `names` in a row.
+    def label_interval(self, a: int, label: int, t: float | None = None) -> Interval:
+        """95 % score interval of the AUROC of one of `names` in a row; t: as in `as_share`.
 
         All AUROCs theta that the data do not refuse, |A - theta| <= t sqrt(variance at theta); the
         variance at theta is at least the binormal one, so that one positive that lies above all
@@ -506,7 +507,7 @@ class Components:
             + np.maximum(counts @ others, _PRIOR_ON_GRID * (counts @ crowding))
             + counts @ shared
         )
-        t = float(stdtrit(2 * m.sum() + 4, (1 + LEVEL) / 2))
+        t = float(stdtrit(2 * m.sum() + 4, (1 + LEVEL) / 2)) if t is None else t
         inside = np.flatnonzero(np.abs(auroc - _GRID) <= t * np.sqrt(variance))
         if not len(inside):
             return Interval(auroc, auroc)
