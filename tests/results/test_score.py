@@ -244,7 +244,7 @@ def test_untrained_columns_compete_with_nobody() -> None:
     assert rows[0].difference is not None
     assert rows[0].difference.difference < 0
     assert np.isfinite(rows[0].sure.low)
-    assert np.isnan([rows[0].p, rows[0].p_holm, rows[0].p_holm_all]).all()
+    assert np.isnan([rows[0].p, rows[0].p_holm]).all()
     three = holm([r.p for r in rows[2:]] + [_pair(rows[2], rows[3])])
     assert [r.p_holm for r in rows[2:]] == pytest.approx(list(three[:2]))
     nobody = [
@@ -258,23 +258,6 @@ def test_untrained_columns_compete_with_nobody() -> None:
 
 def _pair(a: Row, b: Row) -> float:
     return SURE([a.cells, b.cells]).difference(0, 1).p
-
-
-def test_the_whole_table_is_a_second_family() -> None:
-    settings = []
-    for setting in range(3):
-        rows = [
-            replace(
-                row(n, scored(predicted(seed=10 * setting + k, skill=s), n)), leads=str(setting)
-            )
-            for k, (n, s) in enumerate((("good", 2.0), ("weak", 0.8)))
-        ]
-        compare(rows, rescored, SURE)
-        settings.append(rows)
-    correct([r for rows in settings for r in rows])
-    raw = [weak.p for _, weak in settings]
-    assert [weak.p_holm for _, weak in settings] == raw
-    assert [weak.p_holm_all for _, weak in settings] == pytest.approx(list(holm(raw)))
 
 
 def test_what_is_not_tested_says_why_and_keeps_its_interval() -> None:
