@@ -42,7 +42,6 @@ def test_predictions_that_are_not_written_are_named(
     ("asked", "value"),
     [
         ("--baseline", "good"),
-        ("--set", "report.blocks=heart"),
         ("--set", "report.margins=0.005,0.015"),
         ("--set", "report.duplicates=pairs.csv"),
     ],
