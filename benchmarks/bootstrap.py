@@ -7,7 +7,6 @@ scaled to all; the largest difference on those draws is printed beside the ratio
 
 import warnings
 from collections.abc import Callable
-from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -29,7 +28,7 @@ from ecgbench.stats.components import Components
 from ecgbench.stats.paired import paired_difference
 
 RECORDS, PATIENTS, LABELS, DRAWS, SKLEARN_DRAWS = 2198, 1905, 71, 1000, 10
-TARGETS = {"multinomial": 150, "bayesian": 80}
+TARGET = 150
 
 
 def problem() -> tuple[NDArray[np.str_], NDArray[np.bool_], NDArray[np.float32]]:
@@ -52,27 +51,6 @@ def sklearn_resampled(
     return [roc_auc_score(y[:, k], s[:, k]) for k in range(y.shape[1])]
 
 
-def sklearn_weighted(
-    target: NDArray[Any], score: NDArray[Any], weight: NDArray[Any]
-) -> list[float]:
-    """One draw by `sample_weight`; records of weight 0 are left out, where a class without weight
-    is not seen as lost.
-    """
-    rows = weight > 0
-    y, s, w = target[rows], score[rows], weight[rows].astype(np.float64)
-    return [roc_auc_score(y[:, k], s[:, k], sample_weight=w) for k in range(y.shape[1])]
-
-
-def draw_by_draw(
-    loop: Callable[..., list[float]],
-    target: NDArray[Any],
-    score: NDArray[Any],
-    weights: NDArray[Any],
-) -> list[list[float]]:
-    """The loop over draws."""
-    return [loop(target, score, weight) for weight in weights]
-
-
 def seconds(call: Callable[[], Any], repeats: int) -> tuple[float, Any]:
     """Median wall time of some calls, and the last result."""
     results: list[Any] = []
@@ -80,33 +58,25 @@ def seconds(call: Callable[[], Any], repeats: int) -> tuple[float, Any]:
     return median, results[-1]
 
 
-def measure(kind: str) -> None:
-    """Print one line per way to write the loop."""
+def measure() -> None:
+    """Print one line."""
     patients, target, score = problem()
-    drawing, weights = seconds(
-        lambda: patient_weights(patients, DRAWS, rng("weights", kind), kind), 3
-    )  # type: ignore[arg-type]
+    drawing, weights = seconds(lambda: patient_weights(patients, DRAWS, rng("weights")), 3)
     ours, replicates = seconds(lambda: label_replicates(target, score, weights), 5)
     rows = np.linspace(0, DRAWS - 1, SKLEARN_DRAWS).astype(int)
-    loops = [sklearn_resampled, sklearn_weighted] if kind == "multinomial" else [sklearn_weighted]
+    took, values = seconds(lambda: [sklearn_resampled(target, score, weights[r]) for r in rows], 2)
+    scaled = took * DRAWS / SKLEARN_DRAWS
+    np.testing.assert_allclose(replicates[rows], values, rtol=0, atol=1e-9)
+    apart = np.nanmax(np.abs(np.array(values) - replicates[rows]))
     print(
-        f"{kind}: {ours:.3f} s for {DRAWS} replicates of {LABELS} labels ({drawing:.3f} s to draw "
-        f"the weights, not counted)"
+        f"{ours:.3f} s for {DRAWS} replicates of {LABELS} labels ({drawing:.3f} s to draw the "
+        f"weights, not counted); scikit-learn: {scaled:.1f} s ({SKLEARN_DRAWS} draws in {took:.2f} "
+        f"s, scaled) -> {scaled / ours:.0f} times (target {TARGET}); largest difference {apart:.1e}"
     )
-    for loop in loops:
-        took, values = seconds(partial(draw_by_draw, loop, target, score, weights[rows]), 2)
-        scaled = took * DRAWS / SKLEARN_DRAWS
-        np.testing.assert_allclose(replicates[rows], values, rtol=0, atol=1e-9)
-        apart = np.nanmax(np.abs(np.array(values) - replicates[rows]))
-        print(
-            f"  {loop.__name__}: {scaled:.1f} s ({SKLEARN_DRAWS} draws in {took:.2f} s, scaled) "
-            f"-> {scaled / ours:.0f} times "
-            f"(target {TARGETS[kind]}); largest difference {apart:.1e}"
-        )
 
 
 def grid() -> None:
-    """Eight columns scored and compared: by placements, and by a Bayesian bootstrap."""
+    """Eight columns scored and compared: by placements, and by a bootstrap."""
     patients, target, score = problem()
     random = rng("benchmark", "columns")
     scores = [score + random.standard_normal(score.shape).astype(np.float32) for _ in range(8)]
@@ -123,7 +93,7 @@ def grid() -> None:
             made.difference(a, b)
 
     def by_draws() -> None:
-        weights = patient_weights(patients, DRAWS, rng("weights", "grid"), "bayesian")
+        weights = patient_weights(patients, DRAWS, rng("weights", "grid"))
         every = [label_replicates(target, s, weights) for s in scores]
         macros = [macro_replicates(r, np.ones(LABELS, bool))[0] for r in every]
         for column in (*macros, *(r for of_one in every for r in of_one.T)):
@@ -141,6 +111,5 @@ def grid() -> None:
 if __name__ == "__main__":
     warnings.simplefilter("ignore", UndefinedMetricWarning)
     print(f"{machine()}; {RECORDS} records, numpy {np.__version__}")
-    for bootstrap in TARGETS:
-        measure(bootstrap)
+    measure()
     grid()

@@ -53,16 +53,6 @@ def _no_waiting_for_the_disk(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _no_first_lines() -> Iterator[None]:
-    """A run first tries each model in a process of its own, which takes seconds; test_start.py
-    looks at what it then says.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ecgbench.study.start.show", lambda *words: None)
-        yield
-
-
 PICTURES = {
     "png": b"\x89PNG\r\n\x1a\n",
     "svg": b'<svg xmlns="http://www.w3.org/2000/svg"/>',

@@ -244,7 +244,7 @@ def recompute(run, report):
 
     main = tables["main_table"]
     main = main[main["metric"] == "auroc"]
-    family, reported = [], []
+    of_group, reported = {}, []
     for (task, leads), columns in of_setting.items():
         mine = main[(main["task"] == task) & (main["leads"].astype(str) == leads)]
         whole = {(r.model, r.policy): r for r in mine.itertuples() if r.status == "ok"}
@@ -271,14 +271,7 @@ def recompute(run, report):
                 reported.append((task, leads, names[second], got, tested, (a, b)))
         size = len(planned) * (len(planned) - 1) // 2
         padded = list(pairs.values()) + [1.0] * (size - len(pairs))
-        adjusted = dict(zip(pairs, holm(padded)))
-        family.append(((task, leads), pairs, padded, adjusted))
-    every = holm([p for _, _, padded, _ in family for p in padded])
-    at, of_all, of_group = 0, {}, {}
-    for where, pairs, padded, adjusted in family:
-        of_group |= {(where, pair): p for pair, p in adjusted.items()}
-        of_all |= {(where, pair): p for pair, p in zip(pairs, every[at:])}
-        at += len(padded)
+        of_group |= {((task, leads), pair): p for pair, p in zip(pairs, holm(padded))}
     compared = tables["comparisons"]
     compared = compared[compared["metric"] == "auroc"]
     printed = {(r.task, str(r.leads), (r.model, r.policy)): r for r in compared.itertuples()}
@@ -288,8 +281,8 @@ def recompute(run, report):
         numbers = dict(zip(("difference", "low", "high", "se", "df", "share"), got))
         where = ((task, leads), pair)
         tested = tested and where in of_group
-        p = (got[6], of_group[where], of_all[where]) if tested else (np.nan,) * 3
-        note("comparisons", row, **numbers, p=p[0], p_holm=p[1], p_holm_all=p[2])
+        p, p_holm = (got[6], of_group[where]) if tested else (np.nan, np.nan)
+        note("comparisons", row, **numbers, p=p, p_holm=p_holm)
     return {column: tuple(count) for column, count in found.items()}
 
 

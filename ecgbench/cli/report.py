@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NAMED = 12
 """Cells of one model and reason, or files of a report, that are named one by one."""
-SETTINGS = ("margins", "blocks", "duplicates", "runs", "reports")
+SETTINGS = ("margins", "duplicates", "runs", "reports")
 """Keys of `--set`, in `report`."""
 
 
@@ -47,8 +47,7 @@ def report(
     Of a run: main_table.{csv,md,tex}, lead_curve.{png,svg,pdf,csv}, verdicts.{csv,md},
     comparisons.csv, cells.csv, labels.csv, provenance.{csv,md} and commits.csv.
 
-    Further settings: report.margins=0.02,0.05 (of non-inferiority), report.blocks=TASK,... (the
-    task that represents its dataset where models are ranked), report.duplicates=FILE (from
+    Further settings: report.margins=0.02,0.05 (of non-inferiority), report.duplicates=FILE (from
     `ecgbench data duplicates --csv`: such patients count once), report.runs=FOLDER,... (other runs,
     with --against), report.reports=NAME,... (additional reports).
     """
@@ -105,12 +104,10 @@ def _with(study: "Study", baseline: str, chosen: dict[str, str]) -> "Study":
     from ecgbench.results import options
     from ecgbench.results.study import read
 
-    models, tasks = list(dict.fromkeys(study.main["model"])), [task.name for task in study.tasks]
-    first = options.chosen(baseline, models, "--baseline")
+    first = options.chosen(baseline, list(dict.fromkeys(study.main["model"])), "--baseline")
     if len(first) > 1:
         raise BadSetting(f"--baseline {baseline}: one model")
-    blocks = options.chosen(chosen.get("blocks", ""), tasks, "--set report.blocks")
-    wanted = replace(study.options, baseline="".join(first), blocks=blocks)
+    wanted = replace(study.options, baseline="".join(first))
     if "margins" in chosen:
         wanted = replace(wanted, margins=options.margins(chosen["margins"]))
     if "duplicates" in chosen:

@@ -40,7 +40,7 @@ NONE = "none"
 
 TrainLeads = Literal["all", "random", "same"]
 Precision = Literal["float32", "bf16"]
-Bootstrap = Literal["none", "bayesian", "multinomial", "records"]
+Bootstrap = Literal["none", "multinomial", "records"]
 Absent = Literal["undefined", "half"]
 
 
@@ -93,8 +93,8 @@ class Scoring:
     """Records of an evaluation-only task: all of its parent's, or those with one of its labels."""
     bootstrap: Bootstrap = "none"
     """How intervals are made: from placements, without draws (`none`; metrics without placements
-    use `bayesian`); or by drawing patients (`bayesian`, `multinomial`) or records (`records`, as
-    the reference benchmark).
+    use `multinomial`); or by drawing patients (`multinomial`) or records (`records`, as the
+    reference benchmark) with replacement.
     """
     draws: int = 1000
     absent: Absent = "undefined"

@@ -2,6 +2,7 @@
 card.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -38,18 +39,34 @@ def count(
     source, sizes = "absent", {s: round(share * card.records) for s, share in shares.items()}
     with suppress(MissingData, BadRecord):
         published = seen(dataset, data, copies, division).published
-        source, sizes = "downloaded", _sizes(published["split"])
+        source, sizes = "downloaded", sizes_of(published["split"])
     if limit is not None and limit < sum(sizes.values()):
         sizes = quotas_of(sizes, limit)
     with suppress(MissingData, BadRecord):
         there = find(dataset, data, copies, limit, division=division)
-        source, sizes = "prepared", _sizes(Selection(there, limit).index["split"])
-    if division.cross:
-        tested = round(sum(sizes.values()) / division.cross)
-        sizes = {"train": sum(sizes.values()) - 2 * tested, "val": tested, "test": tested}
-    return source, sizes
+        source, sizes = "prepared", sizes_of(Selection(there, limit).index["split"])
+    return source, per_fold(sizes, division)
 
 
-def _sizes(split: Any) -> dict[str, int]:
+def sizes_of(split: Any) -> dict[str, int]:
+    """The number of records in each split."""
     counts = split.value_counts()
     return {s: int(counts[s]) for s in SPLITS if s in counts}
+
+
+def per_fold(sizes: Mapping[str, int], division: Division) -> dict[str, int]:
+    """The same where each fold is tested once: of an average fold."""
+    if not division.cross:
+        return dict(sizes)
+    whole = sum(sizes.values())
+    tested = round(whole / division.cross)
+    return {"train": whole - 2 * tested, "val": tested, "test": tested}
+
+
+def in_words(
+    dataset: str, sizes: Mapping[str, int], division: Division, source: str = "prepared"
+) -> str:
+    """The records of a dataset, of `count`, in one line."""
+    split = ", ".join(f"{s} {n:,}" for s, n in sizes.items())
+    folds = f" in each of {division.cross} folds" if division.cross else ""
+    return f"{dataset}: {SOURCES[source]}{sum(sizes.values()):,} records ({split}{folds})"

@@ -9,7 +9,6 @@ from ecgbench.errors import BadSetting, MissingData
 from ecgbench.reports._facts import columns, grave, tasks
 from ecgbench.reports._filters import filters
 from ecgbench.reports._section import Heading, Reads
-from ecgbench.reports._trace import traces
 from ecgbench.results import ablation, pretraining, profile, study
 from ecgbench.results.origin import PUBLISHED
 from ecgbench.results.precompute import Stage
@@ -68,7 +67,6 @@ def _of_run(run: study.Study) -> Heading:
         in_banners=[*banners, *published],
         version=run.provenance.version,
         filters=filters(run),
-        traces=traces(run),
     )
 
 

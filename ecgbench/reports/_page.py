@@ -1,5 +1,5 @@
 """The page: index.html, one file that opens from disk and asks nothing of any network. It shows
-whatever sections it is given, and is whole without its script, which sorts, filters and answers.
+whatever sections it is given, and is whole without its script, which sorts and filters.
 """
 
 import base64
@@ -18,7 +18,6 @@ from ecgbench.reports._figure import inline
 from ecgbench.reports._section import Figure, Heading, Opening, Section
 from ecgbench.reports._table import groups, plain, ranked, scores, spelled, spread
 from ecgbench.reports._text import bracket, points
-from ecgbench.reports._trace import embedded
 
 TEMPLATES = Path(__file__).parent / "templates"
 DRAWN = 1_200_000
@@ -84,7 +83,6 @@ def html(
         "number": count().__next__,
         "script": Markup(script),
         "script_hash": hash_of(script),
-        "traces": Markup(embedded(heading.traces)),
     }
     page.tests["bare"] = lambda part: getattr(part, "style", "") == "fine"
     seen = _seen(sections, {one.figure.name for one in openings if one.figure})

@@ -17,8 +17,6 @@ from ecgbench.results.study import Study, once
 
 NAMES = ["task", "model", "leads", "policy"]
 """What tells a row of the main table of one metric from all others."""
-HEADER = 2
-"""The first row of a CSV file stands in its second line."""
 
 
 @once
@@ -36,10 +34,10 @@ def reasons(study: Study) -> dict[tuple[str, ...], str]:
 @once
 def ranked(study: Study) -> dict[str, pd.DataFrame]:
     """Metric -> its rows of the main table, by task and setting, with more columns: `head` (the
-    place of its column), `line` (of main_table.csv), `synthetic`, `untrained`, `rank` (1, 2, 3;
-    else 0) and `score` (what a table prints).
+    place of its column), `line` (its place in main_table.csv), `synthetic`, `untrained`, `rank` (1,
+    2, 3; else 0) and `score` (what a table prints).
     """
-    main = study.main.assign(line=np.arange(len(study.main)) + HEADER)
+    main = study.main.assign(line=np.arange(len(study.main)))
     return {name: _ranked(study.of(name), main[main["metric"] == name]) for name in study.metrics}
 
 
@@ -73,7 +71,7 @@ def _score(row: dict[str, Any], why: dict[tuple[str, ...], str]) -> Score:
     else:
         footnote = why.get(tuple(row[name] for name in NAMES), row["status"])
     return Score(
-        **{name: row[name] for name in ("value", "low", "high", "line")},
+        **{name: row[name] for name in ("value", "low", "high")},
         rank=row["rank"] or None,
         star=bool(row["not_significantly_worse"]) and not row["best"],
         footnote=footnote,

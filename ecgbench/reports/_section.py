@@ -94,8 +94,6 @@ class Score:
     """Whether the asterisk of Table.marks stands behind it."""
     footnote: str = ""
     """Why there is no value, or why it is not tested."""
-    line: int | None = None
-    """Of main_table.csv, by which the page finds where it comes from."""
 
 
 @dataclass(frozen=True)
@@ -315,8 +313,6 @@ class Heading:
     """Of ecgbench, which made the numbers."""
     filters: Filters | None = None
     """By what its tables and figures are filtered."""
-    traces: Mapping[str, Any] = field(default_factory=dict)
-    """What the page tells of a score when it is asked where it comes from."""
 
 
 def named(name: str, what: str) -> None:

@@ -1,23 +1,22 @@
 """Across tasks: means over datasets, how models differ in them, and which may be the best; every
-model against a baseline, dataset by dataset; ranks over datasets.
+model against a baseline, dataset by dataset.
 
 Tasks of one dataset have the same patients, so a mean is taken within each dataset first and then
 over datasets; the mean over tasks stands beside it for comparison with the paper. Only columns with
 a score in every task have a mean. Intervals and p are of patients: of these datasets, not of ECGs
-at large. For ranks one task stands for each dataset. `ecgbench report --baseline merl` names the
-baseline; else it is the first trained model of the run.
+at large. `ecgbench report --baseline merl` names the baseline; else it is the first trained model
+of the run.
 """
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
 from ecgbench import reports as r
 from ecgbench.core.registry import plain
-from ecgbench.core.text import enumerated, shortened
+from ecgbench.core.text import enumerated
 from ecgbench.errors import BadSetting
 from ecgbench.reports import _facts as facts
 from ecgbench.reports import _means as means
@@ -28,22 +27,16 @@ from ecgbench.results import precompute
 from ecgbench.results.non_inferiority import estimated
 from ecgbench.results.study import Study
 from ecgbench.stats.detectable import detectable
-from ecgbench.stats.ranks import Ranked, ranked, smallest_p
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Sheet
 
 CARD = r.ReportCard(
     title="Across tasks",
-    summary="means, differences to a baseline and ranks over datasets, and which may be the best",
+    summary="means and differences to a baseline over datasets, and which may be the best",
     reads="run",
     order=15,
 )
 MOST = 4
 """Lead settings that the figure of differences to a baseline shows."""
 WHOLE = "all datasets"
-FEWEST = 3
-"""Datasets and models below which nothing is ranked."""
 VALUE = ("value", "low", "high")
 BEHIND = ("behind", "behind_low", "behind_high")
 MEANS = (
@@ -66,11 +59,11 @@ def sections(study: Study) -> list[r.Section]:
     every = [means.at_setting(study, leads) for leads in settings]
     found = [s for s in every if s and len(s.tasks) > 1]
     if not found:
-        return _ranks(study)
+        return []
     parts: list[r.Part] = [_means_table(study, found), _pairs_table(found), _notes(found)]
     section = r.Section(name="across", title=CARD.title, parts=parts)
     few = [s for s in found if s.leads in means.foremost(study, MOST)]
-    return [section, *_forest(study, few), *_ranks(study)]
+    return [section, *_forest(study, few)]
 
 
 def _counts(study: Study, s: Means) -> dict[Head, Values]:
@@ -258,114 +251,3 @@ def _against(s: Means, baseline: Head) -> list[Values]:
         for at, head in enumerate(others)
         for dataset, estimates in parts.items()
     ]
-
-
-class _Ranking(NamedTuple):
-    """One lead setting."""
-
-    leads: str
-    heads: list[Head]
-    tasks: list[str]
-    found: Ranked
-
-
-def _ranks(study: Study) -> list[r.Section]:
-    """Mean ranks over datasets; nothing of fewer than three datasets or trained columns."""
-    blocks = _blocks(study)
-    every = (_ranking(study, leads, blocks) for leads in means.settings(study))
-    found = [one for one in every if one]
-    if not found:
-        return []
-    titles = facts.titles_of(study)
-    least = [f"{smallest_p(n):.3g} of {n} datasets" for n in {len(one.tasks) for one in found}]
-    note = (
-        f"One task stands for each dataset: {', '.join(titles[task] for task in blocks)} (others: "
-        f"--set report.blocks). A rank knows nothing of how sure a score is. p: Wilcoxon's "
-        f"signed-rank test, Holm over all pairs of a setting; the least that p can be before Holm: "
-        f"{enumerated(sorted(least))}."
-    )
-    parts: list[r.Part] = [_diagram(study, found), r.Notes([note])]
-    return [r.Section(name="ranks", title="Ranks over datasets", short="Ranks", parts=parts)]
-
-
-def _blocks(study: Study) -> list[str]:
-    """The task that stands for each dataset: that of report.blocks, else its first."""
-    real = study.real_tasks
-    of = {t.name: t.dataset for t in study.tasks if t.name in real}
-    first: dict[str, str] = {}
-    for task in study.options.blocks:
-        if task not in of:
-            raise BadSetting(f"--set report.blocks={task}: no task of this run with genuine data")
-        if of[task] in first:
-            raise BadSetting(
-                f"--set report.blocks={first[of[task]]},{task}: both are of {of[task]}; "
-                f"one stands for it"
-            )
-        first[of[task]] = task
-    for task, dataset in of.items():
-        first.setdefault(dataset, task)
-    return [first[dataset] for dataset in dict.fromkeys(of.values())]
-
-
-def _ranking(study: Study, leads: str, blocks: Sequence[str]) -> _Ranking | None:
-    trained = [h for h in facts.columns(study) if not h.untrained]
-    scores = pd.DataFrame(
-        {h: [study.value(t, *h.names, leads) for t in blocks] for h in trained}, index=list(blocks)
-    )
-    scores = scores.dropna(how="all").dropna(axis=1)
-    tasks = list(scores.index)
-    heads = [head for head in trained if head in scores]
-    less = means.uneven(study, heads, leads, tasks)
-    heads = [head for head in heads if head not in less]
-    if len(tasks) < FEWEST or len(heads) < FEWEST:
-        return None
-    return _Ranking(leads, heads, tasks, ranked(study.sign * scores[heads].to_numpy()))
-
-
-def _diagram(study: Study, found: Sequence[_Ranking]) -> r.Figure:
-    rows = [
-        {
-            "leads": one.leads,
-            "model": a.model,
-            "policy": a.policy,
-            "other_model": b.model,
-            "other_policy": b.policy,
-            "rank": float(one.found.ranks[i]),
-            "other_rank": float(one.found.ranks[j]),
-            "p_holm": float(one.found.p[i, j]),
-            "datasets": len(one.tasks),
-        }
-        for one in found
-        for (i, a), (j, b) in combinations(enumerate(one.heads), 2)
-    ]
-    return r.Figure(
-        name="ranks_diagram",
-        draw=partial(_draw_diagram, found, facts.columns(study)),
-        caption="Critical-difference diagram: mean ranks, 1 is the best, on the left; equal "
-        "scores share theirs; a bar joins models that do not differ at 0.05.",
-        size=(7.4, 0.6 + sum(1.0 + 0.16 * len(one.heads) for one in found)),
-        numbers=pd.DataFrame(rows),
-        summary="one row per lead setting and two columns",
-    )
-
-
-def _draw_diagram(found: Sequence[_Ranking], heads: Sequence[Head], sheet: "Sheet") -> None:
-    from scikit_posthocs import critical_difference_diagram
-
-    axes = sheet.subplots(len(found), 1, squeeze=False).ravel()
-    for ax, one in zip(axes, found):
-        short = [shortened(h.label, r.LONGEST // 2) for h in one.heads]
-        labels = [s if short.count(s) == 1 else h.label for s, h in zip(short, one.heads)]
-        colours = [r.look(heads.index(h))["color"] for h in one.heads]  # those of the whole run
-        ax.grid(visible=False)
-        critical_difference_diagram(
-            dict(zip(labels, map(float, one.found.ranks))),
-            pd.DataFrame(one.found.p, index=labels, columns=labels),
-            ax=ax,
-            label_fmt_left="{label} ({rank:.2f})",
-            label_fmt_right="({rank:.2f}) {label}",
-            label_props={"fontsize": 8},
-            marker_props={"s": 14},
-            color_palette=dict(zip(labels, colours)),
-        )
-        ax.set_title(facts.setting_words(one.leads), fontsize=9)

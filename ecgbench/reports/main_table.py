@@ -41,8 +41,7 @@ NAMED = ("I", "II")
 _HOW_COMPARED = (
     "Both sides of a difference have the same patients. The best was chosen on the same data, so p "
     "is post selection; Holm corrects over all pairs of trained columns of one task and one lead "
-    "setting, and over those of the whole table. df: degrees of freedom. An untrained column is in "
-    "no family."
+    "setting. df: degrees of freedom. An untrained column is in no pair."
 )
 
 
@@ -242,8 +241,7 @@ def _compared(study: Study, metric: str) -> r.Table:
             facts.model_column(study, "Best", ("best_model", "best_policy")),
             facts.difference_column("Best − model", note="points, 95 % interval"),
             r.Column("p", "p", "number", r.p_value),
-            r.Column("p_holm", "p", "number", r.p_value, note="Holm, setting"),
-            r.Column("p_holm_all", "p", "number", r.p_value, note="Holm, table"),
+            r.Column("p_holm", "p", "number", r.p_value, note="Holm"),
             r.Column("df", "df", "number", "{:.0f}".format),
             r.Column("n_records", "Records", "number", "{:,}".format, note="in both"),
             r.Column("n_patients", "Patients", "number", "{:,}".format, note="in both"),

@@ -33,7 +33,7 @@ LARGEST_SHARE = 0.5
 MAIN_COLUMNS = (
     *("task", "model", "leads", "policy", "weights", "metric", "value", "std", "low", "high", "se"),
     *("df", "share", "share_label", "n_records", "n_patients", "n_labels", "n_undefined"),
-    *("fewest_positives", "value_distinct", "n_distinct", "p", "p_holm", "p_holm_all", "best"),
+    *("fewest_positives", "value_distinct", "n_distinct", "p", "p_holm", "best"),
     *("not_significantly_worse", "note", "status"),
 )
 """Columns of main_table.csv. Values are fractions; `leads` as typed; `status` is ok, skipped or
@@ -42,7 +42,7 @@ failed.
 COMPARISON_COLUMNS = (
     *("task", "leads", "metric", "model", "policy", "weights", "best_model", "best_policy"),
     *("best_weights", "difference", "low", "high", "se", "df", "share", "share_label", "p"),
-    *("p_holm", "p_holm_all", "not_significantly_worse", "note", "n_records", "n_patients"),
+    *("p_holm", "not_significantly_worse", "note", "n_records", "n_patients"),
 )
 
 Rescore = Callable[[Scored, frozenset[str]], Scored]
@@ -90,8 +90,6 @@ class Row:
     p: float = np.nan
     p_holm: float = np.nan
     """After Holm over all pairs of trained rows of its task and setting."""
-    p_holm_all: float = np.nan
-    """The same over those of all tasks and settings."""
     best: bool = False
     notes: list[str] = field(default_factory=list)
     """What its number rests on, and why it is not tested."""
@@ -242,17 +240,13 @@ def _weak(of: Sure | Difference) -> str:
 
 
 def correct(rows: Sequence[Row]) -> None:
-    """Correct p of rows that were compared for the family of each setting, and for that of all
-    settings of a metric.
-    """
-    families = [("p_holm", own) for own in grouped(rows, lambda row: row.setting).values()]
-    families += [("p_holm_all", own) for own in grouped(rows, lambda row: row.metric).values()]
-    for name, family in families:
+    """Correct p of rows that were compared for all pairs of their setting."""
+    for family in grouped(rows, lambda row: row.setting).values():
         pairs = [(a, b, p) for a in family for b, p in a.pairs]
         for (a, b, _), p in zip(pairs, holm([p for _, _, p in pairs]).tolist()):
             for row, other in ((a, b), (b, a)):
                 if row.rival is other and np.isfinite(row.p):
-                    setattr(row, name, p)
+                    row.p_holm = p
 
 
 def on_common_records(

@@ -239,6 +239,9 @@ class _Group:
         """(draw, contrast) errors over their standard errors; 0 where nothing differs."""
         if self.drawn is not None:
             off = (self.drawn - self.values) @ contrasts.T
+            off = off[np.isfinite(off).all(axis=1)]  # some draws lose every label
+            if not len(off):
+                return np.zeros((draws, len(contrasts)))
             off = off[rng("joint", self.name).integers(0, len(off), draws)]
             spread = off.std(axis=0)
             return np.asarray(np.divide(off, spread, out=np.zeros_like(off), where=spread > 0))

@@ -23,8 +23,6 @@ class Options:
     """Model that the others are compared with; "": the first trained one of the run."""
     against: tuple[str, ...] = ()
     """Names of published sources whose scores stand beside ours; all where it names none."""
-    blocks: tuple[str, ...] = ()
-    """Task that stands for its dataset where models are ranked; the first of each other one."""
     margins: tuple[float, ...] = MARGINS
     """Of non-inferiority, as fractions, the smallest first."""
     paired: Mapping[tuple[str, str], str] = field(default_factory=dict)

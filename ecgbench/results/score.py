@@ -5,7 +5,6 @@ patients.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -43,29 +42,24 @@ class Draws:
     bootstrap: Bootstrap
     fold: str = OFFICIAL
 
-    def weights(self, patients: Sequence[str], kind: Bootstrap | None = None) -> np.ndarray:
-        """(draw, record) weights of records by their patients; `kind`: of another bootstrap than
-        the run's.
-        """
-        drawn = _drawn(self, kind or self.kind)
-        return np.asarray(
-            drawn[:, np.searchsorted(np.asarray(self.patients), np.asarray(patients, dtype=str))]
-        )
+    def weights(self, patients: Sequence[str]) -> np.ndarray:
+        """(draw, record) how often each record is drawn, by its patient."""
+        at = np.searchsorted(np.asarray(self.patients), np.asarray(patients, dtype=str))
+        return np.asarray(_drawn(self)[:, at])
 
     @property
     def kind(self) -> Bootstrap:
         """The bootstrap of metrics that need one."""
-        return "bayesian" if self.bootstrap == "none" else self.bootstrap
+        return "multinomial" if self.bootstrap == "none" else self.bootstrap
 
 
 @lru_cache(maxsize=2)
-def _drawn(draws: Draws, kind: Bootstrap) -> np.ndarray:
-    """(draw, patient) weights."""
+def _drawn(draws: Draws) -> np.ndarray:
+    """(draw, patient) how often each is drawn."""
     fold = [] if draws.fold == OFFICIAL else ["fold", draws.fold]
     names = np.asarray(draws.patients, dtype=str)
-    random = rng("bootstrap", draws.dataset, kind, *fold)
-    way: Literal["bayesian", "multinomial"] = "bayesian" if kind == "bayesian" else "multinomial"
-    return np.asarray(bootstrap.patient_weights(names, draws.draws, random, way))
+    random = rng("bootstrap", draws.dataset, draws.kind, *fold)
+    return bootstrap.patient_weights(names, draws.draws, random)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,9 +77,7 @@ class Scores:
     lost: int
     """Labels lost in a draw, summed over draws."""
     bootstrap: Bootstrap
-    """How patients were drawn: "none" where intervals are made from placements; "multinomial"
-    where a metric can only be computed anew from whole records; else as asked.
-    """
+    """How patients were drawn: "none" where intervals are made from placements."""
     distinct: float
     """The macro with labels of the very same records counted once."""
     n_distinct: int
@@ -182,8 +174,9 @@ def score(
         macro, lost = np.empty(0), 0
         kind: Bootstrap = "none"
     else:
-        units = own.records if draws.kind == "records" else own.patients.tolist()
-        of_labels, kind = _replicates(metric, (target, probability, values), draws, units)
+        kind = draws.kind
+        units = own.records if kind == "records" else own.patients.tolist()
+        of_labels = _replicates(metric, (target, probability, values), draws, units)
         macro, gone = bootstrap.macro_replicates(of_labels, np.isfinite(values))
         if absent == "half":
             macro = np.where(np.isfinite(of_labels), of_labels, 0.5).mean(axis=1)
@@ -211,40 +204,32 @@ def score(
     )
 
 
-def _replicates(
-    metric: str, known: Known, draws: Draws, patients: Sequence[str]
-) -> tuple[np.ndarray, Bootstrap]:
-    """(draw, label), and how patients were drawn for it: each label from the records that it is
-    known of.
-    """
+def _replicates(metric: str, known: Known, draws: Draws, patients: Sequence[str]) -> np.ndarray:
+    """(draw, label): each label from the records that it is known of."""
     target, probability, values = known
-    made, kind = np.full((draws.draws, len(values)), np.nan), draws.kind
+    made = np.full((draws.draws, len(values)), np.nan)
     for part in parts(target):
         own = part.of(target), part.of(probability), values[part.labels]
         whose = list(np.asarray(patients, dtype=str)[part.records])
-        made[:, part.labels], kind = _replicates_of(metric, own, draws, whose)
-    return made, kind
+        made[:, part.labels] = _replicates_of(metric, own, draws.weights(whose))
+    return made
 
 
-def _replicates_of(
-    metric: str, known: Known, draws: Draws, patients: Sequence[str]
-) -> tuple[np.ndarray, Bootstrap]:
-    """(draw, label), and how patients were drawn for it: as the metric makes them; else from its
-    influence values; else from the records of the drawn patients.
+def _replicates_of(metric: str, known: Known, weights: np.ndarray) -> np.ndarray:
+    """(draw, label): as the metric makes them; else from its influence values; else from the
+    records of the drawn patients. weights: (draw, record).
     """
     target, probability, values = known
-    module, shape = metrics.get(metric), (draws.draws, len(values))
-    call, kind = partial(stored.called, metric), draws.kind
+    module, shape = metrics.get(metric), (len(weights), len(values))
+    call = partial(stored.called, metric)
     if hasattr(module, "replicates"):
-        weights = draws.weights(patients)
-        return call(shape, module.replicates, target, probability, weights), kind
+        return call(shape, module.replicates, target, probability, weights)
     if module.influence(target, probability) is None:
-        kind = "records" if draws.kind == "records" else "multinomial"
-        drawn, counts = partial(bootstrap.resampled, module.value), draws.weights(patients, kind)
-        return call(shape, drawn, target, probability, counts), kind
+        drawn = partial(bootstrap.resampled, module.value)
+        return call(shape, drawn, target, probability, weights)
     influence = call(target.shape, module.influence, target, probability)
-    weights = draws.weights(patients)
-    return values + weights @ influence / weights.sum(axis=1, keepdims=True), kind
+    made: np.ndarray = values + weights @ influence / weights.sum(axis=1, keepdims=True)
+    return made
 
 
 # labels that count the same records twice

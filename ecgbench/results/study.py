@@ -53,7 +53,7 @@ class Study:
     same test records counted once), n_distinct (how many labels that leaves of those with a
     value), p (against the best trained row of the same
     metric, task and setting; NaN in the best's own row and where nothing was tested), p_holm (over
-    all pairs of trained rows of that setting), p_holm_all (of the whole table), best,
+    all pairs of trained rows of that setting), best,
     not_significantly_worse (None where nothing was tested), note (what must be said of the row),
     status (ok, skipped, failed). Numbers are NaN where status is not ok.
     """
@@ -72,7 +72,7 @@ class Study:
     comparisons: pd.DataFrame
     """One row per comparison with the best trained row of a metric, task and setting: task, leads,
     metric, model, policy, weights, best_model, best_policy, best_weights, difference (best -
-    other), low, high, se, df, share, share_label, p, p_holm, p_holm_all, not_significantly_worse,
+    other), low, high, se, df, share, share_label, p, p_holm, not_significantly_worse,
     note, n_records and n_patients (in both).
     """
     metrics: dict[str, MetricCard]

@@ -1,8 +1,7 @@
 """Bootstrap over patients: weights of the records, replicates of the AUROC, percentile intervals.
 
-Two ways to weigh patients. `bayesian` gives each an Exponential(1) weight (Rubin 1981,
-doi:10.1214/aos/1176345338): no weight is 0, so no class is ever lost. `multinomial` draws patients
-with replacement (Efron 1979), as the LAEF paper does: a rare class can be lost.
+Patients are drawn with replacement (Efron 1979, doi:10.1214/aos/1176344552), as the LAEF paper
+does: a rare class can be lost.
 
 Speed. One label's replicates need, for each draw, the weight of the larger class that lies below
 each score of the smaller class. Which record lies where is the same in all draws, so the records
@@ -11,7 +10,7 @@ O(n) per label and draw, without the matrix of pairwise comparisons.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,31 +30,19 @@ EXACT_FLOAT32 = 2**23
 """Below this, sums of integers and of halves are exact in float32, in any order."""
 
 
-def patient_weights(
-    patients: ArrayLike,
-    draws: int,
-    rng: np.random.Generator,
-    kind: Literal["bayesian", "multinomial"],
-) -> NDArray[np.float32] | NDArray[np.int32]:
-    """Weights (draws, n) of n records; the records of a patient share one weight.
+def patient_weights(patients: ArrayLike, draws: int, rng: np.random.Generator) -> NDArray[np.int32]:
+    """Weights (draws, n) of n records: how often the patient of each is drawn.
 
-    `bayesian` weights are drawn in float64 (float32 would draw an exact 0 once in 10 million) and
-    rounded to float32 for the store: what is stored is the weight. `multinomial` counts are int32,
-    which shows `label_replicates` that its sums can be exact. Patients are taken in sorted order
+    Integers show `label_replicates` that its sums can be exact. Patients are taken in sorted order
     and draws filled one after the other: neither the order of the records nor a larger `draws`
     changes a draw.
     """
     names, patient_of_record = np.unique(np.asarray(patients), return_inverse=True)
     if not len(names):
         raise ValueError("no record to draw patients from")
-    if kind not in ("bayesian", "multinomial"):
-        raise ValueError(f"bootstrap {kind!r}; known: bayesian, multinomial")
-    draw = _exponential if kind == "bayesian" else _counts
-    weights: NDArray[Any] = np.empty(
-        (draws, len(patient_of_record)), np.float32 if kind == "bayesian" else np.int32
-    )
+    weights = np.empty((draws, len(patient_of_record)), np.int32)
     for block in _blocks(draws):
-        weights[block] = draw(rng, block.stop - block.start, len(names))[:, patient_of_record]
+        weights[block] = _counts(rng, block.stop - block.start, len(names))[:, patient_of_record]
     return weights
 
 
@@ -198,10 +185,6 @@ def _auroc_of(label: _Sorted, columns: NDArray[Any]) -> Floats:
 def _blocks(draws: int) -> Iterator[slice]:
     for start in range(0, draws, DRAWS_AT_A_TIME):
         yield slice(start, min(start + DRAWS_AT_A_TIME, draws))
-
-
-def _exponential(rng: np.random.Generator, draws: int, patients: int) -> Floats:
-    return rng.standard_exponential((draws, patients))
 
 
 def _counts(rng: np.random.Generator, draws: int, patients: int) -> NDArray[np.int64]:

@@ -19,18 +19,16 @@ from ecgbench.core.cells import Cell, Folders, Plan, Request, grouped, plan_of
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import aligned, counted, duration, size
 from ecgbench.data import disk
-from ecgbench.data.counts import SOURCES, count
+from ecgbench.data.counts import count, in_words
 from ecgbench.data.select import SPLITS
 from ecgbench.data.source import where
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
 from ecgbench.errors import BadWeights, EcgbenchError, WriteError
 from ecgbench.evaluate import network, protocols, rows
-from ecgbench.evaluate.device import choose
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.protocols.probe import LEAD_DRAWS
 from ecgbench.study.differences import differences
-from ecgbench.study.jobs import Job
 from ecgbench.study.store import Store
 from ecgbench.study.work import reason_of
 
@@ -95,15 +93,6 @@ def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
         f"time: about {duration(seconds)} on {device}{less}: one record of each model times the "
         f"records; nothing was computed"
     )
-
-
-def seconds(job: Job) -> float:
-    """About how long a job takes; whatever its network raises."""
-    part = Part(model=job.model, dataset=job.dataset, cells=list(job.cells))
-    where = job.folders.data, job.folders.prepared
-    _, records = count(job.dataset, *where, job.plan.limit, job.plan.division)
-    _Trial(job.plan, part, choose(job.device)).fill(records)
-    return part.training + part.evaluation
 
 
 class _Trial:
@@ -204,12 +193,9 @@ def _dataset(
     plan: Plan, name: str, folders: Folders, source: str, sizes: dict[str, int]
 ) -> Iterator[str]:
     """Its records, and what its test records can show where their labels are known."""
-    split = ", ".join(f"{s} {n:,}" for s, n in sizes.items())
-    split += f" in each of {plan.division.cross} folds" if plan.division.cross else ""
-    yield f"{name}: {SOURCES[source]}{sum(sizes.values()):,} records ({split})"
-    if source != "prepared":
-        return
-    yield from (f"  {text}" for text in differences(plan, name, folders))
+    yield in_words(name, sizes, plan.division, source)
+    if source == "prepared":
+        yield from (f"  {text}" for text in differences(plan, name, folders))
 
 
 def _table(parts: Sequence[Part]) -> Iterator[str]:

@@ -104,6 +104,25 @@ work, whose context gives a function to call with the units just done.
 """
 
 
+class TimeLeft:
+    """A line about all cells of a run when some of them are finished, at most every 15 s."""
+
+    def __init__(self, cells: int, progress: Display) -> None:
+        self.cells, self.progress = cells, progress
+        self.started = self.last = time.monotonic()
+
+    def __call__(self, done: int) -> None:
+        """So many of its cells are finished."""
+        now = time.monotonic()
+        if not 0 < done < self.cells or now - self.last < EVERY:
+            return
+        self.last, spent = now, now - self.started
+        left = duration((self.cells - done) * spent / done)
+        self.progress.note(
+            f"{done} of {self.cells} cells in {duration(spent)}, at this pace {left} left"
+        )
+
+
 class JobDisplay:
     """Shows the events of several jobs."""
 

@@ -13,16 +13,18 @@ from ecgbench import adapters, datasets, models
 from ecgbench.adapters.hide import NATIVE
 from ecgbench.core.cells import Cell, Folders, Plan, Request, plan_of
 from ecgbench.core.files import sweep
+from ecgbench.core.text import counted
+from ecgbench.data.counts import in_words, per_fold, sizes_of
 from ecgbench.data.people import people as people_of
 from ecgbench.data.prepare import prepare
 from ecgbench.data.select import Selection
-from ecgbench.study import engines, people, start
+from ecgbench.study import engines, people
 from ecgbench.study.engines import Died, Event
 from ecgbench.study.facts import dataset_facts
 from ecgbench.study.invocation import Invocation
 from ecgbench.study.jobs import Execution, Job, group, plugins
 from ecgbench.study.outcome import Outcome, printed
-from ecgbench.study.progress import Display, JobDisplay, counting
+from ecgbench.study.progress import Display, JobDisplay, TimeLeft, counting
 from ecgbench.study.store import Store
 
 
@@ -44,11 +46,14 @@ def run(
         whole = store.add_request(request, plugins())
     requested = {cell for request in requests for cell in plan_of(request).cells}
     cells = [c for c in whole.cells if c in requested or _is_known(c, progress)]
-    for name in dict.fromkeys(datasets.tasks()[c.task][0] for c in cells):
+    prepared = [
         _prepare(name, whole, folders, progress)
+        for name in dict.fromkeys(datasets.tasks()[c.task][0] for c in cells)
+    ]
     missing = [c for c in cells if store.state(c)[0] not in ("ok", "skipped")]
     if missing and not requests[0].control:
-        start.show(replace(whole, cells=tuple(missing)), folders, execution, progress)
+        for text in (*prepared, f"{counted(len(missing), 'cell')} to compute of {len(cells)}"):
+            progress.note(text)
     command, invocation = secrets.token_hex(6), Invocation(store, execution)
     jobs = [
         Job(
@@ -62,7 +67,14 @@ def run(
         )
         for part in group(replace(whole, cells=tuple(cells)), datasets.tasks())
     ]
-    outcome = carry_out(jobs, execution, store, progress, outcome or Outcome(), invocation)
+    outcome, time_left = outcome or Outcome(), TimeLeft(len(missing), progress)
+    before = outcome.computed
+
+    def settled() -> None:
+        invocation.note(outcome.computed, outcome.reused)
+        time_left(outcome.computed - before)
+
+    carry_out(jobs, execution, store, progress, outcome, settled)
     invocation.note(outcome.computed, outcome.reused, ended=not outcome.elsewhere)
     return outcome
 
@@ -73,9 +85,11 @@ def carry_out(
     store: Store,
     progress: Display,
     outcome: Outcome,
-    invocation: Invocation | None = None,
-) -> Outcome:
-    """The loop. Reports of a process are hints; the store decides whether cells are finished."""
+    settled: Callable[[], None] = lambda: None,
+) -> None:
+    """The loop, which adds to `outcome`. Reports of a process are hints; the store decides whether
+    cells are finished. settled: called after each job.
+    """
     display, doing = JobDisplay(progress), dict[int, tuple[set[str], bool]]()
     store.forget_reasons(cell for job in jobs for cell in job.cells)
     waiting, open_jobs = deque(jobs), {job.number for job in jobs}
@@ -109,10 +123,8 @@ def carry_out(
         waiting.extend(again)
         missing = {c for one in again for c in one.cells}
         outcome.settle(job, [c for c in job.cells if c not in missing], store, progress)
-        if invocation is not None:
-            invocation.note(outcome.computed, outcome.reused)
+        settled()
     outcome.elsewhere += len(open_jobs)
-    return outcome
 
 
 def _run(
@@ -147,7 +159,8 @@ def _is_known(cell: Cell, progress: Display) -> bool:
     return known
 
 
-def _prepare(name: str, plan: Plan, folders: Folders, progress: Display) -> None:
+def _prepare(name: str, plan: Plan, folders: Folders, progress: Display) -> str:
+    """Prepare a dataset, and keep its facts with the run; its records, in words."""
     where = name, folders.data, folders.prepared
     store = Store(folders.out)
     with counting(f"prepare {name}", progress) as shown:
@@ -156,6 +169,9 @@ def _prepare(name: str, plan: Plan, folders: Folders, progress: Display) -> None
         people.keep(store.path, prepared.name, people_of(prepared, selection.index))
         for one in selection.crossed(plan.folds).values():
             store.add_facts("datasets", dataset_facts(one))
+    return in_words(
+        name, per_fold(sizes_of(selection.index["split"]), plan.division), plan.division
+    )
 
 
 def remove_windows(store: Store) -> None:

@@ -62,7 +62,7 @@ BAD = [
     ("run --policy zeroo", "unknown policy 'zeroo'; did you mean zero?"),
     ("run dmo", "unknown plan 'dmo'; did you mean demo?"),
     ("run --seeds x", "--seeds x: a whole number"),
-    ("run --set scoring.bootstrap=x", "scoring.bootstrap=x: one of none, bayesian"),
+    ("run --set scoring.bootstrap=x", "scoring.bootstrap=x: one of none, multinomial"),
     ("run --limit 1", "--limit 1: at least 3"),
     ("run --set training.seeds=a", "--set training.seeds=a"),
     ("report nowhere", "no run in nowhere"),

@@ -42,7 +42,6 @@ def test_predictions_that_are_not_written_are_named(
     ("asked", "value"),
     [
         ("--baseline", "good"),
-        ("--set", "report.blocks=heart"),
         ("--set", "report.margins=0.005,0.015"),
         ("--set", "report.duplicates=pairs.csv"),
     ],
@@ -67,7 +66,7 @@ def test_some_tasks_are_reported_as_if_no_other_had_been_asked_for(tmp_path: Pat
     for name, data in runs.items():
         write(tmp_path / name, Made(data=data, models=("good", "fair", "weak"), leads="1,12"))
     some, alone = read(tmp_path / "all", tasks=["b"]), read(tmp_path / "one")
-    same = ["task", "model", "leads", "value", "low", "high", "p", "p_holm", "p_holm_all", "best"]
+    same = ["task", "model", "leads", "value", "low", "high", "p", "p_holm", "best"]
     pd.testing.assert_frame_equal(some.main[same], alone.main[same])
     assert some.notes[0].startswith("SOME TASKS ONLY: 1 task of the 3 of this run")
     assert some.notes[0].endswith("Left out: a and c.")

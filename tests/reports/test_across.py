@@ -1,5 +1,5 @@
 """Across tasks: means within datasets first, gaps that are not averaged over, what may be said of
-who is best; ranks and differences to a baseline equal to what the tables give.
+who is best; differences to a baseline equal to what the tables give.
 """
 
 from dataclasses import replace
@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from ecgbench.errors import BadSetting
 from ecgbench.reports import across, records
@@ -51,13 +50,6 @@ def part(section: Any, name: str) -> Any:
 def whole(study: Study) -> Any:
     """All sections as one."""
     return SimpleNamespace(parts=[p for section in across.sections(study) for p in section.parts])
-
-
-def ranks_of(section: Any) -> dict[tuple[str, str], float]:
-    """Lead setting and model -> mean rank."""
-    rows = records(part(section, "ranks_diagram").numbers)
-    sides = (("model", "rank"), ("other_model", "other_rank"))
-    return {(row["leads"], row[name]): row[rank] for row in rows for name, rank in sides}
 
 
 def rows_of(one: Study) -> dict[tuple[str, str], dict[str, object]]:
@@ -190,39 +182,6 @@ def test_the_difference_has_the_interval_of_its_patients(three: Study) -> None:
     assert row["behind"] >= pair["difference"] - 1e-12
 
 
-def test_ranks_are_those_of_one_task_a_dataset(three: Study) -> None:
-    value = three.main.set_index(["leads", "task", "model"])["value"].unstack()
-    for blocks, tasks in (((), ["a", "c", "d"]), (("b",), ["b", "c", "d"])):
-        section = whole(replace(three, options=Options(blocks=blocks)))
-        found = ranks_of(section)
-        assert len(found) == 2 * len(MADE.models)
-        for (leads, name), rank in found.items():
-            expected = value.loc[leads].loc[tasks].rank(axis=1, ascending=False)[name].mean()
-            assert rank == pytest.approx(expected)
-
-
-def test_two_tasks_of_one_dataset_do_not_both_stand_for_it(three: Study) -> None:
-    with pytest.raises(BadSetting, match=r"--set report\.blocks=a,b: both are of alpha"):
-        across.sections(replace(three, options=Options(blocks=("a", "b"))))
-
-
-def test_a_model_without_a_score_is_not_ranked(tmp_path: Path) -> None:
-    models = (*MADE.models, "odd")
-    skills = {"good": 1.4, "near": 1.3, "weak": 0.5, "odd": 1.0}
-    write(
-        tmp_path / "run",
-        replace(
-            MADE,
-            models=models,
-            skill=lambda model, leads: skills[model],
-            lacking=[("c", "odd", "1")],
-        ),
-    )
-    found = ranks_of(whole(read(tmp_path / "run")))
-    assert ("1", "odd") not in found
-    assert ("12", "odd") in found
-
-
 def test_the_forest_is_of_joint_differences(three: Study) -> None:
     section = whole(replace(three, options=Options(baseline="near")))
     rows = records(part(section, "forest").numbers)
@@ -247,7 +206,7 @@ def test_all_of_it_on_a_page_twice_with_the_same_bytes(three: Study, tmp_path: P
     names = ["across", "non_inferiority"]
     first = write_report(three, tmp_path / "one", names)
     second = write_report(read(three.path), tmp_path / "two", names)
-    assert {"ranks_diagram.svg", "forest.png", "across.tex"} <= {f.name for f in first}
+    assert {"forest.png", "across.tex"} <= {f.name for f in first}
     for one, other in zip(first, second, strict=True):
         assert one.read_bytes() == other.read_bytes(), one.name
     assert np.isfinite(three.main["value"]).all()
@@ -268,26 +227,12 @@ def test_a_page_of_too_many_drawings_links_the_rest(
 
 
 def test_models_of_one_title_are_told_apart(tmp_path: Path) -> None:
-    """In the tables, and in the diagram, whose labels are shortened."""
     same = {name: {"title": "Net" + " of many layers" * 4} for name in ("good", "near")}
     write(tmp_path, replace(MADE, leads="12"), **same)
     section = whole(read(tmp_path))
     named = [row["model"].text for row in part(section, "across").rows if row["model"].text]
     named = [name for name in named if "many layers" in name]
     assert [name.endswith(f"({model})") for name, model in zip(named, same)] == [True, True]
-    sheet = Figure()
-    part(section, "ranks_diagram").draw(sheet)
-    said = [text.get_text() for ax in sheet.axes for text in ax.texts]
-    assert all(any(name in text for text in said) for name in named)
-
-
-def test_of_columns_with_fewer_draws_there_is_no_rank(three: Study) -> None:
-    less = {key: cells for key, cells in three.finished.items() if key[0] != "c"}
-    gone = three.finished["c", "weak", "zero", "1"]
-    uneven = replace(three, results=[r for r in three.results if r is not gone[0]])
-    assert set(less) < set(uneven.finished)
-    section = whole(uneven)
-    assert {leads for leads, _ in ranks_of(section)} == {"12"}
 
 
 def test_tasks_of_one_dataset_have_no_mean_over_datasets(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""The page in a real browser: it sorts, filters, answers and scrolls nowhere it should not, on a
-desk and on a phone, by day and by night, with the pointer and with the keyboard.
+"""The page in a real browser: it sorts, filters and scrolls nowhere it should not, on a desk and
+on a phone, by day and by night.
 
 Needs Debian's chromium and playwright; the accessibility checks also need axe-core, which `.ci/run`
 puts into .axe/.
@@ -51,7 +51,7 @@ def sections(study):
 '''
 
 OUTSIDE = """() => [...document.querySelectorAll('body *')].filter(e => {
-  if (!e.checkVisibility() || e.closest('.wide, nav, .vh, .skip, dialog, svg')) return false;
+  if (!e.checkVisibility() || e.closest('.wide, nav, .vh, .skip, svg')) return false;
   const box = e.getBoundingClientRect();
   return box.width && (box.right > innerWidth + 1 || box.left < -1);
 }).map(e => e.outerHTML.slice(0, 90))"""
@@ -206,33 +206,6 @@ def test_one_filter_acts_on_tables_and_figures(visit: Any) -> None:
     assert "3 hidden" in page.locator(".filters summary").inner_text()
     page.get_by_role("button", name="Show all").click()
     assert there() == before
-
-
-def test_a_number_tells_where_it_comes_from(visit: Any, folder: Path) -> None:
-    page = visit()
-    page.locator(f"{MAIN} td button >> nth=0").click()
-    told = page.locator("#trace")
-    told.wait_for()  # the rows are unpacked first
-    text = told.inner_text()
-    assert "PTB-XL All · LAEF · 1 random lead" in text
-    assert "74.4 [72.4, 76.4]" in text
-    line = int(text.split("Line ")[1].split()[0])
-    row = (folder / "main_table.csv").read_text().splitlines()[line - 1]
-    assert row.startswith("ptbxl_all,laef,1,")
-    assert "1@seed3" in text
-    place, cells_line = told.locator("tbody tr >> nth=3").locator("td").all_inner_texts()[-2:]
-    assert place in (folder / "cells.csv").read_text().splitlines()[int(cells_line) - 1]
-    page.keyboard.press("Escape")
-    told.wait_for(state="hidden")
-
-
-def test_the_keyboard_reaches_scores(visit: Any) -> None:
-    page = visit()
-    page.locator(f"{MAIN} td button >> nth=0").focus()
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("Enter")
-    assert "ST-MEM zero · 12 leads" in page.locator("#trace h2").inner_text()
 
 
 def test_a_link_leads_to_a_file_and_the_model_that_is_a_script_is_text(

@@ -6,10 +6,8 @@ import base64
 import csv
 import hashlib
 import io
-import json
 import re
 import runpy
-import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -139,13 +137,7 @@ def test_the_page_holds_text_only(folder):
             re.match(r"\s*(javascript|data):", attrs.get(k) or "", re.IGNORECASE)
             for k in ("href", "src", "xlink:href")
         )
-    *data, program = page.scripts
-    assert data
-    for each in data:
-        assert re.fullmatch("[A-Za-z0-9+/=]+", each)
-        told = zlib.decompress(base64.b64decode(each)).decode()
-        json.loads(told)
-        assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x08\x1b\x80-\x9f]", told)
+    (program,) = page.scripts
     assert program == (Path(reports.__file__).parent / "templates/page.js").read_text()
     digest = base64.b64encode(hashlib.sha256(program.encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in text

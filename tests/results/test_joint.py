@@ -98,7 +98,7 @@ def test_what_may_be_shared_is_not_taken_for_independent(tmp_path: Path) -> None
 
 def test_draws_of_patients_do_not_take_shared_ones_for_independent(tmp_path: Path) -> None:
     """Each dataset has draws of its own, so the pairs widen the interval instead."""
-    scoring = Scoring(bootstrap="bayesian", draws=500)
+    scoring = Scoring(bootstrap="multinomial", draws=500)
     data = {"first": Data(tasks={"a": 3}), "second": Data(tasks={"c": 3})}
     study = made(tmp_path / "run", replace(TWO, data=data, scoring=scoring, leads="12"))
     same = {(d, f"p{i:05}"): f"p{i:05}" for d in data for i in range(120)}
@@ -149,7 +149,7 @@ def test_joint_draws_have_the_size_and_the_correlation_of_the_contrasts(two: Stu
 
 
 def test_metrics_without_placements_take_the_draws_of_patients(tmp_path: Path) -> None:
-    scoring = Scoring(bootstrap="bayesian", draws=1000)
+    scoring = Scoring(bootstrap="multinomial", draws=1000)
     study = made(tmp_path / "run", replace(TWO, scoring=scoring))
     exact = made(tmp_path / "exact")
     drawn = joint(study, [GOOD, WEAK]).contrast(LESS)

@@ -80,7 +80,7 @@ def test_of_scores_that_lie_elsewhere_in_every_fold_only_their_order_within_coun
     assert roc_auc_score(target[:, 0], first[:, 0]) < values[0] - 0.1  # pooled over folds
 
 
-@pytest.mark.parametrize("bootstrap", ["none", "bayesian"])
+@pytest.mark.parametrize("bootstrap", ["none", "multinomial"])
 def test_folds_are_independent_so_the_mean_of_five_has_a_fifth_of_their_variance(
     bootstrap: Bootstrap,
 ) -> None:
@@ -97,7 +97,7 @@ def test_folds_are_independent_so_the_mean_of_five_has_a_fifth_of_their_variance
     np.testing.assert_allclose(width(made), expected, rtol=0.1)
 
 
-@pytest.mark.parametrize("bootstrap", ["none", "bayesian"])
+@pytest.mark.parametrize("bootstrap", ["none", "multinomial"])
 def test_a_label_counts_in_the_folds_where_it_has_both_values(bootstrap: Bootstrap) -> None:
     target, fold, first, second = study(2)
     target[fold == 2, 1] = 0  # the second label is absent from a fold

@@ -190,7 +190,7 @@ def test_every_printed_number_is_that_of_an_independent_computation(
     found = recompute.recompute(run.path, tmp_path / "report")
     tables = {table.split(".")[0] for table in found}
     assert tables == {"cells", "labels", "main_table", "comparisons"}
-    assert found["comparisons.p_holm_all"][0] == 2 * 2 * 3
+    assert found["comparisons.p_holm"][0] == 2 * 2 * 3
     assert found["labels.low"][0] == 4 * 2 * 4 * 3 * len(fits)
     for column, (_, apart) in found.items():
         assert apart < 1e-9 if column.endswith("df") else apart < 1e-12, column
@@ -202,11 +202,11 @@ def test_best_and_asterisk_of_each_task_and_setting(tmp_path: Path) -> None:
     for (task, leads), part in study.main.groupby(["task", "leads"], sort=False):
         best = part.loc[part["value"].idxmax()]
         assert list(part.loc[part["best"], "model"]) == [best["model"]]
-        assert best[["p", "p_holm", "p_holm_all", "not_significantly_worse"]].isna().all()
+        assert best[["p", "p_holm", "not_significantly_worse"]].isna().all()
         for _, row in part[part["model"] != best["model"]].iterrows():
             found = _compared(study, str(task), str(leads), row["model"])
             assert row["p"] == found["p"]
-            assert row["p"] <= row["p_holm"] <= row["p_holm_all"]
+            assert row["p"] <= row["p_holm"]
             assert row["not_significantly_worse"] == (found["low"] <= 0 <= found["high"])
             assert row["not_significantly_worse"] == (row["p"] >= 0.05)
             assert (found["best_model"], found["best_weights"]) == (best["model"], "released")
@@ -368,19 +368,18 @@ def test_more_draws_or_another_bootstrap_are_not_taken_from_what_was_kept(tmp_pa
     plan = planned(["good"], leads="12", seeds=1)
     run = made(tmp_path, plan)
     lows = [read(tmp_path).main["low"][0]]
-    bayesian = replace(SCORING, bootstrap="bayesian")
+    drawn = replace(SCORING, bootstrap="multinomial")
     others = [
-        bayesian,
-        replace(bayesian, draws=300),
-        replace(SCORING, bootstrap="multinomial"),
+        drawn,
+        replace(drawn, draws=300),
         replace(SCORING, bootstrap="records"),
         replace(SCORING, absent="half"),
     ]
     for scoring in others:
         run.add_request(replace(plan, scoring=scoring))
         lows.append(read(tmp_path).main["low"][0])
-    assert len(set(lows)) == 6
-    assert sum(len(pd.read_parquet(f)) for f in (tmp_path / "derived").glob("*/*")) == 12
+    assert len(set(lows)) == 5
+    assert sum(len(pd.read_parquet(f)) for f in (tmp_path / "derived").glob("*/*")) == 10
 
 
 def youden(target: Any, score: Any) -> float:
@@ -413,7 +412,7 @@ def test_any_metric_can_be_read_from_stored_predictions(tmp_path: Path) -> None:
         assert cell["low"] < cell["value"] < cell["high"]
     assert set(alone.comparisons["metric"]) == {"youden"}
     assert len(alone.comparisons) == len(study.of("auroc").comparisons) == 2
-    words = "Intervals of Youden index: 95 %, multinomial bootstrap over patients"
+    words = "Intervals of Youden index: 95 %, bootstrap over patients"
     assert any(words in note for note in study.notes)
     with pytest.raises(BadSetting, match="this study was read with auroc, youden"):
         study.of("nothing")

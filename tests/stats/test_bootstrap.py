@@ -19,8 +19,6 @@ from ecgbench.stats.bootstrap import (
     resampled,
 )
 
-KINDS = ["bayesian", "multinomial"]
-
 
 def one_label(target, score, weights):
     return label_replicates(np.asarray(target)[:, None], np.asarray(score)[:, None], weights)[:, 0]
@@ -51,50 +49,38 @@ def study(n=300, k=5, seed=0):
     return patients, target, np.round(random.standard_normal((n, k)) + target, 1)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_records_of_a_patient_share_the_weight_in_any_order(kind):
+def test_records_of_a_patient_share_the_weight_in_any_order():
     patients, _, _ = study()
-    weights = patient_weights(patients, 40, rng("w"), kind)
+    weights = patient_weights(patients, 40, rng("w"))
     assert weights.shape == (40, len(patients))
     for patient in np.unique(patients):
         own = weights[:, patients == patient]
         assert (own == own[:, :1]).all()
     order = np.random.default_rng(3).permutation(len(patients))
-    np.testing.assert_array_equal(
-        patient_weights(patients[order], 40, rng("w"), kind), weights[:, order]
-    )
+    np.testing.assert_array_equal(patient_weights(patients[order], 40, rng("w")), weights[:, order])
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_patients", [1, 2, 7, 50])
-def test_more_draws_begin_with_the_same_draws(kind, n_patients):
+def test_more_draws_begin_with_the_same_draws(n_patients):
     patients = np.arange(n_patients).astype(str)
-    many = patient_weights(patients, 300, rng("w", n_patients), kind)
+    many = patient_weights(patients, 300, rng("w", n_patients))
     for draws in (0, 1, 127, 128, 129, 256):
         np.testing.assert_array_equal(
-            patient_weights(patients, draws, rng("w", n_patients), kind), many[:draws]
+            patient_weights(patients, draws, rng("w", n_patients)), many[:draws]
         )
 
 
 def test_laws_of_the_weights():
     patients = np.arange(50).astype(str)
-    counts = patient_weights(patients, 2000, rng("w"), "multinomial")
+    counts = patient_weights(patients, 2000, rng("w"))
     assert counts.dtype == np.int32
     assert (counts.sum(axis=1) == 50).all()
     assert counts.var(axis=0).mean() == pytest.approx(1 - 1 / 50, abs=0.03)
-    weights = patient_weights(patients, 2000, rng("w"), "bayesian")
-    assert weights.dtype == np.float32
-    assert (weights > 0).all()
-    assert weights.mean() == pytest.approx(1, abs=0.02)
-    assert np.quantile(weights, [0.1, 0.5, 0.9]) == pytest.approx(
-        -np.log([0.9, 0.5, 0.1]), abs=0.03
-    )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_replicates_are_those_of_a_loop_over_sklearn(kind):
+def test_replicates_are_those_of_a_loop_over_sklearn():
     patients, target, score = study()
-    weights = patient_weights(patients, 150, rng("w"), kind)
+    weights = patient_weights(patients, 150, rng("w"))
     labels = label_replicates(target, score, weights)
     macro, lost = macro_replicates(labels, np.isfinite(per_label(target, score)))
     loop = np.stack(
@@ -103,9 +89,7 @@ def test_replicates_are_those_of_a_loop_over_sklearn(kind):
     np.testing.assert_allclose(labels, loop, rtol=0, atol=1e-12)
     np.testing.assert_allclose(macro, np.nanmean(loop, axis=1), rtol=0, atol=1e-12)
     np.testing.assert_array_equal(lost, np.isnan(loop).sum(axis=1))
-    assert (lost.sum() > 0) == (kind == "multinomial"), (
-        "only the multinomial bootstrap loses classes"
-    )
+    assert lost.sum() > 0
     for k in range(5):
         np.testing.assert_array_equal(one_label(target[:, k], score[:, k], weights), labels[:, k])
 
@@ -157,7 +141,7 @@ def test_resampled_records_are_weighted_records():
     known both ways.
     """
     patients, target, score = study()
-    counts = patient_weights(patients, 20, rng("w"), "multinomial")
+    counts = patient_weights(patients, 20, rng("w"))
     np.testing.assert_allclose(
         resampled(per_label, target, score, counts),
         label_replicates(target, score, counts),
@@ -172,7 +156,7 @@ def test_memory_is_bounded():
     """
     random = np.random.default_rng(0)
     target, score = random.random((20_000, 2)) < 0.5, random.standard_normal((20_000, 2))
-    weights = patient_weights(np.arange(20_000).astype(str), 150, rng("w"), "bayesian")
+    weights = patient_weights(np.arange(20_000).astype(str), 150, rng("w"))
     tracemalloc.start()
     label_replicates(target, score, weights)
     peak = tracemalloc.get_traced_memory()[1]
@@ -197,10 +181,8 @@ def test_bad_weights_are_refused(weights):
 
 
 def test_bad_settings_are_refused():
-    with pytest.raises(ValueError, match="'jackknife'"):
-        patient_weights(["a"], 3, rng("w"), "jackknife")
     with pytest.raises(ValueError, match="no record"):
-        patient_weights([], 3, rng("w"), "bayesian")
+        patient_weights([], 3, rng("w"))
     with pytest.raises(ValueError, match="NaN"):
         label_replicates([[0], [1]], [[0.1], [np.nan]], np.ones((3, 2)))
 
@@ -220,7 +202,7 @@ def test_interval_covers_the_known_auroc_of_clustered_patients():
     random = np.random.default_rng(7)
     patient = np.repeat(np.arange(n_patients), 3).astype(str)
     records = np.arange(len(patient)).astype(str)
-    covered = dict.fromkeys(["bayesian", "multinomial", "records"], 0)
+    covered = {"patients": 0, "records": 0}
     for _ in range(runs):
         target = np.repeat(random.random(n_patients) < 0.4, 3)
         score = (
@@ -228,12 +210,10 @@ def test_interval_covers_the_known_auroc_of_clustered_patients():
             + np.repeat(random.normal(0, between, n_patients), 3)
             + random.normal(0, within, len(patient))
         )
-        for name in covered:
-            unit, kind = (records, "bayesian") if name == "records" else (patient, name)
+        for name, unit in (("patients", patient), ("records", records)):
             low, high = percentile_interval(
-                one_label(target, score, patient_weights(unit, 300, random, kind))
+                one_label(target, score, patient_weights(unit, 300, random))
             )
             covered[name] += low <= truth <= high
-    assert covered["bayesian"] / runs > 0.915
-    assert covered["multinomial"] / runs > 0.915
+    assert covered["patients"] / runs > 0.915
     assert covered["records"] / runs < 0.85

@@ -48,10 +48,9 @@ def test_values_weights_and_wins_are_those_of_the_known_records() -> None:
     assert auroc.macro_auroc(target, score) == auroc.per_label(target, score).mean()
 
 
-@pytest.mark.parametrize("kind", ["bayesian", "multinomial"])
-def test_replicates_are_those_of_the_known_records(kind: str) -> None:
+def test_replicates_are_those_of_the_known_records() -> None:
     target, score, patients = records()
-    weights = bootstrap.patient_weights(patients, 40, np.random.default_rng(2), kind)  # type: ignore[arg-type]
+    weights = bootstrap.patient_weights(patients, 40, np.random.default_rng(2))
     made = bootstrap.label_replicates(target, score, weights)
     for k in range(K):
         known = target[:, k] >= 0

@@ -76,7 +76,7 @@ def test_paired_difference_is_narrower_than_unpaired():
     target = random.random((400, 3)) < 0.3
     shared = random.standard_normal((400, 3)) + target
     good, poor = (shared + random.normal(0, noise, (400, 3)) for noise in (0.1, 1.0))
-    weights = patient_weights(np.arange(400).astype(str), 500, rng("w"), "bayesian")
+    weights = patient_weights(np.arange(400).astype(str), 500, rng("w"))
     best, other = (
         macro_replicates(label_replicates(target, s, weights), np.ones(target.shape[1], bool))[0]
         for s in (good, poor)

@@ -1,4 +1,4 @@
-// What a reader may ask of the page: sort, filter, where a number comes from. It adds to a page
+// What a reader may ask of the page: sort and filter. It adds to a page
 // that is whole without it, writes text only (never markup), keeps nothing and asks nothing of any network.
 "use strict";
 (() => {
@@ -9,10 +9,6 @@
     element.textContent = text;
     for (const [name, value] of Object.entries(more)) element.setAttribute(name, value);
     return element;
-  };
-  const json = async (id) => {
-    const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), (sign) => sign.charCodeAt(0));
-    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
   };
 
   // ---- on a narrow screen a row is a card: every value says what it is, and is a cell still to who hears the page
@@ -128,72 +124,4 @@
   wide();
   addEventListener("resize", wide);
   addEventListener("toggle", wide, true);
-
-  // ---- where a number comes from
-  const dialog = document.getElementById("trace");
-  let traces = null;
-  const listed = (facts) => {
-    const list = made("dl");
-    for (const [word, text] of facts) list.append(made("dt", word), made("dd", text));
-    return list;
-  };
-  const celled = (cells) => {
-    const table = made("table");
-    const heads = made("tr");
-    for (const word of ["Setting", "Fit", "Fold", "Score", "Folder of the cell", "Line of cells.csv"]) heads.append(made("th", word, { scope: "col" }));
-    const body = made("tbody");
-    for (const cell of cells) {
-      const row = made("tr");
-      cell.forEach((text, at) => row.append(at ? made("td", text) : made("th", text, { scope: "row" })));
-      body.append(row);
-    }
-    const top = made("thead");
-    top.append(heads);
-    table.append(made("caption", "Cells behind it", { class: "vh" }), top, body);
-    const box = made("div", "", { class: "wide" });
-    box.append(table);
-    return box;
-  };
-  const trace = async (line) => {
-    traces ??= await json("traces");
-    const row = traces.rows[line];
-    if (!row) return;
-    const close = made("button", "Close", { type: "button", class: "close" });
-    close.addEventListener("click", () => dialog.close());
-    const where = made("p", "Line ");
-    where.append(line, " of ", made("a", "main_table.csv", { href: "main_table.csv" }), `; the run: ${traces.run}`);
-    dialog.replaceChildren(made("h2", row.title, { id: "trace-title" }), listed(row.facts), where, celled(row.cells), close);
-    dialog.showModal();
-    wide();
-  };
-  // one stop of the Tab key per table; arrows go on from there
-  for (const table of all("table")) {
-    const buttons = all("td button[data-line]", table);
-    buttons.forEach((button, at) => { button.tabIndex = at ? -1 : 0; button.title = "Where this number comes from"; });
-    table.addEventListener("click", (event) => {
-      const button = event.target.closest("button[data-line]");
-      if (button) trace(button.dataset.line);
-    });
-    table.addEventListener("keydown", (event) => {
-      const here = event.target.closest("td");
-      if (!here || !event.target.matches("button[data-line]")) return;
-      const at = here.cellIndex;
-      const rows = all("tr:not(.g):not(.off)", table);
-      const row = rows.indexOf(here.parentNode);
-      const near = {
-        ArrowRight: () => [...here.parentNode.children].slice(at + 1),
-        ArrowLeft: () => [...here.parentNode.children].slice(0, at).reverse(),
-        ArrowDown: () => rows.slice(row + 1).map((other) => other.children[at]),
-        ArrowUp: () => rows.slice(0, row).reverse().map((other) => other.children[at]),
-      }[event.key];
-      if (!near) return;
-      event.preventDefault();
-      const next = near().find((cell) => cell && cell.checkVisibility() && one("button[data-line]", cell));
-      if (!next) return;
-      event.target.tabIndex = -1;
-      const button = one("button[data-line]", next);
-      button.tabIndex = 0;
-      button.focus();
-    });
-  }
 })();
