@@ -265,7 +265,7 @@ def absent_models(groups: Sequence[Group]) -> list[Row]:
     rows = []
     for name, card in cards(models.ROOM):
         fetched = [w for w in card.weights if "://" in w.url]
-        if card.title in seen:
+        if card.title in seen or not card.parameters:
             continue
         if fetched:
             rows.append(

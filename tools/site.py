@@ -290,11 +290,12 @@ def covered() -> str:
     rows = []
     for _, module in plug_ins(models.ROOM):
         card = module.CARD
-        licence = re.split("[;:]", card.weights[0].licence)[0] if card.weights else "none"
+        licence = re.split("[;:]", card.weights[0].licence)[0] if card.weights else card.licence
         if card.weights and "://" not in card.weights[0].url:
             licence += ", our own weights"
         reads = f"any of {len(card.contracts[0].leads)}" if card.native else "all, padded"
-        rows.append((card.title, f"{card.parameters / 1e6:.1f} M", reads, licence))
+        size = f"{card.parameters / 1e6:.1f} M" if card.parameters else "nothing is learned"
+        rows.append((card.title, size, reads, licence))
     named = [module.CARD for _, module in plug_ins(datasets.ROOM) if module.CARD.tasks]
     opened, asked = (
         ", ".join(c.title for c in named if (c.access == "open") == is_open and not c.synthetic)

@@ -78,7 +78,8 @@ def _models() -> Rows:
     for name, module in _modules(room.ROOM):
         card, contract = module.CARD, module.CARD.contracts[0]
         here = [w.name for w in card.weights if released.is_here(name, w)]
-        where = ", ".join(here) or ("not here" if card.weights else "none released")
+        without = "none released" if card.parameters else "none needed"
+        where = ", ".join(here) or ("not here" if card.weights else without)
         row = {"name": name, **_fields(card, "title", "parameters", "native", "licence")}
         row |= _fields(contract, "fs", "seconds", "policy")
         row |= {"leads": len(contract.leads), "released": [w.name for w in card.weights]}

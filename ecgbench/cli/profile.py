@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def profile(
-    models: str = option("Names, or paths of your own.  (default: all)", "--models", "-m"),
+    models: str = option("Names, or paths of your own.  (default: all networks)", "--models", "-m"),
     leads: str = option("Numbers of leads: 1,2,12 or 1-12.  (default: 1-12)", "--leads", "-l"),
     device: str = DEVICE,
     batch: int = option("Windows of a timed pass.  (default: 64 on a GPU, 4 on a CPU)", min=1),
@@ -54,7 +54,8 @@ def profile(
     numbers = [item for item in parse_leads(leads or "1-12") if isinstance(item, int)]
     if len(numbers) < len(parse_leads(leads or "1-12")):
         raise BadSetting(f"--leads {leads}: the cost depends on their number: --leads 1,2,12")
-    names = room.names() if models is None else list(map(room.resolve, words(models) or ()))
+    networks = (n for n in room.names() if not room.built_in(n) or room.card(n).parameters)
+    names = list(networks if models is None else map(room.resolve, words(models) or ()))
     if not names:
         raise BadSetting(f"--models {models!r}: no model is named")
     device, timed = choose(device), not no_timing
