@@ -12,7 +12,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ecgbench.core.text import enumerated
 from ecgbench.reports._facts import Head, columns, leads_of, setting_words
@@ -23,11 +22,6 @@ from ecgbench.results.study import Study
 from ecgbench.stats.best import upper_bounds
 from ecgbench.stats.components import ROUNDING, Estimate, Interval
 from ecgbench.stats.paired import holm
-
-READ = 1000
-"""Rows that a page shows of a table; of a longer one the lead settings that come first, ..."""
-FOREMOST = 5
-"""... so many of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,20 +150,6 @@ def shown_alone(shown: Sequence[str], file: str) -> str:
     """The sentence that says which are shown, and where the others are."""
     words = enumerated([setting_words(leads) for leads in shown])
     return f"Shown: {words}. The other lead settings are in {file}."
-
-
-def for_page(study: Study, rows: Any, file: str) -> tuple[Any, list[str]]:
-    """Rows of a table (a DataFrame, or a list of rows, with `leads` as typed) for which a page has
-    room, and what is to be said of the others.
-    """
-    if len(rows) <= READ:
-        return rows, []
-    shown = foremost(study, FOREMOST)
-    if isinstance(rows, pd.DataFrame):
-        some: Any = rows[rows["leads"].isin(shown)]
-    else:
-        some = [row for row in rows if row["leads"] in shown]
-    return some, [shown_alone(shown, file)]
 
 
 def at_setting(

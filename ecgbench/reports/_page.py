@@ -123,10 +123,11 @@ def _seen(sections: Sequence[Section], above: Collection[str]) -> list[Section]:
 
     def seen(part: Any) -> bool:
         if part.kind == "figure":
-            return part.name not in above
+            return part.page and part.name not in above
         return part.kind != "table" or "html" in part.formats
 
-    kept = [replace(one, parts=list(filter(seen, one.parts))) for one in sections]
+    shown = [one for one in sections if one.page]
+    kept = [replace(one, parts=list(filter(seen, one.parts))) for one in shown]
     return [one for one in kept if one.parts]
 
 

@@ -200,6 +200,8 @@ class Figure:
     caption: str = ""
     size: tuple[float, float] = (7.4, 4.6)
     """Width and height in inches."""
+    page: bool = True
+    """Whether the page shows it."""
     numbers: Any = None
     """A DataFrame: what its CSV file holds; without one there is none."""
     summary: str = ""
@@ -294,6 +296,8 @@ class Section:
     short: str = ""
     """The heading in the table of contents."""
     parts: Sequence[Part] = ()
+    page: bool = True
+    """Whether the page shows it; else it is a line with its files."""
 
     def __post_init__(self) -> None:
         named(self.name, "section")

@@ -61,7 +61,7 @@ def sections(study: Study) -> list[r.Section]:
     if not found:
         return []
     parts: list[r.Part] = [_means_table(study, found), _pairs_table(found), _notes(found)]
-    section = r.Section(name="across", title=CARD.title, parts=parts)
+    section = r.Section(name="across", page=False, title=CARD.title, parts=parts)
     few = [s for s in found if s.leads in means.foremost(study, MOST)]
     return [section, *_forest(study, few)]
 
@@ -214,7 +214,9 @@ def _forest(study: Study, found: Sequence[Means]) -> list[r.Section]:
         note += f" {means.shown_alone(means.foremost(study, MOST), 'across_pairs.csv')}"
     title = f"Every model against {baseline.label}"
     parts: list[r.Part] = [figure, r.Notes([note])]
-    return [r.Section(name="forest", title=title, short="Against a baseline", parts=parts)]
+    return [
+        r.Section(name="forest", page=False, title=title, short="Against a baseline", parts=parts)
+    ]
 
 
 def _baseline(study: Study, found: Sequence[Means]) -> Head:

@@ -6,6 +6,7 @@ are means. docs/explanation/calibration.md says how to read them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -59,8 +60,10 @@ def sections(study: Study) -> list[r.Section]:
         if labels := predicted.unmet(own)["label"].unique().tolist():
             notes.append(f"{title}: left out {predicted.listed(labels)}: in some row {ORDERED}.")
     table = _table(study, rows, notes)
-    parts: list[r.Part] = [table, *([] if table.rows else [r.Notes(notes)])]
-    parts += [figure for title, end, own in each for figure in _figure(study, title, end, own)]
+    figures = [figure for title, end, own in each for figure in _figure(study, title, end, own)]
+    first, *others = figures or [None]
+    parts: list[r.Part] = [table, *([first] if first else [])]
+    parts += [replace(figure, page=False) for figure in others if figure]
     title = "Whether probabilities mean what they say"
     return [r.Section(name="calibration", title=title, short=CARD.title, parts=parts)]
 
@@ -83,6 +86,7 @@ def _table(study: Study, rows: pd.DataFrame, notes: Sequence[str]) -> r.Table:
         notes=notes,
         numbers=frame,
         summary="one row per task, model, lead setting and label",
+        formats=("csv", "md", "tex"),
     )
 
 

@@ -165,7 +165,11 @@ def sections(study: Study) -> list[r.Section]:
         if pairs:
             parts += [*_maps(panels, pairs), _table("cka_pairs", "Two models", pairs)]
     title = "How alike features are"
-    return [r.Section(name="cka", title=title, short=CARD.title, parts=parts)] if parts else []
+    return (
+        [r.Section(name="cka", page=False, title=title, short=CARD.title, parts=parts)]
+        if parts
+        else []
+    )
 
 
 def _panels(study: Study) -> list[Panel]:

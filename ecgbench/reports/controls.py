@@ -24,8 +24,6 @@ CARD = r.ReportCard(
     reads="run",
     order=42,
 )
-LONG = 40
-"""Rows beyond which the whole table is folded away."""
 NAMED = 4
 """Lead settings of a model that a sentence names; more are counted."""
 _UNMET = "Without models that met the tested source"
@@ -54,11 +52,7 @@ def sections(study: Study) -> list[r.Section]:
     if rows.empty:
         return []
     rows = _titled(study, rows)
-    table = _table(study, rows)
-    parts: list[r.Part] = [r.Notes(list(_notices(rows)), "plain")]
-    long = len(rows) > LONG
-    parts.append(r.Group("Every row", [table], folded=True) if long else table)
-    parts.append(r.Notes([_NOTES]))
+    parts = [r.Notes(list(_notices(rows)), "plain"), _table(study, rows), r.Notes([_NOTES])]
     return [r.Section(name="controls", title=CARD.title, parts=parts), _without(study)]
 
 
@@ -164,6 +158,7 @@ def _table(study: Study, rows: pd.DataFrame) -> r.Table:
         rows=rows,
         numbers=rows[_NUMBERS],
         summary="one row per control, task, lead setting and model",
+        formats=("csv", "md", "tex"),
     )
 
 

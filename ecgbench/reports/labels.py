@@ -65,7 +65,7 @@ def sections(study: Study) -> list[r.Section]:
     above = [r.Text(intro, "fine")] if maps else []
     title = f"{enumerated([card.title for card in study.metrics.values()])} × 100 of each label"
     parts = [*above, *shown, all_rows]
-    return [r.Section(name="labels", title=title, short=CARD.title, parts=parts)]
+    return [r.Section(name="labels", page=False, title=title, short=CARD.title, parts=parts)]
 
 
 def label_scores(study: Study) -> pd.DataFrame:

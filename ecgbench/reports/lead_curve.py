@@ -346,7 +346,7 @@ def _one_lead(study: Study) -> list[r.Section]:
         summary="one row per task and model; fractions",
     )
     title = "One lead: within leads, and mixed"
-    return [r.Section(name="one_lead", title=title, short="One lead", parts=[table])]
+    return [r.Section(name="one_lead", page=False, title=title, short="One lead", parts=[table])]
 
 
 def _within_and_mixed(study: Study, task: str, head: facts.Head) -> Mapping[str, Any] | None:

@@ -17,8 +17,6 @@ from ecgbench import reports as r
 from ecgbench.core.text import enumerated
 from ecgbench.reports import _facts as facts
 from ecgbench.reports._best import best_of, beyond_chance, compete
-from ecgbench.reports._means import for_page
-from ecgbench.reports._opening import opening
 from ecgbench.reports._scores import ranked
 from ecgbench.reports._text import millions, sure
 from ecgbench.results.notes import PENDING
@@ -28,7 +26,7 @@ CARD = r.ReportCard(
     title="Main table",
     summary="scores by task and lead setting, who is best, and whether that could be chance",
     reads="run",
-    order=0,
+    order=10,
 )
 ASTERISK = (
     "not significantly worse than the best of the row: the 95 % interval of the paired "
@@ -49,11 +47,9 @@ def sections(study: Study) -> list[r.Section]:
     """What stands at the top of the page, the table of each metric, and what is left of it for
     few leads; comparisons; what has no number.
     """
-    opened = opening(study)
     return [
-        r.Section(name="findings", parts=[opened]),
-        *_who_is_best(study),
         _main(study),
+        *_who_is_best(study),
         *_table_1(study),
         *_named_leads(study),
         _comparisons(study),
@@ -148,7 +144,7 @@ def _table_1(study: Study) -> list[r.Section]:
     )
     table = _table(study, "table1", rows[rows["head"].isin(kept)], [note])
     title = "Few leads, best models"
-    return [r.Section(name="table1", title=title, short="Table 1", parts=[table])]
+    return [r.Section(name="table1", page=False, title=title, short="Table 1", parts=[table])]
 
 
 def _named_leads(study: Study) -> list[r.Section]:
@@ -162,7 +158,9 @@ def _named_leads(study: Study) -> list[r.Section]:
     note = f"Windows of a record whose scores are averaged: {enumerated(list(windows.values()))}."
     table = _table(study, "leads_i_ii", rows, [note])
     title = "Leads I and II alone"
-    return [r.Section(name="leads_i_ii", title=title, short="Leads I and II", parts=[table])]
+    return [
+        r.Section(name="leads_i_ii", page=False, title=title, short="Leads I and II", parts=[table])
+    ]
 
 
 def _who_is_best(study: Study) -> list[r.Section]:
@@ -221,19 +219,18 @@ def _comparisons(study: Study) -> r.Section:
     """
     tables = [_compared(study, name) for name in study.metrics]
     title = "Paired comparisons with the best"
-    return r.Section(name="comparisons", title=title, short="Comparisons", parts=tables)
+    return r.Section(name="comparisons", page=False, title=title, short="Comparisons", parts=tables)
 
 
 def _compared(study: Study, metric: str) -> r.Table:
     titles, first = list(facts.titles_of(study)), metric == study.metric
     rows = study.of(metric).comparisons
     rows = rows.sort_values("task", key=lambda task: task.map(titles.index), kind="stable")
-    shown, notes = for_page(study, rows, "comparisons.csv")
     excludes = {True: "no", False: "yes"}
     return r.Table(
         name="comparisons" if first else f"comparisons_{metric}",
         caption=f"By macro {study.metrics[metric].title}." if len(study.metrics) > 1 else "",
-        rows=shown,
+        rows=rows,
         columns=[
             facts.task_column(study),
             r.Column("leads", "Leads"),
@@ -248,7 +245,7 @@ def _compared(study: Study, metric: str) -> r.Table:
             r.Column("not_significantly_worse", "Interval excludes 0", spell=excludes.__getitem__),
             r.Column("note", "Note"),
         ],
-        notes=[*notes, _HOW_COMPARED],
+        notes=[_HOW_COMPARED],
         numbers=study.comparisons if first else None,
         summary="one row per comparison with the best of a metric, task and lead setting",
         formats=("csv", "md") if first else ("md",),

@@ -66,4 +66,6 @@ def sections(study: Study) -> list[r.Section]:
         formats=("csv", "md", "tex"),
     )
     title = "What fewer leads cost against twelve"
-    return [r.Section(name="non_inferiority", title=title, short=CARD.title, parts=[table])]
+    return [
+        r.Section(name="non_inferiority", page=False, title=title, short=CARD.title, parts=[table])
+    ]

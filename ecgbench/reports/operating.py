@@ -18,7 +18,6 @@ import pandas as pd
 from ecgbench import reports as r
 from ecgbench.reports import _facts as facts
 from ecgbench.reports import _predicted as predicted
-from ecgbench.reports._means import for_page
 from ecgbench.results.by_label import ENDS
 from ecgbench.results.operating import (
     FROZEN,
@@ -84,7 +83,7 @@ def sections(study: Study) -> list[r.Section]:
     parts += [figure for title, end, own in each for figure in _curves(study, title, end, own)]
     title = "Operating points"
     title += ": thresholds of twelve leads at fewer" if _frozen(study) == FROZEN else ""
-    first = r.Section(name="operating", title=title, short=CARD.title, parts=parts)
+    first = r.Section(name="operating", page=False, title=title, short=CARD.title, parts=parts)
     rows = _benefits(predicted.frame(study, NetBenefit))
     each = list(predicted.by_task(study, rows))
     parts = [
@@ -95,7 +94,10 @@ def sections(study: Study) -> list[r.Section]:
     rare = [text for title, _, own in each for text in predicted.too_rare(title, own)]
     parts.append(r.Notes([_WORTH, *rare]))
     title = "What flagging is worth"
-    return [first, r.Section(name="decisions", title=title, short="Decision curves", parts=parts)]
+    return [
+        first,
+        r.Section(name="decisions", page=False, title=title, short="Decision curves", parts=parts),
+    ]
 
 
 def _frozen(study: Study) -> str:
@@ -113,12 +115,12 @@ def _frozen(study: Study) -> str:
 def _points(study: Study, rows: pd.DataFrame, each: Sequence[Any]) -> Iterator[r.Table | r.Notes]:
     frame, frozen = _frame(rows), _frozen(study)
     frame["thresholds"] = frame["thresholds"].replace(FROZEN, frozen or FROZEN)
-    shown, cut = for_page(study, predicted.on_page(frame), "operating_points.csv")
+    shown = predicted.on_page(frame)
     shown = shown if frozen else shown[shown["thresholds"] == OWN]
     at = "with twelve leads" if frozen == FROZEN else "with the leads of their fit"
     how = f"thresholds frozen on validation records {at}, and " if frozen else ""
     task, *first = predicted.first_columns(study)
-    notes = [_NOTES, *cut, *(text for title, _, own in each for text in _left_out(title, own))]
+    notes = [_NOTES, *(text for title, _, own in each for text in _left_out(title, own))]
     yield r.Table(
         name="operating_points",
         caption=(

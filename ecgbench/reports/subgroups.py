@@ -68,7 +68,11 @@ def sections(study: Study) -> list[r.Section]:
     count = f"Not compared: {counted(len(left), 'group')}; subgroups_left.csv says why."
     lost = [count] if len(left) else []
     parts.append(r.Notes([*lost, *_notes(study)]))
-    return [r.Section(name="subgroups", title="Groups of patients", short=CARD.title, parts=parts)]
+    return [
+        r.Section(
+            name="subgroups", page=False, title="Groups of patients", short=CARD.title, parts=parts
+        )
+    ]
 
 
 def _gathered(study: Study) -> tuple[pd.DataFrame, pd.DataFrame]:

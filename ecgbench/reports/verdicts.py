@@ -10,6 +10,7 @@ import pandas as pd
 from ecgbench import reports as r
 from ecgbench.core.text import counted
 from ecgbench.reports import _facts as facts
+from ecgbench.reports._opening import opening
 from ecgbench.reports._text import sure
 from ecgbench.reports.labels import full_names
 from ecgbench.results.compare import LEAST_PATIENTS
@@ -30,7 +31,7 @@ CARD = r.ReportCard(
     title="Verdicts",
     summary="what may be said of each diagnosis, lead setting and model",
     reads="run",
-    order=5,
+    order=0,
 )
 MOST = 8
 """Diagnoses of a task that the page shows, the most frequent; verdicts.csv has all."""
@@ -52,12 +53,13 @@ MEANING = {
 
 
 def sections(study: Study) -> list[r.Section]:
-    """A row for each diagnosis, a column for each lead setting, of the model of each task that
+    """What a page opens with; then a row for each diagnosis, a column for each lead setting, of the model of each task that
     scores highest with twelve leads, or with the leads that come first.
     """
+    first = r.Section(name="findings", parts=[opening(study)])
     rows = verdicts(study)
     if rows.empty:
-        return []
+        return [first]
     settings = [s for s in dict.fromkeys(study.main["leads"]) if s in set(rows["leads"])]
     shown = [row for task in facts.tasks(study) for row in _of_task(study, rows, task)]
     marks = [c.text for row in shown for c in row.values() if isinstance(c, r.Cell) and c.tone]
@@ -80,7 +82,7 @@ def sections(study: Study) -> list[r.Section]:
         formats=("csv", "md", "html"),
     )
     title = "Which diagnoses can be told, at which leads"
-    return [r.Section(name="verdicts", title=title, short=CARD.title, parts=[table])]
+    return [first, r.Section(name="verdicts", title=title, short=CARD.title, parts=[table])]
 
 
 def _of_task(study: Study, rows: pd.DataFrame, task: facts.Task) -> Iterator[dict[str, Any]]:
