@@ -12,7 +12,6 @@ import pandas as pd
 
 from ecgbench import reports as r
 from ecgbench.core.text import counted, enumerated
-from ecgbench.reports import _contamination as contamination
 from ecgbench.reports import _facts as facts
 from ecgbench.results.controls import UNEXPECTED, checked
 from ecgbench.results.study import Study
@@ -28,7 +27,6 @@ LONG = 40
 """Rows beyond which the whole table is folded away."""
 NAMED = 4
 """Lead settings of a model that a sentence names; more are counted."""
-_UNMET = "Without models that met the tested source"
 EXPECTED = {
     "chance": "50, and p uniform",
     "less": "well below the model",
@@ -59,7 +57,7 @@ def sections(study: Study) -> list[r.Section]:
     long = len(rows) > LONG
     parts.append(r.Group("Every row", [table], folded=True) if long else table)
     parts.append(r.Notes([_NOTES]))
-    return [r.Section(name="controls", title=CARD.title, parts=parts), _without(study)]
+    return [r.Section(name="controls", title=CARD.title, parts=parts)]
 
 
 def _titled(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
@@ -165,33 +163,3 @@ def _table(study: Study, rows: pd.DataFrame) -> r.Table:
         numbers=rows[_NUMBERS],
         summary="one row per control, task, lead setting and model",
     )
-
-
-def _without(study: Study) -> r.Section:
-    """Headlines without models that met the source."""
-    rows = pd.DataFrame(contamination.again(study))
-    if rows.empty:
-        notes = r.Notes([contamination.words(study)], "plain")
-        return r.Section(name="controls_unmet", title=_UNMET, parts=[notes])
-    changes = rows["changes"][rows["changes"] != ""].value_counts(sort=False)
-    counts = [f"{change}: {n}" for change, n in changes.items()] or ["none changes"]
-    table = r.Table(
-        name="controls_unmet",
-        caption=f"{_UNMET}, macro {study.metrics[study.metric].title} × 100.",
-        columns=[
-            r.Column("about", "Of", "group"),
-            r.Column("leads", "Leads", spell=facts.setting_words),
-            r.Column("all_models", "All models"),
-            r.Column("without", "Without those that met the source"),
-            r.Column("changes", "Change"),
-            r.Column("left_out", "Left out"),
-        ],
-        rows=rows,
-        notes=[
-            "Of a task, models that met its source are left out; of a mean over datasets, the "
-            "datasets whose source one of the two models met. Models of which nothing says what "
-            "they met stay in; the notes of the page name them."
-        ],
-    )
-    texts = [f"Of {counted(len(rows), 'headline')}, {'; '.join(counts)}."]
-    return r.Section(name="controls_unmet", title=_UNMET, parts=[r.Notes(texts, "plain"), table])
