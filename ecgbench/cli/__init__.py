@@ -37,26 +37,6 @@ RESULTS, DATA, MODELS, MORE = "Run and report", "Data", "Models", "More"
 ORDER = "run report runs predict embed cite data models new check profile list freeze pretrain"
 ORDER += " ablate doctor"
 """Commands in the order of the help; typer would put groups last."""
-EARLIER = {
-    **{name: f"list {name}" for name in ("tasks", "adapters", "metrics", "reports", "engines")},
-    **{name: f"runs {name}" for name in ("status", "why", "merge", "prune")},
-    "verify": "data check",
-    "--suite": "run NAME",
-    "--recipe": "pretrain NAME",
-    "--slurm": "run --engine slurm:partition=NAME,time=4h",
-    "--detach": "run --engine slurm:wait=no",
-    "--in-process": "run --engine inline",
-    "--fit-seeds": "run --set training.seeds=0,1",
-    "--cell-timeout": "run --set run.timeout=SECONDS",
-    "--no-alarm": "pretrain --set alarm=off",
-    "--apart": "pretrain --set held_out=N",
-    "--minutes": "pretrain, which goes on from its last checkpoint when it was ended",
-    "--wandb": "pretrain, which writes every step to curve.csv of each stage",
-    "--wide": "list tasks --json",
-}
-"""Commands and options of earlier versions, except those that are now a key of `--set` of the same
-name -> what to type.
-"""
 
 
 class Program(TyperGroup):
@@ -143,8 +123,6 @@ def _misused(error: Any) -> int:
     message = error.format_message().rstrip(".").replace("Value error, ", "")
     unknown = re.search(r"No such (?:command '|option:? ?'?)([\w-]+)", message)
     word = unknown[1] if unknown else ""
-    if word in EARLIER:
-        return _complain(f"{word} is now: ecgbench {EARLIER[word]}")
     key = word.lstrip("-").replace("-", "_")
     near = [k for k in _settings(command.split()[-1]) if key and k.rpartition(".")[2] == key]
     message += "".join(f"; give --set {k}=VALUE" for k in near)

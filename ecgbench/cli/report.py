@@ -2,7 +2,6 @@
 or an ablation.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -57,10 +56,6 @@ def report(
     from ecgbench.results.study import Study
     from ecgbench.study.progress import display
 
-    # its name in earlier versions
-    sets = [re.sub(r"^\s*report\.beside\b", "report.runs", word) for word in sets]
-    if any(re.match(r"\s*report\.rows\b", word) for word in sets):
-        raise BadSetting("--set report.rows: no setting now; labels.csv has the scores of all rows")
     settings = assigned(sets, dict.fromkeys((f"report.{key}" for key in SETTINGS), str))
     chosen = {key.partition(".")[2]: value for key, value in settings.items()}
     how: dict[str, Any] = {"also": _additional(chosen, against)}

@@ -309,18 +309,16 @@ class Room:
             raise BadSetting(f"{self.kind} {what}{where}: {one_line(error)}{hint}") from error
 
     def _hint(self, error: BaseException) -> str:
-        """What helps where a plug-in imports a package of an extra that is not installed, or a name
-        that this package does not have.
+        """What helps where a plug-in imports a package of an extra that is not installed, or a card
+        of an import a name that this package does not have.
         """
         package = (getattr(error, "name", None) or "").split(".")[0]
         if isinstance(error, ModuleNotFoundError) and package in EXTRAS:
             return f"; pip install 'ecgbench-leads[{EXTRAS[package]}]'"
-        if not isinstance(error, ImportError) or package != "ecgbench":
+        unknown = isinstance(error, ImportError) and package == "ecgbench"
+        if not unknown or self.kind != "dataset":
             return ""
-        hint = "; it is of another version of ecgbench, and CHANGELOG.md has the names of this one"
-        if self.kind == "dataset":
-            hint += " (a card of an import is written anew by ecgbench data import ... --overwrite)"
-        return hint
+        return "; a card of an import is written anew by: ecgbench data import ... --overwrite"
 
     @property
     def _needs(self) -> str:

@@ -42,13 +42,12 @@ class Stored:
 
 def copies(home: Path) -> list[Stored]:
     """All copies below a folder of prepared copies, by dataset."""
-    files = (file for name in (ABOUT, "signal.i16") for file in home.glob(f"*/*/{name}"))
-    return [_stored(folder) for folder in sorted({file.parent for file in files})]
+    return [_stored(file.parent) for file in sorted(home.glob(f"*/*/{ABOUT}"))]
 
 
 def _stored(folder: Path) -> Stored:
     about: dict[str, Any] = {}
-    with suppress(OSError, ValueError):  # a copy of an earlier version has no such file
+    with suppress(OSError, ValueError):  # a damaged file
         about = dict(json.loads((folder / ABOUT).read_text(encoding="utf-8")))
     known, of_views = Parts(folder).rows, _size(folder / "views")
     return Stored(

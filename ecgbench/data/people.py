@@ -29,8 +29,7 @@ def people(copy: Copy, index: pd.DataFrame | None = None) -> pd.DataFrame:
     the columns of `study.people`.
 
     age: float64, years; NaN where it is unknown. sex: "female", "male" or "". device, site: as
-    published, or "". paced: "yes", "no", or "" where no label of the dataset says it. An older
-    prepared copy serves as well: these facts are in the published tables.
+    published, or "". paced: "yes", "no", or "" where no label of the dataset says it.
     """
     rows = copy.index if index is None else index
     published = copy.published.set_index("record").loc[rows["record"]]

@@ -42,8 +42,8 @@ class Checkpoint:
     step: int
     score: float
     """Macro AUROC of the linear probe on the development task."""
-    parts: tuple[float, ...] = ()
-    """What each patient adds to the error of the score; empty where an earlier version wrote it."""
+    parts: tuple[float, ...]
+    """What each patient adds to the error of the score."""
     layers: tuple[Layer, ...]
     """Embedder and blocks."""
     encoder: str
@@ -170,8 +170,7 @@ def _read(path: Path) -> Checkpoint | None:
     try:
         content = facts_of(json.loads(path.read_text(encoding="utf-8")))
         layers = tuple(Layer(**layer) for layer in content.pop("layers"))
-        # those of earlier versions have none
-        return Checkpoint(**content | {"layers": layers, "parts": tuple(content.get("parts", ()))})
+        return Checkpoint(**content | {"layers": layers, "parts": tuple(content["parts"])})
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadWeights(
             f"{path} cannot be read as what was measured of an encoder; {_AGAIN}"

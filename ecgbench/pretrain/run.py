@@ -51,7 +51,7 @@ from ecgbench.pretrain.probes import Development
 from ecgbench.pretrain.recipe import Recipe
 from ecgbench.pretrain.stage import Execution
 from ecgbench.pretrain.stage import run as train
-from ecgbench.results.pretraining import RECIPE, REPORT, entropy_of
+from ecgbench.results.pretraining import RECIPE, REPORT
 from ecgbench.study.progress import Display
 
 ENCODER = "encoder.safetensors"
@@ -225,7 +225,7 @@ class _Pretraining:
             listener=self._listener(name, folder / DEVICES),
             probe=kept,
             alarm=session.alarm,
-            chance=sum(map(entropy_of, made)),
+            chance=sum(book["entropy"] for book in made),
         )
         note(f"{name}: {settings.steps} steps of {settings.records(len(corpus))} recordings")
         try:
@@ -317,7 +317,7 @@ class _Pretraining:
                 f"choose another --out"
             )
         found = sha256(table.read_bytes()).hexdigest() if table.is_file() else ""
-        if stored.get(ELBOW, found) != found:  # earlier versions kept no hash
+        if stored.get(ELBOW) != found:
             raise BadWeights(
                 f"{table} is not what was written there; remove {path} {_AGAIN}, which makes both "
                 f"anew"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ecgbench.core.registry import Room, plain
+from ecgbench.core.registry import Room
 from ecgbench.reports._figure import LONGEST, drawing, handle, lead_axis, look
 from ecgbench.reports._section import (
     Cell,
@@ -75,22 +75,7 @@ __all__ = [
 ]
 
 ROOM = Room("ecgbench.reports", "report", ("CARD", "sections"), ReportCard)
-names, get = ROOM.names, ROOM.get
-RENAMED = {
-    **dict.fromkeys(("findings", "table1", "leadsiii", "comparisons", "cells"), "main_table"),
-    **dict.fromkeys(("survival", "onelead"), "lead_curve"),
-    **dict.fromkeys(("forest", "ranks"), "across"),
-    **dict.fromkeys(("againstpaper", "againstfmb"), "against"),
-    **dict.fromkeys(("data", "models"), "provenance"),
-    "decisions": "operating",
-    "complexity": "cost",
-}
-"""Names that reports had before they became part of another one, without case, - and _."""
-
-
-def resolve(name: str) -> str:
-    """The proper spelling of the name of a report; see `core.registry.Room.resolve`."""
-    return ROOM.resolve(RENAMED.get(plain(name), name))
+names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 
 
 def read(

@@ -74,7 +74,7 @@ def write(
 
 
 def _linked(page: Path) -> set[str]:
-    """The files beside a page that it says are of its report: those of an earlier version would
+    """The files beside a page that it says are of its report: those of an earlier report would
     stay beside the new ones. What else people put there is not among them.
     """
     if not page.is_file():

@@ -61,9 +61,8 @@ def sections(study: Study) -> list[r.Section]:
             notes.append(f"{title}: left out {predicted.listed(labels)}: in some row {ORDERED}.")
     table = _table(study, rows, notes)
     figures = [figure for title, end, own in each for figure in _figure(study, title, end, own)]
-    first, *others = figures or [None]
-    parts: list[r.Part] = [table, *([first] if first else [])]
-    parts += [replace(figure, page=False) for figure in others if figure]
+    parts: list[r.Part] = [table]
+    parts += [replace(figure, page=place == 0) for place, figure in enumerate(figures)]
     title = "Whether probabilities mean what they say"
     return [r.Section(name="calibration", title=title, short=CARD.title, parts=parts)]
 

@@ -12,7 +12,6 @@ import pandas as pd
 
 from ecgbench import reports as r
 from ecgbench.core.text import counted, enumerated
-from ecgbench.reports import _contamination as contamination
 from ecgbench.reports import _facts as facts
 from ecgbench.results.controls import UNEXPECTED, checked
 from ecgbench.results.study import Study
@@ -26,7 +25,6 @@ CARD = r.ReportCard(
 )
 NAMED = 4
 """Lead settings of a model that a sentence names; more are counted."""
-_UNMET = "Without models that met the tested source"
 EXPECTED = {
     "chance": "50, and p uniform",
     "less": "well below the model",
@@ -52,8 +50,9 @@ def sections(study: Study) -> list[r.Section]:
     if rows.empty:
         return []
     rows = _titled(study, rows)
-    parts = [r.Notes(list(_notices(rows)), "plain"), _table(study, rows), r.Notes([_NOTES])]
-    return [r.Section(name="controls", title=CARD.title, parts=parts), _without(study)]
+    notices = r.Notes(list(_notices(rows)), "plain")
+    parts: list[r.Part] = [notices, _table(study, rows), r.Notes([_NOTES])]
+    return [r.Section(name="controls", title=CARD.title, parts=parts)]
 
 
 def _titled(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
@@ -160,33 +159,3 @@ def _table(study: Study, rows: pd.DataFrame) -> r.Table:
         summary="one row per control, task, lead setting and model",
         formats=("csv", "md", "tex"),
     )
-
-
-def _without(study: Study) -> r.Section:
-    """Headlines without models that met the source."""
-    rows = pd.DataFrame(contamination.again(study))
-    if rows.empty:
-        notes = r.Notes([contamination.words(study)], "plain")
-        return r.Section(name="controls_unmet", title=_UNMET, parts=[notes])
-    changes = rows["changes"][rows["changes"] != ""].value_counts(sort=False)
-    counts = [f"{change}: {n}" for change, n in changes.items()] or ["none changes"]
-    table = r.Table(
-        name="controls_unmet",
-        caption=f"{_UNMET}, macro {study.metrics[study.metric].title} × 100.",
-        columns=[
-            r.Column("about", "Of", "group"),
-            r.Column("leads", "Leads", spell=facts.setting_words),
-            r.Column("all_models", "All models"),
-            r.Column("without", "Without those that met the source"),
-            r.Column("changes", "Change"),
-            r.Column("left_out", "Left out"),
-        ],
-        rows=rows,
-        notes=[
-            "Of a task, models that met its source are left out; of a mean over datasets, the "
-            "datasets whose source one of the two models met. Models of which nothing says what "
-            "they met stay in; the notes of the page name them."
-        ],
-    )
-    texts = [f"Of {counted(len(rows), 'headline')}, {'; '.join(counts)}."]
-    return r.Section(name="controls_unmet", title=_UNMET, parts=[r.Notes(texts, "plain"), table])

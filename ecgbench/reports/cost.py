@@ -71,13 +71,11 @@ def sections(profile: Profile) -> list[r.Section]:
     if profile.costs is not None and profile.costs.rows:
         parts = list(_of_models(profile.costs, profile.device))
         title = "Cost by the number of measured leads"
-        made.append(r.Section(name="cost", page=False, title=title, short="Cost", parts=parts))
+        made.append(r.Section(name="cost", title=title, short="Cost", parts=parts))
     if profile.complexity is not None:
         parts = _of_graph(profile.complexity)
         title = "Cost of LAEF's graph layers"
-        made.append(
-            r.Section(name="complexity", page=False, title=title, short="Complexity", parts=parts)
-        )
+        made.append(r.Section(name="complexity", title=title, short="Complexity", parts=parts))
     return made
 
 

@@ -14,7 +14,7 @@ from ecgbench import reports as r
 from ecgbench.core.text import duration
 from ecgbench.reports._figure import COLOURS
 from ecgbench.reports._section import Opening
-from ecgbench.results.pretraining import Pretraining, Stage, entropy_of
+from ecgbench.results.pretraining import NEAR, Pretraining, Stage
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
@@ -203,7 +203,7 @@ def _dynamics(source: Pretraining) -> r.Figure | None:
     caption = (
         "Spectral entropy of the nodes of kept encoders: 0 one direction, 1 all directions alike. "
         "Cosine: mean over different nodes that share an edge. Linear probe: frozen, mean-pooled "
-        f"features of twelve leads, {source.compared_on}. Band: within {source.near} of the best. "
+        f"features of twelve leads, {source.compared_on}. Band: within {NEAR} of the best. "
         f"{source.star}."
     )
     numbers, summary = pd.DataFrame(rows), "one row per kept encoder and layer"
@@ -280,7 +280,7 @@ def _draw_curve(stages: Sequence[Stage], sheet: "Sheet") -> list[Any]:
         # The accuracy has no line of chance: naming the commonest code is right more often than
         # 1/C, how often is not kept.
         if books:
-            loss.axhline(sum(entropy_of(books[str(size)]) for size in stage.sizes), **_KNOWN)
+            loss.axhline(sum(books[str(size)]["entropy"] for size in stage.sizes), **_KNOWN)
         _axis(loss, stage, "loss", "loss (nats)", len(steps))
         _axis(accuracy, stage, "masked accuracy", "masked accuracy, %", len(steps))
         accuracy.set_ylim(0, None)

@@ -53,8 +53,8 @@ MEANING = {
 
 
 def sections(study: Study) -> list[r.Section]:
-    """What a page opens with; then a row for each diagnosis, a column for each lead setting, of the model of each task that
-    scores highest with twelve leads, or with the leads that come first.
+    """What a page opens with; then a row for each diagnosis and a column for each lead setting, of
+    the model of each task that scores highest with twelve leads, or with the first ones.
     """
     first = r.Section(name="findings", parts=[opening(study)])
     rows = verdicts(study)

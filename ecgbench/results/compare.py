@@ -31,9 +31,9 @@ LARGEST_SHARE = 0.5
 """Where one label of three or more carries more of the variance, a difference is not tested."""
 
 MAIN_COLUMNS = (
-    *("task", "model", "leads", "policy", "weights", "metric", "value", "std", "low", "high", "se"),
-    *("df", "share", "share_label", "n_records", "n_patients", "n_labels", "n_undefined"),
-    *("fewest_positives", "value_distinct", "n_distinct", "p", "p_holm", "best"),
+    *("task", "model", "leads", "policy", "weights", "seen", "metric", "value", "std", "low"),
+    *("high", "se", "df", "share", "share_label", "n_records", "n_patients", "n_labels"),
+    *("n_undefined", "fewest_positives", "value_distinct", "n_distinct", "p", "p_holm", "best"),
     *("not_significantly_worse", "note", "status"),
 )
 """Columns of main_table.csv. Values are fractions; `leads` as typed; `status` is ok, skipped or
@@ -66,6 +66,8 @@ class Row:
     """1 where higher values of the metric are better, -1 where lower ones are."""
     weights: str = ""
     """As loaded, or as asked for where none were."""
+    seen: str = ""
+    """Whether they met the source of the task: yes, part, unknown or no."""
     untrained: bool = False
     """A frozen encoder with random weights: it has an interval and competes with nobody."""
     cells: list[Scored] = field(default_factory=list)

@@ -4,7 +4,7 @@ not.
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,8 @@ from ecgbench.errors import BadWeights, MissingData
 RECIPE, REPORT = "recipe.json", "pretraining.json"
 FILES = (RECIPE, REPORT)
 """A folder that holds one of these, and is no run, is a pre-training."""
-MARGIN = 0.001
-"""A kept encoder this close to the best (macro AUROC) is as good where no standard error is known:
-the rule of earlier versions.
-"""
+NEAR = "a standard error of the difference"
+"""How far below the best an encoder may be that is as good (`margin`)."""
 OWN = (
     "LAEF's weights as this project makes them by the recipe below, not the checkpoint of the "
     "paper."
@@ -45,13 +43,11 @@ def compared_on(task: str, apart: int | None) -> str:
 def margin(one: Sequence[float], best: Sequence[float]) -> float:
     """How far below the best score one may be that is as good: a standard error of their
     difference. Both: what each patient adds to the error (`clustered.Estimate.parts`), of the same
-    patients; MARGIN where that is not known.
+    patients.
 
     >>> round(margin((0.01, -0.02, 0.01), (0.02, -0.01, -0.01)), 3)
     0.03
     """
-    if not one or not best:
-        return MARGIN
     difference = np.subtract(best, one)
     patients = len(difference)
     variance = float(difference @ difference) * patients / max(patients - 1, 1)
@@ -63,19 +59,13 @@ def chosen(scores: Sequence[float], parts: Sequence[Sequence[float]], falling: b
     good as the best (`margin`) the first, or the last where the learning rate falls to 0, as such a
     schedule is worth what its end is.
 
-    >>> [chosen((0.7, 0.8, 0.8005, 0.8002, 0.79), [()] * 5, falling) for falling in (False, True)]
+    >>> parts = 0.001 * np.eye(5)
+    >>> [chosen((0.7, 0.8, 0.8005, 0.8002, 0.79), parts, falling) for falling in (False, True)]
     [1, 3]
     """
     best = int(np.argmax(scores))
     near = [i for i, s in enumerate(scores) if scores[best] - s <= margin(parts[i], parts[best])]
     return near[-1] if falling else near[0]
-
-
-def entropy_of(book: Mapping[str, Any]) -> float:
-    """Nats: of the codes of a codebook in training, a loss that needs no ECG. Of an earlier
-    version, which did not measure it, of the codes where encoders are compared.
-    """
-    return float(book["entropy"]) if "entropy" in book else math.log(book["perplexity"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +97,7 @@ class Stage:
     def margins(self) -> list[float]:
         """Of each kept encoder: how far below the best it may be."""
         top = max(self.checkpoints, key=lambda kept: float(kept["score"]), default={})
-        return [margin(kept.get("parts", ()), top.get("parts", ())) for kept in self.checkpoints]
+        return [margin(kept["parts"], top["parts"]) for kept in self.checkpoints]
 
     @property
     def selected(self) -> dict[str, Any] | None:
@@ -115,7 +105,7 @@ class Stage:
         if not self.checkpoints:
             return None
         scores = [float(kept["score"]) for kept in self.checkpoints]
-        parts = [kept.get("parts", ()) for kept in self.checkpoints]
+        parts = [kept["parts"] for kept in self.checkpoints]
         return self.checkpoints[chosen(scores, parts, self.falling)]
 
 
@@ -140,16 +130,10 @@ class Pretraining:
         return compared_on(self.recipe["task"], self.recipe.get("apart"))
 
     @property
-    def near(self) -> str:
-        """In words: how far below the best an encoder may be that is as good."""
-        known = all(kept.get("parts") for stage in self.stages for kept in stage.checkpoints)
-        return "a standard error of the difference" if known else f"{100 * MARGIN:g}"
-
-    @property
     def star(self) -> str:
         """In words: which encoder is selected."""
         which = "latest" if any(stage.falling for stage in self.stages) else "earliest"
-        return f"t*: the {which} kept encoder within {self.near} of the best"
+        return f"t*: the {which} kept encoder within {NEAR} of the best"
 
     @property
     def phases(self) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@ folder it wrote.
 """
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -118,8 +118,7 @@ def read(folder: Path) -> Profile:
             continue
         try:
             facts = facts_of(json.loads(path.read_text(encoding="utf-8")))
-            # files of earlier versions hold more
-            parts[name] = part(**{f.name: facts[f.name] for f in fields(part) if f.name in facts})
+            parts[name] = part(**facts)
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise BadSetting(
                 f"{path} cannot be read, or is not as it was written; remove it and run: ecgbench "

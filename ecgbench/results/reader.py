@@ -9,8 +9,9 @@ import pandas as pd
 
 from ecgbench import metrics as room
 from ecgbench.core.cards import MetricCard
-from ecgbench.core.cells import RANDOM, Cell, Plan, grouped
+from ecgbench.core.cells import NONE, RANDOM, Cell, Plan, grouped
 from ecgbench.core.parallel import on_all_cores
+from ecgbench.data import contamination
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.evaluate import protocols
 from ecgbench.results.compare import Row, compare
@@ -37,13 +38,21 @@ WITHIN = (
 
 CELL_COLUMNS = (
     *("task", "model", "leads", "setting", "seed", "fit_seed", "fold", "policy", "weights"),
-    *("status", "reason", "metric", "value", "low", "high", "value_distinct", "n_records"),
+    *("seen", "status", "reason", "metric", "value", "low", "high", "value_distinct", "n_records"),
     *("windows", "seconds", "blind", "excluded", "environment", "lost", "commit", "uncommitted"),
     *("key", "path"),
 )
-_OF_CELL = ("task", "model", "setting", "fit_seed", "fold", "policy", "weights", "metric")
+_OF_CELL = ("task", "model", "setting", "fit_seed", "fold", "policy", "weights", "seen", "metric")
 _OF_LABEL = ("label", *COLUMNS)
 LABEL_COLUMNS = (*_OF_CELL, *_OF_LABEL, "same_as")
+
+
+_SEEN: dict[contamination.Relation, str] = {
+    **dict.fromkeys(("equal", "contains"), "yes"),
+    **dict.fromkeys(("part", "overlaps"), "part"),
+    "unknown": "unknown",
+    "none": "no",
+}
 
 
 class Reader:
@@ -144,6 +153,16 @@ class Reader:
         labels["same_as"] = [same for one in found for same in one.same_as]
         return table, labels
 
+    def seen(self, task: str, model: str, weights: str) -> str:
+        """Whether the source of a task was among what a model was pre-trained on: yes, part (of
+        it), unknown, or no.
+        """
+        data = next((d for d in self.datasets.values() if task in d["tasks"]), None)
+        if weights in (RANDOM, NONE) or not data:
+            return "no"
+        corpora = self.models.get(model, {}).get("corpora", ())
+        return _SEEN[contamination.met(corpora, data["name"], data["title"])[0]]
+
     def _cell(self, metric: str, cell: Cell, scored: Scored | None) -> dict[str, Any]:
         """What there is of the columns, and more; what is not there becomes NaN. `weights` as
         loaded, or as wanted where none were.
@@ -161,6 +180,7 @@ class Reader:
                 **{name: scored.columns[name][0] for name in ("value", "low", "high")},
             }
         status, reason = self.state(cell)
+        weights = str(known["weights_name"])
         return known | {
             "task": cell.task,
             "model": cell.fit.model,
@@ -170,7 +190,8 @@ class Reader:
             "fit_seed": cell.fit.seed,
             "fold": cell.fit.fold,
             "policy": cell.policy,
-            "weights": str(known["weights_name"]),
+            "weights": weights,
+            "seen": self.seen(cell.task, cell.fit.model, weights),
             "metric": metric,
             "status": status,
             "reason": reason,
@@ -191,6 +212,7 @@ class Reader:
             policy=first.policy,
             sign=self.cards[metric].sign,
             weights=weights,
+            seen=self.seen(first.task, model, weights),
             untrained=protocols.is_frozen(self.plan.training.protocol) and weights == RANDOM,
             cells=scored,
             status="failed" if status == "missing" else status,

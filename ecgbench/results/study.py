@@ -45,8 +45,9 @@ class Study:
     """The run folder."""
     main: pd.DataFrame
     """One row per metric x task x model x setting of the plan x policy, in the order of the plan:
-    task, model, leads (as typed), policy, weights, metric, value (mean over folds, fits and draws
-    of leads), std (over draws of leads, ddof 1; NaN where there is one), low, high (95 % interval
+    task, model, leads (as typed), policy, weights, seen (whether they met the source of the task in
+    pre-training: yes, part, unknown, no), metric, value (mean over folds, fits and draws of leads),
+    std (over draws of leads, ddof 1; NaN where there is one), low, high (95 % interval
     over patients), se, df (standard error and its degrees of freedom), share, share_label (the
     label that carries most of the variance), n_records, n_patients, n_labels, n_undefined,
     fewest_positives (of a label that has a value), value_distinct (value with labels of the very
@@ -59,15 +60,15 @@ class Study:
     """
     cells: pd.DataFrame
     """One row per cell and metric: task, model, leads, setting (`1@seed3`), seed, fit_seed, fold,
-    policy, weights, status, reason, metric, value, low, high, value_distinct, n_records, windows
-    (per record), seconds, blind (share of test windows that show the model nothing), excluded
-    (records shorter than a window), environment (version of torch and kind of device), lost
-    (labels that draws lost), commit, uncommitted, key, path (inside the run).
+    policy, weights, seen, status, reason, metric, value, low, high, value_distinct, n_records,
+    windows (per record), seconds, blind (share of test windows that show the model nothing),
+    excluded (records shorter than a window), environment (version of torch and kind of device),
+    lost (labels that draws lost), commit, uncommitted, key, path (inside the run).
     """
     labels: pd.DataFrame
     """One row per finished cell, metric and label: task, model, setting, fit_seed, fold, policy,
-    weights, metric, label, value (NaN: undefined), low, high, n (records that it is known of),
-    positives, same_as (the label before it with the very same test records, or "").
+    weights, seen, metric, label, value (NaN: undefined), low, high, n (records that it is known
+    of), positives, same_as (the label before it with the very same test records, or "").
     """
     comparisons: pd.DataFrame
     """One row per comparison with the best trained row of a metric, task and setting: task, leads,

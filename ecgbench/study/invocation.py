@@ -18,9 +18,7 @@ if TYPE_CHECKING:  # a report imports this file, and no model
     from ecgbench.study.jobs import Execution
 
 _HASH = "sha256"
-"""Of all other facts in a file; files of earlier versions have none."""
-_READ = {"command", "started", "seconds", "computed", "device", "version", "packages"}
-"""What a file must contain."""
+"""Of all other facts in a file."""
 EVERY = 10.0
 """Seconds between two notes; work after the last one is not counted if the command is killed."""
 
@@ -68,10 +66,9 @@ def stored(store: Store) -> list[dict[str, Any]]:
 
 def _read(file: Path) -> dict[str, Any]:
     facts = document(file)
-    if facts.pop(_HASH, None) not in (None, key(facts)) or not set(facts) >= _READ:
+    if facts.pop(_HASH, "") != key(facts):
         raise damaged(file)
-    # of an earlier version: only the end was noted
-    return {"ended": facts["seconds"] is not None, **facts}
+    return facts
 
 
 def latest(commands: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

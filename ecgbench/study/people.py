@@ -3,9 +3,8 @@
     <run>/people/<dataset>.parquet     a row per used record; see COLUMNS
                  <dataset>.sha256      its hash
 
-They are written when a run begins, so that the same `ecgbench run` command adds them to a run of an
-earlier version without computing anything. A table without its hash, or that is not what was
-hashed, counts as none.
+They are written when a run begins. A table without its hash, or that is not what was hashed, counts
+as none; the same `ecgbench run` command writes it again without computing anything.
 """
 
 from collections.abc import Iterator

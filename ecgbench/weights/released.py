@@ -34,8 +34,6 @@ RELEASED, RANDOM = "released", "random"
 DOWNLOAD = "download"
 """Folder of a model's folder that holds its download until that is converted."""
 Json = dict[str, Any]
-FORMER = {("laef", "released-1"): "3ab0a5f"}
-"""Weights that were shipped once: model and name -> a commit that has them."""
 _NOWHERE: Json = dict.fromkeys(("file", "sha256", "licence", "url"))
 """The origin of weights that come from no file."""
 
@@ -109,17 +107,10 @@ def layout_of(card: ModelCard, model: str, name: str) -> Weights:
 
 
 def unknown(card: ModelCard, name: str, known: Sequence[str], hint: str = "") -> EcgbenchError:
-    """What is raised for a name of weights that is not on a card: of weights that were shipped
-    once where they are, of a model without weights that it has none, else the nearest ones.
+    """What is raised for a name of weights that is not on a card: of a model without weights that
+    it has none, else the nearest ones.
     """
     model = name_of(card)
-    if commit := FORMER.get((model, name)):
-        file = f"{shipped.FOLDER}{model}/{name}/{model}.safetensors"
-        return BadSetting(
-            f"the weights {name} of {card.title} are no longer in the package; take them from its "
-            f"repository (git show {commit}:{file} > FILE.safetensors) and pass --weights "
-            f"{model}=FILE.safetensors"
-        )
     if not card.weights and (name == RELEASED or not known):
         return BadSetting(
             f"no weights of {card.title} are released; pass --weights {model}=PATH or "

@@ -238,18 +238,11 @@ def test_a_failure_on_a_rerun_does_not_hide_finished_cells(here, tmp_path):
 @pytest.mark.parametrize(
     ("typed", "now"),
     [
-        ("tasks", "ecgbench list tasks"),
-        ("data verify ptbxl", "ecgbench data check"),
         ("run --epochs 3", "--set training.epochs=VALUE"),
-        ("run --fit-seeds 2", "--set training.seeds=0,1"),
-        ("pretrain smoke --recipe x", "ecgbench pretrain NAME"),
         ("ablate encoders --steps 3", "--set steps=VALUE"),
-        ("pretrain smoke --minutes 9", "goes on from its last checkpoint"),
-        ("pretrain smoke --wandb mine", "curve.csv of each stage"),
-        ("list tasks --wide", "ecgbench list tasks --json"),
     ],
 )
-def test_an_earlier_word_is_answered_with_its_new_one(
+def test_an_option_that_is_a_setting_is_answered_with_it(
     here: Here, tmp_path: Path, typed: str, now: str
 ) -> None:
     done = here(*typed.split(), cwd=tmp_path)

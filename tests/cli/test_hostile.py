@@ -3,8 +3,6 @@ imported.
 """
 
 import os
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -89,22 +87,3 @@ def test_lists_survive_plug_ins_that_cannot_be_imported(installed, tmp_path):
     for own in ("laef", "ptbxl_super", "zero", "main_table"):
         assert f"\n{own} " in printed
     assert "evil" not in printed
-
-
-@pytest.mark.parametrize(
-    ("typed", "now"),
-    [
-        (("tasks",), "ecgbench list tasks"),
-        (("status", "runs/x"), "ecgbench runs status"),
-        (("run", "--suite", "paper"), "ecgbench run NAME"),
-        (("run", "--epochs", "3"), "--set training.epochs=VALUE"),
-    ],
-)
-def test_words_of_earlier_versions_are_answered_with_those_of_today(
-    here: Callable[..., "subprocess.CompletedProcess[str]"],
-    tmp_path: Path,
-    typed: tuple[str, ...],
-    now: str,
-) -> None:
-    done = here(*typed, cwd=tmp_path)
-    assert (done.returncode, now in done.stderr) == (2, True)

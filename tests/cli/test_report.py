@@ -23,7 +23,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_open_shows_the_page(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr(typer, "launch", opened.append)
-    done = CliRunner().invoke(app, ["report", str(run), "--only", "data", "--open"])
+    done = CliRunner().invoke(app, ["report", str(run), "--only", "provenance", "--open"])
     assert done.exit_code == 0, done.output
     assert opened == [(run / "report/index.html").resolve().as_uri()]
 
@@ -51,7 +51,7 @@ def test_an_option_of_the_reader_stands_alone(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("pairs.csv").write_text("dataset,patient,other dataset,other patient\n")
-    words = ["report", str(run), "--only", "data", "--to", "page", asked, value]
+    words = ["report", str(run), "--only", "provenance", "--to", "page", asked, value]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     assert Path("page/index.html").is_file()

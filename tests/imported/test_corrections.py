@@ -133,9 +133,9 @@ def test_a_card_of_another_version_says_what_to_do_and_its_edits_stay_beside_it(
     card, was = folder / "mine" / "mine.py", table(folder)
     change(card, ("readers.notation import ReadOptions", "readers.said import Said"))
     change(card, ("not among its labels", "two readers"))
-    with pytest.raises(BadSetting, match=r"of another version of ecgbench.* --overwrite\)$"):
+    with pytest.raises(BadSetting, match=r"ecgbench data import \.\.\. --overwrite$"):
         datasets.get(str(card))
-    with pytest.raises(BadSetting, match=r"of another version of ecgbench.* --overwrite\)$"):
+    with pytest.raises(BadSetting, match=r"ecgbench data import \.\.\. --overwrite$"):
         bring(order(folder))
     notes = bring(order(folder, overwrite=True)).notes
     assert "mine.py is written anew; was: mine.py.old" in notes

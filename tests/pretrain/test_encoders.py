@@ -64,7 +64,7 @@ def masked() -> MaskedNodes:
 
 
 def checkpoint(step: int, score: float) -> Checkpoint:
-    return Checkpoint(step=step, score=score, layers=(), encoder="", mask="", seconds=0.0)
+    return Checkpoint(step=step, score=score, parts=(), layers=(), encoder="", mask="", seconds=0.0)
 
 
 def test_as_good_is_within_the_standard_error_that_drawn_patients_give() -> None:

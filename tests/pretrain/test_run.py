@@ -190,7 +190,8 @@ def scores(monkeypatch: pytest.MonkeyPatch) -> dict[int, float]:
     def called(self: KeptEncoders, step: int, model: MaskedNodes) -> None:
         found = Probed(score=given[step], probability=np.zeros(0))
         monkeypatch.setattr(encoders, "probed", lambda *_: found)
-        monkeypatch.setattr(encoders, "parts", lambda *_: ())
+        own = tuple(0.00064 * (np.arange(1, 6) == step))  # any two differ by 0.001
+        monkeypatch.setattr(encoders, "parts", lambda *_: own)
         keep(self, step, model)
 
     monkeypatch.setattr(KeptEncoders, "__call__", called)

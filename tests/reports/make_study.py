@@ -111,6 +111,7 @@ def row(
         "leads": leads,
         "policy": "native" if model == "laef" else "zero",
         "weights": "released",
+        "seen": "no",
         "metric": "auroc",
         "value": value,
         "std": std,
@@ -192,6 +193,7 @@ def cells(rows: list[dict[str, Any]], reason: dict[tuple[str, str], str]) -> pd.
                 "leads",
                 "policy",
                 "weights",
+                "seen",
                 "status",
                 "metric",
                 "value",
@@ -223,7 +225,7 @@ def labels(of_cells: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
                 k: cell[k]
                 for k in (
                     *("task", "model", "setting", "fit_seed", "fold"),
-                    *("policy", "weights", "metric"),
+                    *("policy", "weights", "seen", "metric"),
                 )
             }
             one |= {"label": name, "value": value, "low": value - 0.03, "high": value + 0.03}

@@ -60,11 +60,10 @@ def test_as_a_person_types_it(run: Path, tmp_path: Path, here: Callable[..., obj
     [
         (("--against", "papre"), "unknown source 'papre'; did you mean paper?"),
         (
-            ("--set", "report.beside=runs/x"),
+            ("--set", "report.runs=runs/x"),
             "--set report.runs=runs/x belongs to --against; add --against paper",
         ),
-        (("--against", "fmb", "--set", "report.beside=nowhere"), "nowhere"),
-        (("--set", "report.rows=all"), "labels.csv has the scores of all rows"),
+        (("--against", "fmb", "--set", "report.runs=nowhere"), "nowhere"),
     ],
 )
 def test_bad_words_are_answered_in_one_line(

@@ -196,6 +196,18 @@ def test_every_printed_number_is_that_of_an_independent_computation(
         assert apart < 1e-9 if column.endswith("df") else apart < 1e-12, column
 
 
+def test_every_table_says_whether_a_model_met_the_source_of_a_task(tmp_path: Path) -> None:
+    plan = planned(["good", "fair", "weak"], leads="12", seeds=1)
+    about = facts(plan)
+    for name, corpora in (("good", ["Toy data"]), ("fair", ["Toy data (train)"]), ("weak", [])):
+        about["models"][name] |= {"corpora": corpora}
+    made(tmp_path, plan, about=about)
+    study = read(tmp_path)
+    expected = {"good": "yes", "fair": "part", "weak": "unknown"}
+    for table in (study.main, study.cells, study.labels):
+        assert dict(zip(table["model"], table["seen"])) == expected
+
+
 def test_best_and_asterisk_of_each_task_and_setting(tmp_path: Path) -> None:
     made(tmp_path, planned(SKILL, tasks=("toy", "other")))
     study = read(tmp_path)
