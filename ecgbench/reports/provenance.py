@@ -123,7 +123,8 @@ def _table(
     groups = [
         r.Group(
             row[columns[0].name] + (" (random weights)" if row.get("weights") == RANDOM else ""),
-            [
+            folded=True,
+            parts=[
                 r.Facts(
                     {
                         c.title: c.cell(row) if c.cell else c.spell(row[c.name])
@@ -264,9 +265,13 @@ def _made_by(study: Study) -> list[r.Part]:
             rows=_frame(commits, _COMMITS),
             columns=_COMMITS,
             summary="one row per commit",
-            formats=("csv", "md", "html"),
+            formats=("csv", "md"),
         ),
-        r.Facts(other | {"plan hash": r.Code(known.plan_hash)}),
+        r.Group(
+            "Settings",
+            [r.Facts(other | {"plan hash": r.Code(known.plan_hash)})],
+            folded=True,
+        ),
     ]
     if study.scorer and study.results and not known.commands:
         parts.append(r.Notes(["Which commands computed these cells is not known: none is noted."]))

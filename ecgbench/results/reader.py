@@ -30,10 +30,7 @@ _GRAVEST: Sequence[Status] = ("missing", "failed", "damaged", "skipped", "ok")
 """Of the states of its cells, a row has the one that stands first; one that is not computed yet
 counts as failed.
 """
-WITHIN = (
-    "mean of {} folds, each trained by itself; how much other training records would change it is "
-    "not in the interval, and p is smaller by that"
-)
+WITHIN = "mean of {} folds; the interval allows for what folds that train one another share"
 """The note of a row over folds."""
 
 CELL_COLUMNS = (
