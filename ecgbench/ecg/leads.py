@@ -9,7 +9,6 @@ all six:
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from math import cos, radians, sin
 
 import numpy as np
 
@@ -29,19 +28,6 @@ ANGLE = {"I": 0.0, "II": 60.0, "III": 120.0, "aVR": -150.0, "aVL": -30.0, "aVF":
 """Direction of each limb lead in the frontal plane, degrees, clockwise from the left arm (hexaxial
 system).
 """
-ELECTRODES = {
-    "V1": (-0.17, 0.4),
-    "V2": (0.17, 0.4),
-    "V3": (0.36, 0.14),
-    "V4": (0.55, -0.12),
-    "V5": (0.77, -0.12),
-    "V6": (0.99, -0.12),
-}
-"""(right, up) of the chest electrodes on a trunk that is 2 wide, seen from the front: the patient's
-left is on the right.
-"""
-LIMB_RADIUS = 1.45
-"""How far from the middle of the trunk limb leads are drawn."""
 
 _LOOSE = {name.lower(): name for name in LEADS}
 
@@ -175,15 +161,3 @@ def derive_limb(signal: np.ndarray, measured: np.ndarray) -> np.ndarray:
 def rows_of(names: Iterable[str]) -> list[int]:
     """Row indices of leads in a 12-row array: ('I', 'V1') -> [0, 6]."""
     return [LEADS.index(canonical(n)) for n in names]
-
-
-def positions() -> dict[str, tuple[float, float]]:
-    """Lead -> (right, up) in a drawing of the trunk: chest leads at their electrode, limb leads at
-    their angle in the frontal plane.
-
-    >>> positions()["V1"]
-    (-0.17, 0.4)
-    """
-    angles = {lead: radians(ANGLE[lead]) for lead in LIMB}
-    limbs = {n: (LIMB_RADIUS * cos(a), LIMB_RADIUS * sin(-a)) for n, a in angles.items()}
-    return limbs | ELECTRODES

@@ -18,8 +18,6 @@ from ecgbench.results.study import FULL, Study, once
 MODEL = ("model", "policy")
 DIFFERENCE = ("difference", "low", "high")
 OWN_WEIGHTS = " (own weights)"
-MANY = 8
-"""Lead settings beyond which verdicts are a grid of marks."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ import numpy as np
 from ecgbench.core.text import enumerated
 from ecgbench.reports._facts import Head, columns, leads_of, setting_words
 from ecgbench.results import precompute
-from ecgbench.results.joint import By, Entry, Joint, joint, why_missing
+from ecgbench.results.joint import Entry, Joint, joint, why_missing
 from ecgbench.results.non_inferiority import untested
 from ecgbench.results.study import Study
 from ecgbench.stats.best import upper_bounds
@@ -152,18 +152,19 @@ def shown_alone(shown: Sequence[str], file: str) -> str:
     return f"Shown: {words}. The other lead settings are in {file}."
 
 
-def at_setting(
-    study: Study, leads: str, among: Sequence[str] | None = None, by: By = "dataset"
-) -> Means | None:
-    """Of the first metric. `among`: of these tasks; default: all that are not synthetic. None where
-    no trained column is complete.
+def at_setting(study: Study, leads: str) -> Means | None:
+    """Of the first metric and all tasks that are not synthetic. None where no trained column is
+    complete.
     """
     if study.scorer is None:
         return None
     heads = columns(study)
     trained = [h for h in heads if not h.untrained]
-    wanted = study.real_tasks if among is None else among
-    of = [t for t in wanted if any(np.isfinite(study.value(t, *h.names, leads)) for h in trained)]
+    of = [
+        t
+        for t in study.real_tasks
+        if any(np.isfinite(study.value(t, *h.names, leads)) for h in trained)
+    ]
     lost: dict[Head, str] = {}
     for head in heads:
         missing = why_missing(study, [Entry(*head.names, leads)], of)
@@ -176,7 +177,9 @@ def at_setting(
     if not of or all(h.untrained for h in complete):
         return None
     sign = study.sign
-    whole = joint(study, [Entry(*h.names, leads) for h in complete], of, by, study.options.paired)
+    whole = joint(
+        study, [Entry(*h.names, leads) for h in complete], of, paired=study.options.paired
+    )
     value = dict(zip(complete, map(float, whole.values)))
     ordered = sorted(complete, key=lambda h: -sign * value[h])
     return Means(

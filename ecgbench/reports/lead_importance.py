@@ -15,12 +15,12 @@ import numpy as np
 import pandas as pd
 
 from ecgbench import reports as r
+from ecgbench.core.cells import grouped
 from ecgbench.core.text import counted, enumerated, shortened
 from ecgbench.datasets._labels import categories
-from ecgbench.ecg.leads import LEADS, LIMB, LIMB_RADIUS, positions
+from ecgbench.ecg.leads import LEADS
 from ecgbench.published import LEAD_RANGE
 from ecgbench.reports import _facts as facts
-from ecgbench.reports._figure import COLOURS
 from ecgbench.results import precompute
 from ecgbench.results.lead_importance import (
     FEWEST_POSITIVES,
@@ -36,7 +36,6 @@ from ecgbench.results.study import Study
 from ecgbench.stats.lead_importance import HALVINGS
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Sheet
 
 CARD = r.ReportCard(
@@ -47,7 +46,6 @@ CARD = r.ReportCard(
 )
 GREY = 0.5
 """Reliability below which a profile is grey."""
-_SIGN = {"°": f"reliability below {GREY}: other patients would give another order of leads"}
 _LONG = [
     *("category", "name", "lead", "auroc", "difference", "low", "high", "shrunk", "z"),
     *("reliability", "range", "expected", "bound", "grey"),
@@ -75,11 +73,6 @@ class Shown:
     suffix: str
     """Of the names of its files."""
 
-    @property
-    def averages(self) -> list[Profile]:
-        """The macro, and categories in which a condition counts."""
-        return [self.found.macro, *(g for g in self.found.categories if g.conditions)]
-
     def frame(self, rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
         """Rows of a CSV file."""
         found = self.found
@@ -103,17 +96,20 @@ class Shown:
 
 
 def sections(study: Study) -> list[r.Section]:
-    """Nothing where no column holds all twelve single leads, or no label has a category."""
+    """Nothing where no column holds all twelve single leads, or no label has a category; on the
+    page the first trained column of each task.
+    """
     shown = list(_shown(study)) if METRIC in study.metrics else []
     if not shown:
         return []
-    several = len(shown) > 1
+    tasks = grouped(shown, lambda one: one.found.task).values()
     parts: list[r.Part] = []
-    for one in shown:
-        notes = r.Notes(list(_notes(study, one)))
-        own: list[r.Part] = [notes, *_profiles(one), *_figures(one)]
-        parts += [r.Group(one.title, own)] if several else own
-    title = "What one lead tells" + ("" if several else f": {shown[0].title}")
+    for own in tasks:
+        first = next((one for one in own if not one.head.untrained), own[0])
+        told: list[r.Part] = [*_map(first), r.Notes(list(_notes(study, first)))]
+        told += [table for one in own for table in _tables(one)]
+        parts += [r.Group(first.title, told)] if len(tasks) > 1 else told
+    title = "What one lead tells" + ("" if len(tasks) > 1 else f": {first.title}")
     return [r.Section(name="lead_importance", title=title, short=CARD.title, parts=parts)]
 
 
@@ -167,108 +163,57 @@ def _notes(study: Study, one: Shown) -> Iterator[str]:
         )
 
 
-def _profiles(one: Shown) -> list[r.Part]:
-    """The mean profiles; those of conditions, how far leads are apart and every pair of leads as
-    CSV.
+def _tables(one: Shown) -> list[r.Table]:
+    """As CSV alone: the mean profiles, those of conditions, how far leads are apart and every pair
+    of leads.
     """
-    whole = [one.found.macro, *one.found.categories]
+    found = one.found
+    averages = [found.macro, *(g for g in found.categories if g.conditions)]
     ranges = []
-    for g in whole:
+    for g in [found.macro, *found.categories]:
         low, high = g.bounds if g.pairs else (None, None)
         names = ("name", "conditions", "few", "within", "expected", "bound", "reliability")
         own = {name: getattr(g, name) for name in names}
         ranges.append(own | {"range": g.range if g.pairs else None, "low": low, "high": high})
-    table = r.Table(
-        name=f"lead_importance{one.suffix}",
-        caption=f"{one.title}: AUROC of each lead alone less the mean over the twelve, in points, "
-        f"times its reliability; below it the mean z over the twelve leads, as the paper has it.",
-        columns=[
-            r.Column("name", "Conditions"),
-            *(r.Column(lead, lead, "number") for lead in LEADS),
-            r.Column("range", "Range", "number", note="at least 95 %"),
-            r.Column("bound", "Exchangeable leads", "number", r.points, note="range, 95 % up to"),
-            r.Column("reliability", "Reliability", "number", "{:.2f}".format),
-        ],
-        rows=[
-            {
-                "name": r.Cell(g.name, "°" if grey(g) else "", f"{g.conditions} counted"),
-                **{lead: _cell(g, at) for at, lead in enumerate(LEADS)},
-                "range": r.Cell(r.points(g.range), small=r.bracket(*g.bounds)),
-                "bound": g.bound,
-                "reliability": None if np.isnan(g.reliability) else g.reliability,
-            }
-            for g in one.averages
-        ],
-        marks=_SIGN if any(map(grey, one.averages)) else {},
-        numbers=one.long(
-            [one.found.macro, *sorted(one.found.categories, key=lambda g: not g.conditions)]
-        ),
-        summary=_SUMMARY,
-    )
     pairs = [
         {"name": g.name, "first": LEADS[a], "second": LEADS[b]}
         | dict(zip(("difference", "low", "high"), pair))
-        for g in one.averages
+        for g in averages
         for (a, b), pair in zip(PAIRS, g.pairs)
     ]
+    whole = [found.macro, *sorted(found.categories, key=lambda g: not g.conditions)]
+    apart = "the macro mean or a category: how far leads are apart, what is left out of it"
+    named = {
+        "": (one.long(whole), _SUMMARY),
+        "_conditions": (one.long(found.conditions, of_conditions=True), _SUMMARY),
+        "_ranges": (one.frame(ranges), apart),
+        "_pairs": (one.frame(pairs), "a lead less another, for the macro mean and each category"),
+    }
     return [
-        table,
-        r.Table(
-            name=f"lead_importance_conditions{one.suffix}",
-            rows=one.long(one.found.conditions, of_conditions=True),
-            summary=_SUMMARY,
-        ),
-        r.Table(
-            name=f"lead_importance_ranges{one.suffix}",
-            rows=one.frame(ranges),
-            summary="the macro mean or a category: how far leads are apart, what is left out of it",
-        ),
-        r.Table(
-            name=f"lead_importance_pairs{one.suffix}",
-            rows=one.frame(pairs),
-            summary="a lead less another, for the macro mean and each category",
-        ),
+        r.Table(name=f"lead_importance{name}{one.suffix}", rows=rows, summary=summary)
+        for name, (rows, summary) in named.items()
     ]
 
 
-def _cell(g: Profile, at: int) -> r.Cell:
-    z = "" if np.isnan(g.z[at]) else f"z {g.z[at]:+.1f}".replace("-", "−")
-    return r.Cell(r.signed(g.shrunk[at]), small=z)
-
-
-def _figures(one: Shown) -> Iterator[r.Figure]:
-    macro, averages = one.found.macro, one.averages[1:]
-    yield r.Figure(
-        name=f"lead_importance_bars{one.suffix}",
-        draw=partial(_bars, macro),
-        caption=f"{one.title}: macro AUROC of each lead alone. Intervals are of its distance from "
-        f"the mean over leads, 95 %, over patients.",
-        size=(7.4, 3.6),
-    )
-    if averages:
-        across = min(3, len(averages))
-        down = -(-len(averages) // across)
-        yield r.Figure(
-            name=f"lead_importance_body{one.suffix}",
-            draw=partial(_bodies, averages, across, down),
-            caption=f"{one.title}: the body from the front, the patient's left on the right. Chest "
-            f"leads lie where their electrodes do, limb leads at their angle in the frontal plane. "
-            f"Points, shrunk.",
-            size=(2.9 * across + 0.7, 3.0 * down + 0.7),
-        )
+def _map(one: Shown) -> list[r.Figure]:
+    """Categories, then conditions with enough positives, by lead; nothing where there is none."""
+    averages = [g for g in one.found.categories if g.conditions]
     order = [g.name for g in one.found.categories]
     drawn = [c for c in one.found.conditions if c.positives >= FEWEST_POSITIVES]
     drawn = [c for c in drawn if np.isfinite(c.shrunk).all()]
     drawn.sort(key=lambda c: order.index(c.category))
-    if shown := [*averages, *drawn]:
-        yield r.Figure(
-            name=f"lead_importance_map{one.suffix}",
-            draw=partial(_heat, shown),
-            caption=f"{one.title}: categories, then conditions. AUROC of one lead alone less the "
-            f"mean over the twelve, in points, shrunk. Grey: reliability below {GREY}, or a range "
-            f"that exchangeable leads give too.",
-            size=(8.2, 1.5 + (0.3 if len(shown) <= _WRITTEN else 0.17) * len(shown)),
-        )
+    shown = [*averages, *drawn]
+    if not shown:
+        return []
+    figure = r.Figure(
+        name=f"lead_importance_map{one.suffix}",
+        draw=partial(_heat, shown),
+        caption=f"{one.title}: categories, then conditions. AUROC of one lead alone less the "
+        f"mean over the twelve, in points, shrunk. Grey: reliability below {GREY}, or a range "
+        f"that exchangeable leads give too.",
+        size=(8.2, 1.5 + (0.3 if len(shown) <= _WRITTEN else 0.17) * len(shown)),
+    )
+    return [figure]
 
 
 def _faded(g: Profile) -> bool:
@@ -278,30 +223,6 @@ def _faded(g: Profile) -> bool:
 
 def _title(g: Profile, most: int) -> str:
     return shortened(g.name if g.category else g.name.upper(), most)
-
-
-def _bars(macro: Profile, sheet: "Sheet") -> list[Any]:
-    """Each lead with the interval of its distance from the mean over leads, on the band of ranges
-    that exchangeable leads are not beyond.
-    """
-    from matplotlib.patches import Patch
-
-    ax, values = sheet.subplots(), 100 * np.array(macro.aurocs)
-    middle, half = values.mean(), 50 * macro.bound
-    ends = middle + 100 * np.array([macro.low, macro.high])
-    ax.axhspan(middle - half, middle + half, color=_FADED, zorder=0)
-    ax.axhline(middle, color="#888888", linewidth=0.8, zorder=1)
-    ax.bar(range(len(LEADS)), values, color=COLOURS[5], zorder=2, width=0.66)
-    known = np.flatnonzero(np.isfinite(ends).all(axis=0))
-    reach = np.abs(ends - values)[:, known]
-    ax.errorbar(known, values[known], yerr=reach, fmt="none", ecolor="#333333", capsize=2.5)
-    ax.set_xticks(range(len(LEADS)), LEADS)
-    every = [*values, *ends.ravel(), middle - half, middle + half]
-    low, high = np.nanmin(every), np.nanmax(every)
-    margin = max(0.15 * (high - low), 0.5)
-    ax.set_ylim(low - margin, high + margin)
-    ax.set_ylabel("macro AUROC × 100")
-    return [Patch(color=_FADED, label="as wide as 95 % of ranges of exchangeable leads")]
 
 
 def _scale(lines: Sequence[Profile]) -> Any:
@@ -344,42 +265,3 @@ def _heat(lines: Sequence[Profile], sheet: "Sheet") -> None:
             ax.text(x, y, text, ha="center", va="center", fontsize=6, color=colour)
     if not all(_faded(line) for line in lines):
         sheet.colorbar(scale, ax=ax, shrink=0.6, label="points, shrunk")
-
-
-def _bodies(lines: Sequence[Profile], across: int, down: int, sheet: "Sheet") -> None:
-    """A body for each line, with the leads where they lie."""
-    scale = _scale(lines)
-    axes = sheet.subplots(down, across, squeeze=False).ravel()
-    for ax, line in zip(axes, lines):
-        _body(ax, line, scale)
-    for ax in axes[len(lines) :]:
-        ax.set_visible(False)
-    if not all(_faded(line) for line in lines):
-        shown = list(axes[: len(lines)])
-        sheet.colorbar(scale, ax=shown, shrink=0.6, label="points, shrunk")
-
-
-def _body(ax: "Axes", line: Profile, scale: Any) -> None:
-    from matplotlib.patches import Circle, Ellipse, FancyBboxPatch
-
-    outline: dict[str, Any] = {"facecolor": "none", "edgecolor": "#bbbbbb", "linewidth": 1.1}
-    ax.add_patch(Ellipse((0, 1.5), 0.55, 0.7, **outline))
-    ax.add_patch(FancyBboxPatch((-0.87, -0.95), 1.74, 1.9, boxstyle="round,pad=0.13", **outline))
-    ax.add_patch(Circle((0, 0), LIMB_RADIUS, linestyle=":", **outline))
-    for lead, (x, y) in positions().items():
-        value, limb = 100 * line.shrunk[LEADS.index(lead)], lead in LIMB
-        sound = np.isfinite(value) and not _faded(line)
-        if limb:
-            ax.plot([0, x], [0, y], color="#d5d5d5", linewidth=0.8, zorder=1)
-        look = {"facecolor": _FADED, "edgecolor": "#aaaaaa"}
-        if sound:
-            look = {"facecolor": scale.to_rgba(value), "edgecolor": "#333333"}
-        radius = 0.17 if limb else 0.095
-        ax.add_patch(Circle((x, y), radius, linewidth=0.7, zorder=3, **look))
-        text = "#777777" if not sound else _on(value, scale) if limb else "black"
-        below = y if limb else y - 0.19
-        ax.text(x, below, lead, ha="center", va="center", fontsize=6.3, color=text, zorder=4)
-    ax.set(xlim=(-1.75, 1.75), ylim=(-1.7, 1.95), aspect="equal")
-    ax.axis("off")
-    words = _title(line, 28) + (" (grey)" if _faded(line) else "")
-    ax.set_title(words, fontsize=8, loc="center")

@@ -19,7 +19,6 @@ from ecgbench.ecg.leads import (
     canonical,
     derivable,
     derive_limb,
-    positions,
     rows_of,
 )
 from ecgbench.errors import BadSetting, UnknownName
@@ -157,13 +156,3 @@ def test_spelling_is_loose_and_an_unknown_name_is_told_the_nearest() -> None:
     with pytest.raises(UnknownName, match="did you mean aVR"):
         canonical("avrr")
     assert rows_of(["V6", "i", "AVF"]) == [11, 0, 5]
-
-
-def test_limb_leads_lie_where_einthoven_has_them() -> None:
-    """II = I + III, aVF between II and III, and so on: directions add up."""
-    at = {lead: np.array(positions()[lead]) for lead in LIMB}
-    np.testing.assert_allclose(at["II"], at["I"] + at["III"], atol=1e-12)
-    np.testing.assert_allclose(at["aVR"] + at["aVL"] + at["aVF"], 0, atol=1e-12)
-    np.testing.assert_allclose(at["aVR"] * np.sqrt(3), -(at["I"] + at["II"]), atol=1e-12)
-    chest = [positions()[f"V{i}"][0] for i in range(1, 7)]
-    assert chest == sorted(chest)
