@@ -1,6 +1,7 @@
 """The main table as reports print it: ranked, with footnotes.
 
-Ranks are taken on unrounded values, among trained columns.
+Ranks are taken on unrounded values, among trained columns, where there are RANKED of them and a
+test was possible. A score at chance or worse has none.
 """
 
 from typing import Any
@@ -17,6 +18,9 @@ from ecgbench.results.study import Study, once
 
 NAMES = ["task", "model", "leads", "policy"]
 """What tells a row of the main table of one metric from all others."""
+
+RANKED = 4
+"""Columns from which places have colours."""
 
 
 @once
@@ -56,7 +60,12 @@ def _ranked(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
     competing = rows["value"].where(~rows["untrained"]).groupby([rows["task"], rows["leads"]])
     lower = study.metrics[study.metric].direction == "lower"
     rank = competing.rank(method="dense", ascending=lower)
-    rank = rank.where((rank <= 3) & (competing.transform("count") > 1)).fillna(0)
+    card = study.metrics[study.metric]
+    far = rows["value"] - (card.chance or 0.0)
+    beyond = (card.chance is None) | (study.sign * far > 0)
+    tested = rows.groupby(["task", "leads"])["best"].transform("any").astype(bool)
+    many = competing.transform("count") >= RANKED
+    rank = rank.where((rank <= 3) & many & tested & beyond).fillna(0)
     rows["rank"] = rank.astype(int)
     why = reasons(study)
     scores: Any = [_score(row, why) for row in records(rows)]

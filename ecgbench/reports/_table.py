@@ -7,7 +7,6 @@ import io
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -31,7 +30,7 @@ from ecgbench.reports._section import (
 from ecgbench.reports._text import bracket, latex, markdown, points
 
 SPREAD = "Random leads: mean; Std is the standard deviation over lead draws."
-INTERVALS = "95 % intervals, × 100."
+INTERVALS = "In brackets: 95 % intervals."
 NONE = "--"
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\n]")
 """How a cell begins that spreadsheet programs compute instead of showing it (OWASP, CSV Injection;
@@ -45,6 +44,8 @@ _RANKS = r"""% \uno, \due, \tre: best, second and third of a row, in the paper's
 """  # noqa: E501
 LONG = 45
 """Rows beyond which a table in LaTeX runs over several pages."""
+NOTES = 3
+"""Notes under a table in LaTeX; further ones are comments."""
 WIDE = 28
 """Characters beyond which the text of a column in LaTeX is broken into lines."""
 _PACKAGES = ("booktabs", "longtable", "array", "graphicx", "xcolor")
@@ -61,6 +62,8 @@ class Style(NamedTuple):
     number: str
     """Of a footnote."""
     star: str
+    interval: str
+    """Below or behind a score."""
 
 
 MARKDOWN = Style(
@@ -69,6 +72,7 @@ MARKDOWN = Style(
     ranks={1: "**%s**", 2: "<ins>%s</ins>", 3: "*%s*", None: "%s"},
     number="<sup>%s</sup>",
     star=r"\*",
+    interval="%s %s",
 )
 LATEX = Style(
     escape=latex,
@@ -76,6 +80,7 @@ LATEX = Style(
     ranks={1: r"\uno{%s}", 2: r"\due{%s}", 3: r"\tre{%s}", None: "%s"},
     number=r"\textsuperscript{%s}",
     star="*",
+    interval=r"\shortstack{%s\\{\tiny %s}}",
 )
 
 
@@ -146,40 +151,14 @@ def groups(table: Table) -> Iterator[tuple[Any, list[Row]]]:
         yield value, list(rows)
 
 
-def intervals(table: Table) -> Table | None:
-    """A table again, with the intervals in place of its scores; None where there are none. It may
-    land on another page; an interval has no asterisk and no reason not to be tested.
-    """
-    if not any(score.low is not None for score in scores(table)):
-        return None
-
-    def bounds(value: Any) -> Any:
-        if not isinstance(value, Score):
-            return value
-        return bracket(value.low, value.high) or NONE
-
-    return replace(
-        table,
-        name=f"{table.name}-intervals",
-        caption=INTERVALS,
-        columns=[column for column in table.columns if not column.of],
-        rows=[{name: bounds(value) for name, value in row.items()} for row in table.rows],
-        marks={sign: text for sign, text in table.marks.items() if sign != "*"},
-        notes=(),
-    )
-
-
 def tables(section: Section, kind: str) -> list[Table]:
-    """The tables of a section that are shown in one format, each with that of its intervals; on
-    the page some of them are folded away.
-    """
+    """The tables of a section that are shown in one format; on the page some are folded away."""
     parts = [
         each
         for part in section.parts
         for each in (part.parts if isinstance(part, Group) and part.folded else [part])
     ]
-    shown = [part for part in parts if isinstance(part, Table) and kind in part.formats]
-    return [each for table in shown for each in (table, intervals(table)) if each]
+    return [part for part in parts if isinstance(part, Table) and kind in part.formats]
 
 
 def _caption(style: Style, table: Table) -> str:
@@ -187,6 +166,7 @@ def _caption(style: Style, table: Table) -> str:
     sentences = [
         style.escape(table.caption),
         SPREAD if spread(table) else "",
+        INTERVALS if any(score.low is not None for score in scores(table)) else "",
         f"{best}, {second} and {third} of a row, ranked before rounding." if ranked(table) else "",
     ]
     return " ".join(filter(None, sentences))
@@ -221,7 +201,9 @@ def _cell(style: Style, table: Table, column: Column, value: Any) -> str:
         note = style.number % number if number else ""
         if value.value is None:
             return NONE + note
-        return style.ranks[value.rank] % points(value.value) + style.star * value.star + note
+        score = style.ranks[value.rank] % points(value.value) + style.star * value.star + note
+        ends = bracket(value.low, value.high)
+        return style.interval % (score, style.escape(ends)) if ends else score
     text, mark, small = spelled(column, value), "", ""
     if isinstance(value, Cell):
         mark, small = style.sign(value.mark), style.escape(value.small)
@@ -287,10 +269,9 @@ def _latex_table(table: Table) -> str:
         rows.append(" & ".join(line) + r" \\")
     columns = _latex_columns(table)
     small = r"\scriptsize\setlength{\tabcolsep}{3pt}\setlength{\belowcaptionskip}{4pt}"
-    below = [
-        rf"\par\smallskip\parbox{{\linewidth}}{{\scriptsize {note}}}"
-        for note in _notes(LATEX, table)
-    ]
+    notes = _notes(LATEX, table)
+    below = [rf"\par\smallskip\parbox{{\linewidth}}{{\scriptsize {n}}}" for n in notes[:NOTES]]
+    below += [f"% {note}" for note in notes[NOTES:]]
     if len(table.rows) > LONG:
         begin = ["{" + small, rf"\begin{{longtable}}{{{columns}}}", title + r"\\"]
         lines = [*begin, *heads, r"\endfirsthead", *heads, r"\endhead", *rows, r"\bottomrule"]
