@@ -31,6 +31,7 @@ def test_views_and_copies_of_other_versions_are_spare(
     old = tmp_path / "ptbxl" / "abc"
     old.mkdir(parents=True)
     (old / "signal.i16").write_bytes(bytes(10_000))
+    (old / "copy.json").write_text('{"layout": 0}')
     assert [c.current for c in disk.copies(tmp_path)] == [True, False]
 
     def typed(*words: str) -> str:

@@ -223,13 +223,6 @@ def test_the_card_tells_the_scores_that_were_measured() -> None:
         assert told in page, told
 
 
-def test_the_first_weights_are_refused_with_the_commit_that_has_them() -> None:
-    with pytest.raises(BadSetting, match=r"git show 3ab0a5f:models/laef/released-1/laef\.safe"):
-        laef.build("released-1")
-    with pytest.raises(BadSetting, match="3ab0a5f"):
-        convert.fetch("laef", "released-1", None, None, False, Ear())
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("own", [False, True])
 def test_what_a_file_of_ones_own_has_met_is_not_told(
