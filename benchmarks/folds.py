@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from ecgbench.core.seeds import rng
@@ -26,7 +25,7 @@ from ecgbench.datasets.indexing.folds import batched, turns_of
 from ecgbench.evaluate.protocols.probe import Examples, Windows, probe
 from ecgbench.results.evidence import Fold, ordered, over
 from ecgbench.stats import operating
-from ecgbench.stats.auroc import macro_auroc, placements, wins
+from ecgbench.stats.auroc import placements, wins
 from ecgbench.stats.clustered import Estimate, Patients
 from ecgbench.stats.components import Components
 from ecgbench.study.scores import Predicted
@@ -91,38 +90,65 @@ def drawn(design: Design, patients: int, random: np.random.Generator) -> tuple[A
     return whose, target, made.astype(np.float32)
 
 
-def predicted(design: Design, study: int) -> tuple[list[list[Predicted]], Floats]:
-    """Of each model its folds, and (model, fold, label) true AUROCs of its fits."""
-    random = rng("folds", str(design), study)
+@dataclass(frozen=True, eq=False)
+class Studied:
+    """What one model predicts in a study, and the truth of its fits."""
+
+    folds: list[Predicted]
+    thresholds: Floats
+    """(fold, label) at 95 % specificity, from records that the fold did not test."""
+    aurocs: Floats
+    """(fold, label) in other recordings."""
+    sensitivities: Floats
+    """(fold, label) at the thresholds, in other recordings."""
+
+
+def studied(design: Design, number: int) -> list[Studied]:
+    """Each model in one study."""
+    random = rng("folds", str(design), number)
     whose, target, features = drawn(design, design.patients, random)
     _, other, others = drawn(design, OTHERS // design.each, random)
     names = [f"P{n}" for n in whose]
     present = [[str(k) for k in np.flatnonzero(row)] for row in target]
     fold = batched("study", names, present, FOLDS, turns_of(names, 10_000))
-    made, truth = [], np.zeros((design.models, FOLDS, design.labels))
-    for model, own in enumerate(features):
-        folds = []
-        for n in range(FOLDS):
-            learn = fold != n + 1
-            each = Windows(features=own[learn], record_of=np.arange(learn.sum()))
-            patients = [name for name, there in zip(names, learn) if there]
-            examples = Examples(patients=patients, target=target[learn], fitted=each, complete=each)
-            head = probe(0, examples, lambda _: None).last
-            logit = own @ head.weight.T + head.bias
-            folds.append(
-                Predicted(
-                    records=[f"{name}-{i}" for i, name in enumerate(names) if not learn[i]],
-                    patients=np.array(names)[~learn],
-                    labels=[str(k) for k in range(design.labels)],
-                    target=target[~learn],
-                    probability=1 / (1 + np.exp(-logit[~learn])),
-                )
+    return [
+        _model(design, fold, (names, target, own), (other, more))
+        for own, more in zip(features, others)
+    ]
+
+
+def _model(
+    design: Design, fold: Any, tested: tuple[Any, Any, Any], other: tuple[Any, Any]
+) -> Studied:
+    names, target, own = tested
+    folds: list[Predicted] = []
+    at, aurocs, found = (np.zeros((FOLDS, design.labels)) for _ in range(3))
+    for n in range(FOLDS):
+        learn = fold != n + 1
+        each = Windows(features=own[learn], record_of=np.arange(learn.sum()))
+        patients = [name for name, there in zip(names, learn) if there]
+        examples = Examples(patients=patients, target=target[learn], fitted=each, complete=each)
+        made = probe(0, examples, lambda _: None)
+        head = made.last
+
+        def scored(rows: Any, weight: Any = head.weight, bias: Any = head.bias) -> Floats:
+            return np.asarray(1 / (1 + np.exp(-(rows @ weight.T + bias))))
+
+        folds.append(
+            Predicted(
+                records=[f"{name}-{i}" for i, name in enumerate(names) if not learn[i]],
+                patients=np.array(names)[~learn],
+                labels=[str(k) for k in range(design.labels)],
+                target=target[~learn],
+                probability=scored(own[~learn]),
             )
-            there = others[model] @ head.weight.T + head.bias
-            won = placements(other, wins(other, there))
-            truth[model, n] = (won * other).sum(axis=0) / other.sum(axis=0)
-        made.append(folds)
-    return made, truth
+        )
+        there, truth = scored(other[1]), other[0]
+        at[n] = operating.threshold(target[learn].T == 1, made.held_out.T, "specificity", 0.95)
+        won = placements(truth, wins(truth, there))
+        aurocs[n] = (won * truth).sum(axis=0) / truth.sum(axis=0)
+        found[n] = ((there >= at[n]) * truth).sum(axis=0) / truth.sum(axis=0)
+    return Studied(folds, at, aurocs, found)
 
 
 def components(models: Sequence[Sequence[Predicted]], grown: bool = True) -> Components:
@@ -138,29 +164,21 @@ def components(models: Sequence[Sequence[Predicted]], grown: bool = True) -> Com
     return over(folds).components
 
 
-def rates(models: Sequence[Sequence[Predicted]]) -> list[Estimate]:
-    """Sensitivity of each label of the first model at 95 % specificity in each fold."""
-    (own, *_) = models
-    every = Patients.of(np.concatenate([one.patients for one in own]))
-    target = np.concatenate([one.target for one in own]).T == 1
-    flagged = np.concatenate(
-        [
-            (
-                one.probability
-                >= operating.threshold(one.target.T == 1, one.probability.T, "specificity", 0.95)[
-                    None
-                ]
-            )
-            for one in own
-        ]
-    ).T
-    return [operating.rates(t, f, every).sensitivity for t, f in zip(target, flagged)]
+def sensitivities(one: Studied) -> Estimate:
+    """(label,) as the report of operating points has them."""
+    flagged = np.concatenate([f.probability >= at for f, at in zip(one.folds, one.thresholds)]).T
+    target = np.concatenate([f.target for f in one.folds]).T == 1
+    patients = Patients.of(np.concatenate([f.patients for f in one.folds]))
+    return operating.rates(target, flagged, patients).sensitivity
 
 
 def study(design: Design, number: int) -> dict[str, Any]:
     """What one study says, and its truth."""
-    models, truth = predicted(design, number)
-    row: dict[str, Any] = {"truth": truth.mean(axis=(0, 1))}
+    every = studied(design, number)
+    models = [one.folds for one in every]
+    row: dict[str, Any] = {"truth": np.mean([one.aurocs for one in every], axis=(0, 1))}
+    row["found"] = np.mean([one.sensitivities for one in every], axis=(0, 1))
+    row["shares"] = np.stack(sensitivities(every[0]).share_interval())
     for grown in (True, False):
         made = components(models, grown)
         row[f"interval {grown}"] = made.interval(0)
@@ -178,7 +196,11 @@ def line(design: Design, studies: int, processes: int = 1) -> dict[str, Any]:
     else:
         rows = [study(design, n) for n in range(studies)]
     truth = np.mean([row["truth"] for row in rows], axis=0)
+    mean = truth.mean()
     found: dict[str, Any] = {"design": str(design), "true": 100 * truth.mean()}
+    share = np.mean([row["found"] for row in rows], axis=0)
+    low, high = np.stack([row["shares"] for row in rows], axis=1)
+    found["found covers"] = 100 * np.mean((low <= share) & (share <= high))
     for grown in (True, False):
         ends = np.array([row[f"interval {grown}"] for row in rows])
         p = np.array([row[f"p {grown}"] for row in rows])
