@@ -1,10 +1,10 @@
 """Cross-validated studies of known truth with whole probes: see `intervals.py --part folds`.
 
-Patients are dealt to five folds as a run deals them. Each fold is tested by a probe that chooses its
-penalty and is fitted as the protocol `probe` does, and the folds are scored by the functions that
-score a run. Features are normal; half of their variance is shared by the two models, and 60 % of it
-by the recordings of a patient. A label shifts one feature of its own. Every fit's true AUROC is that
-in 4,000 other recordings; the truth of a design is its mean over all fits.
+Patients are dealt to five folds as a run deals them. Each fold is tested by a probe that chooses
+its penalty and is fitted as the protocol `probe` does, and the folds are scored by the functions
+that score a run. Features are normal; half of their variance is shared by the two models, and 60 %
+of it by the recordings of a patient. A label shifts one feature of its own. Every fit's true AUROC
+is that in 4,000 other recordings; the truth of a design is its mean over all fits.
 """
 
 import os
@@ -197,7 +197,7 @@ def line(design: Design, studies: int, processes: int = 1) -> dict[str, Any]:
         rows = [study(design, n) for n in range(studies)]
     truth = np.mean([row["truth"] for row in rows], axis=0)
     mean = truth.mean()
-    found: dict[str, Any] = {"design": str(design), "true": 100 * truth.mean()}
+    found: dict[str, Any] = {"design": str(design), "true": 100 * mean}
     share = np.mean([row["found"] for row in rows], axis=0)
     low, high = np.stack([row["shares"] for row in rows], axis=1)
     found["found covers"] = 100 * np.mean((low <= share) & (share <= high))
@@ -212,8 +212,7 @@ def line(design: Design, studies: int, processes: int = 1) -> dict[str, Any]:
         low, high, at = np.array(labels).T
         mark = "" if grown else " without"
         found |= {
-            f"covers{mark}": 100
-            * np.mean((ends[:, 0] <= truth.mean()) & (truth.mean() <= ends[:, 1])),
+            f"covers{mark}": 100 * np.mean((ends[:, 0] <= mean) & (mean <= ends[:, 1])),
             f"above{mark}": 100 * np.mean(ends[:, 0] > 0.5),
             f"p<.05{mark}": 100 * np.mean(p < 0.05),
             f"label covers{mark}": 100 * np.mean((low <= at) & (at <= high)),
