@@ -219,3 +219,13 @@ def line(design: Design, studies: int, processes: int = 1) -> dict[str, Any]:
             f"label above{mark}": 100 * np.mean(low > 0.5),
         }
     return found
+
+
+def report(studies: int, processes: int) -> None:
+    """Print a line for each design: with what folds have in common, and without it."""
+    for design in DESIGNS:
+        numbers = line(design, studies, processes)
+        print(
+            "; ".join(f"{name} {value:.1f}" for name, value in numbers.items() if name != "design")
+        )
+        print(f"    {design}", flush=True)

@@ -1,16 +1,18 @@
 """Do intervals and p hold what they promise? Simulated studies of known truth, scored by the
 functions that score a run.
 
-`python benchmarks/intervals.py [--studies 2000] [--size 243 ...]`. Two models of equal skill
-predict the labels of real records (ptbxl_labels.csv: fold 10 of a sample of PTB-XL; a third of
-them; and its patients drawn with replacement to the size of the full fold). A score is a shift
-where the record has the label, plus noise that the models share by half. The shift gives each
-label its true AUROC;
-the truths are drawn anew every 20 studies.
+`python benchmarks/intervals.py [--part macro|label|pairs|best|folds] [--studies 2000] [--size 243
+...]`. Two models of equal skill predict the labels of real records (ptbxl_labels.csv: fold 10 of a
+sample of PTB-XL; a third of them; and its patients drawn with replacement to the size of the full
+fold). A score is a shift where the record has the label, plus noise that the models share by half.
+The shift gives each label its true AUROC; the truths are drawn anew every 20 studies.
 
 Printed are the coverage of a macro AUROC's 95 % interval, how often equal models differ at p < 0.05
-and p < 0.01, the coverage of one label's interval by its number of positives, and how often one of
-all pairs of six equal models is told apart, by max-t and by Holm.
+and p < 0.01 (macro); the coverage of one label's interval by its number of positives (label); how
+often one of all pairs of six equal models is told apart, by max-t and by Holm (pairs); how often
+the best of eight models of noise is said to be above chance, by its own interval and by that which
+holds for all eight (best); and the same as the first over five folds, with whole probes (folds.py;
+3 s a study).
 """
 
 import argparse
@@ -18,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import folds
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -31,6 +34,7 @@ from ecgbench.stats.paired import holm
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+PARTS = ("macro", "label", "pairs", "best", "folds")
 SIZES = (84, 243, 2191)
 TASKS = ("super", "sub", "all")
 DESIGNS = {
@@ -171,6 +175,8 @@ class Line:
     coverage: float = np.nan
     p05: float = np.nan
     p01: float = np.nan
+    above: float = np.nan
+    """Noise that is said to be above chance."""
 
 
 def macro(size: int, task: str, design: str, studies: int, seed: int = 0) -> Line:
@@ -237,19 +243,46 @@ def joint(
     ]
 
 
-def lines(sizes: Sequence[int], studies: int) -> Iterator[Line]:
-    """All lines, one after the other."""
-    for size in sizes:
-        for task in TASKS:
-            for design in DESIGNS:
-                yield macro(size, task, design, studies)
-    for positives in LABEL_LOW:
-        for design in ("independent", "wide positives", "skew right", "skew left"):
-            for auroc in (0.55, 0.7, 0.8, 0.9, 0.95, 0.99):
-                yield label(positives, design, auroc, studies)
-    for size in (s for s in sizes if s < 1000):
-        for design in ("independent", "labels alike, own", "clusters"):
-            yield from joint(size, "sub", design, studies)
+def best(size: int, task: str, studies: int, models: int = 8, draws: int = 1000) -> list[Line]:
+    """How often the best of several models of noise is said to be above chance."""
+    random = rng("intervals", "best", size, task)
+    real = records(size, task)
+    nothing = np.zeros(real.target.shape[1])
+    true, each = Truth(nothing + 0.5, nothing, nothing), np.eye(models)
+    above = {"its own interval": 0, "that of all eight": 0}
+    for _ in range(studies):
+        made = components(real, scores("independent", real, true, random, models))
+        first = int(np.argmax(made.values))
+        found = made.row(first)
+        normal = random.standard_normal((draws, made.patients))
+        t = float(np.quantile(np.abs(made.joint(each, normal, random)).max(axis=1), 0.95))
+        above["its own interval"] += found.as_share().low > 0.5
+        above["that of all eight"] += found.as_share(max(t, found.t)).low > 0.5
+    return [
+        Line(size=size, task=task, design=f"best of eight: {how}", above=count / studies)
+        for how, count in above.items()
+    ]
+
+
+def lines(part: str, sizes: Sequence[int], studies: int) -> Iterator[Line]:
+    """All lines of a part, one after the other."""
+    small = [size for size in sizes if size < 1000]
+    if part == "macro":
+        each = ((size, task, design) for size in sizes for task in TASKS for design in DESIGNS)
+        yield from (macro(*one, studies) for one in each)
+    if part == "label":
+        for positives in LABEL_LOW:
+            for design in ("independent", "wide positives", "skew right", "skew left"):
+                for auroc in (0.55, 0.7, 0.8, 0.9, 0.95, 0.99):
+                    yield label(positives, design, auroc, studies)
+    if part == "pairs":
+        for size in small:
+            for design in ("independent", "labels alike, own", "clusters"):
+                yield from joint(size, "sub", design, studies)
+    if part == "best":
+        for size in small:
+            for task in TASKS:
+                yield from best(size, task, studies)
 
 
 def main() -> None:
@@ -257,10 +290,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--studies", type=int, default=2000, help="per line (2000)")
     parser.add_argument("--size", type=int, action="append", help="84, 243, 2191")
+    parser.add_argument("--part", choices=PARTS, action="append", help="one or more (all)")
+    parser.add_argument("--processes", type=int, default=2, help="of the part folds (2)")
     options = parser.parse_args()
-    print(f"size {'task':<10} {'design':<36} covers  p<.05  p<.01")
-    for line in lines(options.size or SIZES, options.studies):
-        numbers = "  ".join(f"{100 * x:5.1f}" for x in (line.coverage, line.p05, line.p01))
+    parts = options.part or PARTS
+    if "folds" in parts:
+        folds.report(options.studies, options.processes)
+    print(f"size {'task':<10} {'design':<36} covers  p<.05  p<.01  above")
+    for line in (
+        one for part in parts for one in lines(part, options.size or SIZES, options.studies)
+    ):
+        values = line.coverage, line.p05, line.p01, line.above
+        numbers = "  ".join(f"{100 * x:5.1f}" for x in values)
         print(f"{line.size:>4} {line.task:<10} {line.design:<36} {numbers}", flush=True)
 
 
