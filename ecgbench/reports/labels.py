@@ -69,28 +69,22 @@ def sections(study: Study) -> list[r.Section]:
 
 
 def label_scores(study: Study) -> pd.DataFrame:
-    """One row per task, label, model, policy and lead setting as typed: value, low, high; positives
-    and n (records) over all folds.
+    """One row per task, label, model, policy and lead setting as typed: value; low and high of a
+    metric with placements, NaN else; positives and n (records) over all folds.
 
-    Undefined in one draw is undefined in its fold; the mean is over folds that have a value. Ends
-    are NaN where a fold that has a value lacks them.
+    Undefined in one draw is undefined in its fold; the mean is over folds that have a value.
     """
     which = ["task", "model", "setting", "policy"]
     typed = study.cells.drop_duplicates(which)[[*which, "leads"]]
     names = ["task", "label", "model", "policy", "leads"]
     scores = study.labels.merge(typed, how="left").set_index([*names, "fold"])
-    by_fold = scores[["value", "low", "high"]].groupby(
-        level=[*names, "fold"], sort=False, dropna=False
-    )
-    means = by_fold.mean().where(by_fold.count().eq(by_fold.size(), axis=0))
-    whole = means.notna().all(axis=1) | means["value"].isna()
-    folds = means.groupby(level=names, sort=False)
-    found = folds.mean()
-    sure = whole.groupby(level=names, sort=False).all()
-    found.loc[~sure, ["low", "high"]] = np.nan
+    by_fold = scores["value"].groupby(level=[*names, "fold"], sort=False, dropna=False)
+    means = by_fold.mean().where(by_fold.count().eq(by_fold.size()))
+    found = means.groupby(level=names, sort=False).mean().to_frame()
+    ends = study.by_label.set_index(names)[["low", "high"]]
     once = scores[["positives", "n"]].groupby(level=[*names, "fold"], sort=False).first()
     counts = once.groupby(level=names, sort=False).sum()
-    return found.join(counts).reset_index()
+    return found.join(ends).join(counts).reset_index()
 
 
 def _counts(study: Study) -> pd.DataFrame:

@@ -32,10 +32,6 @@ ASTERISK = (
     "not significantly worse than the best of the row: the 95 % interval of the paired "
     "difference contains 0"
 )
-FEW = 2
-"""Random leads up to which a place counts for Table 1."""
-NAMED = ("I", "II")
-"""The leads of watches and hand-held recorders."""
 _HOW_COMPARED = (
     "Both sides of a difference have the same patients. The best was chosen on the same data, so p "
     "is post selection; Holm corrects over all pairs of trained columns of one task and one lead "
@@ -50,8 +46,6 @@ def sections(study: Study) -> list[r.Section]:
     return [
         _main(study),
         *_who_is_best(study),
-        *_table_1(study),
-        *_named_leads(study),
         _comparisons(study),
         _without_a_number(study),
     ]
@@ -125,42 +119,6 @@ def _columns(head: facts.Head, at: int, drawn: bool) -> list[r.Column]:
     scores = r.Column(str(at), head.label, "score", note=note, mark=head.mark)
     spread = r.Column(f"{at} std", "Std", "number", r.points, "draws", of=head.label)
     return [scores, spread] if drawn else [scores]
-
-
-def _table_1(study: Study) -> list[r.Section]:
-    """The columns that reach one of the first three places with few random leads, with their places
-    among all: a table for the text of a paper. Nothing where that leaves out no column.
-    """
-    rows = ranked(study)[study.metric]
-    rows = rows[~rows["leads"].map(lambda typed: facts.leads_of(typed)[1]).astype(bool)]
-    few = rows["leads"].map(lambda typed: facts.leads_of(typed)[0]) <= FEW
-    kept = set(rows.loc[few & (rows["rank"] > 0), "head"])
-    left_out = [h.label for at, h in enumerate(facts.columns(study)) if at not in kept]
-    if not kept or not left_out:
-        return []
-    note = (
-        f"Columns with one of the first three places at up to {FEW} random leads in any task. "
-        f"Places are among all columns; left out: {enumerated(left_out)}."
-    )
-    table = _table(study, "table1", rows[rows["head"].isin(kept)], [note])
-    title = "Few leads, best models"
-    return [r.Section(name="table1", page=False, title=title, short="Table 1", parts=[table])]
-
-
-def _named_leads(study: Study) -> list[r.Section]:
-    """The rows of lead I and of lead II, of the tasks that have both."""
-    rows = ranked(study)[study.metric]
-    rows = rows[rows["leads"].isin(NAMED)]
-    rows = rows[rows.groupby("task")["leads"].transform("nunique") == len(NAMED)]
-    if rows.empty:
-        return []
-    windows = {m.title: f"{m.title} {m.windows:.3g}" for m in study.models if m.windows}
-    note = f"Windows of a record whose scores are averaged: {enumerated(list(windows.values()))}."
-    table = _table(study, "leads_i_ii", rows, [note])
-    title = "Leads I and II alone"
-    return [
-        r.Section(name="leads_i_ii", page=False, title=title, short="Leads I and II", parts=[table])
-    ]
 
 
 def _who_is_best(study: Study) -> list[r.Section]:

@@ -1,10 +1,10 @@
-"""The smallest true difference that a comparison finds, and how many patients skill takes."""
+"""The smallest true difference that a comparison finds."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from ecgbench.stats.components import SCORE_PRIOR, Estimate, binormal_variance
+from ecgbench.stats.components import Estimate, binormal_variance
 
 POWER = 0.8
 ROUNDS = 30
@@ -43,30 +43,3 @@ def expected(
         se = np.sqrt(first**2 + second**2 - 2 * shared * first * second)
         smallest = float((ndtri(0.975) + ndtri(power)) * se)
     return smallest
-
-
-def needed(auroc: float, ratio: float, power: float = POWER) -> float:
-    """Patients with a label that tell its true AUROC `auroc` from guessing in so many studies: the
-    95 % interval of `Components.label_interval` then lies above 0.5. NaN where it is not above 0.5.
-
-    ratio: patients without the label to one with it. One record per patient, binormal scores.
-
-    >>> round(needed(0.7, 3)), round(needed(0.6, 3))
-    (23, 97)
-    """
-    if not auroc > 0.5:
-        return float("nan")
-    at_chance, there = binormal_variance([0.5, auroc])
-    refused = ndtri(0.975) * np.sqrt(at_chance * (SCORE_PRIOR + 1 / ratio))
-    missed = ndtri(power) * np.sqrt(there * (1 + 1 / ratio))
-    return float(((refused + missed) / (auroc - 0.5)) ** 2)
-
-
-def times_as_many(half: float, distance: float, power: float = POWER) -> float:
-    """How many times as many patients make half a 95 % interval so short that it leaves out what
-    lies at a `distance` from the true value, in so many studies.
-
-    >>> round(times_as_many(0.05, 0.1), 2)
-    0.51
-    """
-    return float((half * (1 + ndtri(power) / ndtri(0.975)) / distance) ** 2)
