@@ -29,7 +29,7 @@ from ecgbench.stats.operating import halves
 from ecgbench.study.recent import Recent
 from ecgbench.study.stored import Result
 
-VERSION = 5
+VERSION = 6
 """Raised by hand when the same predictions begin to give other numbers."""
 LEAST = 20
 """Patients with a label, and patients without it, below which nothing is said of it."""
@@ -323,12 +323,17 @@ def blocks(repeats: Repeats) -> list[Own]:
             places=labels,
             target=np.ascontiguousarray(targets[n][labels][:, records] == 1),
             probability=np.ascontiguousarray(probabilities[n][labels][:, records]),
-            patients=Patients(of_record=whose, count=len(everyone)),
+            patients=Patients(of_record=whose, count=len(everyone), growth=grown(repeats[n])),
             fold=np.repeat(np.arange(len(of)), [len(t.records) for t in of])[records],
             folds=repeats[n],
         )
 
     return [[block(n, labels) for n in range(len(tables))] for labels in alike.values()]
+
+
+def grown(folds: Sequence[Result]) -> float:
+    """What a variance over these folds is taken times."""
+    return 1 + len(folds) * max(result.overlap for result in folds)
 
 
 def number(value: Any) -> float | None:

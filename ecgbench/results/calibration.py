@@ -78,7 +78,7 @@ def _bins(name: str, those: Own) -> Iterator[dict[str, Any]]:
     target = np.concatenate([one.target[0] for one in those])
     probability = np.concatenate([one.probability[0] for one in those])
     whose = np.concatenate([one.patients.of_record for one in those])
-    patients = Patients(of_record=whose, count=those[0].patients.count)
+    patients = replace(those[0].patients, of_record=whose)
     made = stats.reliability(target, probability, stats.BINS)
     which = np.arange(len(made.count))
     observed = share(target, made.of_record == which[:, None], patients)

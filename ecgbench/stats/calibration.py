@@ -83,6 +83,7 @@ def _by_block(fit: _Fit, target: Bools, probability: ArrayLike, patients: Patien
         value=value.reshape(shape),
         parts=parts.reshape(*shape, patients.count),
         units=smaller_class(target, patients),
+        growth=patients.growth,
     )
 
 

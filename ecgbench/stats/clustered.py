@@ -2,14 +2,14 @@
 
 An estimate keeps what each patient adds to its error (its influence). Records of one patient go
 together, means over lead draws or labels are means of these parts, and the sum of their squares is
-the variance: that of drawing patients, without drawing them. `benchmarks/operating.py` measures
-how often the intervals hold the truth, and how often those of drawn patients do.
+the variance: that of drawing patients, without drawing them. `benchmarks/folds.py` measures how
+often intervals of sensitivities hold the truth over folds.
 
 Many labels are estimated together: every shape may begin with axes of labels, written `...`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -39,6 +39,10 @@ class Patients:
     """(record,) number of its patient."""
     count: int
     """Number of patients."""
+    growth: float = 1.0
+    """What variances over these patients are taken times: over folds that train one another as
+    `components` says of AUROCs, else 1.
+    """
 
     @classmethod
     def of(cls, names: ArrayLike) -> "Patients":
@@ -64,7 +68,7 @@ class Patients:
 
     def only(self, records: Bools) -> "Patients":
         """The same patients, with some of the records."""
-        return Patients(of_record=self.of_record[records], count=self.count)
+        return replace(self, of_record=self.of_record[records])
 
     def number(self, records: Bools) -> Ints:
         """(...) how many patients have one of these records (..., record)."""
@@ -87,6 +91,8 @@ class Estimate:
     """(..., patient) their sum is 0."""
     units: Ints
     """(...) patients that it rests on: those of the smaller class where there are two."""
+    growth: float = 1.0
+    """Of its `Patients`."""
     most: Ints | int = 0
     """(...) how many independent patients a share can be worth, where that is not `units`: a mean
     over labels rests on more than each of them.
@@ -95,13 +101,14 @@ class Estimate:
     def __getitem__(self, labels: Any) -> "Estimate":
         """Of some labels."""
         value, units = np.asarray(self.value)[labels], np.asarray(self.units)[labels]
-        return Estimate(value=value, parts=self.parts[labels], units=units)
+        return Estimate(value=value, parts=self.parts[labels], units=units, growth=self.growth)
 
     @cached_property
     def variance(self) -> Floats:
         """(...) over draws of patients."""
         more = self.units / np.maximum(np.asarray(self.units) - 1, 1)
-        return np.asarray(more * np.einsum("...p,...p->...", self.parts, self.parts))
+        own = np.einsum("...p,...p->...", self.parts, self.parts)
+        return np.asarray(self.growth * more * own)
 
     def interval(self) -> Ends:
         """95 % interval, symmetric, with Student's t; NaN where patients show no difference or one
@@ -119,6 +126,7 @@ class Estimate:
         """
         p, n = np.asarray(self.value), np.asarray(self.units, np.float64)
         some, most = self.variance > 0, np.where(np.asarray(self.most) > 0, self.most, n)
+        n, most = n / self.growth, most / self.growth
         worth = np.divide(p * (1 - p), self.variance, out=np.array(most), where=some)
         n = np.where(some, np.minimum(most, worth), n)
         low, high = wilson(p, n, _t(self.units))
@@ -163,7 +171,7 @@ def share(hit: ArrayLike, of: Bools, patients: Patients) -> Estimate:
     off = hits - value[..., None]
     off *= counts
     parts = patients.sums(off) / n[..., None]
-    return Estimate(value=value, parts=parts, units=patients.number(of))
+    return Estimate(value=value, parts=parts, units=patients.number(of), growth=patients.growth)
 
 
 def smaller_class(target: Bools, patients: Patients) -> Ints:
@@ -179,6 +187,7 @@ def mean(estimates: Sequence[Estimate]) -> Estimate:
         value=np.mean([e.value for e in estimates], axis=0),
         parts=np.mean([e.parts for e in estimates], axis=0),
         units=np.min([e.units for e in estimates], axis=0),
+        growth=estimates[0].growth,
     )
 
 
@@ -188,6 +197,7 @@ def mean_of_labels(of: Estimate) -> Estimate:
         value=np.mean(of.value, axis=0),
         parts=np.mean(of.parts, axis=0),
         units=np.min(of.units, axis=0),
+        growth=of.growth,
         most=np.sum(of.units, axis=0),
     )
 
@@ -200,4 +210,4 @@ def together(of: Sequence[Estimate]) -> Estimate:
         np.concatenate([getattr(e, name) for e in of]) for name in ("value", "parts", "units")
     )
     value, parts, units = joined
-    return Estimate(value=value, parts=parts, units=units)
+    return Estimate(value=value, parts=parts, units=units, growth=of[0].growth)

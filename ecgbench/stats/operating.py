@@ -186,4 +186,5 @@ def net_benefit(target: Bools, flagged: Bools, patients: Patients, chance: float
     worth: Floats = np.where(target, 1.0, -chance / (1 - chance)) * flagged
     value = worth.mean(axis=-1)
     parts = patients.sums(worth - np.asarray(value)[..., None]) / target.shape[-1]
-    return Estimate(value=value, parts=parts, units=smaller_class(target, patients))
+    units = smaller_class(target, patients)
+    return Estimate(value=value, parts=parts, units=units, growth=patients.growth)
