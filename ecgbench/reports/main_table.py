@@ -149,6 +149,7 @@ def _grid(study: Study, found: pd.DataFrame) -> r.Table:
                 )
                 small += f"; best less this: {gap}, p after Holm {r.p_value(test['p_holm'])}"
             mark = {True: "✗", False: "≈", None: "·"}[beyond_chance(test)]
+            mark = "★" if row["value"] == best["value"] else mark
             cells[*named, row["head"]] = r.Cell(mark, small=small)
     return facts.grid(
         study,
