@@ -6,7 +6,7 @@ record) and the first `count` are taken, so the one lead of seed 3 is among the 
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -26,10 +26,16 @@ class Count:
 
     k: int
     seed: int
+    named: ClassVar = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.k <= len(LEADS):
             raise BadSetting(f"--leads {self.k}: a count of leads is 1 to 12")
+
+    @property
+    def n_leads(self) -> int:
+        """How many are measured."""
+        return self.k
 
     @property
     def typed(self) -> str:
@@ -45,6 +51,12 @@ class Fixed:
     """The same named leads in every record."""
 
     subset: LeadSubset
+    named: ClassVar = True
+
+    @property
+    def n_leads(self) -> int:
+        """How many are measured."""
+        return len(self.subset)
 
     @property
     def typed(self) -> str:

@@ -19,7 +19,6 @@ from ecgbench.reports import _facts as facts
 from ecgbench.reports._best import best_of, beyond_chance, compete
 from ecgbench.reports._scores import ranked
 from ecgbench.reports._text import millions, sure
-from ecgbench.results.notes import PENDING
 from ecgbench.results.study import Study
 
 CARD = r.ReportCard(
@@ -69,7 +68,7 @@ def _main(study: Study) -> r.Section:
         if len(study.metrics) > 1:
             parts.append(r.Text(f"Macro {metric.title} × 100{better}"))
         if name == study.metric:
-            notes = [*study.notes, setting]
+            notes = [*map(str, study.notes), setting]
             parts.append(_table(study, "main_table", rows, notes, ("csv", "md", "tex", "html")))
         else:
             parts.append(_table(study, f"main_table_{name}", rows, (), ("md", "tex", "html")))
@@ -132,9 +131,8 @@ def _table_1(study: Study) -> list[r.Section]:
     among all: a table for the text of a paper. Nothing where that leaves out no column.
     """
     rows = ranked(study)[study.metric]
-    rows = rows[~rows["leads"].map(lambda typed: facts.leads_of(typed)[1]).astype(bool)]
-    few = rows["leads"].map(lambda typed: facts.leads_of(typed)[0]) <= FEW
-    kept = set(rows.loc[few & (rows["rank"] > 0), "head"])
+    rows = rows[~rows["named"]]
+    kept = set(rows.loc[(rows["n_leads"] <= FEW) & (rows["rank"] > 0), "head"])
     left_out = [h.label for at, h in enumerate(facts.columns(study)) if at not in kept]
     if not kept or not left_out:
         return []
@@ -272,7 +270,7 @@ def _without_a_number(study: Study) -> r.Section:
                 "model": heads[gap.model, gap.policy].cell,
                 "leads": _settings(gap.leads),
                 "status": gap.word,
-                "reason": gap.reason.removeprefix(f"{PENDING}; "),
+                "reason": gap.reason,
             }
             for gap in facts.gaps(study)
         ],

@@ -10,6 +10,7 @@ import pandas as pd
 from ecgbench import metrics as room
 from ecgbench.core.cards import MetricCard
 from ecgbench.core.cells import NONE, RANDOM, Cell, Plan, grouped
+from ecgbench.core.note import Note
 from ecgbench.core.parallel import on_all_cores
 from ecgbench.data import contamination
 from ecgbench.errors import BadSetting, Damaged
@@ -209,6 +210,8 @@ class Reader:
             task=first.task,
             model=model,
             leads=first.setting.typed,
+            n_leads=first.setting.n_leads,
+            named=first.setting.named,
             policy=first.policy,
             sign=self.cards[metric].sign,
             weights=weights,
@@ -218,16 +221,16 @@ class Reader:
             status="failed" if status == "missing" else status,
             marks=list(dict.fromkeys(mark for r in results for mark in r.marks)),
         )
-        row.notes = self._conditions(row)
+        row.notes = [Note("", text) for text in self._conditions(row)]
         if any(r.uncommitted for r in results):
-            row.notes.append(UNCOMMITTED)
+            row.notes.append(Note("uncommitted", UNCOMMITTED))
         lost = {r.cell.fit.fold: r.document.get("lacking_leads", 0) for r in results}
         if fewer := sum(lost.values()):
-            row.notes.append(f"{fewer} test records without these leads are left out")
+            row.notes.append(Note("", f"{fewer} test records without these leads are left out"))
         # of a cross-validation each fold states the records of all folds
         known = [self.verifier.datasets[r.document["dataset"]]["test_records"] for r in results]
         if results and row.records + fewer < max(known):
-            row.notes.append(f"scored on {row.records} of {max(known)} records")
+            row.notes.append(Note("", f"scored on {row.records} of {max(known)} records"))
         return row
 
     def _conditions(self, row: Row) -> list[str]:
