@@ -3,39 +3,24 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Grave = Literal[
-    "FROZEN PLAN CHANGED",
-    "DAMAGED",
-    "SYNTHETIC DATA",
-    "RANDOM WEIGHTS",
-    "RANDOM START",
-    "OWN WEIGHTS",
-    "SEEN BEFORE",
-    "SEEN IN PART",
-    "NOT KNOWN WHETHER SEEN",
-    "NOT IN MILLIVOLTS",
-    "SOME TASKS ONLY",
-    "LIMITED",
-    "NOT FINISHED",
-    "INCOMPLETE",
-    "UNEQUAL SEEDS",
-    "UNCOMMITTED CHANGES",
-]
-Kind = Grave | Literal["", "published", "uncommitted", "untrained", "test"]
-"""`test`: why a row has no interval or is not tested, or what it is compared on."""
+Kind = Literal["", "fit", "published", "test", "uncommitted", "untrained"]
+"""Of notes that are not grave; fit: what a fit says of itself; test: why a row has no interval or
+is not tested, or what it is compared on.
+"""
 
 
 @dataclass(frozen=True)
 class Note:
     """Of a run, or of a row of its tables."""
 
-    kind: Kind
+    kind: Kind | str
+    """A Kind; of a grave note a word in capitals, such as SYNTHETIC DATA, which is printed."""
     text: str
 
     @property
     def grave(self) -> bool:
         """A page shows it before any number."""
-        return self.kind in get_args(Grave)
+        return self.kind not in get_args(Kind)
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.text}" if self.grave else self.text
@@ -43,8 +28,6 @@ class Note:
 
 class Notes(tuple[Note, ...]):
     """Those of a row; as text, one behind the other."""
-
-    __slots__ = ()
 
     def __str__(self) -> str:
         return "; ".join(map(str, self))

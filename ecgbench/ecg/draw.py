@@ -6,7 +6,7 @@ record) and the first `count` are taken, so the one lead of seed 3 is among the 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -26,16 +26,10 @@ class Count:
 
     k: int
     seed: int
-    named: ClassVar = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.k <= len(LEADS):
             raise BadSetting(f"--leads {self.k}: a count of leads is 1 to 12")
-
-    @property
-    def n_leads(self) -> int:
-        """How many are measured."""
-        return self.k
 
     @property
     def typed(self) -> str:
@@ -51,12 +45,6 @@ class Fixed:
     """The same named leads in every record."""
 
     subset: LeadSubset
-    named: ClassVar = True
-
-    @property
-    def n_leads(self) -> int:
-        """How many are measured."""
-        return len(self.subset)
 
     @property
     def typed(self) -> str:

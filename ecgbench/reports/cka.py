@@ -22,6 +22,7 @@ from ecgbench import reports as r
 from ecgbench.core.cells import OFFICIAL
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import enumerated, shortened
+from ecgbench.ecg.draw import Fixed
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import MissingData
 from ecgbench.reports import _facts as facts
@@ -208,7 +209,7 @@ def _pair(panel: Panel, first: facts.Head, second: facts.Head, alike: Alike) -> 
         others = panel.cells[second].get(typed, {})
         if cells := [(mine[setting], others[setting]) for setting in mine if setting in others]:
             names = {"task": panel.title, "first": _label(first), "second": _label(second)}
-            leads = {"leads": typed, "named": cells[0][0].cell.setting.named}
+            leads = {"leads": typed, "named": isinstance(cells[0][0].cell.setting, Fixed)}
             made.append(names | leads | _numbers(cells, alike))
     return made
 

@@ -98,9 +98,7 @@ class Row:
     """After Holm over all pairs of trained rows of its task and setting."""
     best: bool = False
     notes: list[Note] = field(default_factory=list)
-    """What its number rests on, and why it is not tested."""
-    marks: list[str] = field(default_factory=list)
-    """What must be said beside the numbers of its fits, each once."""
+    """What must be said of its fits, what its number rests on, and why it is not tested."""
 
     @property
     def setting(self) -> tuple[str, str, str]:
@@ -307,7 +305,7 @@ def _compared(row: Row) -> dict[str, Any]:
     """
     tested = row.difference is not None and np.isfinite(row.p)
     return vars(row) | {
-        "note": Notes([*(Note("", mark) for mark in row.marks), *row.notes]),
+        "note": Notes(row.notes),
         "not_significantly_worse": row.difference.not_significant if tested else None,  # type: ignore[union-attr]
     }
 

@@ -9,7 +9,7 @@ import numpy as np
 from ecgbench import metrics
 from ecgbench.core.cells import NONE, RANDOM, Plan, grouped
 from ecgbench.core.folders import finished
-from ecgbench.core.note import Kind, Note
+from ecgbench.core.note import Note
 from ecgbench.core.text import counted, enumerated
 from ecgbench.data import contamination
 from ecgbench.ecg.draw import Count
@@ -37,7 +37,7 @@ def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[Note]:
     found = list(frozen.warnings(study.path))
     found += [Note("DAMAGED", f"{fault}.") for fault in people.faults(study.path)]
 
-    def note(when: object = True, kind: Kind = "", *, caller: Callable[[], str]) -> str:
+    def note(when: object = True, kind: str = "", *, caller: Callable[[], str]) -> str:
         if when:
             found.append(Note(kind, caller().replace("\n", " ").strip(" ")))
         return ""
@@ -91,7 +91,7 @@ def _rows(study: "Study", rows: Sequence[Row]) -> dict[str, Any]:
     """What is known of the rows of the main table."""
     first = [r for r in rows if r.metric == study.metric]
     some = any(r.status == "ok" for r in rows)
-    marks = dict.fromkeys(mark for r in first for mark in r.marks)
+    of_fits = [(n.text, _fit(study, r)) for r in first for n in r.notes if n.kind == "fit"]
     cells = grouped([c for r in rows for c in r.cells], lambda c: c.metric)
     unknown = [d.title for d in study.datasets if not people.is_known(study.path, d.name)]
     return {
@@ -105,11 +105,10 @@ def _rows(study: "Study", rows: Sequence[Row]) -> dict[str, Any]:
         },
         "compared": any(r.difference for r in rows),
         "none_trained": study.main["value"].notna().any() and all(r.untrained for r in rows),
-        "p_will_change": (study.cells["status"] == "missing").any()
-        and any(np.isfinite(r.p) for r in rows),
+        "tested": any(np.isfinite(r.p) for r in rows),
         "marks": {
-            mark: list(dict.fromkeys(_fit(study, r) for r in first if mark in r.marks))
-            for mark in marks
+            mark: list(dict.fromkeys(fit for _, fit in own))
+            for mark, own in grouped(of_fits, lambda of: of[0]).items()
         },
         "tasks": list(_tasks(study, first)),
         "outside": [_row(study, r) for r in rows if r.score < r.sure.low or r.score > r.sure.high],
