@@ -96,7 +96,7 @@ class Curve:
     heads: Sequence[facts.Head]
     tasks: Sequence[facts.Task]
     rows: pd.DataFrame
-    """Finished rows of `ranked`, with `n_leads` and `named`."""
+    """Finished rows of `ranked`."""
     crowded: bool
     """Whether named sets are left out, as there are too many."""
 
@@ -123,9 +123,6 @@ def curve(study: Study, metric: str = "", task: str = "") -> Curve:
     """The curve by one metric, the first if left out; of one task, or of all."""
     rows = ranked(study)[metric or study.metric]
     rows = rows[rows["status"] == "ok"].sort_values("line")
-    typed = [facts.leads_of(leads) for leads in rows["leads"]]
-    rows = rows.assign(n_leads=[n for n, _ in typed], named=[named for _, named in typed])
-    rows = rows.astype({"named": bool})
     sets = rows[rows["named"]].drop_duplicates("leads").groupby("n_leads").size()
     crowded = bool(sets.max() > CROWD)
     return Curve(
