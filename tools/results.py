@@ -442,12 +442,10 @@ def excerpt() -> str:
             for k in shown
         ]
         lines.append([f"{row.model}, {row.label}", *numbers])
+    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     return (
-        f"{finding(made)}\n\n"
-        + "\n".join("| " + " | ".join(line) + " |" for line in lines)
-        + (
-            f"\n\n*{group.title}: {group.note}. Macro AUROC × 100 with its 95 % interval.* "
-            f'<a href="reports/index.html">All results</a>, with the commands that repeat them and '
-            f"with what nobody has measured yet."
-        )
+        f"{finding(made)}\n\n{table}\n\n"
+        f"*{group.title}: {group.note}. Macro AUROC × 100; in brackets and in small: 95 % "
+        f'intervals.* <a href="reports/index.html">All results</a>, with the commands that repeat '
+        f"them and with what nobody has measured yet."
     )
