@@ -14,7 +14,15 @@ import pandas as pd
 from ecgbench.core.files import put, put_proved, sha256_of
 from ecgbench.core.text import counted
 from ecgbench.data.imported import card as cards
-from ecgbench.data.imported import corrections, labels, matching, reading, records, splitting
+from ecgbench.data.imported import (
+    corrections,
+    labels,
+    matching,
+    reading,
+    records,
+    same_signal,
+    splitting,
+)
 from ecgbench.data.imported.corrections import COPY, Earlier
 from ecgbench.data.imported.people import person
 from ecgbench.data.imported.reading import Progress, Seen
@@ -140,6 +148,11 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
     seen = reading.read(order.folder, table, options, progress)
     table["left_out"] = [seen[path].reason for path in table["path"]]
     reading.demand_usable(table)
+    notes = [*labelled.notes]
+    if found := same_signal.pairs(order.folder, table, seen, options):
+        same_signal.demand_agreement(table, found, labelled.labels)
+        notes.append(same_signal.said(table, found))
+        table["patient"] = same_signal.patients(table, found)
     try:
         table, splits = _split(order, table, labelled.labels, before)
         splitting.demand(table[table["left_out"] == ""], labelled.labels)
@@ -158,7 +171,7 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
         added=len({*table["path"]} - {*before.table["path"]}) if before else None,
         without_row=without_row,
         without_file=without_file,
-        notes=[*labelled.notes],
+        notes=notes,
     )
     _write(made, options, before)
     return made
@@ -232,7 +245,8 @@ def _write(made: Imported, options: ReadOptions, before: Earlier | None) -> None
     """
     order, table = made.order, made.table
     column = "split" if "split" in table else "fold"
-    first = ["record", "path", *(["patient"] if made.patients_known else []), column, *made.labels]
+    named = made.patients_known or (table["patient"] != table["record"]).any()
+    first = ["record", "path", *(["patient"] if named else []), column, *made.labels]
     out = corrections.texts(table, made.labels)
     homes = dict(zip(map(person, out["patient"]), out[column]))
     text = new = cards.text(_facts(made), options, order.folder, order.to)
