@@ -49,6 +49,8 @@ EDGE = 0.3
 """Seconds at either end that are left out, of beats and of comparisons: the band is not itself
 there.
 """
+SHORTEST = 1.0
+"""Seconds of a recording that has hashes."""
 FINE = 500
 """Hz at which two recordings are compared."""
 COMPARED = (4.0, 30.0)
@@ -83,10 +85,11 @@ NOTHING = Fingerprint(np.zeros(0, np.uint64), np.zeros(0, np.int32))
 def fingerprint(signal: np.ndarray, fs: float) -> Fingerprint:
     """The fingerprint of (12, time) in clinical order at `fs` Hz, in any unit.
 
-    A lead without variation, or with samples that are not finite, has no hashes.
+    A lead without variation, or with samples that are not finite, has no hashes; neither has a
+    recording below SHORTEST.
     """
     leads = [i for i in map(LEADS.index, ORDER) if measured(signal[i])]
-    if not leads or signal.shape[1] < 2 * EDGE * fs:
+    if not leads or signal.shape[1] < SHORTEST * fs:
         return NOTHING
     bands = _band(signal[leads], fs, RATE, BAND)
     found = [_windows(band.real, lead) for band, lead in zip(bands, leads)]
@@ -225,10 +228,11 @@ def _hashed(band: np.ndarray, positions: np.ndarray, lead: int) -> tuple[np.ndar
 
 def _windows(band: np.ndarray, lead: int) -> tuple[np.ndarray, np.ndarray]:
     """Hashes of the windows of a band, of as many bits, and their times in ms."""
-    middles = np.arange(0, len(band), min(EVERY * RATE, len(band) / WINDOWS))
-    bits = BITS + 2 * LENGTH
-    word = _signs(band, middles, WIDE, bits) | np.uint64(len(LEADS) + lead) << np.uint64(bits)
-    return word, np.rint(middles * 1000 / RATE).astype(np.int32)
+    edge, bits = round(EDGE * RATE), BITS + 2 * LENGTH
+    inner = band[edge : len(band) - edge]
+    middles = np.arange(0, len(inner), min(EVERY * RATE, len(inner) / WINDOWS))
+    word = _signs(inner, middles, WIDE, bits) | np.uint64(len(LEADS) + lead) << np.uint64(bits)
+    return word, np.rint((edge + middles) * 1000 / RATE).astype(np.int32)
 
 
 def _signs(band: np.ndarray, positions: np.ndarray, reach: float, bits: int) -> np.ndarray:

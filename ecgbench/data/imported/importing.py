@@ -150,7 +150,7 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
     reading.demand_usable(table)
     notes = [*labelled.notes]
     if found := same_signal.pairs(order.folder, table, seen, options):
-        same_signal.demand_agreement(table, found, labelled.labels)
+        same_signal.demand_agreement(table, found, labelled.labels, order.labels.name)
         notes.append(same_signal.said(table, found))
         table["patient"] = same_signal.patients(table, found)
     try:

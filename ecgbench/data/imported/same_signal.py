@@ -39,8 +39,10 @@ def pairs(
     return [*copies_among([seen[path].prints for path in paths], signal)]
 
 
-def demand_agreement(table: pd.DataFrame, found: Sequence[Pair], labels: Sequence[str]) -> None:
-    """BadSetting where a signal has two values of a label, or is in two splits."""
+def demand_agreement(
+    table: pd.DataFrame, found: Sequence[Pair], labels: Sequence[str], file: str
+) -> None:
+    """BadSetting where a signal has two values of a label in the table `file`, or two splits."""
     every = _groups([(one, two) for one, two, _ in found], len(table))
     whole = _groups([(one, two) for one, two, whole in found if whole], len(table))
     for column in [c for c in ("split", "fold", *labels) if c in table]:
@@ -48,7 +50,7 @@ def demand_agreement(table: pd.DataFrame, found: Sequence[Pair], labels: Sequenc
         known = table[column].where(table[column] != UNKNOWN)
         if odd := [*_apart(table["record"], known.groupby(group))]:
             raise BadSetting(
-                f"the same signal with two values of {column}: {some(odd)}; correct the table, or "
+                f"the same signal with two values of {column}: {some(odd)}; correct {file}, or "
                 f"remove the row of one of the two"
             )
 
