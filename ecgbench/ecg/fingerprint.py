@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.leads import LEADS
@@ -219,7 +220,8 @@ def _hashed(band: np.ndarray, positions: np.ndarray, lead: int) -> tuple[np.ndar
     if count < 1:
         return np.zeros(0, np.uint64), np.zeros(0, np.int32)
     steps = np.rint(np.diff(positions) * 1000 / RATE / STEP).astype(np.uint64)
-    word = _signs(band, positions[:count], AROUND, BITS)
+    offsets = np.arange(-round(AROUND * RATE), round(AROUND * RATE) + 1)
+    word = _signs(_between(band, positions[:count, None] + offsets), BITS)
     for part in (steps[:count], steps[1 : count + 1]):
         word = (word << np.uint64(LENGTH)) | np.minimum(part, np.uint64(2**LENGTH - 1))
     word |= np.uint64(lead) << np.uint64(BITS + 2 * LENGTH)
@@ -228,23 +230,20 @@ def _hashed(band: np.ndarray, positions: np.ndarray, lead: int) -> tuple[np.ndar
 
 def _windows(band: np.ndarray, lead: int) -> tuple[np.ndarray, np.ndarray]:
     """Hashes of the windows of a band, of as many bits, and their times in ms."""
-    edge, bits = round(EDGE * RATE), BITS + 2 * LENGTH
+    edge, reach, bits = round(EDGE * RATE), round(WIDE * RATE), BITS + 2 * LENGTH
     inner = band[edge : len(band) - edge]
-    middles = np.arange(0, len(inner), min(EVERY * RATE, len(inner) / WINDOWS))
-    word = _signs(inner, middles, WIDE, bits) | np.uint64(len(LEADS) + lead) << np.uint64(bits)
-    return word, np.rint((edge + middles) * 1000 / RATE).astype(np.int32)
+    step = min(round(EVERY * RATE), len(inner) // WINDOWS)
+    every = sliding_window_view(np.pad(inner, reach, mode="edge"), 2 * reach + 1)[::step]
+    word = _signs(every, bits) | np.uint64(len(LEADS) + lead) << np.uint64(bits)
+    return word, ((edge + step * np.arange(len(word))) * 1000 // RATE).astype(np.int32)
 
 
-def _signs(band: np.ndarray, positions: np.ndarray, reach: float, bits: int) -> np.ndarray:
-    """(position,) uint64: the signs of projections of the samples within `reach` seconds, those
-    of the inverted band alike.
-    """
-    offsets = np.arange(-round(reach * RATE), round(reach * RATE) + 1)
-    cut = _between(band, positions[:, None] + offsets)
-    signs = cut @ _projections(len(offsets), bits) > 0
-    signs ^= signs[:, :1].copy()
-    word: np.ndarray = (signs.astype(np.uint64) << np.arange(bits, dtype=np.uint64)).sum(axis=1)
-    return word.astype(np.uint64)
+def _signs(cut: np.ndarray, bits: int) -> np.ndarray:
+    """(row,) uint64: signs of projections of (row, sample), those of the inverted row alike."""
+    signs = cut @ _projections(cut.shape[1], bits) > 0
+    signs = signs ^ signs[:, :1]
+    word: np.ndarray = signs @ (np.uint64(1) << np.arange(bits, dtype=np.uint64))
+    return word
 
 
 def _between(band: np.ndarray, at: np.ndarray) -> np.ndarray:

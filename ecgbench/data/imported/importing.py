@@ -154,7 +154,7 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
         notes.append(same_signal.said(table, found))
         table["patient"] = same_signal.patients(table, found)
     try:
-        table, splits = _split(order, table, labelled.labels, before)
+        table, splits = _split(order, table, labelled, before)
         splitting.demand(table[table["left_out"] == ""], labelled.labels)
     except BadSetting as error:
         why = f"; left out: {reading.left_out(table)[0]}" if table["left_out"].any() else ""
@@ -207,9 +207,10 @@ def _matched(
 
 
 def _split(
-    order: Order, table: pd.DataFrame, names: tuple[str, ...], before: Earlier | None
+    order: Order, table: pd.DataFrame, labelled: labels.Labels, before: Earlier | None
 ) -> tuple[pd.DataFrame, str]:
     """The table with its folds or splits, and how they were made."""
+    names, whose = labelled.labels, "patient" if labelled.patients_known else "recording"
     column = "split" if "split" in table else "fold"
     if column in table and (table[column].astype(str) != "").all():
         return table, f"as given in {order.labels.name}"
@@ -224,7 +225,7 @@ def _split(
         return table, AS_BEFORE
     usable = table[table["left_out"] == ""]
     known = {patient: int(fold) for patient, fold in homes.items()}
-    count = max(known.values()) if before else splitting.count(usable, names)
+    count = max(known.values()) if before else splitting.count(usable, names, whose)
     # those that cannot be read move no other
     first = splitting.dealt(order.name, usable, names, count, known)
     known |= dict(zip(map(person, usable["patient"]), map(int, first)))
@@ -234,7 +235,7 @@ def _split(
     if before and before.module and not before.module.CARD.splits.startswith("ours"):
         return table, AS_BEFORE
     return table, (
-        f"ours: {count} folds by patient, stratified on the labels ({count - 2} train, 1 val, "
+        f"ours: {count} folds by {whose}, stratified on the labels ({count - 2} train, 1 val, "
         f"1 test)"
     )
 
