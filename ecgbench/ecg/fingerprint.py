@@ -62,6 +62,12 @@ for beats of one person resemble each other.
 """
 ROUNDED = 0.9999
 """Correlation of what differs by rounding alone."""
+DISTINCT = 0.25
+"""Two recordings differ by at most this share of what either differs from itself some beats later:
+regular beats, of a simulator or a pacemaker, say nothing.
+"""
+LATER = (0.25, 3.0)
+"""Seconds, of these beats."""
 SLACK = 0.02
 """Seconds by which a shift is moved to either side for the best agreement."""
 FEW, PROMISING = 3, 0.6
@@ -113,7 +119,8 @@ def agreement(
 
     shift: what happens at t in the second happens at t + shift in the first, about; it is moved by
     up to SLACK. (0, shift) where they share no lead or too little for OVERLAP, or where a first
-    look at FEW leads finds less than PROMISING.
+    look at FEW leads finds less than PROMISING, or where either agrees with itself, some beats
+    later, nearly as well (DISTINCT).
     """
     common = [i for i in range(len(LEADS)) if measured(first[i]) and measured(second[i])]
     one, two = (first, first_fs), (second, second_fs)
@@ -121,7 +128,30 @@ def agreement(
         return 0.0, shift
     value, at = _closest(one, two, common, FINE, shift)
     brief = max(first.shape[1] / first_fs, second.shape[1] / second_fs) < OVERLAP + 2 * EDGE
-    return (0.0, shift) if brief and value < ROUNDED else (value, at)
+    if value < ROUNDED and (brief or not _distinct(value, one, two, common)):
+        return 0.0, shift
+    return value, at
+
+
+def _distinct(
+    value: float,
+    one: tuple[np.ndarray, float],
+    two: tuple[np.ndarray, float],
+    leads: list[int],
+) -> bool:
+    """Whether a correlation is far above that of either recording with itself."""
+    itself = min(_repeats(recording, leads) for recording in (one, two))
+    return 1 - value <= DISTINCT * (1 - itself)
+
+
+def _repeats(recording: tuple[np.ndarray, float], leads: list[int]) -> float:
+    """The largest correlation of some leads with themselves LATER; 0 in a short recording."""
+    edge = round(EDGE * RATE)
+    band = _scaled(_band(recording[0][leads], recording[1], RATE, COMPARED).real)[:, edge:-edge]
+    start, stop = (round(seconds * RATE) for seconds in LATER)
+    lags = range(start, min(stop, band.shape[1] - round(OVERLAP * RATE)))
+    best = max(lags, key=lambda lag: _correlation(band[:, lag:], band[:, :-lag]), default=0)
+    return _closest(recording, recording, leads, FINE, best / RATE)[0] if best else 0.0
 
 
 def _closest(
@@ -167,10 +197,13 @@ def _band(signal: np.ndarray, fs: float, rate: int, band: tuple[float, float]) -
     """(lead, time) at `fs` as analytic signals of a band at `rate`: the real part is the band, the
     absolute value its envelope.
 
-    By Fourier transform of the signal continued to whole seconds, so any two rates fit; the edges
-    of the band are an octave of a cosine.
+    By Fourier transform of the signal continued to whole seconds, so any two rates fit, without the
+    line from its first to its last sample, whose step would ring; the edges of the band are an
+    octave of a cosine.
     """
     samples = signal.shape[1]
+    drift = np.linspace(signal[:, 0], signal[:, -1], samples, axis=1, dtype=signal.dtype)
+    signal = signal - drift
     whole = round(math.ceil(samples / fs) * fs)
     if whole > samples:
         signal = np.pad(signal, ((0, 0), (0, whole - samples)), mode="edge")

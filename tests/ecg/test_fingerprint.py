@@ -105,6 +105,21 @@ def test_noise_and_what_lasts_a_second_are_found_as_a_whole_only() -> None:
     assert agreement(beat, FS, beat[:, :-100], FS, 0.0)[0] == 0
 
 
+def test_regular_beats_and_drift_say_nothing() -> None:
+    """A simulator's beats, shifted, are alike in all recordings of one rate."""
+    time, draw = np.arange(1000) / 100, np.random.default_rng(1)
+    for phase in (0.0, 0.7):
+        first, second = (
+            np.cos(np.pi * time + at) ** 60 + draw.normal(0, 0.02, (12, 1000)) for at in (0, phase)
+        )
+        assert agreement(first, 100, second, 100, phase / np.pi)[0] == 0
+        assert agreement(first, 100, -2 * first, 100, 0.0)[0] == pytest.approx(1)
+    ramps = time * draw.uniform(1, 9, (2, 1)) + draw.normal(0, 0.001, (2, 1000))
+    drifting = np.full((2, 12, 1000), np.nan)
+    drifting[:, 0] = ramps
+    assert agreement(drifting[0], 100, drifting[1], 100, 0.0)[0] < 0.5
+
+
 def test_what_cannot_be_compared_does_not_agree() -> None:
     whole = signal(5)
     assert len(fingerprint(whole[:, :3], FS).hashes) == 0
