@@ -145,13 +145,14 @@ def _distinct(
 
 
 def _repeats(recording: tuple[np.ndarray, float], leads: list[int]) -> float:
-    """The largest correlation of some leads with themselves LATER; 0 in a short recording."""
+    """The largest correlation of some leads with themselves LATER, at half the length at most."""
     edge = round(EDGE * RATE)
     band = _scaled(_band(recording[0][leads], recording[1], RATE, COMPARED).real)[:, edge:-edge]
     start, stop = (round(seconds * RATE) for seconds in LATER)
-    lags = range(start, min(stop, band.shape[1] - round(OVERLAP * RATE)))
+    lags = range(start, min(stop, band.shape[1] // 2))
     best = max(lags, key=lambda lag: _correlation(band[:, lag:], band[:, :-lag]), default=0)
-    return _closest(recording, recording, leads, FINE, best / RATE)[0] if best else 0.0
+    half = band.shape[1] / RATE / 2 - SLACK
+    return _closest(recording, recording, leads, FINE, best / RATE, half)[0] if best else 0.0
 
 
 def _closest(
@@ -160,15 +161,18 @@ def _closest(
     leads: list[int],
     rate: int,
     shift: float,
+    overlap: float = OVERLAP,
 ) -> tuple[float, float]:
-    """The largest correlation of some leads, and its shift, in steps of 1 / rate around `shift`."""
+    """The largest correlation of some leads, and its shift, in steps of 1 / rate around `shift`;
+    over at least `overlap` seconds.
+    """
     edge, bands = round(EDGE * rate), []
     for signal, fs in (first, second):
         band = _band(signal[leads], fs, rate, COMPARED).real
         bands.append(_scaled(band)[:, edge : band.shape[1] - edge])
     one, two = bands
     best, middle, slack = (0.0, shift), round(shift * rate), round(SLACK * rate)
-    shared = min(OVERLAP * rate, max(one.shape[1], two.shape[1], 2) - rate / RATE)
+    shared = min(overlap * rate, max(one.shape[1], two.shape[1], 2) - rate / RATE)
     for lag in range(middle - slack, middle + slack + 1):
         start, stop = max(lag, 0), min(one.shape[1], lag + two.shape[1])
         if stop - start >= shared:

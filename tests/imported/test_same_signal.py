@@ -76,7 +76,10 @@ def test_two_labels_of_one_signal_are_refused(tmp_path: Path) -> None:
     write(tmp_path, "copy", -mv(4))
     with pytest.raises(BadSetting, match=r"af: r04 \(0\) and copy \(1\); .*labels.csv"):
         imported(tmp_path, "copy,1\n")
-    imported(tmp_path, "copy,\n")  # unknown is no other label
+    write(tmp_path, "third", 2 * mv(4))
+    with pytest.raises(BadSetting, match=r"af: r04 \(0\) and third \(1\);"):
+        imported(tmp_path, "copy,\nthird,1\n")
+    imported(tmp_path, "copy,\nthird,0\n")  # unknown is no other label
 
 
 def test_two_splits_of_one_signal_are_refused(tmp_path: Path) -> None:

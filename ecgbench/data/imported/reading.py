@@ -1,8 +1,9 @@
 """Reads the files of an import, each once; an unusable one does not stop the others."""
 
+import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -70,7 +71,8 @@ def _seen(path: Path, record: str, options: ReadOptions) -> Seen:
 
 def start(recording: Recording) -> tuple[np.ndarray, float]:
     """(12, time) samples of the first minute, and their rate in Hz."""
-    return recording.rows[:, : round(COMPARED * recording.fs)], recording.fs
+    first = recording.signal[:, : math.ceil(COMPARED * recording.fs)]
+    return replace(recording, signal=first).rows, recording.fs
 
 
 def demand_usable(table: pd.DataFrame) -> None:

@@ -1,12 +1,11 @@
 """The same signal under two names: one patient; refused where labels or splits differ."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from pandas.core.groupby import SeriesGroupBy
 
 from ecgbench.data.duplicates import copies_among
 from ecgbench.data.imported.corrections import some
@@ -46,21 +45,17 @@ def demand_agreement(
     every = _groups([(one, two) for one, two, _ in found], len(table))
     whole = _groups([(one, two) for one, two, whole in found if whole], len(table))
     for column in [c for c in ("split", "fold", *labels) if c in table]:
-        group = whole if column in labels else every
-        known = table[column].where(table[column] != UNKNOWN)
-        if odd := [*_apart(table["record"], known.groupby(group))]:
+        values = table.loc[table[column] != UNKNOWN, column]
+        groups = values.groupby((whole if column in labels else every)[values.index])
+        odd = values[groups.transform("nunique") > 1]
+        if len(odd):
+            said_of = table["record"] + " (" + odd.astype(str) + ")"
+            each = (own.drop_duplicates().index[:2] for _, own in odd.groupby(every[odd.index]))
+            named = [" and ".join(said_of[rows]) for rows in each]
             raise BadSetting(
-                f"the same signal with two values of {column}: {some(odd)}; correct {file}, or "
+                f"the same signal with two values of {column}: {some(named)}; correct {file}, or "
                 f"remove the row of one of the two"
             )
-
-
-def _apart(records: pd.Series, groups: SeriesGroupBy) -> Iterator[str]:
-    """Of each group with two values the first record of either."""
-    for _, values in groups:
-        first = values.dropna().drop_duplicates()
-        if len(first) > 1:
-            yield " and ".join(f"{records[row]} ({first[row]})" for row in first.index[:2])
 
 
 def patients(table: pd.DataFrame, found: Sequence[Pair]) -> pd.Series:
