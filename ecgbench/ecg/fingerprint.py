@@ -62,7 +62,7 @@ for beats of one person resemble each other.
 """
 ROUNDED = 0.9999
 """Correlation of what differs by rounding alone."""
-DISTINCT = 0.25
+DISTINCT = 0.2
 """Two recordings differ by at most this share of what either differs from itself some beats later:
 regular beats, of a simulator or a pacemaker, say nothing.
 """
@@ -140,19 +140,17 @@ def _distinct(
     leads: list[int],
 ) -> bool:
     """Whether a correlation is far above that of either recording with itself."""
-    itself = min(_repeats(recording, leads) for recording in (one, two))
+    itself = min(_repeats(recording, leads[:FEW]) for recording in (one, two))
     return 1 - value <= DISTINCT * (1 - itself)
 
 
 def _repeats(recording: tuple[np.ndarray, float], leads: list[int]) -> float:
     """The largest correlation of some leads with themselves LATER, at half the length at most."""
-    edge = round(EDGE * RATE)
-    band = _scaled(_band(recording[0][leads], recording[1], RATE, COMPARED).real)[:, edge:-edge]
-    start, stop = (round(seconds * RATE) for seconds in LATER)
+    edge, (signal, fs) = round(EDGE * FINE), recording
+    band = _scaled(_band(signal[leads], fs, FINE, COMPARED).real)[:, edge:-edge]
+    start, stop = (round(seconds * FINE) for seconds in LATER)
     lags = range(start, min(stop, band.shape[1] // 2))
-    best = max(lags, key=lambda lag: _correlation(band[:, lag:], band[:, :-lag]), default=0)
-    half = band.shape[1] / RATE / 2 - SLACK
-    return _closest(recording, recording, leads, FINE, best / RATE, half)[0] if best else 0.0
+    return max((_correlation(band[:, lag:], band[:, :-lag]) for lag in lags), default=0.0)
 
 
 def _closest(
@@ -161,18 +159,15 @@ def _closest(
     leads: list[int],
     rate: int,
     shift: float,
-    overlap: float = OVERLAP,
 ) -> tuple[float, float]:
-    """The largest correlation of some leads, and its shift, in steps of 1 / rate around `shift`;
-    over at least `overlap` seconds.
-    """
+    """The largest correlation of some leads, and its shift, in steps of 1 / rate around `shift`."""
     edge, bands = round(EDGE * rate), []
     for signal, fs in (first, second):
         band = _band(signal[leads], fs, rate, COMPARED).real
         bands.append(_scaled(band)[:, edge : band.shape[1] - edge])
     one, two = bands
     best, middle, slack = (0.0, shift), round(shift * rate), round(SLACK * rate)
-    shared = min(overlap * rate, max(one.shape[1], two.shape[1], 2) - rate / RATE)
+    shared = min(OVERLAP * rate, max(one.shape[1], two.shape[1], 2) - rate / RATE)
     for lag in range(middle - slack, middle + slack + 1):
         start, stop = max(lag, 0), min(one.shape[1], lag + two.shape[1])
         if stop - start >= shared:
