@@ -24,6 +24,7 @@ from ecgbench import datasets, models, reports
 from ecgbench.adapters.hide import Policy
 from ecgbench.core.cards import ModelCard
 from ecgbench.core.cells import PAPER, RELEASED
+from ecgbench.core.note import Note, Notes
 from ecgbench.core.registry import plain
 from ecgbench.core.text import shortened
 from ecgbench.data.prepare import prepare
@@ -368,26 +369,23 @@ class Study(study.Study):
         if row is rows[0]:
             value, low, high = -found.difference, -found.high, -found.low
             found = replace(found, difference=value, low=low, high=high)
-        main = self.main[(self.main["task"] == task) & (self.main["leads"] == leads)]
-        untrained = main["note"].str.contains(comparing.UNTRAINED, regex=False)
-        if {*zip(main["model"][untrained], main["policy"][untrained])} & {*sides}:
+        if self.untrained & {*sides}:
             row.p, row.notes = np.nan, [*row.notes, comparing.UNTRAINED]
         row.notes = [*self._cautions(task, leads, sides), *row.notes]
         known |= {name: getattr(found, name) for name in ("difference", "low", "high")}
         known |= {"p": row.p, "n_records": row.shared[0], "n_patients": row.shared[1]}
-        return known | {"note": "; ".join(row.notes)}
+        return known | {"note": str(Notes(row.notes))}
 
-    def _cautions(self, task: str, leads: str, sides: Sequence[tuple[str, str]]) -> Iterator[str]:
+    def _cautions(self, task: str, leads: str, sides: Sequence[tuple[str, str]]) -> Iterator[Note]:
         """What the numbers of these rows rest on, and what must be said of their fits, each once;
         without what is said of their tests.
         """
         main = self.of(self.metric).main
         mine = main[(main["task"] == task) & (main["leads"] == leads)]
         rows = mine.set_index(["model", "policy"])["note"]
-        tests = (comparing.UNTESTED, comparing.UNTRAINED, "compared with the best", "no interval")
-        for text in dict.fromkeys(text for one in sides for text in rows[one].split("; ")):
-            if text and not text.startswith(tests):
-                yield text
+        for note in dict.fromkeys(note for one in sides for note in rows[one]):
+            if note.kind not in ("untrained", "test"):
+                yield note
 
     def plot(self, name: str, ax: "Axes | None" = None) -> "Figure":
         """The (first) figure of a report, such as "lead_curve": a matplotlib figure; or that of
@@ -441,7 +439,7 @@ class Study(study.Study):
         lines = [f"Study {self.path}"]
         lines += [f"{n}s: {', '.join(dict.fromkeys(self.main[n]))}" for n in ("task", "model")]
         lines += [f"leads: {', '.join(dict.fromkeys(self.main['leads']))}", f"cells: {counts}"]
-        return "\n  ".join(shortened(line, 100) for line in [*lines, *self.notes[:1]])
+        return "\n  ".join(shortened(line, 100) for line in [*lines, *map(str, self.notes[:1])])
 
     def _repr_html_(self) -> str:
         try:

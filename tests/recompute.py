@@ -7,8 +7,9 @@ imports nothing of ecgbench: docs/explanation/intervals.md is its specification.
 whose intervals come from placements (`--set scoring.bootstrap=none`) of the AUROC.
 """
 
+import json
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import combinations
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def binormal(a):
 class Cell:
     """AUROCs and placements of one table of predictions."""
 
-    fold = "official"
+    fold, overlap = "official", 0.0
 
     def __init__(self, table):
         table = table.sort_values("record")
@@ -56,10 +57,11 @@ class Cell:
 
 class Rows:
     """Rows of a table on the same records, each a list of cells. A label counts in each fold by
-    itself; a fold in which no label has both values counts for nothing.
+    itself; a fold in which no label has both values counts for nothing. Variances over J folds grow
+    by 1 + J n_test / n_train; not where `alone`, a cell by itself.
     """
 
-    def __init__(self, rows):
+    def __init__(self, rows, alone=False):
         rows = [[c for c in r if c.labels] for r in rows]
         folds = {c.fold: c for c in reversed(rows[0])}
         columns = sum(len(c.labels) for c in folds.values())
@@ -67,6 +69,7 @@ class Rows:
         one, zero = np.zeros(shape), np.zeros(shape)
         v, self.a = np.zeros((len(rows), *shape)), np.zeros((len(rows), columns))
         self.rows, self.labels, self.wt, patients, i, k = rows, [], [], [], 0, 0
+        overlap = []
         for fold, first in folds.items():
             mine = [[c for c in r if c.fold == fold] for r in rows]
             assert {c.records for r in mine for c in r} == {first.records}, "other records"
@@ -76,9 +79,11 @@ class Rows:
             self.a[:, to] = [np.mean([c.auroc for c in r], axis=0) for r in mine]
             self.labels += first.labels
             self.wt += [1 / len(first.labels) / len(folds)] * len(first.labels)
+            overlap += [0.0 if alone else first.overlap] * len(first.labels)
             patients.append(first.patients)
             i, k = at.stop, to.stop
-        self.wt = np.array(self.wt)
+        self.wt, folds_of = np.array(self.wt), Counter(self.labels)
+        self.growth = 1 + np.array([folds_of[n] for n in self.labels]) * overlap
         people, codes = np.unique(np.concatenate(patients), return_inverse=True)
         self.g, self.k, self.n1 = len(people), columns, one.sum(axis=0)
         of = np.equal.outer(np.arange(self.g), codes).astype(float)
@@ -103,7 +108,8 @@ class Rows:
     def contrast(self, c):
         """Value, variance, degrees of freedom, and largest share of a label."""
         c, k, g, m = np.asarray(c, float), self.k, self.g, self.m
-        wt, weights = self.wt, np.outer(self.wt, self.wt)
+        wt = self.wt * np.sqrt(self.growth)
+        weights = np.outer(wt, wt)
         psi_k = np.einsum("a,agk->gk", c, self.p + self.q) * wt
         psi = psi_k.sum(axis=1)
         v0 = g / (g - 1) * (psi**2).sum()
@@ -120,7 +126,7 @@ class Rows:
         across = np.where(off, rho * (x - e) * pair, 0) * weights
         second = max(0, across.sum())
         variance = v0 + first.sum() + second
-        value = c @ self.a @ wt
+        value = c @ self.a @ self.wt
         own = (np.einsum("kaa,a->k", self.sigma, c**2) / m * wt**2).sum()
         if not variance > 1e-12 * own:
             return value if abs(value) > 1e-12 else 0.0, 0.0, np.inf, np.nan
@@ -153,8 +159,8 @@ class Rows:
         """Value, low, high, standard error, degrees of freedom, share."""
         value, variance, df, share = self.fitted(np.eye(len(self.rows))[a])
         se, one_fit = np.sqrt(variance), len({c.fit for c in self.rows[a]}) == 1
-        if self.k == 1 and one_fit:
-            return value, *self.label(a, 0), se, df, np.nan
+        if self.names == 1 and one_fit:
+            return value, *self.label(a, self.labels[0]), se, df, np.nan
         low = high = np.nan
         if 0 < value < 1:
             logit, half = np.log(value / (1 - value)), t.ppf(0.975, df) * se / (value - value**2)
@@ -176,17 +182,22 @@ class Rows:
         """Labels, whatever the number of their folds."""
         return len(set(self.labels))
 
-    def label(self, a, k):
-        """Interval of one label."""
-        p, q, m = self.p[a, :, k], self.q[a, :, k], self.m[k]
-        crowd = (self.u[:, k] ** 2).sum()
-        own = (p**2).sum() * m / (m - 1) if m > 1 else 0
-        other = (q**2).sum() / (1 - crowd) if crowd < 1 else 0
+    def label(self, a, name):
+        """Interval of one label: the variances of its folds add."""
+        own = other = few = many = shared = value = positives = 0.0
+        mine = [k for k, label in enumerate(self.labels) if label == name]
+        for k in mine:
+            p, q, m = self.p[a, :, k], self.q[a, :, k], self.m[k]
+            count, crowd = self.growth[k] / len(mine) ** 2, (self.u[:, k] ** 2).sum()
+            own += count * ((p**2).sum() * m / (m - 1) if m > 1 else 0)
+            other += count * ((q**2).sum() / (1 - crowd) if crowd < 1 else 0)
+            few, many = few + count / m, many + count * crowd
+            shared += count * max(0, 2 * (p * q).sum())
+            value, positives = value + self.a[a, k] / len(mine), positives + m
         prior = binormal(GRID)
-        variance = np.maximum(own, 1.25 * prior / m) + np.maximum(other, prior * crowd)
-        variance = variance + max(0, 2 * (p * q).sum())
-        value = self.a[a, k]
-        inside = GRID[np.abs(value - GRID) <= t.ppf(0.975, 2 * m + 4) * np.sqrt(variance)]
+        variance = np.maximum(own, 1.25 * prior * few) + np.maximum(other, prior * many) + shared
+        far = t.ppf(0.975, 2 * positives + 4) * np.sqrt(variance)
+        inside = GRID[np.abs(value - GRID) <= far]
         low = 0 if inside[0] == GRID[0] else inside[0]
         high = 1 if inside[-1] == GRID[-1] else inside[-1]
         return min(low, value), max(high, value)
@@ -226,19 +237,23 @@ def recompute(run, report):
             continue
         cell = Cell(pd.read_parquet(run / row.path / "predictions.parquet"))
         cell.fit, cell.fold = row.fit_seed, row.fold
+        if cell.fold != "official":
+            of_fit = json.loads((run / row.path / "cell.json").read_text())["fit"]
+            learned = json.loads((run / of_fit / "fit.json").read_text())["records"]
+            cell.overlap = len(cell.records) / learned
         of_setting[row.task, str(row.leads)][row.model, row.policy].append(cell)
         if not cell.labels:
             note("cells", row, value=np.nan, low=np.nan, high=np.nan)
             continue
-        alone = Rows([[cell]])
+        alone = Rows([[cell]], alone=True)
         numbers = dict(zip(("value", "low", "high"), alone.row(0)))
         note("cells", row, **numbers, value_distinct=cell.distinct)
         where = tuple(getattr(row, name) for name in names)
         for one in rows_of_label.loc[[where]].itertuples():
             if one.label in alone.labels:
-                k = alone.labels.index(one.label)
-                low, high = alone.label(0, k)
-                note("labels", one, value=cell.auroc[k], low=low, high=high)
+                low, high = alone.label(0, one.label)
+                auroc = cell.auroc[alone.labels.index(one.label)]
+                note("labels", one, value=auroc, low=low, high=high)
             else:
                 note("labels", one, value=np.nan, low=np.nan, high=np.nan)
 

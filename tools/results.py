@@ -1,17 +1,19 @@
 """The page of results: reports/index.html, and the excerpt on the first page of the site.
 
-Numbers come from the CSV files of the reports in reports/, empty cells from the cards of models and
-data sets. `python tools/site.py` writes the page. A report is a folder that
+Numbers come from the CSV files of the reports in reports/, what nobody has measured from the cards
+of models and data sets. `python tools/site.py` writes the page. A report is a folder that
 `ecgbench report --publish` wrote (main_table.csv) or a study of pre-training (ablation.csv), with a
 README.md: its title, the command (the first indented block), and the line
 `Measured by NAME on 2026-11-26, on MACHINE.`
 """
 
 import csv
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,10 @@ COSTS = HERE.parent / "docs" / "explanation" / "costs.md"
 FIRST = ("12", "2", "1", "I+II", "I", "II")
 """Lead settings that are always on the page; the others are behind a tick box."""
 EXCERPT = "ptbxl_super"
+FEWEST = ("I", "II", "1", "2")
+"""Lead settings that the first sentence speaks of: the first that was measured."""
+KEPT = ("kept", "kept_low", "kept_high")
+"""Columns of verdicts.csv: share of the skill above chance at twelve leads."""
 WEIGHTS = {
     "released": "weights of its authors",
     "released (own)": "weights of this project",
@@ -53,9 +59,9 @@ CELLS = {
 class Score:
     """Macro AUROC and its 95 % interval, fractions; without a number, the reason in words."""
 
-    value: float | None
-    low: float | None = None
-    high: float | None = None
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
     why: str = ""
 
 
@@ -69,17 +75,23 @@ class Row:
     missing: str = ""
     command: str = ""
     untrained: bool = False
+    key: dict[str, str] = field(default_factory=dict)
+    """Its model and policy in the CSV files."""
+
+    def has(self, *settings: str) -> bool:
+        """Whether it has a number at these lead settings."""
+        return all(k in self.scores and not self.scores[k].why for k in settings)
 
 
 @dataclass
 class Group:
-    """The rows of one task in one report; without a report, what is missing."""
+    """The rows of one task in one report."""
 
     task: str
     title: str
     note: str
     rows: list[Row]
-    source: "Source | None" = None
+    source: "Source"
 
 
 @dataclass(frozen=True)
@@ -174,9 +186,11 @@ def measured(source: Source) -> Iterator[Group]:
             fact = by_name[line["model"]]
             if not fact["weights"].startswith(line["weights"]):
                 raise SystemExit(f"{source.folder}: models.csv and main_table.csv differ in order")
+            key = {name: line[name] for name in ("model", "policy")}
+            random = line["weights"] == "random"
             row = made.setdefault(
                 (line["model"], line["policy"]),
-                Row(fact["model"], labelled(fact, line), untrained=line["weights"] == "random"),
+                Row(fact["model"], labelled(fact, line), untrained=random, key=key),
             )
             row.scores[line["leads"]] = score(line)
         yield Group(task, *heading(source, task, own[0]), [*made.values()], source)
@@ -198,7 +212,7 @@ def score(line: dict[str, str]) -> Score:
     value, reasons = line.get("value") or line.get("score"), (line.get("note"), line.get("status"))
     if not (value and line["low"] and line["high"]):
         why = next((word for word in reasons if word and word != "ok"), "no interval")
-        return Score(None, why=why)
+        return Score(why=why)
     return Score(float(value), float(line["low"]), float(line["high"]))
 
 
@@ -258,28 +272,38 @@ def cards(room: Room) -> Iterator[tuple[str, Any]]:
     yield from ((name, room.get(name).CARD) for name in room.names() if room.built_in(name))
 
 
-def absent_models(groups: Sequence[Group]) -> list[Row]:
-    """The rows of a measured task that have no number."""
+def missing(runs: Sequence[Group]) -> dict[str, list[Row]]:
+    """What no report of a run has, by a heading: models in the tasks that were measured, tasks."""
+    here = {group.task for group in runs}
+    data = {name for name, _, task in tasks() if task.name in here}
+    rows = [absent_task(*one, one[0] in data) for one in tasks() if one[2].name not in here]
+    return {"Models": absent_models(runs), "Tasks": rows}
+
+
+def absent_models(runs: Sequence[Group]) -> list[Row]:
+    """A row per model without a number in a measured task, with the names of such tasks."""
+    known = {task.name: task.title for _, _, task in tasks()}
+    titles = {group.task: known.get(group.task, group.task) for group in runs}
+
+    def lacking(what: str, there: Collection[str]) -> str:
+        lost = [title for task, title in titles.items() if task not in there]
+        return f"{what}, on {', '.join(lost)}" if lost else ""
+
     trained = (WEIGHTS["released"], WEIGHTS["none"])
-    seen = {r.model for group in groups for r in group.rows if r.label.startswith(trained)}
     rows = []
     for name, card in cards(models.ROOM):
-        fetched = [w for w in card.weights if "://" in w.url]
-        if card.title in seen or not card.parameters:
-            continue
-        if fetched:
-            rows.append(
-                Row(
-                    card.title,
-                    WEIGHTS["released"],
-                    missing="weights: fetch with",
-                    command=f"ecgbench models fetch {name}",
-                )
-            )
-        else:
-            rows.append(Row(card.title, WEIGHTS["released"], missing="weights: not published"))
-    if not any(group.source and group.source.protocol == "finetune" for group in groups):
-        rows.append(Row("Fine-tuned models", "all weights trained", missing=gpu()))
+        seen = {
+            g.task for g in runs for r in g.rows
+            if r.model == card.title and r.label.startswith(trained)
+        }  # fmt: skip
+        if card.parameters and (label := lacking(WEIGHTS["released"], seen)):
+            fetched = any("://" in weights.url for weights in card.weights)
+            why = "weights: fetch with" if fetched else "weights: not published"
+            command = f"ecgbench models fetch {name}" if fetched else ""
+            rows.append(Row(card.title, label, missing=why, command=command))
+    tuned = {group.task for group in runs if group.source.protocol == "finetune"}
+    if label := lacking("all weights trained", tuned):
+        rows.append(Row("Fine-tuned models", label, missing=gpu()))
     return rows
 
 
@@ -317,22 +341,49 @@ def absent_task(name: str, card: DatasetCard, task: Task, here: bool) -> Row:
 
 
 def groups(found: Sequence[Source]) -> list[Group]:
-    """All rows: measured tasks, the tasks that are not, and the studies of pre-training."""
+    """What was measured, task by task; the studies of pre-training last."""
     runs = [g for s in found if s.rows("main_table.csv") for g in measured(s)]
-    by_task: dict[str, list[Group]] = {}
-    for group in runs:
-        by_task.setdefault(group.task, []).append(group)
-    titles = {task.name: task.title for _, _, task in tasks()}
-    made: list[Group] = []
-    for task, own in by_task.items():
-        made += own
-        made.append(Group(task, f"{titles.get(task, task)}, not measured", "", absent_models(own)))
-    measured_data = {name for name, _, task in tasks() if task.name in by_task}
-    for name, card, task in tasks():
-        if task.name not in by_task:
-            row = absent_task(name, card, task, name in measured_data)
-            made.append(Group(task.name, "", "", [row]))
-    return made + [g for s in found for g in pretrained(s) if g.rows]
+    order = list(dict.fromkeys(group.task for group in runs))
+    studies = [g for s in found for g in pretrained(s) if g.rows]
+    return sorted(runs, key=lambda group: order.index(group.task)) + studies
+
+
+def finding(made: Sequence[Group]) -> str:
+    """What was found so far, in a sentence: of the first trained model of the first report of
+    EXCERPT, which no score chooses, and of the first with random weights. "" where there is none.
+    """
+    for few, group in product(FEWEST, [group for group in made if group.task == EXCERPT]):
+        rows = [
+            r for r in group.rows if r.has(few, "12") and not r.label.startswith(WEIGHTS["none"])
+        ]
+        trained, random = ([r for r in rows if r.untrained is chance] for chance in (False, True))
+        if trained:
+            said = [fewer(trained[0], few), *kept(group, trained[0], few)]
+            said += [fewer(row, few) for row in random[:1]]
+            return f"So far, on {group.title} ({group.note.partition(';')[0]}), {'; '.join(said)}."
+    return ""
+
+
+def fewer(row: Row, few: str) -> str:
+    """The scores of a model with few leads and with twelve."""
+    scores = (row.scores[few], row.scores["12"])
+    less, full = (f"{points(s.value)} [{points(s.low)}, {points(s.high)}]" for s in scores)
+    whose = row.label.partition(",")[0]
+    return f"{row.model} ({whose}) has macro AUROC {less} from {lead(few)} and {full} from 12 leads"
+
+
+def kept(group: Group, row: Row, few: str) -> Iterator[str]:
+    """The skill that few leads keep, where the verdicts of the report have it."""
+    names = {"task": group.task, "label": "macro", "leads": few, **row.key}
+    for line in group.source.rows("verdicts.csv"):
+        if names.items() <= line.items() and line.get("kept_low"):
+            share, low, high = (f"{100 * float(line[n]):.0f}" for n in KEPT)
+            yield f"{lead(few)} keeps {share} % [{low}, {high}] of what 12 leads give above chance"
+
+
+def lead(setting: str) -> str:
+    """A lead setting in a sentence."""
+    return spelled(setting) if setting.isdigit() else f"lead {setting}"
 
 
 def leads(found: Sequence[Group]) -> list[str]:
@@ -355,9 +406,6 @@ def page() -> str:
     """The whole of reports/index.html."""
     found = sources()
     made = groups(found)
-    choices = {g.task: g.title for g in made if g.source and g.task != STUDIES}
-    choices |= {task.name: task.title for _, _, task in tasks()}
-    measured_tasks = {group.task for group in made if group.source}
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,
@@ -368,36 +416,36 @@ def page() -> str:
     )
     environment.globals |= {"points": points, "spelled": spelled}
     return environment.get_template("results.html.j2").render(
+        finding=finding(made),
         groups=made,
+        missing=missing([group for group in made if group.task != STUDIES]),
         leads=leads(made),
         first=FIRST,
         sources=found,
         differences=[d for source in found for d in differences(source)],
-        choices=sorted(choices.items(), key=lambda pair: pair[0] not in measured_tasks),
-        measured=measured_tasks,
+        choices={group.task: group.title for group in made if group.task != STUDIES},
         studies=STUDIES,
     )
 
 
 def excerpt() -> str:
-    """A Markdown table of one task, for the first page of the site."""
-    (group, *_), gone = (
-        [g for g in groups(sources()) if g.task == EXCERPT and bool(g.source) is there]
-        for there in (True, False)
-    )
+    """What was found, and a Markdown table of one task, for the first page of the site."""
+    made = groups(sources())
+    group = next(group for group in made if group.task == EXCERPT)
     shown = ("12", "2", "1", "I", "II")
     lines = [["model", *(spelled(k) for k in shown)], ["---", *["---:"] * len(shown)]]
     for row in group.rows:
-        cells = [row.scores.get(k, Score(None)) for k in shown]
         numbers = [
-            "" if s.value is None or s.low is None or s.high is None
-            else f"{points(s.value)}<br><small>{points(s.low)}–{points(s.high)}</small>"
-            for s in cells
-        ]  # fmt: skip
+            f"{points(s.value)}<br><small>{points(s.low)}–{points(s.high)}</small>"
+            if row.has(k) and (s := row.scores[k])
+            else ""
+            for k in shown
+        ]
         lines.append([f"{row.model}, {row.label}", *numbers])
-    names = ", ".join(row.model for g in gone for row in g.rows if row.command)
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + (
-        f"\n\n*{group.title}: {group.note}. Macro AUROC × 100 with its 95 % interval.* "
-        f"Not measured yet, their weights are to be fetched: {names}. "
-        f'<a href="reports/index.html">All results</a>, with the commands that repeat them.'
+    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return (
+        f"{finding(made)}\n\n{table}\n\n"
+        f"*{group.title}: {group.note}. Macro AUROC × 100; in brackets and in small: 95 % "
+        f'intervals.* <a href="reports/index.html">All results</a>, with the commands that repeat '
+        f"them and with what nobody has measured yet."
     )

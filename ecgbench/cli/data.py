@@ -220,9 +220,9 @@ def duplicates(
 ) -> None:
     """Find recordings that occur twice: within a dataset, or in two datasets under other names.
 
-    Copies are also found when they were shifted by some seconds, resampled, rescaled, rounded or
-    high-pass filtered. Pairs between training and test come first: there a model was trained on a
-    recording that it is tested on.
+    Copies are also found when they were shifted by some seconds, inverted, resampled, rescaled,
+    rounded, high-pass filtered or made noisier. Pairs between training and test come first: there a
+    model was trained on a recording that it is tested on.
 
     On 2,000 recordings of PTB-XL all altered copies were found, and there was no false match among
     1,999,000 pairs, 76 of them of one patient (docs/explanation/duplicates.md).

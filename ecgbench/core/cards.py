@@ -326,6 +326,12 @@ class Limb(CheckedFields):
     """Why this dataset is not checked, or checked less strictly."""
 
 
+PATIENTS_UNKNOWN = (
+    "nobody said which recordings are of the same person; if some are, the score is too high"
+)
+"""What `patients_known=False` means for a score."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class DatasetCard(CheckedFields):
     """Facts of one dataset as published."""
@@ -384,8 +390,8 @@ class DatasetCard(CheckedFields):
     cautions: tuple[str, ...] = ()
     """What a reader of its numbers must know, one sentence each."""
     patients_known: bool = True
-    """False if the files name no patients: each record then counts as a patient, and every row says
-    that its interval may be too narrow.
+    """False if the files name no patients (PATIENTS_UNKNOWN): each record then counts as a patient,
+    and every row says that its interval may be too narrow.
     """
 
     def __post_init__(self) -> None:

@@ -2,7 +2,8 @@
 
 Fingerprints are joined by their hashes, so the work grows with the records and not with their
 pairs: two records of which VOTES hashes agree at one shift in time are candidates. Those are
-compared sample by sample, and are one recording from CONFIRMED on.
+compared sample by sample, and are one recording from CONFIRMED on. `copies_among` does so for any
+recordings, `confirmed` for prepared ones.
 """
 
 import dataclasses
@@ -21,7 +22,7 @@ TOGETHER = 20
 CONFIRMED = 0.99
 """Correlation from which on two records are one recording."""
 CROWD = 64
-"""A hash that more beats than these have is too common and is left out."""
+"""Of equal hashes each meets the next ones, fewer than these."""
 BYTES = 16
 """Of a hash in the table: itself, its time and its record."""
 FAR = 10_000_000
@@ -127,14 +128,9 @@ def candidates(table: Table, within: bool) -> list[tuple[int, int, float]]:
 
 def _agreeing(table: Table, within: bool) -> Iterator[np.ndarray]:
     """Two equal hashes of two records as one number each: the pair, and the shift in ms."""
-    bounds = np.flatnonzero(table.hashes[1:] != table.hashes[:-1]) + 1
-    bounds = np.array([0, *bounds, len(table.hashes)])
-    few = np.repeat(np.diff(bounds) <= CROWD, np.diff(bounds))
-    hashes, records = table.hashes[few], table.records[few].astype(np.int64)
-    times, dataset = (
-        table.times[few].astype(np.int64),
-        np.searchsorted(table.ends, records, "right"),
-    )
+    hashes, records = table.hashes, table.records.astype(np.int64)
+    times = table.times.astype(np.int64)
+    dataset = np.searchsorted(table.ends, records, "right")
     for step in range(1, CROWD):
         at = np.flatnonzero(hashes[:-step] == hashes[step:])
         if not len(at):
@@ -148,6 +144,34 @@ def _agreeing(table: Table, within: bool) -> Iterator[np.ndarray]:
         turned = np.where(one > two, -shift, shift)
         keys = (low * max(int(table.ends[-1]), 1) + high) * FAR + FAR // 2 + turned
         yield keys[allowed]
+
+
+def copies_among(
+    found: Sequence[Fingerprint], signal: Callable[[int], tuple[np.ndarray, float]]
+) -> Iterator[tuple[int, int, bool]]:
+    """(first, second, whole) of recordings of these fingerprints that are one, by number; of more
+    than two whole copies enough to join them. whole: not only an overlap.
+
+    signal: the (12, time) samples and the rate (Hz) of a recording, which are read again.
+    """
+    home = [*range(len(found))]  # a whole copy -> an earlier one of the same
+
+    def first(number: int) -> int:
+        while home[number] != number:
+            number = home[number]
+        return number
+
+    for one, two, shift in candidates(Table.made(found, np.array([len(found)])), within=True):
+        if first(one) == first(two):
+            continue
+        (a, a_fs), (b, b_fs) = signal(one), signal(two)
+        correlation, at = agreement(a, a_fs, b, b_fs, shift)
+        if correlation > CONFIRMED:
+            longer = abs(a.shape[1] / a_fs - b.shape[1] / b_fs)
+            whole = max(abs(at), longer) < TOGETHER / 1000
+            if whole:
+                home[max(first(one), first(two))] = min(first(one), first(two))
+            yield one, two, whole
 
 
 def confirmed(

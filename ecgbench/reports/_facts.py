@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ecgbench.core.text import counted, shortened
-from ecgbench.ecg.leads import LeadSubset
 from ecgbench.reports._figure import LONGEST, handle
 from ecgbench.reports._section import Cell, Column, Row, Table, records
 from ecgbench.reports._text import points, signed, signed_bracket
-from ecgbench.results.notes import GRAVE, PENDING
 from ecgbench.results.study import FULL, Study, once
+from ecgbench.study.store import GOES_ON
 
 MODEL = ("model", "policy")
 DIFFERENCE = ("difference", "low", "high")
 OWN_WEIGHTS = " (own weights)"
+PENDING = "not computed yet"
+"""The word for cells that nothing was stored for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,16 +77,6 @@ class Gap:
     reason: str
     leads: Mapping[str, tuple[int, int]]
     """Setting as typed -> cells without a number, cells asked for."""
-
-
-def leads_of(typed: str) -> tuple[int, bool]:
-    """How many leads a setting measures, and whether they are named (`I+II`) rather than drawn
-    (`2`).
-
-    >>> leads_of("2"), leads_of("I+II")
-    ((2, False), (2, True))
-    """
-    return (int(typed), False) if typed.isdigit() else (len(LeadSubset.parse(typed)), True)
 
 
 @once
@@ -209,11 +200,11 @@ def gaps(study: Study) -> list[Gap]:
     planned: Counter[tuple[str, ...]] = Counter()
     for cell in records(study.of(study.metric).cells):
         whose = (cell["task"], cell["model"], cell["policy"])
-        leads, reason = cell["leads"], cell["reason"] or "no reason was stored"
+        leads, pending = cell["leads"], cell["status"] == "missing"
+        reason = GOES_ON if pending else cell["reason"] or "no reason was stored"
         planned[*whose, leads] += 1
         if cell["status"] != "ok":
             # what is not computed yet did not fail
-            pending = cell["status"] == "missing" or reason.startswith(PENDING)
             word = PENDING if pending else cell["status"]
             lost.setdefault((*whose, word, reason), Counter())[leads] += 1
     return [
@@ -231,11 +222,6 @@ def gaps(study: Study) -> list[Gap]:
     ]
 
 
-def grave(note: str) -> bool:
-    """Whether a note is a banner."""
-    return note.startswith(tuple(f"{word}: " for word in GRAVE))
-
-
 def marked(title: str, synthetic: bool) -> str:
     """A title that says it when its data are synthetic.
 
@@ -251,10 +237,9 @@ def setting_words(typed: str) -> str:
     >>> setting_words("1"), setting_words("12"), setting_words("I+II")
     ('1 random lead', '12 leads', 'leads I+II')
     """
-    number, named = leads_of(typed)
-    if named:
-        return f"lead{'s' if number > 1 else ''} {typed}"
-    return f"{typed} leads" if typed == FULL else counted(number, "random lead")
+    if not typed.isdigit():
+        return f"lead{'s' if '+' in typed else ''} {typed}"
+    return f"{typed} leads" if typed == FULL else counted(int(typed), "random lead")
 
 
 LEADS = Column("leads", "Leads", on_page=setting_words)

@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 from ecgbench.core.text import counted, enumerated, quoted
 from ecgbench.errors import BadSetting, MissingData
-from ecgbench.reports._facts import columns, grave, tasks
+from ecgbench.reports._facts import columns, tasks
 from ecgbench.reports._filters import filters
 from ecgbench.reports._section import Heading, Reads
 from ecgbench.results import ablation, pretraining, profile, study
-from ecgbench.results.origin import PUBLISHED
 from ecgbench.results.precompute import Stage
 
 
@@ -55,27 +54,19 @@ def _of_run(run: study.Study) -> Heading:
         f"{counted(data.test_patients, 'patient')}"
         for data in run.datasets
     ]
-    published = [PUBLISHED] if PUBLISHED in run.notes else []
-    banners = list(filter(grave, run.notes))
+    published = [note.text for note in run.notes if note.kind == "published"]
+    banners = [note for note in run.notes if note.grave]
     models = list(dict.fromkeys(head.title for head in columns(run)))
     on = [task.title for task in tasks(run)]
     who = enumerated(models) if len(models) <= 4 else f"{len(models)} models"
     return Heading(
         title=f"{who} on {enumerated(on) if len(on) <= 3 else f'{len(on)} tasks'}",
         lines=[*lines, *published],
-        banners=list(map(_banner, banners)),
-        in_banners=[*banners, *published],
+        banners=[(n.kind.capitalize(), n.text[:1].upper() + n.text[1:]) for n in banners],
+        in_banners=[*map(str, banners), *published],
         version=run.provenance.version,
         filters=filters(run),
     )
-
-
-def _banner(note: str) -> tuple[str, str]:
-    """What nobody may overlook: synthetic data, random weights, a limit, what is not finished,
-    failed or skipped.
-    """
-    word, _, rest = note.partition(": ")
-    return word.capitalize(), rest[:1].upper() + rest[1:]
 
 
 def _of_profile(source: profile.Profile) -> Heading:

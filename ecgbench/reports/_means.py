@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ecgbench.core.text import enumerated
-from ecgbench.reports._facts import Head, columns, leads_of, setting_words
+from ecgbench.reports._facts import Head, columns, setting_words
 from ecgbench.results import precompute
 from ecgbench.results.joint import Entry, Joint, joint, why_missing
 from ecgbench.results.non_inferiority import untested
@@ -143,7 +143,8 @@ def foremost(study: Study, most: int) -> list[str]:
     """Lead settings that are shown where there is no room for all: numbers first, from the fewest,
     then named ones.
     """
-    return sorted(settings(study), key=lambda typed: (leads_of(typed)[::-1], typed))[:most]
+    ordered = study.main.sort_values(["named", "n_leads", "leads"])["leads"]
+    return list(dict.fromkeys(ordered))[:most]
 
 
 def shown_alone(shown: Sequence[str], file: str) -> str:

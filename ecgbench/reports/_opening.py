@@ -16,13 +16,12 @@ import pandas as pd
 from ecgbench.core.text import counted, enumerated
 from ecgbench.data import contamination
 from ecgbench.reports._best import CLEAR, EQUAL, best_of
-from ecgbench.reports._facts import OWN_WEIGHTS, gaps, heads_of, leads_of, setting_words, tasks
+from ecgbench.reports._facts import OWN_WEIGHTS, PENDING, gaps, heads_of, setting_words, tasks
 from ecgbench.reports._section import Figure, Opening, records
 from ecgbench.reports._text import points, signed_bracket, sure
 from ecgbench.reports.labels import full_names
 from ecgbench.reports.lead_curve import UNDEFINED, curve, draw
 from ecgbench.results.facts import DatasetFacts
-from ecgbench.results.notes import PENDING
 from ecgbench.results.study import FULL, Study
 from ecgbench.results.verdicts import ABOVE, BELOW, MACRO, TOO_FEW, by_auroc, verdicts
 
@@ -74,7 +73,7 @@ def spoken(study: Study) -> list[str]:
 def _answer(study: Study, rows: pd.DataFrame) -> tuple[list[Line], Row]:
     """The lines, and the row that they speak of. rows: verdicts of one task."""
     macro = rows[rows["label"] == MACRO]
-    leads = min(macro["leads"], key=lambda typed: (not leads_of(typed)[1], *leads_of(typed)))
+    leads = min(records(macro), key=lambda row: (not row["named"], row["n_leads"]))["leads"]
     heads = heads_of(study)
     trained = [not heads[names].untrained for names in zip(macro["model"], macro["policy"])]
     macro = macro[trained] if any(trained) else macro
@@ -88,7 +87,7 @@ def _answer(study: Study, rows: pd.DataFrame) -> tuple[list[Line], Row]:
     labels = labels[labels["label"] != MACRO]
     data = _data(study, shown)
     own = data is not None and data.licence == "own recordings"
-    if len(labels) and (own or (leads_of(shown["leads"])[1] and len(learned) < 2)):
+    if len(labels) and (own or (shown["named"] and len(learned) < 2)):
         return list(_by_diagnosis(study, shown, records(labels), rows)), shown
     if len(learned) > 1:
         return [_best(study, shown)], shown
@@ -240,7 +239,7 @@ def _kept(study: Study, shown: Row, macro: pd.DataFrame) -> Line:
         ends = (shown[name] for name in ("auroc", "low", "high"))
         return f"With {where}{on}, {who} has AUROC {sure(*ends)}. ", _doubt(shown)
     share, low, high = (points(k, 0) for k in kept)
-    keep = "keeps" if leads_of(shown["leads"])[0] == 1 else "keep"
+    keep = "keeps" if shown["n_leads"] == 1 else "keep"
     return (
         f"{_first(where)} {keep} {share} % [{low}, {high}] of what twelve leads give{on}: ",
         f"{who} has AUROC {score} of {points(full['auroc'])}. {_kept_words(shown)}",

@@ -33,7 +33,7 @@ GREY = "#999999"
 
 def _main(study: Study) -> list[dict[str, Any]]:
     """The rows of the main table by its first metric."""
-    names = ["task", "model", "policy", "weights", "leads", "status"]
+    names = ["task", "model", "policy", "weights", "leads", "n_leads", "named", "status"]
     main = study.main.loc[study.main["metric"] == study.metric, names]
     return records(main)
 
@@ -105,12 +105,10 @@ def scored(rows: pd.DataFrame) -> pd.Series:
 
 def ends(rows: pd.DataFrame) -> list[str]:
     """Lead settings of a figure of a task: all leads and the fewest, as typed."""
-    typed = sorted(
-        dict.fromkeys(rows.loc[scored(rows), "leads"]),
-        key=lambda leads: (not leads.isdigit(), facts.leads_of(leads)[0]),
-    )
-    drawn = [leads for leads in typed if leads.isdigit()] or typed
-    return list(dict.fromkeys([*drawn[-1:], *drawn[:1]]))
+    there = rows[scored(rows)].drop_duplicates("leads").sort_values("n_leads", kind="stable")
+    # named leads where there is nothing else
+    typed = list(there.loc[there["named"] == there["named"].min(), "leads"])
+    return list(dict.fromkeys([*typed[-1:], *typed[:1]]))
 
 
 def unmet(rows: pd.DataFrame) -> pd.DataFrame:
@@ -154,7 +152,7 @@ def on_page(rows: pd.DataFrame) -> pd.DataFrame:
     """
     rows = rows[rows["label"] == MEAN]
     known = rows.groupby("task")["labels"].transform("count") > 0
-    drawn = rows["leads"].str.isdigit()
+    drawn = ~rows["named"]
     fewer = (drawn & (rows["leads"] != FULL)).groupby(rows["task"]).transform("any")
     return rows[known & (drawn | ~fewer)]
 

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.reports._facts import columns, gaps, tasks
+from ecgbench.core.note import Notes
+from ecgbench.reports._facts import PENDING, columns, gaps, tasks
 from ecgbench.reports._section import Score, records
-from ecgbench.results.compare import UNTRAINED
-from ecgbench.results.notes import PENDING
-from ecgbench.results.origin import UNCOMMITTED
 from ecgbench.results.study import Study, once
 
 NAMES = ["task", "model", "leads", "policy"]
@@ -30,7 +28,7 @@ def reasons(study: Study) -> dict[tuple[str, ...], str]:
     order = ("failed", "damaged", "skipped", PENDING)
     for gap in sorted(gaps(study), key=lambda gap: order.index(gap.word)):
         for leads in gap.leads:
-            text = gap.reason if gap.word == PENDING else f"{gap.word}: {gap.reason}"
+            text = f"{gap.word}{'; ' if gap.word == PENDING else ': '}{gap.reason}"
             texts.setdefault((gap.task, gap.model, leads, gap.policy), []).append(text)
     return {names: "; ".join(each) for names, each in texts.items()}
 
@@ -75,8 +73,7 @@ def _ranked(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
 def _score(row: dict[str, Any], why: dict[tuple[str, ...], str]) -> Score:
     if row["status"] == "ok":
         # the sign of the column says that it is untrained, a banner what was not committed
-        notes = [n for n in row["note"].split("; ") if n not in (UNTRAINED, UNCOMMITTED)]
-        footnote = "; ".join(notes)
+        footnote = str(Notes(n for n in row["note"] if n.kind not in ("untrained", "uncommitted")))
     else:
         footnote = why.get(tuple(row[name] for name in NAMES), row["status"])
     return Score(

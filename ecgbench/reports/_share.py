@@ -16,10 +16,10 @@ import pandas as pd
 
 from ecgbench import datasets
 from ecgbench.core.files import making, move, put
+from ecgbench.core.note import Notes
 from ecgbench.core.registry import Room
 from ecgbench.errors import BadSetting
 from ecgbench.reports import _predictions, _write
-from ecgbench.results.notes import PENDING
 from ecgbench.results.study import Study
 from ecgbench.study.stored import Result
 
@@ -154,7 +154,7 @@ def _renamed(study: Study, names: Names) -> Study:
         path=Path("shared"),
         tasks=[names.called(t, names.tasks) for t in tasks],
         datasets=[names.called(d, names.datasets, **hidden) for d in study.datasets],
-        notes=[names.text(_without(note, private)) for note in study.notes],
+        notes=[replace(n, text=names.text(_without(n.text, private))) for n in study.notes],
         provenance=replace(study.provenance, device="", **unknown),
         results=[_result(r, names) for r in study.results],
         scorer=scorer,
@@ -178,9 +178,11 @@ def _table(table: pd.DataFrame, names: Names) -> pd.DataFrame:
     for column in {"weights", "best_weights"} & set(made):
         made[column] = [w if w in _WEIGHTS else "own weights" for w in made[column]]
     if "note" in made:
-        made["note"] = [names.text(str(note)) for note in made["note"]]
+        made["note"] = made["note"].map(
+            lambda notes: Notes(replace(n, text=names.text(n.text)) for n in notes)
+        )
     if "path" in made:
-        kept = made["reason"].str.startswith(PENDING) | (made["reason"] == "")
+        kept = (made["status"] == "missing") | (made["reason"] == "")
         made["reason"] = made["reason"].where(kept, "the reason is not shared")
         made["path"] = ""
     return made

@@ -204,8 +204,8 @@ def _of_training(study: Study, row: r.Row, theirs: Printed, other: Source) -> Kn
 
 def _of_leads(study: Study, row: r.Row, model: ModelFacts | None, other: Source) -> Known:
     made, contract = study.provenance, model.contract if model else {}
-    number, named = facts.leads_of(row["leads"])
-    fewer, drawn = number < len(LEADS), number < len(LEADS) and not named
+    fewer = row["n_leads"] < len(LEADS)
+    drawn = fewer and not row["named"]
     policy, draws = contract.get("policy", row["policy"]), len(made.seeds)
     other_draws = drawn and other.draws and draws != other.draws
     return [

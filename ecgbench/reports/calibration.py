@@ -81,7 +81,7 @@ def _table(study: Study, rows: pd.DataFrame, notes: Sequence[str]) -> r.Table:
             r.Column("ece", "ECE", "number", three),
             r.Column("ece_by_chance", "ECE by chance", "number", three),
         ],
-        rows=predicted.on_page(frame),
+        rows=frame.loc[predicted.on_page(rows).index],
         notes=notes,
         numbers=frame,
         summary="one row per task, model, lead setting and label",

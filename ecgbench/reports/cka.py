@@ -22,6 +22,7 @@ from ecgbench import reports as r
 from ecgbench.core.cells import OFFICIAL
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import enumerated, shortened
+from ecgbench.ecg.draw import Fixed
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import MissingData
 from ecgbench.reports import _facts as facts
@@ -208,7 +209,8 @@ def _pair(panel: Panel, first: facts.Head, second: facts.Head, alike: Alike) -> 
         others = panel.cells[second].get(typed, {})
         if cells := [(mine[setting], others[setting]) for setting in mine if setting in others]:
             names = {"task": panel.title, "first": _label(first), "second": _label(second)}
-            made.append(names | {"leads": typed} | _numbers(cells, alike))
+            leads = {"leads": typed, "named": isinstance(cells[0][0].cell.setting, Fixed)}
+            made.append(names | leads | _numbers(cells, alike))
     return made
 
 
@@ -291,7 +293,7 @@ def _maps(panels: Sequence[Panel], pairs: Sequence[Values]) -> Iterator[r.Figure
     """A heat map of all pairs per panel, a square per number of leads."""
     for number, panel in enumerate(panels):
         mine = [row for row in pairs if row["task"] == panel.title and row["cka"] == row["cka"]]
-        typed = [t for t in dict.fromkeys(str(row["leads"]) for row in mine) if t.isdigit()]
+        typed = list(dict.fromkeys(row["leads"] for row in mine if not row["named"]))
         typed = sorted({*typed} & {FULL, "2", "1"}, key=int, reverse=True) or typed[:3]
         if not typed or len(panel.cells) < 3:
             continue

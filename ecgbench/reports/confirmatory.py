@@ -17,8 +17,8 @@ import pandas as pd
 from ecgbench import reports as r
 from ecgbench.core.text import counted, enumerated
 from ecgbench.reports import _facts as facts
-from ecgbench.results.compare import LEAST_PATIENTS, weak
 from ecgbench.results.compare import UNTESTED as NO
+from ecgbench.results.compare import few, weak
 from ecgbench.results.joint import Entry, Joint, joint, why_missing
 from ecgbench.results.non_inferiority import estimated, lost_label, no_verdict
 from ecgbench.results.study import Study
@@ -101,10 +101,8 @@ def _head(study: Study, model: str, policy: str) -> facts.Head | None:
 
 def _why(study: Study, h: Hypothesis, together: Joint, e: Estimate) -> str:
     """Why there is no verdict; "" where there is one."""
-    if together.least_patients < LEAST_PATIENTS:
-        return f"{NO}{together.least_patients} test patients, fewer than {LEAST_PATIENTS}"
     name = together.named(e)
-    if why := weak(e.df, e.share if name else np.nan, name):
+    if why := few(together.least_patients) or weak(e.df, e.share if name else np.nan, name):
         return why
     if not np.isfinite(e.p):
         return f"{NO}no standard error"
@@ -184,7 +182,7 @@ def _sentences(study: Study, rows: pd.DataFrame) -> list[str]:
     counts |= {NOT_SHOWN: int(verdicts.str.startswith(NOT_SHOWN).sum())}
     counts |= {"without a test": int(rows["p_holm"].isna().sum())}
     texts = [
-        *frozen.warnings(study.path),
+        *map(str, frozen.warnings(study.path)),
         f"Of {counted(len(rows), 'planned comparison')}: "
         f"{', '.join(f'{n} {word}' for word, n in counts.items())}. Not shown does not mean that "
         f"there is no difference.",

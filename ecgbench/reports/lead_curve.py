@@ -21,8 +21,10 @@ import pandas as pd
 
 from ecgbench import reports as r
 from ecgbench.core.cards import MetricCard
+from ecgbench.core.cells import grouped
 from ecgbench.core.text import enumerated, shortened
 from ecgbench.ecg.leads import LEADS
+from ecgbench.evaluate import protocols
 from ecgbench.reports import _facts as facts
 from ecgbench.reports._facts import setting_words
 from ecgbench.reports._scores import ranked
@@ -96,7 +98,7 @@ class Curve:
     heads: Sequence[facts.Head]
     tasks: Sequence[facts.Task]
     rows: pd.DataFrame
-    """Finished rows of `ranked`, with `n_leads` and `named`."""
+    """Finished rows of `ranked`."""
     crowded: bool
     """Whether named sets are left out, as there are too many."""
 
@@ -123,9 +125,6 @@ def curve(study: Study, metric: str = "", task: str = "") -> Curve:
     """The curve by one metric, the first if left out; of one task, or of all."""
     rows = ranked(study)[metric or study.metric]
     rows = rows[rows["status"] == "ok"].sort_values("line")
-    typed = [facts.leads_of(leads) for leads in rows["leads"]]
-    rows = rows.assign(n_leads=[n for n, _ in typed], named=[named for _, named in typed])
-    rows = rows.astype({"named": bool})
     sets = rows[rows["named"]].drop_duplicates("leads").groupby("n_leads").size()
     crowded = bool(sets.max() > CROWD)
     return Curve(
@@ -144,7 +143,8 @@ def _caption(study: Study, drawn: Curve) -> str:
     named = points["named"].any()
     random = (~points["named"] & (points["n_leads"] < len(LEADS))).any()
     filled = "Filled markers: leads" if named else "Leads"
-    sentences = [f"{filled} drawn at random for each record."] if random else []
+    sentences = [_fitted(study, drawn)] if len(points) else []
+    sentences += [f"{filled} drawn at random for each record."] if random else []
     sentences += ["Hollow markers: the named leads in every record."] if named else []
     sentences += ["Named leads stand in the main table."] if drawn.crowded else []
     sentences += ["Bars: 95 % intervals over patients."] if len(points) else []
@@ -164,6 +164,19 @@ def _caption(study: Study, drawn: Curve) -> str:
         rest = f"; and {len(lost) - _MOST} more" if len(lost) > _MOST else ""
         sentences.append(f"Left out: {'; '.join(lost[:_MOST])}{rest}.")
     return " ".join(sentences)
+
+
+def _fitted(study: Study, drawn: Curve) -> str:
+    """How the heads were trained, and what the columns read in place of a missing lead."""
+    protocol = study.provenance.protocol
+    trained = "encoder frozen" if protocols.is_frozen(protocol) else "all weights trained"
+    shown = [drawn.heads[at] for at in sorted(set(drawn.rows["head"]))]
+    filled = []
+    for policy, heads in grouped(shown, lambda head: head.policy).items():
+        whose = f" for {enumerated([head.title for head in heads])}"
+        words = "left out" if policy == "native" else "filled"
+        filled.append(f"{words} ({policy}){whose if len(heads) < len(shown) else ''}")
+    return f"Heads by protocol {protocol}, {trained}. Missing leads: {'; '.join(filled)}."
 
 
 def draw(drawn: Curve, sheet: "Sheet") -> list[Any]:

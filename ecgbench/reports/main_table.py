@@ -19,7 +19,6 @@ from ecgbench.reports import _facts as facts
 from ecgbench.reports._best import best_of, beyond_chance, compete
 from ecgbench.reports._scores import ranked
 from ecgbench.reports._text import millions, sure
-from ecgbench.results.notes import PENDING
 from ecgbench.results.study import Study
 
 CARD = r.ReportCard(
@@ -63,7 +62,7 @@ def _main(study: Study) -> r.Section:
         if len(study.metrics) > 1:
             parts.append(r.Text(f"Macro {metric.title} × 100{better}"))
         if name == study.metric:
-            notes = [*study.notes, setting]
+            notes = [*map(str, study.notes), setting]
             parts.append(_table(study, "main_table", rows, notes, ("csv", "md", "tex", "html")))
         else:
             parts.append(_table(study, f"main_table_{name}", rows, (), ("md", "tex", "html")))
@@ -149,6 +148,7 @@ def _grid(study: Study, found: pd.DataFrame) -> r.Table:
                 )
                 small += f"; best less this: {gap}, p after Holm {r.p_value(test['p_holm'])}"
             mark = {True: "✗", False: "≈", None: "·"}[beyond_chance(test)]
+            mark = "★" if row["value"] == best["value"] else mark
             cells[*named, row["head"]] = r.Cell(mark, small=small)
     return facts.grid(
         study,
@@ -230,7 +230,7 @@ def _without_a_number(study: Study) -> r.Section:
                 "model": heads[gap.model, gap.policy].cell,
                 "leads": _settings(gap.leads),
                 "status": gap.word,
-                "reason": gap.reason.removeprefix(f"{PENDING}; "),
+                "reason": gap.reason,
             }
             for gap in facts.gaps(study)
         ],

@@ -106,7 +106,7 @@ def _frozen(study: Study) -> str:
     """
     if any(r.cell.fit.shown for r in study.results):
         return VALIDATED
-    if study.main["leads"].str.isdigit().any():
+    if not study.main["named"].all():
         return FROZEN
     few = all(data.fewer_leads == data.records for data in study.datasets)
     return VALIDATED if few else ""
@@ -115,7 +115,7 @@ def _frozen(study: Study) -> str:
 def _points(study: Study, rows: pd.DataFrame, each: Sequence[Any]) -> Iterator[r.Table | r.Notes]:
     frame, frozen = _frame(rows), _frozen(study)
     frame["thresholds"] = frame["thresholds"].replace(FROZEN, frozen or FROZEN)
-    shown = predicted.on_page(frame)
+    shown = frame.loc[predicted.on_page(rows).index]
     shown = shown if frozen else shown[shown["thresholds"] == OWN]
     at = "with twelve leads" if frozen == FROZEN else "with the leads of their fit"
     how = f"thresholds frozen on validation records {at}, and " if frozen else ""
@@ -173,7 +173,7 @@ def _left_out(title: str, own: pd.DataFrame) -> Iterator[str]:
 
 def _curves(study: Study, title: str, end: str, own: pd.DataFrame) -> Iterator[r.Figure]:
     """Sensitivity and specificity by number of leads, where there are two numbers or more."""
-    own = own[(own["label"] == predicted.MEAN) & own["leads"].str.isdigit()]
+    own = own[(own["label"] == predicted.MEAN) & ~own["named"]]
     rows = _frame(own[own["status"] == "ok"])
     if rows["leads"].nunique() < 2:
         return

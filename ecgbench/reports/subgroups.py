@@ -174,9 +174,10 @@ def _worse_side(row: dict[Any, Any]) -> dict[Any, Any]:
     return turned
 
 
-def _ends(rows: pd.DataFrame) -> list[str]:
+def _ends(study: Study, rows: pd.DataFrame) -> list[str]:
     """Twelve leads and the fewest, of the settings that are there."""
-    there = sorted(set(rows["leads"]), key=lambda typed: (facts.leads_of(typed), typed))
+    order = study.main.sort_values(["n_leads", "named", "leads"])["leads"]
+    there = list(order[order.isin(rows["leads"])])
     return list(dict.fromkeys([FULL if FULL in there else there[-1], there[0]]))
 
 
@@ -187,7 +188,7 @@ def _figures(study: Study, rows: pd.DataFrame) -> Iterator[r.Figure]:
     titles, heads = facts.titles_of(study), facts.heads_of(study)
     for number, task in enumerate(list(dict.fromkeys(rows["task"]))[:FIGURES], 1):
         own = rows[rows["task"] == task]
-        shown = own[own["leads"].isin(_ends(own))]
+        shown = own[own["leads"].isin(_ends(study, own))]
         names = pd.Series(list(zip(shown["model"], shown["policy"])), shown.index)
         drawn = shown[names.isin(list(dict.fromkeys(names))[:PANELS])]
         lines = drawn.assign(

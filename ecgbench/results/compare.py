@@ -15,14 +15,15 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.core.cells import grouped
+from ecgbench.core.note import Note, Notes
 from ecgbench.results.evidence import Evidence, Sure
 from ecgbench.results.score import Scored, counted, firsts
 from ecgbench.stats.paired import Difference, holm
 
-UNTRAINED = "untrained encoder: not ranked, not tested"
+UNTRAINED = Note("untrained", "untrained encoder: not ranked, not tested")
 """The note of a frozen encoder with random weights."""
 UNTESTED = "not tested: "
-"""How the note of a row begins that has no p."""
+"""Before the reason why there is no p."""
 LEAST_PATIENTS = 30
 """With fewer test patients nothing is tested."""
 LEAST_DF = 6
@@ -34,10 +35,10 @@ MAIN_COLUMNS = (
     *("task", "model", "leads", "policy", "weights", "seen", "metric", "value", "std", "low"),
     *("high", "se", "df", "share", "share_label", "n_records", "n_patients", "n_labels"),
     *("n_undefined", "fewest_positives", "value_distinct", "n_distinct", "p", "p_holm", "best"),
-    *("not_significantly_worse", "note", "status"),
+    *("not_significantly_worse", "note", "status", "n_leads", "named"),
 )
 """Columns of main_table.csv. Values are fractions; `leads` as typed; `status` is ok, skipped or
-failed.
+failed; n_leads: how many are measured; named: the same in every record, not drawn at random.
 """
 COMPARISON_COLUMNS = (
     *("task", "leads", "metric", "model", "policy", "weights", "best_model", "best_policy"),
@@ -62,6 +63,9 @@ class Row:
     leads: str
     policy: str
     metric: str
+    n_leads: int = 0
+    named: bool = False
+    """Whether its leads are named, not drawn."""
     sign: int = 1
     """1 where higher values of the metric are better, -1 where lower ones are."""
     weights: str = ""
@@ -93,10 +97,8 @@ class Row:
     p_holm: float = np.nan
     """After Holm over all pairs of trained rows of its task and setting."""
     best: bool = False
-    notes: list[str] = field(default_factory=list)
-    """What its number rests on, and why it is not tested."""
-    marks: list[str] = field(default_factory=list)
-    """What must be said beside the numbers of its fits, each once."""
+    notes: list[Note] = field(default_factory=list)
+    """What must be said of its fits, what its number rests on, and why it is not tested."""
 
     @property
     def setting(self) -> tuple[str, str, str]:
@@ -157,7 +159,8 @@ def compare(rows: Sequence[Row], rescore: Rescore, evidence: EvidenceOf) -> None
         row.sure = shared.rows[at] if shared else evidence([row.cells]).rows[0]
         if np.isnan(row.sure.low):
             one = row.patients < 2
-            row.notes.append(f"no interval: {'1 test patient' if one else 'no draw differs'}")
+            why = "1 test patient" if one else "no draw differs"
+            row.notes.append(Note("test", f"no interval: {why}"))
     able = _able(done)
     if not shared or len(able) < len(done):
         shared = _together(able, evidence)
@@ -198,32 +201,33 @@ def _against_best(
     if not trained:
         return
     best = max(trained, key=lambda r: r.sign * r.score)
-    why = _few(best.patients) or _weak(best.sure)
+    why = _why(best.patients, best.sure)
     best.best = not why
-    best.notes += [why] if why else []
+    best.notes += why
     for row in (r for r in able if r is not best):
         row.difference, records, patients = paired(best, row)
         row.rival, row.shared = best, (records, patients)
         if records < max(row.records, best.records):
-            row.notes.append(f"compared with the best on the {records} records that both have")
-        why = _few(patients) or _weak(row.difference)
+            text = f"compared with the best on the {records} records that both have"
+            row.notes.append(Note("test", text))
+        why = _why(patients, row.difference)
         # its interval says whether training helped; it competes with nobody
         row.p = np.nan if why or row.untrained else row.difference.p
-        row.notes += [why] if why and not row.untrained else []
+        row.notes += [] if row.untrained else why
     # the best was chosen by looking: each pair could have been the reported one
     for a, b in combinations([r for r in rows if r.status != "skipped" and not r.untrained], 2):
         p = 1.0
         if a in trained and b in trained:
             found, _, patients = paired(a, b)
-            untested = _few(patients) or _weak(found) or np.isnan(found.p)
-            p = 1.0 if untested else found.p
+            p = 1.0 if _why(patients, found) or np.isnan(found.p) else found.p
         a.pairs.append((b, p))
 
 
-def _few(patients: int) -> str:
+def few(patients: int) -> str:
     """Why so few patients are not tested; "" where they are."""
-    few = f"{UNTESTED}{patients} test patients, fewer than {LEAST_PATIENTS}"
-    return few if patients < LEAST_PATIENTS else ""
+    if patients < LEAST_PATIENTS:
+        return f"{UNTESTED}{patients} test patients, fewer than {LEAST_PATIENTS}"
+    return ""
 
 
 def weak(df: float, share: float, carrier: str) -> str:
@@ -237,8 +241,10 @@ def weak(df: float, share: float, carrier: str) -> str:
     return ""
 
 
-def _weak(of: Sure | Difference) -> str:
-    return weak(of.df, of.share, f"the label {of.share_label}")
+def _why(patients: int, of: Sure | Difference) -> list[Note]:
+    """Why a row or a difference of so many patients is not tested; nothing where it is."""
+    why = few(patients) or weak(of.df, of.share, f"the label {of.share_label}")
+    return [Note("test", why)] if why else []
 
 
 def correct(rows: Sequence[Row]) -> None:
@@ -299,7 +305,7 @@ def _compared(row: Row) -> dict[str, Any]:
     """
     tested = row.difference is not None and np.isfinite(row.p)
     return vars(row) | {
-        "note": "; ".join([*row.marks, *row.notes]),
+        "note": Notes(row.notes),
         "not_significantly_worse": row.difference.not_significant if tested else None,  # type: ignore[union-attr]
     }
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
+from ecgbench.results.compare import UNTESTED, few, weak
 from ecgbench.results.evidence import Evidence
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.study import Study, read
@@ -173,9 +173,7 @@ def _paired(own: Study, control: Control, theirs: Study, place: Place) -> Values
     found = _evidence(own, *rows)
     between, sure = found.difference(0, 1), found.rows[0]
     patients = sum({c.cell.fit.fold: c.n_patients for c in rows[0]}.values())
-    why = f"{UNTESTED}{patients} test patients, fewer than {LEAST_PATIENTS}"
-    if patients >= LEAST_PATIENTS:
-        why = weak(between.df, between.share, f"the label {between.share_label}")
+    why = few(patients) or weak(between.df, between.share, f"the label {between.share_label}")
     if not why and not np.isfinite(between.low):
         why = f"{UNTESTED}no interval"
     return made | {

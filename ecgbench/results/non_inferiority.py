@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.results import precompute
-from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
+from ecgbench.results.compare import UNTESTED, few, weak
 from ecgbench.results.joint import Entry, Joint, joint, why_missing
 from ecgbench.results.study import FULL, Study, once
 from ecgbench.stats.components import Estimate
@@ -69,11 +69,10 @@ def no_verdict(above: float, margin: float) -> bool:
 
 def untested(together: Joint, e: Estimate) -> str:
     """Why a difference is not tested; "" where it is."""
-    if together.least_patients < LEAST_PATIENTS:
-        return f"{UNTESTED}{together.least_patients} test patients, fewer than {LEAST_PATIENTS}"
     # of several datasets one may well carry most: it is the largest part of the question
     label = together.named(e) if len(together.groups) == 1 else ""
-    return weak(e.df, e.share if label else np.nan, f"the label {label}")
+    weakness = weak(e.df, e.share if label else np.nan, f"the label {label}")
+    return few(together.least_patients) or weakness
 
 
 def estimated(e: Estimate | None, name: str = "difference", before: str = "") -> Values:
@@ -132,9 +131,8 @@ def _rows(study: Study, model: _Model) -> list[Values]:
         if study.sign > 0:
             lows, lost = _kept(together, weights)
         for fewer, e, low, label in zip(model.fewer, found, lows, lost):
-            why = untested(together, e)
-            if not e.variance > 0 and "test patients" not in why:
-                why = f"{UNTESTED}all records are ranked alike: no variance"
+            alike = "" if e.variance > 0 else f"{UNTESTED}all records are ranked alike: no variance"
+            why = few(together.least_patients) or alike or untested(together, e)
             row = {
                 "task": model.task,
                 **fewer._asdict(),

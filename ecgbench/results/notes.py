@@ -1,6 +1,6 @@
 """What must be said beside the numbers of a run: conditions here, sentences in notes.j2."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +9,7 @@ import numpy as np
 from ecgbench import metrics
 from ecgbench.core.cells import NONE, RANDOM, Plan, grouped
 from ecgbench.core.folders import finished
+from ecgbench.core.note import Note
 from ecgbench.core.text import counted, enumerated
 from ecgbench.data import contamination
 from ecgbench.ecg.draw import Count
@@ -23,39 +24,35 @@ from ecgbench.study import frozen, people
 if TYPE_CHECKING:
     from ecgbench.results.study import Study
 
-SOME_TASKS = "SOME TASKS ONLY"
-GRAVE = (
-    *("FROZEN PLAN CHANGED", "OTHER PLAN", "DAMAGED", "SYNTHETIC DATA", "RANDOM WEIGHTS"),
-    *("RANDOM START", "OWN WEIGHTS", "SEEN BEFORE", "SEEN IN PART", "NOT KNOWN WHETHER SEEN"),
-    *("NOT IN MILLIVOLTS", SOME_TASKS, "LIMITED", "NOT FINISHED", "INCOMPLETE", "UNEQUAL SEEDS"),
-    "UNCOMMITTED CHANGES",
-)
-"""A note that begins with one of these and a colon is grave: a page shows it before any number."""
-PENDING = "not computed yet"
-"""How the reason of a cell begins that nothing was stored for."""
 FEW = 5
 """A label with fewer test positives is named."""
 NAMED = 3
 """Pairs of labels that a note names."""
 
 
-def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[str]:
+def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[Note]:
     """All notes of a run, the gravest first."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    found = list(frozen.warnings(study.path))
+    found += [Note("DAMAGED", f"{fault}.") for fault in people.faults(study.path)]
+
+    def note(when: object = True, kind: str = "", *, caller: Callable[[], str]) -> str:
+        if when:
+            found.append(Note(kind, caller().replace("\n", " ").strip(" ")))
+        return ""
 
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: str(value).replace("\n", " "),
     )
     environment.filters |= {"n": "{:,}".format, "kinds": kinds, "counted": counted}
     environment.filters |= {"enumerated": enumerated, "first_pairs": _first_pairs}
     known = _run(plan, study) | _rows(study, rows) | _cells(study)
-    text = environment.get_template("notes.j2").render(known)
-    found = (" ".join(part.split("\n")).strip(" ") for part in text.split("\n\n"))
-    return [note for note in found if note]
+    environment.get_template("notes.j2").render(known, note=note)
+    return found if frozen.read(study.path) else [*found, Note("", frozen.NONE)]
 
 
 def _run(plan: Plan, study: "Study") -> dict[str, Any]:
@@ -65,10 +62,7 @@ def _run(plan: Plan, study: "Study") -> dict[str, Any]:
         "datasets": study.datasets,
         "models": study.models,
         "met": lambda data: _met(data, study.models),
-        "frozen_warnings": list(frozen.warnings(study.path)),
-        "unfrozen": "" if frozen.read(study.path) else frozen.NONE,
         "frozen_encoder": protocols.is_frozen(plan.training.protocol),
-        "people_faults": list(people.faults(study.path)),
         "windows": [f"{m.title} {m.windows:.3g}" for m in study.models if m.windows is not None],
         "fits": len({c.fit.seed for c in plan.cells}),
         "scoring": plan.scoring,
@@ -97,10 +91,9 @@ def _rows(study: "Study", rows: Sequence[Row]) -> dict[str, Any]:
     """What is known of the rows of the main table."""
     first = [r for r in rows if r.metric == study.metric]
     some = any(r.status == "ok" for r in rows)
-    marks = dict.fromkeys(mark for r in first for mark in r.marks)
+    of_fits = [(n.text, _fit(study, r)) for r in first for n in r.notes if n.kind == "fit"]
     cells = grouped([c for r in rows for c in r.cells], lambda c: c.metric)
     unknown = [d.title for d in study.datasets if not people.is_known(study.path, d.name)]
-    pending = study.cells["reason"].astype(str).str.contains(PENDING)
     return {
         "some_ok": some,
         "people_unknown": unknown if study.scorer and some else [],
@@ -112,10 +105,10 @@ def _rows(study: "Study", rows: Sequence[Row]) -> dict[str, Any]:
         },
         "compared": any(r.difference for r in rows),
         "none_trained": study.main["value"].notna().any() and all(r.untrained for r in rows),
-        "p_will_change": pending.any() and any(np.isfinite(r.p) for r in rows),
+        "tested": any(np.isfinite(r.p) for r in rows),
         "marks": {
-            mark: list(dict.fromkeys(_fit(study, r) for r in first if mark in r.marks))
-            for mark in marks
+            mark: list(dict.fromkeys(fit for _, fit in own))
+            for mark, own in grouped(of_fits, lambda of: of[0]).items()
         },
         "tasks": list(_tasks(study, first)),
         "outside": [_row(study, r) for r in rows if r.score < r.sure.low or r.score > r.sure.high],
@@ -155,8 +148,7 @@ def _tasks(study: "Study", rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
 def _cells(study: "Study") -> dict[str, Any]:
     """What is known of the cells of the first metric."""
     cells = study.cells[study.cells["metric"] == study.metric].copy()
-    pending = cells["reason"].str.startswith(PENDING)
-    states = cells.loc[~pending, "status"].value_counts()
+    states = cells["status"].value_counts()
     known = {m.name: m for m in study.models if m.contract}
     filled = [
         (known[m], p) for m, p in dict.fromkeys(zip(cells["model"], cells["policy"])) if m in known
@@ -168,7 +160,7 @@ def _cells(study: "Study") -> dict[str, Any]:
     several = done["environment"].nunique() > 1
     return {
         "n_cells": len(cells),
-        "pending": int(pending.sum()),
+        "pending": int(states.get("missing", 0)),
         "without": [f"{states[s]} {s}" for s in ("failed", "damaged", "skipped") if s in states],
         "blind": blind.mean().reset_index().to_numpy().tolist(),
         "filled": [(m, p) for m, p in filled if p not in (m.contract["policy"], "native")],
@@ -179,17 +171,18 @@ def _cells(study: "Study") -> dict[str, Any]:
     }
 
 
-def left_out(whole: Plan, shown: Plan) -> list[str]:
+def left_out(whole: Plan, shown: Plan) -> list[Note]:
     """That a report shows some tasks of a run."""
     tasks, named = (list(dict.fromkeys(c.task for c in plan.cells)) for plan in (whole, shown))
     others = [task for task in tasks if task not in named]
     if not others:
         return []
-    return [
-        f"{SOME_TASKS}: {counted(len(named), 'task')} of the {len(tasks)} of this run (--tasks); "
+    text = (
+        f"{counted(len(named), 'task')} of the {len(tasks)} of this run (--tasks); "
         f"ranks, means and corrected p are of "
         f"{'it' if len(named) == 1 else 'these'} alone. Left out: {enumerated(others)}."
-    ]
+    )
+    return [Note("SOME TASKS ONLY", text)]
 
 
 def kinds(counts: Mapping[str, int]) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ecgbench.core import provenance
+from ecgbench.core.note import Note
 from ecgbench.core.text import counted, quoted
 from ecgbench.errors import BadSetting
 from ecgbench.results.facts import Origin
@@ -49,7 +50,7 @@ def published(study: "Study") -> "Study":
     commands = (replace(c, command=_FOLDERS.sub("", c.command)) for c in known.commands)
     return replace(
         study,
-        notes=[*study.notes, PUBLISHED + (named if outside else "")],
+        notes=[*study.notes, Note("published", PUBLISHED + (named if outside else ""))],
         provenance=replace(
             known, command=_FOLDERS.sub("", known.command), commands=tuple(commands)
         ),

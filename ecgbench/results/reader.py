@@ -1,6 +1,6 @@
 """Reads a run folder: which cells are finished, what they rest on, and rows of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,10 @@ import pandas as pd
 from ecgbench import metrics as room
 from ecgbench.core.cards import MetricCard
 from ecgbench.core.cells import NONE, RANDOM, Cell, Plan, grouped
+from ecgbench.core.note import Note
 from ecgbench.core.parallel import on_all_cores
 from ecgbench.data import contamination
+from ecgbench.ecg.draw import Fixed
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.evaluate import protocols
 from ecgbench.results.compare import Row, compare
@@ -195,7 +197,7 @@ class Reader:
         }
 
     def _row(self, metric: str, cells: Sequence[Cell]) -> Row:
-        first = cells[0]
+        first, setting = cells[0], cells[0].setting
         model = first.fit.model
         weights = self.models.get(model, {}).get("weights") or first.fit.weights
         scored = [one for one in (self.scored(cell, metric) for cell in cells) if one]
@@ -206,6 +208,8 @@ class Reader:
             task=first.task,
             model=model,
             leads=first.setting.typed,
+            n_leads=len(setting.subset) if isinstance(setting, Fixed) else setting.k,
+            named=isinstance(setting, Fixed),
             policy=first.policy,
             sign=self.cards[metric].sign,
             weights=weights,
@@ -213,35 +217,34 @@ class Reader:
             untrained=protocols.is_frozen(self.plan.training.protocol) and weights == RANDOM,
             cells=scored,
             status="failed" if status == "missing" else status,
-            marks=list(dict.fromkeys(mark for r in results for mark in r.marks)),
         )
-        row.notes = self._conditions(row)
-        if any(r.uncommitted for r in results):
-            row.notes.append(UNCOMMITTED)
-        lost = {r.cell.fit.fold: r.document.get("lacking_leads", 0) for r in results}
-        if fewer := sum(lost.values()):
-            row.notes.append(f"{fewer} test records without these leads are left out")
-        # of a cross-validation each fold states the records of all folds
-        known = [self.verifier.datasets[r.document["dataset"]]["test_records"] for r in results]
-        if results and row.records + fewer < max(known):
-            row.notes.append(f"scored on {row.records} of {max(known)} records")
+        row.notes = list(self._notes(row, results))
         return row
 
-    def _conditions(self, row: Row) -> list[str]:
-        """What the number of a row rests on."""
-        notes = []
+    def _notes(self, row: Row, results: Sequence[Result]) -> Iterator[Note]:
+        """What must be said of its fits, each once, and what its number rests on."""
+        for mark in dict.fromkeys(mark for r in results for mark in r.marks):
+            yield Note("fit", mark)
         used, folds = ({c.cell.fit.fold for c in s} for s in (counted(row.cells), row.cells))
         for data in (d for d in self.datasets.values() if row.task in d["tasks"]):
             if data["limit"] is not None and data["records"] < data["records_prepared"]:
-                notes.append("limited: the records chosen favour rare labels")
+                yield Note("", "limited: the records chosen favour rare labels")
             if used < folds:
                 within = WITHIN.format(f"{len(used)} of {len(folds)}")
-                notes.append(f"{within}; in the others no label has both values")
+                yield Note("", f"{within}; in the others no label has both values")
             elif data.get("folds"):
-                notes.append(WITHIN.format(data["folds"]))
+                yield Note("", WITHIN.format(data["folds"]))
             if not data.get("patients_known", True):
-                notes.append("records taken as independent: the interval may be too narrow")
-        return notes
+                yield Note("", "records taken as independent: the interval may be too narrow")
+        if any(r.uncommitted for r in results):
+            yield Note("uncommitted", UNCOMMITTED)
+        lost = {r.cell.fit.fold: r.document.get("lacking_leads", 0) for r in results}
+        if fewer := sum(lost.values()):
+            yield Note("", f"{fewer} test records without these leads are left out")
+        # of a cross-validation each fold states the records of all folds
+        known = [self.verifier.datasets[r.document["dataset"]]["test_records"] for r in results]
+        if results and row.records + fewer < max(known):
+            yield Note("", f"scored on {row.records} of {max(known)} records")
 
     def rescored(self, scored: Scored, names: frozenset[str]) -> Scored:
         """A cell scored again, on some of its records."""

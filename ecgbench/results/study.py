@@ -13,6 +13,7 @@ import pandas as pd
 
 from ecgbench.core.cards import MetricCard
 from ecgbench.core.cells import RANDOM, grouped
+from ecgbench.core.note import Note
 from ecgbench.core.registry import plain
 from ecgbench.core.text import enumerated
 from ecgbench.ecg.draw import Count
@@ -55,8 +56,9 @@ class Study:
     value), p (against the best trained row of the same
     metric, task and setting; NaN in the best's own row and where nothing was tested), p_holm (over
     all pairs of trained rows of that setting), best,
-    not_significantly_worse (None where nothing was tested), note (what must be said of the row),
-    status (ok, skipped, failed). Numbers are NaN where status is not ok.
+    not_significantly_worse (None where nothing was tested), note (Notes: what must be said of the
+    row), status (ok, skipped, failed), n_leads, named (whether they are the same in every record,
+    not drawn). Numbers are NaN where status is not ok.
     """
     cells: pd.DataFrame
     """One row per cell and metric: task, model, leads, setting (`1@seed3`), seed, fit_seed, fold,
@@ -81,7 +83,7 @@ class Study:
     tasks: list[TaskFacts]
     models: list[ModelFacts]
     datasets: list[DatasetFacts]
-    notes: list[str]
+    notes: list[Note]
     """What must be said beside the numbers, the gravest first."""
     provenance: Provenance
     results: list[Result]

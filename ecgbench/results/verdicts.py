@@ -44,7 +44,7 @@ COLUMNS = (
     *("kept", "kept_low", "kept_high", "margin", "verdict", "why"),
     *("found_at_95_specificity", "found_low", "found_high"),
     *("false_alarms_at_95_sensitivity", "false_alarms_low", "false_alarms_high"),
-    "threshold_from",
+    *("threshold_from", "n_leads", "named"),
 )
 """Of verdicts.csv; fractions. auroc, low, high: of the best of several trained models, of which
 there are `selected_of`, the interval holds for all of them at once. chance: above (low > 0.5),
@@ -95,7 +95,8 @@ def _names(row: Mapping[Any, Any]) -> Key:
 
 def _labels(row: Mapping[Any, Any], labels: Sequence[Mapping[Any, Any]]) -> Iterator[Values]:
     """The macro of a row of the main table, then its labels, the most frequent first."""
-    about = {n: row[n] for n in ("task", "leads", "model", "policy", "weights")}
+    names = ("task", "leads", "model", "policy", "weights", "n_leads", "named")
+    about = {n: row[n] for n in names}
     ends = {n: row[n] for n in ("low", "high")}
     yield about | {"label": MACRO, "auroc": row["value"], **ends, "patients": row["n_patients"]}
     for one in sorted(labels, key=lambda one: -one["patients_with"]):

@@ -217,11 +217,7 @@ class Components:
         """Of the defined labels, each once."""
         self.label_of = np.array([numbers[name] for name in kept], np.intp)
         """(k,) place among `names` of each of the defined columns."""
-        ratio = np.broadcast_to(np.asarray(overlap, np.float64), len(called))[self.defined]
-        self._growth: Floats = 1 + np.bincount(self.label_of, minlength=1)[self.label_of] * ratio
-        """(k,) what the variance of each column is taken times."""
-        self._counts: Floats = self.weights * np.sqrt(self._growth)
-        """(k,) what the error of each column counts in that of a row's value."""
+        self._overlap_of_folds = np.broadcast_to(np.asarray(overlap, float), len(called))
         codes = np.unique(np.asarray(patients), return_inverse=True)[1]
         if codes.shape != (len(target),):
             raise ValueError(f"{len(codes)} patients of {len(target)} records")
@@ -255,6 +251,17 @@ class Components:
     def values(self) -> Floats:
         """(rows,) macro AUROC."""
         return np.asarray(self.aurocs @ self.weights)
+
+    @cached_property
+    def _growth(self) -> Floats:
+        """(k,) what the variance of each column is taken times."""
+        folds = np.bincount(self.label_of, minlength=1)[self.label_of]
+        return np.asarray(1 + folds * self._overlap_of_folds[self.defined])
+
+    @cached_property
+    def _counts(self) -> Floats:
+        """(k,) what the error of each column counts in that of a row's value."""
+        return np.asarray(self.weights * np.sqrt(self._growth))
 
     @cached_property
     def _perfect(self) -> NDArray[np.bool_]:

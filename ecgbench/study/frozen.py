@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from ecgbench.core.cells import key
 from ecgbench.core.files import as_json, locked, put
+from ecgbench.core.note import Note
 from ecgbench.errors import BadSetting
 
 FILE = "frozen.json"
@@ -146,13 +147,14 @@ def demand_intact(stored: FrozenFile, run: Path) -> None:
         )
 
 
-def warnings(run: Path) -> Iterator[str]:
+def warnings(run: Path) -> Iterator[Note]:
     """Reasons not to trust the frozen plan of a run, one sentence each."""
     stored = read(run)
     if stored is None:
         return
     if not stored.intact:
-        yield (
-            f"FROZEN PLAN CHANGED: {FILE} does not hold what its hash was made of, so nothing here "
-            f"is confirmatory; restore the file."
+        yield Note(
+            "FROZEN PLAN CHANGED",
+            f"{FILE} does not hold what its hash was made of, so nothing here is confirmatory; "
+            f"restore the file.",
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ecgbench import datasets, models
+from ecgbench.core.cards import PATIENTS_UNKNOWN
 from ecgbench.core.cells import EITHER, OFFICIAL, RANDOM, RELEASED
 from ecgbench.core.division import Division
 from ecgbench.core.registry import plain
@@ -73,6 +74,8 @@ def within(
     choice = "" if studied or "models" in values else _choose_models(values)
     if same(order):
         print(f"{order.card}: imported before from the same files and labels", file=sys.stderr)
+        if not datasets.get(str(order.card)).CARD.patients_known:
+            print(PATIENTS_UNKNOWN, file=sys.stderr)
         for file in edited(order.to):
             print(f"{file} was edited after the import; it is used as it is", file=sys.stderr)
     else:
@@ -89,7 +92,8 @@ def within(
 def _cross_validate(values: dict[str, Any], card: Path) -> None:
     """Cross-validation of few recordings, where no folds are typed."""
     if "folds" not in values and (folds := usual_folds(card)):
-        what = f"few patients: --folds {folds}, so that each record is tested once"
+        few = "patients" if datasets.get(str(card)).CARD.patients_known else "recordings"
+        what = f"few {few}: --folds {folds}, so that each record is tested once"
         print(f"{what} (--folds {OFFICIAL}: the split that records.csv gives)", file=sys.stderr)
         values["folds"] = Division.parse(str(folds))
 

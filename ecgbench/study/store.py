@@ -50,7 +50,8 @@ _MARK = "# sha256 "
 """Before the hash of a plan file, in its last line."""
 _FORMAT = f"format = {FORMAT}"
 _ELSEWHERE = "choose another folder"
-PENDING = "not computed yet; the same `ecgbench run` command goes on where it stopped"
+GOES_ON = "the same `ecgbench run` command goes on where it stopped"
+PENDING = f"not computed yet; {GOES_ON}"
 
 
 class Store:

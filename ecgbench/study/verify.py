@@ -84,7 +84,7 @@ def faults(store: Store) -> Iterator[str]:
             yield str(damaged(file))
     yield from people.faults(store.path)
     with suppress(BadSetting):
-        yield from frozen.warnings(store.path)
+        yield from map(str, frozen.warnings(store.path))
 
 
 def _of_cell(verifier: Verifier, cell: Cell) -> Iterator[str]:

@@ -190,13 +190,13 @@ def test_a_plan_that_was_changed_is_said_before_any_number(
     run = tmp_path / "run"
     assert freeze(PLAN)[0] == 0
     write(run, Made(data={"a": Data(tasks={"a": 1})}))
-    assert not any("PLAN" in note for note in read(run).notes)
+    assert not any("PLAN" in note for note in map(str, read(run).notes))
     file = run / frozen.FILE
     file.write_text(file.read_text().replace('"alpha": 0.05', '"alpha": 0.2'))
     (section,) = confirmatory.sections(read(run))
     assert section.parts[0].texts[0].startswith("FROZEN PLAN CHANGED: ")  # type: ignore[union-attr]
     file.unlink()
-    assert read(run).notes[-1] == frozen.NONE
+    assert read(run).notes[-1].text == frozen.NONE
 
 
 def test_a_run_without_words_runs_what_is_frozen(here: Callable[..., Any], tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_nothing_of_own_recordings_is_told(here: Callable[..., Any], tmp_path: P
     assert {"index.html", "main_table.csv", "lead_curve.png"} <= {p.name for p in to.iterdir()}
     # the numbers are those of the run, and the numbers of patients those of their records
     study, given = read(run), pd.read_csv(to / "predictions.csv")
-    assert not study.main["note"].str.contains("scored on").any()
+    assert not study.main["note"].astype(str).str.contains("scored on").any()
     task, model = study.tasks[0].name, study.models[0].name
     own = study.predictions(task, model, "I", "zero")
     mine = given[given["leads"] == "I"]

@@ -12,7 +12,7 @@ from scipy.signal import resample_poly
 
 from ecgbench import datasets
 from ecgbench.check.datasets import check
-from ecgbench.data.duplicates import CROWD, VOTES, Table, candidates
+from ecgbench.data.duplicates import CROWD, VOTES, Table, candidates, copies_among
 from ecgbench.datasets import demo
 from ecgbench.ecg.fingerprint import Fingerprint
 
@@ -158,8 +158,16 @@ def test_candidates_are_those_whose_hashes_agree_at_one_shift() -> None:
     assert candidates(Table.made(prints([[], []]), np.array([2])), within=True) == []
 
 
-def test_a_hash_that_everyone_has_tells_nothing() -> None:
-    crowd = [[(h, 0) for h in range(VOTES)] for _ in range(CROWD + 1)]
-    assert candidates(Table.made(prints(crowd), np.array([CROWD + 1])), within=True) == []
-    fewer = Table.made(prints(crowd[:20]), np.array([20]))
-    assert len(candidates(fewer, within=True)) == 20 * 19 // 2
+def test_many_copies_are_one_and_an_overlap_is_no_copy() -> None:
+    whole = np.random.default_rng(0).normal(size=(12, 1000))
+    many = 2 * CROWD
+    crowd = [[(h, 1000 * h) for h in range(VOTES + 2)] for _ in range(many)]
+    later = [(h, 1000 * (h - 2)) for h in range(2, VOTES + 2)]
+
+    def signal(number: int) -> tuple[np.ndarray, float]:
+        return (whole if number < many else whole[:, 200:]), 100
+
+    pairs = [*copies_among(prints([*crowd, later]), signal)]
+    assert sum(copy for _, _, copy in pairs) == many - 1
+    assert {(one, two) for one, two, copy in pairs if not copy} <= {(i, many) for i in range(many)}
+    assert any(not copy for _, _, copy in pairs)

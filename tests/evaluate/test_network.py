@@ -34,7 +34,7 @@ def test_precision_is_part_of_the_key_and_told(typed: Callable[..., int], tmp_pa
     for precision in ("float32", "bf16"):
         assert typed(tmp_path / precision, "--set", f"training.precision={precision}") == 0
         studies[precision] = read(tmp_path / precision)
-        assert any("computed in bf16" in note for note in studies[precision].notes) == (
+        assert any("computed in bf16" in note for note in map(str, studies[precision].notes)) == (
             precision == "bf16"
         )
     assert len({next((tmp_path / p / "cells").rglob("DONE")).parent.name for p in studies}) == 2

@@ -312,7 +312,7 @@ def test_a_folder_of_other_recordings_is_refused_and_other_settings_are_taken(fo
 
 
 def test_names_that_may_be_two_files_need_their_path(folder: Path) -> None:
-    write(folder / "rec" / "c" / "A7.csv", 7)
+    write(folder / "rec" / "c" / "A7.csv", 107)
     assert "'A7' may be b/A7.csv and c/A7.csv; write its path" in _say(folder)
     change(folder / "labels.csv", ("A7,", "b/A7,"))
     with (folder / "labels.csv").open("a") as out:

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import wfdb
 
+from ecgbench.core.cards import PATIENTS_UNKNOWN
 from ecgbench.ecg.leads import LEADS, LIMB_FROM_I_II
 from ecgbench.results.study import read
 
@@ -174,6 +175,30 @@ def test_devices_of_twelve_leads_and_of_one_together(here: Here, tmp_path: Path)
     # every record in I but the one that cannot be read: none is lost for its leads
     rows = pd.read_csv(tmp_path / "out" / "imported" / "records.csv", dtype=str)
     assert tested["I"] == {*rows["record"]} - {"w00"}
+
+
+def test_noise_given_twice_under_two_names_is_no_better_than_guessing(
+    here: Here, tmp_path: Path
+) -> None:
+    """No fold tests what another name trained; nobody said whose the recordings are."""
+    (tmp_path / "noise").mkdir()
+    rows, draw = ["record,af"], np.random.default_rng(5)
+    for i in range(30):
+        one = draw.normal(size=1000)
+        for name, signal in ((f"a{i:02d}", one), (f"b{i:02d}", one + draw.normal(0, 0.03, 1000))):
+            head = "Sample Rate,100\nUnit,mV\nI"
+            file = tmp_path / "noise" / f"{name}.csv"
+            np.savetxt(file, signal, "%.3f", header=head, comments="")
+            rows.append(f"{name},{i % 2}")
+    (tmp_path / "labels.csv").write_text("\n".join(rows))
+    words = ("run", "--records", "noise", "--labels", "labels.csv", "--leads", "I", *USUAL)
+    done = here(*words, "--models", TINY, "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "a00 = b00" in done.stderr
+    assert PATIENTS_UNKNOWN in done.stderr
+    [row] = read(tmp_path / "out").main.to_dict("records")
+    assert row["low"] < 0.5 < row["high"]
+    assert row["n_patients"] == 30
 
 
 def test_a_table_called_records_beside_the_command_divides_nothing(

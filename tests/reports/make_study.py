@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 
 from ecgbench import metrics
-from ecgbench.results.compare import COMPARISON_COLUMNS, MAIN_COLUMNS
+from ecgbench.core.note import Note, Notes
+from ecgbench.results.compare import COMPARISON_COLUMNS, MAIN_COLUMNS, UNTRAINED
 from ecgbench.results.facts import (
     Code,
     Command,
@@ -86,14 +87,14 @@ PROVENANCE = Provenance(
     seconds_fits=300.0,
 )
 NOTES = [
-    "Std is the spread over 5 lead draws of one fit, not over repeated training.",
-    "A & B: 3 labels have < 5 test positives (_x_, 50 %).",
+    Note("", "Std is the spread over 5 lead draws of one fit, not over repeated training."),
+    Note("", "A & B: 3 labels have < 5 test positives (_x_, 50 %)."),
 ]
 GRAVE_NOTES = [
-    "SYNTHETIC DATA: Demo is generated.",
-    "RANDOM WEIGHTS: A&B_<script>alert(1)</script> ran untrained.",
-    "LIMITED: Demo, --limit 60.",
-    "INCOMPLETE: 1 failed and 6 skipped of 24 cells.",
+    Note("SYNTHETIC DATA", "Demo is generated."),
+    Note("RANDOM WEIGHTS", "A&B_<script>alert(1)</script> ran untrained."),
+    Note("LIMITED", "Demo, --limit 60."),
+    Note("INCOMPLETE", "1 failed and 6 skipped of 24 cells."),
 ]
 
 
@@ -130,8 +131,10 @@ def row(
         "best": False,
         # nothing is said of what was not tested
         "not_significantly_worse": None if math.isnan(more.get("p", math.nan)) else False,
-        "note": "untrained encoder: not ranked, not tested" if untrained else "",
+        "note": Notes([UNTRAINED] if untrained else []),
         "status": "ok",
+        "n_leads": int(leads) if leads.isdigit() else leads.count("+") + 1,
+        "named": not leads.isdigit(),
     }
     return made | more
 

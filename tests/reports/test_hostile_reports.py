@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 
 from ecgbench import reports
+from ecgbench.core.note import Note, Notes
 from ecgbench.reports import csv_text, write
 
 pytestmark = pytest.mark.rendered
@@ -83,7 +84,7 @@ def folder(tmp_path_factory) -> Path:
     for t in tasks:
         rows += [
             make.row(t, name, "1", 0.6 + 0.01 * i, 0.01, policy=name, best=i == 0)
-            | {"note": f"not tested: 80% of the variance comes from the label {name}"}
+            | {"note": Notes([Note("test", f"80% of the variance comes from the label {name}")])}
             for i, name in enumerate(HOSTILE)
         ]
         rows += [make.row(t, HOSTILE[1], "12", 0.9, policy=HOSTILE[1])]
@@ -99,7 +100,7 @@ def folder(tmp_path_factory) -> Path:
         {(name, "2"): name for name in HOSTILE},
         models=[make.model(name, name, 1_000_000, **evil) for name in HOSTILE],
         tasks=[make.task(t, t) for t in tasks],
-        notes=[*HOSTILE, HALF],
+        notes=[Note("", text) for text in (*HOSTILE, HALF)],
         datasets=[
             make.dataset(
                 title=HOSTILE[0],

@@ -99,6 +99,8 @@ def test_titles_captions_and_legend_say_what_must_be_said():
     assert "at 12, Demo (synthetic) (failed)" in figure.caption
     assert "Demo: 60 records only (--limit)." in figure.caption
     assert "Hollow" not in figure.caption
+    assert "Heads by protocol linear, encoder frozen." in figure.caption
+    assert "filled (zero) for ST-MEM" in figure.caption
 
 
 def test_a_task_without_any_score_is_said_to_have_none(tmp_path):

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from ecgbench import reports
+from ecgbench.core.note import Note, Notes
 from ecgbench.reports import main_table
 from ecgbench.results.study import Study
 
@@ -157,7 +158,7 @@ def test_an_untrained_column_has_a_difference_with_an_interval_and_no_test():
     assert (row["difference"].text, row["difference"].small) == ("−5.0", "[−6.0, −4.0]")
     assert (row["p"], row["p_holm"]) == (None, None)
     assert row["not_significantly_worse"] is None
-    assert row["note"] == "untrained encoder: not ranked, not tested"
+    assert [note.kind for note in row["note"]] == ["untrained"]
 
 
 def test_a_fine_tuned_column_from_a_random_start_is_trained():
@@ -171,15 +172,15 @@ def test_a_fine_tuned_column_from_a_random_start_is_trained():
 @pytest.fixture(scope="module")
 def untested(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Scores that have a value and a reason not to test them, beside one that has no value."""
-    few = "not tested: 4.2 degrees of freedom, fewer than 6"
-    label = "not tested: 61% of the variance comes from the label a; b"
-    limited = "limited: the records chosen favour rare labels"
+    few = Note("test", "not tested: 4.2 degrees of freedom, fewer than 6")
+    label = Note("test", "not tested: 61% of the variance comes from the label a; b")
+    limited = Note("", "limited: the records chosen favour rare labels")
     rows = [
-        make.row("ptbxl_super", "m0", "12", 0.9, best=True, note=limited),
-        make.row("ptbxl_super", "m1", "12", 0.8, note=f"{limited}; {few}"),
-        make.row("ptbxl_super", "m2", "12", 0.7, note=label),
+        make.row("ptbxl_super", "m0", "12", 0.9, best=True, note=Notes([limited])),
+        make.row("ptbxl_super", "m1", "12", 0.8, note=Notes([limited, few])),
+        make.row("ptbxl_super", "m2", "12", 0.7, note=Notes([label])),
         make.row("ptbxl_super", "m3", "12", status="failed"),
-        make.row("ptbxl_super", "m4", "12", 0.6, note=few),
+        make.row("ptbxl_super", "m4", "12", 0.6, note=Notes([few])),
     ]
     models = [make.model(f"m{at}", f"Model {at}", 1_000_000) for at in range(5)]
     return written(make.build(rows, models=models), tmp_path_factory.mktemp("untested"))

@@ -9,6 +9,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from ecgbench.core.cells import Bootstrap, Cell, Fit
+from ecgbench.core.note import Notes
 from ecgbench.ecg.draw import Count
 from ecgbench.evaluate.predict import prediction_table
 from ecgbench.results.compare import Row, compare
@@ -135,7 +136,7 @@ def test_patients_of_all_folds_together_decide_whether_there_are_enough_to_test(
     assert np.isfinite(rows[1].p)
     few = [row(r.model, r.cells[:1]) for r in rows]
     compare(few, lambda one, names: one, lambda of: evidence(of, "undefined"))
-    assert "20 test patients, fewer than 30" in "".join(few[1].notes)
+    assert "20 test patients, fewer than 30" in str(Notes(few[1].notes))
 
 
 def test_the_share_of_a_label_is_that_of_all_its_folds() -> None:

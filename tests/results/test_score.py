@@ -10,6 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from ecgbench import metrics
 from ecgbench.core.cells import Bootstrap, Cell, Fit, Scoring
+from ecgbench.core.note import Note
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting, LeakError
 from ecgbench.results.compare import LEAST_PATIENTS, Row, compare, correct
@@ -266,7 +267,7 @@ def test_what_is_not_tested_says_why_and_keeps_its_interval() -> None:
     compared(rows)
     assert not any(r.best for r in rows)
     assert np.isnan([rows[1].p, rows[1].p_holm]).all()
-    assert rows[1].notes == ["not tested: 29 test patients, fewer than 30"]
+    assert rows[1].notes == [Note("test", "not tested: 29 test patients, fewer than 30")]
     assert rows[1].difference is not None
     assert np.isfinite([rows[1].difference.low, rows[1].sure.low]).all()
 
@@ -280,7 +281,7 @@ def test_what_is_not_tested_says_why_and_keeps_its_interval() -> None:
     rows = [row("a", rare(1)), row("b", rare(2))]
     compared(rows)
     other = rows[0] if rows[1].difference is None else rows[1]
-    assert any(n.startswith("not tested: ") for n in other.notes)
+    assert [n.kind for n in other.notes] == ["test"]
     assert np.isnan(other.p)
 
 

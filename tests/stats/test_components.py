@@ -74,7 +74,7 @@ def test_contrasts_are_those_of_an_independent_computation(
         for a in range(3):
             for label in range(len(hand.labels)):
                 made = components(target, patients, scores)
-                assert made.label_interval(a, label) == pytest.approx(hand.label(a, label))
+                assert made.label_interval(a, label) == pytest.approx(hand.label(a, hand.labels[label]))
 
 
 def test_a_label_of_many_patients_has_the_variance_of_delong() -> None:

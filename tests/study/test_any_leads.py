@@ -122,7 +122,7 @@ def test_a_study_of_them(
     rows = study.main.set_index("leads")["note"]
     assert f"{left} test records without these leads are left out" in str(rows["2"])
     assert "without these leads" not in str(rows["1"])
-    assert any("records have fewer than twelve leads" in note for note in study.notes)
+    assert any("records have fewer than twelve leads" in note for note in map(str, study.notes))
 
 
 def test_leads_that_nobody_has_are_skipped_with_the_reason(

@@ -247,7 +247,7 @@ def test_another_number_of_folds_of_a_split_of_ours(
     assert keys["usual"] == keys["same"]
     assert len(set(keys.values())) == 3
     assert 1.6 < len(tested["usual"]) / len(tested["more"]) < 3
-    notes = {n: "\n".join(s.notes) for n, s in studies.items()}
+    notes = {n: "\n".join(map(str, s.notes)) for n, s in studies.items()}
     assert "Ours: its split has 9 folds instead of 4 (--folds ours=9)" in notes["more"]
     assert "patients without a label are in training, as in the reference" in notes["reference"]
     assert "--folds" not in notes["usual"] + notes["same"]

@@ -51,7 +51,7 @@ def test_they_take_no_part_and_have_keys_of_their_own(
     assert part.datasets[0].flat == 0 < whole.datasets[0].flat
     left_out = 150 - len(used)
     line = f"Flat: {left_out} records with a lead without variation are left out (data.exclude)."
-    assert any(line in note for note in part.notes), part.notes
+    assert any(line in note for note in map(str, part.notes)), part.notes
     keys = [set(Store(tmp_path / name).keys().values()) for name in ("all", "some")]
     assert not keys[0] & keys[1]
 
@@ -78,12 +78,12 @@ def test_what_is_put_right_is_another_study(
     found = (
         f"Turned: {suspect} of 60 records ({suspect / 60:.2%}) are perhaps not what they are called"
     )
-    assert any(note.startswith(found) for note in plain.notes), plain.notes
+    assert any(note.startswith(found) for note in map(str, plain.notes)), plain.notes
     done = (
         f"Turned: prepared with --fix; {suspect} of 60 records are repaired "
         f"(limb leads put right {suspect})."
     )
-    assert done in fixed.notes
+    assert done in map(str, fixed.notes)
     keys = [set(Store(tmp_path / name).keys().values()) for name in ("plain", "fixed")]
     assert not keys[0] & keys[1]
     capsys.readouterr()

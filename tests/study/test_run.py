@@ -229,7 +229,7 @@ def test_what_a_model_cannot_do_is_skipped_and_said(
         study.cells["reason"][0]
         == "Tiny reads all of its leads at once; policy native is not for it"
     )
-    assert any("1 skipped" in note for note in study.notes)
+    assert any("1 skipped" in note for note in map(str, study.notes))
 
 
 def test_an_encoder_that_moves_is_disqualified_every_time(
@@ -290,7 +290,7 @@ def test_records_that_are_too_short_are_left_out_and_counted(
     by_model = study.cells.groupby("model")
     assert by_model["n_records"].unique().map(list).to_dict() == {"brief": [7], "tiny": [6]}
     assert by_model["excluded"].unique().map(list).to_dict() == {"brief": [0], "tiny": [2]}
-    assert any("2 records shorter than its window are left out" in n for n in study.notes)
+    assert any("2 records shorter than its window are left out" in n for n in map(str, study.notes))
     assert set(study.comparisons["n_patients"]) <= {4, 5, 6}
     fits = [p.parent.relative_to(run / "fits") for p in (run / "fits").rglob("DONE")]
     assert sorted(str(p.parent) for p in fits) == [
@@ -408,5 +408,5 @@ def test_cells_of_another_version_of_torch_are_told(
     assert typed(out, "--leads", "12,I") == 0
     study = read(out)
     assert list(study.cells["environment"]) == [ours, f"torch 9, cpu + {ours}"]
-    (note,) = (n for n in study.notes if "several environments" in n)
+    (note,) = (n for n in map(str, study.notes) if "several environments" in n)
     assert f"({ours}, torch 9, cpu + {ours})" in note

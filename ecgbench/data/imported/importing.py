@@ -14,7 +14,15 @@ import pandas as pd
 from ecgbench.core.files import put, put_proved, sha256_of
 from ecgbench.core.text import counted
 from ecgbench.data.imported import card as cards
-from ecgbench.data.imported import corrections, labels, matching, reading, records, splitting
+from ecgbench.data.imported import (
+    corrections,
+    labels,
+    matching,
+    reading,
+    records,
+    same_signal,
+    splitting,
+)
 from ecgbench.data.imported.corrections import COPY, Earlier
 from ecgbench.data.imported.people import person
 from ecgbench.data.imported.reading import Progress, Seen
@@ -140,8 +148,13 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
     seen = reading.read(order.folder, table, options, progress)
     table["left_out"] = [seen[path].reason for path in table["path"]]
     reading.demand_usable(table)
+    notes = [*labelled.notes]
+    if found := same_signal.pairs(order.folder, table, seen, options):
+        same_signal.demand_agreement(table, found, labelled.labels, order.labels.name)
+        notes.append(same_signal.said(table, found))
+        table["patient"] = same_signal.patients(table, found)
     try:
-        table, splits = _split(order, table, labelled.labels, before)
+        table, splits = _split(order, table, labelled, before)
         splitting.demand(table[table["left_out"] == ""], labelled.labels)
     except BadSetting as error:
         why = f"; left out: {reading.left_out(table)[0]}" if table["left_out"].any() else ""
@@ -158,7 +171,7 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
         added=len({*table["path"]} - {*before.table["path"]}) if before else None,
         without_row=without_row,
         without_file=without_file,
-        notes=[*labelled.notes],
+        notes=notes,
     )
     _write(made, options, before)
     return made
@@ -194,9 +207,10 @@ def _matched(
 
 
 def _split(
-    order: Order, table: pd.DataFrame, names: tuple[str, ...], before: Earlier | None
+    order: Order, table: pd.DataFrame, labelled: labels.Labels, before: Earlier | None
 ) -> tuple[pd.DataFrame, str]:
     """The table with its folds or splits, and how they were made."""
+    names, whose = labelled.labels, "patient" if labelled.patients_known else "recording"
     column = "split" if "split" in table else "fold"
     if column in table and (table[column].astype(str) != "").all():
         return table, f"as given in {order.labels.name}"
@@ -211,7 +225,7 @@ def _split(
         return table, AS_BEFORE
     usable = table[table["left_out"] == ""]
     known = {patient: int(fold) for patient, fold in homes.items()}
-    count = max(known.values()) if before else splitting.count(usable, names)
+    count = max(known.values()) if before else splitting.count(usable, names, whose)
     # those that cannot be read move no other
     first = splitting.dealt(order.name, usable, names, count, known)
     known |= dict(zip(map(person, usable["patient"]), map(int, first)))
@@ -221,7 +235,7 @@ def _split(
     if before and before.module and not before.module.CARD.splits.startswith("ours"):
         return table, AS_BEFORE
     return table, (
-        f"ours: {count} folds by patient, stratified on the labels ({count - 2} train, 1 val, "
+        f"ours: {count} folds by {whose}, stratified on the labels ({count - 2} train, 1 val, "
         f"1 test)"
     )
 
@@ -232,7 +246,8 @@ def _write(made: Imported, options: ReadOptions, before: Earlier | None) -> None
     """
     order, table = made.order, made.table
     column = "split" if "split" in table else "fold"
-    first = ["record", "path", *(["patient"] if made.patients_known else []), column, *made.labels]
+    named = made.patients_known or (table["patient"] != table["record"]).any()
+    first = ["record", "path", *(["patient"] if named else []), column, *made.labels]
     out = corrections.texts(table, made.labels)
     homes = dict(zip(map(person, out["patient"]), out[column]))
     text = new = cards.text(_facts(made), options, order.folder, order.to)

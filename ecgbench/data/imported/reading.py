@@ -1,19 +1,24 @@
 """Reads the files of an import, each once; an unusable one does not stop the others."""
 
+import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from ecgbench.core.text import counted, one_line
+from ecgbench.ecg.fingerprint import NOTHING, Fingerprint, fingerprint
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import by_suffix
 from ecgbench.ecg.readers.notation import ReadOptions
+from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting
 
+COMPARED = 60
+"""Seconds of a recording, from its start, that are compared with other recordings."""
 Progress = Callable[[int, int], None]
 """Called with (files read, files to read)."""
 
@@ -31,6 +36,8 @@ class Seen:
     """Why it cannot be used, or ""."""
     notes: tuple[tuple[str, str], ...] = ()
     """Notes of the recording: (kind, what)."""
+    prints: Fingerprint = field(default=NOTHING, repr=False, compare=False)
+    """Of its start, by which a copy is found."""
 
 
 def read(
@@ -58,7 +65,14 @@ def _seen(path: Path, record: str, options: ReadOptions) -> Seen:
         return Seen(reason=f"cannot be read ({one_line(error)})")
     swing = float(np.ptp(recording.signal, axis=1).max())
     leads = tuple(n for n in LEADS if n in recording.leads)
-    return Seen(leads, recording.fs, recording.seconds, swing, notes=recording.notes)
+    prints = fingerprint(*start(recording))
+    return Seen(leads, recording.fs, recording.seconds, swing, "", recording.notes, prints)
+
+
+def start(recording: Recording) -> tuple[np.ndarray, float]:
+    """(12, time) samples of the first minute, and their rate in Hz."""
+    first = recording.signal[:, : math.ceil(COMPARED * recording.fs)]
+    return replace(recording, signal=first).rows, recording.fs
 
 
 def demand_usable(table: pd.DataFrame) -> None:

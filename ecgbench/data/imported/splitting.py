@@ -20,9 +20,10 @@ LARGE = 50
 PARTS = len(SPLITS)
 
 
-def count(table: pd.DataFrame, labels: Sequence[str]) -> int:
+def count(table: pd.DataFrame, labels: Sequence[str], whose: str = "patient") -> int:
     """Number of folds for the patients of a table; BadSetting, with the missing values by label,
-    where no split has a label with both values in training, validation and test.
+    where no split has a label with both values in training, validation and test. whose: the word
+    for what `patient` names.
 
     A patient who has records with the label and records without it counts for both, so a split
     exists exactly where PARTS patients have the label and PARTS lack it.
@@ -38,11 +39,11 @@ def count(table: pd.DataFrame, labels: Sequence[str]) -> int:
         many = most >= FEW and who.nunique() >= 2 * FEW
         return FEW if many else PARTS
     missing = "; ".join(
-        f"{label!r} has {counted(having, 'patient')} with it and {without} without"
+        f"{label!r} has {counted(having, whose)} with it and {without} without"
         for label, (having, without) in list(patients.items())[:5]
     )
     raise BadSetting(
-        f"too few patients for training, validation and test: {missing}; {PARTS} of each are "
+        f"too few {whose}s for training, validation and test: {missing}; {PARTS} of each are "
         f"needed for at least one label (or give the splits: a column split with "
         f"{', '.join(SPLITS)})"
     )

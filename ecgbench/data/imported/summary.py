@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ecgbench.core.cards import PATIENTS_UNKNOWN
 from ecgbench.core.text import aligned, counted, quoted
 from ecgbench.data.imported import records
 from ecgbench.data.imported.corrections import some
@@ -41,7 +42,7 @@ def lines(made: Imported) -> Iterator[str]:
     added = f" ({made.added:,} new)" if made.added else ""
     yield f"{order.name}: {counted(len(usable), 'record')}{whose} in {order.folder}{added}"
     if not made.patients_known:
-        yield "  no column patient: each record counts as a patient of its own"
+        yield f"  no column patient: {PATIENTS_UNKNOWN}"
     yield from _signals([made.seen[path] for path in usable["path"]])
     yield f"  splits: {made.splits}"
     yield from (f"    {text}" for text in _counts(made))
