@@ -166,7 +166,7 @@ def _caption(style: Style, table: Table) -> str:
     sentences = [
         style.escape(table.caption),
         SPREAD if spread(table) else "",
-        INTERVALS if any(score.low is not None for score in scores(table)) else "",
+        style.escape(INTERVALS) if any(s.low is not None for s in scores(table)) else "",
         f"{best}, {second} and {third} of a row, ranked before rounding." if ranked(table) else "",
     ]
     return " ".join(filter(None, sentences))

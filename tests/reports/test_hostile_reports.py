@@ -167,7 +167,7 @@ def test_latex_runs_nothing_and_its_braces_match(folder):
         "midrule bottomrule endfirsthead endhead textsuperscript par smallskip linewidth uno due "
         "tre times usepackage providecommand textcolor textbackslash textless textgreater textbar "
         "textasciitilde textasciicircum texttt ldots dagger ddagger parbox resizebox ifdim width "
-        "else fi raggedright arraybackslash"
+        "else fi raggedright arraybackslash shortstack tiny"
     )
     assert set(re.findall(r"\\([A-Za-z]+)", text)) <= set(ours.split())
     body = re.sub(r"(?m)(?<!\\)%.*$", "", text)
