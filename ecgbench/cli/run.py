@@ -53,7 +53,8 @@ def run(
     """Run a study, or what is missing of it.
 
     A study has a cell for each model, task and set of leads. Finished cells are kept: repeat the
-    command after an interruption, or ask for more.
+    command after an interruption, or ask for more. At its end a study of at most 200 cells has its
+    answer and main table printed, and its report written to OUT/report.
 
       ecgbench run -m laef,stmem -t ptbxl_super -l 1,2,12,I+II --data DIR
 
