@@ -149,6 +149,7 @@ def _grid(study: Study, found: pd.DataFrame) -> r.Table:
                 small += f"; best less this: {gap}, p after Holm {r.p_value(test['p_holm'])}"
             mark = {True: "✗", False: "≈", None: "·"}[beyond_chance(test)]
             mark = "★" if row["value"] == best["value"] else mark
+            mark = "★" if row["value"] == best["value"] else mark
             cells[*named, row["head"]] = r.Cell(mark, small=small)
     return facts.grid(
         study,
@@ -156,7 +157,7 @@ def _grid(study: Study, found: pd.DataFrame) -> r.Table:
         name="best",
         caption=f"By macro {study.metrics[study.metric].title}; press a mark for its numbers.",
         marks={
-            "★": "the best of the row",
+            "★": "the best of the row, or equal to it",
             "≈": "its difference to the best could be chance",
             "✗": "worse by more than chance explains (p after Holm below 0.05)",
             "·": "not tested; Comparisons says why",

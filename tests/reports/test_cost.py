@@ -124,15 +124,9 @@ def test_what_was_measured_is_read_back_and_a_damaged_file_is_named(tmp_path: Pa
     for spoilt in ('{"rows": ', "[]", re.sub(r'("gflop_forward": )\d', r"\g<1>9", written)):
         file.write_text(spoilt)
         with pytest.raises(
-            BadSetting, match=r"cost\.json cannot be read, .*; remove it and run: ecgbench profile"
+            BadSetting, match=r"cost\.json .* ecgbench profile"
         ):
             reports.read(tmp_path)
-    older = json.loads(written) | {"printed": []}
-    del older["proof"]
-    file.write_text(json.dumps(older))
-    assert profile.read(tmp_path).costs == costs(), (
-        "an earlier version wrote no hash and a field more"
-    )
 
 
 def test_the_papers_figures_as_it_prints_them_and_what_sets_ours_apart(tmp_path: Path) -> None:

@@ -335,3 +335,60 @@ def test_the_interval_of_two_parts_holds_the_truth_whatever_their_variances(
     np.testing.assert_allclose(own, half[:50])
     assert np.mean(np.abs(sums) > half) < 0.0515  # 3 standard errors of chance
     assert (half <= (few + many) ** 0.5 * scipy.stats.t.ppf(0.975, df) * (1 + 1e-12)).all()
+
+
+def in_folds(overlap: float, folds: int = 4) -> Components:
+    """Two rows, two labels, the same 240 patients dealt into folds; columns share names."""
+    random = np.random.default_rng(4)
+    target = (random.random((240, 2)) < (0.3, 0.2)).astype(int)
+    scores = [target * gain + random.standard_normal(target.shape) for gain in (1.5, 1.0)]
+    fold, columns, placed = np.arange(240) % folds, [], []
+    for k in range(folds):
+        own = fold == k
+        columns.append(np.where(own[:, None], target, -1))
+        of_fold = np.zeros((2, *target.shape))
+        of_fold[:, own] = [placements(target[own], wins(target[own], s[own])) for s in scores]
+        placed.append(of_fold)
+    return Components(
+        np.hstack(columns), np.arange(240), np.concatenate(placed, 2), None, [0, 1] * folds, overlap
+    )
+
+
+def test_over_folds_errors_grow_by_what_their_trainings_share() -> None:
+    """Nadeau and Bengio: a variance times 1 + J n_test / n_train, of whatever is asked."""
+    alone, beside = in_folds(0.0), in_folds(0.25)
+    growth = np.sqrt(1 + 4 * 0.25)
+    for ask in (
+        lambda c: [c.row(0), c.row(1)],
+        lambda c: [c.difference(0, 1)],
+        lambda c: c.by_label((1, 0)),
+        lambda c: c.by_label((1, -1)),
+    ):
+        for small, large in zip(ask(alone), ask(beside), strict=True):
+            assert large.se == pytest.approx(growth * small.se)
+            assert (large.value, large.df) == pytest.approx((small.value, small.df))
+    for k in (0, 1):
+        small, large = alone.label_interval(0, k), beside.label_interval(0, k)
+        assert large.high - large.low > 1.3 * (small.high - small.low)
+
+
+def test_perfect_folds_of_few_positives_do_not_hide_that_one_is_not() -> None:
+    """Eight positives in five folds, one of them below two of the 18 or 19 others of its fold: an
+    interval that is no single value, and one that still says something.
+    """
+    target, placed = np.full((100, 5), -1), np.zeros((1, 100, 5))
+    for k, positives in enumerate((2, 2, 2, 1, 1)):
+        own = slice(20 * k, 20 * k + 20)
+        known, score = np.arange(20) < positives, np.arange(20, 0, -1.0)
+        if k == 0:
+            score[1] = 16.5  # below two of 18
+        target[own, k] = known
+        (placed[0, own, k],) = placements(
+            known[:, None].astype(int), wins(known[:, None], score[:, None])
+        ).T
+    made = Components(target, np.arange(100), placed, None, [0] * 5, 0.25)
+    assert made.aurocs[0] == pytest.approx([34 / 36, 1, 1, 1, 1])
+    low, high = made.interval(0)
+    assert 0.6 < low < 0.9
+    assert high == 1
+    assert in_folds(0.25, 1).label_interval(0, 0).low < in_folds(0.0, 1).label_interval(0, 0).low
