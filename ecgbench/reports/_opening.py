@@ -64,6 +64,13 @@ def opening(study: Study) -> Opening:
     )
 
 
+def spoken(study: Study) -> list[str]:
+    """The same as lines of text."""
+    made = opening(study)
+    lines = [f"{head}{rest}" for head, rest in made.lines]
+    return [*filter(None, [made.before]), *lines, *filter(None, [made.about])]
+
+
 def _answer(study: Study, rows: pd.DataFrame) -> tuple[list[Line], Row]:
     """The lines, and the row that they speak of. rows: verdicts of one task."""
     macro = rows[rows["label"] == MACRO]

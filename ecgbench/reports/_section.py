@@ -227,12 +227,6 @@ class Opening:
     more: str = ""
     """Name of the figure of which this one shows a part."""
 
-    @property
-    def spoken(self) -> list[str]:
-        """The same as lines of text."""
-        lines = [f"{head}{rest}" for head, rest in self.lines]
-        return [text for text in (self.before, *lines, self.about) if text]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Filters:

@@ -15,10 +15,10 @@ from ecgbench.results.study import Study
 
 def lines(room: Room, study: Study, width: int | None) -> list[str]:
     """See `reports.summary`."""
-    opening = room.get("verdicts").opening(study)
+    spoken = room.get("verdicts").spoken(study)
     title = f"Macro {study.metrics[study.metric].title} × 100 [95 % interval]"
     tables = [text for part in _parts(_table(study), width) for text in ("", *part)]
-    return [visible(text) for text in [*opening.spoken, "", title, *tables]]
+    return [visible(text) for text in [*spoken, "", title, *tables]]
 
 
 def _table(study: Study) -> Table:
