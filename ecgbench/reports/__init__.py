@@ -124,7 +124,7 @@ def summary(study: Any, width: int | None = None) -> list[str]:
     """
     from ecgbench.reports import _summary
 
-    return _summary.lines(study, width)
+    return _summary.lines(ROOM, study, width)
 
 
 def share(study: Any, folder: Path) -> tuple[list[Path], str]:

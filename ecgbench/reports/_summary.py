@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ecgbench.core.registry import Room
 from ecgbench.core.text import visible
 from ecgbench.reports._facts import columns, setting_words, tasks
-from ecgbench.reports._opening import spoken
 from ecgbench.reports._scores import ranked
 from ecgbench.reports._section import Column, Score, Table
 from ecgbench.reports._table import NONE, terminal_lines
@@ -13,11 +13,12 @@ from ecgbench.reports._text import sure
 from ecgbench.results.study import Study
 
 
-def lines(study: Study, width: int | None = None) -> list[str]:
+def lines(room: Room, study: Study, width: int | None) -> list[str]:
     """See `reports.summary`."""
+    spoken = room.get("verdicts").spoken(study)
     title = f"Macro {study.metrics[study.metric].title} × 100 [95 % interval]"
     tables = [text for part in _parts(_table(study), width) for text in ("", *part)]
-    return [visible(text) for text in [*spoken(study), "", title, *tables]]
+    return [visible(text) for text in [*spoken, "", title, *tables]]
 
 
 def _table(study: Study) -> Table:

@@ -10,7 +10,7 @@ import pandas as pd
 from ecgbench import reports as r
 from ecgbench.core.text import counted
 from ecgbench.reports import _facts as facts
-from ecgbench.reports._opening import opening
+from ecgbench.reports._opening import opening, spoken  # noqa: F401  (of the end of a run)
 from ecgbench.reports._text import sure
 from ecgbench.reports.labels import full_names
 from ecgbench.results.compare import LEAST_PATIENTS
