@@ -23,8 +23,8 @@ from ecgbench.errors import BadRecord, BadSetting, EcgbenchError, UnknownName
 from ecgbench.reports import write
 from ecgbench.study import jobs
 from tests.imported.test_own_study import clinic, labels
-from tests.results.made_run import Data, Made
-from tests.results.made_run import write as write_run
+from tests.invented import Data, Made
+from tests.invented import write as write_run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TINY = str(Path(__file__).with_name("tiny.py"))

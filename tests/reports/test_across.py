@@ -16,7 +16,7 @@ from ecgbench.reports import write as write_report
 from ecgbench.results.joint import Entry, joint
 from ecgbench.results.options import Options
 from ecgbench.results.study import Study, read
-from tests.results.made_run import Data, Made, write
+from tests.invented import Data, Made, write
 
 pytestmark = pytest.mark.rendered
 

@@ -181,4 +181,3 @@ def test_a_reason_not_to_test_is_a_numbered_footnote_at_its_score(untested, kind
     )
     for at, reason in enumerate(reasons, 1):
         assert untested[kind].count(below.format(at, reason)) == 1
-

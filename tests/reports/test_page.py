@@ -188,7 +188,9 @@ def test_comparisons_are_those_of_the_study(page):
     study = make.two_models()
     text = (page("two") / "comparisons.md").read_text()
     assert len(rows("comparisons", study)) == len(study.comparisons) == 6
-    numbers = re.findall(r"\| (\d+) \| ST-MEM \| LAEF \| (\S+) .*? \| ([\d.]+) \| ([\d.]+) \|", text)
+    numbers = re.findall(
+        r"\| (\d+) \| ST-MEM \| LAEF \| (\S+) .*? \| ([\d.]+) \| ([\d.]+) \|", text
+    )
     assert numbers[0] == ("1", "+15.0", "0.002", "0.002")
     assert 'id="comparisons"' not in (page("two") / "index.html").read_text()
 

@@ -12,7 +12,7 @@ from ecgbench.core.cells import Scoring
 from ecgbench.errors import MissingData
 from ecgbench.results.joint import Entry, joint, why_missing
 from ecgbench.results.study import Study, read
-from tests.results.made_run import Data, Made, write
+from tests.invented import Data, Made, write
 
 TWO = Made(
     data={"first": Data(tasks={"a": 3, "b": 2}, per_patient=2), "second": Data(tasks={"c": 4})},

@@ -34,8 +34,8 @@ from ecgbench.study import invocation
 from ecgbench.study.jobs import Execution
 from ecgbench.study.scores import score_table, with_wins
 from ecgbench.study.store import Store, cells_of
-from tests.results import made_run
-from tests.results.made_run import fit_facts, fit_folder, key_facts
+from tests import invented
+from tests.invented import fit_facts, fit_folder, key_facts
 
 LABELS = ("NORM", "MI", "RARE")
 RECORDS = [f"r{i:02}" for i in range(60)]
@@ -73,12 +73,12 @@ def planned(models: Iterable[str], leads: str = "1,12", seeds: int = 3, **more: 
 
 def facts(plan: Request) -> dict[str, Any]:
     tasks = {c.task: 3 for c in plan_of(plan).cells}
-    data = made_run.dataset_facts("toy", made_run.Data(tasks=tasks, records=60, title="Toy data"))
+    data = invented.dataset_facts("toy", invented.Data(tasks=tasks, records=60, title="Toy data"))
     data |= {"synthetic": True, "test_patients": 54, "patients": sorted(set(PATIENTS))}
     return {
-        "models": {name: made_run.model_facts(name) for name in plan.models},
+        "models": {name: invented.model_facts(name) for name in plan.models},
         "datasets": {"toy": data | dict.fromkeys(COPIES, 90)},
-        "provenance": made_run.invocation_facts(),
+        "provenance": invented.invocation_facts(),
     }
 
 
@@ -96,7 +96,7 @@ def store_cell(run: Store, cell: Cell, rows: Iterable[int], about: dict[str, str
     rows = list(rows)
     table = predictions(cell, rows)
     about |= {"dataset_name": "toy"}
-    note = made_run.cell_note(cell, len(rows), about)
+    note = invented.cell_note(cell, len(rows), about)
     note |= {"seconds": 0.0, "excluded": 60 - len(rows), "fit": fit_folder("toy", cell.fit.model)}
     publish(
         run.cell_folder(cell, note["key"]),
