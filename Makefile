@@ -17,7 +17,6 @@ help:  ## print the targets
 demo: .venv/.package  ## run LAEF and ST-MEM on synthetic recordings with 1, 2 and 12 leads, and write the report
 	@echo "The demo takes about 3 minutes on two cores (2 min 30 s on a Xeon at 2.5 GHz): two models, 100 synthetic recordings"
 	$(BIN)/ecgbench run --models laef,stmem --leads 1,2,12 --limit 100
-	$(BIN)/ecgbench report runs/demo
 	@echo "The report: runs/demo/report/index.html (opens in any browser)"
 
 test: .venv/.dev  ## what must hold, in 5 minutes; ECGBENCH_REAL_DATA names genuine recordings, WORKERS the processes (2)

@@ -103,7 +103,7 @@ def study(name: str, device: str, out: Path, *more: str) -> dict[str, float]:
     """Scores of a small study of synthetic recordings."""
     words = ["run", "--models", f"laef,{TINY}", "--tasks", "demo", "--weights", "random"]
     words += ["--leads", "1,12", "--seeds", "1", "--device", device, "--out", str(out / name)]
-    words += ["--prepared", str(out / "prepared"), *more]
+    words += ["--prepared", str(out / "prepared"), "--set", "run.report=no", *more]
     subprocess.run([sys.executable, "-m", "ecgbench", *words], check=True, capture_output=True)
     cells = read(out / name).cells
     return dict(zip(cells["model"] + " " + cells["setting"], cells["value"].astype(float)))

@@ -117,10 +117,11 @@ def run(  # noqa: PLR0913  (each is an option of the command)
         else:
             room.ROOM.forget()
     typed = {name: _typed(name, value) for name, value in given.items()}
-    command.run(typed, sets, _command(given, sets))
+    done = command.run(typed, sets, _command(given, sets))
     found = read(out, stage=display().stage)
-    if "records" in given:
-        reports.write(found, found.path / "report")
+    if done.report is not None:
+        with done.reporting():
+            reports.write(found, done.report)
     return found
 
 

@@ -53,6 +53,15 @@ def _no_waiting_for_the_disk(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _no_report(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A report takes longer than the run of a test; a file of tests marked `reported` has it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not request.node.get_closest_marker("reported"):
+            patch.setattr("ecgbench.study.command.REPORTED", 0)
+        yield
+
+
 PICTURES = {
     "png": b"\x89PNG\r\n\x1a\n",
     "svg": b'<svg xmlns="http://www.w3.org/2000/svg"/>',

@@ -98,7 +98,8 @@ def test_a_script_without_a_guard_runs_once(tmp_path: Path, copies: Path) -> Non
     script = tmp_path / "script.py"
     script.write_text(
         f"import ecgbench\nprint('started')\n"
-        f"study = ecgbench.run({TINY!r}, 'demo', 12, weights='random', limit=30, out='run')\n"
+        f"study = ecgbench.run({TINY!r}, 'demo', 12, weights='random', limit=30, out='run', "
+        f"settings={{'run.report': 'no'}})\n"
         f"print(study.cells['status'].tolist(), __file__)\n"
     )
     done = subprocess.run(
@@ -306,7 +307,10 @@ def test_numbers_among_other_options_are_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_recordings_of_ones_own_as_the_command_takes_them(tmp_path: Path) -> None:
+def test_recordings_of_ones_own_as_the_command_takes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ecgbench.study.command.REPORTED", 200)
     names = [f"r{number}" for number in range(12)]
     (tmp_path / "records").mkdir()
     for number, name in enumerate(names):

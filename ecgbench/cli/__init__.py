@@ -51,7 +51,7 @@ app = typer.Typer(
     cls=Program,
     name="ecgbench",
     help="How much of an ECG model's skill survives when only some leads are measured.\n\n"
-    "Start with `ecgbench run` (a demo on synthetic recordings), then `ecgbench report`.",
+    "Start with `ecgbench run`: a demo on synthetic recordings, and its report.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -1,13 +1,19 @@
 """`ecgbench run`: compute what is missing of a study."""
 
+import shutil
+import sys
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from ecgbench.cli import importing
 from ecgbench.cli.options import DATA, DEVICE, MACHINE, PREPARED, argument, flag, option
 from ecgbench.core.text import aligned
+
+if TYPE_CHECKING:  # with all that a run imports, which --settings and --help need not wait for
+    from ecgbench.study.command import Done
 
 _study, _machine = (partial(option, rich_help_panel=panel) for panel in ("Study", MACHINE))
 
@@ -47,16 +53,14 @@ def run(
     """Run a study, or what is missing of it.
 
     A study has a cell for each model, task and set of leads. Finished cells are kept: repeat the
-    command after an interruption, or ask for more.
+    command after an interruption, or ask for more. At its end a study of at most 200 cells has its
+    answer and main table printed, and its report written to OUT/report.
 
       ecgbench run -m laef,stmem -t ptbxl_super -l 1,2,12,I+II --data DIR
 
       ecgbench run --records FOLDER --labels labels.csv -m laef,merl -l I
     """
     typed = dict(locals())
-    from ecgbench import reports
-    from ecgbench.cli.report import write_and_print
-    from ecgbench.evaluate import torchrun
     from ecgbench.study import command
     from ecgbench.study.plan_file import in_words, keys
 
@@ -64,8 +68,30 @@ def run(
         rows = [(key.name, in_words(key), key.help) for key in keys().values()]
         typer.echo("\n".join(aligned([("setting", "default", "what it is"), *rows])))
         return
-    out, failed = command.run(typed, sets)
-    if records is not None and not dry_run and torchrun.rank() == 0:
-        write_and_print(reports.read(out), out, out / "report")
-    if failed:
+    done = command.run(typed, sets)
+    for text in _answer(done):
+        typer.echo(text)
+    if done.failed:
         raise typer.Exit(1)
+
+
+def _answer(done: "Done") -> list[str]:
+    """Write the report that is due; its opening, the main table and the page, to be printed when
+    the progress of the report is over.
+    """
+    from ecgbench import reports
+    from ecgbench.study.progress import display
+
+    lines: list[str] = []
+    if done.report is not None:
+        with done.reporting():
+            study = reports.read(done.out, stage=display().stage)
+            lines += reports.summary(study, _width())
+            reports.write(study, done.report)
+            lines += ["", f"the page: {done.report / 'index.html'}"]
+    return lines
+
+
+def _width() -> int | None:
+    """Columns of the terminal; None where a file or another program reads."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -70,6 +70,7 @@ __all__ = [
     "share",
     "signed",
     "signed_bracket",
+    "summary",
     "terminal_lines",
     "write",
 ]
@@ -115,6 +116,15 @@ def write(
     only = None if only is None else [resolve(name) for name in only]
     also = [resolve(name) for name in also]
     return _write.write(ROOM, source, folder, only=only, also=also, pictures=pictures)
+
+
+def summary(study: Any, width: int | None = None) -> list[str]:
+    """What a run prints at its end, in lines: what its page opens with, and the main table, in
+    parts that are no wider than `width` characters.
+    """
+    from ecgbench.reports import _summary
+
+    return _summary.lines(study, width)
 
 
 def share(study: Any, folder: Path) -> tuple[list[Path], str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from ecgbench.core.cards import PATIENTS_UNKNOWN
 from ecgbench.core.text import counted, enumerated
 from ecgbench.data import contamination
 from ecgbench.reports._best import CLEAR, EQUAL, best_of
@@ -291,10 +292,7 @@ def _before(study: Study, row: Row) -> Iterator[str]:
     ):
         yield f"{model.title} met these recordings in its pre-training: its numbers are too high."
     if row["counted"] == "recordings":
-        yield (
-            "Nobody said which recordings are of the same person; if some are, the score is too "
-            "high."
-        )
+        yield f"{PATIENTS_UNKNOWN[0].upper()}{PATIENTS_UNKNOWN[1:].rstrip('.')}."
 
 
 def _nothing(study: Study) -> str:

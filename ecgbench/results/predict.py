@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # with torch, which names are checked without
 
 MET = "has the name of a record that the fit was trained or chosen on: too good if it is that one"
 TESTED = "has the name of a test record of the run: predicted by the fits that were tested on it"
+_TWELVE = "twelve leads"
 _OF: dict[str, Callable[[Cell], str]] = {
     "task": lambda c: c.task,
     "model": lambda c: c.fit.model,
@@ -238,24 +239,27 @@ class Fits:
         """The leads of a training, in words."""
         if fit.shown or self.reader.plan.training.leads == "random":
             return fit.shown or "1 to 12 leads at random"
-        fewer = self.reader.datasets[self.first.dataset]["fewer_leads"]
-        return f"their own leads ({fewer} with fewer than twelve)" if fewer else "twelve leads"
+        data = self.reader.datasets[self.first.dataset]
+        if not data["fewer_leads"]:
+            return _TWELVE
+        mixed = f"their own leads ({data['fewer_leads']} with fewer than twelve)"
+        return data.get("leads") or mixed
 
     def _notes(self, leads: LeadSubset, at: str, score: tuple[float, ...]) -> list[str]:
-        """What must be said of probabilities at these leads of fits that were trained `at`."""
-        plan, here = self.reader.plan, "twelve leads" if leads == ALL else str(leads)
+        """What puts in doubt the probabilities at these leads of fits that were trained `at`."""
+        plan, here = self.reader.plan, _TWELVE if leads == ALL else str(leads)
         notes = _of_weights(self.network) if protocols.is_frozen(plan.training.protocol) else []
+        if self.reader.datasets[self.first.dataset]["synthetic"]:
+            notes.append("trained on synthetic recordings: it says nothing about a patient")
         if lost := len({c.fit for c in plan.cells} - {*self.fits}):
             notes.append(f"{counted(lost, 'fit')} of the run not finished, and left out")
         if at != here:
-            known = "not calibrated" if at == "twelve leads" else "perhaps not calibrated"
+            known = "not calibrated" if at == _TWELVE else "perhaps not calibrated"
             notes.append(f"trained at {at}: {known} at {here}")
         if np.isnan(score[0]):
             again = f"the `ecgbench run` command of the run with --leads {leads} adds it"
-            return [*notes, f"the run has no AUROC at {here}; {again}"]
-        value, low, high = (f"{100 * number:.1f}" for number in score)
-        interval = "no interval" if np.isnan(score[1]) else f"95 % interval {low} to {high}"
-        return [*notes, f"macro AUROC in the run at {here}: {value} ({interval})"]
+            notes.append(f"the run has no AUROC at {here}; {again}")
+        return notes
 
 
 def _chosen(store: Store, cells: Sequence[Cell], chosen: dict[str, str | None]) -> Sequence[Cell]:

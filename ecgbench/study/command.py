@@ -3,14 +3,15 @@ check, compute, and print what became of it.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ecgbench.core.cells import Folders, Request
 from ecgbench.core.registry import folder_name
-from ecgbench.core.text import quoted, words
+from ecgbench.core.text import line, quoted, words
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate import torchrun
 from ecgbench.study import controls, engines, frozen, jobs, own_records
@@ -30,13 +31,35 @@ KEYS = {
 }
 RECORDS = ("labels", "fs", "unit", "signals")
 """Options that belong to `records`."""
+REPORTED = 200
+"""Cells of a study up to which a run writes its report."""
 
 
-def run(
-    options: Mapping[str, Any], sets: Sequence[str] = (), command: str = ""
-) -> tuple[Path, bool]:
-    """Compute what is missing of a study or, with `dry_run`, print how long it takes. The run
-    folder, and whether a cell failed. EcgbenchError for what a user must correct first.
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """What became of a study."""
+
+    out: Path
+    """The run folder."""
+    failed: bool = False
+    """Whether a cell failed."""
+    report: Path | None = None
+    """Folder of the report that is to be written now; None where a person writes it later."""
+
+    @contextmanager
+    def reporting(self) -> Iterator[None]:
+        """Whatever goes wrong with the report is a line on standard error: the cells are stored."""
+        try:
+            yield
+        except Exception as error:  # a full disk, or a bug in one of many reports
+            why = line(f"{error}") or type(error).__name__
+            again = f"ecgbench report {quoted(self.out)}"
+            print(f"the report could not be written: {why}; again: {again}", file=sys.stderr)
+
+
+def run(options: Mapping[str, Any], sets: Sequence[str] = (), command: str = "") -> Done:
+    """Compute what is missing of a study or, with `dry_run`, print how long it takes.
+    EcgbenchError for what a user must correct first.
 
     options: by the names of `cli.run.run`, each as typed; what is missing or None was not typed.
     sets: KEY=VALUE each. command: the command line that repeats it; "": that of this process.
@@ -59,7 +82,7 @@ def run(
     settings, device = file.section("run"), given("device") or "auto"
     execution = replace(_execution(settings, given("engine"), device), command=command)
     wanted = controls.resolve(words(given("controls")) or ())
-    return out, _compute(request, where, execution, wanted, bool(given("dry_run")))
+    return _compute(request, where, execution, wanted, bool(given("dry_run")))
 
 
 def _plan_file(plan: str | None, values: dict[str, Any], out: Path | None) -> PlanFile:
@@ -111,8 +134,8 @@ def _compute(
     execution: Execution,
     controls: Sequence[str],
     dry_run: bool,
-) -> bool:
-    """Compute what is missing of a study, or print its time; whether a cell failed."""
+) -> Done:
+    """Compute what is missing of a study, or print its time."""
     from ecgbench.evaluate.device import choose, demand
     from ecgbench.study import control_runs, estimate, preflight
 
@@ -126,7 +149,7 @@ def _compute(
             from ecgbench.study.work import take_part
 
             take_part()
-            return False
+            return Done(out=folders.out)
         preflight.demand(request, folders, data=not dry_run, typed=execution.command)
         if not dry_run:
             return _finish(request, folders, execution, controls)
@@ -134,13 +157,13 @@ def _compute(
             print(text)
         for text in control_runs.lines([request], folders, controls):
             print(text)
-    return False
+    return Done(out=folders.out)
 
 
 def _finish(
     request: Request, folders: Folders, execution: Execution, controls: Sequence[str]
-) -> bool:
-    """Run a study and its controls, and say what became of them; whether a cell failed."""
+) -> Done:
+    """Run a study and its controls, and say what became of them."""
     from ecgbench.study import control_runs
     from ecgbench.study import run as running
     from ecgbench.study.progress import display
@@ -151,7 +174,7 @@ def _finish(
     if done.elsewhere:
         print(f"{done.elsewhere} jobs go on without this command")
         print(f"next: ecgbench runs status {quoted(out)}")
-        return False
+        return Done(out=out)
     after = control_runs.compute(folders, controls, execution, progress)
     if not execution.settings.keep_features:
         running.remove_windows(Store(out))
@@ -161,5 +184,19 @@ def _finish(
         print(counts)
         for text in failures:
             print(text, file=sys.stderr)
-    print(f"next: ecgbench report {quoted(out)}")
-    return any(one.failed for one in outcomes.values())
+    report = out / "report" if _reported(out, execution) else None
+    if report is None:
+        print(f"next: ecgbench report {quoted(out)}")
+    failed = any(one.failed for one in outcomes.values())
+    return Done(out=out, failed=failed, report=report)
+
+
+def _reported(out: Path, execution: Execution) -> bool:
+    """Whether a run that is complete writes its report: of many cells it takes long, and the
+    machine from which jobs are sent to a cluster is not for work.
+    """
+    from ecgbench.study.store import Store
+
+    sent = engines.get(execution.engine).CARD.other_machines
+    few = len(Store(out).existing_plan().cells) <= REPORTED
+    return execution.settings.report and few and not sent

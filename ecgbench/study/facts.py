@@ -12,7 +12,7 @@ from ecgbench.data.copy import is_counted
 from ecgbench.data.reading import by_kind
 from ecgbench.data.select import Selection
 from ecgbench.data.splits import as_imported
-from ecgbench.ecg.leads import ALL
+from ecgbench.ecg.leads import ALL, LeadSubset
 
 if TYPE_CHECKING:  # it needs torch, a second that a run itself need not spend
     from ecgbench.evaluate.evaluation import Evaluation
@@ -79,6 +79,7 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
         "digest": selection.digest,
         "flat": int((index["flat"] != "").sum()),
         "fewer_leads": int((index["available"] != ALL.bits).sum()),
+        "leads": _leads_of_all(index),
         "suspect": int((index["found"] != "").sum()),
         "found": by_kind(index["found"]),
         "repaired": int((index["fixed"] != "").sum()),
@@ -95,6 +96,12 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
         "quarantined": prepared.quarantined[["record", "reason"]].to_dict("records"),
         "patients": patients,
     }
+
+
+def _leads_of_all(index: pd.DataFrame) -> str:
+    """The leads that each record has, where all have the same; else nothing."""
+    known = index["available"].unique()
+    return str(LeadSubset.from_bits(int(known[0]))) if len(known) == 1 else ""
 
 
 def _crossed(folds: int, card: DatasetCard, index: pd.DataFrame) -> str:

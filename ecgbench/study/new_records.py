@@ -21,7 +21,7 @@ from ecgbench.data.imported import matching
 from ecgbench.data.reading import checked, encode
 from ecgbench.datasets import demo
 from ecgbench.ecg import preprocess
-from ecgbench.ecg.leads import ALL, LeadSubset
+from ecgbench.ecg.leads import ALL, LEADS, LIMB, LeadSubset
 from ecgbench.ecg.readers import by_suffix
 from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.ecg.recording import Recording
@@ -35,8 +35,10 @@ if TYPE_CHECKING:  # with torch, which names are checked without
 Values = tuple[dict[str, Any], list[str], np.ndarray]
 """Of a recording: columns of the table, its notes, and its values (column,)."""
 RESEARCH = "research use only"
-WITHOUT_EFFECT = ("rate", "unit", "names", "ignored signal", "head line")
+WITHOUT_EFFECT = ("rate", "unit", "names", "ignored signal", "head line", "not measured")
 """Kinds of a reader's notes that change no number of a single recording."""
+OF_LIMBS = ("identities", "arms")
+"""Kinds of findings that concern the limb leads alone."""
 FIRST, LAST = ("record", "file", "leads"), ("use", "note", "reason")
 """Columns before all others, and behind them."""
 LISTED = 3
@@ -61,15 +63,19 @@ def features(recording: Recording, leads: LeadSubset, encoder: "Encoder", model:
         return encoder(seen, {leads.bits: windows})[leads.bits]
 
 
-def _read(path: Path, record: str, stated: ReadOptions, fix: bool) -> tuple[Recording, list[str]]:
-    """A recording as a run prepares it, and its notes."""
+def _read(
+    path: Path, record: str, stated: ReadOptions, fix: bool, wanted: LeadSubset | None
+) -> tuple[Recording, list[str]]:
+    """A recording as a run prepares it, and its notes that concern the leads `wanted` (all)."""
     recording = by_suffix.read(path, record, "", stated)
     notes = [f"{kind}: {what}" for kind, what in recording.notes if kind not in WITHOUT_EFFECT]
     # the demo's card asks what that of every imported dataset asks
     sound = checked(recording.completed().clinical(), demo.CARD, fix)
     steps, gain = encode(sound.recording)
     stored = replace(sound.recording, signal=steps / gain[gain > 0][:, None])
-    return stored, [*notes, *(sentence for _, sentence in sound.sentences)]
+    used = {*(wanted.leads if wanted else LEADS)}
+    apart = {*(() if used & {*LIMB} else OF_LIMBS), *(() if len(used) > 1 else ("copies",))}
+    return stored, [*notes, *(text for kind, text in sound.sentences if kind not in apart)]
 
 
 def table(  # noqa: PLR0913  (each is a setting)
@@ -98,7 +104,7 @@ def table(  # noqa: PLR0913  (each is a setting)
             these_notes: list[str] = []
             own_values, reason = np.full(len(columns), np.nan), ""
             try:
-                recording, these_notes = _read(folder / file, record, known, fix)
+                recording, these_notes = _read(folder / file, record, known, fix, wanted)
                 used = wanted or LeadSubset(recording.leads)
                 if missing := [lead for lead in used if lead not in recording.leads]:
                     there = "+".join(recording.leads)

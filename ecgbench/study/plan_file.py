@@ -38,6 +38,8 @@ class RunSettings:
     """Keep the features of test records after the run; some reports need them."""
     views: Literal["keep", "stream"] = "keep"
     """Filtered and resampled recordings: keep them on disk, or compute them when they are read."""
+    report: bool = True
+    """Write the report when a study of at most 200 cells is complete."""
 
 
 @dataclass(frozen=True, kw_only=True)

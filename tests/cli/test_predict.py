@@ -151,7 +151,6 @@ def test_recordings_of_all_kinds(here: Here, run: Path, tmp_path: Path) -> None:
         assert np.isnan(value[record])
     assert set(got["leads"]) == {"I", ""}
     assert "research use only" in made.attrs["notes"]
-    assert any("macro AUROC in the run at I" in note for note in made.attrs["notes"])
     # without --leads: all that each has, of which some stand in no cell of the run
     whole = ecgbench.predict(run, folder / "a", model=str(TINY), policy="zero").iloc[0]
     assert whole["leads"] == "+".join(LEADS)
@@ -165,6 +164,32 @@ def test_recordings_of_all_kinds(here: Here, run: Path, tmp_path: Path) -> None:
     seen = known["note"].str.contains("has the name of a record that the fit was trained")
     tested = known["note"].str.contains("name of a test record")
     assert (seen ^ tested).all()
+
+
+def test_nothing_is_said_of_leads_that_are_not_used(here: Here, tmp_path: Path) -> None:
+    """Fits of lead I are calibrated at lead I; a copied chest lead does not touch it."""
+    names = [f"r{number:02d}" for number in range(24)]
+    for name in names:
+        write(tmp_path / "watch" / f"{name}.csv", twelve(int(name[1:]), 200, 10)[:1], ("I",), 200)
+    rows = [f"{name},P{name},{int(name[1:]) % 2}" for name in names]
+    (tmp_path / "labels.csv").write_text("\n".join(["record,patient,fast", *rows]) + "\n")
+    words = ("run", "--records", "watch", *USUAL, "--models", TINY, "--out", "run")
+    done = here(*words, "--leads", "I", "--folds", "official", cwd=tmp_path, ECGBENCH_PREPARED="")
+    assert done.returncode == 0, done.stderr
+    signal = twelve(30, 500, 10)
+    signal[LEADS.index("V2")] = signal[LEADS.index("V1")]
+    write(tmp_path / "new.csv", signal, LEADS)
+    notes = {
+        leads: ecgbench.predict(
+            tmp_path / "run", tmp_path / "new.csv", model=str(TINY), leads=leads
+        )
+        for leads in ("I", "V1+V2")
+    }
+    one, two = (table["note"].iloc[0] for table in notes.values())
+    assert "calibrated" not in one
+    assert "V2 equals V1" not in one
+    assert "calibrated at V1+V2" in two
+    assert "V2 equals V1" in two
 
 
 def test_what_cannot_be_meant_is_one_line_and_writes_nothing(

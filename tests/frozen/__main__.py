@@ -111,6 +111,7 @@ def run(work: Path, data: Path | None, lane: dict[str, str]) -> None:
         if data is None and name in REAL:
             continue
         line = [*words.format(data=data).split(), OUT.get(name, "--out"), name]
+        line += ["--set", "run.report=no"] if line[0] == "run" else []
         done = subprocess.run(
             [sys.executable, "-m", "ecgbench", *line],
             cwd=work,

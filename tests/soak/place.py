@@ -77,7 +77,7 @@ class Place:
         """Of the run's command; later words override."""
         named = ("--models", ",".join(map(str, self.models)))
         where = ("--prepared", self.prepared, "--out", self.out)
-        return ("run", *named, *self.settings, *where, *more)
+        return ("run", *named, *self.settings, *where, "--set", "run.report=no", *more)
 
     def run(self, *more: object) -> Said:
         """The run's command, as it was given before."""

@@ -24,7 +24,8 @@ from ecgbench.study.store import cells_of as cells_of_run
 pytestmark = [pytest.mark.durable, pytest.mark.usefixtures("one_thread")]
 TINY = Path(__file__).parents[1] / "tiny.py"
 USUAL = ("--tasks", "demo", "--weights", "random", "--limit", "60")
-USUAL += ("--protocol", "linear", "--set", "training.epochs=3", "--models")
+USUAL += ("--protocol", "linear", "--set", "training.epochs=3")
+USUAL += ("--set", "run.report=no", "--models")
 ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 

@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.long
 TINY = Path(__file__).parents[1] / "tiny.py"
 USUAL = "--tasks demo --weights random --limit 60 --protocol finetune --seeds 1 --leads 12,I"
-USUAL += " --set training.epochs=2 --device cpu"
+USUAL += " --set training.epochs=2 --set run.report=no --device cpu"
 LAUNCH = "torch.distributed.run --standalone --nproc-per-node 2 -m ecgbench run"
 
 

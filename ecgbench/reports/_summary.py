@@ -1,0 +1,55 @@
+"""What a run prints at its end: the opening of its page and the main table."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ecgbench.core.text import visible
+from ecgbench.reports._facts import columns, setting_words, tasks
+from ecgbench.reports._opening import spoken
+from ecgbench.reports._scores import ranked
+from ecgbench.reports._section import Column, Score, Table
+from ecgbench.reports._table import NONE, terminal_lines
+from ecgbench.reports._text import sure
+from ecgbench.results.study import Study
+
+
+def lines(study: Study, width: int | None = None) -> list[str]:
+    """See `reports.summary`."""
+    title = f"Macro {study.metrics[study.metric].title} × 100 [95 % interval]"
+    tables = [text for part in _parts(_table(study), width) for text in ("", *part)]
+    return [visible(text) for text in [*spoken(study), "", title, *tables]]
+
+
+def _table(study: Study) -> Table:
+    """A row per task and lead setting, a column per model and policy."""
+    rows, titles = ranked(study)[study.metric], {task.task: task.title for task in tasks(study)}
+    wide = rows.set_index(["task", "leads", "head"])["score"].unstack(sort=False)
+    heads, scores = columns(study), []
+    for at, weights in sorted(set(zip(rows["head"], rows["weights"]))):
+        start = " (random start)" if weights == "random" else ""
+        random = " (random weights)" if heads[at].untrained else start
+        scores.append(Column(str(at), f"{heads[at].label}{random}", "number", spell=_spelled))
+    task = Column("task", "Task", spell=titles.__getitem__)
+    leads = Column("leads", "Leads", spell=setting_words)
+    wide = wide.reset_index().rename(columns=str)
+    return Table(name="summary", rows=wide, columns=[task, leads, *scores])
+
+
+def _spelled(score: Score) -> str:
+    return NONE if score.value is None else sure(score.value, score.low, score.high)
+
+
+def _parts(table: Table, width: int | None) -> Iterator[list[str]]:
+    """The lines of a table; where they are wider than `width`, of parts of its columns, each with
+    task and leads before it.
+    """
+    task, leads, *scores = table.columns
+    while scores:
+        number = len(scores)
+        while True:
+            made = terminal_lines(replace(table, columns=[task, leads, *scores[:number]]))
+            if width is None or number == 1 or max(map(len, made)) <= width:
+                break
+            number -= 1
+        yield made
+        scores = scores[number:]
