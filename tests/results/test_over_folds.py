@@ -19,6 +19,7 @@ from ecgbench.reports import write
 from ecgbench.results.compare import Row, compare
 from ecgbench.results.evidence import evidence
 from ecgbench.results.score import Draws, Scored, over_folds
+from ecgbench.results.verdicts import verdicts
 from ecgbench.stats.auroc import placements, wins
 from ecgbench.stats.components import Components
 from tests.invented import Data, Made, make, scored_cell
@@ -178,8 +179,12 @@ def test_stored_folds_of_a_run_have_the_interval_that_is_made_by_hand(tmp_path: 
         target[own] = known
         placed[0][own] = placements(known, wins(known, score))
         values += [roc_auc_score(known, score)]
-    alone = Components(target, np.arange(records), placed, None, [0, 1] * 5).row(0)
+    facts = target, np.arange(records), placed, None, [0, 1] * 5
+    alone = Components(*facts).row(0)
     low, high = replace(alone, variance=alone.variance * (1 + 5 / 3)).as_share()
     assert row["value"] == pytest.approx(np.mean(values))
     assert (row["low"], row["high"]) == pytest.approx((low, high))
     assert row["se"] == pytest.approx(alone.se * np.sqrt(1 + 5 / 3))
+    labels = verdicts(study).set_index("label").loc[["A0", "A1"], ["low", "high"]]
+    expected = [Components(*facts, 1 / 3).label_interval(0, k) for k in (0, 1)]
+    assert labels.to_numpy() == pytest.approx(np.array(expected))
