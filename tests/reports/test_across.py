@@ -197,7 +197,7 @@ def test_the_forest_is_of_joint_differences(three: Study) -> None:
         )
         assert row["baseline"] == "near"
     assert len(rows) == 2 * 2 * 4
-    with pytest.raises(BadSetting, match="--baseline nobody: no trained model"):
+    with pytest.raises(BadSetting, match="--baseline nobody"):
         across.sections(replace(three, options=Options(baseline="nobody")))
 
 
