@@ -196,7 +196,7 @@ def test_tables_are_those_of_a_report(made: "ecgbench.api.Study", tmp_path: Path
     lines = (tmp_path / "main_table.md").read_text().splitlines()
     printed = [
         [
-            re.sub(r"<sup>.*?</sup>|\*\*|\\|</?ins>", "", cell).strip()
+            re.sub(r" \\\[.*\]|<sup>.*?</sup>|\*\*|\\|</?ins>", "", cell).strip()
             for cell in line[1:-1].split("|")
         ]
         for line in lines

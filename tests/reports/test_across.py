@@ -202,17 +202,6 @@ def test_the_forest_is_of_joint_differences(three: Study) -> None:
 
 
 @pytest.mark.long
-def test_all_of_it_on_a_page_twice_with_the_same_bytes(three: Study, tmp_path: Path) -> None:
-    names = ["across", "non_inferiority"]
-    first = write_report(three, tmp_path / "one", names)
-    second = write_report(read(three.path), tmp_path / "two", names)
-    assert {"forest.png", "across.tex"} <= {f.name for f in first}
-    for one, other in zip(first, second, strict=True):
-        assert one.read_bytes() == other.read_bytes(), one.name
-    assert np.isfinite(three.main["value"]).all()
-
-
-@pytest.mark.long
 def test_a_page_of_too_many_drawings_links_the_rest(
     three: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
