@@ -48,7 +48,7 @@ def made(records: int, tasks: int):
     """The store's plan: as many labels a task as the cards say."""
     from ecgbench import datasets, suites
     from ecgbench.study import plan_file
-    from tests.results.made_run import Data, Made
+    from tests.invented import Data, Made
 
     chosen = plan_file.load(suites.path("paper")).request().tasks[:tasks]
     data = {}
@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=2200)
     parser.add_argument("--tasks", type=int, default=18)
     asked = parser.parse_args()
-    from tests.results.made_run import write
+    from tests.invented import write
 
     print(machine())
     with tempfile.TemporaryDirectory() as temporary:

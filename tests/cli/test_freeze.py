@@ -16,7 +16,7 @@ from ecgbench.stats.paired import holm
 from ecgbench.study import frozen
 from ecgbench.study.people import people
 from ecgbench.study.store import Store
-from tests.results.made_run import Data, Made, write
+from tests.invented import Data, Made, write
 
 PLAN = """
 title = "Few leads"

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from ecgbench.cli import app
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.results.study import read
-from tests.results.made_run import Data, Made, write
+from tests.invented import Data, Made, write
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ecgbench import api, reports
-from tests.reports.make_study import two_models
+from tests.by_hand import two_models
 
 pytestmark = [pytest.mark.reported, pytest.mark.usefixtures("one_thread")]
 Typed = Callable[..., int]

@@ -16,7 +16,7 @@ from ecgbench.reports import write as write_report
 from ecgbench.results.joint import Entry, joint
 from ecgbench.results.options import Options
 from ecgbench.results.study import Study, read
-from tests.results.made_run import Data, Made, write
+from tests.invented import Data, Made, write
 
 pytestmark = pytest.mark.rendered
 
@@ -197,19 +197,8 @@ def test_the_forest_is_of_joint_differences(three: Study) -> None:
         )
         assert row["baseline"] == "near"
     assert len(rows) == 2 * 2 * 4
-    with pytest.raises(BadSetting, match="--baseline nobody: no trained model"):
+    with pytest.raises(BadSetting, match="--baseline nobody"):
         across.sections(replace(three, options=Options(baseline="nobody")))
-
-
-@pytest.mark.long
-def test_all_of_it_on_a_page_twice_with_the_same_bytes(three: Study, tmp_path: Path) -> None:
-    names = ["across", "non_inferiority"]
-    first = write_report(three, tmp_path / "one", names)
-    second = write_report(read(three.path), tmp_path / "two", names)
-    assert {"forest.png", "across.tex"} <= {f.name for f in first}
-    for one, other in zip(first, second, strict=True):
-        assert one.read_bytes() == other.read_bytes(), one.name
-    assert np.isfinite(three.main["value"]).all()
 
 
 @pytest.mark.long

@@ -6,20 +6,18 @@ puts into .axe/.
 """
 
 import json
-import runpy
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ecgbench import reports
+from tests import by_hand as make
 
 pytestmark = pytest.mark.rendered
 
-make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
 AXE = Path(__file__).parents[2] / ".axe/package/axe.min.js"
 CHROMIUM = shutil.which("chromium")
 SIZES = {"desk": (1400, 900), "phone": (390, 844)}

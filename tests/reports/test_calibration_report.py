@@ -14,7 +14,7 @@ from sklearn.metrics import brier_score_loss
 from ecgbench.reports import calibration, operating, write
 from ecgbench.results.study import Study
 from ecgbench.study.stored import Result
-from tests.reports.validated_run import LABELS, make, rows, seen, shifted
+from tests.invented import make, rows, seen, shifted
 
 pytestmark = pytest.mark.rendered
 
@@ -33,7 +33,7 @@ def found(study: Study, name: str = "calibration") -> pd.DataFrame:
 
 def test_numbers_again_from_the_stored_predictions(study: Study) -> None:
     table = found(study).set_index(KEYS)
-    for label in (f"A{k}" for k in range(LABELS)):
+    for label in (f"A{k}" for k in range(3)):
         made = []
         for setting in ("1@seed0", "1@seed1"):
             own = study.result("a", "good", setting, "zero").predictions()
@@ -48,7 +48,7 @@ def test_numbers_again_from_the_stored_predictions(study: Study) -> None:
         assert 0 < row["ece_by_chance"] < row["ece"]
         assert row["patients"] == 150
     mean = table.loc[("good", "1", "mean of labels")]
-    single = table.loc[("good", "1", [f"A{k}" for k in range(LABELS)]), :]
+    single = table.loc[("good", "1", [f"A{k}" for k in range(3)]), :]
     for name in ("brier", "slope", "intercept", "ece"):
         assert mean[name] == pytest.approx(single[name].mean())
     assert (
@@ -75,7 +75,7 @@ def test_a_label_without_a_slope_in_one_row_is_in_no_mean(study: Study, tmp_path
     (section,) = calibration.sections(changed)
     table = rows(section.parts, "calibration").set_index(KEYS)
     assert "no slope" in table.loc[("good", "12", "A0"), "reason"]
-    assert (table.xs("mean of labels", level="label")["labels"] == LABELS - 1).all()
+    assert (table.xs("mean of labels", level="label")["labels"] == 3 - 1).all()
     weak = table.loc["weak"].loc["12"]
     assert weak.loc["mean of labels", "slope"] == pytest.approx(
         weak.loc[["A1", "A2"], "slope"].mean()
@@ -89,9 +89,9 @@ def test_a_label_without_a_slope_in_one_row_is_in_no_mean(study: Study, tmp_path
 def test_bins_hold_every_record_once(study: Study) -> None:
     bins = found(study, "reliability")
     whole = bins[(bins["model"] == "good") & (bins["leads"] == "12")]
-    assert set(whole["label"]) == {"all labels", *(f"A{k}" for k in range(LABELS))}
+    assert set(whole["label"]) == {"all labels", *(f"A{k}" for k in range(3))}
     assert whole.groupby("label")["records"].sum()["A0"] == 300
-    assert whole.groupby("label")["records"].sum()["all labels"] == 300 * LABELS
+    assert whole.groupby("label")["records"].sum()["all labels"] == 300 * 3
     assert (whole["low"] <= whole["observed"]).all()
     assert (whole["observed"] <= whole["high"]).all()
     own = study.result("a", "good", "12", "zero").predictions()

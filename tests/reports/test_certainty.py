@@ -3,18 +3,15 @@ untrained encoders.
 """
 
 import re
-import runpy
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from ecgbench import reports
 from ecgbench.core.note import Note, Notes
 from ecgbench.results.study import Study
-
-make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
+from tests import by_hand as make
 
 SIX = (0.717, 0.702, 0.694, 0.679, 0.656, 0.663)
 UNTRAINED = "untrained: a frozen encoder with random weights"
@@ -181,4 +178,3 @@ def test_a_reason_not_to_test_is_a_numbered_footnote_at_its_score(untested, kind
     )
     for at, reason in enumerate(reasons, 1):
         assert untested[kind].count(below.format(at, reason)) == 1
-

@@ -14,7 +14,7 @@ from ecgbench.reports import cka as report
 from ecgbench.results.study import read
 from ecgbench.stats.cka import cka
 from ecgbench.study.stored import Result
-from tests.results.made_run import Data, Made, write
+from tests.invented import Data, Made, write
 
 pytestmark = [pytest.mark.rendered, pytest.mark.usefixtures("one_thread")]
 

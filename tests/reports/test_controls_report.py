@@ -1,9 +1,5 @@
 """What the report says of controls that are written by hand."""
 
-import runpy
-from pathlib import Path
-from types import SimpleNamespace
-
 import pandas as pd
 import pytest
 
@@ -11,8 +7,8 @@ from ecgbench.reports import Section
 from ecgbench.reports import controls as report
 from ecgbench.results.controls import COLUMNS
 from ecgbench.results.study import Study
+from tests import by_hand as make
 
-make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
 ROW = {
     "control": "age_sex",
     "task": "ptbxl_super",

@@ -4,7 +4,6 @@ networks in one line, signs escaped.
 
 import csv
 import io
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -123,9 +122,7 @@ def test_what_was_measured_is_read_back_and_a_damaged_file_is_named(tmp_path: Pa
     written = file.read_text()
     for spoilt in ('{"rows": ', "[]", re.sub(r'("gflop_forward": )\d', r"\g<1>9", written)):
         file.write_text(spoilt)
-        with pytest.raises(
-            BadSetting, match=r"cost\.json .* ecgbench profile"
-        ):
+        with pytest.raises(BadSetting, match=r"cost\.json .* ecgbench profile"):
             reports.read(tmp_path)
 
 

@@ -7,11 +7,9 @@ import csv
 import hashlib
 import io
 import re
-import runpy
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pandas as pd
@@ -20,10 +18,10 @@ import pytest
 from ecgbench import reports
 from ecgbench.core.note import Note, Notes
 from ecgbench.reports import csv_text, write
+from tests import by_hand as make
 
 pytestmark = pytest.mark.rendered
 
-make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
 
 HOSTILE = (
     "<script>alert(1)</script>",

@@ -4,19 +4,15 @@ every time.
 
 import csv
 import math
-import runpy
 import struct
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from ecgbench import reports
 from ecgbench.results.study import Study
+from tests import by_hand as make
 
 pytestmark = pytest.mark.rendered
-
-make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
 
 
 def curve(study: Study) -> reports.Figure:

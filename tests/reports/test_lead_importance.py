@@ -17,7 +17,7 @@ from ecgbench.reports import lead_importance as report
 from ecgbench.reports import write
 from ecgbench.results.lead_importance import PAIRS, columns, importance
 from ecgbench.results.study import Study, read
-from tests.results import made_run
+from tests import invented
 
 HEART = {"A0": "infarction", "A1": "infarction", "A2": "block", "A3": "rhythm", "A4": "rhythm"}
 """A5 has no category."""
@@ -28,22 +28,22 @@ def skill(lead: str, label: str) -> float:
     return RIGHT.get((lead, label), 0.8)
 
 
-def made(**more: object) -> made_run.Made:
+def made(**more: object) -> invented.Made:
     usual = {
-        "data": {"alpha": made_run.Data(tasks={"a": 6}, records=500, per_patient=2)},
+        "data": {"alpha": invented.Data(tasks={"a": 6}, records=500, per_patient=2)},
         "models": ("good",),
         "leads": "12," + ",".join(LEADS),
         "seeds": 1,
         "prevalence": {"A4": 0.004},
         "lost": {(lead, f"A{k}"): skill(lead, f"A{k}") for lead in LEADS for k in range(6)},
     }
-    return made_run.Made(**{**usual, **more})  # type: ignore[arg-type]
+    return invented.Made(**{**usual, **more})  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     path = tmp_path_factory.mktemp("leads") / "run"
-    made_run.write(path, made())
+    invented.write(path, made())
     return read(path)
 
 
@@ -134,8 +134,8 @@ def test_the_page_and_the_files(study: Study, tmp_path: Path) -> None:
 
 
 def test_two_columns_have_files_of_their_own_and_one_map(tmp_path: Path) -> None:
-    small = {"alpha": made_run.Data(tasks={"a": 2}, records=80)}
-    made_run.write(
+    small = {"alpha": invented.Data(tasks={"a": 2}, records=80)}
+    invented.write(
         tmp_path / "run", made(data=small, models=("good", "weak"), leads=",".join(LEADS))
     )
     (section,) = report.sections(read(tmp_path / "run"))
@@ -149,11 +149,11 @@ def test_two_columns_have_files_of_their_own_and_one_map(tmp_path: Path) -> None
 
 def test_over_fits_each_label_is_a_mean(tmp_path: Path) -> None:
     """The spread between repeated fits makes the intervals wider."""
-    small = {"alpha": made_run.Data(tasks={"a": 2}, records=120)}
+    small = {"alpha": invented.Data(tasks={"a": 2}, records=120)}
     widths = []
     for fits in ((0,), (0, 1)):
         path = tmp_path / str(len(fits))
-        made_run.write(path, made(data=small, fits=fits))
+        invented.write(path, made(data=small, fits=fits))
         study = read(path)
         found = importance(study, "a", ("good", "zero"), HEART)
         each = [
@@ -170,8 +170,8 @@ def test_over_fits_each_label_is_a_mean(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lacking", ["V4", "aVR"])
 def test_a_lead_that_has_no_score_leaves_nothing(lacking: str, tmp_path: Path) -> None:
-    small = {"alpha": made_run.Data(tasks={"a": 2}, records=60)}
-    made_run.write(tmp_path / "run", made(data=small, lacking=[("a", "good", lacking)]))
+    small = {"alpha": invented.Data(tasks={"a": 2}, records=60)}
+    invented.write(tmp_path / "run", made(data=small, lacking=[("a", "good", lacking)]))
     study = read(tmp_path / "run")
     assert columns(study, "a") == []
     assert report.sections(study) == []

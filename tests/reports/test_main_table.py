@@ -5,21 +5,18 @@ and gaps in between.
 import csv
 import math
 import re
-import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
 from ecgbench import metrics, reports
 from ecgbench.results.study import Study
-
-make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
+from tests import by_hand as make
 
 
 @pytest.fixture
@@ -238,13 +235,10 @@ def test_a_second_metric_has_its_own_table_and_rows(texts, tmp_path):
 
 @pytest.mark.long
 def test_reports_need_no_torch():
-    code = (
-        "import sys; sys.modules['torch'] = None; sys.path.insert(0, sys.argv[1]); import "
-        "make_study\n"
-    )
+    code = "import sys; sys.modules['torch'] = None; from tests.by_hand import two_models\n"
     code += (
         "from pathlib import Path; from ecgbench.reports import write; assert 'matplotlib' "
         "not in sys.modules\n"
     )
-    code += "import tempfile; write(make_study.two_models(), Path(tempfile.mkdtemp()))"
-    subprocess.run([sys.executable, "-c", code, str(Path(__file__).parent)], check=True)
+    code += "import tempfile; write(two_models(), Path(tempfile.mkdtemp()))"
+    subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], check=True)

@@ -11,7 +11,7 @@ from ecgbench.reports import records
 from ecgbench.results.non_inferiority import BEST
 from ecgbench.results.options import Options
 from ecgbench.results.study import Study, read
-from tests.results.made_run import Data, Made, write
+from tests.invented import Data, Made, write
 
 SKILL = {"12": 2.0, "II": 2.0, "V1": 1.7, "I": 0.8}
 MADE = Made(

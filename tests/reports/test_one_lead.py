@@ -8,7 +8,7 @@ import pytest
 from ecgbench.ecg.leads import LEADS
 from ecgbench.reports import lead_curve, records, signed_bracket
 from ecgbench.results.study import read
-from tests.results.made_run import Data, Made, write
+from tests.invented import Data, Made, write
 
 MADE = Made(
     data={"first": Data(tasks={"a": 2}, records=150)},

@@ -14,8 +14,7 @@ from sklearn.metrics import confusion_matrix, roc_curve
 from ecgbench.reports import operating, write
 from ecgbench.results.study import Study, read
 from ecgbench.study.stored import Result
-from tests.reports.validated_run import LABELS, MADE, in_folds, make, rows, seen, shifted
-from tests.results.made_run import Data
+from tests.invented import VALIDATED, Data, in_folds, make, rows, seen, shifted
 
 pytestmark = pytest.mark.rendered
 
@@ -47,7 +46,7 @@ def test_frozen_thresholds_and_their_rates_again(study: Study, kept: str) -> Non
     table = found(study).set_index(KEYS)
     for model in ("good", "weak"):
         for leads, settings in {"1": ("1@seed0", "1@seed1"), "12": ("12",)}.items():
-            for label in (f"A{k}" for k in range(LABELS)):
+            for label in (f"A{k}" for k in range(3)):
                 rates = []
                 for setting in settings:
                     cell = study.result("a", model, setting, "zero")
@@ -62,9 +61,9 @@ def test_frozen_thresholds_and_their_rates_again(study: Study, kept: str) -> Non
                 assert row["specificity"] == pytest.approx(specificity)
                 assert row["sensitivity_low"] < sensitivity < row["sensitivity_high"]
         mean = table.loc[(model, "1", "mean of labels", kept, FROZEN)]
-        single = table.loc[(model, "1", [f"A{k}" for k in range(LABELS)], kept, FROZEN), :]
+        single = table.loc[(model, "1", [f"A{k}" for k in range(3)], kept, FROZEN), :]
         assert mean["sensitivity"] == pytest.approx(single["sensitivity"].mean())
-        assert mean["labels"] == LABELS
+        assert mean["labels"] == 3
 
 
 def test_thresholds_of_fits_for_each_set_of_leads_are_not_of_twelve(study: Study) -> None:
@@ -149,8 +148,8 @@ def test_predictive_values_are_at_stated_prevalences_and_at_the_test_set_s_own(
 
 def test_what_has_no_number_says_why(tmp_path: Path) -> None:
     made = replace(
-        MADE,
-        data={"first": Data(tasks={"a": LABELS}, records=300)},
+        VALIDATED,
+        data={"first": Data(tasks={"a": 3}, records=300)},
         lacking=[("a", "weak", "1")],
     )
     study = make(tmp_path / "run", made)
@@ -160,7 +159,7 @@ def test_what_has_no_number_says_why(tmp_path: Path) -> None:
     assert np.isnan(row["sensitivity"])
     section, _ = operating.sections(study)
     shown = [r for r in section.parts[0].rows if r["leads"] == "1"]
-    assert {getattr(r["labels"], "text", r["labels"]) for r in shown} == {LABELS, "failed"}
+    assert {getattr(r["labels"], "text", r["labels"]) for r in shown} == {3, "failed"}
     shutil.rmtree(tmp_path / "run" / "fits" / "a" / "good")
     table = found(read(tmp_path / "run")).set_index(KEYS)
     row = table.loc[("good", "12", "A0", "specificity", FROZEN)]
@@ -169,12 +168,12 @@ def test_what_has_no_number_says_why(tmp_path: Path) -> None:
 
 
 def test_few_positives_are_said_and_not_dropped(tmp_path: Path) -> None:
-    data = Data(tasks={"a": LABELS}, records=300, prevalence=0.04)
-    study = make(tmp_path / "run", replace(MADE, data={"first": data}))
+    data = Data(tasks={"a": 3}, records=300, prevalence=0.04)
+    study = make(tmp_path / "run", replace(VALIDATED, data={"first": data}))
     section, _ = operating.sections(study)
     table = rows(section.parts, "operating_points")
     labels = table[table["label"] != "mean of labels"]
-    assert set(labels["label"]) == {f"A{k}" for k in range(LABELS)}
+    assert set(labels["label"]) == {f"A{k}" for k in range(3)}
     assert labels["reason"].str.contains("20 of each are needed").all()
     assert labels["sensitivity"].isna().all()
     assert set(table["status"]) == {"left out"}

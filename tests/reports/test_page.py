@@ -4,11 +4,9 @@ rows say.
 
 import csv
 import re
-import runpy
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -16,10 +14,10 @@ from ecgbench import reports
 from ecgbench.reports import records
 from ecgbench.reports._opening import spoken
 from ecgbench.results.study import Study
+from tests import by_hand as make
 
 pytestmark = pytest.mark.rendered
 
-make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
 
 VOID = {"meta", "link", "br", "img", "hr", "input", "base"}
 
@@ -188,7 +186,9 @@ def test_comparisons_are_those_of_the_study(page):
     study = make.two_models()
     text = (page("two") / "comparisons.md").read_text()
     assert len(rows("comparisons", study)) == len(study.comparisons) == 6
-    numbers = re.findall(r"\| (\d+) \| ST-MEM \| LAEF \| (\S+) .*? \| ([\d.]+) \| ([\d.]+) \|", text)
+    numbers = re.findall(
+        r"\| (\d+) \| ST-MEM \| LAEF \| (\S+) .*? \| ([\d.]+) \| ([\d.]+) \|", text
+    )
     assert numbers[0] == ("1", "+15.0", "0.002", "0.002")
     assert 'id="comparisons"' not in (page("two") / "index.html").read_text()
 

@@ -14,7 +14,7 @@ from ecgbench.reports import subgroups as report
 from ecgbench.results.study import Study, read
 from ecgbench.results.subgroups import groups
 from ecgbench.study.people import COLUMNS, keep
-from tests.results.made_run import Data, Made, write
+from tests.invented import Data, Made, write
 
 N = 900
 MADE = Made(

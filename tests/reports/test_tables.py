@@ -8,7 +8,7 @@ import pytest
 
 from ecgbench.reports import write as write_report
 from ecgbench.results.study import Study, read
-from tests.results.made_run import Data, Made, write
+from tests.invented import Data, Made, write
 
 MODELS = ("one", "two", "three", "four", "a_b%_$\\input{x}")
 MADE = Made(

@@ -12,7 +12,7 @@ from ecgbench.results.calibration import Calibration
 from ecgbench.results.operating import NetBenefit, Operating
 from ecgbench.results.study import Study, read
 from ecgbench.study.stored import Result
-from tests.reports.validated_run import MADE, make
+from tests.invented import VALIDATED, make
 
 ROW = ("a", "good", "zero", "1")
 
@@ -55,7 +55,7 @@ def test_another_fit_gives_other_numbers(tmp_path: Path) -> None:
     study = make(tmp_path / "first")
     before = numbers(study, Operating)
     fit = study.path / study.finished[ROW][0].document["fit"]
-    other = make(tmp_path / "run", MADE, validated=150)
+    other = make(tmp_path / "run", replace(VALIDATED, validated=150))
     for name in ("validation.parquet", "DONE"):
         (fit / name).write_bytes(
             (other.path / other.finished[ROW][0].document["fit"] / name).read_bytes()

@@ -15,7 +15,7 @@ from ecgbench.results.joint import Entry, joint
 from ecgbench.results.study import Study, read
 from ecgbench.study.scores import score_table, with_wins
 from ecgbench.study.store import Store
-from tests.results.made_run import Data, Made, write
+from tests.invented import Data, Made, write
 
 LEFT = {"weak": set(range(5, 13)), "third": set(range(10, 22))}
 """Model -> numbers of the records that it cannot take."""

@@ -22,8 +22,8 @@ from ecgbench.study.merge import merge
 from ecgbench.study.people import COLUMNS, keep
 from ecgbench.study.store import Store
 from ecgbench.study.verify import faults
-from tests.results import made_run
-from tests.results.made_run import Data, Made
+from tests import invented
+from tests.invented import Data, Made
 
 MADE = Made(
     data={"first": Data(tasks={"a": 2}, records=40)}, models=("good",), seeds=1, validated=30
@@ -34,7 +34,7 @@ Spoil = Callable[[Path], object]
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two cells, one lead and twelve, on one fit."""
-    run = made_run.write(tmp_path_factory.mktemp("damages") / "run", MADE).path
+    run = invented.write(tmp_path_factory.mktemp("damages") / "run", MADE).path
     shown = pd.DataFrame({name: ["x"] for name in COLUMNS}).assign(age=50.0, sex="female")
     keep(run, "first", shown)
     return run
@@ -132,7 +132,7 @@ def test_a_damaged_cell_is_named_and_costs_itself_alone(
             list(difference(*[result_of(Store(run), one.identity)] * 2))
         assert str(caught.value) == why
     if damage not in VALUES:
-        other = made_run.write(tmp_path / "other", Made(data=MADE.data, models=("good",), seeds=1))
+        other = invented.write(tmp_path / "other", Made(data=MADE.data, models=("good",), seeds=1))
         shutil.rmtree(other.path / "cells")
         assert merge(other.path, run, tmp_path / "both")["damaged"] == 1
 
@@ -172,7 +172,7 @@ FIT: dict[str, Spoil] = {
 
 @pytest.mark.parametrize("damage", FIT)
 def test_cells_of_a_damaged_fit_have_no_number(damage: str, run: Path) -> None:
-    FIT[damage](run / made_run.fit_folder("a", "good"))
+    FIT[damage](run / invented.fit_folder("a", "good"))
     cells = read(run).cells
     assert set(cells["status"]) == {"damaged"}
     (why,) = set(cells["reason"])

@@ -12,7 +12,7 @@ from ecgbench.core.cells import Scoring
 from ecgbench.errors import MissingData
 from ecgbench.results.joint import Entry, joint, why_missing
 from ecgbench.results.study import Study, read
-from tests.results.made_run import Data, Made, write
+from tests.invented import Data, Made, write
 
 TWO = Made(
     data={"first": Data(tasks={"a": 3, "b": 2}, per_patient=2), "second": Data(tasks={"c": 4})},
@@ -113,7 +113,7 @@ def test_a_ragged_mean_is_refused(tmp_path: Path) -> None:
     study = made(tmp_path / "run", replace(TWO, lacking=[("b", "weak", "1")]))
     low = [Entry(m, "zero", "1") for m in ("good", "weak")]
     assert set(why_missing(study, low, ["a", "b", "c"])) == {"b"}
-    with pytest.raises(MissingData, match="b: weak at 1: failed"):
+    with pytest.raises(MissingData, match="weak at 1: failed"):
         joint(study, low)
     assert joint(study, low, ["a", "c"]).datasets == ("first", "second")
 

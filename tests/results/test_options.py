@@ -11,7 +11,7 @@ from ecgbench.results.options import chosen, margins, pairs
 def test_names_are_found_however_they_are_spelled() -> None:
     assert chosen("ST-MEM, laef", ["laef", "stmem"], "--baseline") == ("stmem", "laef")
     assert chosen("", ["laef"], "--baseline") == ()
-    with pytest.raises(BadSetting, match="--baseline merl: not in this run; it has laef"):
+    with pytest.raises(BadSetting, match=r"--baseline merl: .* laef"):
         chosen("merl", ["laef"], "--baseline")
 
 

@@ -3,8 +3,11 @@ for it, and patients of different folds are independent.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
@@ -12,10 +15,14 @@ from ecgbench.core.cells import Bootstrap, Cell, Fit
 from ecgbench.core.note import Notes
 from ecgbench.ecg.draw import Count
 from ecgbench.evaluate.predict import prediction_table
+from ecgbench.reports import write
 from ecgbench.results.compare import Row, compare
 from ecgbench.results.evidence import evidence
 from ecgbench.results.score import Draws, Scored, over_folds
-from tests.results.made_run import scored_cell
+from ecgbench.results.verdicts import verdicts
+from ecgbench.stats.auroc import placements, wins
+from ecgbench.stats.components import Components
+from tests.invented import Data, Made, make, scored_cell
 
 
 def cells(
@@ -150,3 +157,34 @@ def test_the_share_of_a_label_is_that_of_all_its_folds() -> None:
     found = evidence([cells(three, fold, scored)], "undefined").rows[0]
     assert found.share_label == "L2"
     assert found.share > 0.5
+
+
+def test_stored_folds_of_a_run_have_the_interval_that_is_made_by_hand(tmp_path: Path) -> None:
+    """Of the table that is written: placements within each fold, the variance of their mean as if
+    folds were independent, times 1 + 5 x (1/5) / (3/5).
+    """
+    data = {"first": Data(tasks={"a": 2}, records=300)}
+    study = make(tmp_path / "run", Made(data=data, models=("good",), leads="12", folds=5))
+    write(study, tmp_path / "out", only=["main_table"])
+    row = pd.read_csv(tmp_path / "out" / "main_table.csv").iloc[0]
+    tables = sorted((r.predictions() for r in study.results), key=lambda t: t["record"][0])
+    records = sum(map(len, tables))
+    target, placed = np.full((records, 10), -1), np.zeros((1, records, 10))
+    start, values = 0, []
+    for k, table in enumerate(tables):
+        own = slice(start, start := start + len(table)), slice(2 * k, 2 * k + 2)
+        known, score = (
+            table[[f"{kind}:A{n}" for n in (0, 1)]].to_numpy() for kind in ("target", "probability")
+        )
+        target[own] = known
+        placed[0][own] = placements(known, wins(known, score))
+        values += [roc_auc_score(known, score)]
+    facts = target, np.arange(records), placed, None, [0, 1] * 5
+    alone = Components(*facts).row(0)
+    low, high = replace(alone, variance=alone.variance * (1 + 5 / 3)).as_share()
+    assert row["value"] == pytest.approx(np.mean(values))
+    assert (row["low"], row["high"]) == pytest.approx((low, high))
+    assert row["se"] == pytest.approx(alone.se * np.sqrt(1 + 5 / 3))
+    labels = verdicts(study).set_index("label").loc[["A0", "A1"], ["low", "high"]]
+    expected = [Components(*facts, 1 / 3).label_interval(0, k) for k in (0, 1)]
+    assert labels.to_numpy() == pytest.approx(np.array(expected))

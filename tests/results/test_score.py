@@ -18,7 +18,7 @@ from ecgbench.results.evidence import Evidence, evidence
 from ecgbench.results.score import Draws, Scored, distinct_mean, same_as, score
 from ecgbench.stats.paired import holm
 from ecgbench.study.scores import Predicted, Predictions, wins_of, with_wins
-from tests.results.made_run import scored_cell
+from tests.invented import scored_cell
 
 LABELS = ("CD", "MI", "NORM")
 SCORING = Scoring(draws=300)

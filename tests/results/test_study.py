@@ -34,8 +34,8 @@ from ecgbench.study import invocation
 from ecgbench.study.jobs import Execution
 from ecgbench.study.scores import score_table, with_wins
 from ecgbench.study.store import Store, cells_of
-from tests.results import made_run
-from tests.results.made_run import fit_facts, fit_folder, key_facts
+from tests import invented
+from tests.invented import fit_facts, fit_folder, key_facts
 
 LABELS = ("NORM", "MI", "RARE")
 RECORDS = [f"r{i:02}" for i in range(60)]
@@ -73,12 +73,12 @@ def planned(models: Iterable[str], leads: str = "1,12", seeds: int = 3, **more: 
 
 def facts(plan: Request) -> dict[str, Any]:
     tasks = {c.task: 3 for c in plan_of(plan).cells}
-    data = made_run.dataset_facts("toy", made_run.Data(tasks=tasks, records=60, title="Toy data"))
+    data = invented.dataset_facts("toy", invented.Data(tasks=tasks, records=60, title="Toy data"))
     data |= {"synthetic": True, "test_patients": 54, "patients": sorted(set(PATIENTS))}
     return {
-        "models": {name: made_run.model_facts(name) for name in plan.models},
+        "models": {name: invented.model_facts(name) for name in plan.models},
         "datasets": {"toy": data | dict.fromkeys(COPIES, 90)},
-        "provenance": made_run.invocation_facts(),
+        "provenance": invented.invocation_facts(),
     }
 
 
@@ -96,7 +96,7 @@ def store_cell(run: Store, cell: Cell, rows: Iterable[int], about: dict[str, str
     rows = list(rows)
     table = predictions(cell, rows)
     about |= {"dataset_name": "toy"}
-    note = made_run.cell_note(cell, len(rows), about)
+    note = invented.cell_note(cell, len(rows), about)
     note |= {"seconds": 0.0, "excluded": 60 - len(rows), "fit": fit_folder("toy", cell.fit.model)}
     publish(
         run.cell_folder(cell, note["key"]),
@@ -366,7 +366,7 @@ def test_intervals_are_kept_apart_and_may_be_deleted(tmp_path: Path) -> None:
             assert now == kept
     (folder,) = folders(run, "good", "12")
     (folder / "predictions.parquet").unlink()
-    with pytest.raises(Damaged, match="is not what the run wrote"):
+    with pytest.raises(Damaged, match="is not what"):
         again.result("toy", "good", "12", "zero").predictions()
 
 
@@ -435,7 +435,7 @@ def test_any_metric_can_be_read_from_stored_predictions(tmp_path: Path) -> None:
     assert len(alone.comparisons) == len(study.of("auroc").comparisons) == 2
     words = "Intervals of Youden index: 95 %, bootstrap over patients"
     assert any(words in note for note in map(str, study.notes))
-    with pytest.raises(BadSetting, match="this study was read with auroc, youden"):
+    with pytest.raises(BadSetting, match="auroc, youden"):
         study.of("nothing")
 
 
@@ -500,9 +500,9 @@ def test_what_lies_beside_a_cell_is_read_when_it_is_asked_for(tmp_path: Path) ->
     expected = predictions(one.cell, ALL)
     pd.testing.assert_frame_equal(whole[list(expected)], expected)
     assert set(one.scores()["metric"]) == {"auroc"}
-    with pytest.raises(MissingData, match=f"not kept; remove {one.folder} and run the same"):
+    with pytest.raises(MissingData, match=f"remove {one.folder} "):
         one.features()
-    with pytest.raises(MissingData, match="holds no finished cell of good on toy at 1@seed7"):
+    with pytest.raises(MissingData, match="1@seed7"):
         study.result("toy", "good", "1@seed7", "zero")
 
 
@@ -560,7 +560,7 @@ def test_nothing_is_said_of_cells_whose_facts_are_damaged(
     file.write_text(spoil(file.read_text()).replace("released", "random"))
     study = read(tmp_path)
     assert list(study.cells["status"]) == ["damaged"]
-    assert study.cells["reason"][0].startswith(f"{file} is not what the run wrote")
+    assert study.cells["reason"][0].startswith(f"{file} is not what")
     file.unlink()
     assert read(tmp_path).cells["reason"][0].startswith(f"{file} is gone")
 
@@ -570,7 +570,7 @@ def test_a_damaged_note_of_a_command_is_one_line(text: str, tmp_path: Path) -> N
     made(tmp_path, planned(["good"], leads="12"))
     (file,) = (tmp_path / "invocations").glob("*.json")
     file.write_text(text)
-    with pytest.raises(Damaged, match=rf"^{file} is not what the run wrote; remove .*$"):
+    with pytest.raises(Damaged, match=rf"^{file} .* remove .*$"):
         read(tmp_path)
 
 

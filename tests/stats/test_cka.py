@@ -77,7 +77,7 @@ def test_what_does_not_vary_has_none() -> None:
     for odd in (broken, x[:, 0]):
         with pytest.raises(ValueError, match="must be"):
             cka(odd, x)
-    with pytest.raises(ValueError, match="30 records on one side, 29"):
+    with pytest.raises(ValueError, match=r"30 records .* 29"):
         cka(x, x[:29])
 
 

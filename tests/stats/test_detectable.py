@@ -36,4 +36,3 @@ def test_a_difference_of_that_size_is_found_four_times_of_five() -> None:
 def test_labels_without_both_values_say_nothing() -> None:
     assert np.isnan(expected([0, 5], [10, 0], 0.85, 0.5))
     assert expected([0, 50], [10, 50], 0.85, 0.5) == expected([50], [50], 0.85, 0.5)
-

@@ -1,14 +1,15 @@
-"""Runs whose cells are written by hand: several datasets, tasks, models, lead settings and folds,
-with a stated skill; no recording and no network.
+"""Invented runs: several datasets, tasks, models, lead settings and folds, with a stated skill; no
+recording and no network. Tables may be changed when they are read.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit, logit
 
 from ecgbench.core.cells import OFFICIAL, Cell, Request, Scoring, key
 from ecgbench.core.division import Division
@@ -18,8 +19,10 @@ from ecgbench.core.seeds import rng
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.evaluate.predict import prediction_table
 from ecgbench.results.score import Draws, Scored, score
+from ecgbench.results.study import Study, read
 from ecgbench.study.scores import Predicted, score_table, with_wins
 from ecgbench.study.store import Store
+from ecgbench.study.stored import Result
 
 CONTRACT = {
     "name": "paper",
@@ -46,6 +49,8 @@ class Data:
     prevalence: float = 0.3
     title: str = ""
     evaluation_only: Mapping[str, bool] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Further ones, or others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +75,8 @@ class Made:
     """(leads, label) -> what its skill is there, whatever the model."""
     folds: int = 0
     """Of a cross-validation, patients in turn; 0: the datasets' own split."""
+    unknown: int = 0
+    """The last label is not known of every so many records; 0: of all it is."""
     validated: int = 0
     """Validation records that fits have predictions for."""
     lacking: Sequence[tuple[str, str, str]] = ()
@@ -89,6 +96,8 @@ def targets(made: Made, data: Data, name: str) -> dict[str, np.ndarray]:
         target = rng("made", made.seed, name, task).random((data.records, count)) < common
         target[0], target[1] = True, False
         of_tasks[task] = target.astype(np.int8)
+        if made.unknown:
+            of_tasks[task][2 :: made.unknown, -1] = -1
     return of_tasks
 
 
@@ -283,6 +292,7 @@ def dataset_facts(name: str, data: Data) -> dict[str, Any]:
             }
             for task, labels in data.tasks.items()
         },
+        **data.facts,
     }
 
 
@@ -312,3 +322,98 @@ def scored_cell(cell: Cell, table: pd.DataFrame, draws: Draws) -> Scored:
         n_records=len(table),
         n_patients=table["patient"].nunique(),
     )
+
+
+VALIDATED = Made(
+    data={"first": Data(tasks={"a": 3}, records=300, per_patient=2)},
+    skill=lambda model, leads: {"good": 2.0, "weak": 1.0}[model] * (0.6 if leads == "1" else 1.0),
+    validated=200,
+)
+Changed = Callable[[Result, pd.DataFrame], pd.DataFrame]
+
+
+def make(path: Path, made: Made = VALIDATED, **more: Any) -> Study:
+    """Write it, and read it."""
+    write(path, made, **more)
+    return read(path)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Seen(Result):
+    """A result whose tables are changed when they are read."""
+
+    tested: Changed
+    validated: Changed
+
+    def predictions(self) -> pd.DataFrame:
+        """Of the test records."""
+        return self.tested(self, super().predictions())
+
+    def predicted(self) -> Predicted:
+        """The same as arrays."""
+        return Predicted.of(self.predictions())
+
+    def validation(self) -> pd.DataFrame:
+        """Of the validation records."""
+        return self.validated(self, super().validation())
+
+
+def same(result: Result, table: pd.DataFrame) -> pd.DataFrame:
+    """Nothing is changed."""
+    return table
+
+
+def seen(study: Study, tested: Changed = same, validated: Changed = same) -> Study:
+    """The study with tables that are changed when they are read."""
+    made = [
+        Seen(cell=r.cell, run=r.run, folder=r.folder, tested=tested, validated=validated)
+        for r in study.results
+    ]
+    return replace(study, results=made, scorer=None)
+
+
+def in_folds(study: Study, count: int, shift: float) -> Study:
+    """The same predictions as of a cross-validation whose fits score higher by `shift` from fold to
+    fold, in the test records and in the validation records.
+    """
+    made = []
+    for r in study.results:
+        for k in range(count):
+            fit = replace(r.cell.fit, fold=f"{k + 1}/{count}")
+
+            def tested(_: Result, table: pd.DataFrame, k: int = k) -> pd.DataFrame:
+                whose = pd.factorize(table["patient"])[0]
+                return shifted(table[whose % count == k].reset_index(drop=True), k * shift)
+
+            def validated(_: Result, table: pd.DataFrame, k: int = k) -> pd.DataFrame:
+                return shifted(table, k * shift)
+
+            fold = Seen(
+                cell=replace(r.cell, fit=fit),
+                run=r.run,
+                folder=r.folder,
+                tested=tested,
+                validated=validated,
+            )
+            # each fold has a fit of its own; its files are those of the one that was written
+            object.__setattr__(fold, "document", r.document | {"fit": _another(r, k)})
+            made.append(fold)
+    return replace(study, results=made, scorer=None)
+
+
+def _another(result: Result, k: int) -> str:
+    """The folder of its fit, spelled differently for each fold."""
+    return result.document["fit"] + "/." * k
+
+
+def shifted(table: pd.DataFrame, by: float) -> pd.DataFrame:
+    """Predictions with higher log odds."""
+    names = [c for c in table if c.startswith("probability:")]
+    return table.assign(**{c: expit(logit(table[c]) + by) for c in names})
+
+
+def rows(section_parts: Sequence[object], name: str) -> pd.DataFrame:
+    """The CSV of a table or figure."""
+    (part,) = [p for p in section_parts if getattr(p, "name", "") == name]
+    frame: pd.DataFrame = part.numbers  # type: ignore[attr-defined]
+    return frame

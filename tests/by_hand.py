@@ -23,19 +23,22 @@ from ecgbench.results.facts import (
 )
 from ecgbench.results.reader import LABEL_COLUMNS
 from ecgbench.results.study import Study
+from tests import invented
 
-CONTRACT = {
-    "name": "paper",
-    "fs": 100.0,
-    "seconds": 5.0,
-    "leads": ["I", "II", "III", "aVR", "aVL", "aVF", "V1", "V2", "V3", "V4", "V5", "V6"],
-    "unit": "mV",
+CONTRACT = invented.CONTRACT | {
     "filter": {"kind": "firwin-filtfilt", "low": 0.05, "high": 47.0},
-    "normalisation": "minmax-per-lead",
-    "fill": "before",
     "policy": "native",
     "absent": "nothing: the network reads measured leads only",
 }
+COMMAND = Command(
+    command="ecgbench run --models laef --leads 1,2,12,I,II,I+II --seeds 5",
+    started=1735787045.0,
+    seconds=754.0,
+    ended=False,
+    computed=7,
+    reused=0,
+    device="cuda",
+)
 PROVENANCE = Provenance(
     command="ecgbench run --models laef,stmem --leads 1,2,12,I,II,I+II --seeds 5",
     version="0.1.0",
@@ -55,26 +58,7 @@ PROVENANCE = Provenance(
     fit_seeds=(0,),
     epochs=100,
     plan_hash="feedc0de" * 8,
-    commands=(
-        Command(
-            command="ecgbench run --models laef --leads 1,2,12,I,II,I+II --seeds 5",
-            started=1735787045.0,
-            seconds=754.0,
-            ended=False,
-            computed=7,
-            reused=0,
-            device="cuda",
-        ),
-        Command(
-            command="ecgbench run --models laef,stmem --leads 1,2,12,I,II,I+II --seeds 5",
-            started=1735787945.0,
-            seconds=246.0,
-            ended=True,
-            computed=29,
-            reused=7,
-            device="cpu",
-        ),
-    ),
+    commands=(COMMAND, replace(COMMAND, seconds=246.0, ended=True, reused=7, device="cpu")),
     origins=(
         Origin(
             code=Code(version="0.1.0", commit="0123456789abcdef", dirty=True),
@@ -106,26 +90,19 @@ def row(
     """
     there = not math.isnan(value)
     untrained = there and more.get("weights") == "random"
-    made = {
-        "task": task,
-        "model": model,
-        "leads": leads,
+    counts = {"n_records": 198, "n_patients": 190, "n_labels": 5, "n_undefined": 0}
+    known = counts | {"se": 0.01, "df": 40.0, "share": 0.3}
+    names = ("task", "model", "leads", "value", "std")
+    made = dict(zip(names, (task, model, leads, value, std)))
+    made |= known if there else dict.fromkeys(known, math.nan)
+    made |= {
         "policy": "native" if model == "laef" else "zero",
         "weights": "released",
         "seen": "no",
         "metric": "auroc",
-        "value": value,
-        "std": std,
         "low": value - 0.02,
         "high": value + 0.02,
-        "se": 0.01 if there else math.nan,
-        "df": 40.0 if there else math.nan,
-        "share": 0.3 if there else math.nan,
         "share_label": "MI" if there else "",
-        "n_records": 198 if there else math.nan,
-        "n_patients": 190 if there else math.nan,
-        "n_labels": 5 if there else math.nan,
-        "n_undefined": 0 if there else math.nan,
         "p": math.nan,
         "p_holm": math.nan,
         "best": False,
@@ -140,19 +117,10 @@ def row(
 
 
 def model(name: str, title: str, parameters: int, **more: Any) -> ModelFacts:
-    facts: dict[str, Any] = {
-        "name": name,
-        "title": title,
-        "summary": "a network",
-        "paper": "Someone 2024, arXiv:2401.00001",
-        "licence": "MIT",
-        "parameters": parameters,
-        "weights": "released",
-        "weights_sha256": "ab" * 32,
-        "contract": CONTRACT,
-        "windows": 2,
-    }
-    return ModelFacts(**facts | more)
+    facts = {"title": title, "parameters": parameters, "contract": CONTRACT, "windows": 2}
+    facts |= {"paper": "Someone 2024, arXiv:2401.00001"}
+    known = {k: v for k, v in invented.model_facts(name).items() if k != "origin"}
+    return ModelFacts(**known | facts | more)
 
 
 def task(
@@ -186,35 +154,18 @@ def _seeds(r: dict[str, Any]) -> list[int | None]:
     return list(range(5)) if r["leads"].isdigit() and r["leads"] != "12" else [None]
 
 
+NAMES = ("task", "model", "leads", "policy", "weights", "seen", "status", "metric", "value")
+
+
 def cells(rows: list[dict[str, Any]], reason: dict[tuple[str, str], str]) -> pd.DataFrame:
     made = []
     for r in rows:
         for seed in _seeds(r):
-            names = (
-                "task",
-                "model",
-                "leads",
-                "policy",
-                "weights",
-                "seen",
-                "status",
-                "metric",
-                "value",
-                "low",
-                "high",
-            )
-            cell = {name: r[name] for name in names} | {"fit_seed": 0, "fold": "official"}
             setting = r["leads"] if seed is None else f"{r['leads']}@seed{seed}"
             why = "" if r["status"] == "ok" else reason.get((r["model"], r["leads"]), "it broke")
-            cell |= {
-                "setting": setting,
-                "seed": seed,
-                "reason": why,
-                "n_records": 198,
-                "windows": 2,
-                "seconds": 1.5,
-                "key": "k" * 12,
-            }
+            cell = {name: r[name] for name in (*NAMES, "low", "high")}
+            cell |= {"fit_seed": 0, "fold": "official", "setting": setting, "seed": seed}
+            cell |= {"reason": why, "n_records": 198, "windows": 2, "seconds": 1.5, "key": "k" * 12}
             made.append(cell | {"path": f"cells/{r['task']}/{r['model']}/{setting}/{'k' * 12}"})
     return pd.DataFrame(made)
 
@@ -224,13 +175,8 @@ def labels(of_cells: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
     for cell in of_cells[of_cells["status"] == "ok"].to_dict("records"):
         for i, name in enumerate(names):
             value = math.nan if name == "RARE" else float(cell["value"]) + 0.01 * i
-            one = {
-                k: cell[k]
-                for k in (
-                    *("task", "model", "setting", "fit_seed", "fold"),
-                    *("policy", "weights", "seen", "metric"),
-                )
-            }
+            same = ("setting", "fit_seed", "fold", *NAMES[:2], *NAMES[3:6], "metric")
+            one = {k: cell[k] for k in same}
             one |= {"label": name, "value": value, "low": value - 0.03, "high": value + 0.03}
             made.append(one | {"n": 198, "positives": 40 - 19 * i})
     return pd.DataFrame(made, columns=list(LABEL_COLUMNS))
@@ -295,19 +241,11 @@ def two_models() -> Study:
         "I+II": (0.824, 0.7, nan, nan, 0.002),
     }
     rows = []
-    for name, at in (("laef", 0), ("stmem", 1)):
+    for at, name in enumerate(("laef", "stmem")):
         for leads, n in numbers.items():
-            best = n[at] == max(n[:2])
-            verdict = (
-                {}
-                if best
-                else {
-                    "p": n[4],
-                    "p_holm": n[4],
-                    "not_significantly_worse": leads == "12",
-                }
-            )
-            rows.append(row("ptbxl_super", name, leads, n[at], n[at + 2], best=best, **verdict))
+            tested = {"p": n[4], "p_holm": n[4], "not_significantly_worse": leads == "12"}
+            more = {"best": True} if n[at] == max(n[:2]) else tested
+            rows.append(row("ptbxl_super", name, leads, n[at], n[at + 2], **more))
     return build(rows)
 
 
@@ -316,56 +254,35 @@ def crowded() -> Study:
     ties, a skip, a failure, a gap.
     """
     rows = []
+    worse, tied = {"p": 0.002, "p_holm": 0.006}, {"p": 1.0, "p_holm": 1.0}
+    same = {"not_significantly_worse": True}
+    random = {"weights": "random"}
     for name in ("ptbxl_all", "ptbxl_diag", "demo"):
+        odd_at_12 = {"status": "failed"} if name == "demo" else {"value": 0.51}
         rows += [
             row(name, "laef", "1", 0.7441, 0.014, best=True),
-            row(name, "laef", "12", 0.95002, not_significantly_worse=True, p=0.4, p_holm=0.8),
-            row(name, "stmem", "1", 0.6196, 0.004, p=0.002, p_holm=0.006),
+            row(name, "laef", "12", 0.95002, p=0.4, p_holm=0.8, **same),
+            row(name, "stmem", "1", 0.6196, 0.004, **worse),
             row(name, "stmem", "12", 0.95004, best=True),
-            row(name, "stmem", "1", 0.6196, 0.004, policy="native", p=0.002, p_holm=0.006),
-            row(
-                name,
-                "stmem",
-                "12",
-                0.95004,
-                policy="native",
-                best=False,
-                not_significantly_worse=True,
-                p=1.0,
-                p_holm=1.0,
-            ),
-            row(name, "odd", "1", status="skipped", weights="random"),
-            row(name, "odd", "12", 0.51, weights="random")
-            if name != "demo"
-            else row(name, "odd", "12", status="failed", weights="random"),
+            row(name, "stmem", "1", 0.6196, 0.004, policy="native", **worse),
+            row(name, "stmem", "12", 0.95004, policy="native", **tied, **same),
+            row(name, "odd", "1", status="skipped", **random),
+            row(name, "odd", "12", **odd_at_12, **random),
         ]
     reason = {
         ("odd", "1"): "none of I & II | III is <read>",
         ("odd", "12"): "LeakError: NaN reached the output",
     }
-    odd = model(
-        "odd",
-        "A&B_<script>alert(1)</script> $x$ | 50%",
-        41_000,
-        weights="random",
-        weights_sha256=None,
-    )
+    title = "A&B_<script>alert(1)</script> $x$ | 50%"
+    odd = model("odd", title, 41_000, weights="random", weights_sha256=None)
     models = [model("laef", "LAEF", 7_104_000), model("stmem", "ST-MEM", 88_500_000), odd]
     tasks = [
         task("ptbxl_all", "PTB-XL All"),
         task("ptbxl_diag", "PTB-XL Diag", evaluation_only=True),
         task("demo", "Demo", dataset="demo"),
     ]
-    synthetic = dataset(
-        "demo",
-        "Demo",
-        synthetic=True,
-        limit=60,
-        doi="",
-        records=60,
-        records_release=180,
-        quarantined=(),
-    )
+    counts = {"limit": 60, "records": 60, "records_release": 180, "quarantined": ()}
+    synthetic = dataset("demo", "Demo", synthetic=True, doi="", **counts)
     parts = {
         "models": models,
         "tasks": tasks,
