@@ -13,10 +13,15 @@ import pytest
 
 from ecgbench import reports
 from ecgbench.reports import records
-from ecgbench.reports._opening import opening
 from ecgbench.results.study import Study, read
 from ecgbench.results.verdicts import verdicts
 from tests.invented import Data, Made, make, write
+
+
+def opening(study: Study) -> Any:
+    """What the page begins with."""
+    return reports.get("verdicts").sections(study)[0].parts[0]
+
 
 HEART = Data(tasks={"heart": 2}, records=300)
 Build = Callable[..., Study]

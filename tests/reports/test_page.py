@@ -12,7 +12,6 @@ import pytest
 
 from ecgbench import reports
 from ecgbench.reports import records
-from ecgbench.reports._opening import spoken
 from ecgbench.results.study import Study
 from tests import by_hand as make
 
@@ -173,13 +172,13 @@ def test_a_run_without_numbers_says_how_far_it_is(tmp_path):
     asked = [make.row("ptbxl_super", "laef", leads, status="failed") for leads in ("1", "12")]
     study = make.build(asked)
     study.cells["status"] = "missing"
-    assert "6 cells" in spoken(study)[0]
+    assert "6 cells" in reports.summary(study, None)[0]
     assert rows("cells", study)[0]["leads"] == "1, 12"
     reports.write(study, tmp_path)
     assert "failed" not in read(tmp_path).text
     mixed = make.build(asked)
     mixed.cells.loc[mixed.cells["leads"] == "1", "status"] = "missing"
-    assert {"5", "1"} <= set(spoken(mixed)[0].split())
+    assert {"5", "1"} <= set(reports.summary(mixed, None)[0].split())
 
 
 def test_comparisons_are_those_of_the_study(page):
