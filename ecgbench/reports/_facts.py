@@ -5,7 +5,7 @@ fractions.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from ecgbench.core.text import counted, shortened
 from ecgbench.reports._figure import LONGEST, handle
@@ -114,26 +114,19 @@ def heads_of(study: Study) -> dict[tuple[str, str], Head]:
 def task_column(study: Study) -> Column:
     """Groups the rows of a table, of which `task` is the name, by the title of the task."""
     titles = titles_of(study)
-    return Column("task", "Task", "group", cell=lambda row: titles[row["task"]])
+    return Column("task", kind="group", cell=lambda row: titles[row["task"]])
 
 
-def model_column(
-    study: Study,
-    heading: str = "Model",
-    names: tuple[str, str] = MODEL,
-    kind: Literal["group", "text"] = "text",
-) -> Column:
+def model_column(study: Study, names: tuple[str, str] = MODEL) -> Column:
     """Prints the title of a model, with its policy where it has several and the sign of one that is
     untrained. names: the columns of its name and of its policy.
     """
     heads = heads_of(study)
-    return Column(
-        names[0], heading, kind, cell=lambda row: heads[row[names[0]], row[names[1]]].cell
-    )
+    return Column(names[0], cell=lambda row: heads[row[names[0]], row[names[1]]].cell)
 
 
 def difference_column(
-    heading: str = "Difference", names: Sequence[str] = DIFFERENCE, note: str = "95 % interval"
+    names: Sequence[str] = DIFFERENCE, note: str = "95 % interval", heading: str = ""
 ) -> Column:
     """Prints a difference in points with its interval. names: the columns of its value and of the
     ends of its interval.
@@ -153,10 +146,7 @@ def difference_cell(
 
 
 def estimate_column(
-    heading: str,
-    names: Sequence[str],
-    spell: Callable[[Any], str] = points,
-    note: str = "95 % interval",
+    names: Sequence[str], spell: Callable[[Any], str] = points, note: str = "95 % interval"
 ) -> Column:
     """Prints a number with its interval. names: the columns of its value and of the ends."""
 
@@ -167,7 +157,7 @@ def estimate_column(
         known = all(end is not None and end == end for end in ends)
         return Cell(spell(value), small=f"[{', '.join(map(spell, ends))}]" if known else "")
 
-    return Column(names[0], heading, "number", note=note, cell=cell)
+    return Column(names[0], kind="number", note=note, cell=cell)
 
 
 def titles_of(study: Study) -> dict[str, str]:
@@ -242,7 +232,7 @@ def setting_words(typed: str) -> str:
     return f"{typed} leads" if typed == FULL else counted(int(typed), "random lead")
 
 
-LEADS = Column("leads", "Leads", on_page=setting_words)
+LEADS = Column("leads", on_page=setting_words)
 """A lead setting as typed, in words on the page."""
 
 
@@ -261,7 +251,7 @@ def grid(study: Study, cells: Mapping[tuple[str, str, int], Cell], **table: Any)
         Column(str(at), heads[at].label, mark=heads[at].mark)
         for at in sorted({at for *_, at in cells})
     ]
-    by_task = [Column("task", "Task", "group"), LEADS, *across]
+    by_task = [Column("task", kind="group"), LEADS, *across]
     return Table(columns=by_task, rows=list(rows.values()), grid=True, **table)
 
 

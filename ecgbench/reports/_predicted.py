@@ -167,7 +167,7 @@ def first_columns(study: Study) -> list[Column]:
         facts.task_column(study),
         facts.LEADS,
         facts.model_column(study),
-        Column("labels", "Labels", "number", cell=labels),
+        Column("labels", kind="number", cell=labels),
     ]
 
 

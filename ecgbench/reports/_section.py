@@ -4,12 +4,13 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pandas as pd
 
 from ecgbench.errors import BadSetting
+from ecgbench.reports._columns import meaning
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
@@ -103,7 +104,7 @@ class Column:
     name: str
     """Its key in each row, and its name in the CSV."""
     heading: str = ""
-    """For readers; `name` if empty."""
+    """For readers; if empty that of columns.csv, or `name`."""
     kind: Literal["group", "text", "number", "score"] = "text"
     """group: neighbouring rows with the same value stand together under it; score: of `Score`."""
     spell: Callable[[Any], str] = str
@@ -125,6 +126,11 @@ class Column:
     def title(self) -> str:
         """The heading."""
         return self.heading or self.name
+
+    def of_file(self, file: str) -> "Column":
+        """With the heading that it has in a CSV file, where it was given none."""
+        known = None if self.heading else meaning(self.name, file)
+        return replace(self, heading=known.heading) if known else self
 
 
 @dataclass(kw_only=True)
@@ -162,6 +168,7 @@ class Table:
 
     def __post_init__(self) -> None:
         named(self.name, "table")
+        self.columns = [c.of_file(self.name) for c in self.columns]
         names = [c.name for c in self.columns]
         frame = self.rows
         if isinstance(frame, pd.DataFrame):

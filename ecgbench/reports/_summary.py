@@ -30,8 +30,8 @@ def _table(study: Study) -> Table:
         start = " (random start)" if weights == "random" else ""
         random = " (random weights)" if heads[at].untrained else start
         scores.append(Column(str(at), f"{heads[at].label}{random}", "number", spell=_spelled))
-    task = Column("task", "Task", spell=titles.__getitem__)
-    leads = Column("leads", "Leads", spell=setting_words)
+    task = Column("task", spell=titles.__getitem__)
+    leads = Column("leads", spell=setting_words)
     wide = wide.reset_index().rename(columns=str)
     return Table(name="summary", rows=wide, columns=[task, leads, *scores])
 

@@ -210,7 +210,7 @@ def _compared(source: Ablation, rows: pd.DataFrame) -> r.Table:
         columns=[
             r.Column(key, key.capitalize()),
             *(paper if "paper" in rows else []),
-            facts.difference_column("Here", note="95 %, simultaneous, seeds and patients"),
+            facts.difference_column(note="95 %, simultaneous, seeds and patients", heading="Here"),
             signed("half", "Half", note="of the steps"),
             r.Column("seeds", "Seeds", "number"),
             r.Column("evidence", "Order", spell=words.__getitem__),

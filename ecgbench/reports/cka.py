@@ -257,17 +257,18 @@ def _table(name: str, caption: str, rows: Sequence[Values]) -> r.Table:
     sides = {"first": "First", "second": "Second"} if "second" in rows[0] else {"first": "Model"}
     more = () if "second" in sides else ("within", "score")
     blind = any(row["patients_seen"] is not None for row in rows)
+    seen = r.Column("seen", kind="number", spell=_number, note="without blind records")
     listed = [
-        r.Column("task", "Task", "group"),
+        r.Column("task", kind="group"),
         *(r.Column(key, heading) for key, heading in sides.items()),
-        r.Column("leads", "Leads"),
-        r.Column("cka", "CKA", "number", _number),
-        r.Column("sd", "SD", "number", _number, "over lead draws"),
+        r.Column("leads"),
+        r.Column("cka", kind="number", spell=_number),
+        r.Column("sd", kind="number", spell=_number, note="over lead draws"),
         r.Column("interval", "95 %", cell=_interval),
-        r.Column("p", "p", "number", partial(_number, digits=3)),
-        r.Column("standardised", "standardised", "number", _number),
-        *([r.Column("seen", "seen", "number", _number, "without blind records")] if blind else []),
-        *(r.Column(key, key, "number", _number) for key in more[:1]),
+        r.Column("p", kind="number", spell=partial(_number, digits=3)),
+        r.Column("standardised", kind="number", spell=_number),
+        *([seen] if blind else []),
+        *(r.Column(key, kind="number", spell=_number) for key in more[:1]),
     ]
     frame = pd.DataFrame(rows, dtype=object)
     return r.Table(

@@ -347,10 +347,10 @@ def _one_lead(study: Study) -> list[r.Section]:
         columns=[
             facts.task_column(study),
             facts.model_column(study),
-            r.Column("within", "Within", "number", r.points, "mean of the twelve leads"),
-            r.Column("mixed", "Mixed", "number", r.points, "one random lead per record"),
+            r.Column("within", kind="number", spell=r.points, note="mean of the twelve leads"),
+            r.Column("mixed", kind="number", spell=r.points, note="one random lead per record"),
             facts.difference_column(),
-            r.Column("status", "Status"),
+            r.Column("status"),
         ],
         notes=[
             "Mixed, a record seen in one lead is ranked among records seen in others: the "

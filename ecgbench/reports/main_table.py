@@ -100,7 +100,7 @@ def _table(
         caption=f"Macro {title} × 100 by task and measured leads.",
         rows=wide.rename(columns=str).reset_index(),
         columns=[
-            r.Column("task", "Task", "group", cell=lambda row: tasks[row["task"]]),
+            r.Column("task", kind="group", cell=lambda row: tasks[row["task"]]),
             facts.LEADS,
             *(column for at in places for column in _columns(heads[at], at, at in std)),
         ],
@@ -149,7 +149,6 @@ def _grid(study: Study, found: pd.DataFrame) -> r.Table:
                 small += f"; best less this: {gap}, p after Holm {r.p_value(test['p_holm'])}"
             mark = {True: "✗", False: "≈", None: "·"}[beyond_chance(test)]
             mark = "★" if row["value"] == best["value"] else mark
-            mark = "★" if row["value"] == best["value"] else mark
             cells[*named, row["head"]] = r.Cell(mark, small=small)
     return facts.grid(
         study,
@@ -192,17 +191,17 @@ def _compared(study: Study, metric: str) -> r.Table:
         rows=rows,
         columns=[
             facts.task_column(study),
-            r.Column("leads", "Leads"),
+            r.Column("leads"),
             facts.model_column(study),
-            facts.model_column(study, "Best", ("best_model", "best_policy")),
-            facts.difference_column("Best − model", note="points, 95 % interval"),
-            r.Column("p", "p", "number", r.p_value),
-            r.Column("p_holm", "p", "number", r.p_value, note="Holm"),
-            r.Column("df", "df", "number", "{:.0f}".format),
-            r.Column("n_records", "Records", "number", "{:,}".format, note="in both"),
-            r.Column("n_patients", "Patients", "number", "{:,}".format, note="in both"),
+            facts.model_column(study, ("best_model", "best_policy")),
+            facts.difference_column(note="points, 95 % interval"),
+            r.Column("p", kind="number", spell=r.p_value),
+            r.Column("p_holm", kind="number", spell=r.p_value, note="Holm"),
+            r.Column("df", kind="number", spell="{:.0f}".format),
+            r.Column("n_records", kind="number", spell="{:,}".format, note="in both"),
+            r.Column("n_patients", kind="number", spell="{:,}".format, note="in both"),
             r.Column("not_significantly_worse", "Interval excludes 0", spell=excludes.__getitem__),
-            r.Column("note", "Note"),
+            r.Column("note"),
         ],
         notes=[_HOW_COMPARED],
         numbers=study.comparisons if first else None,
@@ -219,11 +218,11 @@ def _without_a_number(study: Study) -> r.Section:
     table = r.Table(
         name="cells",
         columns=[
-            r.Column("task", "Task"),
-            r.Column("model", "Model"),
-            r.Column("leads", "Leads"),
-            r.Column("status", "Status"),
-            r.Column("reason", "Reason"),
+            r.Column("task"),
+            r.Column("model"),
+            r.Column("leads"),
+            r.Column("status"),
+            r.Column("reason"),
         ],
         rows=[
             {

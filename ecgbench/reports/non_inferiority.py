@@ -45,14 +45,14 @@ def sections(study: Study) -> list[r.Section]:
             facts.task_column(study),
             facts.model_column(study),
             facts.LEADS,
-            r.Column("against", "Against", cell=against),
+            r.Column("against", cell=against),
             facts.difference_column(note="points, 95 % interval"),
             *(
                 r.Column(f"margin_{margin:g}", f"Within {margin_words(margin)}", note="points")
                 for margin in study.options.margins
             ),
-            r.Column("detectable", "Detectable", "number", r.points, note="points"),
-            r.Column("note", "Note", cell=note),
+            r.Column("detectable", kind="number", spell=r.points, note="points"),
+            r.Column("note", cell=note),
         ],
         rows=rows,
         notes=[

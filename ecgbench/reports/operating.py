@@ -133,8 +133,8 @@ def _points(study: Study, rows: pd.DataFrame, each: Sequence[Any]) -> Iterator[r
             task,
             r.Column("kept", f"{r.points(LEVEL, 0)} % wanted of"),
             *first,
-            r.Column("thresholds", "Thresholds"),
-            *(facts.estimate_column(x.capitalize(), predicted.with_ends(x)) for x in RATES),
+            r.Column("thresholds"),
+            *(facts.estimate_column(predicted.with_ends(x)) for x in RATES),
             *(
                 r.Column(f"ppv_{p}", f"PPV, {100 * p:g} %", "number", r.points)
                 for p in (PREVALENCES if frozen else ())

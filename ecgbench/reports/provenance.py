@@ -35,46 +35,46 @@ _IN_TABLES = {
 }
 _COUNT = "{:,}".format
 _DATASETS = (
-    r.Column("dataset", "Dataset"),
-    r.Column("version", "Version"),
-    r.Column("records_release", "Records in the release", "number", _COUNT),
-    r.Column("records_prepared", "Records in this copy", "number", _COUNT),
-    r.Column("limit", "Limited to", "number", _COUNT),
-    r.Column("records", "Records used", "number", _COUNT),
-    r.Column("test_records", "Test records", "number", _COUNT),
-    r.Column("test_patients", "Test patients", "number", _COUNT),
-    r.Column("flat", "Records with a flat lead (kept)", "number", _COUNT),
-    r.Column("fewer_leads", "Records without all twelve leads", "number", _COUNT),
-    r.Column("suspect", "Suspect records (kept)", "number", _COUNT),
-    r.Column("repaired", "Repaired records", "number", _COUNT),
-    r.Column("quarantined", "Quarantined records", "number", _COUNT),
-    r.Column("excluded", "Left out by rule"),
-    r.Column("verified", "Reader tried on"),
-    r.Column("tasks", "Tasks"),
-    r.Column("licence", "Licence"),
-    r.Column("doi", "DOI", cell=lambda row: r.Link(row["doi"], doi(row["doi"]))),
-    r.Column("digest", "Digest", cell=lambda row: r.Code(row["digest"])),
+    r.Column("dataset"),
+    r.Column("version"),
+    r.Column("records_release", kind="number", spell=_COUNT),
+    r.Column("records_prepared", kind="number", spell=_COUNT),
+    r.Column("limit", kind="number", spell=_COUNT),
+    r.Column("records", kind="number", spell=_COUNT),
+    r.Column("test_records", kind="number", spell=_COUNT),
+    r.Column("test_patients", kind="number", spell=_COUNT),
+    r.Column("flat", kind="number", spell=_COUNT),
+    r.Column("fewer_leads", kind="number", spell=_COUNT),
+    r.Column("suspect", kind="number", spell=_COUNT),
+    r.Column("repaired", kind="number", spell=_COUNT),
+    r.Column("quarantined", kind="number", spell=_COUNT),
+    r.Column("excluded"),
+    r.Column("verified"),
+    r.Column("tasks"),
+    r.Column("licence"),
+    r.Column("doi", cell=lambda row: r.Link(row["doi"], doi(row["doi"]))),
+    r.Column("digest", cell=lambda row: r.Code(row["digest"])),
 )
 _MODELS = (
-    r.Column("model", "Model"),
-    r.Column("summary", "Network"),
-    r.Column("parameters", "Parameters", "number", millions),
-    r.Column("fs", "Sampling rate, Hz", "number", "{:g}".format),
-    r.Column("seconds", "Window, s", "number", "{:g}".format),
-    r.Column("leads", "Leads", "number"),
-    r.Column("input", "Input"),
-    r.Column("policy", "Policy for absent leads"),
-    r.Column("absent", "An absent lead"),
-    r.Column("windows", "Windows averaged", "number", "{:.3g}".format),
-    r.Column("weights", "Weights"),
-    r.Column("tensors", "sha256 of the tensors", cell=lambda row: r.Code(row["tensors"])),
-    r.Column("file", "Weights from"),
-    r.Column("file_sha256", "sha256 of the file", cell=lambda row: r.Code(row["file_sha256"])),
-    r.Column("terms", "Terms of the weights"),
-    r.Column("objective", "Pre-trained by"),
-    r.Column("corpora", "Pre-trained on"),
-    r.Column("paper", "Paper"),
-    r.Column("licence", "Licence"),
+    r.Column("model"),
+    r.Column("summary"),
+    r.Column("parameters", kind="number", spell=millions),
+    r.Column("fs", kind="number", spell="{:g}".format),
+    r.Column("seconds", kind="number", spell="{:g}".format),
+    r.Column("leads", kind="number"),
+    r.Column("input"),
+    r.Column("policy"),
+    r.Column("absent"),
+    r.Column("windows", kind="number", spell="{:.3g}".format),
+    r.Column("weights"),
+    r.Column("tensors", cell=lambda row: r.Code(row["tensors"])),
+    r.Column("file"),
+    r.Column("file_sha256", cell=lambda row: r.Code(row["file_sha256"])),
+    r.Column("terms"),
+    r.Column("objective"),
+    r.Column("corpora"),
+    r.Column("paper"),
+    r.Column("licence"),
 )
 _IN_PRINT = {
     *("dataset", "version", "records_release", "records", "test_records", "test_patients"),
@@ -83,20 +83,20 @@ _IN_PRINT = {
 }
 """Columns for which a table on paper has room."""
 _COMMANDS = (
-    r.Column("started", "Began", spell=moment),
-    r.Column("command", "Command", cell=lambda row: r.Code(row["command"])),
-    r.Column("device", "Device"),
-    r.Column("computed", "Cells computed", "number"),
-    r.Column("reused", "Cells reused", "number"),
-    r.Column("seconds", "Duration", "number", spell=duration),
-    r.Column("ended", "Ended", spell=lambda ended: "yes" if ended else "did not end"),
+    r.Column("started", spell=moment),
+    r.Column("command", cell=lambda row: r.Code(row["command"])),
+    r.Column("device"),
+    r.Column("computed", kind="number"),
+    r.Column("reused", kind="number"),
+    r.Column("seconds", kind="number", spell=duration),
+    r.Column("ended", spell=lambda ended: "yes" if ended else "did not end"),
 )
 _COMMITS = (
-    r.Column("version", "Version"),
-    r.Column("commit", "Commit"),
-    r.Column("cells", "Cells it scored", "number"),
-    r.Column("fits", "Cells it fitted", "number"),
-    r.Column("features", "Cells with features of it", "number"),
+    r.Column("version"),
+    r.Column("commit"),
+    r.Column("cells", kind="number"),
+    r.Column("fits", kind="number"),
+    r.Column("features", kind="number"),
 )
 
 
@@ -119,7 +119,7 @@ def _table(
     name: str, caption: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[r.Column]
 ) -> list[r.Part]:
     """The columns of each row as facts on the page, and the table of all in CSV and for a paper."""
-    frame = _frame(rows, columns)
+    columns, frame = [c.of_file(name) for c in columns], _frame(rows, columns)
     groups = [
         r.Group(
             row[columns[0].name] + (" (random weights)" if row.get("weights") == RANDOM else ""),
