@@ -7,6 +7,7 @@ results: `python tools/site.py` writes them anew, with `--check` it only says wh
 fresh.
 """
 
+import csv
 import importlib.util
 import inspect
 import os
@@ -214,6 +215,16 @@ def report_table() -> str:
     return table(("name", "of", "what it shows"), rows)
 
 
+def column_table() -> str:
+    """The data dictionary of the CSV files of a run."""
+    with (ROOT / "ecgbench" / "reports" / "columns.csv").open(encoding="utf-8", newline="") as file:
+        _, *rows = csv.reader(file)
+    return table(
+        ("column", "in", "heading", "unit", "what it is"),
+        [(f"`{name}`", of and f"`{of}.csv`", *rest) for name, of, *rest in rows],
+    )
+
+
 def suite_lists() -> str:
     """Suites: command, duration and expectation stand in the docstring."""
     parts = []
@@ -234,6 +245,7 @@ BLOCKS = {
     "adapters": adapter_table,
     "metrics": metric_table,
     "reports": report_table,
+    "columns": column_table,
     "suites": suite_lists,
 }
 

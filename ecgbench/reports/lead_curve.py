@@ -46,9 +46,7 @@ COLUMNS = [
     *("task", "model", "policy", "weights", "leads", "n_leads", "named", "metric"),
     *("value", "low", "high"),
 ]
-"""Columns of lead_curve.csv; every row is also a row of main_table.csv. `named`: drawn as a hollow
-marker off the curve.
-"""
+"""Columns of lead_curve.csv; every row is also a row of main_table.csv."""
 UNDEFINED = "no label has both values among the test records"
 """Why a cell that was scored has no score."""
 CROWD = 4

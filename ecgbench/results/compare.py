@@ -37,9 +37,7 @@ MAIN_COLUMNS = (
     *("n_undefined", "fewest_positives", "value_distinct", "n_distinct", "p", "p_holm", "best"),
     *("not_significantly_worse", "note", "status", "n_leads", "named"),
 )
-"""Columns of main_table.csv. Values are fractions; `leads` as typed; `status` is ok, skipped or
-failed; n_leads: how many are measured; named: the same in every record, not drawn at random.
-"""
+"""Columns of main_table.csv; docs/reference/columns.md says what each is."""
 COMPARISON_COLUMNS = (
     *("task", "leads", "metric", "model", "policy", "weights", "best_model", "best_policy"),
     *("best_weights", "difference", "low", "high", "se", "df", "share", "share_label", "p"),

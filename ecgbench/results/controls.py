@@ -33,14 +33,7 @@ COLUMNS = [
     *("difference", "difference_low", "difference_high", "repeats", *CHANCES, "p_holm"),
     *("verdict", "note"),
 ]
-"""Of `checked`. verdict: as expected, no difference, undecided, NOT as expected, not tested or no
-number. value: macro AUROC of the control, of several permutations their mean; model_value:
-of the model in the same draw of leads, the same fit, the same folds; difference: model less
-control, paired; repeats: permutations that have a number; p_chance: whether their mean is chance;
-p_uniform: whether p of each against chance is uniform over them; p_pairs: the same of p of the
-difference between the model and the first one of the run; p_holm: the least of the three, after
-Holm over those of all rows; note: why there is no number, or no verdict.
-"""
+"""Of `checked`; docs/reference/columns.md says what each is."""
 Values = dict[str, Any]
 
 

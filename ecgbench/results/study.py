@@ -45,39 +45,16 @@ class Study:
     path: Path
     """The run folder."""
     main: pd.DataFrame
-    """One row per metric x task x model x setting of the plan x policy, in the order of the plan:
-    task, model, leads (as typed), policy, weights, seen (whether they met the source of the task in
-    pre-training: yes, part, unknown, no), metric, value (mean over folds, fits and draws of leads),
-    std (over draws of leads, ddof 1; NaN where there is one), low, high (95 % interval
-    over patients), se, df (standard error and its degrees of freedom), share, share_label (the
-    label that carries most of the variance), n_records, n_patients, n_labels, n_undefined,
-    fewest_positives (of a label that has a value), value_distinct (value with labels of the very
-    same test records counted once), n_distinct (how many labels that leaves of those with a
-    value), p (against the best trained row of the same
-    metric, task and setting; NaN in the best's own row and where nothing was tested), p_holm (over
-    all pairs of trained rows of that setting), best,
-    not_significantly_worse (None where nothing was tested), note (Notes: what must be said of the
-    row), status (ok, skipped, failed), n_leads, named (whether they are the same in every record,
-    not drawn). Numbers are NaN where status is not ok.
+    """As main_table.csv, one row per metric x task x model x setting x policy, in the order of the
+    plan. Numbers are NaN where status is not ok. docs/reference/columns.md says what each column of
+    these tables is.
     """
     cells: pd.DataFrame
-    """One row per cell and metric: task, model, leads, setting (`1@seed3`), seed, fit_seed, fold,
-    policy, weights, seen, status, reason, metric, value, low, high, value_distinct, n_records,
-    windows (per record), seconds, blind (share of test windows that show the model nothing),
-    excluded (records shorter than a window), environment (version of torch and kind of device),
-    lost (labels that draws lost), commit, uncommitted, key, path (inside the run).
-    """
+    """As cells.csv, one row per cell and metric."""
     labels: pd.DataFrame
-    """One row per finished cell, metric and label: task, model, setting, fit_seed, fold, policy,
-    weights, seen, metric, label, value (NaN: undefined), low, high, n (records that it is known
-    of), positives, same_as (the label before it with the very same test records, or "").
-    """
+    """As labels.csv, one row per finished cell, metric and label."""
     comparisons: pd.DataFrame
-    """One row per comparison with the best trained row of a metric, task and setting: task, leads,
-    metric, model, policy, weights, best_model, best_policy, best_weights, difference (best -
-    other), low, high, se, df, share, share_label, p, p_holm, not_significantly_worse,
-    note, n_records and n_patients (in both).
-    """
+    """As comparisons.csv, one row per comparison with the best of a metric, task and setting."""
     metrics: dict[str, MetricCard]
     """By name; tables lead with the first."""
     tasks: list[TaskFacts]

@@ -46,17 +46,7 @@ COLUMNS = (
     *("false_alarms_at_95_sensitivity", "false_alarms_low", "false_alarms_high"),
     *("threshold_from", "n_leads", "named"),
 )
-"""Of verdicts.csv; fractions. auroc, low, high: of the best of several trained models, of which
-there are `selected_of`, the interval holds for all of them at once. chance: above (low > 0.5),
-below (high < 0.5), not shown, or too few patients. counted: whether what is counted as patients
-are patients, or recordings where nobody said whose they are. against_*: paired differences to
-`simple`, the best model without a parameter, or age and sex; to `untrained`, the best encoder
-with random weights; to the same model at twelve leads. kept: share of its skill above chance at
-twelve leads. verdict: whether it keeps that within `margin`; why: what speaks against a verdict.
-found_at_95_specificity: share of the records with the label that are flagged at a threshold for 5
-false alarms in 100; false_alarms_at_95_sensitivity: share of the others that are flagged to find
-95 in 100; for a macro row means over labels. threshold_from: where both thresholds come from.
-"""
+"""Of verdicts.csv; docs/reference/columns.md says what each is."""
 COUNTS = ("selected_of", "patients", "patients_with", "patients_without", "records_with")
 Values = dict[str, Any]
 Key = tuple[str, ...]
