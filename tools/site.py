@@ -217,7 +217,7 @@ def report_table() -> str:
 
 def column_table() -> str:
     """The data dictionary of the CSV files of a run."""
-    with (ROOT / "ecgbench" / "reports" / "columns.csv").open(encoding="utf-8", newline="") as file:
+    with (ROOT / "ecgbench" / "results" / "columns.csv").open(encoding="utf-8", newline="") as file:
         _, *rows = csv.reader(file)
     return table(
         ("column", "in", "heading", "unit", "what it is"),

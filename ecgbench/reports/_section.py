@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import pandas as pd
 
 from ecgbench.errors import BadSetting
-from ecgbench.reports._columns import meaning
+from ecgbench.results.columns import meaning
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet

@@ -10,12 +10,12 @@ import pytest
 from ecgbench import reports
 from ecgbench.ecg.leads import LEADS
 from ecgbench.reports import Column, Table, cka, controls, lead_importance
-from ecgbench.reports._columns import Meaning, dictionary, meaning
+from ecgbench.results.columns import Meaning, dictionary, meaning
 from ecgbench.results.controls import COLUMNS
 from ecgbench.results.options import Options
 from ecgbench.results.study import Study, read
 from ecgbench.study import frozen, people
-from tests.results.made_run import Data, Made, write
+from tests.invented import Data, Made, write
 
 N = 240
 MADE = Made(

@@ -27,7 +27,7 @@ def dictionary() -> list[Meaning]:
     """Every row; where several fit a column, the first holds: names before families of names, the
     longest name of a file before others.
     """
-    text = (files("ecgbench.reports") / "columns.csv").read_text(encoding="utf-8")
+    text = (files("ecgbench.results") / "columns.csv").read_text(encoding="utf-8")
     rows = [Meaning(*row) for row in csv.reader(text.splitlines()[1:])]
     return sorted(rows, key=lambda row: ("*" in row.column, -len(row.file)))
 
