@@ -44,8 +44,8 @@ def profile(
 
       ecgbench profile --complexity --to costs
     """
-    from ecgbench import models as room
     from ecgbench.evaluate.device import choose
+    from ecgbench.models import ROOM as room
     from ecgbench.profile import cost
     from ecgbench.study.progress import display
 

@@ -7,7 +7,7 @@ those of the verdicts (results/verdicts.py) and of the comparison with the secon
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -86,10 +86,11 @@ def _answer(study: Study, rows: pd.DataFrame) -> tuple[list[Line], Row]:
     }
     labels = _of(rows, shown)
     labels = labels[labels["label"] != MACRO]
+    enough = labels[labels["chance"] != TOO_FEW]
     data = _data(study, shown)
     own = data is not None and data.licence == "own recordings"
-    if len(labels) and (own or (shown["named"] and len(learned) < 2)):
-        return list(_by_diagnosis(study, shown, records(labels), rows)), shown
+    if len(enough) and (own or (shown["named"] and len(learned) < 2)):
+        return list(_by_diagnosis(study, shown, (enough, labels), rows)), shown
     if len(learned) > 1:
         return [_best(study, shown)], shown
     return [_kept(study, shown, macro)], shown
@@ -131,25 +132,24 @@ def _who(study: Study, row: Row) -> str:
 
 
 def _by_diagnosis(
-    study: Study, shown: Row, labels: Sequence[Row], rows: pd.DataFrame
+    study: Study, shown: Row, labels: tuple[pd.DataFrame, pd.DataFrame], rows: pd.DataFrame
 ) -> Iterator[Line]:
+    """labels: those with enough patients, and all."""
     several = len(set(zip(rows["model"], rows["policy"]))) > 1
     by = f" by {_who(study, shown)}" if several else ""
-    names = full_names(shown["task"])
-    for row in labels[:MOST]:
-        head = f"{names.get(row['label'], row['label'])} from {_where(row['leads'])}{by}: "
-        if row["chance"] == TOO_FEW:
-            few = min(row["patients_with"], row["patients_without"])
-            side = "with it" if few == row["patients_with"] else "without it"
-            yield head, f"{few} {row['counted']} {side} are too few to say anything."
-            continue
+    names, (enough, every) = full_names(shown["task"]), labels
+    for row in records(enough)[:MOST]:
         simple = rows[(rows["model"] == row["simple"]) & (rows["leads"] == row["leads"])]
         simple = simple[simple["label"] == row["label"]]
         against = f"; {_simple(study, simple)}" if len(simple) else ""
         score = f"AUROC {sure(row['auroc'], row['low'], row['high'])}{against}."
+        head = f"{names.get(row['label'], row['label'])} from {_where(row['leads'])}{by}: "
         yield head, " ".join(filter(None, [_found(row), score, _doubt(row)]))
-    if len(labels) > MOST:
-        yield "", f"Further diagnoses in verdicts.csv: {len(labels) - MOST}."
+    more, few = max(len(enough) - MOST, 0), len(every) - len(enough)
+    rest = [f"{more} further in verdicts.csv"] if more else []
+    rest += [f"{few} with too few {shown['counted']} to say anything"] if few else []
+    if rest:
+        yield "", f"Diagnoses: {'; '.join(rest)}."
 
 
 def _simple(study: Study, row: pd.DataFrame) -> str:

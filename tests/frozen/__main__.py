@@ -51,7 +51,7 @@ OUT = {"report": "--to", "profile": "--to"}  # elsewhere --out
 RUNS = ("probe", "linear", "finetune", "real")
 REAL = ("real", "report")
 REPORTED = ("cells", "comparisons", "cka", "cka_pairs", "cka_stability", "labels")
-REPORTED += ("lead_curve", "label_map", "main_table", "non_inferiority", "opening", "verdicts")
+REPORTED += ("lead_curve", "label_map", "main_table", "non_inferiority", "best", "verdicts")
 
 KEYS = {"task", "model", "policy", "weights", "leads", "setting", "metric", "label", "record"}
 KEYS |= {"against", "first", "second", "best_model", "step", "epoch", "codes", "samples", "of"}
