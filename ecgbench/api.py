@@ -37,7 +37,7 @@ from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.evaluate.device import choose, demand
 from ecgbench.results import compare as comparing
-from ecgbench.results import joint, study
+from ecgbench.results import joint, study, verdicts
 from ecgbench.results.precompute import Stage
 from ecgbench.results.predict import embed, predict
 from ecgbench.study import command
@@ -311,6 +311,11 @@ class Study(study.Study):
     """A run (`results.study.Study`: its tables are `main`, `cells`, `labels`, `comparisons`), with
     what is asked of it most.
     """
+
+    @property
+    def verdicts(self) -> pd.DataFrame:
+        """What may be said of each task, label, lead setting and model: verdicts.csv."""
+        return verdicts.verdicts(self)
 
     def compare(
         self, a: Column, b: Column, leads: Words = None, task: str | None = None
