@@ -41,7 +41,11 @@ def everyone(batch: int, leads: int) -> Tensor:
 
 
 def difference(a: Tensor, b: Tensor) -> float:
-    return float((a - b).detach().abs().max())
+    """The largest one, as a part of the largest value where that is above 1: rounding in single
+    precision grows with the values, and processors sum in different orders.
+    """
+    a, b = a.detach(), b.detach()
+    return float((a - b).abs().max() / b.abs().max().clamp(min=1))
 
 
 def test_parameters_are_those_of_the_card_each_in_one_group() -> None:
@@ -93,7 +97,7 @@ def test_dense_path_equals_edge_list_in_outputs_and_gradients(
     assert difference(ours.pooled, theirs.pooled) <= 1e-11
     assert our_grads.keys() == their_grads.keys() == dict(net.named_parameters()).keys()
     for name, grad in their_grads.items():
-        assert difference(our_grads[name], grad) <= 1e-11 * max(1.0, float(grad.abs().max())), name
+        assert difference(our_grads[name], grad) <= 1e-11, name
     with torch.no_grad():
         assert (
             difference(
