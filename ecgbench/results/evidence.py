@@ -20,13 +20,17 @@ from ecgbench.core.cells import Absent, grouped
 from ecgbench.results.score import Scored, counted, label_weights
 from ecgbench.stats.auroc import placements
 from ecgbench.stats.bootstrap import percentile_interval
-from ecgbench.stats.components import Components, Estimate
+from ecgbench.stats.components import Components, Estimate, Interval
 from ecgbench.stats.known import UNKNOWN, two_valued
 from ecgbench.stats.paired import Difference, paired_difference
 from ecgbench.study.recent import Recent
 from ecgbench.study.scores import ROUNDING, Predicted, ranks_records, wins_of
 
 NAN = float("nan")
+SEPARATOR = "\x1f"
+"""Between a task and what is called so within it."""
+Rows = Sequence[Sequence[Scored]]
+"""The cells of each row."""
 
 
 class OfLabel(NamedTuple):
@@ -81,7 +85,7 @@ class Evidence:
         return replace(found, difference=-found.difference, low=-found.high, high=-found.low)
 
 
-def evidence(rows: Sequence[Sequence[Scored]], absent: Absent) -> Evidence:
+def evidence(rows: Rows, absent: Absent) -> Evidence:
     """Of rows whose cells were scored by the same metric in the same way."""
     rows = [counted(cells) for cells in rows]
     placed = all(c.bootstrap == "none" for cells in rows for c in cells)
@@ -105,7 +109,7 @@ def drawn(cells: Sequence[Scored]) -> np.ndarray:
 class _Drawn:
     """From values under the same draws of patients: a draw applies to all cells of a row."""
 
-    def __init__(self, rows: Sequence[Sequence[Scored]], absent: Absent) -> None:
+    def __init__(self, rows: Rows, absent: Absent) -> None:
         self.rows, self.absent = rows, absent
         self.values = [float(np.mean([c.value for c in cells])) for cells in rows]
         self.replicates = [drawn(cells) for cells in rows]
@@ -136,52 +140,97 @@ class _Drawn:
 class _Placed:
     """From placements."""
 
-    def __init__(self, rows: Sequence[Sequence[Scored]], absent: Absent) -> None:
+    def __init__(self, rows: Rows, absent: Absent) -> None:
         of = over(by_fold(rows, absent))
-        self.rows, self.components, self.offset = rows, of.components, of.offset
-        self.counts = of.counts
+        self.contrasts = Contrasts({"": rows}, {"": 1.0}, of.components, of.offset)
+        self.one, self.counts = np.eye(len(rows)), of.counts
 
     def row(self, a: int) -> Sure:
-        c = np.eye(len(self.rows))[a]
-        fits = repeated(self.rows, c)
-        found = self.components.contrast(c).plus(*fits).shifted(self.offset)
-        low, high = found.as_share() if fits[0] else self.components.interval(a, self.offset)
-        labels = list(self._labels(a, c))
+        found = self.contrasts.of(self.one[a])
+        low, high = self.contrasts.interval(a)
+        labels = list(self._labels(a))
         return Sure(value=found.value, low=low, high=high, labels=labels, **self._known_of(found))
 
-    def _labels(self, a: int, c: np.ndarray) -> Iterator[OfLabel]:
-        """Each label of a row: a score interval, or with what repeated fits add to its variance."""
-        at = {str(name): k for k, name in enumerate(self.components.names)}
-        found = self.components.by_label(c)
-        for place, (name, counts) in enumerate(self.counts.items()):
-            if (k := at.get(name)) is None:
-                yield OfLabel(name, NAN, NAN, NAN, *counts)
-                continue
-            fits = repeated(self.rows, c, place)
-            between_fits = found[k].plus(*fits).as_share
-            ends = between_fits() if fits[0] else self.components.label_interval(a, k)
-            yield OfLabel(name, found[k].value, *ends, *counts)
+    def _labels(self, a: int) -> Iterator[OfLabel]:
+        """Each label of a row."""
+        known = dict(zip(map(str, self.contrasts.components.names), self.contrasts.labels(a)))
+        for name, counts in self.counts.items():
+            value, ends = known.get(name, (NAN, (NAN, NAN)))
+            yield OfLabel(name, value, *ends, *counts)
 
     def difference(self, a: int, b: int) -> Difference:
-        one = np.eye(len(self.rows))
-        c = one[a] - one[b]
-        found = self.components.contrast(c).plus(*repeated(self.rows, c))
+        found = self.contrasts.of(self.one[a] - self.one[b])
         low, high = found.as_difference()
         return Difference(
             difference=found.value, low=low, high=high, p=found.p, **self._known_of(found)
         )
 
     def _known_of(self, found: Estimate) -> dict[str, Any]:
-        known, labels = {"se": found.se, "df": found.df}, self.components.names
+        known, labels = {"se": found.se, "df": found.df}, self.contrasts.components.names
         # of two labels one always carries more than half
         if len(labels) < 3 or found.label < 0:
             return known
         return {**known, "share": found.share, "share_label": str(labels[found.label])}
 
 
-def repeated(
-    rows: Sequence[Sequence[Scored]], c: np.ndarray, label: int | None = None
-) -> tuple[float, float]:
+class Contrasts(NamedTuple):
+    """Contrasts of rows, which are weights (row,), from placements of one task or of several, with
+    what repeated fits add to their variance.
+    """
+
+    rows: Mapping[str, Rows]
+    """Task -> the cells of each row."""
+    weights: Mapping[str, float]
+    """Task -> what it counts; they sum to 1."""
+    components: Components
+    """The names of its labels have their task and SEPARATOR before them, if the task has a name."""
+    offset: float
+    """What labels without both values add to each value (`scoring.absent=half`)."""
+
+    def of(self, c: np.ndarray) -> Estimate:
+        """In the mean over labels and tasks."""
+        found = self.components.contrast(c).shifted(self.offset * float(c.sum()))
+        for task, rows in self.rows.items():
+            variance, df = repeated(rows, c)
+            found = found.plus(variance * self.weights[task] ** 2, df)
+        return found
+
+    def by_label(self, c: np.ndarray) -> list[Estimate]:
+        """In each of the names of the components by itself."""
+        return [e.plus(*self._fits(c, k)) for k, e in enumerate(self.components.by_label(c))]
+
+    def label(self, k: int) -> tuple[str, str]:
+        """The task of one of the names of the components, and its label."""
+        task, _, label = str(self.components.names[k]).rpartition(SEPARATOR)
+        return task, label
+
+    def _fits(self, c: np.ndarray, k: int) -> tuple[float, float]:
+        """What repeated fits add to one of the names of the components."""
+        task, label = self.label(k)
+        rows = self.rows[task]
+        return repeated(rows, c, list(rows[0][0].columns["label"][1:]).index(label))
+
+    def interval(self, a: int) -> Interval:
+        """Of the value of a row."""
+        c = np.eye(len(self.components.aurocs))[a]
+        if any(repeated(rows, c)[0] for rows in self.rows.values()):
+            return self.of(c).as_share()
+        return self.components.interval(a, self.offset)
+
+    def labels(self, a: int) -> list[tuple[float, Interval]]:
+        """Value and interval of a row in each of the names of the components: a score interval,
+        where repeated fits add nothing to its variance.
+        """
+        c = np.eye(len(self.components.aurocs))[a]
+        made = []
+        for k, found in enumerate(self.components.by_label(c)):
+            fits = self._fits(c, k)
+            found, alone = found.plus(*fits), self.components.label_interval(a, k)
+            made.append((found.value, found.as_share() if fits[0] else alone))
+        return made
+
+
+def repeated(rows: Rows, c: np.ndarray, label: int | None = None) -> tuple[float, float]:
     """What repeated fits add to a contrast of rows (row,), over the seeds that all have: of the
     macro, or of one label.
     """
@@ -257,7 +306,7 @@ _READ_LAST: Recent[Predicted] = Recent(size=lambda one: one.size, most=2**27)
 """Many tables of a report compare the same cells: each is read once."""
 
 
-def by_fold(rows: Sequence[Sequence[Scored]], absent: Absent) -> list[Fold]:
+def by_fold(rows: Rows, absent: Absent) -> list[Fold]:
     """The folds of rows whose cells were scored by the same metric in the same way, each of the
     records that all cells of the fold have.
     """

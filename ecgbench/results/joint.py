@@ -26,22 +26,28 @@ from ecgbench.core.seeds import rng
 from ecgbench.data.contamination import RELATIONS
 from ecgbench.errors import MissingData
 from ecgbench.results.compare import on_common_records
-from ecgbench.results.evidence import Fold, Part, Stacked, by_fold, drawn, repeated
+from ecgbench.results.evidence import (
+    SEPARATOR,
+    Contrasts,
+    Fold,
+    Part,
+    Rows,
+    Stacked,
+    by_fold,
+    drawn,
+)
 from ecgbench.results.options import linked
-from ecgbench.results.score import Scored, counted
+from ecgbench.results.score import counted
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.study import Study
 from ecgbench.stats.components import Components, Estimate
 from ecgbench.study.recent import Recent
 
 Floats = NDArray[np.float64]
-Rows = Sequence[Sequence[Scored]]
-"""The cells of each entry."""
 By = Literal["dataset", "task"]
 """What counts alike in a mean: datasets, each the mean of its tasks; or tasks (the paper's)."""
 Patient = tuple[str, str]
 """Dataset and patient."""
-SEPARATOR = "\x1f"
 DRAWS = 2000
 """For statements about several contrasts at once."""
 _WIDEST = 1e3
@@ -188,11 +194,16 @@ class _Group:
                     whose=partial(self.patient, dataset_of[task]),
                 )
 
+    @property
+    def contrasts(self) -> Contrasts:
+        """From placements."""
+        return Contrasts(self.rows, self.weights, self.placed, self.offset)
+
     @cached_property
     def label_names(self) -> list[str]:
         """Of the labels of its components, with their task where there are several."""
-        split = [str(name).partition(SEPARATOR) for name in self.placed.names]
-        return [label if len(self.rows) == 1 else f"{task} {label}" for task, _, label in split]
+        split = [self.contrasts.label(k) for k in range(len(self.placed.names))]
+        return [label if len(self.rows) == 1 else f"{task} {label}" for task, label in split]
 
     def patient(self, dataset: str, patient: str) -> str:
         """A name that is the same for one patient, whichever table they are in."""
@@ -216,24 +227,13 @@ class _Group:
         if self.drawn is not None:
             spread = float(np.nanvar(self.drawn @ c, ddof=1))
             return _certain(float(c @ self.values), spread)
-        found = self.placed.contrast(c).shifted(self.offset * float(c.sum()))
-        for task, rows in self.rows.items():
-            variance, df = repeated(rows, c)
-            found = found.plus(variance * self.weights[task] ** 2, df)
-        return found
+        return self.contrasts.of(c)
 
     def by_label(self, c: Floats) -> dict[str, Estimate]:
         """Name of a label -> a contrast in it alone; nothing under draws of patients."""
         if self.drawn is not None:
             return {}
-        made = {}
-        found = self.placed.by_label(c)
-        for name, label, estimate in zip(self.placed.names, self.label_names, found):
-            task, _, own = str(name).partition(SEPARATOR)
-            rows = self.rows[task]
-            place = list(rows[0][0].columns["label"][1:]).index(own)
-            made[label] = estimate.plus(*repeated(rows, c, place))
-        return made
+        return dict(zip(self.label_names, self.contrasts.by_label(c)))
 
     def studentised(self, contrasts: Floats, draws: int) -> Floats:
         """(draw, contrast) errors over their standard errors; 0 where nothing differs."""
