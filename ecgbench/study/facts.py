@@ -105,9 +105,10 @@ def _leads_of_all(index: pd.DataFrame) -> str:
 
 
 def _crossed(folds: int, card: DatasetCard, index: pd.DataFrame) -> str:
+    whole = "patients" if card.patients_known else "recordings"
     if as_imported(index, folds) is not None:
-        return f"cross-validation in the {folds} folds of the import, by patient"
+        return f"cross-validation in the {folds} folds of the import, of whole {whole}"
     return (
-        f"cross-validation in {folds} folds of whole patients, stratified on the labels of its "
+        f"cross-validation in {folds} folds of whole {whole}, stratified on the labels of its "
         f"tasks; its own split ({card.splits}) is set aside"
     )
