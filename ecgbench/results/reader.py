@@ -235,7 +235,7 @@ class Reader:
             elif data.get("folds"):
                 yield Note("", WITHIN.format(data["folds"]))
             if not data.get("patients_known", True):
-                text = "no patients are named: with several records of one, the interval is too narrow"
+                text = "no patients are named: with several records of one the interval is narrow"
                 yield Note("", text)
         if any(r.uncommitted for r in results):
             yield Note("uncommitted", UNCOMMITTED)
