@@ -235,10 +235,8 @@ class Reader:
             elif data.get("folds"):
                 yield Note("", WITHIN.format(data["folds"]))
             if not data.get("patients_known", True):
-                yield Note(
-                    "",
-                    "no patients are named: if some have several records, the interval is too narrow",
-                )
+                text = "no patients are named: with several records of one the interval is narrow"
+                yield Note("", text)
         if any(r.uncommitted for r in results):
             yield Note("uncommitted", UNCOMMITTED)
         lost = {r.cell.fit.fold: r.document.get("lacking_leads", 0) for r in results}
