@@ -32,6 +32,7 @@ def run(
     folds: str = _study("5: cross-validation; ptb=10; official; reference.", "--folds"),
     limit: str = _study("Use only so many records of each dataset.", "--limit"),
     controls: str = _study("Then also run its controls: all, or names.", "--controls"),
+    perturb: str = _study("Then test noise, exchanged cables: em@6,RA/LA,off:V3.", "--perturb"),
     sets: list[str] = _study(
         "KEY=VALUE, any other setting; see --settings.", "--set", default=[], metavar="KEY=VALUE"
     ),

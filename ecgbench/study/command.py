@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ecgbench import perturbations
 from ecgbench.core.cells import Folders, Request
 from ecgbench.core.registry import folder_name
 from ecgbench.core.text import line, quoted, words
@@ -82,6 +83,7 @@ def run(options: Mapping[str, Any], sets: Sequence[str] = (), command: str = "")
     settings, device = file.section("run"), given("device") or "auto"
     execution = replace(_execution(settings, given("engine"), device), command=command)
     wanted = controls.resolve(words(given("controls")) or ())
+    wanted += controls.of_perturbations(given("perturb") or perturbations.NONE)
     return _compute(request, where, execution, wanted, bool(given("dry_run")))
 
 
@@ -178,7 +180,7 @@ def _finish(
     after = control_runs.compute(folders, controls, execution, progress)
     if not execution.settings.keep_features:
         running.remove_windows(Store(out))
-    outcomes = {f"{out}": done, **{f"control {name}": one for name, one in after.items()}}
+    outcomes = {f"{out}": done, **{control_runs.called(n): one for n, one in after.items()}}
     for what, one in outcomes.items():
         counts, *failures = one.lines(what)
         print(counts)

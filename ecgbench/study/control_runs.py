@@ -9,7 +9,7 @@ from ecgbench.core.cells import Folders, Request, plan_of
 from ecgbench.core.files import DAMAGED, making, move
 from ecgbench.core.text import counted
 from ecgbench.study import shortcuts
-from ecgbench.study.controls import LEADS, derived, folder, names, shortcut
+from ecgbench.study.controls import derived, folder, names, perturbation, reuses_fits, shortcut
 from ecgbench.study.jobs import Execution
 from ecgbench.study.outcome import Outcome
 from ecgbench.study.progress import Display
@@ -29,6 +29,15 @@ def studies(
         yield [derived(request, name) for request in requests], into
 
 
+def called(control: str) -> str:
+    """For people.
+
+    >>> called("phases"), called("perturb em@6")
+    ('control phases', 'perturb em@6')
+    """
+    return control if perturbation(control) else f"control {control}"
+
+
 def lines(requests: Sequence[Request], folders: Folders, wanted: Sequence[str]) -> Iterator[str]:
     """The cells that each of the `wanted` controls still needs, in words."""
     for control in wanted:
@@ -39,7 +48,7 @@ def lines(requests: Sequence[Request], folders: Folders, wanted: Sequence[str]) 
             for cell in {cell for one in derived_requests for cell in plan_of(one).cells}
         )
         times = f", {len(every)} permutations" if len(every) > 1 else ""
-        yield f"control {control}: {counted(missing, 'cell')} left{times}"
+        yield f"{called(control)}: {counted(missing, 'cell')} left{times}"
 
 
 def compute(
@@ -59,9 +68,9 @@ def compute(
         every = list(studies(requests, folders, control))
         for number, (derived_requests, into) in enumerate(every, 1):
             which = f" ({number} of {len(every)})" if len(every) > 1 else ""
-            progress.note(f"control {derived_requests[0].control}{which}")
+            progress.note(f"{called(derived_requests[0].control)}{which}")
             store = Store(into.out)
-            if control == LEADS:
+            if reuses_fits(control):
                 _take_fits(derived_requests, Store(folders.out), store)
             done[control] = run(derived_requests, into, own, progress, done.get(control))
             remove_windows(store)

@@ -8,14 +8,19 @@ the run does not mean what it seems to mean.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from ecgbench import perturbations
 from ecgbench.core.cells import RELEASED, Request, Training
+from ecgbench.core.registry import folder_name
 from ecgbench.errors import UnknownName
 from ecgbench.evaluate import protocols
+from ecgbench.perturbations import PERTURBED, Perturbation
 
 FOLDER = "controls"
 """Below a run."""
+PERTURBATIONS = "perturbations"
+"""Folder of perturbed test recordings below a run."""
 ALL = "all"
 """Of `--controls`: every control."""
 REPEATS = 20
@@ -117,6 +122,32 @@ def permutation(control: str) -> int | None:
     return int(number) if name == LABELS else None
 
 
+def perturbation(control: str) -> Perturbation | None:
+    """What is done to the test recordings of a plan, at heads that were fitted to others.
+
+    >>> str(perturbation("perturb em@6")), perturbation("phases")
+    ('em@6', None)
+    """
+    own = control.startswith(PERTURBED)
+    return perturbations.one(control.removeprefix(PERTURBED)) if own else None
+
+
+def of_perturbations(text: str) -> tuple[str, ...]:
+    """Of `--perturb`: the controls of plans."""
+    return tuple(f"{PERTURBED}{one}" for one in perturbations.parse(text))
+
+
+def reuses_fits(control: str) -> bool:
+    """Whether the heads of the run are tested, on other recordings."""
+    return control == LEADS or control.startswith(PERTURBED)
+
+
+def sources(control: str) -> dict[str, Any]:
+    """What else stands in keys."""
+    done = perturbation(control)
+    return {"perturbation": perturbations.identity(done.name)} if done else {}
+
+
 def names(control: str, training: Training) -> list[str]:
     """Names of the plans of a control: one, or one for each permutation."""
     if control != LABELS:
@@ -126,7 +157,9 @@ def names(control: str, training: Training) -> list[str]:
 
 
 def folder(run: Path, control: str) -> Path:
-    """Folder of a control of a run."""
+    """Folder of a control or a perturbation of a run."""
+    if control.startswith(PERTURBED):
+        return run / PERTURBATIONS / folder_name(control.removeprefix(PERTURBED))
     return run / FOLDER / control
 
 
@@ -151,4 +184,4 @@ def derived(request: Request, control: str) -> Request:
 
 def shortcut(control: str) -> bool:
     """Whether it replaces all models."""
-    return of(control).kind == "shortcut"
+    return not control.startswith(PERTURBED) and of(control).kind == "shortcut"
