@@ -19,7 +19,7 @@ from ecgbench.results.controls import METRIC, Place, cells_of, places, why_missi
 from ecgbench.results.evidence import Contrasts, Rows, by_fold, ordered, over
 from ecgbench.results.operating import thresholds
 from ecgbench.results.score import Scored, counted
-from ecgbench.results.study import Study, read
+from ecgbench.results.study import Study, once, read
 from ecgbench.stats.agreement import icc, kappa
 from ecgbench.stats.bootstrap import percentile_interval
 from ecgbench.stats.clustered import Bools, Patients
@@ -64,6 +64,7 @@ def _order(name: str) -> tuple[str, float, str]:
         return kind, 0.0, name
 
 
+@once
 def robustness(study: Study) -> pd.DataFrame:
     """COLUMNS: all perturbations of a run beside its rows; scores are fractions. Empty where a run
     has none.

@@ -115,7 +115,9 @@ def test_noise_differs_between_electrodes_and_records_and_not_between_calls(
     assert np.abs(np.corrcoef(added[6:]))[np.triu_indices(6, 1)].max() < 0.999
     other = replace(recording, record="another")
     assert np.abs(em(other).signal - em(recording).signal).max() > 0.01
-    assert np.array_equal(perturbations.one("em@inf")(recording).signal, recording.signal)
+    assert np.array_equal(
+        perturbations.Perturbation("em", "inf")(recording).signal, recording.signal
+    )
 
 
 def test_what_was_not_measured_decides_nothing(recording: Recording) -> None:
