@@ -39,7 +39,7 @@ def list_(
     data: Path = DATA,
     prepared: Path = PREPARED,
 ) -> None:
-    """List what there is of one kind: models, tasks, policies for missing leads (adapters), plans ...
+    """List what there is of one kind: models, tasks, policies for missing leads, plans ...
 
     models: their input, whether they read any subset of leads, whether their weights are here
     (`ecgbench models fetch NAME` gets them). tasks: the number of labels here and in the paper,
