@@ -177,7 +177,7 @@ def _finish(
         print(f"{done.elsewhere} jobs go on without this command")
         print(f"next: ecgbench runs status {quoted(out)}")
         return Done(out=out)
-    after = control_runs.compute(folders, controls, execution, progress)
+    after = control_runs.compute(folders, controls, execution, progress, request)
     if not execution.settings.keep_features:
         running.remove_windows(Store(out))
     outcomes = {f"{out}": done, **{control_runs.called(n): one for n, one in after.items()}}

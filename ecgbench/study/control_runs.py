@@ -52,15 +52,20 @@ def lines(requests: Sequence[Request], folders: Folders, wanted: Sequence[str]) 
 
 
 def compute(
-    folders: Folders, wanted: Sequence[str], execution: Execution, progress: Display
+    folders: Folders,
+    wanted: Sequence[str],
+    execution: Execution,
+    progress: Display,
+    typed: Request,
 ) -> dict[str, Outcome]:
-    """Compute what is missing of the controls of a finished run; control -> the outcome of its
-    cells, in all permutations.
+    """Compute what is missing of the controls of a finished run, and of perturbations of the study
+    as `typed`; control -> the outcome of its cells, in all permutations.
     """
     done: dict[str, Outcome] = {}
     folders = folders.absolute()
-    requests = [file.request() for file in Store(folders.out).requested()]
+    every_request = [file.request() for file in Store(folders.out).requested()]
     for control in wanted:
+        requests = [typed] if perturbation(control) else every_request
         own = replace(execution, settings=replace(execution.settings, keep_features=False))
         if shortcut(control):  # what is read from tables, or measured in few steps, needs no GPU
             alone = replace(own.settings, views="stream")
