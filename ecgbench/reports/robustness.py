@@ -119,6 +119,8 @@ def _figures(study: Study, macro: pd.DataFrame) -> Iterator[r.Figure]:
     """Scores against the signal-to-noise ratio, of the first task: where a noise has two levels."""
     task = next(iter(facts.titles_of(study)))
     own = macro[(macro["task"] == task) & macro["value"].notna()]
+    if own.empty:
+        return
     kinds = own["perturbation"].str.partition("@")
     own = own.assign(kind=kinds[0], level=pd.to_numeric(kinds[2], errors="coerce"))
     noises = [n for n in perturbations.names() if perturbations.card(n).acts_on == "noise"]
@@ -129,7 +131,7 @@ def _figures(study: Study, macro: pd.DataFrame) -> Iterator[r.Figure]:
     heads = [h for h in facts.columns(study) if h.names in {*zip(own["model"], own["policy"])}]
     heads = heads[:PANELS]
     yield r.Figure(
-        name="noise_curve",
+        name="robustness_noise",
         draw=partial(_draw, study, own, shown, heads),
         caption=f"{facts.titles_of(study)[task]}: macro AUROC against the signal-to-noise ratio, a "
         f"line for each set of leads; right, without noise. Bars: 95 % intervals over patients. "

@@ -59,6 +59,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     who = {"record": [f"r{i:05}" for i in range(N)], "patient": [f"p{i:05}" for i in range(N)]}
     people.keep(run, "first", pd.DataFrame({**who, **PEOPLE, "device": "A"}))
     known = {"perturbation": "em@6", "label": "macro", "status": "ok", "reason": "", **PLACE}
+    known |= {"task": "ptbxl_super"}
     perturbed = pd.DataFrame([known, known | {"perturbation": "em@12"}], columns=PERTURBED)
     perturbed[["clean", "value", "low", "high"]] = 0.5
     halves = pd.DataFrame([PLACE | {"label": "OTHER0"}], columns=RETEST)
