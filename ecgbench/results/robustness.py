@@ -73,13 +73,20 @@ def robustness(study: Study) -> pd.DataFrame:
     rows = [
         {"perturbation": name, **place._asdict(), "status": "ok", "reason": "", **row}
         for name, theirs in perturbed(study).items()
-        for place in places(own)
+        for place in _both(own, theirs)
         for row in _of_place(own, theirs, place)
     ]
-    return _with_leads(own, pd.DataFrame(rows, columns=COLUMNS))
+    return with_leads(own, pd.DataFrame(rows, columns=COLUMNS))
 
 
-def _with_leads(own: Study, rows: pd.DataFrame) -> pd.DataFrame:
+def _both(own: Study, theirs: Study) -> list[Place]:
+    """Rows of a run that were perturbed, in its order."""
+    there = {*places(theirs)}
+    return [place for place in places(own) if place in there]
+
+
+def with_leads(own: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    """With n_leads and named, of the lead settings of a run."""
     known = own.main.drop_duplicates("leads").set_index("leads")
     for name in ("n_leads", "named"):
         rows[name] = rows["leads"].map(known[name])
@@ -229,9 +236,11 @@ def retest(study: Study) -> pd.DataFrame:
     own = study if study.metric == METRIC else read(study.path, (METRIC,))
     halves = [found[name] for name in HALVES]
     rows = [
-        {**place._asdict(), **row} for place in places(own) for row in _agreed(own, halves, place)
+        {**place._asdict(), **row}
+        for place in _both(own, halves[0])
+        for row in _agreed(own, halves, place)
     ]
-    return _with_leads(own, pd.DataFrame(rows, columns=RETEST))
+    return with_leads(own, pd.DataFrame(rows, columns=RETEST))
 
 
 def _agreed(own: Study, halves: Sequence[Study], place: Place) -> Iterator[Values]:

@@ -65,7 +65,8 @@ def run(options: Mapping[str, Any], sets: Sequence[str] = (), command: str = "")
     options: by the names of `cli.run.run`, each as typed; what is missing or None was not typed.
     sets: KEY=VALUE each. command: the command line that repeats it; "": that of this process.
     """
-    given = options.get
+    trained = words(options.get("train_leads")) or ()
+    given = {**options, "train_leads": trained[0] if trained else None}.get
     typed = values({KEYS.get(name, name): given(name) for name in STUDY}, sets)
     files = own_records.RecordFiles(
         folder=given("records"), **{name: given(name) for name in RECORDS}
@@ -83,6 +84,7 @@ def run(options: Mapping[str, Any], sets: Sequence[str] = (), command: str = "")
     settings, device = file.section("run"), given("device") or "auto"
     execution = replace(_execution(settings, given("engine"), device), command=command)
     wanted = controls.resolve(words(given("controls")) or ())
+    wanted += controls.of_heads(trained[1:])
     wanted += controls.of_perturbations(given("perturb") or perturbations.NONE)
     return _compute(request, where, execution, wanted, bool(given("dry_run")))
 

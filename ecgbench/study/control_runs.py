@@ -9,7 +9,7 @@ from ecgbench.core.cells import Folders, Request, plan_of
 from ecgbench.core.files import DAMAGED, making, move
 from ecgbench.core.text import counted
 from ecgbench.study import shortcuts
-from ecgbench.study.controls import derived, folder, names, perturbation, reuses_fits, shortcut
+from ecgbench.study.controls import derived, folder, named, names, reuses_fits, shortcut
 from ecgbench.study.jobs import Execution
 from ecgbench.study.outcome import Outcome
 from ecgbench.study.progress import Display
@@ -32,10 +32,10 @@ def studies(
 def called(control: str) -> str:
     """For people.
 
-    >>> called("phases"), called("perturb em@6")
-    ('control phases', 'perturb em@6')
+    >>> called("phases"), called("perturb em@6"), called("heads same")
+    ('control phases', 'perturb em@6', 'heads same')
     """
-    return control if perturbation(control) else f"control {control}"
+    return f"control {control}" if named(control) else control
 
 
 def lines(requests: Sequence[Request], folders: Folders, wanted: Sequence[str]) -> Iterator[str]:
@@ -65,7 +65,7 @@ def compute(
     folders = folders.absolute()
     every_request = [file.request() for file in Store(folders.out).requested()]
     for control in wanted:
-        requests = [typed] if perturbation(control) else every_request
+        requests = [typed] if called(control) == control else every_request
         own = replace(execution, settings=replace(execution.settings, keep_features=False))
         if shortcut(control):  # what is read from tables, or measured in few steps, needs no GPU
             alone = replace(own.settings, views="stream")

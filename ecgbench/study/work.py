@@ -120,7 +120,8 @@ def open_evaluation(job: Job, reporter: Reporter) -> Evaluation:
 
 def _tabular(control: str, selection: Selection) -> np.ndarray | str | None:
     """What a shortcut knows of the used records from the tables of the dataset."""
-    if not control or controls.perturbation(control) or not controls.of(control).tabular:
+    named = controls.named(control)
+    if named is None or not named.tabular:
         return None
     known = people(selection.prepared).iloc[selection.index.index]
     features: np.ndarray | str = models.get(control).features(known)

@@ -9,9 +9,11 @@ import pytest
 
 from ecgbench import reports
 from ecgbench.ecg.leads import LEADS
-from ecgbench.reports import Column, Table, cka, controls, lead_importance, robustness
+from ecgbench.reports import Column, Table, cka, controls, gap, lead_importance, robustness
 from ecgbench.results.columns import Meaning, dictionary, meaning
 from ecgbench.results.controls import COLUMNS
+from ecgbench.results.gap import COLUMNS as GAP
+from ecgbench.results.gap import TERMS
 from ecgbench.results.options import Options
 from ecgbench.results.robustness import COLUMNS as PERTURBED
 from ecgbench.results.robustness import RETEST
@@ -62,6 +64,8 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     known |= {"task": "ptbxl_super"}
     perturbed = pd.DataFrame([known, known | {"perturbation": "em@12"}], columns=PERTURBED)
     perturbed[["clean", "value", "low", "high"]] = 0.5
+    budget = pd.DataFrame([PLACE | {"label": "macro", "reason": ""}], columns=GAP)
+    budget[[name for name in GAP if name.startswith(TERMS)]] = 0.0
     halves = pd.DataFrame([PLACE | {"label": "OTHER0"}], columns=RETEST)
     halves[["icc", "kappa"]] = 0.5
     alike = dict.fromkeys(cka.NUMBERS, 0.5) | {"patients": N, "patients_seen": N}
@@ -70,6 +74,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     monkeypatch.setattr(controls, "checked", lambda study: checked)
     monkeypatch.setattr(robustness, "robustness", lambda study: perturbed)
     monkeypatch.setattr(robustness, "retest", lambda study: halves)
+    monkeypatch.setattr(gap, "gap", lambda study: budget)
     monkeypatch.setattr(lead_importance, "categories", lambda: {"OTHER0": "block"})
     return replace(read(run), options=Options(against=("paper",)))
 
