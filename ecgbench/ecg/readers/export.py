@@ -146,7 +146,7 @@ def _to_millivolts(values: np.ndarray, scales: list[float], names: list[str], no
         low, middle, high = np.quantile(some, (0.01, 0.5, 0.99)) if len(some) else (0.0,) * 3
         if abs(middle) > OFFSET and low * high > 0:
             row -= middle
-            notes.append(("offset", f"{name} lies at {middle:.3g} mV, which was taken off"))
+            notes.append(("offset", f"{name} lies at {middle:.3g} mV"))
 
 
 def _units(

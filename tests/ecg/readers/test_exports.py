@@ -49,7 +49,7 @@ BIOPAC = (
 )
 MINUTES = [f"{i * 0.002 / 60:.7g}" for i in range(COUNT)]
 OPENSIGNALS = (
-    '# OpenSignals Text File Format\n# {"20:16": {"sensor": ["ECG"], "column": ["nSeq", "I1", "O1", '
+    '# OpenSignals Text File Format\n# {"20": {"sensor": ["ECG"], "column": ["nSeq", "I1", "O1", '
     '"A2"], "sampling rate": 1000, "label": ["A2"], "resolution": [4, 1, 1, 10]}}\n# EndOfHeader\n'
 )
 CYCLE = [(i + 1) % 16 for i in range(COUNT)]
