@@ -16,7 +16,7 @@ import codecs
 import csv
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise, product, takewhile, zip_longest
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from ecgbench.ecg.readers import cleaned, head, times
 from ecgbench.ecg.readers.arrays import existing_file, unreadable
 from ecgbench.ecg.readers.cleaned import Notes
 from ecgbench.ecg.readers.known import export_of
-from ecgbench.ecg.readers.notation import AGREE, ReadOptions, generated, per_mv, signed
+from ecgbench.ecg.readers.notation import ReadOptions, generated, per_mv, signed
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting
 
@@ -54,8 +54,6 @@ _IN_BRACKETS = re.compile(r"(?P<name>.*?)\s*[(\[](?P<unit>[^)\]]+)[)\]]")
 _BEHIND = re.compile(
     r"(?P<name>.*?)(?:[\s_.,/]+|\s+in\s+|^)(?P<unit>[mun\u00b5\u03bc]?v(olts?)?)", re.I
 )
-_STEPS = re.compile(r"adc.*|lsb|counts?|adu|raw|steps?|digits?|bits?|a\.?u\.?|arb.*|no_units", re.I)
-"""Units of a column that are steps of a converter."""
 _SIGNAL = re.compile(
     r"|(ecg|ekg|voltage|amplitude|signal|values?|data|lead|ch(annel)?)[\W_\d]*", re.I
 )
@@ -100,6 +98,7 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
 
 def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording:
     record, encoding = whose[0], _encoding(path)
+    options = replace(options, signals=tuple(map(_without_unit, options.signals)))
     table = _known(path, encoding, options, record)
     said = table.head
     said.demand_agreement(options, record)
@@ -111,13 +110,17 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
     if stated and options.ordered and not (any(map(signed, stated)) or generated(stated)):
         notes.append(("head line", " ".join(stated).strip()))  # names that are replaced
     names = options.names(stated, len(signals), path, record)
-    own = stated if columns == table.names and not generated(stated or "") else None
-    notes.append(("names", options.origin(own, names)))
+    given = stated if columns == table.names and not generated(stated or "") else None
+    notes.append(("names", options.origin(given, names)))
     rows = cleaned.leads_of(names, first[:, signals].T, record, notes)
     notes += [("ignored signal", f"{n}, which rises") for i in timed if signed(n := columns[i])]
     leads = [signals[i] for i in rows]
-    units = _units(table, leads, first, options, record)
-    scales = [options.scale(one, path, record, said.about("unit")) for one in units]
+    samples = first[:, leads][np.isfinite(first[:, leads])]
+    whole = bool((samples == np.rint(samples)).all())
+    own = [table.units[i] for i in leads]
+    alone = not all(map(per_mv, own)) or any(per_mv(x) == n for x in own for _, n in said.units)
+    units = [said.scale(whole, one, alone, options, record) for one in own]
+    scales = [options.scale(one and one[1], path, record, said.about("unit")) for one in units]
     if not timed:
         options.rate(said.rates, path, record, seen=said.about("rate"))  # before all is read
     values, clock = _filled(
@@ -147,34 +150,6 @@ def _to_millivolts(values: np.ndarray, scales: list[float], names: list[str], no
         if abs(middle) > OFFSET and low * high > 0:
             row -= middle
             notes.append(("offset", f"{name} lies at {middle:.3g} mV"))
-
-
-def _units(
-    table: _Table, leads: list[int], first: np.ndarray, options: ReadOptions, record: str
-) -> list[float | None]:
-    """How many of the file's units make 1 mV, of each lead; None where the file does not say it.
-
-    BadRecord where no column is in the unit of the head, or --unit is a plain voltage and a column
-    is in steps.
-    """
-    own, said = [table.units[i] for i in leads], table.head
-    columns = [per_mv(one) for one in own]
-    known, common = [one for one in columns if one], next(iter(said.units), None)
-    if common and len(known) == len(own) and all(abs(s / common - 1) > AGREE for s in known):
-        raise BadRecord(
-            f"{record}: 1 mV is {common:g} by the unit in its head and {known[0]:g} by that of a "
-            f"column; correct the one that is wrong"
-        )
-    steps = [unit for unit in own if _STEPS.fullmatch(unit)]
-    if steps and not said.gains and options.unit and not options.unit[0].isdigit():
-        raise BadRecord(
-            f"{record}: its unit is {steps[0]!r} by a column and {options.unit} by --unit; say how "
-            f"much a step is: --unit 4.88uV"
-        )
-    samples = first[:, leads]
-    samples = samples[np.isfinite(samples)]
-    whole = bool((samples == np.rint(samples)).all())
-    return [said.scale(whole, one, options, record) for one in columns]
 
 
 def _kinds(
@@ -419,7 +394,7 @@ def _are_units(row: list[str]) -> bool:
     bare = [word.strip("()[]-_= ") for word in row if ":" not in word]
     names = (times.is_time(word) and not times.size(word) for word in bare)
     other = any(names) or any(re.search(r"\d", word) or signed(word) for word in bare)
-    return not other and any(per_mv(word) or _STEPS.fullmatch(word) for word in bare)
+    return not other and any(per_mv(word) or head.STEPS.fullmatch(word) for word in bare)
 
 
 def _states(line: str, words: list[str]) -> bool:
@@ -440,11 +415,17 @@ def _split_units(words: list[str]) -> tuple[list[str], list[str]]:
     for word in words:
         found = _IN_BRACKETS.fullmatch(word) or _BEHIND.fullmatch(word)
         name, unit = (found["name"].strip(), found["unit"].strip()) if found else (word, "")
-        known = (per_mv(unit) and not re.search(r"\d", unit)) or _STEPS.fullmatch(unit)
+        known = (per_mv(unit) and not re.search(r"\d", unit)) or head.STEPS.fullmatch(unit)
         sure = len(words) > 1 or word[-1:] in ")]" or signed(name) or _SIGNAL.fullmatch(name)
         names.append(name if known and sure else word)
         units.append(unit if known and sure else "")
     return names, units
+
+
+def _without_unit(signal: str) -> str:
+    """NAME=LEAD for NAME (mV)=LEAD."""
+    name, sign, lead = signal.rpartition("=")
+    return _split_units([name])[0][0] + sign + lead
 
 
 def _with_unit(name: str, unit: str) -> str:
@@ -513,11 +494,13 @@ def _thousands(lines: list[str], separator: str, sign: str) -> str | None:
     """A number such as 3.070 of a column whose numbers with a sign all have it before three digits,
     and the others are below 1,000.
     """
+    number = re.compile(rf"\d{{1,3}}|[1-9]\d{{0,2}}\{sign}\d{{3}}")
     for column in zip_longest(*(line.split(separator.strip() or None) for line in lines)):
         words = [word.strip(" \"'+-") for word in column if word and word.strip(" \"'")]
-        small = [word for word in words if re.fullmatch(r"\d{1,3}", word)]
-        grouped = [word for word in words if re.fullmatch(rf"[1-9]\d{{0,2}}\{sign}\d{{3}}", word)]
-        several = len({*map(len, grouped)}) > 1 or any(len(word) > 1 for word in small)
-        if grouped and small and len(small) + len(grouped) == len(words) and several:
-            return grouped[0]
+        if all(map(number.fullmatch, words)):
+            grouped = [word for word in words if sign in word]
+            small = [word for word in words if sign not in word]
+            several = len({*map(len, grouped)}) > 1 or any(len(word) > 1 for word in small)
+            if grouped and small and several:
+                return grouped[0]
     return None

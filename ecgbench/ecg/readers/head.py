@@ -43,10 +43,10 @@ _RATE = _set("rate frequency freq hz second")
 _SURE = _ALONE | _SAMPLING | _INTERVAL
 _WITH = _RATE | _set("time data ecg ekg signal at of the per in acquisition adc t y amplitude")
 _OTHER = _set(
-    "filter mains notch line pass highpass lowpass low high cut cutoff band bandwidth heart pulse "
-    "respiration resp ppg spo qrs pr rr qt hrv pacing pace stimulus acc original max maximum min "
-    "minimum bit bits baud paper speed update display monitor power battery temperature pressure "
-    "weight height calibration threshold"
+    "filter mains notch line pass highpass lowpass low high cut cutoff band bandwidth heart "
+    "pulse respiration resp ppg spo qrs pr rr qt hrv pacing pace stimulus acc lp hp original "
+    "max maximum min minimum bit bits baud paper speed update display monitor power battery "
+    "temperature pressure weight height calibration threshold"
 )
 """Words of a line on something else: a filter, a heart, another signal."""
 _UNIT = _set("unit units voltage scale values axis dimension yunit yunits")
@@ -57,7 +57,7 @@ _STEP = r"(?:lsb|adu|adc(?: ?units?| ?counts?)?|counts?|bits?|steps?|units?|digi
 _VOLT = re.compile(r"[mun]?v")
 _PER_MV = re.compile(rf"{_STEP}?/([mun]?v)")
 _A_STEP = re.compile(rf"([mun]?v)/{_STEP}")
-_RAW = re.compile(rf"{_STEP}|raw|a\.?u\.?|arb.*|adc.*|no_units", re.IGNORECASE)
+STEPS = re.compile(rf"{_STEP}|raw|a\.?u\.?|arb.*|adc.*|no_units", re.IGNORECASE)
 """Units that are steps of a converter."""
 _OF_RATE = re.compile(
     r"hz\b|hertz|rate\b|fr.{1,2}qu|fre[ck]|abtast|chantillon|muestreo|campionam|amostrag"
@@ -74,10 +74,10 @@ class Head:
 
     rates: list[tuple[str, float]] = field(default_factory=list)
     """(where it stands, Hz) of what can only be the rate of the samples."""
-    units: list[float] = field(default_factory=list)
-    """How many of the file's units make 1 mV, of each line on the unit."""
-    gains: list[float] = field(default_factory=list)
-    """The same, of each line on the gain or the size of a step."""
+    units: list[tuple[str, float]] = field(default_factory=list)
+    """(where it stands, how many of the file's units make 1 mV) of lines on the unit."""
+    gains: list[tuple[str, float]] = field(default_factory=list)
+    """The same, of lines on the gain or the size of a step."""
     leads: list[str] = field(default_factory=list)
     """Names of leads that stand alone on a line."""
     raw: str = ""
@@ -94,7 +94,7 @@ class Head:
 
     def demand_agreement(self, options: ReadOptions, record: str) -> None:
         """BadRecord where lines that are not understood say another rate or unit than `options`,
-        and none says the same, and for a voltage where the samples are steps.
+        and none says the same.
         """
         values = {line: _split(line)[1] for line in self.unclear}
         hz = {line: hertz(re.sub(r"^\D+", "", values[line])) or 0.0 for line in values}
@@ -111,44 +111,44 @@ class Head:
                     f"if it is on something else, call it what it is (Mains frequency, Display "
                     f"unit) or take it out"
                 )
-        if self.raw and options.unit and not options.unit[0].isdigit() and not self.gains:
-            raise BadRecord(
-                f"{record}: its samples are steps by {self.raw!r} and {options.unit} by --unit; "
-                f"say how much a step is: --unit 4.88uV"
-            )
 
     def scale(
-        self, whole: bool, column: float | None, options: ReadOptions, record: str
-    ) -> float | None:
-        """How many of the file's units make 1 mV; None where no line says it. whole: whether all
-        samples are whole numbers, as the steps of a converter are; column: what the name of a
-        column says. BadRecord where two statements differ, and where the samples may be of either.
+        self, whole: bool, unit: str, alone: bool, options: ReadOptions, record: str
+    ) -> tuple[str, float] | None:
+        """(Where it stands, how many of the file's units make 1 mV); None where nothing says it.
+
+        whole: whether all samples are whole numbers, as the steps of a converter are; unit: of a
+        column; alone: whether it may differ from the head, which speaks of other columns.
+        BadRecord where two statements differ; BadSetting where the samples may be steps.
         """
-        for kind, each in (("unit", self.units), ("gain", self.gains)):
-            if each and max(each) > min(each) * (1 + AGREE):
-                raise BadRecord(
-                    f"{record}: its lines on the {kind} differ; keep one, or name the columns with "
-                    f"their units: I (mV)"
-                )
-        unit = column or (self.units[0] if self.units else None)
-        gain = self.gains[0] if self.gains else None
-        if gain is not None and unit is None and not whole:
+        column = per_mv(unit)
+        stated = [("the unit of its column", column)] if column else []
+        stated += [] if column and alone else self.units
+        if not stated and self.gains and not whole:
             raise BadRecord(
-                f"{record}: its head says that 1 mV is {gain:g} steps, and its samples are no "
-                f"steps (they have decimals); say the unit in its head: Unit,mV"
-            )
-        if gain is not None and unit is not None and whole and abs(unit - gain) > AGREE * gain:
-            raise BadRecord(
-                f"{record}: 1 mV is {unit:g} by the unit in its head and {gain:g} by the gain; "
-                f"keep the line that its samples are in"
+                f"{record}: its samples have decimals, so that they are no steps, of which "
+                f"{self.gains[0][0]} speaks; say their unit in its head: Unit,mV"
             )
         odd = self.about("gain")
-        if unit and gain is None and whole and odd and options.unit is None:
+        if stated and whole and odd and not (self.gains or options.unit):
             raise BadSetting(
                 f"{record}: its samples are whole numbers, and by the line {odd!r} they may be "
                 f"steps; say what they are: --unit mV, or the size of a step: --unit 4.88uV"
             )
-        return unit if unit is not None else gain
+        stated += self.gains if whole else []
+        for other, scale in stated[1:]:
+            if abs(scale - stated[0][1]) > AGREE * scale:
+                raise BadRecord(
+                    f"{record}: 1 mV is {stated[0][1]:g} by {stated[0][0]} and {scale:g} by "
+                    f"{other}; correct the one that is wrong"
+                )
+        raw = self.raw or unit * bool(STEPS.fullmatch(unit))
+        if raw and not stated and options.unit and not options.unit[0].isdigit():
+            raise BadRecord(
+                f"{record}: its samples are steps by {raw!r}, and {options.unit} by --unit; say "
+                f"how much a step is: --unit 4.88uV"
+            )
+        return stated[0] if stated else None
 
 
 def understood(lines: Sequence[str]) -> Head:
@@ -181,20 +181,26 @@ def _bare(unit: str) -> float | None:
 
 def _take(line: str, head: Head) -> None:
     name, value, unit = _split(line)
+    where = f"the line {shortened(line, 40)!r}"
     words = {*re.findall(r"[^\W\d_]+", plain(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)))}
-    if words & _LEAD and words <= _LEAD | _NAMES and value and not value[0].isdigit():
+    if (
+        words & _LEAD
+        and words <= _LEAD | _NAMES
+        and value
+        and not re.search(r"\d", name + value[0])
+    ):
         each = value.split()
         by_blanks = all(map(signed, each))
         head.leads += each if by_blanks else [one.strip() for one in re.split(r"[,;|\t]", value)]
     elif gain := _gain(name, words, value, unit):
-        head.gains.append(gain)
+        head.gains.append((where, gain))
     elif words & _OTHER or "mm/" in line.lower():  # of paper
         head.others.append(line)
     elif hz := _rate(words, value, unit):
-        head.rates.append((f"the line {shortened(line, 40)!r}", hz))
+        head.rates.append((where, hz))
     elif words & _UNIT and words <= _UNIT | _WITH and (scale := _bare(value) or _bare(unit)):
-        head.units.append(scale)
-    elif words & {"unit", "units"} and words <= _UNIT | _WITH and _RAW.fullmatch(value):
+        head.units.append((where, scale))
+    elif words & {"unit", "units"} and words <= _UNIT | _WITH and STEPS.fullmatch(value):
         head.raw = head.raw or line
     elif any(kind.search(plain(line)) for kind in (_OF_RATE, _OF_GAIN, _OF_UNIT)):
         head.unclear.append(line)

@@ -177,6 +177,8 @@ def rate(column: np.ndarray, name: str, clock: bool, record: str) -> float | Non
     usual = float(np.median(np.diff(start)))
     if not clock and not is_time(name) and _cyclic(column, usual):
         return None
+    if usual == 0 and clock and (coarse := _coarse(column)):
+        return coarse
     step, fine = float(column[-1] - column[0]) / count, _resolution(start[:1000])
     for at in range(0, count, BLOCK):
         block = np.asarray(column[at : at + BLOCK + 1], np.float64)
@@ -214,6 +216,16 @@ def _cyclic(column: np.ndarray, usual: float) -> bool:
     steps = np.diff(column)
     back = np.unique(steps[steps != usual])
     return len(back) == 1 and back[0] == column.min() - column.max() < -1
+
+
+def _coarse(column: np.ndarray) -> float | None:
+    """Hz of clock times in whole seconds, of which each has as many samples; None for others."""
+    starts = np.flatnonzero(np.diff(column)) + 1
+    counts, steps = np.diff(starts), np.diff(column[starts])
+    ends = max(starts[0], len(column) - starts[-1]) if len(starts) > 2 else 0
+    if not ends or np.ptp(counts) > 1 or np.ptp(steps) > 1e-6 or ends > counts.max():
+        return None
+    return float(counts.mean() / steps[0]) if steps[0] > 0 else None
 
 
 def _resolution(times: np.ndarray) -> float:

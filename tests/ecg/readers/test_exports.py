@@ -153,6 +153,13 @@ RIGHT: dict[str, tuple[str, Options, str, float]] = {
         500,
     ),
     "AM, PM": ("time,I (mV)\n" + lines(NIGHT, MV[0], sep=","), Options(), "I", 500),
+    "whole seconds": (
+        "time,I (mV)\n"
+        + lines([f"08:00:{(i + 40) // 100:02d}" for i in range(COUNT)], MV[0], sep=","),
+        Options(),
+        "I",
+        100,
+    ),
     "two columns of time": (
         "date,time,I (mV)\n" + lines(clock("%m/%d/%Y"), clock("%H:%M:%S.%f"), MV[0], sep=","),
         Options(),
@@ -293,6 +300,13 @@ REFUSED: dict[str, tuple[str, Options, type[EcgbenchError], str]] = {
             ("date;time", ("%m/%d/%Y", "%H:%M:%S.%f"), (DAY, DAY)),
         )
     },
+    "a second is missing": (
+        "time,I (mV)\n"
+        + lines([f"08:00:{(i + i // 300 * 100) // 100:02d}" for i in range(COUNT)], MV[0], sep=","),
+        Options(),
+        BadRecord,
+        "is not even",
+    ),
     "a jump back": (
         "x,I (mV)\n" + lines(SECONDS[:300] + SECONDS[100:400], MV[0], sep=","),
         Options(),
