@@ -253,10 +253,13 @@ def _known(path: Path, encoding: str, options: ReadOptions, record: str) -> _Tab
         lines, skipped = lines[1:], skipped + 1
     rows = [line.split(export.comment)[0] if export.comment else line for line in lines]
     samples = [line.strip(" ") for line in rows if line.strip()][:SAMPLE_LINES]
-    if not samples:
+    if not samples or not _numbers(lines[0]):
         raise BadRecord(f"{record}: {path.name} holds no line of numbers")
     above = [re.sub(r"^\s*[#%/]+\s*", "", line).strip("\n ") for line in above]
-    above = export.plain([line for line in above if line.strip()])
+    try:
+        above = export.plain([line for line in above if line.strip()])
+    except (LookupError, StopIteration, TypeError, AttributeError) as error:
+        raise BadRecord(f"{record}: {path.name} has no head of {export.name}") from error
     seen = head.understood(above)
     separator, decimal = _separator(samples, above, len(seen.leads) == 1, options, path)
     cells = [_cells(line, separator) for line in samples]

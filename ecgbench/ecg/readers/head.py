@@ -143,10 +143,10 @@ class Head:
                     f"{other}; correct the one that is wrong"
                 )
         raw = self.raw or unit * bool(STEPS.fullmatch(unit))
-        if raw and not stated and options.unit and not options.unit[0].isdigit():
-            raise BadRecord(
-                f"{record}: its samples are steps by {raw!r}, and {options.unit} by --unit; say "
-                f"how much a step is: --unit 4.88uV"
+        if raw and not stated and not (options.unit or "")[:1].isdigit():
+            both = f"{raw!r}, and {options.unit} by --unit" if options.unit else repr(raw)
+            raise (BadRecord if options.unit else BadSetting)(
+                f"{record}: its samples are steps by {both}; say how much a step is: --unit 4.88uV"
             )
         return stated[0] if stated else None
 

@@ -44,10 +44,11 @@ def _labchart(lines: Lines) -> Lines:
 def _acqknowledge(lines: Lines) -> Lines:
     """After `2 channels` a line with the name and a line with the unit of each."""
     k = next(i for i, line in enumerate(lines) if line.endswith(" channels"))
-    pairs, header = lines[k + 1 : -1], lines[-1].split("\t")
+    pairs, sign = lines[k + 1 : -1], next((one for one in "\t,;" if one in lines[-1]), "\t")
+    header = lines[-1].split(sign)
     time = [] if header[0].lower().startswith("ch") else header[:1]
     units = [*[""] * len(time), *pairs[1::2]]
-    return [*lines[: k + 1], "\t".join([*time, *pairs[::2]]), "\t".join(units)]
+    return [*lines[: k + 1], sign.join([*time, *pairs[::2]]), sign.join(units)]
 
 
 def _opensignals(lines: Lines) -> Lines:
@@ -55,7 +56,7 @@ def _opensignals(lines: Lines) -> Lines:
     text = next(line for line in lines if "{" in line)
     devices = [*json.loads(text[text.index("{") :]).values()]
     rates = [f"Sampling rate: {device['sampling rate']} Hz" for device in devices]
-    return [*rates, "Unit: raw", "\t".join(name for d in devices for name in d["column"])]
+    return [*rates, "Unit: ADC", "\t".join(name for d in devices for name in d["column"])]
 
 
 KNOWN = (

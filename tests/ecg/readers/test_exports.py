@@ -267,6 +267,18 @@ REFUSED: dict[str, tuple[str, Options, type[EcgbenchError], str]] = {
         BadRecord,
         "--unit 4.88uV",
     ),
+    "OpenSignals asks": (
+        OPENSIGNALS + lines(CYCLE, ONES, ONES, UV[0], NONE),
+        Options(signals=("A2=II",)),
+        BadSetting,
+        "steps by .* --unit 4.88uV",
+    ),
+    "a head that is cut": (
+        OPENSIGNALS.replace('"column"', '"colum"') + lines(CYCLE, ONES, ONES, UV[0], NONE),
+        A2,
+        BadRecord,
+        "no head of OpenSignals",
+    ),
     "OpenSignals, lost": (
         OPENSIGNALS + lines([*CYCLE[:300], *CYCLE[302:], 9, 10], ONES, ONES, UV[0], NONE),
         A2,
