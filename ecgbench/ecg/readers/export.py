@@ -436,14 +436,6 @@ def _with_unit(name: str, unit: str) -> str:
     return f"{name} ({unit})" if times.is_time(name) and times.size(unit) else name
 
 
-def _rises(cells: list[list[str]]) -> bool:
-    """Whether the first column counts."""
-    try:
-        return times.counts(np.array([float(row[0]) for row in cells]))
-    except ValueError:
-        return False
-
-
 def _cells(line: str, separator: str) -> list[str]:
     if separator == " ":
         return re.sub("elapsed time", "time", line, flags=re.I).split()

@@ -43,10 +43,10 @@ _RATE = _set("rate frequency freq hz second")
 _SURE = _ALONE | _SAMPLING | _INTERVAL
 _WITH = _RATE | _set("time data ecg ekg signal at of the per in acquisition adc t y amplitude")
 _OTHER = _set(
-    "filter mains notch line pass highpass lowpass low high cut cutoff band bandwidth heart "
-    "pulse respiration resp ppg spo qrs pr rr qt hrv pacing pace stimulus acc lp hp original "
-    "max maximum min minimum bit bits baud paper speed update display monitor power battery "
-    "temperature pressure weight height calibration threshold"
+    "points number filter mains notch line pass highpass lowpass low high cut cutoff band "
+    "bandwidth heart pulse respiration resp ppg spo qrs pr rr qt hrv pacing pace stimulus acc "
+    "lp hp original max maximum min minimum bit bits baud paper speed update display monitor "
+    "power battery temperature pressure weight height calibration threshold"
 )
 """Words of a line on something else: a filter, a heart, another signal."""
 _UNIT = _set("unit units voltage scale values axis dimension yunit yunits")
@@ -60,7 +60,7 @@ _A_STEP = re.compile(rf"([mun]?v)/{_STEP}")
 STEPS = re.compile(rf"{_STEP}|raw|a\.?u\.?|arb.*|adc.*|no_units", re.IGNORECASE)
 """Units that are steps of a converter."""
 _OF_RATE = re.compile(
-    r"hz\b|hertz|rate\b|fr.{1,2}qu|fre[ck]|abtast|chantillon|muestreo|campionam|amostrag"
+    r"hz\b|hertz|rate\b|\bsampling\b|fr.{1,2}qu|fre[ck]|abtast|chantillon|muestreo|campionam|amostrag"
 )
 _OF_GAIN = re.compile(
     r"gain|scal(?!e unit)|sensitiv|amplif|multipl|factor|lsb|resol|verst|aufl|gewinn|wert"
@@ -229,7 +229,9 @@ def _gain(name: str, words: set[str], value: str, unit: str) -> float | None:
     """
     left, right = _measured(f"{name} {unit}"), _measured(value)
     for steps, volts in ((left, right), (right, left)):
-        if _A_STEP.fullmatch(f"mv/{steps[1]}") and volts[0] and _VOLT.fullmatch(volts[1]):
+        several_bits = steps[1].startswith("bit") and steps[0] not in (None, 1.0)  # a resolution
+        step = _A_STEP.fullmatch(f"mv/{steps[1]}") and not several_bits
+        if step and volts[0] and _VOLT.fullmatch(volts[1]):
             return (steps[0] or 1.0) * (per_mv(volts[1]) or 0.0) / volts[0]
     if not right[0]:
         return None

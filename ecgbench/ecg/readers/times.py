@@ -23,9 +23,9 @@ CLOCK = re.compile(
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 _PARTS = r"^(?P<clock>[^:]*:\d\d(?::\d\d)?)(?:[.,](?P<part>\d*))?(?P<rest>.*)$"
 _NAMES = re.compile(
-    r"(time|times|timestamps?|zeit|temps|tiempo|elapsed|t|secs?|seconds?|sekunden|millis|min|"
-    r"minutes|milli ?sec|milliseconds?|ms|date ?time|clock|date|[\w -]* time ?stamp|"
-    r"[\w -]* timestamp(?: sync)?(?: unix| formattedunix)?(?: cal)?|elapsed time)(?: (.*))?"
+    r"(times?|zeit|temps|tiempo|elapsed|elapsed time|t|secs?|seconds?|sekunden|min|minutes|millis|"
+    r"milli ?sec|milliseconds?|ms|date ?time|clock|date|"
+    r"[\w -]*time ?stamps?(?: ?sync)?(?: (?:formatted)?unix)?(?: cal)?)(?: (.*))?"
 )
 _SIZES = dict.fromkeys(("s", "sec", "secs", "second", "seconds", "sekunden"), 1.0)
 _SIZES |= dict.fromkeys(("ms", "msec", "millis", "millisec", "millisecond", "milliseconds"), 1e-3)
@@ -33,7 +33,7 @@ _SIZES |= dict.fromkeys(("us", "usec", "micros", "microsecond", "microseconds"),
 _SIZES |= dict.fromkeys(("ns", "nsec", "nanos", "nanosecond", "nanoseconds"), 1e-9)
 _SIZES |= {"min": 60.0, "minutes": 60.0, "h": 3600.0, "hours": 3600.0}
 """Units of time -> seconds."""
-_WORDS = {*_SIZES, "index", "utc", "stamp", "axis", "stamps", "hh:mm:ss", "hh:mm:ss.mmm", "of day"}
+_WORDS = {*_SIZES, "index", "utc", "axis", "hh:mm:ss", "hh:mm:ss.mmm", "of day"}
 _EPOCHS = ((1e9, 1e10, 1.0), (1e12, 1e13, 1e-3), (1e15, 1e16, 1e-6), (1e18, 1e19, 1e-9))
 """From, to -> seconds of a unit in which the years 2001 to 2286 are such numbers."""
 

@@ -116,6 +116,7 @@ RATES: dict[str, tuple[str, int | None, float | str]] = {
     "alone": ("# 250 Hz", 500, "differs from --fs 500"),
     "per sample": ("2 msec/sample", None, 500),
     "an interval by its unit": ("Sample Rate,2 ms", None, 500),
+    "a bare number, contradicted": ("Sampling: 250", 500, "differs from --fs 500"),
     "two rates": ("Sample Rate: 500\nSampling frequency: 250", None, "500 Hz .* 250 Hz"),
 }
 
@@ -161,6 +162,7 @@ UNITS: dict[str, tuple[str, str | None, float | str]] = {
     **{f"asked: {head}": (head, None, "--unit mV") for head in (
         "Gain: 1 mV", "Scale: 0.5 mV", "Sensitivity: 4.88 uV", "Verstärkung: 200",
         "Amplification: 200", "Unit: 4.88uV per", "Scale factor: 1000", "Multiplier: 0.00488",
+        "16 bit = 5 mV",
     )},
     **{f"steps: {head}": (head, None, 200) for head in (
         "200 LSB = 1 mV", "200 LSB, 1 mV", "200 counts = 1 mV", "1 mV = 200 LSB", "1 bit = 5 uV",
