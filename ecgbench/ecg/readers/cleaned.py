@@ -46,9 +46,12 @@ def leads_of(names: Sequence[str], values: np.ndarray, record: str, notes: Notes
     return rows
 
 
-def marked(values: np.ndarray) -> np.ndarray:
-    """(signal, time) with NaN where a number stands for "no sample", in the unit of the file."""
-    values = np.array(values, None if values.dtype.kind == "f" else np.float64, copy=None)
+def marked(values: np.ndarray, in_place: bool = False) -> np.ndarray:
+    """(signal, time) with NaN where a number stands for "no sample", in the unit of the file.
+
+    in_place: of floats, which may be too many for a copy; else the result is a copy in float64.
+    """
+    values = values if in_place else np.array(values, np.float64)
     for row in values:
         row[np.isin(row, MARKS)] = np.nan
         odd = np.isin(row, LIKELY)

@@ -135,7 +135,7 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
     fs = options.rate(rates, path, record, seen=said.about("rate"))
     source = "the file" if said.rates else "the column of time" if rates else "--fs"
     notes += [("unit", "the file" if all(units) else "--unit"), ("rate", source)]
-    values, chosen = cleaned.marked(values), [names[i] for i in rows]
+    values, chosen = cleaned.marked(values, in_place=True), [names[i] for i in rows]
     _to_millivolts(values, scales, chosen, notes)
     return cleaned.recording(values, chosen, fs, whose, notes)
 
