@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecgbench.ecg.readers import by_suffix
+from ecgbench.ecg.readers import by_suffix, export, layout
 from ecgbench.ecg.readers.notation import ReadOptions as Options
 from ecgbench.errors import BadRecord, BadSetting, EcgbenchError
 
@@ -385,12 +385,10 @@ def test_the_voltage_of_an_electrode_is_no_wrong_unit(tmp_path: Path) -> None:
 def test_a_table_of_many_chunks_is_read_like_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ecgbench.ecg.readers import export
-
     times = [f"23:59:{59 + i / 500:06.3f}" if i < 500 else f"00:00:00.{(i - 500) * 2:03d}"
              for i in range(COUNT)]  # fmt: skip
     (tmp_path / "r.csv").write_text("t,I (uV),II (uV)\n" + lines(times, *UV[:2], sep=",") + "\n \n")
-    monkeypatch.setattr(export, "CHUNK", 100)
+    monkeypatch.setattr(layout, "CHUNK", 100)
     monkeypatch.setattr(export, "LONG", 0)
     found = by_suffix.read(tmp_path / "r.csv", "r", "p", Options())
     assert found.fs == 500
