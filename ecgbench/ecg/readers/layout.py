@@ -229,6 +229,10 @@ def _states(line: str, words: list[str]) -> bool:
     if re.match(r"[\w ]*[:=]", words[0]) and not signed(words[0]):
         return True
     words = [word for word in words if word]
+    if len(words) == 2 and not times.is_time(words[0]):  # Einheit,mV; Ableitung,Ableitung I
+        unit = per_mv(words[1]) and not re.search(r"\d", words[1]) and not per_mv(words[0])
+        if unit or words[1].startswith(f"{words[0]} ") or (seen.leads and not signed(words[0])):
+            return True
     if len(words) > 2 or any(map(signed, _split_units(words)[0])) or generated(words):
         return False
     digits = re.search(r"[,;:=\t]\s*[-+]?\d", line) or (seen.unclear and re.search(r"\d", line))

@@ -77,6 +77,15 @@ STEP = Options(unit="1uV")
 RIGHT: dict[str, tuple[str, Options, str, float]] = {
     "Apple": (APPLE + lines(UV[0]), Options(), "I", 512),
     "Apple, German decimals": (APPLE + lines(comma(UV[0] + 0.25)), Options(), "I", 512),
+    **{
+        f"decimal commas below {last}": (
+            f"Messrate,512 Hertz\n{last}\n\n" + lines(comma(UV[0] + 0.25)),
+            Options(fs=512, unit="uV", signals=("I",)),
+            "I",
+            512,
+        )
+        for last in ("Lead,Lead I", "Lead,I", "Ableitung,Ableitung I", "Einheit,µV", "Unit,µV")
+    },
     "Samsung": (SAMSUNG + lines(MV[0]), Options(), "I", 500),
     "LabChart": (LABCHART + lines(SECONDS, MV[0], MV[1]), ECG, "I", 500),
     "LabChart, remarks": (
@@ -241,9 +250,7 @@ RIGHT: dict[str, tuple[str, Options, str, float]] = {
 @pytest.mark.parametrize("name", RIGHT)
 def test_an_export_gives_its_leads_rate_and_voltage(name: str, tmp_path: Path) -> None:
     text, said, leads, fs = RIGHT[name]
-    factor, plus = (
-        (2.93, 0.0) if said is A2 else (1.0, 0.25e-3 * (name == "Apple, German decimals"))
-    )
+    factor, plus = (2.93, 0.0) if said is A2 else (1.0, 0.25e-3 * ("decimal" in name))
     for encoding in ("utf-8-sig", "utf-16", "utf-16-le"):
         (tmp_path / "r.txt").write_bytes(text.encode(encoding))
         found = by_suffix.read(tmp_path / "r.txt", "r", "p", said)
