@@ -46,11 +46,14 @@ def leads_of(names: Sequence[str], values: np.ndarray, record: str, notes: Notes
     return rows
 
 
-def marked(values: np.ndarray) -> np.ndarray:
-    """(signal, time) with NaN where a number stands for "no sample", in the unit of the file."""
-    values = np.array(values, np.float64)
-    values[np.isin(values, MARKS)] = np.nan
+def marked(values: np.ndarray, in_place: bool = False) -> np.ndarray:
+    """(signal, time) with NaN where a number stands for "no sample", in the unit of the file.
+
+    in_place: of floats, which may be too many for a copy; else the result is a copy in float64.
+    """
+    values = values if in_place else np.array(values, np.float64)
     for row in values:
+        row[np.isin(row, MARKS)] = np.nan
         odd = np.isin(row, LIKELY)
         if odd.any():
             rest = np.abs(row[~odd & np.isfinite(row)])
@@ -72,7 +75,11 @@ def recording(
     for i, name in enumerate(names):
         if np.isnan(values[i]).all():
             notes.append(("not measured", f"{name} has no samples"))
-        elif len(names) > 1 and not values[i].any() and bool((np.abs(values) > 0).any()):
+        elif (
+            len(names) > 1
+            and not values[i].any()
+            and any((np.abs(row) > 0).any() for row in values)
+        ):
             notes.append(("not measured", f"{name} is 0 throughout"))
         else:
             measured.append(i)
@@ -80,16 +87,19 @@ def recording(
             notes.append(("inverted", name))
     if not measured:
         raise BadRecord(f"{record}: no lead has samples")
-    missing = np.isnan(values[measured])
-    if missing.any():
+    kept = values if len(measured) == len(values) else values[measured]
+    if np.isnan(kept.sum(dtype=np.float64)) and (missing := np.isnan(kept)).any():
         row, sample = divmod(int(missing.argmax()), values.shape[1])
         raise BadRecord(
             f"{record}: {int(missing.sum())} samples are missing (NaN, empty, or marked as missing "
             f"in the file); the first is sample {sample + 1} of lead {names[measured[row]]}"
         )
-    signs = np.array([-1.0 if names[i].startswith("-") else 1.0 for i in measured])[:, None]
+    signal = kept.astype(np.float32)
+    for row, i in zip(signal, measured):
+        row *= -1 if names[i].startswith("-") else 1
+        row += 0.0  # never -0.0
     return Recording(
-        signal=(signs * values[measured] + 0.0).astype(np.float32),  # never -0.0
+        signal=signal,
         unit="mV",
         leads=tuple(names[i].removeprefix("-") for i in measured),
         fs=fs,
