@@ -254,7 +254,7 @@ def test_leads_that_were_not_measured_are_left_out_and_named(tmp_path: Path) -> 
     np.testing.assert_allclose(found.signal[1], STEPS / 1000, atol=1e-6)
     assert {what for kind, what in found.notes if kind in ("not measured", "inverted")} == {
         "II has no samples",
-        "V1 is 0 throughout",
+        "V1 is 0 mV throughout",
         "V6 has no samples",
         "-aVR",
     }
