@@ -66,6 +66,10 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
     rows = cleaned.leads_of(names, first[:, signals].T, record, notes)
     notes += [("ignored signal", f"{n}, which rises") for i in timed if signed(n := columns[i])]
     leads = [signals[i] for i in rows]
+    if (np.abs(first[0, leads]) > 1e9).any() and (np.abs(first[-1, leads]) < 1e6).all():
+        raise BadRecord(
+            f"{record}: its first line of numbers is a time since 1970; take out what is no sample"
+        )
     samples = first[:, leads][np.isfinite(first[:, leads])]
     whole = bool((samples == np.rint(samples)).all())
     own = [table.units[i] for i in leads]

@@ -284,7 +284,8 @@ def _separator(
             return separator, comma
     words = [line.split() for line in samples]
     if all(len(row) > 1 for row in words) and (
-        comma == "." or all(_DECIMAL.fullmatch(word) for row in words for word in row)
+        comma == "."
+        or all(":" in word or _DECIMAL.fullmatch(word) for row in words for word in row)
     ):
         return " ", comma
     rows = [_cells(line, ",") for line in samples]

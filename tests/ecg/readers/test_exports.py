@@ -326,6 +326,12 @@ REFUSED: dict[str, tuple[str, Options, type[EcgbenchError], str]] = {
         BadRecord,
         "is not even",
     ),
+    "a time before the samples": (
+        "1714550400.0\n500.0\n" + lines(MV[0]),
+        Options(fs=500, unit="mV", signals=("I",)),
+        BadRecord,
+        "time since 1970",
+    ),
     "a jump back": (
         "x,I (mV)\n" + lines(SECONDS[:300] + SECONDS[100:400], MV[0], sep=","),
         Options(),
