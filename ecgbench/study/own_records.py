@@ -2,7 +2,7 @@
 
 import re
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -118,11 +118,29 @@ def _choose_models(values: dict[str, Any]) -> str:
 
 def import_records(order: Order, err: bool = False) -> None:
     """Import, and say what was found: on standard error where the command goes on."""
-    with counting(f"read {order.name}", display()) as shown:
-        made = bring(order, shown)
+    try:
+        with counting(f"read {order.name}", display()) as shown:
+            made = bring(order, shown)
+    except BadSetting as error:
+        raise BadSetting(as_of_a_run(str(error)) if err else str(error)) from None
     for text in summary.lines(made):
         if not (err and text.startswith(("next: ", "then: "))):
-            print(visible(text), file=sys.stderr if err else sys.stdout)
+            said = visible(as_of_a_run(text) if err else text)
+            print(said, file=sys.stderr if err else sys.stdout)
+
+
+def as_of_a_run(text: str) -> str:
+    """A sentence about options of `ecgbench data import` with those that a run has in their place.
+
+    >>> as_of_a_run("leave them out: --partial; or --positive AF (--to DIR)")
+    'leave them out: --set records.partial=on; or --set records.positive=AF (--out DIR)'
+    """
+    for one in fields(RecordSettings):
+        option, key = "--" + one.name.replace("_", "-"), f"--set records.{one.name}"
+        if isinstance(one.default, bool):
+            text = re.sub(rf"{option}\b", f"{key}=on", text)
+        text = re.sub(rf"{option} (?=\S)", f"{key}=", text)
+    return re.sub(r"--to\b", "--out", text)
 
 
 def name_of(folder: Path) -> str:

@@ -56,6 +56,8 @@ class RecordSettings:
     """Skip rows of the table that have no file."""
     match_zeros: bool = False
     """Let record 1 of the table match the file 00001.csv, where that is the only such file."""
+    overwrite: bool = False
+    """Replace the card and the table of an earlier import even if they were edited."""
 
 
 class Key(NamedTuple):

@@ -234,6 +234,6 @@ def test_a_correction_after_which_nothing_can_be_scored_is_refused(folder: Path)
     for record in was.loc[was["fold"] == "5", "record"]:
         lines = re.sub(rf"({record},P\d+),\d,\d", r"\1,0,0", lines)
     (folder / "labels.csv").write_text(lines)
-    with pytest.raises(BadSetting, match=r"no label has records .*; another folder deals"):
+    with pytest.raises(BadSetting, match=r"no label has records .*; another folder"):
         bring(order(folder))
     assert table(folder).equals(was)

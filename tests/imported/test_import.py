@@ -295,7 +295,7 @@ def test_a_folder_of_other_recordings_is_refused_and_other_settings_are_taken(fo
     (folder / "other.csv").write_text("record,af\nA1,1\n")
     with pytest.raises(BadSetting, match=r"other recordings, .*another folder"):
         bring(order(folder, folder=folder / "other", labels=folder / "other.csv"))
-    with pytest.raises(BadSetting, match=r"holds the records of mine.py; .* or --name mine"):
+    with pytest.raises(BadSetting, match=r"holds the records of mine\.py"):
         bring(order(folder, name="yours"))
     shutil.copytree(folder / "rec", folder / "copied")
     for more, note in (
@@ -309,6 +309,30 @@ def test_a_folder_of_other_recordings_is_refused_and_other_settings_are_taken(fo
         datasets.resolve(str(made.order.card))
         assert Source.of("mine", None).index["path"].nunique() == 30
         datasets.ROOM.forget()
+
+
+def test_two_studies_whose_folders_have_one_name_stay_two(folder: Path) -> None:
+    bring(order(folder))
+    before = table(folder)
+    for i in range(2 * PATIENTS):
+        write(folder / "other" / "rec" / ("b" if i % 3 else "a") / f"A{i}.csv", 500 + i)
+    with pytest.raises(BadSetting, match=r"mine holds the recordings of .*/rec; "):
+        bring(order(folder, folder=folder / "other" / "rec"))
+    assert table(folder).equals(before)
+
+
+def test_an_edit_that_keeps_size_and_time_is_seen(folder: Path) -> None:
+    bring(order(folder))
+    datasets.resolve(str(folder / "mine" / "mine.py"))
+    first = prepare("mine", None, folder / "prepared").digest
+    assert prepare("mine", None, folder / "prepared").digest == first
+    file = folder / "rec" / "b" / "A1.csv"
+    text, stat = file.read_text(), file.stat()
+    file.write_text(text[:-2] + ("1" if text[-2] != "1" else "2") + "\n")
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert (file.stat().st_size, file.stat().st_mtime_ns) == (stat.st_size, stat.st_mtime_ns)
+    assert not same(order(folder))
+    assert prepare("mine", None, folder / "prepared").digest != first
 
 
 def test_names_that_may_be_two_files_need_their_path(folder: Path) -> None:

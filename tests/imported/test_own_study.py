@@ -211,6 +211,24 @@ def test_a_table_called_records_beside_the_command_divides_nothing(
     assert "ptbxl: there is no folder no" in done.stderr
 
 
+def test_a_run_advises_options_that_it_has(here: Here, tmp_path: Path) -> None:
+    (tmp_path / "rec").mkdir()
+    for i in range(8):
+        watch(tmp_path / "rec" / f"00{i}.csv", i, seconds=3)
+    labels(tmp_path, [*map(str, range(9))])
+    words = ("run", "--records", "rec", "--labels", "labels.csv", "-m", TINY, "--weights", "random")
+    more: tuple[str, ...] = ()
+    for _ in range(3):
+        done = here(*words, "-l", "I", *more, "--dry-run", cwd=tmp_path)
+        if done.returncode == 0:
+            break
+        advised = re.findall(r"--set records\.\w+=\w+", done.stderr)
+        assert advised, done.stderr
+        more = (*more, *shlex.split(advised[0]))
+    assert done.returncode == 0, done.stderr
+    assert more == ("--set", "records.match_zeros=on", "--set", "records.partial=on")
+
+
 def test_what_belongs_to_records_needs_them(here: Here, tmp_path: Path) -> None:
     (tmp_path / "rec").mkdir()
     for words, said in (
