@@ -42,7 +42,7 @@ def new_record(home: Path) -> None:
 
 def person_replaced(home: Path) -> None:
     new_record(home)
-    change(home / "labels.csv", (row(2) + "\n", ""), (row(3) + "\n", ""), ("new,P1", "new,P01"))
+    change(home / "labels.csv", (row(2) + "\n", ""), (row(3) + "\n", ""), ("new,P1", "new,0P1"))
 
 
 def new_label(home: Path) -> None:

@@ -22,6 +22,7 @@ from ecgbench.data.source import Source
 from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.errors import BadSetting, EcgbenchError, MissingData
 from ecgbench.study.plan import resolve_tasks
+from tests import workbook
 
 PATIENTS = 15
 
@@ -192,7 +193,7 @@ TABLES = {
     "column in capitals": ([("lbbb", "AF")], "has the columns 'af' and 'AF'; rename one"),
     "no label": ([("af,lbbb", "sex,male")], "has no label"),
     "named so": ([("af,", "fs,")], "no label can be called 'fs'"),
-    "split": ([("age", "split"), (",47\n", ",train\n")], "the split '40' is none of train"),
+    "split": ([("age", "split"), (",47\n", ",train\n")], "line 9: the fold 'train' is no whole"),
     "fold": ([("age", "fold"), (",41\n", ",x\n")], "the fold 'x' is no whole number"),
 }
 
@@ -232,6 +233,23 @@ def test_tables_of_excel_read_alike(folder: Path, encoding: str) -> None:
     assert second["age"][0] == "40,5 år"
 
 
+def test_a_workbook_reads_as_its_csv_and_merged_cells_are_asked_for(folder: Path) -> None:
+    made = bring(order(folder, to=folder / "one"))
+    rows: list[list[str | int | None]] = [["record", "patient", "af", "lbbb", "age"]]
+    for i in range(2 * PATIENTS):
+        record, patient, *numbers = row(i).split(",")
+        rows.append([record, patient, *map(int, numbers)])
+    book = workbook.write(folder / "labels.xlsx", rows)
+    again = bring(order(folder, labels=book))
+    columns = ["record", "path", "patient", "fold", "af", "lbbb", "age"]
+    assert again.table[columns].equals(made.table[columns])
+    rows[4][1] = None  # merged with the row above
+    workbook.write(book, rows)
+    with pytest.raises(BadSetting, match=r"labels.xlsx, line 5: no patient") as refused:
+        bring(order(folder, labels=book))
+    assert "leave" not in str(refused.value)
+
+
 def test_splits_that_are_given_are_kept_and_no_patient_is_in_two(folder: Path) -> None:
     split = ["Training"] * 18 + ["validation"] * 6 + ["test"] * 6
     rows = [f"{row(i)},{split[i]}" for i in range(2 * PATIENTS)]
@@ -239,17 +257,15 @@ def test_splits_that_are_given_are_kept_and_no_patient_is_in_two(folder: Path) -
     bring(order(folder))
     assert table(folder)["split"].value_counts().to_dict() == {"train": 18, "val": 6, "test": 6}
     shutil.rmtree(folder / "mine")
-    change(folder / "labels.csv", ("A16,P8", "A16,'p9.0'"), ("A18,P9", "A18,P9.0"))
-    assert "in more than one split" in _say(folder)
-    change(folder / "labels.csv", ("'p9.0'", "Jose\u0301  B"), ("P9.0", "José B"))
+    change(folder / "labels.csv", ("A16,P8", "A16,Jose\u0301  B"), ("A18,P9", "A18,José B"))
     assert "in more than one split" in _say(folder)
 
 
 def test_a_patient_spelled_in_two_ways_is_one(folder: Path) -> None:
-    change(folder / "labels.csv", ("A1,P0", "A1,'p0'"), ("A3,P1", "A3, P1"))
+    change(folder / "labels.csv", ("A1,P0", "A1,00P0"), ("A3,P1", "A3, Ｐ1"))
     made = bring(order(folder))
     assert made.table["patient"].nunique() == PATIENTS
-    change(folder / "mine" / "records.csv", ("A5,b/A5.csv,P2", "A5,b/A5.csv,p2"))
+    change(folder / "mine" / "records.csv", ("A5,b/A5.csv,P2", "A5,b/A5.csv,0P2"))
     datasets.resolve(str(folder / "mine" / "mine.py"))
     assert Source.of("mine", None).index["patient"].nunique() == PATIENTS
 

@@ -57,6 +57,10 @@ class Order:
     """Columns of labels; if none is named, those of 0 and 1."""
     positive: str | None = None
     """The word that means 1 in a column of words; all others mean 0."""
+    patients: str | None = None
+    """The pattern whose group is the person in a cell of patients."""
+    split: str | None = None
+    """The column of splits or folds, if not that of this name."""
     partial: bool = False
     """Whether to skip rows of the table without a file."""
     match_zeros: bool = False
@@ -83,8 +87,10 @@ class Order:
 
     def fingerprint(self) -> str:
         """A hash of all inputs."""
-        how = (self.options, self.columns, self.positive, self.partial, self.match_zeros)
-        rests_on = [str(self.folder.resolve()), sha256_of(self.labels), repr(how), self.content]
+        matched = self.partial, self.match_zeros
+        read = self.options, self.columns, self.positive, self.patients, self.split
+        how = repr((*read, *matched))
+        rests_on = [str(self.folder.resolve()), sha256_of(self.labels), how, self.content]
         return _hash_of(rests_on)
 
 
@@ -167,7 +173,8 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
         )
     if before:
         _demand_same_study(order, before)
-    labelled = labels.checked(order.labels, order.columns, order.positive)
+    typed = order.columns, order.positive, order.patients, order.split
+    labelled = labels.checked(order.labels, *typed)
     table, without_row = _matched(order, labelled, before.table if before else None)
     without_file = len(labelled.table) - len(table)
     if "patient" not in table:
