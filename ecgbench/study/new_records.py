@@ -7,6 +7,7 @@ other; an unusable one does not stop the others.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,13 @@ def _opened(path: Path, record: str, typed: ReadOptions, stated: ReadOptions) ->
         return by_suffix.read(path, record, "", stated)
 
 
+def _is_readable(path: Path, typed: ReadOptions, stated: ReadOptions) -> bool:
+    with suppress(EcgbenchError, OSError):
+        _opened(path, path.stem, typed, stated)
+        return True
+    return False
+
+
 def _read(
     path: Path, record: str, options: tuple[ReadOptions, ReadOptions], fix: bool, choose: Choose
 ) -> tuple[Recording, LeadSubset, list[str]]:
@@ -119,11 +127,14 @@ def table(  # noqa: PLR0913  (each is a setting)
     if not records.exists():
         raise BadSetting(f"--records {records}: there is no such file or folder")
     folder = records if records.is_dir() else records.parent
-    files = matching.files(records, without) if records.is_dir() else [records.name]
     wanted = ALL if leads == str(len(ALL)) else LeadSubset.parse(leads) if leads else None
     choose = usual if wanted is None else lambda recording: wanted
     known = {option: value for option, value in typed.items() if value}
     options = ReadOptions(**known), replace(stated, **known)
+    files = [records.name]
+    if records.is_dir():
+        every = matching.files(records, without)
+        files = matching.recordings(every, lambda file: _is_readable(folder / file, *options))
     rows, values, notes = [], [], Counter[str]()
     with progress.stage("recordings", len(files), "records") as advance:
         for record, file in zip(matching.identities(files, ()), files):

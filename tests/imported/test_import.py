@@ -113,6 +113,16 @@ def test_what_cannot_be_trusted_or_has_no_row_costs_itself(folder: Path) -> None
     assert index.loc["A4", "split"] == index.loc["A5", "split"]  # of one patient
 
 
+def test_a_report_beside_a_recording_costs_nothing(folder: Path) -> None:
+    for file in [*(folder / "rec").rglob("A1*.csv")]:
+        file.with_suffix(".txt").write_text("Sinus rhythm\nHR 60\n")
+        file.with_suffix(".json").write_text("{}")
+    made = bring(order(folder))
+    assert (made.table["left_out"] == "").all()
+    assert {*made.table["path"].str[-4:]} == {".csv"}
+    assert not made.without_row
+
+
 def test_importing_again_adds_records_and_keeps_card_and_splits(folder: Path) -> None:
     bring(order(folder))
     before = table(folder).set_index("record")

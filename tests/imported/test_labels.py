@@ -243,6 +243,30 @@ def test_files_that_names_mean(name: str) -> None:
         matching.matched(names, places, files, False, zeros)
 
 
+SIBLINGS = {  # files, which of them can be read, what the table names, what is taken
+    "a report": ("a.txt a.xml", "a.xml", "a", "a.xml"),
+    "a report of numbers": ("a.csv a.dcm", "a.csv", "a", "a.dcm"),
+    "of a program": ("a.csv a.json", "a.csv", "a", "a.csv"),
+    "header and notes": ("a.hea a.txt", "a.hea", "a", "a.hea"),
+    "named": ("a.csv a.xml", "a.csv a.xml", "a.csv", "a.csv"),
+    "named in capitals": ("a.csv a.xml", "a.csv a.xml", "A.XML", "a.xml"),
+    "both": ("b/a.csv b/a.xml", "b/a.csv b/a.xml", "a", "b/a.csv and b/a.xml"),
+    "in two folders": ("a.csv b/a.csv", "a.csv b/a.csv", "a", "write its path"),
+    "none": ("a.hea a.txt", "", "a", "a.hea"),
+}
+
+
+@pytest.mark.parametrize("name", SIBLINGS)
+def test_a_recording_is_one_file(name: str) -> None:
+    files, sound, named, right = SIBLINGS[name]
+    how = [named], ["line 2"], files.split(), False, False, sound.split().__contains__
+    if " " not in right:
+        assert matching.matched(*how) == [right]
+        return
+    with pytest.raises(BadSetting, match=f"line 2: .*{right}"):
+        matching.matched(*how)
+
+
 def test_only_line_ends_end_lines(tmp_path: Path) -> None:
     note = "a\u2028b\x85c\vd\fe"
     made = given(tmp_path, "af|note", [f"1|{note}", "0|x"])

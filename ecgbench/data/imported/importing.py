@@ -175,13 +175,13 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
         _demand_same_study(order, before)
     typed = order.columns, order.positive, order.patients, order.split
     labelled = labels.checked(order.labels, *typed)
-    table, without_row = _matched(order, labelled, before.table if before else None)
-    without_file = len(labelled.table) - len(table)
-    if "patient" not in table:
-        table["patient"] = table["record"]
     options = order.options
     if before and before.module and options == ReadOptions():
         options = before.module.OPTIONS
+    table, without_row = _matched(order, labelled, before.table if before else None, options)
+    without_file = len(labelled.table) - len(table)
+    if "patient" not in table:
+        table["patient"] = table["record"]
     seen = reading.read(order.folder, table, options, progress)
     table["left_out"] = [seen[path].reason for path in table["path"]]
     reading.demand_usable(table)
@@ -215,18 +215,25 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
 
 
 def _matched(
-    order: Order, labelled: labels.Labels, before: pd.DataFrame | None
+    order: Order, labelled: labels.Labels, before: pd.DataFrame | None, options: ReadOptions
 ) -> tuple[pd.DataFrame, list[str]]:
     """The rows of the table that have a file, with `path` and a name of the record that stays what
     it was; and the files without a row.
     """
     names = list(labelled.table["record"])
-    files = matching.files(order.folder, (order.labels, order.to), names)
+    files = matching.files(order.folder, (order.labels, order.to))
     if not files:
         known = ", ".join(by_suffix.READERS)
         raise BadSetting(f"no file below {order.folder} has the suffix of a recording ({known})")
     lines = [f"{labelled.file.name}, line {line}" for line in labelled.table.index]
-    chosen = matching.matched(names, lines, files, order.partial, order.match_zeros)
+    chosen = matching.matched(
+        names,
+        lines,
+        files,
+        order.partial,
+        order.match_zeros,
+        lambda file: not reading.look(order.folder / file, options).reason,
+    )
     table = labelled.table.assign(path=chosen)
     table = table[table["path"] != ""].reset_index(drop=True)
     old = {} if before is None else dict(zip(before["path"], before["record"]))
@@ -240,7 +247,8 @@ def _matched(
     table["record"] = table["path"].map(
         old | dict(zip(new, matching.identities(new, old.values())))
     )
-    return table, sorted({*files} - {*chosen})
+    beside = {path.rpartition(".")[0] for path in chosen}
+    return table, [file for file in files if file.rpartition(".")[0] not in beside]
 
 
 def _split(
