@@ -38,7 +38,7 @@ class Seen:
     notes: tuple[tuple[str, str], ...] = ()
     """Notes of the recording: (kind, what)."""
     question: str = ""
-    """What must be stated of all files first, or ""."""
+    """What must be stated of such files first, or ""."""
     prints: Fingerprint = field(default=NOTHING, repr=False, compare=False)
     """Of its start, by which a copy is found."""
 
@@ -46,24 +46,23 @@ class Seen:
 def read(
     folder: Path, table: pd.DataFrame, options: ReadOptions, progress: Progress | None
 ) -> dict[str, Seen]:
-    """Facts of each file of a table with record and path; BadSetting for a missing option that
-    concerns all files.
+    """Facts of each file of a table with record and path; BadSetting for a question about half of
+    the files or more.
     """
     seen = {}
     for done, (record, path) in enumerate(zip(table["record"], table["path"]), 1):
         seen[path] = _seen(folder / path, record, options)
         if progress is not None:
             progress(done, len(table))
+    asked = [one.question for one in seen.values() if one.question]
+    if 2 * len(asked) >= max(1, len(seen)):
+        raise BadSetting(asked[0])
     return seen
 
 
 def _seen(path: Path, record: str, options: ReadOptions) -> Seen:
-    """What `look` finds; a question about all files is asked, and of a file that cannot be used
-    others of its name are named.
-    """
+    """What `look` finds; of a file that cannot be used others of its name are named."""
     found = look(path, options, record)
-    if found.question:
-        raise BadSetting(found.question)
     if found.reason and (others := _beside(path)):
         return replace(found, reason=f"{found.reason}; the table may name {others} instead")
     return found
