@@ -226,6 +226,26 @@ def test_a_run_advises_options_that_it_has(here: Here, tmp_path: Path) -> None:
     assert more == ("--set", "records.match_zeros=on", "--set", "records.partial=on")
 
 
+def test_a_dry_run_after_a_correction_counts_what_it_changed(here: Here, tmp_path: Path) -> None:
+    (tmp_path / "watch").mkdir()
+    names = [f"ecg_{i:02d}" for i in range(20)]
+    for i, name in enumerate(names):
+        watch(tmp_path / "watch" / f"{name}.csv", i, seconds=10)
+    labels(tmp_path, names)
+    words = ("run", "--records", "watch", "--labels", "labels.csv", "--leads", "I", *USUAL)
+    words = (*words, "--models", TINY, "--out", "out")
+    assert here(*words, cwd=tmp_path).returncode == 0
+    assert "nothing is left to compute" in here(*words, "--dry-run", cwd=tmp_path).stdout
+    table = tmp_path / "labels.csv"
+    good = table.read_text()
+    table.write_text(good.replace("ecg_03,P3,1", "ecg_03,P3,0"))
+    assert "0 of them finished" in here(*words, "--dry-run", cwd=tmp_path).stdout
+    table.write_text(good)
+    assert "nothing is left to compute" in here(*words, "--dry-run", cwd=tmp_path).stdout
+    watch(tmp_path / "watch" / "ecg_05.csv", 105, seconds=10)
+    assert "0 of them finished" in here(*words, "--dry-run", cwd=tmp_path).stdout
+
+
 def test_what_belongs_to_records_needs_them(here: Here, tmp_path: Path) -> None:
     (tmp_path / "rec").mkdir()
     for words, said in (
