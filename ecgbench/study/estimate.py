@@ -102,7 +102,7 @@ def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
     read_too = f", {duration(read)} of it to read the files" if read else ""
     yield (
         f"time: about {duration(seconds)} on {device}{read_too}{less}: one record of each model "
-        f"times the records; nothing was computed"
+        f"times the records, without fitting, scoring and the report; nothing was computed"
     )
 
 

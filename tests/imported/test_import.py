@@ -113,6 +113,13 @@ def test_what_cannot_be_trusted_or_has_no_row_costs_itself(folder: Path) -> None
     assert index.loc["A4", "split"] == index.loc["A5", "split"]  # of one patient
 
 
+def test_a_dataset_in_the_folder_of_its_recordings_is_no_recording(folder: Path) -> None:
+    made = bring(order(folder, to=folder / "rec"))
+    again = bring(order(folder))
+    assert not again.without_row
+    assert again.table["path"].equals(made.table["path"])
+
+
 def test_a_report_beside_a_recording_costs_nothing(folder: Path) -> None:
     for file in [*(folder / "rec").rglob("A1*.csv")]:
         file.with_suffix(".txt").write_text("Sinus rhythm\nHR 60\n")
@@ -293,8 +300,10 @@ def test_a_header_with_two_suffixes_is_prepared(folder: Path) -> None:
     assert "A0.edf" in copy.rows
 
 
-def test_a_link_to_a_folder_above_is_not_followed(folder: Path) -> None:
+def test_a_link_to_a_folder_above_and_a_run_are_not_looked_into(folder: Path) -> None:
     (folder / "rec" / "a" / "loop").symlink_to(folder / "rec")
+    write(folder / "rec" / "runs" / "one" / "cells" / "A1.csv")
+    (folder / "rec" / "runs" / "one" / "plan.toml").touch()
     bring(order(folder))
     assert len(table(folder)) == 2 * PATIENTS
 

@@ -112,6 +112,11 @@ def test_columns_of_labels(tmp_path: Path, name: str) -> None:
     assert note in "\n".join(made.notes)
 
 
+def test_two_words_are_asked_about(tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match=r"line 2.*--positive ja"):
+        given(tmp_path, "af", ["ja", "nein", ""])
+
+
 def test_a_positive_that_no_column_says_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadSetting, match="--positive VT: no column"):
         given(tmp_path, "label", ["AF", "SR"], positive="VT")

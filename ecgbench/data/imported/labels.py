@@ -206,9 +206,17 @@ def _labels(
 def _demand_names(sheet: Sheet, found: Mapping[str, object], others: Sequence[str]) -> None:
     """BadSetting where there is no label, or one with the name of another column."""
     if not found:
+        advice = f"--label-columns {','.join(others[:3]) or 'NAME'} takes the words of columns"
+        for name in others:  # of two words one may mean 1
+            cells = sheet.rows[name] if name in sheet.rows else pd.Series(dtype=str)
+            if len(words := {plain(cell): cell for cell in cells if cell}) == 2:
+                first = next(iter(words.values()))
+                advice = f"{name!r} says {first!r} ({sheet.at(cells.index[0])}): if that means 1, "
+                advice += f"--positive {shlex.quote(first)}"
+                break
         raise BadSetting(
-            f"{sheet.file.name} has no label: no column of 0 and 1, and no column 'label' of words "
-            f"(--label-columns {','.join(others[:3]) or 'NAME'} takes the words of columns)"
+            f"{sheet.file.name} has no label: no column of 0 and 1, true and false, or yes and no, "
+            f"and no column 'label' of words ({advice})"
         )
     for label in found:
         if label.lower() in OF_AN_INDEX:

@@ -14,21 +14,29 @@ from ecgbench.errors import BadSetting
 
 LISTED = 3
 """Names that a message lists."""
+OF_AN_IMPORT = ("as_imported.json", "records.csv")
+"""Tables that an import writes together, perhaps into the folder of the recordings."""
+RUN = "plan.toml"
+"""File of a folder of a run, whose tables are no recordings."""
 FIRM, TEXTS = (".xml", ".dcm", ".dicom"), (".csv", ".tsv", ".txt")
 """Suffixes of files of hospitals, and of texts, which may be a report of such a file."""
 
 
 def walk(folder: Path, without: Collection[Path]) -> Iterator[Path]:
-    """All files below a folder, without hidden files and those at or below one of `without`; linked
-    folders are followed, each once.
+    """All files below a folder but hidden ones, those of runs, tables of an import, and those at or
+    below one of `without`; linked folders are followed, each once.
     """
     met = {os.path.realpath(path) for path in (folder, *without)}
     for line, folders, names in os.walk(folder, followlinks=True):
         here = Path(line)
+        if RUN in names and here != folder:
+            folders.clear()
+            continue
         real = {name: os.path.realpath(here / name) for name in sorted(folders)}
         folders[:] = [n for n in real if not n.startswith(".") and real[n] not in met]
         met |= {real[name] for name in folders}
-        files = (here / name for name in names if not name.startswith("."))
+        ours = OF_AN_IMPORT if {*OF_AN_IMPORT} <= {*names} else ()
+        files = (here / name for name in names if not name.startswith(".") and name not in ours)
         yield from (file for file in files if os.path.realpath(file) not in met)
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 from ecgbench.core.text import counted, shortened
 from ecgbench.data.imported.tables import UNKNOWN_WORDS, Sheet, hot, plain, squeezed
 from ecgbench.data.people import OLDEST
+from ecgbench.datasets.indexing.tables import alike
 from ecgbench.errors import BadSetting
 from ecgbench.stats.known import UNKNOWN
 
@@ -136,9 +137,12 @@ def _demand_apart(sheet: Sheet, cells: pd.Series, first: dict[str, object]) -> N
             one, two = spelled[first[other]], spelled[line]
             visit = kind is _without_visit
             advice = f"--patients {_pattern(one, two)}" if visit else "write one name in both rows"
+            apart = "write names that differ in more than capitals and .0"
+            if alike(one) != alike(two):  # by which datasets keep a patient in one split
+                apart = "--patients '(.*)'"
             raise BadSetting(
                 f"{sheet.at(line)}: the patients {two!r} and {one!r} (line {first[other]}) may be "
-                f"one or two; if one: {advice}; if two: --patients '(.*)'"
+                f"one or two; if one: {advice}; if two: {apart}"
             )
 
 
