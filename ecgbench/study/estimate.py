@@ -122,10 +122,13 @@ def _as_now(plan: Plan, store: Store, folders: Folders) -> Iterator[Cell]:
             continue
         chosen = Selection(copy, plan.limit, plan.exclude)
         crossed = chosen.crossed(list(dict.fromkeys(cell.fit.fold for cell, _ in done)))
+        now: dict[tuple[str, str], tuple[str, str]] = {}
         for cell, folder in done:
-            known, own = document_of(folder, CELL)["key_facts"], crossed[cell.fit.fold]
-            of = own.signals, own.labelled(tasks[cell.task][2].columns)
-            if (known.get("data"), known.get("records")) == of:
+            which, own = (cell.fit.fold, cell.task), crossed[cell.fit.fold]
+            if which not in now:
+                now[which] = own.signals, own.labelled(tasks[cell.task][2].columns)
+            known = document_of(folder, CELL)["key_facts"]
+            if (known.get("data"), known.get("records")) == now[which]:
                 yield cell
 
 

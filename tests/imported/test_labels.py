@@ -199,6 +199,9 @@ def test_columns_of_patients(tmp_path: Path) -> None:
     for head in heads.split(","):
         assert given(tmp_path, f"{head}|af", rows).table["patient"].tolist() == [*"aabbcc"]
     assert not given(tmp_path, "case|af", rows).patients_known
+    many = [f"K{i // 2}|{i % 2}" for i in range(30)]
+    assert "'Proband' may say whose" in given(tmp_path, "Proband|af", many).notes[0]
+    assert not given(tmp_path, "note|af", [f"n{i}|{i % 2}" for i in range(30)]).notes
     with pytest.raises(BadSetting, match="'patient' and 'MRN' may both say"):
         given(tmp_path, "patient|MRN|af", ["1|7|0", "1|8|1"])
 

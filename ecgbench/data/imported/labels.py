@@ -117,6 +117,8 @@ def checked(
     candidates = [name for name in names if name not in used]
     if not given:
         notes += _seen_splits(sheet, candidates)
+    if not patient:
+        notes += people.perhaps(sheet, candidates)
     found, of, more = _labels(sheet, candidates, columns, positive)
     other, odd = people.age_and_sex(sheet.rows[[name for name in candidates if name not in of]])
     other = other.rename(columns=_free_name)

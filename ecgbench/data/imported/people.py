@@ -3,7 +3,7 @@
 import re
 import shlex
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 import pandas as pd
@@ -20,6 +20,8 @@ _COLUMN = re.compile(
     r"(id|identifier|no|nr|num|number|code|key|name)?|pid|mrn|medicalrecord(no|nr|number)"
 )
 _NOBODY = {*UNKNOWN_WORDS, "none", "anonymous", "anonymized", "anonymised"}
+MANY = 5
+"""Records of a patient on average, at most, and patients, at least, of a column that may be it."""
 _EXPONENT = re.compile(r"\d(?:[.,]\d+)?[eE]\+\d{2,3}|\d[.,]\d+[eE]\d{1,3}")
 """A number that a spreadsheet has shortened."""
 _WORD = r"(?:visit|v|session|ses|s|time|t|recording|record|rec|ecg|ekg|exam|e|day|d)"
@@ -66,6 +68,21 @@ def patient_column(sheet: Sheet, names: Sequence[str]) -> str | None:
             f"record is; leave out the one that does not"
         )
     return found[0] if found else None
+
+
+def perhaps(sheet: Sheet, names: Sequence[str]) -> list[str]:
+    """Notes on columns that may be the patients by their values: many, and some more than once."""
+    notes = []
+    for name in names:
+        cells = [plain(cell) for cell in sheet.rows[name]]
+        counts = Counter(cell for cell in cells if cell not in UNKNOWN_WORDS)
+        spelled = all(any(c.isdigit() for c in cell) for cell in counts)
+        if spelled and not kind(name) and MANY * len(counts) >= len(cells) > len(counts) > MANY:
+            notes.append(
+                f"the column {name!r} may say whose a record is, and is not used as such; to use "
+                f"it call it patient"
+            )
+    return notes
 
 
 def patients(sheet: Sheet, name: str, pattern: str | None) -> tuple[list[str], list[str]]:
