@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from safetensors.numpy import load
 
-from ecgbench import adapters, datasets, models
+from ecgbench import adapters, models
 from ecgbench.adapters.hide import NATIVE, Policy
 from ecgbench.core.cards import facts
 from ecgbench.core.cells import FEATURES, FITS, PAPER, RANDOM, RELEASED, Cell, Fit, grouped
@@ -18,6 +18,7 @@ from ecgbench.core.files import sha256_of
 from ecgbench.core.folders import damaged, read_bytes
 from ecgbench.core.registry import plain
 from ecgbench.core.text import counted, enumerated
+from ecgbench.data.imported import card
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Count, Fixed
 from ecgbench.ecg.leads import ALL, LeadSubset
@@ -194,12 +195,13 @@ class Fits:
     @property
     def options(self) -> ReadOptions:
         """With which the recordings of the run were imported."""
-        name = self.first.dataset
-        for room, path in {pair for one in self.reader.run.requested() for pair in one.plugins}:
-            if room == "datasets" and Path(path).stem == name and Path(path).is_file():
-                datasets.resolve(path)
-        module = datasets.get(name) if datasets.ROOM.known(name) else None
-        return getattr(module, "OPTIONS", ReadOptions())
+        run, name = self.reader.run, self.first.dataset
+        given = [
+            Path(p) for one in run.requested() for room, p in one.plugins if room == "datasets"
+        ]
+        cards = [file for file in given if file.stem == name]
+        there = [file for file in (*cards, run.path / "imported" / f"{name}.py") if file.is_file()]
+        return card.options_of(there[0]) if there else ReadOptions()
 
     def usual(self, recording: Recording) -> LeadSubset:
         """The leads of the run, of several sets the largest that a recording has; all of these
