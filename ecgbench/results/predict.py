@@ -18,7 +18,7 @@ from ecgbench.core.files import sha256_of
 from ecgbench.core.folders import damaged, read_bytes
 from ecgbench.core.registry import plain
 from ecgbench.core.text import counted, enumerated
-from ecgbench.data.imported import card
+from ecgbench.data.imported.card import options_of
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Count, Fixed
 from ecgbench.ecg.leads import ALL, LeadSubset
@@ -201,7 +201,7 @@ class Fits:
         ]
         cards = [file for file in given if file.stem == name]
         there = [file for file in (*cards, run.path / "imported" / f"{name}.py") if file.is_file()]
-        return card.options_of(there[0]) if there else ReadOptions()
+        return options_of(there[0]) if there else ReadOptions()
 
     def usual(self, recording: Recording) -> LeadSubset:
         """The leads of the run, of several sets the largest that a recording has; all of these
