@@ -22,8 +22,6 @@ from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting
 
 SUFFIXES = (".dcm", ".dicom", ".scp", ".xml", ".json", ".ecg", ".mwf", ".mfer", ".mfr")
-SIDECARS = (".xml", ".json", ".ecg")
-"""Suffixes that a file has too which only belongs to a recording of the same name."""
 FORMATS = (
     *("DICOM Waveform", "SCP-ECG", "HL7 aECG", "GE MUSE XML", "Philips Sierra XML", "MFER"),
     *("Mortara ELI (EL250/ELI280)", "AliveCor Kardia JSON", "ISHNE Holter"),
