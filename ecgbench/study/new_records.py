@@ -101,7 +101,8 @@ def _read(
     used = choose(stored)
     if missing := [lead for lead in used if lead not in stored.leads]:
         raise BadRecord(f"lead {', '.join(missing)} is missing; it has {'+'.join(stored.leads)}")
-    if flat := [lead for lead in used if lead in stored.flat()]:
+    held = {what.split()[0] for kind, what in recording.notes if what.endswith("throughout")}
+    if flat := [lead for lead in used if lead in {*stored.flat(), *held}]:
         raise BadRecord(f"lead {', '.join(flat)} holds one value throughout: not measured")
     apart = {*(() if {*used.leads} & {*LIMB} else OF_LIMBS)}
     apart |= {*(() if len(used.leads) > 1 else ("copies",))}
