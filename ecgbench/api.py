@@ -166,7 +166,7 @@ def read(
 
     metrics: names or paths, the one that tables lead with first; those of the run if left out.
     tasks: of those alone. stage: shows what takes long (`results.precompute.Stage`). Intervals are
-    computed from the stored predictions, and kept in the run folder where it can be written.
+    computed from the stored predictions. Nothing is written.
 
     >>> study = read("runs/demo")  # doctest: +SKIP
     >>> study.compare("laef", "stmem", leads="1")  # doctest: +SKIP

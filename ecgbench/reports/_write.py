@@ -4,7 +4,6 @@ PDF, and the page of them all.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -109,8 +108,7 @@ def _sections(
 
 
 def _of_report(room: Room, name: str, source: Any) -> list[Section]:
-    scorer = getattr(source, "scorer", None)
-    with room.calling(name), scorer.cache.one_file() if scorer else nullcontext():
+    with room.calling(name):
         sections = list(room.get(name).sections(source))
     for section in sections:
         if not isinstance(section, Section):
