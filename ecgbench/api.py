@@ -118,10 +118,11 @@ def run(  # noqa: PLR0913  (each is an option of the command)
             room.ROOM.forget()
     typed = {name: _typed(name, value) for name, value in given.items()}
     done = command.run(typed, sets, _command(given, sets))
+    made_from = reports.made_from(done.out)
     found = read(out, stage=display().stage)
     if done.report is not None:
         with done.reporting():
-            reports.write(found, done.report)
+            reports.write(found, done.report, made_from=made_from)
     return found
 
 

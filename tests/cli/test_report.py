@@ -1,5 +1,8 @@
 """`ecgbench report` as it is typed: the files of a page, --open, and what a reader asks of it."""
 
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -8,6 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from ecgbench.cli import app
+from ecgbench.cli.templates import report as template
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.results.study import read
 from tests.invented import Data, Made, write
@@ -82,3 +86,54 @@ def test_some_tasks_are_reported_as_if_no_other_had_been_asked_for(tmp_path: Pat
     assert "a published report is whole" in str(done.exception)
     with pytest.raises(UnknownName, match="'bb'"):
         read(tmp_path / "all", tasks=["bb"])
+
+
+def _told(*words: object) -> str:
+    done = CliRunner().invoke(app, ["report", *map(str, words), "--figures", "svg"])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+CHANGES: dict[str, Callable[[Path, Path], object]] = {
+    "a file of the run": lambda run, to: os.utime(next(run.glob("cells/*/*/*/*/cell.json"))),
+    "a new file of the run": lambda run, to: (run / "cells" / "new").write_text("x"),
+    "no table": lambda run, to: (to / "cells.csv").unlink(),
+    "no page": lambda run, to: (to / "index.html").unlink(),
+    "another table": lambda run, to: (to / "cells.csv").write_text("x"),
+    "no note": lambda run, to: (to / "made_from.json").write_text("{"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_report_is_made_again_where_something_has_changed(
+    change: str, run: Path, tmp_path: Path
+) -> None:
+    mine = Path(shutil.copytree(run, tmp_path / "mine"))
+    words = (mine, "--only", "provenance,main_table")
+    _told(*words)
+    to = mine / "report"
+    before = {file: file.read_bytes() for file in to.iterdir()}
+    (page,) = (line for line in _told(*words).splitlines() if line.endswith("index.html"))
+    assert page == str(to / "index.html")
+    assert "up to date" in _told(*words)
+    CHANGES[change](mine, to)
+    assert "up to date" not in _told(*words)
+    assert {file: file.read_bytes() for file in before if "made" not in file.name} == {
+        file: content for file, content in before.items() if "made" not in file.name
+    }
+    assert "up to date" in _told(*words)
+
+
+def test_other_options_other_code_or_a_plug_in_make_it_again(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = (run, "--to", tmp_path / "to", "--only", "main_table")
+    _told(*words)
+    assert "up to date" not in _told(*words, "--baseline", "good")
+    assert "up to date" in _told(*words, "--baseline", "good")
+    monkeypatch.setattr("ecgbench.reports._made.versions", lambda: {"numpy": "another"})
+    assert "up to date" not in _told(*words, "--baseline", "good")
+    own = tmp_path / "made_each_time.py"
+    own.write_text(Path(template.__file__).read_text())
+    for _ in range(2):
+        assert "up to date" not in _told(run, "--to", tmp_path / "own", "--only", own)
