@@ -19,11 +19,11 @@ from ecgbench.results.non_inferiority import OWN, compared, within
 from ecgbench.results.operating import FROZEN, KEPT, Operating, Way
 from ecgbench.results.operating import OWN as CROSS_FITTED
 from ecgbench.results.questions import answers
-from ecgbench.results.study import FULL, Study, once, read
+from ecgbench.results.study import AUROC, FULL, Study, by_auroc, once
 from ecgbench.stats.components import Estimate
 from ecgbench.stats.paired import holm
 
-METRIC, CHANCE, MACRO = "auroc", 0.5, "macro"
+CHANCE, MACRO = 0.5, "macro"
 LEAST_EACH = 5
 """Patients with a label, and without it, below which nothing is said of chance."""
 ABOVE, BELOW, NOT_SHOWN, TOO_FEW = "above", "below", "not shown", "too few"
@@ -58,11 +58,11 @@ Key = tuple[str, ...]
 def verdicts(study: Study) -> pd.DataFrame:
     """COLUMNS: for each row of the main table that has a number the macro, then each label."""
     own = by_auroc(study)
-    main = own.main[own.main["metric"] == METRIC]
+    main = own.main[own.main["metric"] == AUROC]
     main = main[(main["status"] == "ok") & main["value"].notna()]
     if main.empty:
         return pd.DataFrame(columns=list(COLUMNS))
-    of_labels = own.by_label[own.by_label["metric"] == METRIC]
+    of_labels = own.by_label[own.by_label["metric"] == AUROC]
     labels = grouped(of_labels.to_dict("records"), lambda r: _names(r))
     found = _paired(own, main)
     flags = _thresholds(own)
@@ -74,14 +74,6 @@ def verdicts(study: Study) -> pd.DataFrame:
             rows.append(one | {"chance": chance(one), "counted": _counted(own, row["task"])})
     table = pd.DataFrame(_corrected(rows), columns=list(COLUMNS))
     return table.astype(dict.fromkeys(COUNTS, "Int64"))
-
-
-@once
-def by_auroc(study: Study) -> Study:
-    """The study led by AUROC, read anew where it was read without."""
-    if study.metric == METRIC:
-        return study
-    return study.of(METRIC) if METRIC in study.metrics else read(study.path, (METRIC,))
 
 
 def _names(row: Mapping[Any, Any]) -> Key:
