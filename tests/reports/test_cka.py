@@ -1,7 +1,6 @@
 """The report of CKA: its numbers again from what the run stored, one record a patient."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -87,7 +86,7 @@ def test_features_of_other_records_are_told(run: Path, monkeypatch: pytest.Monke
         return records[1:], features[1:]
 
     monkeypatch.setattr(Result, "features", fewer)
-    (section,) = report.sections(replace(read(run), scorer=None))
+    (section,) = report.sections(read(run))
     assert "of which its features tell nothing" in section.parts[0].texts[0]
 
 
