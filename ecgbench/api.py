@@ -118,10 +118,11 @@ def run(  # noqa: PLR0913  (each is an option of the command)
             room.ROOM.forget()
     typed = {name: _typed(name, value) for name, value in given.items()}
     done = command.run(typed, sets, _command(given, sets))
+    made_from = reports.made_from(done.out)
     found = read(out, stage=display().stage)
     if done.report is not None:
         with done.reporting():
-            reports.write(found, done.report)
+            reports.write(found, done.report, made_from=made_from)
     return found
 
 
@@ -166,7 +167,7 @@ def read(
 
     metrics: names or paths, the one that tables lead with first; those of the run if left out.
     tasks: of those alone. stage: shows what takes long (`results.precompute.Stage`). Intervals are
-    computed from the stored predictions, and kept in the run folder where it can be written.
+    computed from the stored predictions. Nothing is written.
 
     >>> study = read("runs/demo")  # doctest: +SKIP
     >>> study.compare("laef", "stmem", leads="1")  # doctest: +SKIP

@@ -22,6 +22,8 @@ NAMED = 12
 """Cells of one model and reason, or files of a report, that are named one by one."""
 SETTINGS = ("margins", "duplicates", "runs", "reports")
 """Keys of `--set`, in `report`."""
+PLACES = ("folder", "to", "show")
+"""Options that say nothing of what a report holds."""
 
 
 def report(
@@ -50,6 +52,7 @@ def report(
     `ecgbench data duplicates --csv`: such patients count once), report.runs=FOLDER,... (other runs,
     with --against), report.reports=NAME,... (additional reports).
     """
+    asked = {name: value for name, value in locals().items() if value and name not in PLACES}
     from ecgbench import reports
     from ecgbench.published import source as printed
     from ecgbench.results.origin import published
@@ -65,19 +68,26 @@ def report(
         how["pictures"] = words(figures)
     sources = tuple(printed(name).name for name in words(against) or ())
     run = folder or newest(Path("runs"))
-    source = reports.read(run, words(metrics) or (), display().stage, words(tasks) or ())
-    if isinstance(source, Study):
-        source = _with(source, baseline or "", chosen)
-        source = replace(source, options=replace(source.options, against=sources))
-    elif baseline or against or publish or settings:
-        raise BadSetting(f"--baseline, --against, --publish and --set are of runs; {run} is none")
-    if publish:
-        if only or tasks:
-            raise BadSetting("--publish: a published report is whole; leave --only and --tasks out")
-        source = replace(published(source), other_runs=tuple(map(published, source.other_runs)))
     # the report of the whole run stays what it is
-    usual = folder_name("-".join(["report", *(words(tasks) or ())]))
-    page = write_and_print(source, run, to or run / usual, **how)
+    to = to or run / folder_name("-".join(["report", *(words(tasks) or ())]))
+    files = words(",".join(chosen.get(key, "") for key in ("duplicates", "runs"))) or ()
+    made_from, page = reports.made_from(run, asked, list(map(Path, files))), to / "index.html"
+    if reports.up_to_date(to, made_from):
+        typer.echo(f"the report of {run} is up to date; to make it again, remove {to}\n{page}")
+    else:
+        source = reports.read(run, words(metrics) or (), display().stage, words(tasks) or ())
+        if isinstance(source, Study):
+            source = _with(source, baseline or "", chosen)
+            source = replace(source, options=replace(source.options, against=sources))
+        elif baseline or against or publish or settings:
+            options = "--baseline, --against, --publish and --set"
+            raise BadSetting(f"{options} are of runs; {run} is none")
+        if publish:
+            if only or tasks:
+                whole = "a published report is whole; leave --only and --tasks out"
+                raise BadSetting(f"--publish: {whole}")
+            source = replace(published(source), other_runs=tuple(map(published, source.other_runs)))
+        write_and_print(source, run, to, made_from=made_from, **how)
     if show:
         typer.launch(page.resolve().as_uri())
 
@@ -111,9 +121,9 @@ def _with(study: "Study", baseline: str, chosen: dict[str, str]) -> "Study":
     return replace(study, options=wanted, other_runs=others)
 
 
-def write_and_print(source: Any, run: Path, to: Path, **how: Any) -> Path:
+def write_and_print(source: Any, run: Path, to: Path, **how: Any) -> None:
     """Write the report of what was read from `run`, and say which files (of many, the page), and
-    of a run which cells have no number; returns the page. `how`: see `reports.write`.
+    of a run which cells have no number. `how`: see `reports.write`.
     """
     from ecgbench import reports
     from ecgbench.results.study import Study
@@ -132,7 +142,6 @@ def write_and_print(source: Any, run: Path, to: Path, **how: Any) -> Path:
         typer.echo(f"{len(written)} files in {to}; the page is")
         written = [page]
     typer.echo("\n".join(map(str, written)))
-    return page
 
 
 def _without_number(cells: "pd.DataFrame") -> Iterator[str]:

@@ -86,9 +86,10 @@ def _answer(done: "Done") -> list[str]:
     lines: list[str] = []
     if done.report is not None:
         with done.reporting():
+            made_from = reports.made_from(done.out)
             study = reports.read(done.out, stage=display().stage)
             lines += reports.summary(study, _width())
-            reports.write(study, done.report)
+            reports.write(study, done.report, made_from=made_from)
             lines += ["", f"the page: {done.report / 'index.html'}"]
     return lines
 

@@ -71,10 +71,8 @@ def writing(path: Path, but: type[OSError] | tuple[()] = ()) -> Iterator[None]:
         ) from error
 
 
-def put(path: Path, content: Content, lasting: bool = True) -> Path:
+def put(path: Path, content: Content) -> Path:
     """Write a file durably and atomically; text is UTF-8 with its line ends. Returns the path.
-    lasting: wait until it is on the disk; not needed for content that can be computed again and
-    contains its hash.
 
     Any failure (no space, an I/O error, a kill) leaves the old file unchanged; WriteError names
     `path`.
@@ -84,13 +82,12 @@ def put(path: Path, content: Content, lasting: bool = True) -> Path:
         unfinished = _temporary(path)
         try:
             with open(unfinished, "xb") as out:
-                _fill(out, content, lasting)
+                _fill(out, content)
                 os.replace(unfinished, path)
         finally:
             with suppress(OSError):  # what made it fail is the news; `sweep` finds what is left
                 unfinished.unlink(missing_ok=True)
-        if lasting:
-            _sync(path.parent)
+        _sync(path.parent)
     return path
 
 
@@ -104,14 +101,13 @@ def put_into(unfinished: Path, name: str, content: Content) -> Path:
     return path
 
 
-def _fill(out: BinaryIO, content: Content, lasting: bool = True) -> None:
+def _fill(out: BinaryIO, content: Content) -> None:
     """The content of an open file."""
     if callable(content):
         content(out)
     else:
         out.write(content.encode() if isinstance(content, str) else content)
-    if lasting:
-        flush(out)
+    flush(out)
 
 
 def metadata(content: bytes) -> dict[str, str]:

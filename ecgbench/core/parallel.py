@@ -1,8 +1,8 @@
-"""Work on all cores whose results are files.
+"""Work on all cores.
 
-A process is forked for each core: it shares what this one has read, so nothing is pickled and it
-starts within milliseconds. Results are files, which this process then reads. If a process fails or
-is killed, its files are simply missing.
+A process is forked for each core: it shares what this one has read, so it starts within
+milliseconds. It sends back what a piece of work returns; large results are files, which this
+process then reads.
 """
 
 import os
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
+from typing import Any
 
 Piece = Callable[[], object]
 _pieces: Sequence[Piece] = ()
@@ -32,19 +33,20 @@ def on_all_cores(
     advance: Callable[[int], None] = lambda more: None,
     meanwhile: Piece = lambda: None,
     processes: int | None = None,
-) -> list[bool]:
+) -> list[Any]:
     """Call each piece in a forked process, in any order; `advance` is called with the number of
     newly finished ones, while this process calls `meanwhile`. Where forking is not safe, only
-    `meanwhile` is called. processes: number at a time; None: one per core. Returns of each piece
-    whether it was done.
+    `meanwhile` is called. processes: number at a time; None: one per core. Returns what each piece
+    returned; None where it was not done.
 
-    An error of a piece is silent: whoever needs its file computes it, and sees the error.
+    An error of a piece is silent, and so is the end of its process: whoever needs its result
+    computes it, and sees the error.
     """
     global _pieces
-    done = [False] * len(pieces)
+    made: list[Any] = [None] * len(pieces)
     if sys.platform != "linux" or not pieces:
         meanwhile()
-        return done
+        return made
     _pieces = pieces
     pool = ProcessPoolExecutor(min(processes or cores(), len(pieces)), get_context("fork"), _begin)
     try:
@@ -55,12 +57,12 @@ def on_all_cores(
         meanwhile()
         for call in as_completed(calls):
             if call.exception() is None:
-                done[calls[call]] = True
+                made[calls[call]] = call.result()
                 advance(1)
     finally:
         _pieces = ()
         pool.shutdown(cancel_futures=True)
-    return done
+    return made
 
 
 def _begin() -> None:
@@ -78,8 +80,8 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _call(number: int) -> None:
-    _pieces[number]()
+def _call(number: int) -> object:
+    return _pieces[number]()
 
 
 @contextmanager

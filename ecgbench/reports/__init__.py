@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ecgbench.core.registry import Room
+from ecgbench.reports import _made
 from ecgbench.reports._figure import LONGEST, drawing, handle, lead_axis, look
+from ecgbench.reports._made import made_from, up_to_date
 from ecgbench.reports._section import (
     Cell,
     Code,
@@ -61,6 +63,7 @@ __all__ = [
     "handle",
     "lead_axis",
     "look",
+    "made_from",
     "names",
     "p_value",
     "points",
@@ -72,6 +75,7 @@ __all__ = [
     "signed_bracket",
     "summary",
     "terminal_lines",
+    "up_to_date",
     "write",
 ]
 
@@ -103,19 +107,28 @@ def write(
     only: Sequence[str] | None = None,
     also: Sequence[str] = (),
     pictures: Sequence[str] = ("png", "svg", "pdf"),
+    made_from: str = "",
 ) -> list[Path]:
     """Write index.html and the files of all our reports that read this kind of source, or of those
     named `only`.
 
     also: reports from outside besides, by path or, of another package, by name. pictures: kinds of
-    file that figures become beside the page. Returns every file written, each once. BadSetting
-    where a report reads another kind or a kind of picture is unknown, UnknownName, WriteError.
+    file that figures become beside the page. made_from: of this source and these options, which is
+    noted for `up_to_date`, unless a plug-in from outside had a part in it. Returns every file of
+    the report, each once. BadSetting where a report reads another kind or a kind of picture is
+    unknown, UnknownName, WriteError.
     """
+    from ecgbench.metrics import ROOM as METRICS
     from ecgbench.reports import _write
 
     only = None if only is None else [resolve(name) for name in only]
     also = [resolve(name) for name in also]
-    return _write.write(ROOM, source, folder, only=only, also=also, pictures=pictures)
+    written = _write.write(ROOM, source, folder, only=only, also=also, pictures=pictures)
+    # of a plug-in nobody knows what it reads
+    rooms = (ROOM, [*(only or ()), *also]), (METRICS, getattr(source, "metrics", ()))
+    if made_from and all(room.built_in(name) for room, used in rooms for name in used):
+        _made.note(folder, made_from, written)
+    return written
 
 
 def summary(study: Any, width: int | None = None) -> list[str]:

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -109,20 +108,15 @@ class Means:
         if n < 2:
             return {}
         order = list(combinations(range(n), 2))
-        # of differences as they are: what is kept in runs rests on them
-        weights = self.sign * self.less([(self.heads[a], self.heads[b]) for a, b in order])
-
-        def compute() -> dict[str, Any]:
-            drawn, found = self.joint.studentised(weights), self.joint.contrasts(weights)
-            errors, se = np.zeros((len(drawn), n, n)), np.zeros((n, n))
-            for (a, b), column, e in zip(order, drawn.T, found):
-                errors[:, a, b], errors[:, b, a] = column, -column
-                se[a, b] = se[b, a] = e.se
-            values = self.sign * np.array([self.values[head] for head in self.heads])
-            return {"bounds": upper_bounds(values, se, self.sign * errors).tolist()}
-
-        known = self.joint.once("the best", weights.tolist(), compute)
-        return dict(zip(self.heads, known["bounds"]))
+        drawn = self.joint.studentised(
+            self.sign * self.less([(self.heads[a], self.heads[b]) for a, b in order])
+        )
+        errors, se = np.zeros((len(drawn), n, n)), np.zeros((n, n))
+        for (a, b), column, pair in zip(order, drawn.T, self.pairs):
+            errors[:, a, b], errors[:, b, a] = column, -column
+            se[a, b] = se[b, a] = pair.estimate.se
+        values = self.sign * np.array([self.values[head] for head in self.heads])
+        return dict(zip(self.heads, upper_bounds(values, se, self.sign * errors).tolist()))
 
     def may_be_best(self, head: Head) -> bool:
         """Whether it is not known of a trained model that another is better."""
@@ -197,15 +191,18 @@ def at_setting(study: Study, leads: str) -> Means | None:
     )
 
 
-def precompute_settings(study: Study, wanted: Sequence[str]) -> None:
-    """Computes what is said of the means at these lead settings on all cores."""
+def at_settings(study: Study, wanted: Sequence[str]) -> list[Means | None]:
+    """`at_setting` of these, with all that is said of them."""
     pieces = [partial(_computed, study, leads) for leads in wanted]
-    precompute.each(study.scorer, study.stage, ("means over datasets", "lead settings"), pieces)
+    called = "means over datasets", "lead settings"
+    return precompute.each(study.scorer, study.stage, called, pieces)
 
 
-def _computed(study: Study, leads: str) -> object:
+def _computed(study: Study, leads: str) -> Means | None:
     made = at_setting(study, leads)
-    return made and (made.intervals, made.pairs, made.beyond_the_best)
+    # these stay with it
+    _ = made and (made.intervals, made.pairs, made.beyond_the_best)
+    return made
 
 
 def uneven(study: Study, heads: Sequence[Head], leads: str, of: Sequence[str]) -> dict[Head, str]:

@@ -25,8 +25,8 @@ from ecgbench.reports.lead_curve import UNDEFINED, curve, draw
 from ecgbench.reports.robustness import title_of
 from ecgbench.results.facts import DatasetFacts
 from ecgbench.results.robustness import robustness
-from ecgbench.results.study import FULL, Study
-from ecgbench.results.verdicts import ABOVE, BELOW, MACRO, TOO_FEW, by_auroc, verdicts
+from ecgbench.results.study import FULL, Study, by_auroc
+from ecgbench.results.verdicts import ABOVE, BELOW, MACRO, TOO_FEW, verdicts
 
 MOST = 5
 """Diagnoses that have a line; the others are counted."""

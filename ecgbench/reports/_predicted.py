@@ -2,7 +2,7 @@
 predictions say; and the means over labels.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -12,8 +12,8 @@ from ecgbench.core.text import enumerated
 from ecgbench.reports import _facts as facts
 from ecgbench.reports._scores import reasons
 from ecgbench.reports._section import Column, Row, records
-from ecgbench.results.by_label import LEAST, TOO_RARE, Labels, Question
-from ecgbench.results.questions import question, repeats_of
+from ecgbench.results.by_label import LEAST, TOO_RARE, Question
+from ecgbench.results.questions import Answer, answers
 from ecgbench.results.study import FULL, Study
 
 if TYPE_CHECKING:
@@ -43,40 +43,29 @@ def frame(study: Study, kind: type[Question]) -> pd.DataFrame:
     of the main table: FACTS, key, row (its place there), COUNTS, the numbers of the question,
     status and reason. Empty where no row has a score.
     """
-    of_labels, why = question(study, kind), reasons(study)
+    found, why = answers(study, kind), reasons(study)
     made: list[dict[str, Any]] = []
     numbered = grouped(enumerate(_main(study)), lambda each: each[1]["task"])
     for task in facts.titles_of(study):
-        lines = [
-            (row | {"row": at}, repeats_of(study, row) if row["status"] == "ok" else [])
-            for at, row in numbered.get(task, [])
-        ]
-        there = {row["row"]: of_labels.labels(cells) for row, cells in lines if cells}
-        shared = of_labels.shared(list(there.values()))
-        for row, cells in lines:
-            names = (task, row["model"], row["leads"], row["policy"])
-            row["reason"] = "" if row["status"] == "ok" else why.get(names, row["status"])
-            numbers = of_labels.numbers(cells, shared) if cells else {}
-            for key in of_labels.keys:
-                own = there.get(row["row"])
-                made += _rows(row | {"key": key}, own, numbers.get(key, {}), len(shared[key]))
+        for at, row in numbered.get(task, []):
+            model, leads, policy, status = (row[n] for n in ("model", "leads", "policy", "status"))
+            reason = "" if status == "ok" else why.get((task, model, leads, policy), status)
+            answer = found.get((task, model, policy, leads))
+            for key in kind.keys:
+                made += _rows(row | {"row": at, "reason": reason, "key": key}, answer)
     if not any(row["status"] in ("ok", LEFT_OUT) and "patients" in row for row in made):
         return pd.DataFrame()
     return pd.DataFrame(made).astype(dict.fromkeys(COUNTS, "Int64"))
 
 
-def _rows(
-    row: dict[str, Any],
-    there: Labels | None,
-    numbers: Mapping[str, Sequence[float | None]],
-    shared: int,
-) -> Iterator[dict[str, Any]]:
-    """Of a key. shared: how many labels the mean is over."""
+def _rows(row: dict[str, Any], answer: Answer | None) -> Iterator[dict[str, Any]]:
+    """Of a key."""
     mean = row | {"label": MEAN, "labels": None}
-    if there is None:
+    if answer is None:
         yield mean
         return
-    unmet: Sequence[str] = there[row["key"]]
+    there, numbers = answer.labels, answer.numbers[row["key"]]
+    unmet, shared = there[row["key"]], len(answer.shared[row["key"]])
     of_mean = {name: values[0] for name, values in numbers.items()}
     if shared and any(value is not None for value in of_mean.values()):
         yield mean | {"labels": shared} | of_mean

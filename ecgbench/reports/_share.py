@@ -141,7 +141,7 @@ def _renamed(study: Study, names: Names) -> Study:
         patients = {
             (names.datasets.get(d, d), fold): who for (d, fold), who in scorer.patients.items()
         }
-        scorer = replace(scorer, keep=False, patients=patients)
+        scorer = replace(scorer, patients=patients)
     private = [c for d in study.datasets if d.name in names.datasets for c in d.cautions]
     private += [t.absent for t in study.tasks if t.dataset in names.datasets and t.absent != ZERO]
     tables = ("main", "cells", "labels", "comparisons")

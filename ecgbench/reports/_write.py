@@ -4,11 +4,9 @@ PDF, and the page of them all.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
 from ecgbench.core.files import put, sweep
@@ -109,8 +107,7 @@ def _sections(
 
 
 def _of_report(room: Room, name: str, source: Any) -> list[Section]:
-    scorer = getattr(source, "scorer", None)
-    with room.calling(name), scorer.cache.one_file() if scorer else nullcontext():
+    with room.calling(name):
         sections = list(room.get(name).sections(source))
     for section in sections:
         if not isinstance(section, Section):
@@ -165,20 +162,9 @@ def _files(
 
 def _drawn(figures: Sequence[Figure], kinds: Sequence[str]) -> dict[str, dict[str, bytes]]:
     """Name -> kind -> picture, drawn on all cores."""
-    with TemporaryDirectory() as folder:
-        on_all_cores([partial(_draw, figure, kinds, Path(folder)) for figure in figures])
-        made = {}
-        for figure in figures:
-            files = {kind: Path(folder, f"{figure.name}.{kind}") for kind in kinds}
-            if not files[kinds[-1]].exists():  # no process could draw it
-                _draw(figure, kinds, Path(folder))
-            made[figure.name] = {kind: file.read_bytes() for kind, file in files.items()}
-        return made
-
-
-def _draw(figure: Figure, kinds: Sequence[str], folder: Path) -> None:
-    for kind, content in pictures(figure, kinds).items():
-        put(folder / f"{figure.name}.{kind}", content)
+    drawn = on_all_cores([partial(pictures, figure, kinds) for figure in figures])
+    # one that no process could draw is drawn here
+    return {one.name: made or pictures(one, kinds) for one, made in zip(figures, drawn)}
 
 
 def _parts(parts: Sequence[Part]) -> Iterator[Table | Figure]:

@@ -55,9 +55,7 @@ Values = dict[str, Any]
 def sections(study: Study) -> list[r.Section]:
     """Nothing of a run of one task."""
     settings = means.settings(study)
-    means.precompute_settings(study, settings)
-    every = [means.at_setting(study, leads) for leads in settings]
-    found = [s for s in every if s and len(s.tasks) > 1]
+    found = [s for s in means.at_settings(study, settings) if s and len(s.tasks) > 1]
     if not found:
         return []
     parts: list[r.Part] = [_means_table(study, found), _pairs_table(found), _notes(found)]
@@ -177,10 +175,9 @@ def _forest(study: Study, found: Sequence[Means]) -> list[r.Section]:
         return []
     baseline = _baseline(study, found)
     pieces = [partial(_against, s, baseline) for s in found if baseline in s.heads]
-    precompute.each(
-        study.scorer, study.stage, ("differences to a baseline", "lead settings"), pieces
-    )
-    rows = [row for piece in pieces for row in piece()]
+    called = "differences to a baseline", "lead settings"
+    each = precompute.each(study.scorer, study.stage, called, pieces)
+    rows = [row for own in each for row in own]
     if not rows:
         return []
     heads, titles = (

@@ -5,7 +5,7 @@ label and as a mean over labels; a diagram of bins of equal mass. Over lead draw
 are means. docs/explanation/calibration.md says how to read them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,8 @@ from ecgbench import reports as r
 from ecgbench.reports import _facts as facts
 from ecgbench.reports import _predicted as predicted
 from ecgbench.results import precompute
-from ecgbench.results.calibration import ERRORS, ESTIMATES, ORDERED, POOLED, Calibration
-from ecgbench.results.questions import question, repeats_of
+from ecgbench.results.by_label import repeats_of
+from ecgbench.results.calibration import ERRORS, ESTIMATES, ORDERED, POOLED, Calibration, bins
 from ecgbench.results.study import Study
 from ecgbench.stats.calibration import BINS
 
@@ -52,15 +52,22 @@ def sections(study: Study) -> list[r.Section]:
     if rows.empty:
         return []
     each = list(predicted.by_task(study, rows))
-    pieces = [piece for _, _, own in each for _, piece in _bins(study, own)]
-    precompute.each(study.scorer, study.stage, ("bins of probabilities", "rows"), pieces)
+    shown = [_shown(own) for _, _, own in each]
+    pieces = [
+        partial(bins, repeats_of(study.finished[_names(row)]), labels)
+        for rows_of, labels in shown
+        for row in rows_of
+    ]
+    called = "bins of probabilities", "rows"
+    found = iter(precompute.each(study.scorer, study.stage, called, pieces))
+    points = [[row | one for row in rows_of for one in next(found)] for rows_of, _ in shown]
     notes = [_NOTES]
     for title, _, own in each:
         notes += predicted.too_rare(title, own)
         if labels := predicted.unmet(own)["label"].unique().tolist():
             notes.append(f"{title}: left out {predicted.listed(labels)}: in some row {ORDERED}.")
     table = _table(study, rows, notes)
-    figures = [figure for title, end, own in each for figure in _figure(study, title, end, own)]
+    figures = [figure for one, own in zip(each, points) for figure in _figure(study, *one, own)]
     parts: list[r.Part] = [table]
     parts += [replace(figure, page=place == 0) for place, figure in enumerate(figures)]
     title = "Whether probabilities mean what they say"
@@ -89,24 +96,24 @@ def _table(study: Study, rows: pd.DataFrame, notes: Sequence[str]) -> r.Table:
     )
 
 
-def _bins(
-    study: Study, own: pd.DataFrame
-) -> list[tuple[dict[str, Any], Callable[[], list[dict[str, Any]]]]]:
-    """The rows of a task at all leads and at the fewest, and what computes the bins of each."""
+def _names(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    return row["task"], row["model"], row["policy"], row["leads"]
+
+
+def _shown(own: pd.DataFrame) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows of a task at all leads and at the fewest, and the labels that have bins."""
     single = own[own["label"] != predicted.MEAN]
     met = single["status"].eq("ok").groupby(single["label"], sort=False).all()
-    labels, calibration = list(met.index[met]), question(study, Calibration)
     means = own[(own["label"] == predicted.MEAN) & predicted.scored(own)]
-    return [
-        (row, partial(calibration.bins, repeats_of(study, row), labels))
-        for typed in predicted.ends(own)
-        for row in r.records(means[means["leads"] == typed])
-    ]
+    every = (r.records(means[means["leads"] == typed]) for typed in predicted.ends(own))
+    return [row for some in every for row in some], list(met.index[met])
 
 
-def _figure(study: Study, title: str, end: str, own: pd.DataFrame) -> Iterator[r.Figure]:
+def _figure(
+    study: Study, title: str, end: str, own: pd.DataFrame, found: Sequence[Any]
+) -> Iterator[r.Figure]:
     """The diagram of a task, at all leads and at the fewest."""
-    points = pd.DataFrame([row | one for row, bins in _bins(study, own) for one in bins()])
+    points = pd.DataFrame(found)
     if points.empty:
         return
     leads = predicted.ends(own)

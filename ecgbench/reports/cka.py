@@ -9,7 +9,7 @@ share about *which* lead was drawn counts in that number; within is free of it: 
 twelve settings of one named lead, where a run has them all.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -27,7 +27,6 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import MissingData
 from ecgbench.reports import _facts as facts
 from ecgbench.results import precompute
-from ecgbench.results.scorer import Scorer
 from ecgbench.results.study import FULL, Study
 from ecgbench.stats.cka import DRAWS, MOST, Products, cka, drawn, standardised
 from ecgbench.study.recent import Recent
@@ -51,10 +50,7 @@ NUMBERS = (
     *("cka", "sd", "low", "high", "p", "null", "standardised", "seen"),
     *("draws", "patients", "patients_seen"),
 )
-VERSION = 2
-"""Raised by hand when the same features begin to give other numbers."""
 Values = dict[str, Any]
-Alike = Callable[[Result, Result], Values]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,26 +64,15 @@ class Panel:
     """Column -> setting as typed -> setting as printed -> its cell."""
 
 
-def comparing(scorer: Scorer | None) -> Alike:
-    """What gives NUMBERS of two cells on one record of each patient that both have, computed once
-    and kept in the run; NaN where one is not known.
+_READ_LAST: Recent[pd.DataFrame] = Recent(size=lambda one: one.size * 8, most=2**29)
+
+
+def alike(first: Result, second: Result) -> Values:
+    """NUMBERS of two cells on one record of each patient that both have; NaN where one is not
+    known.
     """
-    recent: Recent[pd.DataFrame] = Recent(size=lambda one: one.size * 8, most=2**29)
-
-    def computed(first: Result, second: Result) -> Values:
-        sides = [recent(one.content, partial(_features, one)) for one in (first, second)]
-        return _computed(first, second, *_shared(*sides))
-
-    def alike(first: Result, second: Result) -> Values:
-        if scorer is None:
-            return computed(first, second)
-        # without features there is nothing to keep, and what was kept says nothing of them
-        for result in (first, second):
-            result.feature_file()
-        known = {"cka": VERSION, "cells": [first.content, second.content]}
-        return scorer.kept(known, partial(computed, first, second))
-
-    return alike
+    sides = [_READ_LAST(one.content, partial(_features, one)) for one in (first, second)]
+    return _computed(first, second, *_shared(*sides))
 
 
 def _computed(first: Result, second: Result, x: np.ndarray, y: np.ndarray) -> Values:
@@ -146,19 +131,19 @@ def _seen(features: np.ndarray) -> np.ndarray:
 
 def sections(study: Study) -> list[r.Section]:
     """Tables and figures of every panel; a sentence where no features were kept."""
-    panels, alike = _panels(study), comparing(study.scorer)
+    panels = _panels(study)
     two = [(panel, *both) for panel in panels for both in combinations(panel.cells, 2)]
     one = [(panel, head) for panel in panels for head in panel.cells]
-    pieces = [partial(_pair, *which, alike) for which in two]
-    pieces += [partial(_kept, *which, alike, study) for which in one]
+    pieces = [partial(_pair, *which) for which in two]
+    pieces += [partial(_kept, *which, study) for which in one]
     parts: list[r.Part] = []
     try:
-        precompute.each(study.scorer, study.stage, (CARD.title, "comparisons"), pieces)
-        pairs = [row for which in two for row in _pair(*which, alike)]
-        kept = [row for which in one for row in _kept(*which, alike, study)]
+        found = precompute.each(study.scorer, study.stage, (CARD.title, "comparisons"), pieces)
     except MissingData as error:
         parts.append(r.Notes([f"Not computed: {error}."]))
     else:
+        pairs = [row for own in found[: len(two)] for row in own]
+        kept = [row for own in found[len(two) :] for row in own]
         if pairs or kept:
             parts.append(r.Notes(_notes(study, [*pairs, *kept])))
         if kept:
@@ -202,7 +187,7 @@ def _of(study: Study, task: str) -> list[Result]:
     return [c for c in mine if c.cell.fit.seed == mine[0].cell.fit.seed]
 
 
-def _pair(panel: Panel, first: facts.Head, second: facts.Head, alike: Alike) -> list[Values]:
+def _pair(panel: Panel, first: facts.Head, second: facts.Head) -> list[Values]:
     """Two columns at every setting that both have."""
     made = []
     for typed, mine in panel.cells[first].items():
@@ -210,18 +195,18 @@ def _pair(panel: Panel, first: facts.Head, second: facts.Head, alike: Alike) -> 
         if cells := [(mine[setting], others[setting]) for setting in mine if setting in others]:
             names = {"task": panel.title, "first": _label(first), "second": _label(second)}
             leads = {"leads": typed, "named": isinstance(cells[0][0].cell.setting, Fixed)}
-            made.append(names | leads | _numbers(cells, alike))
+            made.append(names | leads | _numbers(cells))
     return made
 
 
-def _kept(panel: Panel, head: facts.Head, alike: Alike, study: Study) -> list[Values]:
+def _kept(panel: Panel, head: facts.Head, study: Study) -> list[Values]:
     """A column at twelve leads against each of its other settings."""
     whole = panel.cells[head].get(FULL, {}).get(FULL)
     if whole is None:
         return []
     rows: dict[str, Values] = {
         typed: {"task": panel.title, "first": _label(head), "leads": typed}
-        | _numbers([(whole, cell) for cell in cells.values()], alike)
+        | _numbers([(whole, cell) for cell in cells.values()])
         for typed, cells in panel.cells[head].items()
         if typed != FULL
     }
@@ -237,7 +222,7 @@ def _label(head: facts.Head) -> str:
     return head.label + (" (random weights)" if head.untrained else "")
 
 
-def _numbers(cells: Sequence[tuple[Result, Result]], alike: Alike) -> Values:
+def _numbers(cells: Sequence[tuple[Result, Result]]) -> Values:
     """NUMBERS over lead draws; what draws of records say is of the first."""
     each = [alike(*pair) for pair in cells]
     means = ("cka", "standardised", "seen")

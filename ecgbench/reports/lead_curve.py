@@ -333,8 +333,8 @@ def _one_lead(study: Study) -> list[r.Section]:
         return []
     wanted = [(task, head) for task in facts.titles_of(study) for head in facts.columns(study)]
     pieces = [partial(_within_and_mixed, study, *one) for one in wanted]
-    precompute.each(study.scorer, study.stage, ("One lead", "models of a task"), pieces)
-    rows = [row for one in wanted if (row := _within_and_mixed(study, *one))]
+    found = precompute.each(study.scorer, study.stage, ("One lead", "models of a task"), pieces)
+    rows = [row for row in found if row]
     if not rows:
         return []
     table = r.Table(

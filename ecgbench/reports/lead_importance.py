@@ -121,13 +121,13 @@ def _shown(study: Study) -> Iterator[Shown]:
         if known.keys() & set(labels):
             wanted += [(task, names) for names in columns(study, task)]
     pieces = [partial(importance, study, *which, known) for which in wanted]
-    precompute.each(study.scorer, study.stage, (CARD.title, "models of a task"), pieces)
-    for number, (task, names) in enumerate(wanted, 1):
+    each = precompute.each(study.scorer, study.stage, (CARD.title, "models of a task"), pieces)
+    for number, ((task, names), found) in enumerate(zip(wanted, each), 1):
         random = " (random weights)" if heads[names].untrained else ""
         yield Shown(
             title=f"{titles[task]}, {heads[names].label}{random}",
             head=heads[names],
-            found=importance(study, task, names, known),
+            found=found,
             suffix="" if number == 1 else f"_{number}",
         )
 

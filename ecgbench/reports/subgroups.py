@@ -82,10 +82,9 @@ def _gathered(study: Study) -> tuple[pd.DataFrame, pd.DataFrame]:
     pieces = [
         partial(compared, study, task, head.names, settings(study), FULL) for task, head in wanted
     ]
-    precompute.each(study.scorer, study.stage, (CARD.title, "models of a task"), pieces)
+    each = precompute.each(study.scorer, study.stage, (CARD.title, "models of a task"), pieces)
     rows, left = [], []
-    for (task, head), piece in zip(wanted, pieces):
-        found, lost = piece()
+    for (task, head), (found, lost) in zip(wanted, each):
         whose = {"task": task, "model": head.model, "policy": head.policy}
         for one in found:
             difference, change = one.pop("difference"), one.pop("change")

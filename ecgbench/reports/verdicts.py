@@ -14,7 +14,7 @@ from ecgbench.reports._opening import opening, spoken  # noqa: F401  (of the end
 from ecgbench.reports._text import sure
 from ecgbench.reports.labels import full_names
 from ecgbench.results.compare import LEAST_PATIENTS
-from ecgbench.results.study import FULL, Study
+from ecgbench.results.study import FULL, Study, by_auroc
 from ecgbench.results.verdicts import (
     ABOVE,
     BELOW,
@@ -23,7 +23,6 @@ from ecgbench.results.verdicts import (
     MACRO,
     NOT_SHOWN,
     TOO_FEW,
-    by_auroc,
     verdicts,
 )
 

@@ -4,15 +4,15 @@ A row averages over lead draws and fits, paired over the same patients. Records 
 together: each is predicted by the fit that was trained without it. Means over labels compare only
 where they are over the same ones, so that the rows of a task are read twice: first for the labels
 that have a number (`Question.labels`), then for the numbers, with means over the labels that all
-rows have. Both are kept beside the scores of the run.
+rows have.
 
 What is computed is a `Question`: see results/calibration.py and operating.py.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import compress
 from typing import Any, ClassVar
 
@@ -20,17 +20,12 @@ import numpy as np
 
 from ecgbench.core.cells import grouped
 from ecgbench.core.seeds import rng
-from ecgbench.results import precompute
-from ecgbench.results.precompute import Stage
-from ecgbench.results.scorer import Scorer
 from ecgbench.stats.clustered import Ends, Estimate, Floats, Patients, mean_of_labels, together
 from ecgbench.stats.known import UNKNOWN
 from ecgbench.stats.operating import halves
 from ecgbench.study.recent import Recent
 from ecgbench.study.stored import Result
 
-VERSION = 6
-"""Raised by hand when the same predictions begin to give other numbers."""
 LEAST = 20
 """Patients with a label, and patients without it, below which nothing is said of it."""
 TOO_RARE = f"{LEAST} of each are needed"
@@ -132,16 +127,12 @@ Answer = Estimate | np.ndarray
 
 
 class Question(ABC):
-    """What is computed of the labels of a row, by key: its answers are kept in the run."""
+    """What is computed of the labels of a row, by key."""
 
     name: ClassVar[str]
     keys: ClassVar[Sequence[str]]
     averaged: ClassVar[Sequence[str]] = ()
     """Columns of plain numbers that have a mean over labels, as estimates have."""
-
-    def __init__(self, scorer: Scorer | None) -> None:
-        """scorer: of the run; None: nothing is kept."""
-        self.scorer = scorer
 
     @abstractmethod
     def answers(self, own: Own, key: str) -> dict[str, Answer]:
@@ -163,43 +154,10 @@ class Question(ABC):
         """
         return {key: in_all([known(row, key) for row in rows]) for key in self.keys}
 
-    def labels(self, repeats: Repeats) -> Labels:
-        """Of which labels a row has numbers."""
-        return self.kept("labels", repeats, {}, lambda: self._labels(repeats))
-
-    def numbers(self, repeats: Repeats, shared: Shared) -> dict[str, Columns]:
-        """By key, the numbers of a row: the mean over the labels of `shared`, then each of
-        `labels`.
-        """
-
-        def compute() -> dict[str, Any]:
-            there = self.labels(repeats)
-            return {key: self._columns(repeats, key, there, shared[key]) for key in self.keys}
-
-        return self.kept("numbers", repeats, {**shared}, compute)
-
-    def kept(
-        self,
-        what: str,
-        repeats: Repeats,
-        facts: Mapping[str, Any],
-        compute: Callable[[], dict[str, Any]],
-    ) -> dict[str, Any]:
-        """What was computed of these cells, their fits and these facts before, or is now."""
-        if self.scorer is None:
-            return compute()
-        known = {"version": VERSION, "question": self.name, "what": what}
-        about = {**known, "cells": _contents(repeats), "facts": facts}
-        return self.scorer.kept(about, compute, self.name)
-
-    def _blocks(self, repeats: Repeats) -> list[Own]:
-        if self.scorer is None:  # tables that somebody changed have the content of others
-            return blocks(repeats)
-        return _READ_LAST(_contents(repeats), lambda: blocks(repeats))
-
-    def _labels(self, repeats: Repeats) -> dict[str, Any]:
+    def labels(self, row: Sequence[Own]) -> Labels:
+        """Of which labels a row (its `blocks`) has numbers."""
         rows = []
-        for own in self._blocks(repeats):
+        for own in row:
             first = own[0]
             rare = [next(filter(None, each), "") for each in zip(*(one.too_rare for one in own))]
             enough = np.array([not why for why in rare])
@@ -208,17 +166,25 @@ class Question(ABC):
             records, positives = first.target.shape[1], np.count_nonzero(first.target, axis=1)
             patients = int(first.patients.number(np.ones(records, bool)))
             for place, name, n, why in zip(first.places, first.names, positives.tolist(), rare):
-                row = {"label": name, "patients": patients, "positives": n}
-                row |= {"negatives": records - n, "place": place}
-                rows.append(row | {key: why or next(unmet[key]) for key in self.keys})
-        rows.sort(key=lambda row: row["place"])
-        return {name: [row[name] for row in rows] for name in rows[0] if name != "place"}
+                line = {"label": name, "patients": patients, "positives": n}
+                line |= {"negatives": records - n, "place": place}
+                rows.append(line | {key: why or next(unmet[key]) for key in self.keys})
+        rows.sort(key=lambda line: line["place"])
+        return {name: [line[name] for line in rows] for name in rows[0] if name != "place"}
 
-    def _columns(self, repeats: Repeats, key: str, there: Labels, shared: Sequence[str]) -> Columns:
+    def numbers(self, row: Sequence[Own], there: Labels, shared: Shared) -> dict[str, Columns]:
+        """By key, the numbers of a row: the mean over the labels of `shared`, then each of `there`,
+        which are its `labels`.
+        """
+        return {key: self._columns(row, key, there, shared[key]) for key in self.keys}
+
+    def _columns(
+        self, row: Sequence[Own], key: str, there: Labels, shared: Sequence[str]
+    ) -> Columns:
         """The numbers of a key; `shared`: the labels that its mean is over."""
         names: list[str] = []
         found: list[dict[str, Answer]] = []
-        for own in self._blocks(repeats):
+        for own in row:
             chosen = np.isin(own[0].names, known(there, key))
             if chosen.any():
                 some = [one.only(chosen) for one in own]
@@ -262,45 +228,9 @@ def in_all(rows: Sequence[Sequence[str]]) -> list[str]:
     return [name for name in (rows[0] if rows else ()) if all(name in row for row in rows)]
 
 
-def compute(
-    questions: Sequence[Question], by_task: Sequence[Sequence[Repeats]], stage: Stage | None
-) -> None:
-    """What the rows of each task answer to questions, on all cores; each row is read for all
-    questions at once.
-    """
-    scorer = questions[0].scorer
-    if scorer is None or not scorer.keep:
-        return
-    rows = [repeats for mine in by_task for repeats in mine]
-    pieces = [partial(_call, [partial(one.labels, row) for one in questions]) for row in rows]
-    precompute.each(scorer, stage, ("which labels have numbers", "rows"), pieces)
-    pieces = []
-    for mine in by_task:
-        shared = [one.shared([one.labels(row) for row in mine]) for one in questions]
-        for row in mine:
-            own = [partial(one.numbers, row, means) for one, means in zip(questions, shared)]
-            pieces.append(partial(_call, own))
-    precompute.each(scorer, stage, (", ".join(one.name for one in questions), "rows"), pieces)
-
-
-def _call(pieces: Sequence[Callable[[], object]]) -> None:
-    for piece in pieces:
-        piece()
-
-
 def repeats_of(results: Sequence[Result]) -> Repeats:
     """The cells of a row of the main table: of each lead draw of each fit its folds."""
     return list(grouped(results, lambda r: (str(r.cell.setting), r.cell.fit.seed)).values())
-
-
-def _contents(repeats: Repeats) -> tuple[tuple[tuple[str, str], ...], ...]:
-    return tuple(tuple((r.content, r.fit_content) for r in folds) for folds in repeats)
-
-
-_READ_LAST: Recent[list[Own]] = Recent(
-    size=lambda rows: sum(one.size for own in rows for one in own), most=2**26
-)
-"""Several questions are asked of a row."""
 
 
 def blocks(repeats: Repeats) -> list[Own]:

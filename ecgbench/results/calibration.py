@@ -44,23 +44,20 @@ class Calibration(Question):
             error: np.mean([getattr(b, error) for b in bins], axis=0) for error in ERRORS
         }
 
-    def bins(self, repeats: Repeats, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Bins of equal mass over these labels together (POOLED), then of each, of all repeats:
-        label, bin, probability, observed, low, high, records, patients.
-        """
 
-        def compute() -> dict[str, Any]:
-            of = {
-                name: [one.only(np.array(one.names) == name) for one in own]
-                for own in blocks(repeats)
-                for name in own[0].names
-                if name in names
-            }
-            together = {POOLED: [one for name in names for one in of[name]]} if of else {}
-            each = together | {name: of[name] for name in names if of}
-            return {"rows": [row for name, those in each.items() for row in _bins(name, those)]}
-
-        return list(self.kept("bins", repeats, {"names": list(names)}, compute)["rows"])
+def bins(repeats: Repeats, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Bins of equal mass over these labels together (POOLED), then of each, of all repeats: label,
+    bin, probability, observed, low, high, records, patients.
+    """
+    of = {
+        name: [one.only(np.array(one.names) == name) for one in own]
+        for own in blocks(repeats)
+        for name in own[0].names
+        if name in names
+    }
+    together = {POOLED: [one for name in names for one in of[name]]} if of else {}
+    each = together | {name: of[name] for name in names if of}
+    return [row for name, those in each.items() for row in _bins(name, those)]
 
 
 def _of(b: Block) -> tuple[Bools, Floats, Patients]:

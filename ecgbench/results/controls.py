@@ -12,14 +12,13 @@ import pandas as pd
 from ecgbench.results.compare import UNTESTED, few, weak
 from ecgbench.results.evidence import Evidence
 from ecgbench.results.score import Scored, counted
-from ecgbench.results.study import Study, read
+from ecgbench.results.study import AUROC, Study, by_auroc, once, read
 from ecgbench.stats.paired import Difference, holm
 from ecgbench.stats.uniform import mean_interval, off, uniform_p
 from ecgbench.study import controls
 from ecgbench.study.controls import Control
 from ecgbench.study.stored import Result
 
-METRIC = "auroc"
 CHANCE = 0.5
 LEVEL = 0.05
 """Of p after Holm over all permuted numbers of a run."""
@@ -56,10 +55,11 @@ def controlled(study: Study) -> dict[str, list[Study]]:
             (plan.parent for plan in plans), key=lambda f: controls.permutation(f.name) or 0
         )
         if folders:
-            found[name] = [read(folder, (METRIC,)) for folder in folders]
+            found[name] = [read(folder, (AUROC,)) for folder in folders]
     return found
 
 
+@once
 def checked(study: Study) -> pd.DataFrame:
     """COLUMNS: all controls of a run beside all of its rows, those of a control together. Scores
     are fractions. Empty where a run has none.
@@ -67,7 +67,7 @@ def checked(study: Study) -> pd.DataFrame:
     found, rows = controlled(study), []
     if not found:
         return pd.DataFrame(columns=COLUMNS)
-    own = study if study.metric == METRIC else read(study.path, (METRIC,))
+    own = by_auroc(study)
     for name, studies in found.items():
         control = controls.CONTROLS[name]
         for place in places(own):
@@ -101,7 +101,7 @@ def cells_of(study: Study, place: Place, like: Sequence[Result] | None = None) -
 
 def _scored(study: Study, results: Sequence[Result]) -> list[Scored]:
     assert study.scorer is not None
-    return counted([study.scorer(r, METRIC) for r in results])
+    return counted([study.scorer(r, AUROC) for r in results])
 
 
 def _evidence(study: Study, *rows: Sequence[Scored]) -> Evidence:

@@ -17,11 +17,11 @@ import pandas as pd
 
 from ecgbench.adapters.hide import NATIVE
 from ecgbench.results.compare import few
-from ecgbench.results.controls import METRIC, Place, cells_of, places, why_missing
+from ecgbench.results.controls import Place, cells_of, places, why_missing
 from ecgbench.results.evidence import Contrasts, by_fold, over
 from ecgbench.results.robustness import MACRO, with_leads
 from ecgbench.results.score import counted
-from ecgbench.results.study import FULL, Study, once, read
+from ecgbench.results.study import AUROC, FULL, Study, by_auroc, once, read
 from ecgbench.study import controls
 from ecgbench.study.stored import Result
 
@@ -50,8 +50,8 @@ def gap(study: Study) -> pd.DataFrame:
     folder = controls.folder(study.path, f"{controls.HEADS}{SAME}")
     if not (folder / "plan.toml").is_file():
         return pd.DataFrame(columns=COLUMNS)
-    own = study if study.metric == METRIC else read(study.path, (METRIC,))
-    other = read(folder, (METRIC,))
+    own = by_auroc(study)
+    other = read(folder, (AUROC,))
     there = {*places(other)}
     rows = [
         {**place._asdict(), "status": "ok", "reason": "", **row}
@@ -87,7 +87,7 @@ def _terms(sides: Sequence[_Side]) -> dict[str, Values]:
     rows = []
     for study, cells in sides:
         assert study.scorer is not None
-        rows.append(counted([study.scorer(result, METRIC) for result in cells]))
+        rows.append(counted([study.scorer(result, AUROC) for result in cells]))
     of = over(by_fold(rows, first.scoring.absent))
     found = Contrasts({"": rows}, {"": 1.0}, of.components, of.offset)
     one = np.eye(len(rows))

@@ -12,10 +12,10 @@ shares are Fieller's (Fieller 1954).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,7 +38,6 @@ from ecgbench.results.evidence import (
 )
 from ecgbench.results.options import linked
 from ecgbench.results.score import counted
-from ecgbench.results.scorer import Scorer
 from ecgbench.results.study import Study
 from ecgbench.stats.components import Components, Estimate
 from ecgbench.study.recent import Recent
@@ -128,7 +127,7 @@ def joint(
     return Joint(
         entries=tuple(entries),
         cells=cells,
-        scorer=scorer,
+        absent=scorer.scoring.absent,
         metric=study.metric,
         alike=by,
         paired=paired or {},
@@ -153,16 +152,6 @@ class _Group:
     @property
     def name(self) -> str:
         return " and ".join(self.datasets)
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What its numbers rest on, for a key."""
-        cells = {
-            t: [[(c.content, c.records, c.cell.identity) for c in cells] for cells in rows]
-            for t, rows in self.rows.items()
-        }
-        shared = sorted((*p, n) for p, n in self.paired.items() if p[0] in self.datasets)
-        return {"cells": cells, "weights": dict(self.weights), "share": self.share, "same": shared}
 
     @cached_property
     def drawn(self) -> Floats | None:
@@ -281,7 +270,7 @@ class Joint:
     entries: tuple[Entry, ...]
     cells: Mapping[str, Mapping[str, Rows]]
     """Dataset -> task -> the cells of each entry."""
-    scorer: Scorer
+    absent: Absent
     metric: str
     alike: By
     paired: Mapping[Patient, str]
@@ -320,7 +309,7 @@ class Joint:
             group = _Group(
                 datasets={d: list(tasks) for d, tasks in cells.items()},
                 rows={t: rows for tasks in cells.values() for t, rows in tasks.items()},
-                absent=self.scorer.scoring.absent,
+                absent=self.absent,
                 weights={t: size[d] / total / len(cells[d]) for d in members for t in cells[d]},
                 share=total / sum(size.values()),
                 paired={} if drawn else self.paired,
@@ -351,22 +340,10 @@ class Joint:
             or any(set(pair) <= set(cluster) for cluster in self.sharing)
         ]
 
-    def once(self, what: str, more: Any, compute: Any) -> dict[str, Any]:
-        """What was computed of these cells before, a dictionary that JSON holds; else it is
-        computed, and kept in the run. `more`: what else it rests on.
-        """
-        rests = {"of": [g.facts for g in self.groups], "joint": what, "more": more}
-        rests["overlapping"] = self.overlapping
-        return self.scorer.kept(self.scorer.facts(self.metric) | rests, compute)
-
     @cached_property
     def values(self) -> Floats:
         """(entry,) means over datasets."""
-
-        def compute() -> dict[str, Any]:
-            return {"values": np.asarray(sum(g.share * g.values for g in self.groups)).tolist()}
-
-        return np.array(self.once("values", None, compute)["values"])
+        return np.asarray(sum(g.share * g.values for g in self.groups))
 
     def contrast(self, weights: ArrayLike) -> Estimate:
         """See `contrasts`."""
@@ -382,22 +359,12 @@ class Joint:
         the share of the variance that comes from one label, or of several datasets from one of
         them (see `named`).
         """
-        return self._estimates("contrasts", weights, {"contrasts": self._contrast})["contrasts"]
+        return [self._contrast(row) for row in np.asarray(weights, np.float64)]
 
     def by_dataset(self, weights: ArrayLike) -> dict[str, list[Estimate]]:
         """Dataset (or those drawn together) -> the contrasts of the mean over its tasks alone."""
-        return self._estimates("by dataset", weights, {g.name: g.contrast for g in self.groups})
-
-    def _estimates(
-        self, what: str, weights: ArrayLike, how: Mapping[str, Callable[[Floats], Estimate]]
-    ) -> dict[str, list[Estimate]]:
-        c = np.asarray(weights, dtype=np.float64)
-
-        def compute() -> dict[str, Any]:
-            return {name: [asdict(of(row)) for row in c] for name, of in how.items()}
-
-        known = self.once(what, c.tolist(), compute)
-        return {name: [Estimate(**one) for one in known[name]] for name in how}
+        rows = np.asarray(weights, np.float64)
+        return {g.name: [g.contrast(row) for row in rows] for g in self.groups}
 
     def named(self, estimate: Estimate) -> str:
         """Which label or dataset carries the share of an estimate; "" where none is named."""
@@ -410,8 +377,7 @@ class Joint:
     @cached_property
     def _labels(self) -> list[str]:
         """Of the only group."""
-        known = self.once("labels", None, lambda: {"labels": self.groups[0].label_names})
-        return list(known["labels"])
+        return self.groups[0].label_names
 
     def _contrast(self, c: Floats) -> Estimate:
         parts = [g.contrast(c) for g in self.groups]
@@ -463,16 +429,13 @@ class Joint:
             off = self._contrast(first - r * second).shifted(-chance * (1 - r))
             return abs(off.value) - off.t * off.se
 
-        def compute() -> dict[str, Any]:
-            base = self._contrast(second).shifted(-chance)
-            made = Share(np.nan, np.nan, np.nan)
-            if base.value > base.t * base.se:
-                value = (self._contrast(first).value - chance) / base.value
-                made = Share(value, _edge(beyond, value, -1), _edge(beyond, value, 1))
-                made = Share(1.0, 1.0, 1.0) if a == b else made
-            return made._asdict()
-
-        return Share(**self.once("share", [list(a), list(b), chance], compute))
+        base = self._contrast(second).shifted(-chance)
+        if not base.value > base.t * base.se:
+            return Share(np.nan, np.nan, np.nan)
+        if a == b:
+            return Share(1.0, 1.0, 1.0)
+        value = (self._contrast(first).value - chance) / base.value
+        return Share(value, _edge(beyond, value, -1), _edge(beyond, value, 1))
 
 
 def _edge(beyond: Callable[[float], float], start: float, way: int) -> float:

@@ -7,9 +7,9 @@ patients (`stats.lead_importance`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -27,8 +27,6 @@ from ecgbench.stats.components import Components, Estimate
 
 Floats = NDArray[np.float64]
 METRIC = "auroc"
-VERSION = 4
-"""Raised by hand when the same predictions begin to give other numbers."""
 FEWEST_POSITIVES = 10
 """Records with a condition below which it counts in no category."""
 DRAWS = 1000
@@ -148,38 +146,18 @@ def importance(
 ) -> Importance:
     """Of one of the `columns` of a task; `categories`: label -> that of its condition.
 
-    The study must hold AUROC. What is computed is kept in the run.
+    The study must hold AUROC.
     """
     study = study.of(METRIC)
     assert study.scorer is not None
     found = [study.finished[task, *names, lead] for lead in LEADS]
     rows = [counted([study.scorer(r, METRIC) for r in row]) for row in found]
-    labels = map(str, rows[0][0].columns["label"][1:])
-    facts = study.scorer.facts(METRIC) | {
-        "lead importance": VERSION,
-        "rows": [[(c.content, c.records, c.cell.identity) for c in cells] for cells in rows],
-        "categories": {c: categories[c] for c in labels if c in categories},
-        "draws": [stats.HALVINGS, stats.EXCHANGES, DRAWS, FEWEST_POSITIVES],
-    }
-
-    known = study.scorer.kept(
-        facts, lambda: asdict(_importance(study, (task, *names), rows, categories))
-    )
-    return _read(known)
-
-
-def _importance(
-    study: Study,
-    words: tuple[str, str, str],
-    rows: Sequence[Sequence[Scored]],
-    categories: Mapping[str, str],
-) -> Importance:
-    """`words`: task, model, policy."""
-    computed, fit = _Profiles(rows, study, words), rows[0][0].cell.fit
+    computed, fit = _Profiles(rows, study, (task, *names)), rows[0][0].cell.fit
     conditions = computed.conditions(categories)
     by_category = grouped(conditions, lambda c: c.category)
     return Importance(
-        *words,
+        task,
+        *names,
         trained="same" if fit.shown else "random" if fit.policy else "all",
         patients=len(set(computed.profiles.patients)),
         macro=computed.macro(),
@@ -187,11 +165,6 @@ def _importance(
         conditions=conditions,
         unassigned=[label for label in computed.profiles.labels if label not in categories],
     )
-
-
-def _read(known: Mapping[str, Any]) -> Importance:
-    made = {name: [Profile(**p) for p in known[name]] for name in ("categories", "conditions")}
-    return Importance(**{**known, **made, "macro": Profile(**known["macro"])})
 
 
 class _Profiles:

@@ -91,8 +91,8 @@ def compared(study: Study) -> pd.DataFrame:
     without fewer.
     """
     pieces = [partial(_rows, study, model) for model in _models(study)]
-    precompute.each(study.scorer, study.stage, ("fewer leads", "models of a task"), pieces)
-    return pd.DataFrame([row for piece in pieces for row in piece()], dtype=object)
+    found = precompute.each(study.scorer, study.stage, ("fewer leads", "models of a task"), pieces)
+    return pd.DataFrame([row for own in found for row in own], dtype=object)
 
 
 def _models(study: Study) -> Iterator[_Model]:
@@ -129,7 +129,11 @@ def _rows(study: Study, model: _Model) -> list[Values]:
         found = together.contrasts(study.sign * weights)
         lows, lost = [np.nan] * len(found), [""] * len(found)
         if study.sign > 0:
-            lows, lost = _kept(together, weights)
+            drawn = together.studentised(weights)
+            critical = float(np.quantile(drawn.max(axis=1), 0.975))
+            # they hold for all settings at once with 97.5 %
+            lows = [e.value - max(critical, e.t) * e.se for e in found]
+            lost = [lost_label(together, row) for row in weights]
         for fewer, e, low, label in zip(model.fewer, found, lows, lost):
             alike = "" if e.variance > 0 else f"{UNTESTED}all records are ranked alike: no variance"
             why = few(together.least_patients) or alike or untested(together, e)
@@ -152,23 +156,6 @@ def _rows(study: Study, model: _Model) -> list[Values]:
                 row[f"margin_{margin:g}"] = within(row, margin, above)
             made.append(row)
     return made
-
-
-def _kept(together: Joint, weights: np.ndarray) -> tuple[list[float], list[str]]:
-    """Lower bounds (setting,) that hold for all settings at once with 97.5 %, and `lost_label` of
-    each; kept in the run.
-    """
-
-    def bounds() -> Values:
-        drawn, found = together.studentised(weights), together.contrasts(weights)
-        critical = float(np.quantile(drawn.max(axis=1), 0.975))
-        return {"low": [e.value - max(critical, e.t) * e.se for e in found]}
-
-    def labels() -> Values:
-        return {"lost": [lost_label(together, row) for row in weights]}
-
-    low = together.once("all settings", weights.tolist(), bounds)["low"]
-    return low, together.once("lost labels", weights.tolist(), labels)["lost"]
 
 
 def within(row: Values, margin: float, above: float) -> str:

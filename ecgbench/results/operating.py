@@ -20,7 +20,6 @@ from ecgbench.results.by_label import (
     in_all,
     known,
 )
-from ecgbench.results.scorer import Scorer
 from ecgbench.stats import operating as stats
 from ecgbench.stats.clustered import Bools, Ends, Estimate, Floats, mean
 from ecgbench.stats.known import parts
@@ -66,9 +65,8 @@ class Operating(Question):
     keys = tuple(WAYS)
     averaged = tuple(f"{value} {of}" for value in VALUES for of in OF_PREVALENCE)
 
-    def __init__(self, scorer: Scorer | None) -> None:
-        """See `Question`."""
-        super().__init__(scorer)
+    def __init__(self) -> None:
+        """No fit is read yet."""
         self._of_fit: dict[str, dict[Measure, dict[str, float | str]]] = {}
 
     def unmet(self, own: Own, key: str) -> list[str]:

@@ -1,37 +1,73 @@
 """What reports and verdicts ask of the predictions of a run: each row is read once for all."""
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from ecgbench.core.cells import grouped
-from ecgbench.results import by_label
-from ecgbench.results.by_label import Question, Repeats
+from ecgbench.results.by_label import (
+    Columns,
+    Labels,
+    Question,
+    Repeats,
+    Shared,
+    blocks,
+    repeats_of,
+)
 from ecgbench.results.calibration import Calibration
 from ecgbench.results.operating import NetBenefit, Operating
+from ecgbench.results.precompute import each
 from ecgbench.results.study import Study, once
 
-Q = TypeVar("Q", bound=Question)
+Names = tuple[str, str, str, str]
+"""Task, model, policy, leads as typed: of a row of the main table."""
 
 
-def repeats_of(study: Study, row: Mapping[Any, Any]) -> Repeats:
-    """The finished cells of a row of the main table; nothing where the row has no score."""
-    names = (row["task"], row["model"], row["policy"], row["leads"])
-    return by_label.repeats_of(study.finished.get(names, []))
+class Answer(NamedTuple):
+    """What a row answers to a question."""
+
+    labels: Labels
+    shared: Shared
+    """Of all rows of its task."""
+    numbers: Mapping[str, Columns]
+
+
+def answers(study: Study, question: type[Question]) -> dict[Names, Answer]:
+    """Of all rows of the main table with a score, by the metric that tables lead with."""
+    return _answers(study)[question]
 
 
 @once
-def _questions(study: Study) -> list[Question]:
-    """All of them, computed on all cores."""
-    every: list[Question] = [one(study.scorer) for one in (Calibration, Operating, NetBenefit)]
+def _answers(study: Study) -> dict[type[Question], dict[Names, Answer]]:
+    """To all questions, computed on all cores."""
+    every = [Calibration(), Operating(), NetBenefit()]
     main = study.main[(study.main["metric"] == study.metric) & (study.main["status"] == "ok")]
-    rows = main[["task", "model", "policy", "leads"]].to_dict("records")
-    by_task = grouped([row for row in rows if repeats_of(study, row)], lambda row: row["task"])
-    by_label.compute(
-        every, [[repeats_of(study, row) for row in own] for own in by_task.values()], study.stage
-    )
-    return every
+    columns = (main[name] for name in ("task", "model", "policy", "leads"))
+    names = [own for own in zip(*columns) if own in study.finished]
+    rows = [repeats_of(study.finished[own]) for own in names]
+    pieces = [partial(_labels, every, row) for row in rows]
+    called = "which labels have numbers", "rows"
+    labels = dict(zip(names, each(study.scorer, study.stage, called, pieces)))
+    shared = {
+        task: [one.shared([labels[n][k] for n in own]) for k, one in enumerate(every)]
+        for task, own in grouped(names, lambda own: own[0]).items()
+    }
+    asked = [partial(_numbers, every, r, labels[n], shared[n[0]]) for n, r in zip(names, rows)]
+    called = ", ".join(one.name for one in every), "rows"
+    numbers = dict(zip(names, each(study.scorer, study.stage, called, asked)))
+    return {
+        type(one): {n: Answer(labels[n][k], shared[n[0]][k], numbers[n][k]) for n in names}
+        for k, one in enumerate(every)
+    }
 
 
-def question(study: Study, kind: type[Q]) -> Q:
-    """Of this kind, as it is asked of all rows of a study."""
-    return next(one for one in _questions(study) if isinstance(one, kind))
+def _labels(questions: Sequence[Question], row: Repeats) -> list[Labels]:
+    own = blocks(row)
+    return [one.labels(own) for one in questions]
+
+
+def _numbers(
+    questions: Sequence[Question], row: Repeats, labels: Sequence[Labels], shared: Sequence[Shared]
+) -> list[dict[str, Columns]]:
+    own = blocks(row)
+    return [one.numbers(own, *known) for one, *known in zip(questions, labels, shared)]

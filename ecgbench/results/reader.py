@@ -1,6 +1,6 @@
 """Reads a run folder: which cells are finished, what they rest on, and rows of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ class Reader:
         self.results = self._believed()
         """Identity -> every other finished cell."""
         self.models, self.datasets, patients = self._facts()
-        self.score = Scorer(run=run.path, scoring=plan.scoring, patients=patients)
+        self.score = Scorer(scoring=plan.scoring, patients=patients)
 
     def _believed(self) -> dict[str, Result]:
         finished = [
@@ -94,15 +94,16 @@ class Reader:
 
         # a process says no more than that a batch is sound; what is wrong is found here
         pieces = [partial(self._demand_files, batch) for batch in batches[1:]]
-        sound = [False, *on_all_cores(pieces, meanwhile=read)]
+        sound = [None, *on_all_cores(pieces, meanwhile=read)]
         for one in (one for batch, good in zip(batches, sound) if not good for one in batch):
             wrong[one] = wrong[one] or fault(self.verifier.demand_files, one)
         self.damaged |= {one.cell.identity: str(why) for one, why in wrong.items() if why}
         return {one.cell.identity: one for one, why in wrong.items() if not why}
 
-    def _demand_files(self, batch: Sequence[Result]) -> None:
+    def _demand_files(self, batch: Sequence[Result]) -> bool:
         for one in batch:
             self.verifier.demand_files(one)
+        return True
 
     def state(self, cell: Cell) -> tuple[Status, str]:
         """(status, reason) of a cell: ok, damaged, or as the run says."""
@@ -118,9 +119,14 @@ class Reader:
             try:
                 return self.score(result, metric)
             except Damaged as error:  # its hashes fit, and its values cannot be
-                self.damaged[cell.identity] = str(error)
-                del self.results[cell.identity]
+                self.leave_out({cell.identity: str(error)})
         return None
+
+    def leave_out(self, damaged: Mapping[str, str]) -> None:
+        """Of cells of these identities it is known why they cannot be believed."""
+        self.damaged |= damaged
+        for identity in damaged:
+            self.results.pop(identity, None)
 
     def rows(self, cells: Sequence[Cell]) -> list[Row]:
         """Rows of the main table: seeds, fits and folds of one metric, task, model, setting and

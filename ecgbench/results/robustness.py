@@ -15,11 +15,11 @@ import pandas as pd
 from ecgbench.core.cells import Absent, grouped
 from ecgbench.core.seeds import rng
 from ecgbench.results.compare import few, weak
-from ecgbench.results.controls import METRIC, Place, cells_of, places, why_missing
+from ecgbench.results.controls import Place, cells_of, places, why_missing
 from ecgbench.results.evidence import Contrasts, Rows, by_fold, ordered, over
 from ecgbench.results.operating import thresholds
 from ecgbench.results.score import Scored, counted
-from ecgbench.results.study import Study, once, read
+from ecgbench.results.study import AUROC, Study, by_auroc, once, read
 from ecgbench.stats.agreement import icc, kappa
 from ecgbench.stats.bootstrap import percentile_interval
 from ecgbench.stats.clustered import Bools, Patients
@@ -49,11 +49,12 @@ RETEST = [
 Values = dict[str, Any]
 
 
+@once
 def perturbed(study: Study) -> dict[str, Study]:
     """Name of each perturbation that lies below a run -> its study, by name and level."""
     plans = (study.path / controls.PERTURBATIONS).glob("*/plan.toml")
     by_name = {unquote(plan.parent.name): plan.parent for plan in plans}
-    return {name: read(by_name[name], (METRIC,)) for name in sorted(by_name, key=_order)}
+    return {name: read(by_name[name], (AUROC,)) for name in sorted(by_name, key=_order)}
 
 
 def _order(name: str) -> tuple[str, float, str]:
@@ -69,7 +70,7 @@ def robustness(study: Study) -> pd.DataFrame:
     """COLUMNS: all perturbations of a run beside its rows; scores are fractions. Empty where a run
     has none.
     """
-    own = study if study.metric == METRIC else read(study.path, (METRIC,))
+    own = by_auroc(study)
     rows = [
         {"perturbation": name, **place._asdict(), "status": "ok", "reason": "", **row}
         for name, theirs in perturbed(study).items()
@@ -118,7 +119,7 @@ def _scored(study: Study, results: Sequence[Result], others: Sequence[Result]) -
     for result, other in zip(results, others):
         names, there = result.predicted().records, {*other.predicted().records}
         common = None if there >= {*names} else frozenset(names) & there
-        made.append(study.scorer(result, METRIC, common))
+        made.append(study.scorer(result, AUROC, common))
     return counted(made)
 
 
@@ -198,7 +199,7 @@ def _aligned(*results: Result) -> list[Predicted]:
     """What they predict of the records that all of them have, in one order."""
     tables = [r.predicted() for r in results]
     there = frozenset.intersection(*(frozenset(t.records) for t in tables))
-    return [ordered(METRIC, t.only(there), probabilities=True) for t in tables]
+    return [ordered(AUROC, t.only(there), probabilities=True) for t in tables]
 
 
 def _with_threshold(result: Result, labels: Sequence[str]) -> Iterator[tuple[int, str, float]]:
@@ -233,7 +234,7 @@ def retest(study: Study) -> pd.DataFrame:
     found = perturbed(study)
     if not {*HALVES} <= found.keys():
         return pd.DataFrame(columns=RETEST)
-    own = study if study.metric == METRIC else read(study.path, (METRIC,))
+    own = by_auroc(study)
     halves = [found[name] for name in HALVES]
     rows = [
         {**place._asdict(), **row}

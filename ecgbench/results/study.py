@@ -34,6 +34,7 @@ from ecgbench.study.stored import Result
 
 FULL = str(len(LEADS))
 """The setting in which nothing is missing, as typed."""
+AUROC = "auroc"
 T = TypeVar("T")
 BY_LABEL = ("metric", "task", "model", "policy", "leads", *OfLabel._fields)
 
@@ -68,7 +69,7 @@ class Study:
     each on request.
     """
     scorer: Scorer | None = field(default=None, repr=False)
-    """Scores cells, and keeps what was computed of them; None of a study made by hand."""
+    """Scores cells; None of a study made by hand."""
     stage: Stage | None = field(default=None, repr=False)
     """Shows what takes long."""
     options: Options = field(default_factory=Options)
@@ -221,6 +222,16 @@ def once(function: Callable[[Study], T]) -> Callable[[Study], T]:
     return known
 
 
+@once
+def by_auroc(study: Study) -> Study:
+    """The study led by AUROC, of which alone it is known what chance gives; read anew where it was
+    read without.
+    """
+    if study.metric == AUROC:
+        return study
+    return study.of(AUROC) if AUROC in study.metrics else read(study.path, (AUROC,))
+
+
 def long(result: Result) -> pd.DataFrame:
     """A row per record and label."""
     own, cell = result.predicted(), result.cell
@@ -249,8 +260,8 @@ def read(
 
     `metrics`: names or paths of metrics, the one that tables lead with first; those of the run
     where there is none. `tasks`: of those alone, as if no other had been asked for; a note says
-    which are left out. Intervals are computed from the stored predictions and kept in the run
-    folder where it can be written; `stage` shows what takes long. MissingData when there is no run.
+    which are left out. Intervals are computed from the stored predictions; `stage` shows what takes
+    long. Nothing is written. MissingData when there is no run.
 
     >>> study = read("runs/demo")  # doctest: +SKIP
     >>> study.main[["model", "leads", "metric", "value", "low", "high"]]  # doctest: +SKIP
@@ -263,8 +274,7 @@ def read(
             f"out what was frozen; leave --tasks {','.join(tasks)} out"
         )
     reader = Reader.of(Path(path), metrics, tasks)
-    precompute.rows(reader, stage)
-    rows = reader.rows(reader.plan.cells)
+    rows = precompute.rows(reader, stage)
     correct(rows)
     cells, labels = reader.tables()
     study = Study(

@@ -3,11 +3,11 @@ the rest, at every lead setting.
 
 A comparison takes the labels that have at least LEAST patients with and without them on both
 sides: the two means are over the same labels. Records of which a quantity is not known are in none
-of its groups. What was computed of a column is kept in the run, as all intervals are.
+of its groups.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.results.evidence import Fold, between, ordered, over
-from ecgbench.results.scorer import digest
 from ecgbench.results.study import Study
 from ecgbench.stats.components import Components, Estimate, Floats
 from ecgbench.stats.known import two_valued
@@ -37,8 +36,6 @@ VARIABLES = {
     "device": "Device",
     "site": "Site",
 }
-VERSION = 1
-"""Raised by hand when the same predictions begin to give other numbers."""
 Values = dict[str, Any]
 
 
@@ -111,14 +108,7 @@ def compared(
     found: list[Values] = []
     left: list[Values] = []
     for group in groups(people(study.path, dataset)):
-        identity = {
-            "subgroups": VERSION,
-            "cells": {t: [(c.content, c.cell.identity) for c in own] for t, own in cells.items()},
-            "group": [digest(group.records), digest(group.others)],
-            "full": full,
-        }
-        facts = study.scorer.facts(study.metric) | identity
-        known = study.scorer.kept(facts, partial(cells_of.against_rest, group))
+        known = cells_of.against_rest(group)
         sizes = _both("n_patients", known["patients"]) | _both("n_records", known["records"])
         row: Values = {"variable": group.variable, "group": group.name}
         if known["why"]:
@@ -126,8 +116,7 @@ def compared(
         row |= {"rest": group.rest, **sizes}
         row |= {"n_labels": len(known["labels"]), "labels": "+".join(known["labels"])}
         for one in known["settings"]:
-            made = {name: one[name] and Estimate(**one[name]) for name in ("difference", "change")}
-            found.append({"leads": one["leads"], **row, **_both("value", one["values"]), **made})
+            found.append({"leads": one["leads"], **row, **one})
     return found, left
 
 
@@ -165,7 +154,7 @@ class _Cells:
         return made
 
     def against_rest(self, group: Group) -> dict[str, Any]:
-        """What is kept of a group: sizes, labels, a comparison by setting, or why there is none."""
+        """Sizes of a group, labels, a comparison by setting, or why there is none."""
         sides = group.records, group.others
         first = [[fold[0][0][1].only(side) for fold in self.folds] for side in sides]
         whose = [np.concatenate([one.patients for one in side]) for side in first]
@@ -196,13 +185,13 @@ class _Cells:
         """`placed`: seed of a fit, or None of all of them -> the group and the rest."""
         one, typed, (group, rest) = np.eye(len(self.cells)), list(self.cells), placed[None]
 
-        def difference(c: Floats) -> dict[str, Any]:
+        def difference(c: Floats) -> Estimate:
             by_seed = {
                 seed: float(c @ (a.values - b.values))
                 for seed, (a, b) in placed.items()
                 if seed is not None
             }
-            return asdict(gap(group, rest, c).plus(*between(by_seed)))
+            return gap(group, rest, c).plus(*between(by_seed))
 
         for at, leads in enumerate(typed):
             change = None
@@ -210,7 +199,7 @@ class _Cells:
                 change = difference(one[at] - one[typed.index(self.full)])
             yield {
                 "leads": leads,
-                "values": [float(side.values[at]) for side in (group, rest)],
+                **_both("value", [float(side.values[at]) for side in (group, rest)]),
                 "difference": difference(one[at]),
                 "change": change,
             }

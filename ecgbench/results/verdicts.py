@@ -18,12 +18,12 @@ from ecgbench.results.joint import Entry, Joint, joint, why_missing
 from ecgbench.results.non_inferiority import OWN, compared, within
 from ecgbench.results.operating import FROZEN, KEPT, Operating, Way
 from ecgbench.results.operating import OWN as CROSS_FITTED
-from ecgbench.results.questions import question, repeats_of
-from ecgbench.results.study import FULL, Study, once, read
+from ecgbench.results.questions import answers
+from ecgbench.results.study import AUROC, FULL, Study, by_auroc, once
 from ecgbench.stats.components import Estimate
 from ecgbench.stats.paired import holm
 
-METRIC, CHANCE, MACRO = "auroc", 0.5, "macro"
+CHANCE, MACRO = 0.5, "macro"
 LEAST_EACH = 5
 """Patients with a label, and without it, below which nothing is said of chance."""
 ABOVE, BELOW, NOT_SHOWN, TOO_FEW = "above", "below", "not shown", "too few"
@@ -34,6 +34,7 @@ VALIDATION = "validation records of these leads"
 AT_TWELVE = "validation records with twelve leads"
 TESTED = "test records, by cross-fitting"
 PAIRED = ("against_simple", "against_untrained")
+KEPT_ENDS = ("kept", "kept_low", "kept_high")
 COLUMNS = (
     *("task", "label", "leads", "model", "policy", "weights"),
     *("auroc", "low", "high", "selected_of", "chance"),
@@ -57,10 +58,12 @@ Key = tuple[str, ...]
 def verdicts(study: Study) -> pd.DataFrame:
     """COLUMNS: for each row of the main table that has a number the macro, then each label."""
     own = by_auroc(study)
-    main = own.main[(own.main["status"] == "ok") & own.main["value"].notna()]
+    main = own.main[own.main["metric"] == AUROC]
+    main = main[(main["status"] == "ok") & main["value"].notna()]
     if main.empty:
         return pd.DataFrame(columns=list(COLUMNS))
-    labels = grouped(own.by_label.to_dict("records"), lambda r: _names(r))
+    of_labels = own.by_label[own.by_label["metric"] == AUROC]
+    labels = grouped(of_labels.to_dict("records"), lambda r: _names(r))
     found = _paired(own, main)
     flags = _thresholds(own)
     rows = []
@@ -71,12 +74,6 @@ def verdicts(study: Study) -> pd.DataFrame:
             rows.append(one | {"chance": chance(one), "counted": _counted(own, row["task"])})
     table = pd.DataFrame(_corrected(rows), columns=list(COLUMNS))
     return table.astype(dict.fromkeys(COUNTS, "Int64"))
-
-
-@once
-def by_auroc(study: Study) -> Study:
-    """The study with the rows by AUROC, read anew where it was read without them."""
-    return study.of(METRIC) if METRIC in study.metrics else read(study.path, (METRIC,))
 
 
 def _names(row: Mapping[Any, Any]) -> Key:
@@ -149,9 +146,9 @@ def _paired(study: Study, main: pd.DataFrame) -> dict[Key, Values]:
         if FULL in settings and len(settings) > 1:
             fewer = [Entry(str(model), str(policy), s) for s in settings if s != FULL]
             pieces.append(partial(_against_twelve, study, str(task), fewer))
-    precompute.each(study.scorer, study.stage, ("verdicts", "comparisons"), pieces)
-    for piece in pieces:
-        for key, values in piece().items():
+    called = "verdicts", "comparisons"
+    for found in precompute.each(study.scorer, study.stage, called, pieces):
+        for key, values in found.items():
             made.setdefault(key, {}).update(values)
     for row in compared(study).to_dict("records"):
         if row["against"] == OWN:
@@ -183,45 +180,28 @@ def _at_setting(study: Study, task: str, entries: Sequence[Entry]) -> dict[Key, 
     together = _together(study, task, [competing[0], *(e for e in entries if e != competing[0])])
     if together is None:
         return {}
-
-    def compute() -> Values:
-        there = [e for e in competing if e in together.entries]
-        found = {"best": _simultaneous(together, there)}
-        for name, other in zip(PAIRED, (simple, untrained)):
-            found[name] = [
-                [*e, *values]
-                for e in there
-                if other in together.entries and other is not None and e != other
-                for values in _differences(together, together.less(e, other))
-            ]
-        return found
-
-    what = [list(map(list, competing)), simple and list(simple), untrained and list(untrained)]
-    known = together.once("verdicts of a setting", what, compute)
+    there = [e for e in competing if e in together.entries]
     made: dict[Key, Values] = {}
-    for *names, low, high, number in known["best"]:
-        made[task, *names] = {"low": low, "high": high, "selected_of": number}
+    for label, low, high in _simultaneous(together, there):
+        made[task, *there[0], label] = {"low": low, "high": high, "selected_of": len(there)}
     for name, other in zip(PAIRED, (simple, untrained)):
-        for *names, value, low, high, p in known[name]:
-            made.setdefault((task, *names), {}).update(
-                {
-                    name.removeprefix("against_"): other.model if other else "",
-                    name: value,
-                    f"{name}_low": low,
-                    f"{name}_high": high,
-                    f"{name}_p_holm": p,
-                }
-            )
+        if other is None or other not in together.entries:
+            continue
+        columns = (name, f"{name}_low", f"{name}_high", f"{name}_p_holm")
+        for e in (e for e in there if e != other):
+            for label, *values in _differences(together, together.less(e, other)):
+                known = made.setdefault((task, *e, label), {})
+                known |= {name.removeprefix("against_"): other.model, **dict(zip(columns, values))}
     return made
 
 
 def _simultaneous(together: Joint, competing: Sequence[Entry]) -> list[list[Any]]:
     """Of the best of several, its macro and each label: ends of the intervals that hold for all of
-    them at once (max-t), and how many they are; nothing of one.
+    them at once (max-t); nothing of one.
     """
     if len(competing) < 2:
         return []
-    best, entries = competing[0], together.entries
+    entries = together.entries
     each = np.eye(len(entries))[[entries.index(e) for e in competing]]
     drawn = together.studentised(each)
     t = float(np.quantile(np.abs(drawn).max(axis=1), 0.95))
@@ -229,12 +209,12 @@ def _simultaneous(together: Joint, competing: Sequence[Entry]) -> list[list[Any]
     found = together.contrast(each[0])
     ends = [[MACRO, *found.as_share(max(t, found.t))]]
     if group.drawn is None:
-        at, placed = entries.index(best), group.placed
+        at, placed = entries.index(competing[0]), group.placed
         labels = enumerate(group.label_names)
         intervals = [[name, *placed.label_interval(at, k, t)] for k, name in labels]
         of_one = len(placed.names) == 1 and not group.offset
         ends = [[MACRO, *intervals[0][1:]] if of_one else ends[0], *intervals]
-    return [[*best, *own, len(competing)] for own in ends]
+    return ends
 
 
 def _differences(together: Joint, weights: np.ndarray) -> Iterator[list[Any]]:
@@ -264,26 +244,18 @@ def _against_twelve(study: Study, task: str, fewer: Sequence[Entry]) -> dict[Key
     together = _together(study, task, [full, *fewer])
     if together is None:
         return {}
-
-    def compute() -> Values:
-        found: list[list[Any]] = []
-        (group,) = together.groups
-        one = np.eye(len(together.entries))
-        for e in together.entries[1:]:
-            found.append([*e, MACRO, None, *together.share(e, full, CHANCE)])
-            a, b = (group.by_label(one[together.entries.index(x)]) for x in (e, full))
-            for label, less in group.by_label(together.less(e, full)).items():
-                ends = [less.value, *less.as_difference(), b[label].as_share().low]
-                found.append([*e, label, ends, *_kept(a[label], b[label], less)])
-        return {"rows": found}
-
-    known = together.once("verdicts against twelve", [list(e) for e in together.entries], compute)
     made: dict[Key, Values] = {}
-    for *names, ends, value, low, high in known["rows"]:
-        made[task, *names] = {"kept": value, "kept_low": low, "kept_high": high}
-        if ends:
-            row = dict(zip(("difference", "low", "high", "low_full"), ends))
-            made[task, *names] |= _verdict(study, row | {"note": "", "lost_label": ""})
+    (group,) = together.groups
+    one = np.eye(len(together.entries))
+    for e in together.entries[1:]:
+        made[task, *e, MACRO] = dict(zip(KEPT_ENDS, together.share(e, full, CHANCE)))
+        a, b = (group.by_label(one[together.entries.index(x)]) for x in (e, full))
+        for label, less in group.by_label(together.less(e, full)).items():
+            ends = [less.value, *less.as_difference(), b[label].as_share().low]
+            row: Values = {"note": "", "lost_label": ""}
+            row |= zip(("difference", "low", "high", "low_full"), ends)
+            kept = dict(zip(KEPT_ENDS, _kept(a[label], b[label], less)))
+            made[task, *e, label] = kept | _verdict(study, row)
     return made
 
 
@@ -329,31 +301,21 @@ def _thresholds(study: Study) -> dict[Key, Values]:
     if study.scorer is None or not study.results:
         return {}
     made: dict[Key, Values] = {}
-    operating = question(study, Operating)
-    main = study.main[(study.main["metric"] == study.metric) & (study.main["status"] == "ok")]
-    rows = main[["task", "model", "policy", "leads"]].to_dict("records")
-    for task, mine in grouped(rows, lambda row: row["task"]).items():
-        cells = [(row, repeats_of(study, row)) for row in mine]
-        cells = [(row, own) for row, own in cells if own]
-        there = [operating.labels(own) for _, own in cells]
-        shared = operating.shared(there)
-        for (row, own), labels in zip(cells, there):
-            numbers = operating.numbers(own, shared)
-            for source, words in _sources(study, row):
-                found = [numbers[Way(kept, source).key] for kept in KEPT]
-                for place, label in enumerate([MACRO, *labels["label"]]):
-                    key = (task, row["model"], row["policy"], row["leads"], label)
-                    values = _rates(found, place)
-                    if key not in made and values:
-                        made[key] = values | {"threshold_from": words}
+    for names, of_row in answers(study, Operating).items():
+        for source, words in _sources(study, names):
+            found = [of_row.numbers[Way(kept, source).key] for kept in KEPT]
+            for place, label in enumerate([MACRO, *of_row.labels["label"]]):
+                values = _rates(found, place)
+                if (*names, label) not in made and values:
+                    made[*names, label] = values | {"threshold_from": words}
     return made
 
 
-def _sources(study: Study, row: Mapping[Any, Any]) -> Sequence[tuple[str, str]]:
+def _sources(study: Study, names: tuple[str, str, str, str]) -> Sequence[tuple[str, str]]:
     """Where thresholds are taken from, the most wanted first: never from the scored records."""
-    shown = any(r.cell.fit.shown for folds in repeats_of(study, row) for r in folds)
+    shown = any(r.cell.fit.shown for r in study.finished[names])
     few = all(data.fewer_leads == data.records for data in study.datasets)
-    if shown or few or row["leads"] == FULL:
+    if shown or few or names[-1] == FULL:
         return [(FROZEN, VALIDATION), (CROSS_FITTED, TESTED)]
     return [(CROSS_FITTED, TESTED), (FROZEN, AT_TWELVE)]
 

@@ -109,7 +109,7 @@ def size(path: Path) -> int:
 def spare(path: Path) -> Iterator[Path]:
     """What can be removed from a run without losing a number.
 
-    Features, checkpoints, intervals (which reports compute again), quarantined files, cells that
+    Features, checkpoints, intervals that reports of version 0.2 kept, quarantined files, cells that
     its plan does not name, and cells under an old key where the current key is finished. A damaged
     cell without a replacement stays.
     """

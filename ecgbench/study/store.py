@@ -13,7 +13,6 @@
       datasets/<sha>.json                   facts of each selection of records
       policies/<sha>.safetensors            what a policy learned from the training split
       invocations/<time>-<id>.json          the commands that worked here
-      derived/                              intervals, computed when a run is read; may be deleted
       .../<name>.damaged                    what was found damaged; may be deleted
       checkpoints/<fit key>/                of fits that are not finished
       locks/, logs/                         who computes what; what the models printed

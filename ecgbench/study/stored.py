@@ -158,10 +158,6 @@ class Result:
         """
         return read_pooled(self.run, self.document["features"], self.folder)
 
-    def feature_file(self) -> Path:
-        """File of its features; MissingData where none were stored."""
-        return _pooled_file(self.run, self.document["features"], self.folder)
-
     def validation(self) -> pd.DataFrame:
         """What its fit predicts for the validation records with all twelve leads: the columns of
         `predictions` but `leads`. A probe: for the training and validation records, each by the

@@ -1,5 +1,8 @@
 """`ecgbench report` as it is typed: the files of a page, --open, and what a reader asks of it."""
 
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -8,6 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from ecgbench.cli import app
+from ecgbench.cli.templates import report as template
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.results.study import read
 from tests.invented import Data, Made, write
@@ -82,3 +86,49 @@ def test_some_tasks_are_reported_as_if_no_other_had_been_asked_for(tmp_path: Pat
     assert "a published report is whole" in str(done.exception)
     with pytest.raises(UnknownName, match="'bb'"):
         read(tmp_path / "all", tasks=["bb"])
+
+
+def _told(*words: object) -> str:
+    done = CliRunner().invoke(app, ["report", *map(str, words), "--figures", "svg"])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+CHANGES: dict[str, Callable[[Path, Path], object]] = {
+    "a file of the run": lambda run, to: os.utime(next(run.glob("cells/*/*/*/*/cell.json"))),
+    "no table": lambda run, to: (to / "cells.csv").unlink(),
+    "no page": lambda run, to: (to / "index.html").unlink(),
+    "another table": lambda run, to: (to / "cells.csv").write_text("x"),
+    "no note": lambda run, to: (to / "made_from.json").write_text("{"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_report_is_made_again_where_something_has_changed(
+    change: str, run: Path, tmp_path: Path
+) -> None:
+    mine = Path(shutil.copytree(run, tmp_path / "mine"))
+    words, to = (mine, "--only", "provenance,main_table"), mine / "report"
+    _told(*words)
+    before = [file.read_bytes() for file in sorted(to.glob("*.csv"))]
+    said = _told(*words)
+    assert "up to date" in said
+    assert said.splitlines()[-1] == str(to / "index.html")
+    CHANGES[change](mine, to)
+    assert "up to date" not in _told(*words)
+    assert [file.read_bytes() for file in sorted(to.glob("*.csv"))] == before
+    assert "up to date" in _told(*words)
+
+
+def test_other_options_other_code_or_a_plug_in_make_it_again(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = (run, "--to", tmp_path / "to", "--only", "main_table")
+    _told(*words)
+    assert "up to date" not in _told(*words, "--baseline", "good")
+    assert "up to date" in _told(*words, "--baseline", "good")
+    monkeypatch.setattr("ecgbench.reports._made.versions", lambda: {"numpy": "another"})
+    assert "up to date" not in _told(*words, "--baseline", "good")
+    own = shutil.copy(template.__file__, tmp_path / "made_each_time.py")
+    for _ in range(2):
+        assert "up to date" not in _told(run, "--to", tmp_path / "own", "--only", own)

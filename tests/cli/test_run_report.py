@@ -38,6 +38,7 @@ def test_a_run_ends_with_its_answer_its_table_and_its_page(
     assert reports.summary(study)[0] in out
     assert out.splitlines()[-1].endswith(str(run / "report" / "index.html"))
     assert (run / "report" / "index.html").is_file()
+    assert reports.up_to_date(run / "report", reports.made_from(run))
 
 
 def test_a_report_that_nobody_wants_or_of_many_cells_is_left(

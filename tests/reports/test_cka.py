@@ -1,7 +1,6 @@
 """The report of CKA: its numbers again from what the run stored, one record a patient."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -87,7 +86,7 @@ def test_features_of_other_records_are_told(run: Path, monkeypatch: pytest.Monke
         return records[1:], features[1:]
 
     monkeypatch.setattr(Result, "features", fewer)
-    (section,) = report.sections(replace(read(run), scorer=None))
+    (section,) = report.sections(read(run))
     assert "of which its features tell nothing" in section.parts[0].texts[0]
 
 
@@ -105,16 +104,16 @@ def test_records_that_show_a_model_nothing_are_left_out_beside(tmp_path: Path) -
             features=lambda: (names, features.astype(np.float32)),
             predictions=lambda: table,
             document={"blind": blind},
-            content=str(blind),
+            content=f"{blind} {features[0, 0]}",
             cell=SimpleNamespace(identity=str(blind)),
         )
 
-    found = report.comparing(None)(side(x, 0.0), side(y, 0.5))  # type: ignore[arg-type]
+    found = report.alike(side(x, 0.0), side(y, 0.5))  # type: ignore[arg-type]
     assert found["patients_seen"] == 100
     x32, y32 = x.astype(np.float32), y.astype(np.float32)
     assert found["seen"] == pytest.approx(cka(x32[1::2], y32[1::2]), abs=1e-9)
     assert found["cka"] == pytest.approx(cka(x32, y32), abs=1e-9)
-    sighted = report.comparing(None)(side(x, 0.0), side(random.normal(size=(200, 6)), 0.0))  # type: ignore[arg-type]
+    sighted = report.alike(side(x, 0.0), side(random.normal(size=(200, 6)), 0.0))  # type: ignore[arg-type]
     assert np.isnan(sighted["seen"])
 
 
@@ -123,7 +122,7 @@ def test_of_too_few_patients_there_is_no_mean_within_leads(
 ) -> None:
     nothing = dict.fromkeys(report.NUMBERS, float("nan"))
     nothing |= {"patients": report.FEWEST - 1, "patients_seen": 0}
-    monkeypatch.setattr(report, "comparing", lambda scorer: lambda first, second: nothing)
+    monkeypatch.setattr(report, "alike", lambda first, second: nothing)
     made = Made(
         data={"real": Data(tasks={"a": 1}, records=40)}, leads=",".join(["1", "12", *LEADS])
     )

@@ -103,14 +103,6 @@ def test_numbers_are_those_of_the_predictions(study: Study) -> None:
     assert found.macro.range > found.macro.bound > found.macro.expected > 0
 
 
-def test_what_was_computed_is_kept_and_read_again(study: Study) -> None:
-    once = importance(study, "a", ("good", "zero"), HEART)
-    again = importance(read(study.path), "a", ("good", "zero"), HEART)
-    assert repr(again) == repr(once)
-    other = importance(study, "a", ("good", "zero"), {"A1": "x"})
-    assert [c.category for c in other.conditions] == ["x"]
-
-
 def test_the_page_and_the_files(study: Study, tmp_path: Path) -> None:
     files = {f.name: f for f in write(study, tmp_path / "one", only=["lead_importance"])}
     again = {f.name: f for f in write(study, tmp_path / "two", only=["lead_importance"])}

@@ -70,7 +70,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     halves[["icc", "kappa"]] = 0.5
     alike = dict.fromkeys(cka.NUMBERS, 0.5) | {"patients": N, "patients_seen": N}
     checked = pd.DataFrame([CONTROL | {"verdict": "no number", "note": ""}], columns=COLUMNS)
-    monkeypatch.setattr(cka, "comparing", lambda scorer: lambda first, second: alike)
+    monkeypatch.setattr(cka, "alike", lambda first, second: alike)
     monkeypatch.setattr(controls, "checked", lambda study: checked)
     monkeypatch.setattr(robustness, "robustness", lambda study: perturbed)
     monkeypatch.setattr(robustness, "retest", lambda study: halves)

@@ -15,11 +15,13 @@ import pytest
 
 from ecgbench.errors import Damaged
 from ecgbench.reports import write
+from ecgbench.results import precompute
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.study import read
 from ecgbench.study.explain import difference, result_of
 from ecgbench.study.merge import merge
 from ecgbench.study.people import COLUMNS, keep
+from ecgbench.study.recent import Recent
 from ecgbench.study.store import Store
 from ecgbench.study.verify import faults
 from tests import invented
@@ -137,10 +139,14 @@ def test_a_damaged_cell_is_named_and_costs_itself_alone(
         assert merge(other.path, run, tmp_path / "both")["damaged"] == 1
 
 
+@pytest.mark.parametrize("moment", [0.0, precompute.MOMENT])
 def test_what_is_damaged_under_one_metric_has_no_number_under_another(
-    run: Path, monkeypatch: pytest.MonkeyPatch
+    moment: float, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk that fails between two metrics: the row of the first has no such cell either."""
+    """A disk that fails between two metrics: the row of the first has no such cell either; also
+    where another process meets it.
+    """
+    monkeypatch.setattr(precompute, "MOMENT", moment)
     score = Scorer.__call__
 
     def failing(self: Scorer, result: Any, metric: str, *names: Any) -> Any:
@@ -233,6 +239,27 @@ def test_what_a_policy_learned_is_held_to_its_name(run: Path) -> None:
     flip(file)
     (fault,) = faults(Store(run))
     assert fault.startswith(f"{file} is not what the run wrote")
+
+
+def test_damage_that_another_process_meets_ends_the_report_with_the_same_line(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk fails while the report is being made."""
+    said = []
+    for moment in (1e9, 0.0):
+        monkeypatch.setattr(precompute, "MOMENT", moment)
+        study = read(run)
+        file = study.results[0].folder / "predictions.parquet"
+        whole = file.read_bytes()
+        flip(file)
+        Recent.forget()
+        with pytest.raises(Damaged) as caught:
+            write(study, tmp_path / "report")
+        said.append(str(caught.value))
+        file.write_bytes(whole)
+    assert said[0] == said[1]
+    assert said[0].startswith(str(file))
+    assert not (tmp_path / "report").exists()
 
 
 def test_a_report_names_damaged_cells_and_goes_on(run: Path, here: Any, tmp_path: Path) -> None:

@@ -169,16 +169,3 @@ def test_repeated_fits_widen_it(tmp_path: Path) -> None:
     found = pair.contrast(LESS)
     assert found.variance == pytest.approx(fitted.variance + np.var(apart, ddof=1) / 3, rel=1e-9)
     assert joint(once, [GOOD, WEAK], ["c"]).contrast(LESS).df > found.df
-
-
-def test_what_was_computed_is_kept_and_a_new_cell_is_not_answered_from_it(tmp_path: Path) -> None:
-    study = made(tmp_path / "run")
-    joint(study, [GOOD, WEAK]).contrast(LESS)
-    kept = set((tmp_path / "run" / "derived").glob("*/*"))
-    joint(read(tmp_path / "run"), [GOOD, WEAK]).contrast(LESS)
-    assert set((tmp_path / "run" / "derived").glob("*/*")) == kept
-    other = made(tmp_path / "other", replace(TWO, seed=1))
-    assert (
-        joint(other, [GOOD, WEAK]).contrast(LESS).value
-        != joint(study, [GOOD, WEAK]).contrast(LESS).value
-    )

@@ -25,7 +25,7 @@ from ecgbench.core.files import as_json, as_parquet
 from ecgbench.core.folders import publish, read_table
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.draw import parse_leads
-from ecgbench.errors import BadSetting, Damaged, EcgbenchError, MissingData, WriteError
+from ecgbench.errors import BadSetting, Damaged, EcgbenchError, MissingData
 from ecgbench.reports import write
 from ecgbench.results.compare import MAIN_COLUMNS
 from ecgbench.results.origin import PUBLISHED, UNCOMMITTED
@@ -342,50 +342,23 @@ def test_a_run_whose_only_model_could_not_be_built_is_still_reported(tmp_path: P
     assert "ImportError: no such thing" in (tmp_path / "report" / "index.html").read_text()
 
 
-def spoilt(data: bytes, other: bytes) -> list[bytes | None]:
-    """Gone, cut short, altered, that of another table, and as it was."""
-    middle = len(data) // 2
-    altered = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
-    return [None, data[:40], altered, other, data]
+def test_a_run_is_only_read(tmp_path: Path) -> None:
+    run = made(tmp_path / "run", planned(["good", "fair"]))
 
+    def files() -> dict[Path, int]:
+        return {file: file.stat().st_mtime_ns for file in run.path.rglob("*")}
 
-def test_intervals_are_kept_apart_and_may_be_deleted(tmp_path: Path) -> None:
-    """What is not what was written is computed again, and so is what was written for another."""
-    run = made(tmp_path, planned(["good", "fair"]))
-    first = read(tmp_path)
-    kept = {file: file.read_bytes() for file in (tmp_path / "derived").glob("*/*")}
-    # eight cells, and what was compared at each of two settings
-    assert sorted(len(pd.read_parquet(file)) for file in kept) == [2, 8]
-    for file, other in zip(kept, reversed(kept)):
-        for data in spoilt(kept[file], kept[other]):
-            file.unlink() if data is None else file.write_bytes(data)
-            again = read(tmp_path)
-            for name in ("main", "cells", "labels", "comparisons"):
-                pd.testing.assert_frame_equal(getattr(again, name), getattr(first, name))
-            now = {file: file.read_bytes() for file in (tmp_path / "derived").glob("*/*")}
-            assert now == kept
+    before = files()
+    study = read(run.path)
+    write(study, tmp_path / "report")
+    assert files() == before
     (folder,) = folders(run, "good", "12")
     (folder / "predictions.parquet").unlink()
     with pytest.raises(Damaged, match="is not what"):
-        again.result("toy", "good", "12", "zero").predictions()
+        study.result("toy", "good", "12", "zero").predictions()
 
 
-def test_a_run_that_is_only_read_can_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made(tmp_path, planned(["good"]))
-
-    def refused(path: Path, content: object, lasting: bool = True) -> None:
-        raise WriteError(f"cannot write {path}: read-only file system")
-
-    monkeypatch.setattr("ecgbench.results.cache.put", refused)
-    one = read(tmp_path)
-    assert not (tmp_path / "derived").exists()
-    monkeypatch.undo()
-    pd.testing.assert_frame_equal(one.main, read(tmp_path).main)
-
-
-def test_more_draws_or_another_bootstrap_are_not_taken_from_what_was_kept(tmp_path: Path) -> None:
+def test_more_draws_or_another_bootstrap_give_other_intervals(tmp_path: Path) -> None:
     plan = planned(["good"], leads="12", seeds=1)
     run = made(tmp_path, plan)
     lows = [read(tmp_path).main["low"][0]]
@@ -400,7 +373,6 @@ def test_more_draws_or_another_bootstrap_are_not_taken_from_what_was_kept(tmp_pa
         run.add_request(replace(plan, scoring=scoring))
         lows.append(read(tmp_path).main["low"][0])
     assert len(set(lows)) == 5
-    assert sum(len(pd.read_parquet(f)) for f in (tmp_path / "derived").glob("*/*")) == 10
 
 
 def youden(target: Any, score: Any) -> float:

@@ -42,7 +42,7 @@ def _study(place: Place) -> None:
 
 
 def _ended(place: Place) -> None:
-    """A finished run and what a report of it keeps."""
+    """A finished run and its report."""
     for command in (place.run, place.report):
         said = command()
         assert said.code == 0, f"exit code {said.code}: {said.text[-2000:]}"
@@ -94,11 +94,11 @@ def _without_run(place: Place) -> None:
 
 def _without_fits(place: Place) -> None:
     settings = [p for p in (place.out / "features").glob("*/*/*") if p.name != "windows"]
-    removed([*(place.out / n for n in ("cells", "fits", "derived")), *settings])
+    removed([*(place.out / n for n in ("cells", "fits")), *settings])
 
 
 def _without_cells(place: Place) -> None:
-    removed([place.out / "cells", place.out / "derived"])
+    removed([place.out / "cells"])
 
 
 def _stopped(place: Place) -> None:

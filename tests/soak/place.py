@@ -84,8 +84,10 @@ class Place:
         return self.type(*self.words("--engine", "inline", *more))
 
     def report(self, *more: object) -> Said:
-        """The report of the run, beside it."""
-        return self.type("report", self.out, "--to", self.folder / "report", *more)
+        """The report of the run, beside it; made again whatever has changed."""
+        to = self.folder / "report"
+        (to / "made_from.json").unlink(missing_ok=True)
+        return self.type("report", self.out, "--to", to, *more)
 
     def type(self, *words: object) -> Said:
         """An `ecgbench` command in this process, as if it were a new one."""

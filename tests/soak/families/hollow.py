@@ -18,17 +18,17 @@ def _without(*names: str) -> Callable[[Place], None]:
 
 
 def _failed(place: Place) -> None:
-    _without("cells", "derived")(place)
+    _without("cells")(place)
     store = Store(place.out)
     for cell in store.existing_plan().cells:
         store.give_reason(cell, "failed", "it broke\n\x1b[31m<b>here</b>")
 
 
 HOLLOW: dict[str, Callable[[Place], None]] = {
-    "no cell": _without("cells", "derived"),
-    "one cell": _without("cells/*/twin", "cells/*/*/I", "derived"),
-    "one model": _without("cells/*/twin", "derived"),
-    "one set of leads": _without("cells/*/*/12", "derived"),
+    "no cell": _without("cells"),
+    "one cell": _without("cells/*/twin", "cells/*/*/I"),
+    "one model": _without("cells/*/twin"),
+    "one set of leads": _without("cells/*/*/12"),
     "failures only": _failed,
     "no features": _without("features"),
     "no people": _without("people"),

@@ -3,7 +3,6 @@ and its report.
 """
 
 import re
-import shutil
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -58,10 +57,6 @@ def follow(then: str, place: Place) -> None:
     """What a person does next: a report, or the same run again and, where that is done, a
     report.
     """
-    derived = place.out / "derived"
-    if then == "report" and not any(path.is_relative_to(derived) for path in place.harmed):
-        # where all numbers are kept there, a report looks at nothing else
-        shutil.rmtree(derived, ignore_errors=True)
     place.mark()
     if then == "run" and place.run().code in (2, 130):
         return
