@@ -242,3 +242,20 @@ def test_time_stamps_of_edf_follow_one_another(ecg: np.ndarray, kind: str, tmp_p
     else:
         with pytest.raises(BadRecord, match="discontinuous"):
             read(written([*range(10)], stamps=False))
+
+
+def test_the_rhythm_of_muse_is_known_by_its_length_and_a_bad_lead_costs_itself(
+    ecg: np.ndarray, tmp_path: Path
+) -> None:
+    steps = np.round(ecg[: len(files.LEADS)] * 1000 / files.STEP).astype(np.int64)
+    file = files.muse(tmp_path / "r", steps)
+    whole, text = read(file), file.read_text()
+    for label in ("Rhythm", "Average", ""):
+        file.write_text(text.replace("<WaveformType>Median", f"<WaveformType>{label}"))
+        np.testing.assert_array_equal(read(file).signal, whole.signal)
+    for damaged in ("", "@@@", files._base64(steps[3, :100])):
+        file.write_text(text.replace(files._base64(steps[3]), damaged))
+        found = read(file)
+        assert found.leads == (*whole.leads[:3], *whole.leads[4:])
+        np.testing.assert_array_equal(found.signal, np.delete(whole.signal, 3, axis=0))
+        assert any(kind == "not measured" and files.LEADS[3] in what for kind, what in found.notes)
