@@ -151,6 +151,8 @@ def _demand_no_gap(path: Path, record: str) -> None:
             raise BadRecord(f"{record}: {path.name} is discontinuous, without time stamps")
         return
     width = 3 if head[0] == 0xFF else 2
+    if path.stat().st_size < HEAD + count * SIGNAL + width * sum(lengths) or sum(lengths) <= 0:
+        return  # not one data record
     data = np.memmap(path, np.uint8, "r", offset=HEAD + count * SIGNAL)
     each, at = width * sum(lengths), width * sum(lengths[: notes[0]])
     stamps = data[: len(data) // each * each].reshape(-1, each)
