@@ -1,7 +1,7 @@
 """EDF, EDF+, BDF and BDF+ by `pyedflib`: signals with their names, units and rates.
 
 Its library tests the header; that the file has the very size that the header implies is tested
-here. Discontinuous recordings (EDF+D) are refused.
+here, and that the time stamps of its data records (EDF+) follow one another without a gap.
 """
 
 from collections.abc import Iterator
@@ -30,6 +30,7 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     """
     _demand_size(existing_file(path, record), record)
     _demand_range(path, record)
+    _demand_no_gap(path, record)
     labels, units, rates, signals = _opened(path, record)
     names = options.without_order(labels).names(labels, len(labels), path, record)
     notes: cleaned.Notes = [("names", options.origin(labels, names))]
@@ -54,12 +55,15 @@ def _opened(path: Path, record: str) -> tuple[list[str], list[str], list[float],
     if (first[1:] + rest).isascii():
         with suppress(OSError, ValueError):
             return _signals(path)
-    # a date that is none, and a text that breaks the rules, cost no samples
+    # a date that is none, a text that breaks the rules, and EDF+ without annotations cost no
+    # samples: read as plain EDF, as its time stamps were tested
+    plain = (b"24BIT" if first[0] == 0xFF else b"").ljust(44)
     texts = b"X X X X".ljust(80) + b"Startdate X X X X".ljust(80) + b"01.01.8500.00.00"
     with TemporaryDirectory() as folder, path.open("rb") as source:
         copy = Path(folder) / "legible"
         with copy.open("wb") as out:
-            out.write(first[:8] + texts + first[184:] + b"".join(_ascii(rest, signals)))
+            head = first[:8] + texts + first[184:192] + plain + first[236:]
+            out.write(head + b"".join(_ascii(rest, signals)))
             source.seek(HEAD + len(rest))
             copyfileobj(source, out)
         try:
@@ -122,6 +126,56 @@ def _demand_range(path: Path, record: str) -> None:
                 f"{record}: digital minimum and maximum of {label} are both {low.decode('latin-1')}"
                 f", so its voltages are not known; correct the header"
             )
+
+
+def _demand_no_gap(path: Path, record: str) -> None:
+    """BadRecord where the data records of EDF+ or BDF+ do not follow one another: each states when
+    it begins. EDF+D without time stamps is refused, as nobody knows its gaps; EDF+C is read.
+    """
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+        count = int(head[252:256]) if head[252:256].strip().isdigit() else 0
+        rest = file.read(count * SIGNAL)
+    kind = head[192:197]
+    if kind[1:] not in (b"DF+C", b"DF+D"):
+        return
+    try:
+        lengths = [int(rest[216 * count + 8 * i :][:8]) for i in range(count)]
+        duration = float(head[244:252])
+    except ValueError:
+        return  # the library says it better
+    labels = [rest[16 * i : 16 * i + 16].strip() for i in range(count)]
+    notes = [i for i, label in enumerate(labels) if label.endswith(b"DF Annotations")]
+    if not notes or duration <= 0:
+        if kind.endswith(b"D"):
+            raise BadRecord(f"{record}: {path.name} is discontinuous, without time stamps")
+        return
+    width = 3 if head[0] == 0xFF else 2
+    if path.stat().st_size < HEAD + count * SIGNAL + width * sum(lengths) or sum(lengths) <= 0:
+        return  # not one data record
+    data = np.memmap(path, np.uint8, "r", offset=HEAD + count * SIGNAL)
+    each, at = width * sum(lengths), width * sum(lengths[: notes[0]])
+    stamps = data[: len(data) // each * each].reshape(-1, each)
+    begins = [_begin(row[at : at + width * lengths[notes[0]]].tobytes()) for row in stamps]
+    slack = max(
+        0.001, 0.5 * duration / max((n for i, n in enumerate(lengths) if i not in notes), default=1)
+    )
+    apart = np.abs(np.diff(begins) - duration)
+    if (odd := ~(apart <= slack)).any() and not (kind.endswith(b"C") and np.isnan(begins).all()):
+        k = int(odd.argmax())
+        raise BadRecord(
+            f"{record}: {path.name} has a gap or a jump: its data record {k + 1} begins at "
+            f"{begins[k]:g} s and lasts {duration:g} s, the next begins at {begins[k + 1]:g} s"
+        )
+
+
+def _begin(notes: bytes) -> float:
+    """Seconds that the first annotation of a data record states; NaN where it states none."""
+    stated, mark, _ = notes.partition(b"\x14")
+    try:
+        return float(stated) if mark else float("nan")
+    except ValueError:
+        return float("nan")
 
 
 def _demand_size(path: Path, record: str) -> None:

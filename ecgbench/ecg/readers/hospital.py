@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ecgbench.ecg.readers import cleaned, dicom
+from ecgbench.ecg.readers import cleaned, dicom, muse
 from ecgbench.ecg.readers.arrays import existing_file, unreadable
 from ecgbench.ecg.readers.notation import ReadOptions, per_mv
 from ecgbench.ecg.recording import Recording
@@ -126,6 +126,8 @@ def _parsed(path: Path, record: str) -> tuple[Any, cleaned.Notes, list[float]]:
             kind, parsed = known["name"], path
             if kind == "DICOM Waveform":
                 parsed, skews = dicom.prepared(path, Path(folder), noted)
+            elif kind == "GE MUSE XML":
+                parsed = muse.prepared(path, Path(folder), noted)
             found = known["parser_class"]().parse(parsed)
         except ImportError:
             raise missing from None

@@ -271,8 +271,8 @@ def _samples(header: Any, rows: list[int], path: Path, record: str) -> np.ndarra
             )
         if any(header.samps_per_frame[i] != 1 for i in signals):
             raise BadRecord(
-                f"{record}: {name} holds several samples a frame, which is signals of several "
-                f"rates; write it anew at one rate (xform of the WFDB programs)"
+                f"{record}: {name} holds several samples a frame, which is not read; write it "
+                f"anew with one sample a frame (xform of the WFDB programs)"
             )
         columns = [k for k, i in enumerate(rows) if i in signals]
         file = _on_disk(path.parent / name, record)

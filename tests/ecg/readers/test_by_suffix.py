@@ -206,10 +206,6 @@ def _cut(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:-700])
 
 
-def _apart(file: Path) -> None:
-    file.write_bytes(file.read_bytes().replace(b"EDF+C", b"EDF+D", 1))
-
-
 def _page(file: Path) -> None:
     file.write_text("<html>\n" * 500)
 
@@ -222,7 +218,6 @@ def _hole(file: Path) -> None:
 
 FAULTS: dict[str, tuple[Callable[[Path, np.ndarray], Path], Callable[[Path], None], str]] = {
     "EDF cut": (_edf, _cut, "is truncated"),
-    "EDF+D": (_edf, _apart, "discontinuous"),
     "EDF web page": (_edf, _page, "cannot be read as EDF"),
     "BDF empty": (_bdf, lambda file: file.write_text("") and None, "is empty"),
     "npy cut": (_npy, _cut, "cannot be read as an array"),
