@@ -29,7 +29,7 @@ from ecgbench.evaluate.device import choose
 from ecgbench.evaluate.encode import SHARED_TOLERANCE, Encoder
 from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.fits import Fitting
-from ecgbench.study import controls
+from ecgbench.study import controls, same_network
 from ecgbench.study.cell import CellRequest, compute
 from ecgbench.study.engines import Event
 from ecgbench.study.facts import dataset_facts, network_facts
@@ -180,6 +180,7 @@ class _CellComputation:
                 models.get(self.job.model)  # a plug-in's import may fail in any way
                 evaluation = open_evaluation(self.job, self.reporter)
                 _demand_alone_as_together(evaluation)
+                self._demand_same_network(evaluation)
                 self.by_fold = evaluation.by_fold(self.plan.folds)
                 self._identify()
                 self._compute(self._unfinished())
@@ -190,6 +191,11 @@ class _CellComputation:
             for folder in filter(None, map(self.store.folder, cells)):
                 self.store.quarantine(folder, reason_of(error))
             self._fail(cells, error)
+
+    def _demand_same_network(self, evaluation: Evaluation) -> None:
+        facts = evaluation.facts(evaluation.contract.policy)
+        runs = self.store.path, self.job.folders.shared or self.store.path
+        same_network.demand(evaluation.network, evaluation.contract, facts, runs, keep=True)
 
     def _unfinished(self) -> list[Cell]:
         """The cells that are left to do; the index knows all others from now on."""
