@@ -14,13 +14,14 @@ from ecgbench import models
 from ecgbench.adapters.hide import Policy
 from ecgbench.core.cards import InputContract, ModelCard, Weights
 from ecgbench.core.cells import EITHER, NONE, RANDOM, RELEASED, Precision
+from ecgbench.core.files import warn_once
 from ecgbench.core.restored import restored
 from ecgbench.core.seeds import seed_of
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.layers.features import Features, pooled_of
 from ecgbench.weights import released
-from ecgbench.weights.load import digest, origin
+from ecgbench.weights.load import digest, noting, origin
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,13 +107,18 @@ def build(
         weights = RELEASED if _has_released(name) else RANDOM
     with torch.random.fork_rng(devices=[]), restored("weights", name), models.ROOM.reading(name):
         torch.manual_seed(seed_of("weights", name) % 2**63)
-        network = module.build() if weights == RANDOM else module.build(weights=weights)
+        with noting() as read:
+            network = module.build() if weights == RANDOM else module.build(weights=weights)
         with models.ROOM.calling(name):
             card = counted(module.CARD, _ready(network, module.CARD))
     network.to(device)
     called = Path(weights).name if card.parameters else NONE
     source = origin(card, weights)
     source = {**source, "name": source["name"] and called}
+    for path, text in read:
+        warn_once(path, f"{name}: {text}")
+    if read:  # what of its file a network does without
+        source["read"] = "; ".join(text for _, text in read)
     return Network(name, card, network, called, digest(network), device, precision, source)
 
 
