@@ -17,7 +17,7 @@ CLOSE = 1e-9
 """What the order of a sum may change."""
 
 
-def check(name: str) -> list[dict[str, Any]]:
+def check(name: str) -> Iterator[dict[str, Any]]:
     """Try every property on the metric called `name`: rows of name, ok, detail."""
     return tried(properties(), metrics.get(name))
 

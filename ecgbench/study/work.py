@@ -24,10 +24,11 @@ from ecgbench.data.prepare import prepare
 from ecgbench.data.select import Selection
 from ecgbench.errors import BadWeights, EcgbenchError, LeakError, PolicyError, WriteError
 from ecgbench.evaluate import gates, network, protocols, torchrun
-from ecgbench.evaluate.batches import TOLERANCE, alone_and_together
+from ecgbench.evaluate.batches import TOLERANCE, alone_and_together, repeats
 from ecgbench.evaluate.device import choose
 from ecgbench.evaluate.encode import SHARED_TOLERANCE, Encoder
 from ecgbench.evaluate.evaluation import Evaluation
+from ecgbench.evaluate.features import NOT_OF_THE_RECORDING
 from ecgbench.evaluate.fits import Fitting
 from ecgbench.study import controls, same_network
 from ecgbench.study.cell import CellRequest, compute
@@ -132,18 +133,26 @@ def _demand_alone_as_together(evaluation: Evaluation) -> None:
     own, contract = evaluation.network, evaluation.contract
     if models.ROOM.built_in(own.name):
         return
+    repeated = True
     tolerance = TOLERANCE if own.device == "cpu" else SHARED_TOLERANCE
     worst = limit = 0.0
     with suppress(Exception):  # its cells say what it cannot do
         exact = replace(own, precision="float32").encoder
         encoder = Encoder(exact, contract, Policy(contract.policy, None))
+        repeated = repeats(encoder)
         worst, limit = alone_and_together(encoder, tolerance)
+    again = f"ecgbench check model {quoted(models.ROOM.argument(own.name))}"
+    if not repeated:
+        raise EcgbenchError(
+            f"{own.name}: two passes over one input give other features: chance, no leak (dropout "
+            f"that stays on, a mask that is drawn); draw only where self.training: {again}"
+        )
     # one that moves is disqualified
     if worst > limit and digest(own.module) == own.sha256:
         raise EcgbenchError(
             f"{own.name}: features of three windows in one batch and of each by itself differ "
-            f"by {worst:.2g}, more than {limit:.2g}; a window must not change another's: "
-            f"ecgbench check model {quoted(models.ROOM.argument(own.name))}"
+            f"by {worst:.2g}, more than {limit:.2g}; a window must not change another's "
+            f"(a norm without running statistics): {again}"
         )
 
 
@@ -254,7 +263,9 @@ class _CellComputation:
             with self._failing([cell]):
                 evaluation.compute(policy, needed, what, singly)
                 macro = compute(evaluation, self.requests[cell])
-                self.reporter.note(f"{cell.label}: macro {100 * macro:.1f}")
+                same = evaluation.cache(cell.policy).constant
+                more = f"; {NOT_OF_THE_RECORDING}" if same else ""
+                self.reporter.note(f"{cell.label}: macro {100 * macro:.1f}{more}")
 
     @contextmanager
     def _failing(self, cells: Sequence[Cell]) -> Iterator[None]:

@@ -104,3 +104,48 @@ def test_kernels_drawn_when_it_is_built_are_the_same_in_every_process(
     assert again == (1 if kind == "unseeded" else 0)
     reasons = read(tmp_path / "run").cells["reason"].dropna().astype(str)
     assert any("fixed seed" in reason for reason in reasons) == (kind == "unseeded")
+
+
+OUTPUTS = {
+    "a tensor": ("", "x.mean(2)"),
+    "float64": ("self.double()", "x.mean(2)"),
+    "lazy": ("self.last = nn.LazyLinear(6)", "Features(self.last(x.mean(2)))"),
+    "no sequence": ("", "Features(x.mean(2))"),
+}
+
+
+@pytest.mark.parametrize("protocol", ["linear", "finetune"])
+@pytest.mark.parametrize("kind", OUTPUTS)
+def test_what_a_network_returns_and_computes_in_is_its_own(
+    kind: str, protocol: str, tmp_path: Path, typed: Callable[..., int]
+) -> None:
+    made, given = OUTPUTS[kind]
+    start = START.replace("Features(x.mean(2))", given)
+    start = start.replace('("scale",)', '("first", "last")')
+    start = start.replace(
+        "self.scale = nn.Parameter(torch.ones(1))", "self.first = nn.Conv1d(12, 8, 9)"
+    )
+    start = start.replace(
+        "self.kept = [torch.as_tensor(np.asarray(kernels), dtype=torch.float32)]", made or "pass"
+    )
+    start = start.replace(
+        "torch.conv1d(signal, self.kept[0]).relu() * self.scale", "self.first(signal).relu()"
+    )
+    adapter = tmp_path / "outputs.py"
+    adapter.write_text(f"{start}\ndef build(weights=None):\n    return Kernels(0)\n")
+    assert typed(tmp_path / "run", "--models", str(adapter), "--protocol", protocol) == 0
+
+
+def test_constant_features_are_told_beside_the_number(
+    tmp_path: Path, typed: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    adapter = tmp_path / "constant.py"
+    start = START.replace("Features(x.mean(2))", "Features(0 * x.mean(2) + 1)")
+    adapter.write_text(
+        f"{start}\ndef build(weights=None):\n    return Kernels(np.ones((8, 12, 9)))\n"
+    )
+    assert typed(tmp_path / "run", "--models", str(adapter), "--protocol", "probe") == 0
+    assert "do not depend on the recording" in capsys.readouterr().err
+    notes = [str(note) for note in read(tmp_path / "run").notes]
+    assert any("do not depend on the recording" in note for note in notes)
+    assert not any("penalty" in note for note in notes)
