@@ -48,7 +48,7 @@ def demand(
     now = np.zeros(0)
     with suppress(Exception):  # its cells say what it cannot do
         now = _sketch(network, contract)
-    if not len(now):
+    if not len(now) or not np.isfinite(now).all():
         return
     own = key({name: facts[name] for name in _FACTS if name in facts})
     for file in (run / FOLDER / f"{own}.json" for run in dict.fromkeys(runs)):

@@ -249,3 +249,21 @@ def test_a_run_as_typed(here: Any, tmp_path: Path) -> None:
     refused = here(*run, "--out", "x", "--models", "timm:resnet1", cwd=tmp_path)
     assert refused.returncode == 2
     assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("labels", [0, 5])
+@pytest.mark.parametrize(
+    "place", [("model",), ("state_dict", "module."), ("state_dict", "net."), ()]
+)
+def test_a_file_of_ones_own_may_have_any_container_and_head(
+    channels: int, labels: int, place: tuple[str, ...], tmp_path: Path
+) -> None:
+    trained = timm.create_model("test_resnet", in_chans=channels, num_classes=labels)
+    content: Any = {"".join(place[1:]) + n: t for n, t in trained.state_dict().items()}
+    torch.save({place[0]: content} if place else content, tmp_path / "best=1,2.pth.tar")
+    built = network.build("timm:test_resnet", str(tmp_path / "best=1,2.pth.tar"))
+    own, theirs = built.module.net.state_dict(), trained.state_dict()
+    for name, tensor in own.items():
+        given = theirs[name].sum(1, keepdim=True) if name == "conv1.0.weight" else theirs[name]
+        assert torch.allclose(tensor, given if channels == 3 else theirs[name]), name
