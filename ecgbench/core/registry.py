@@ -261,6 +261,14 @@ class Room:
         for known in (self._as_loaded, self._loaded, self._refused, self._paths):
             known.clear()
 
+    def refuse(self, name: str) -> None:
+        """Leave a file that was given by path out of `names`, until it is loaded anew: what cannot
+        be used stands in nobody else's way.
+        """
+        if name in self._paths:
+            self._refused.add(name)
+            self._loaded.pop(name, None)
+
     def get(self, name: str) -> Any:
         """The module of one plug-in; an unknown name raises UnknownName with the nearest ones.
 
