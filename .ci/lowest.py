@@ -25,6 +25,7 @@ BINARY = {
     "safetensors",
     "h5py",
     "psutil",
+    "python-calamine",
 }
 
 

@@ -31,7 +31,7 @@ DOCS += [page for folder in ("docs", "models") for page in sorted((ROOT / folder
 FLOORS = (
     {"errors", "core", "ecg"},
     {"stats"},
-    {"datasets"},
+    {"datasets", "perturbations"},
     {"data", "layers", "metrics", "published", "suites", "weights"},
     {"adapters", "models"},
     {"evaluate"},
@@ -46,7 +46,7 @@ FLOORS = (
 FLOORS_HOLD = (
     "files, cards, cells, the registry of plug-ins; leads, recordings, filters, readers",
     "arrays in, numbers out",
-    "a room: one file a collection",
+    "rooms: one file a collection, one file a perturbation",
     "from published files to arrays; what serves the rooms",
     "rooms, which import neither one another nor `results`",
     "one model on one data set",
@@ -64,7 +64,7 @@ OPEN = {
 }
 """Imports upwards that are left."""
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
-APART = {"datasets", "models", "adapters", "metrics"}
+APART = {"datasets", "models", "adapters", "metrics", "perturbations"}
 """Rooms of floor 3: none imports another, and none imports results, which may read them."""
 TORCH = {"torch", "torch_geometric", "torchvision", "timm", "safetensors.torch"}
 TORCH_ROOMS = {"models", "layers", "weights", "evaluate", "check", "pretrain"}

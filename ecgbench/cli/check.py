@@ -1,4 +1,6 @@
-"""`ecgbench check model | adapter | dataset | metric | parity`: conformance tests of plug-ins."""
+"""`ecgbench check model | adapter | dataset | metric | perturbation | parity`: conformance tests of
+plug-ins.
+"""
 
 import json
 import os
@@ -82,6 +84,13 @@ def metric(name: str = NAME, as_json: bool = JSON) -> None:
     _show(check(name), as_json)
 
 
+def perturbation(name: str = NAME, as_json: bool = JSON) -> None:
+    """Test a perturbation at each level of its card. Exit 1 when a test fails."""
+    from ecgbench.check.perturbations import check
+
+    _show(check(name), as_json)
+
+
 def _show(found: Iterable[dict[str, Any]], as_json: bool) -> None:
     """Each row as soon as it is known; of JSON, all at the end."""
     rows = []
@@ -132,4 +141,4 @@ def parity(
         raise typer.Exit(1)
 
 
-COMMANDS = (model, adapter, dataset, metric, parity)
+COMMANDS = (model, adapter, dataset, metric, perturbation, parity)

@@ -30,6 +30,10 @@ def import_(
     signals: str = SIGNALS,
     label_columns: str = option("Columns of labels.  (default: those of 0 and 1, or yes and no)"),
     positive: str = option("The word that means 1 in a column of words.", metavar="WORD"),
+    patients: str = option(
+        "Which part of a patient's cell is the person: '(P[0-9]+)_[0-9]+'.", metavar="PATTERN"
+    ),
+    split: str = option("Column of splits or folds.  (default: split or fold)", metavar="COLUMN"),
     partial: bool = flag("Skip rows of the table that have no file.", "--partial"),
     match_zeros: bool = flag(
         "Let record 1 of the table match the file 00001.csv.", "--match-zeros"
@@ -57,7 +61,8 @@ def import_(
         raise BadSetting(f"--name {name} is taken already; give another, for example own_{name}")
     chosen = name or name_of(folder)
     records = RecordFiles(folder=folder, labels=labels, fs=fs, unit=unit, signals=signals)
-    how = {"positive": positive, "partial": partial, "match_zeros": match_zeros}
+    how = {"positive": positive, "patients": patients, "split": split, "partial": partial}
     columns = words(label_columns) or ()
     to = to or Path(chosen)
-    import_records(records.order(chosen, to, columns=columns, overwrite=overwrite, **how))
+    how |= {"match_zeros": match_zeros, "overwrite": overwrite}
+    import_records(records.order(chosen, to, columns=columns, **how))

@@ -1,5 +1,5 @@
-"""`ecgbench list models | tasks | adapters | metrics | reports | engines | plans`: what there is,
-as a table or as JSON.
+"""`ecgbench list models | tasks | adapters | perturbations | metrics | reports | engines | plans`:
+what there is, as a table or as JSON.
 """
 
 import json
@@ -22,6 +22,7 @@ _COLUMNS = {
     "models": "name title parameters fs seconds leads policy native weights",
     "tasks": "name title dataset targets paper records verified data",
     "adapters": "name summary",
+    "perturbations": "name level levels summary",
     "metrics": "name title direction range summary",
     "reports": "name reads summary",
     "engines": "name summary",
@@ -31,12 +32,14 @@ _COLUMNS = {
 
 
 def list_(
-    what: str = argument("models, tasks, adapters, metrics, reports, engines or plans."),
+    what: str = argument(
+        "models, tasks, adapters, perturbations, metrics, reports, engines, plans."
+    ),
     as_json: bool = JSON,
     data: Path = DATA,
     prepared: Path = PREPARED,
 ) -> None:
-    """List models, tasks, policies for missing leads, metrics, reports, engines or plans.
+    """List what there is of one kind: models, tasks, policies for missing leads, plans ...
 
     models: their input, whether they read any subset of leads, whether their weights are here
     (`ecgbench models fetch NAME` gets them). tasks: the number of labels here and in the paper,

@@ -15,15 +15,18 @@ NEXT = {
     "model": "ecgbench check model {name}",
     "dataset": "ecgbench check dataset {name} --data DIR",
     "report": "ecgbench report RUN --only {name}",
+    "perturbation": "ecgbench check perturbation {name}",
 }
 """Kind -> the command that tries such a file."""
 
 
 def new(
-    kind: Literal["model", "dataset", "report"] = argument("model, dataset or report."),
+    kind: Literal["model", "dataset", "report", "perturbation"] = argument(
+        "model, dataset, report or perturbation."
+    ),
     name: str = argument("What it is called on the command line: letters, digits and _."),
 ) -> None:
-    """Write a commented file of your own: a model, a data set or a report.
+    """Write a commented file of your own: a model, a data set, a report or a perturbation.
 
     It goes to ./adapters, where every command typed in this folder finds it by its name.
 
@@ -33,13 +36,14 @@ def new(
 
       ecgbench check model mynet
     """
-    from ecgbench import datasets, models, reports
+    from ecgbench import datasets, models, perturbations, reports
 
     if not name.isidentifier():
         raise BadSetting(
             f"new: {name!r} is no name for a file of Python; use letters, digits and _"
         )
-    room = {"model": models, "dataset": datasets, "report": reports}[kind].ROOM
+    rooms = {"model": models, "dataset": datasets, "report": reports, "perturbation": perturbations}
+    room = rooms[kind].ROOM
     if taken := [n for n in [*room.names(), *room.variants()] if plain(n) == plain(name)]:
         raise BadSetting(
             f"new: {taken[0]!r} is an installed {kind}, which would be used instead of this file; "

@@ -16,7 +16,8 @@ SUFFIXES = {".csv": ",", ".tsv": "\t", ".parquet": ","}
 RECORDS = option(
     "A recording, or a folder of them: WFDB, CSV, EDF, DICOM, SCP-ECG ...", default=...
 )
-LEADS = option("Leads that are used: I, I+II, 12.  (default: all that a recording has)")
+LEADS = option("Leads that are used: I, I+II, 12.  (default: those of the run)")
+ALL_LEADS = option("Leads that are used: I, I+II, 12.  (default: all that a recording has)")
 TO = option("File for the table: .csv, .tsv or .parquet.", default=...)
 OVERWRITE = flag("Replace the file that --to names.", "--overwrite")
 
@@ -41,9 +42,10 @@ def predict(
     Research use only.
 
     The table has a row per recording: the probability of each label (with several fits the mean,
-    the lowest and the highest), the leads, the policy, the fit and its training data, its AUROC in
-    the run at these leads, and a reason where there is no probability. Fits that were trained on
-    twelve leads are not calibrated for fewer.
+    the lowest and the highest), whether it is at or above the threshold of the run, the leads, the
+    policy, the fit and its training data, its AUROC in the run at these leads, and a reason where
+    there is no probability. Fits that were trained on twelve leads are not calibrated for fewer.
+    Files that do not state rate, unit or names are read as those of the run were.
 
     Examples:
 
@@ -63,7 +65,7 @@ def embed(
     model: str = option("Model; a path for your own.", "--model", "-m", default=...),
     records: Path = RECORDS,
     to: Path = TO,
-    leads: str = LEADS,
+    leads: str = ALL_LEADS,
     weights: str = option("released, random, a name on its card, or a path.", default="released"),
     policy: str = option("How missing leads are filled; paper: the model's way.", default="paper"),
     fs: float = FS,

@@ -498,6 +498,30 @@ class MetricCard(CheckedFields):
         return 1 if self.direction == "higher" else -1
 
 
+@dataclass(frozen=True, kw_only=True)
+class PerturbationCard(CheckedFields):
+    """Facts of one perturbation; the room's file name is its identity."""
+
+    title: str
+    """As printed in tables, with {} in place of the level: "electrode motion, {} dB"."""
+    acts_on: Literal["noise", "electrodes", "leads", "time"]
+    """What `apply` gives: noise at the nine electrodes, whose size follows from the level in dB;
+    the potentials of the electrodes; the leads; or leads whose number of samples changes.
+    """
+    level: str
+    """What the level is, in words: "mV at each electrode"."""
+    levels: tuple[str, ...]
+    """As typed: all that there are, or of numbers a few to try."""
+    range: tuple[float, float] | None = None
+    """Smallest and largest level where it is a number; None where it is one of `levels`."""
+    summary: str
+    """One line: what it is."""
+    source: str = ""
+    """Citation or data set."""
+    corpora: tuple[str, ...] = ()
+    """Collections whose recordings it adds; models that were trained with them are marked."""
+
+
 def facts(card: object) -> dict[str, Any]:
     """A card as plain JSON types, for keys, provenance and lists."""
     plain: dict[str, Any] = json.loads(json.dumps(asdict(card)))  # type: ignore[call-overload]

@@ -15,9 +15,10 @@ from ecgbench.errors import BadRecord, MissingData
 
 PUBLISHED = {"train": 0.8, "val": 0.1, "test": 0.1}
 """Shares of the splits where a dataset is not on this machine."""
+DOWNLOADED = "downloaded"
 SOURCES = {
     "prepared": "",
-    "downloaded": "not prepared yet; ",
+    DOWNLOADED: "not prepared yet; ",
     "absent": "not on this machine, counted from its card; ",
 }
 """Where records are counted -> a note."""
@@ -39,7 +40,7 @@ def count(
     source, sizes = "absent", {s: round(share * card.records) for s, share in shares.items()}
     with suppress(MissingData, BadRecord):
         published = seen(dataset, data, copies, division).published
-        source, sizes = "downloaded", sizes_of(published["split"])
+        source, sizes = DOWNLOADED, sizes_of(published["split"])
     if limit is not None and limit < sum(sizes.values()):
         sizes = quotas_of(sizes, limit)
     with suppress(MissingData, BadRecord):

@@ -70,10 +70,10 @@ def prepare(  # noqa: PLR0913  (each is a setting)
     # recordings of one's own change from day to day, and are few
     own = source.module.CARD.any_leads
     copy = resplit(opened(source, home), division)
-    if _missing(copy, limit) or (own and _changed(copy)):
+    if _missing(copy, limit) or (own and changed(copy)):
         with locked(source.folder(home).parent):
-            if own and (changed := _changed(copy := opened(source, home))):
-                _read(copy, changed, progress, workers)
+            if own and (edited := changed(copy := opened(source, home))):
+                _read(copy, edited, progress, workers)
             # once more where a record was lost, for the one that takes its place
             while missing := _missing(copy := resplit(opened(source, home), division), limit):
                 _read(copy, missing, progress, workers)
@@ -96,7 +96,7 @@ def prepare_and_check(
     with locked(source.folder(home).parent):
         copy = opened(source, home)
         damaged = {r for r in copy.index["record"] if copy.stored(r) is None}
-        _read(copy, _missing(copy, None) | _changed(copy) | damaged, progress, workers)
+        _read(copy, _missing(copy, None) | changed(copy) | damaged, progress, workers)
         return _usable(opened(source, home))
 
 
@@ -171,7 +171,7 @@ def _missing(copy: Copy, limit: int | None) -> set[str]:
     return {*selected(copy, limit)} - {*copy.known.index}
 
 
-def _changed(copy: Copy) -> set[str]:
+def changed(copy: Copy) -> set[str]:
     """Prepared records whose files have another size or time than when they were read, and those
     that were lost then.
     """

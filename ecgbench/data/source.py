@@ -179,8 +179,10 @@ class Source:
 
     def states(self, paths: Iterable[str]) -> list[str]:
         """Of the files of each record, with or without their suffix: names, sizes and modification
-        times; "" where there are none. Only files below the root are looked at.
+        times, and of own recordings what they hold; "" where there are none. Only files below the
+        root are looked at.
         """
+        own = hasattr(self.module, "RECORDINGS")
         paths = list(paths)
         wanted = {p for p in paths if below(p)} if self.root else set()
         found, root = dict[str, list[str]](), self.root or Path()
@@ -191,7 +193,9 @@ class Source:
                 path = f"{folder}/{entry.name}" if folder else entry.name
                 for named in {path, path.rpartition(".")[0]} & wanted:
                     stat = entry.stat()
-                    state = f"{entry.name} {stat.st_size} {stat.st_mtime_ns}"
+                    # a copied or edited file may keep its size and its time
+                    state = sha256_of(entry.path) if own else f"{stat.st_size} {stat.st_mtime_ns}"
+                    state = f"{entry.name} {state}"
                     found.setdefault(named, []).append(state)
         return [" ".join(sorted(found.get(path, ()))) for path in paths]
 

@@ -28,6 +28,7 @@ from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import LEADS, bits_to_mask
 from ecgbench.ecg.preprocess import Preparation
 from ecgbench.ecg.surrogates import Change
+from ecgbench.perturbations import Perturbation
 
 BATCH = 64
 """Records per step of progress."""
@@ -46,15 +47,18 @@ class View:
         contract: InputContract,
         keep: bool = True,
         change: Change | None = None,
+        perturbation: Perturbation | None = None,
     ) -> None:
         """keep: on disk, where the prepared copy can be written, or compute each recording whenever
         it is asked for. change: what is done to each recording as it is read; what is on disk is
-        as it was.
+        as it was. perturbation: what is done to each recording before that; such views are not
+        kept.
         """
         self.prepared, self.preparation, self.change = prepared, contract.preparation, change
-        self._lengths = lengths(prepared, self.preparation)
+        self.perturbation = perturbation
+        self._lengths = lengths(prepared, self.preparation, perturbation)
         self.folder = prepared.folder / "views" / key(self.preparation)
-        self.keep = keep and _can_write(self.folder)
+        self.keep = keep and not perturbation and _can_write(self.folder)
 
     @cached_property
     def parts(self) -> Parts:
@@ -115,6 +119,8 @@ class View:
 
     def _compute(self, record: str) -> np.ndarray:
         recording = self.prepared.recording(record)
+        if self.perturbation:
+            recording = self.perturbation(recording)
         return preprocess.view(recording.signal, recording.fs, self.preparation).astype("<f4")
 
 
@@ -132,10 +138,13 @@ def key(preparation: Preparation) -> str:
     return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
-def lengths(prepared: Copy, preparation: Preparation) -> np.ndarray:
+def lengths(
+    prepared: Copy, preparation: Preparation, perturbation: Perturbation | None = None
+) -> np.ndarray:
     """(record,) int64: samples per lead of each record afterwards."""
+    left = perturbation.samples if perturbation else (lambda samples, fs: samples)
     kinds = list(zip(prepared.samples.tolist(), prepared.index["fs"].tolist()))
-    known = {kind: preparation.length(*kind) for kind in set(kinds)}
+    known = {kind: preparation.length(left(*kind), kind[1]) for kind in set(kinds)}
     return np.array([known[kind] for kind in kinds], np.int64)
 
 

@@ -22,7 +22,7 @@ import pandas as pd
 
 from ecgbench.core.cards import DatasetCard, Listed, Listing, Task
 from ecgbench.datasets._labels import codes, multi_hot
-from ecgbench.datasets.indexing import challenge, tables, xlsx
+from ecgbench.datasets.indexing import challenge, tables
 from ecgbench.datasets.indexing.folds import dealt
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import csv, wfdb
@@ -138,7 +138,7 @@ def index(root: Path) -> pd.DataFrame:
     """
     if not (root / TABLE).exists():
         return challenge.index(root, CARD, {TASK.name: SNOMED}, _ours)
-    rows = xlsx.read(root / TABLE, COLUMNS, CARD.url)
+    rows = tables.of_workbook(root / TABLE, COLUMNS, CARD.url)
     names = [name.strip().removesuffix(".csv") for name in rows["FileName"]]
     statements = _statements(rows)
     if not any({*TASK.labels} & {*codes} for codes in statements):
@@ -177,7 +177,7 @@ def counts(root: Path) -> pd.DataFrame:
     """
     if not (root / TABLE).exists():
         return pd.DataFrame(columns=["no label", "records"])
-    statements = _statements(xlsx.read(root / TABLE, COLUMNS, CARD.url))
+    statements = _statements(tables.of_workbook(root / TABLE, COLUMNS, CARD.url))
     total = Counter(code for codes in statements for code in {*codes} - {*TASK.labels})
     found = sorted(total.items(), key=lambda item: (-item[1], item[0]))
     without = sum(not {*codes} & {*TASK.labels} for codes in statements)

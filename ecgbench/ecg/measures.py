@@ -33,22 +33,41 @@ class Measured:
 
 def measured(signal: np.ndarray, fs: float) -> Measured:
     """Of (lead, time) mV at `fs` Hz, at least 100 Hz, without NaN."""
+    tops = beats(signal, fs)
+    if len(tops) < FEWEST:
+        return Measured(np.nan, np.nan)
+    rate = 60 * fs / float(np.median(np.diff(tops)))
+    return Measured(rate, _duration(signal.astype(np.float64), tops, fs))
+
+
+def beats(signal: np.ndarray, fs: float) -> np.ndarray:
+    """(beat,) samples at which QRS complexes of (lead, time) mV at `fs` Hz stand out; none where
+    nothing does.
+    """
     from scipy.signal import butter, find_peaks, sosfiltfilt
 
+    none = np.zeros(0, np.intp)
     if signal.shape[1] < fs:
-        return Measured(np.nan, np.nan)
+        return none
     sos = butter(2, BAND, "bandpass", fs=fs, output="sos")
     energy = np.square(sosfiltfilt(sos, signal.astype(np.float64), axis=1)).sum(axis=0)
     strength = np.sqrt(_smooth(energy, 0.08 * fs))
     tops, _ = find_peaks(strength, distance=MIN_INTERVAL * fs)
     if not len(tops) or not strength.max() > 1e-3:
-        return Measured(np.nan, np.nan)
+        return none
     usual = np.median(np.sort(strength[tops])[-max(4, len(tops) // 2) :])
-    tops = tops[strength[tops] >= HIGH * usual]
-    if len(tops) < FEWEST:
-        return Measured(np.nan, np.nan)
-    rate = 60 * fs / float(np.median(np.diff(tops)))
-    return Measured(rate, _duration(signal.astype(np.float64), tops, fs))
+    return np.asarray(tops[strength[tops] >= HIGH * usual])
+
+
+def qrs_height(signal: np.ndarray, fs: float) -> np.ndarray:
+    """(lead,) mean over the beats of QRS from peak to peak, mV, of (lead, time) mV at `fs` Hz; NaN
+    where no beat stands out.
+    """
+    reach = round(0.06 * fs)
+    cut = [signal[:, max(0, t - reach) : t + reach + 1] for t in beats(signal, fs)]
+    if not cut:
+        return np.full(len(signal), np.nan)
+    return np.asarray(np.mean([np.ptp(beat, axis=1) for beat in cut], axis=0))
 
 
 def _duration(signal: np.ndarray, tops: np.ndarray, fs: float) -> float:

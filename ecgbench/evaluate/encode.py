@@ -129,16 +129,18 @@ class Encoder:
         signal, measured = adapt(view, there, self.contract, self.policy)
         network: Any = self.network  # `shares_embeddings` has seen both methods
         count = self.contract.windows(view.shape[1])
-        tokens = network.embed_leads(
-            torch.from_numpy(
-                cut(signal, measured, self.contract, np.arange(count) * self.contract.step)
-            )
+        windows = torch.from_numpy(
+            cut(signal, measured, self.contract, np.arange(count) * self.contract.step)
         )
+        has = torch.from_numpy(np.flatnonzero(measured))
+        some = network.embed_leads(windows[:, has])
+        tokens = some.new_full((*windows.shape[:2], *some.shape[2:]), torch.nan)
+        tokens[:, has] = some
         if hasattr(network, "per_lead"):
             tokens = network.per_lead(tokens)
         leads = {mask: torch.from_numpy(_rows(mask, self.contract).nonzero()[0]) for mask in wanted}
         alone = {mask: int(its[0]) for mask, its in leads.items() if len(its) == 1}
-        single = self._alone(tokens, sorted({int(w) for mask in alone for w in wanted[mask]}))
+        single = self._alone(tokens, has, sorted({int(w) for m in alone for w in wanted[m]}))
         stage = torch.full_like(tokens, torch.nan)
         features = {}
         for mask, chosen in wanted.items():
@@ -167,24 +169,27 @@ class Encoder:
         picked[:, leads] = torch.nan
         return pooled.numpy()
 
-    def _alone(self, tokens: torch.Tensor, chosen: list[int]) -> dict[int, torch.Tensor]:
-        """tokens (window, lead, ...) -> for each chosen window (lead, dim), what each lead gives
-        alone; NaN hides the others.
+    def _alone(
+        self, tokens: torch.Tensor, has: torch.Tensor, chosen: list[int]
+    ) -> dict[int, torch.Tensor]:
+        """tokens (window, lead, ...) -> for each chosen window (lead, dim), what each of the leads
+        that the record `has` gives alone; NaN hides the others.
 
-        Always all leads of a window at once, asked for or not: one pass costs less than a few small
-        ones, and what a lead gives depends on its window alone.
+        Always all of them at once, asked for or not: one pass costs less than a few small ones, and
+        what a lead gives depends on its record and window alone.
         """
         if not chosen:
             return {}
         network: Any = self.network
-        leads = tokens.shape[1]
-        each = torch.eye(leads, dtype=torch.bool, device=tokens.device)
-        stage = tokens.new_full((leads, *tokens.shape[1:]), torch.nan)
-        features = {}
+        each = torch.eye(tokens.shape[1], dtype=torch.bool, device=tokens.device)[has]
+        stage = tokens.new_full((len(has), *tokens.shape[1:]), torch.nan)
+        rows, features = torch.arange(len(has)), {}
         for window in chosen:
-            # NaN but for the diagonal, which is written anew each time
-            stage.diagonal().copy_(tokens[window].movedim(0, -1))
-            features[window] = self.pooled(network.encode(stage, each), leads)
+            # NaN but for one lead in each row, which is written anew each time
+            stage[rows, has] = tokens[window][has]
+            given = self.pooled(network.encode(stage, each), len(has))
+            features[window] = given.new_full((tokens.shape[1], given.shape[1]), torch.nan)
+            features[window][has] = given
         return features
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from ecgbench import adapters, datasets, models
+from ecgbench import adapters, datasets, models, perturbations
 from ecgbench.adapters.hide import NATIVE, Policy, sees
 from ecgbench.core.cards import InputContract, Task, facts
 from ecgbench.core.cells import FEATURES, OFFICIAL, Cell, Fit, Scoring, Training, key
@@ -25,13 +25,14 @@ from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, can_give, training_leads
 from ecgbench.ecg.leads import ALL, LeadSubset, bits_to_mask
 from ecgbench.ecg.surrogates import CHANGES
-from ecgbench.errors import BadSetting
+from ecgbench.errors import BadRecord, BadSetting
 from ecgbench.evaluate import batches, rows
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.features import FeatureCache
 from ecgbench.evaluate.network import Network
 from ecgbench.evaluate.predict import prediction_table
 from ecgbench.evaluate.rows import Record, positions, windows_of
+from ecgbench.perturbations import PERTURBED, Perturbation
 
 SHARED_CHECKED = 3
 """Number of records, and of sets of leads per record, whose features are computed in two ways."""
@@ -64,7 +65,9 @@ class Evaluation:
     progress: Progress
     keep_views: bool = True
     change: str = ""
-    """Of a control: the change of the recordings, of CHANGES."""
+    """Of a control: the change of the recordings, of CHANGES, or a perturbation behind
+    PERTURBED.
+    """
     tabular: np.ndarray | str | None = None
     """Of a control: (record, dim) features of the used records from tables alone, or why there are
     none.
@@ -79,8 +82,9 @@ class Evaluation:
         """The recordings at the contract's rate and filter; computed with progress on first use."""
         # tabular features need the length of a record alone
         keep = self.keep_views and self.tabular is None
-        change = CHANGES[self.change] if self.change else None
-        view = View(self.selection.prepared, self.contract, keep, change)
+        done = self.perturbation
+        change = CHANGES[self.change] if self.change and not done else None
+        view = View(self.selection.prepared, self.contract, keep and not done, change, done)
         missing, before = view.missing(list(self.selection.index["record"])), 0
 
         def progress(done: int, total: int) -> None:
@@ -92,6 +96,12 @@ class Evaluation:
         with self.progress.stage(what, len(missing), "records") as advance:
             view.fill(missing, progress)
         return view
+
+    @property
+    def perturbation(self) -> Perturbation | None:
+        """What is done to the recordings, of a plan that asks for it."""
+        own = self.change.startswith(PERTURBED)
+        return perturbations.one(self.change.removeprefix(PERTURBED)) if own else None
 
     def by_fold(self, folds: Sequence[str]) -> "dict[str, Evaluation]":
         """The same network and records under each of these folds. Recordings and features are
@@ -180,8 +190,16 @@ class Evaluation:
 
     def refusal(self, cell: Cell, scoring: Scoring) -> str | None:
         """The reason why a cell cannot run, else None."""
-        if not self.tested(cell.setting):
+        try:
+            there = self.tested(cell.setting)
+        except BadSetting as error:
+            if not self.perturbation:
+                raise
+            return str(error)  # a strip that is shorter than a window
+        if not there:
             return f"no test record of {self.selection.prepared.name} has leads for {cell.setting}"
+        if self.perturbation and (reason := self._undetermined(cell.setting)):
+            return reason
         if isinstance(self.tabular, str):
             return f"{self.selection.prepared.name}: {self.tabular}"
         if cell.policy != NATIVE:
@@ -194,6 +212,18 @@ class Evaluation:
         blind = self.blind(cell, scoring)
         nothing = f"{title} sees nothing of {cell.setting} in {blind:.0%} of the records"
         return nothing if blind else None
+
+    def _undetermined(self, setting: LeadSetting) -> str:
+        """Why a perturbation cannot be done to the test records, of each set of leads that records
+        have one; "" where it can.
+        """
+        assert self.perturbation
+        for one in {record.available: record for record in self.tested(setting)}.values():
+            try:
+                self.perturbation(self.selection.prepared.recording(one.name))
+            except BadRecord as error:
+                return str(error)
+        return ""
 
     def blind(self, cell: Cell, scoring: Scoring) -> float:
         """Share of test windows in which no measured sample reaches the network, directly or
@@ -238,6 +268,8 @@ class Evaluation:
         state = self.policy(policy).state or {}
         contract = {k: v for k, v in facts(self.contract).items() if k != "absent"}
         own: dict[str, Any] = {"change": self.change} if self.change else {}
+        if self.perturbation:
+            own["perturbation"] = perturbations.identity(self.perturbation.name)
         if policy != NATIVE:
             own["policy_source"] = adapters.ROOM.source_hash(policy)
         if self.slots is not None:

@@ -22,7 +22,9 @@ from ecgbench.reports._section import Figure, Opening, records
 from ecgbench.reports._text import points, signed_bracket, sure
 from ecgbench.reports.labels import full_names
 from ecgbench.reports.lead_curve import UNDEFINED, curve, draw
+from ecgbench.reports.robustness import title_of
 from ecgbench.results.facts import DatasetFacts
+from ecgbench.results.robustness import robustness
 from ecgbench.results.study import FULL, Study
 from ecgbench.results.verdicts import ABOVE, BELOW, MACRO, TOO_FEW, by_auroc, verdicts
 
@@ -44,6 +46,7 @@ def opening(study: Study) -> Opening:
     rows = real if len(real) else rows
     rows = rows[rows["task"] == rows["task"].iloc[0]]
     lines, shown = _answer(study, rows)
+    lines += _worst(study, shown)
     about = [_about(shown), "In brackets: 95 % intervals."]
     if any(UNSURE in rest for _, rest in lines):
         about.append(f"Half the ± takes about four times as many {shown['counted']}.")
@@ -257,6 +260,30 @@ def _kept_words(row: Row) -> str:
         "loses": f"It is shown to lose more than {margin}",
     }
     return f"{words.get(row['verdict'], f'Whether it loses less than {margin} cannot be told')}."
+
+
+# what a device costs
+
+
+def _worst(study: Study, shown: Row) -> Iterator[Line]:
+    """The perturbation that surely costs most at the leads and of the model that are spoken of,
+    beside what fewer leads cost.
+    """
+    rows = robustness(study)
+    rows = rows[(rows["label"] == MACRO) & (rows["task"] == shown["task"])]
+    own = rows[(rows["reason"] == "") & (rows["difference_high"] < 0)]
+    own = _of(own, shown).sort_values("difference", kind="stable")
+    if own.empty:
+        return
+    row = own.iloc[0]
+    cost = f"{points(-row['difference'])} [{points(-row['difference_high'])}, "
+    cost += f"{points(-row['difference_low'])}]"
+    where, title = _where(shown["leads"]), title_of(row["perturbation"])
+    fewer = study.value(shown["task"], shown["model"], shown["policy"], FULL)
+    rest = "simulated on test recordings; heads saw no such recording"
+    if shown["leads"] != FULL and fewer is not None and fewer == fewer:
+        rest += f"; twelve leads less these cost {points(fewer - shown['auroc'])}"
+    yield f"{_first(title)} costs {_who(study, shown)} {cost} points with {where}", f" ({rest})."
 
 
 # what stands before and after

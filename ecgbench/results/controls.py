@@ -86,7 +86,7 @@ def places(study: Study) -> list[Place]:
     return [Place(*one) for one in zip(*(rows[name] for name in Place._fields))]
 
 
-def _cells(study: Study, place: Place, like: Sequence[Result] | None = None) -> list[Result]:
+def cells_of(study: Study, place: Place, like: Sequence[Result] | None = None) -> list[Result]:
     """The finished cells of a row; `like`: those at the same draws of leads and folds as these, of
     the first fit.
     """
@@ -109,7 +109,7 @@ def _evidence(study: Study, *rows: Sequence[Scored]) -> Evidence:
     return study.scorer.evidence(rows)
 
 
-def _why(study: Study, place: Place) -> str:
+def why_missing(study: Study, place: Place) -> str:
     """Why a row has no number."""
     rows = study.cells[[*Place._fields, "status", "reason"]].itertuples(index=False)
     reasons = [f"{status}: {why}" for *own, status, why in rows if tuple(own) == place and why]
@@ -121,10 +121,10 @@ def _chance(own: Study, studies: Sequence[Study], place: Place) -> Values:
     first = next(p for p in places(own) if (p.task, p.leads) == (place.task, place.leads))
     values, p, pairs, bounds = [], [], [], (np.nan, np.nan)
     for one in studies:
-        scored = _scored(one, _cells(one, place))
+        scored = _scored(one, cells_of(one, place))
         if not scored or not np.isfinite([c.value for c in scored]).all():
             continue
-        rivals = [] if first == place else _scored(one, _cells(one, first))
+        rivals = [] if first == place else _scored(one, cells_of(one, first))
         found = _evidence(one, *filter(None, (scored, rivals)))
         sure = found.rows[0]
         values.append(sure.value)
@@ -132,7 +132,7 @@ def _chance(own: Study, studies: Sequence[Study], place: Place) -> Values:
         bounds = sure.low, sure.high
         pairs += [found.difference(0, 1).p] if rivals else []
     if not values:
-        return {"note": _why(studies[0], place)}
+        return {"note": why_missing(studies[0], place)}
     mean, low, high, se = mean_interval(values)
     several = len(values) > 1
     if not several:
@@ -153,13 +153,13 @@ def _paired(own: Study, control: Control, theirs: Study, place: Place) -> Values
     there = place
     if control.kind == "shortcut":
         there = place._replace(model=control.name, policy="native")
-    if not (results := _cells(theirs, there)):
-        return {"note": _why(theirs, there)}
+    if not (results := cells_of(theirs, there)):
+        return {"note": why_missing(theirs, there)}
     scored = _scored(theirs, results)
     alone = _evidence(theirs, scored).rows[0]
     made: Values = {"value": alone.value, "low": alone.low, "high": alone.high}
-    if not (mine := _cells(own, place, results)):
-        return made | {"note": f"the model: {_why(own, place)}"}
+    if not (mine := cells_of(own, place, results)):
+        return made | {"note": f"the model: {why_missing(own, place)}"}
     rows = [_scored(own, mine), scored]
     if not all(np.isfinite(c.value) for row in rows for c in row):
         return made | {"note": "no label has both values"}

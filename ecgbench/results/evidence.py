@@ -256,9 +256,9 @@ def between(fits: Mapping[int, float]) -> tuple[float, float]:
     return float(np.var(list(fits.values()), ddof=1) / len(fits)), len(fits) - 1.0
 
 
-def ordered(metric: str, own: Predicted) -> Predicted:
+def ordered(metric: str, own: Predicted, probabilities: bool = False) -> Predicted:
     """What placements under a metric are made from: its wins, and records in alphabetical order;
-    without probabilities.
+    without probabilities, unless they are asked for.
     """
     records = np.asarray(own.records, dtype=str)
     order = np.argsort(records, kind="stable")
@@ -267,7 +267,7 @@ def ordered(metric: str, own: Predicted) -> Predicted:
         records=records[order].tolist(),
         patients=own.patients[order],
         target=own.target[order],
-        probability=np.empty((0, len(own.labels))),
+        probability=own.probability[order] if probabilities else np.empty((0, len(own.labels))),
         wins={metric: wins_of(metric, own)[order]},
     )
 

@@ -123,7 +123,7 @@ class Operating(Question):
         """Of these labels the threshold, or why there is none; each fit is read once."""
         fit = str(result.document["fit"])
         if fit not in self._of_fit:
-            self._of_fit[fit] = _thresholds(result)
+            self._of_fit[fit] = thresholds(result)
         found = self._of_fit[fit][kept]
         return [found.get(name, found.get("", NOT_VALIDATED)) for name in names]
 
@@ -175,7 +175,7 @@ def _values(found: Rates, own: Floats) -> Mapping[str, Floats]:
     return made
 
 
-def _thresholds(result: Result) -> dict[Measure, dict[str, float | str]]:
+def thresholds(result: Result) -> dict[Measure, dict[str, float | str]]:
     """Of each label, from the validation records of a fit: the threshold, or why there is none;
     "": why there is none of any label.
     """

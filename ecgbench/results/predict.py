@@ -18,14 +18,17 @@ from ecgbench.core.files import sha256_of
 from ecgbench.core.folders import damaged, read_bytes
 from ecgbench.core.registry import plain
 from ecgbench.core.text import counted, enumerated
+from ecgbench.data.imported.card import options_of
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Count, Fixed
 from ecgbench.ecg.leads import ALL, LeadSubset
+from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, Damaged, MissingData, UnknownName
 from ecgbench.evaluate import protocols
 from ecgbench.evaluate.device import choose, demand
 from ecgbench.evaluate.predict import probabilities
+from ecgbench.results import operating
 from ecgbench.results.reader import Reader
 from ecgbench.study.new_records import Values, features, table
 from ecgbench.study.store import Store
@@ -50,15 +53,18 @@ _OF: dict[str, Callable[[Cell], str]] = {
 def predict(run: str | Path, records: str | Path, **how: Any) -> pd.DataFrame:
     """What the fits of a run predict for the recordings in a file or below a folder: a row each.
 
-    how: leads ("I", "I+II", "12"; the others are hidden; without: all that a recording has); task,
-    model and policy (may be left out where the run has one); fold ("2/5": the fit of one fold in
-    place of the mean of all fits); fs (Hz), unit and signals of files that do not say them; device;
+    how: leads ("I", "I+II", "12"; the others are hidden; without: those of the run, of several sets
+    the largest that a recording has); task, model and policy (may be left out where the run has
+    one); fold ("2/5": the fit of one fold in place of the mean of all fits); fs (Hz), unit and
+    signals of files that do not say them (without: as the run's recordings were imported); device;
     progress (a `Display`); without (files that are no recordings).
 
     Columns: record, file, patient (of test records of the run), leads, windows, `probability:LABEL`
     (of several fits their mean, beside it `lowest:LABEL` and `highest:LABEL`), auroc, auroc_low and
-    auroc_high (macro, of these fits in the run at these leads, 95 % interval), fit (keys), task,
-    model, weights, policy, trained_on, use, note, and reason (why there is no probability). What
+    auroc_high (macro, of these fits in the run at these leads, 95 % interval), `flag:LABEL` (1 at
+    or above the threshold that keeps 95 % specificity in the run's validation records, of several
+    fits their mean, else 0; blank without one), fit (keys), task, model, weights, policy,
+    trained_on, use, note, and reason (why there is no probability). What
     must be said of the table is in `attrs["notes"]`. EcgbenchError in one line where no recording
     has a probability.
 
@@ -67,7 +73,9 @@ def predict(run: str | Path, records: str | Path, **how: Any) -> pd.DataFrame:
     """
     chosen = {option: how.pop(option, None) for option in _OF}
     fits = Fits.of(Path(run), chosen, how.pop("device", "cpu"))
-    return table(fits, fits.columns, Path(records), fix=fits.reader.plan.fix, **how)
+    how |= {"fix": fits.reader.plan.fix, "usual": fits.usual, "stated": fits.options}
+    made = table(fits, [*fits.columns, *fits.flags], Path(records), **how)
+    return made.astype(dict.fromkeys(fits.flags, "Int8"))
 
 
 def embed(
@@ -182,6 +190,36 @@ class Fits:
         kinds = ("probability", "lowest", "highest")[: 3 if several else 1]
         return [f"{kind}:{label}" for kind in kinds for label in self.labels]
 
+    @property
+    def flags(self) -> list[str]:
+        """Columns that say whether a probability is at or above the threshold."""
+        return [f"flag:{label}" for label in self.labels]
+
+    @property
+    def options(self) -> ReadOptions:
+        """With which the recordings of the run were imported."""
+        run, name = self.reader.run, self.first.dataset
+        given = [
+            Path(p) for one in run.requested() for room, p in one.plugins if room == "datasets"
+        ]
+        cards = [file for file in given if file.stem == name]
+        there = [file for file in (*cards, run.path / "imported" / f"{name}.py") if file.is_file()]
+        return options_of(there[0]) if there else ReadOptions()
+
+    def usual(self, recording: Recording) -> LeadSubset:
+        """The leads of the run, of several sets the largest that a recording has; all of these
+        where the run has random ones alone. BadRecord where it has no such set.
+        """
+        settings = [cell.setting for cell in self.reader.plan.cells]
+        known = {
+            s.subset if isinstance(s, Fixed) else ALL: 0 for s in settings if str(s) == s.typed
+        }
+        there = [leads for leads in known if {*leads.leads} <= {*recording.leads}]
+        if known and not there:
+            every = enumerated([_TWELVE if leads == ALL else str(leads) for leads in known])
+            raise BadRecord(f"the run is for {every}; it has {'+'.join(recording.leads)}")
+        return max(there, key=len) if there else LeadSubset(recording.leads)
+
     def __call__(self, recording: Recording, leads: LeadSubset) -> Values:
         """Facts, notes and values of a recording."""
         shown = str(leads) if any(fit.shown == str(leads) for fit in self.fits) else ""
@@ -198,6 +236,8 @@ class Fits:
             notes.append(MET)
         first, fitted = self.first, [self.fits[fit].result.fitted for fit in used]
         values, windows = self._probabilities(recording, leads, used)
+        at, why = self._thresholds(used, leads, trained_at)
+        notes += why
         row: dict[str, Any] = {
             **dict(zip(("auroc", "auroc_low", "auroc_high"), score)),
             "windows": windows,
@@ -209,7 +249,26 @@ class Fits:
             "trained_on": f"{fitted[0]['records']} records of {first.dataset} at {trained_at}",
         }
         parts = [values.mean(axis=0), values.min(axis=0), values.max(axis=0)]
-        return row, notes, np.concatenate(parts)[: len(self.columns)]
+        flag = np.where(np.isnan(at), np.nan, parts[0] >= at)
+        return row, notes, np.concatenate([np.concatenate(parts)[: len(self.columns)], flag])
+
+    def _thresholds(
+        self, fits: Sequence[Fit], leads: LeadSubset, at: str
+    ) -> tuple[np.ndarray, list[str]]:
+        """(label,) thresholds that keep the specificity of the run's validation records, mean of
+        the fits, NaN where there is none, and why.
+        """
+        none = np.full(len(self.labels), np.nan)
+        if at != _at(leads):
+            return none, [f"no threshold at {_at(leads)}: those of the run are of {at}"]
+        each, why = [], list[str]()
+        for fit in fits:
+            found = operating.thresholds(self.fits[fit].result)["specificity"]
+            values = [found.get(label, found.get("", "none is stored")) for label in self.labels]
+            pairs = [*zip(self.labels, values)]
+            why += [f"no threshold of {n}: {v}" for n, v in pairs if isinstance(v, str)]
+            each.append([np.nan if isinstance(v, str) else v for v in values])
+        return np.mean(each, axis=0), [*dict.fromkeys(why)]
 
     def _probabilities(
         self, recording: Recording, leads: LeadSubset, fits: Sequence[Fit]
@@ -250,7 +309,7 @@ class Fits:
 
     def _notes(self, leads: LeadSubset, at: str, score: tuple[float, ...]) -> list[str]:
         """What puts in doubt the probabilities at these leads of fits that were trained `at`."""
-        plan, here = self.reader.plan, _TWELVE if leads == ALL else str(leads)
+        plan, here = self.reader.plan, _at(leads)
         notes = _of_weights(self.network) if protocols.is_frozen(plan.training.protocol) else []
         if self.reader.datasets[self.first.dataset]["synthetic"]:
             notes.append("trained on synthetic recordings: it says nothing about a patient")
@@ -263,6 +322,10 @@ class Fits:
             again = f"the `ecgbench run` command of the run with --leads {leads} adds it"
             notes.append(f"the run has no AUROC at {here}; {again}")
         return notes
+
+
+def _at(leads: LeadSubset) -> str:
+    return _TWELVE if leads == ALL else str(leads)
 
 
 def _chosen(store: Store, cells: Sequence[Cell], chosen: dict[str, str | None]) -> Sequence[Cell]:

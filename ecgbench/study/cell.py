@@ -22,6 +22,7 @@ from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.fits import Fitting
 from ecgbench.evaluate.predict import averaged, probabilities
 from ecgbench.evaluate.rows import positions, records_of_windows
+from ecgbench.study import controls
 from ecgbench.study.jobs import Job
 from ecgbench.study.scores import Predictions, score_table, with_wins
 from ecgbench.study.store import Store, put_named
@@ -80,7 +81,7 @@ def cell_facts(
         "records": evaluation.selection.labelled(task.columns),
         "setting": str(cell.setting),
         "scoring": scoring.of_predictions,
-        **({"control": control} if control else {}),
+        **({"control": control, **controls.sources(control)} if control else {}),
         **evaluation.facts(cell.policy),
     }
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ecgbench import perturbations
 from ecgbench.core.cells import Folders, Request
 from ecgbench.core.registry import folder_name
 from ecgbench.core.text import line, quoted, words
@@ -64,7 +65,8 @@ def run(options: Mapping[str, Any], sets: Sequence[str] = (), command: str = "")
     options: by the names of `cli.run.run`, each as typed; what is missing or None was not typed.
     sets: KEY=VALUE each. command: the command line that repeats it; "": that of this process.
     """
-    given = options.get
+    trained = words(options.get("train_leads")) or ()
+    given = {**options, "train_leads": trained[0] if trained else None}.get
     typed = values({KEYS.get(name, name): given(name) for name in STUDY}, sets)
     files = own_records.RecordFiles(
         folder=given("records"), **{name: given(name) for name in RECORDS}
@@ -82,6 +84,8 @@ def run(options: Mapping[str, Any], sets: Sequence[str] = (), command: str = "")
     settings, device = file.section("run"), given("device") or "auto"
     execution = replace(_execution(settings, given("engine"), device), command=command)
     wanted = controls.resolve(words(given("controls")) or ())
+    wanted += controls.of_heads(trained[1:])
+    wanted += controls.of_perturbations(given("perturb") or perturbations.NONE)
     return _compute(request, where, execution, wanted, bool(given("dry_run")))
 
 
@@ -175,10 +179,10 @@ def _finish(
         print(f"{done.elsewhere} jobs go on without this command")
         print(f"next: ecgbench runs status {quoted(out)}")
         return Done(out=out)
-    after = control_runs.compute(folders, controls, execution, progress)
+    after = control_runs.compute(folders, controls, execution, progress, request)
     if not execution.settings.keep_features:
         running.remove_windows(Store(out))
-    outcomes = {f"{out}": done, **{f"control {name}": one for name, one in after.items()}}
+    outcomes = {f"{out}": done, **{control_runs.called(n): one for n, one in after.items()}}
     for what, one in outcomes.items():
         counts, *failures = one.lines(what)
         print(counts)

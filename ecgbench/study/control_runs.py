@@ -9,7 +9,7 @@ from ecgbench.core.cells import Folders, Request, plan_of
 from ecgbench.core.files import DAMAGED, making, move
 from ecgbench.core.text import counted
 from ecgbench.study import shortcuts
-from ecgbench.study.controls import LEADS, derived, folder, names, shortcut
+from ecgbench.study.controls import derived, folder, named, names, reuses_fits, shortcut
 from ecgbench.study.jobs import Execution
 from ecgbench.study.outcome import Outcome
 from ecgbench.study.progress import Display
@@ -29,6 +29,15 @@ def studies(
         yield [derived(request, name) for request in requests], into
 
 
+def called(control: str) -> str:
+    """For people.
+
+    >>> called("phases"), called("perturb em@6"), called("heads same")
+    ('control phases', 'perturb em@6', 'heads same')
+    """
+    return f"control {control}" if named(control) else control
+
+
 def lines(requests: Sequence[Request], folders: Folders, wanted: Sequence[str]) -> Iterator[str]:
     """The cells that each of the `wanted` controls still needs, in words."""
     for control in wanted:
@@ -39,19 +48,24 @@ def lines(requests: Sequence[Request], folders: Folders, wanted: Sequence[str]) 
             for cell in {cell for one in derived_requests for cell in plan_of(one).cells}
         )
         times = f", {len(every)} permutations" if len(every) > 1 else ""
-        yield f"control {control}: {counted(missing, 'cell')} left{times}"
+        yield f"{called(control)}: {counted(missing, 'cell')} left{times}"
 
 
 def compute(
-    folders: Folders, wanted: Sequence[str], execution: Execution, progress: Display
+    folders: Folders,
+    wanted: Sequence[str],
+    execution: Execution,
+    progress: Display,
+    typed: Request,
 ) -> dict[str, Outcome]:
-    """Compute what is missing of the controls of a finished run; control -> the outcome of its
-    cells, in all permutations.
+    """Compute what is missing of the controls of a finished run, and of perturbations of the study
+    as `typed`; control -> the outcome of its cells, in all permutations.
     """
     done: dict[str, Outcome] = {}
     folders = folders.absolute()
-    requests = [file.request() for file in Store(folders.out).requested()]
+    every_request = [file.request() for file in Store(folders.out).requested()]
     for control in wanted:
+        requests = [typed] if called(control) == control else every_request
         own = replace(execution, settings=replace(execution.settings, keep_features=False))
         if shortcut(control):  # what is read from tables, or measured in few steps, needs no GPU
             alone = replace(own.settings, views="stream")
@@ -59,9 +73,9 @@ def compute(
         every = list(studies(requests, folders, control))
         for number, (derived_requests, into) in enumerate(every, 1):
             which = f" ({number} of {len(every)})" if len(every) > 1 else ""
-            progress.note(f"control {derived_requests[0].control}{which}")
+            progress.note(f"{called(derived_requests[0].control)}{which}")
             store = Store(into.out)
-            if control == LEADS:
+            if reuses_fits(control):
                 _take_fits(derived_requests, Store(folders.out), store)
             done[control] = run(derived_requests, into, own, progress, done.get(control))
             remove_windows(store)

@@ -8,14 +8,21 @@ the run does not mean what it seems to mean.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast, get_args
 
-from ecgbench.core.cells import RELEASED, Request, Training
+from ecgbench import perturbations
+from ecgbench.core.cells import RELEASED, Request, Training, TrainLeads
+from ecgbench.core.registry import folder_name
 from ecgbench.errors import UnknownName
 from ecgbench.evaluate import protocols
+from ecgbench.perturbations import PERTURBED, Perturbation
 
 FOLDER = "controls"
 """Below a run."""
+PERTURBATIONS = "perturbations"
+"""Folder of perturbed test recordings below a run."""
+HEADS, RETRAINED = "heads ", "heads"
+"""Before the leads that training shows, in the control of a plan; and their folder below a run."""
 ALL = "all"
 """Of `--controls`: every control."""
 REPEATS = 20
@@ -107,6 +114,11 @@ def of(control: str) -> Control:
     return CONTROLS[control.partition("@")[0]]
 
 
+def named(control: str) -> Control | None:
+    """The control of a plan; None of a study, a perturbation or other heads."""
+    return CONTROLS.get(control.partition("@")[0])
+
+
 def permutation(control: str) -> int | None:
     """Number of the permutation of the labels; None for a control that permutes none.
 
@@ -115,6 +127,49 @@ def permutation(control: str) -> int | None:
     """
     name, _, number = control.partition("@")
     return int(number) if name == LABELS else None
+
+
+def perturbation(control: str) -> Perturbation | None:
+    """What is done to the test recordings of a plan, at heads that were fitted to others.
+
+    >>> str(perturbation("perturb em@6")), perturbation("phases")
+    ('em@6', None)
+    """
+    own = control.startswith(PERTURBED)
+    return perturbations.one(control.removeprefix(PERTURBED)) if own else None
+
+
+def of_perturbations(text: str) -> tuple[str, ...]:
+    """Of `--perturb`: the controls of plans."""
+    return tuple(f"{PERTURBED}{one}" for one in perturbations.parse(text))
+
+
+def retrained(control: str) -> str:
+    """Which leads training shows in a plan of other heads; "" of any other plan.
+
+    >>> retrained("heads same"), retrained("phases")
+    ('same', '')
+    """
+    return control.removeprefix(HEADS) if control.startswith(HEADS) else ""
+
+
+def of_heads(others: Sequence[str]) -> tuple[str, ...]:
+    """Of the further words of `--train-leads`: the controls of plans."""
+    for word in others:
+        if word not in get_args(TrainLeads):
+            raise UnknownName("way to train (--train-leads)", word, get_args(TrainLeads))
+    return tuple(f"{HEADS}{word}" for word in others)
+
+
+def reuses_fits(control: str) -> bool:
+    """Whether the heads of the run are tested, on other recordings."""
+    return control == LEADS or control.startswith(PERTURBED)
+
+
+def sources(control: str) -> dict[str, Any]:
+    """What else stands in keys."""
+    done = perturbation(control)
+    return {"perturbation": perturbations.identity(done.name)} if done else {}
 
 
 def names(control: str, training: Training) -> list[str]:
@@ -126,7 +181,11 @@ def names(control: str, training: Training) -> list[str]:
 
 
 def folder(run: Path, control: str) -> Path:
-    """Folder of a control of a run."""
+    """Folder of a control, a perturbation or other heads of a run."""
+    if way := retrained(control):
+        return run / RETRAINED / way
+    if control.startswith(PERTURBED):
+        return run / PERTURBATIONS / folder_name(control.removeprefix(PERTURBED))
     return run / FOLDER / control
 
 
@@ -135,6 +194,9 @@ def derived(request: Request, control: str) -> Request:
     replaces all models, and is always a probe.
     """
     name = f"{request.name} {control}".strip()
+    if way := retrained(control):
+        training = replace(request.training, leads=cast(TrainLeads, way))
+        return replace(request, name=name, control=control, training=training)
     first = replace(request, name=name, control=control, seeds=1, fit_seeds=request.fit_seeds[:1])
     if not shortcut(control):
         return first
@@ -151,4 +213,5 @@ def derived(request: Request, control: str) -> Request:
 
 def shortcut(control: str) -> bool:
     """Whether it replaces all models."""
-    return of(control).kind == "shortcut"
+    known = named(control)
+    return known is not None and known.kind == "shortcut"

@@ -1,7 +1,8 @@
 """Estimate of a study before it runs: `ecgbench run --dry-run`. Nothing is written.
 
 Cells are counted. Their time is that of one record, computed by the code of a run, times the number
-of records; fitting a head and scoring are not included.
+of records, and of reading the files where they are not prepared; fitting a head and scoring are
+not included.
 """
 
 import itertools
@@ -16,26 +17,31 @@ import numpy as np
 from ecgbench import datasets
 from ecgbench.adapters.hide import NATIVE, Policy
 from ecgbench.core.cells import Cell, Folders, Plan, Request, grouped, plan_of
+from ecgbench.core.parallel import cores
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import aligned, counted, duration, size
 from ecgbench.data import disk
-from ecgbench.data.counts import count, in_words
-from ecgbench.data.select import SPLITS
-from ecgbench.data.source import where
+from ecgbench.data.counts import DOWNLOADED, count, in_words
+from ecgbench.data.prepare import FEW, MOST, changed, find
+from ecgbench.data.reading import checked_row
+from ecgbench.data.select import SPLITS, Selection
+from ecgbench.data.source import Source, where
+from ecgbench.data.source import rows as rows_of
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
-from ecgbench.errors import BadWeights, EcgbenchError, WriteError
+from ecgbench.errors import BadRecord, BadWeights, EcgbenchError, MissingData, WriteError
 from ecgbench.evaluate import network, protocols, rows
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.protocols.probe import LEAD_DRAWS
 from ecgbench.study.differences import differences
 from ecgbench.study.store import Store
+from ecgbench.study.stored import CELL, document_of
 from ecgbench.study.work import reason_of
 
 CELL_BYTES = 30_000
 """Bytes of a cell besides its arrays: names of records, JSON."""
 TRIED = 4
-"""Sets of leads that a record is encoded with."""
+"""Sets of leads that a record is encoded with, and about how many records are read."""
 
 
 @dataclass(kw_only=True)
@@ -61,7 +67,8 @@ class Part:
 def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
     """The study, its datasets, its models, and the total. BadWeights where weights do not fit."""
     plan, tasks, store = plan_of(request), datasets.tasks(), Store(folders.out)
-    missing = [c for c in plan.cells if store.folder(c) is None]
+    there = {cell.identity for cell in _as_now(plan, store, folders)}
+    missing = [c for c in plan.cells if c.identity not in there]
     groups = grouped(missing, lambda c: (c.fit.model, tasks[c.task][0]))
     parts = [Part(model=m, dataset=name, cells=cells) for (m, name), cells in groups.items()]
     sizes = {
@@ -87,12 +94,53 @@ def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
         yield from _dataset(plan, name, folders, *counts)
     yield from _table(parts)
     yield from _disk(parts, folders, sizes)
-    seconds = sum(p.training + p.evaluation for p in parts)
-    less = " without what failed" if any(p.failed for p in parts) else ""
-    yield (
-        f"time: about {duration(seconds)} on {device}{less}: one record of each model times the "
-        f"records; nothing was computed"
+    read = sum(
+        _reading(n, folders, plan.fix, c) for n, (of, c) in sizes.items() if of == DOWNLOADED
     )
+    seconds = read + sum(p.training + p.evaluation for p in parts)
+    less = " without what failed" if any(p.failed for p in parts) else ""
+    read_too = f", {duration(read)} of it to read the files" if read else ""
+    yield (
+        f"time: about {duration(seconds)} on {device}{read_too}{less}: one record of each model "
+        f"times the records, without fitting, scoring and the report; nothing was computed"
+    )
+
+
+def _as_now(plan: Plan, store: Store, folders: Folders) -> Iterator[Cell]:
+    """The finished cells whose recordings and labels are as they are now. Of released data that are
+    not prepared all count, since those do not change.
+    """
+    tasks = datasets.tasks()
+    for name, cells in grouped(plan.cells, lambda c: tasks[c.task][0]).items():
+        done = [(cell, folder) for cell in cells if (folder := store.folder(cell))]
+        try:
+            copy = find(name, folders.data, folders.prepared, plan.limit, plan.fix, plan.division)
+            if copy.card.any_leads and changed(copy):
+                continue
+        except (MissingData, BadRecord):
+            yield from (cell for cell, _ in done if not datasets.get(name).CARD.any_leads)
+            continue
+        chosen = Selection(copy, plan.limit, plan.exclude)
+        crossed = chosen.crossed(list(dict.fromkeys(cell.fit.fold for cell, _ in done)))
+        now: dict[tuple[str, str], tuple[str, str]] = {}
+        for cell, folder in done:
+            which, own = (cell.fit.fold, cell.task), crossed[cell.fit.fold]
+            if which not in now:
+                now[which] = own.signals, own.labelled(tasks[cell.task][2].columns)
+            known = document_of(folder, CELL)["key_facts"]
+            if (known.get("data"), known.get("records")) == now[which]:
+                yield cell
+
+
+def _reading(name: str, folders: Folders, fix: bool, records: dict[str, int]) -> float:
+    """Seconds to read and check so many records, by those of a few."""
+    source = Source.of(name, folders.data, folders.prepared, fix)
+    few = source.index.iloc[:: max(1, len(source.index) // TRIED)]
+    began = time.perf_counter()
+    for row in rows_of(few):
+        checked_row(name, source.root, row, fix)
+    each, whole = (time.perf_counter() - began) / max(1, len(few)), sum(records.values())
+    return each * whole / (min(MOST, cores()) if whole > FEW else 1)
 
 
 class _Trial:

@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
-from ecgbench import adapters, datasets, metrics, models
+from ecgbench import adapters, datasets, metrics, models, perturbations
 from ecgbench.core.cells import Cell, Folders, Plan, grouped
 from ecgbench.core.registry import folder_name
 from ecgbench.evaluate import protocols
@@ -20,6 +20,7 @@ ROOMS: Mapping[str, Any] = {
     "datasets": datasets,
     "metrics": metrics,
     "protocols": protocols,
+    "perturbations": perturbations,
 }
 """The rooms whose plug-ins a command may name by path."""
 _number = count(1)

@@ -7,6 +7,7 @@ other; an unusable one does not stop the others.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from ecgbench.data.imported import matching
 from ecgbench.data.reading import checked, encode
 from ecgbench.datasets import demo
 from ecgbench.ecg import preprocess
-from ecgbench.ecg.leads import ALL, LEADS, LIMB, LeadSubset
+from ecgbench.ecg.leads import ALL, LIMB, LeadSubset
 from ecgbench.ecg.readers import by_suffix
 from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.ecg.recording import Recording
@@ -34,6 +35,8 @@ if TYPE_CHECKING:  # with torch, which names are checked without
 
 Values = tuple[dict[str, Any], list[str], np.ndarray]
 """Of a recording: columns of the table, its notes, and its values (column,)."""
+Choose = Callable[[Recording], LeadSubset]
+"""The leads of a recording that are used; BadRecord where it has none of them."""
 RESEARCH = "research use only"
 WITHOUT_EFFECT = ("rate", "unit", "names", "ignored signal", "head line", "not measured")
 """Kinds of a reader's notes that change no number of a single recording."""
@@ -63,19 +66,46 @@ def features(recording: Recording, leads: LeadSubset, encoder: "Encoder", model:
         return encoder(seen, {leads.bits: windows})[leads.bits]
 
 
+def _opened(path: Path, record: str, typed: ReadOptions, stated: ReadOptions) -> Recording:
+    """A recording in a file. What was stated of the recordings of a run fills the gaps of files
+    that say less than they must; what is typed is meant for this file.
+    """
+    if typed == stated:
+        return by_suffix.read(path, record, "", typed)
+    renamed = typed.signals or (() if stated.ordered else stated.signals)
+    try:
+        return by_suffix.read(path, record, "", replace(typed, signals=renamed))
+    except (BadRecord, BadSetting):
+        return by_suffix.read(path, record, "", stated)
+
+
+def _is_readable(path: Path, typed: ReadOptions, stated: ReadOptions) -> bool:
+    with suppress(EcgbenchError, OSError):
+        _opened(path, path.stem, typed, stated)
+        return True
+    return False
+
+
 def _read(
-    path: Path, record: str, stated: ReadOptions, fix: bool, wanted: LeadSubset | None
-) -> tuple[Recording, list[str]]:
-    """A recording as a run prepares it, and its notes that concern the leads `wanted` (all)."""
-    recording = by_suffix.read(path, record, "", stated)
+    path: Path, record: str, options: tuple[ReadOptions, ReadOptions], fix: bool, choose: Choose
+) -> tuple[Recording, LeadSubset, list[str]]:
+    """A recording as a run prepares it, the leads that are used, and its notes that concern them;
+    BadRecord where one of them is missing or was not measured. options: as of `_opened`.
+    """
+    recording = _opened(path, record, *options)
     notes = [f"{kind}: {what}" for kind, what in recording.notes if kind not in WITHOUT_EFFECT]
     # the demo's card asks what that of every imported dataset asks
     sound = checked(recording.completed().clinical(), demo.CARD, fix)
     steps, gain = encode(sound.recording)
     stored = replace(sound.recording, signal=steps / gain[gain > 0][:, None])
-    used = {*(wanted.leads if wanted else LEADS)}
-    apart = {*(() if used & {*LIMB} else OF_LIMBS), *(() if len(used) > 1 else ("copies",))}
-    return stored, [*notes, *(text for kind, text in sound.sentences if kind not in apart)]
+    used = choose(stored)
+    if missing := [lead for lead in used if lead not in stored.leads]:
+        raise BadRecord(f"lead {', '.join(missing)} is missing; it has {'+'.join(stored.leads)}")
+    if flat := [lead for lead in used if lead in stored.flat()]:
+        raise BadRecord(f"lead {', '.join(flat)} holds one value throughout: not measured")
+    apart = {*(() if {*used.leads} & {*LIMB} else OF_LIMBS)}
+    apart |= {*(() if len(used.leads) > 1 else ("copies",))}
+    return stored, used, [*notes, *(text for kind, text in sound.sentences if kind not in apart)]
 
 
 def table(  # noqa: PLR0913  (each is a setting)
@@ -86,29 +116,33 @@ def table(  # noqa: PLR0913  (each is a setting)
     fix: bool = False,
     progress: Display = SILENT,
     without: Sequence[Path] = (),
-    **stated: Any,
+    usual: Choose = lambda recording: LeadSubset(recording.leads),
+    stated: ReadOptions = ReadOptions(),  # noqa: B008  (frozen)
+    **typed: Any,
 ) -> pd.DataFrame:
     """A row per recording: the values from `compute`, or the reason why there are none;
-    `attrs["notes"]` has the notes. leads, stated: as typed. BadSetting where no recording has
-    values.
+    `attrs["notes"]` has the notes. leads, typed: as typed. usual, stated: where nothing is typed.
+    BadSetting where no recording has values.
     """
     if not records.exists():
         raise BadSetting(f"--records {records}: there is no such file or folder")
     folder = records if records.is_dir() else records.parent
-    files = matching.files(records, without) if records.is_dir() else [records.name]
     wanted = ALL if leads == str(len(ALL)) else LeadSubset.parse(leads) if leads else None
-    known, rows, values, notes = ReadOptions(**stated), [], [], Counter[str]()
+    choose = usual if wanted is None else lambda recording: wanted
+    known = {option: value for option, value in typed.items() if value}
+    options = ReadOptions(**known), replace(stated, **known)
+    files = [records.name]
+    if records.is_dir():
+        every = matching.files(records, without)
+        files = matching.recordings(every, lambda file: _is_readable(folder / file, *options))
+    rows, values, notes = [], [], Counter[str]()
     with progress.stage("recordings", len(files), "records") as advance:
         for record, file in zip(matching.identities(files, ()), files):
             row = {"record": visible(record), "file": visible(file), "leads": "", "use": RESEARCH}
             these_notes: list[str] = []
             own_values, reason = np.full(len(columns), np.nan), ""
             try:
-                recording, these_notes = _read(folder / file, record, known, fix, wanted)
-                used = wanted or LeadSubset(recording.leads)
-                if missing := [lead for lead in used if lead not in recording.leads]:
-                    there = "+".join(recording.leads)
-                    raise BadRecord(f"lead {', '.join(missing)} is missing; it has {there}")
+                recording, used, these_notes = _read(folder / file, record, options, fix, choose)
                 more, also, own_values = compute(recording, used)
                 row |= {"leads": str(used), **more}
                 these_notes += also

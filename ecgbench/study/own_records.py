@@ -2,7 +2,7 @@
 
 import re
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from ecgbench.data.imported.importing import Order, bring, same, usual_folds
 from ecgbench.data.imported.records import FILE as TABLE
 from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.errors import BadSetting
-from ecgbench.study.plan_file import RecordSettings
+from ecgbench.study.plan_file import RecordSettings, keys
 from ecgbench.study.progress import counting, display
 
 
@@ -55,12 +55,12 @@ def within(
     values: key -> value that was typed; receives tasks, models and folds. studied: whether a plan
     says which models.
     """
-    typed = {k.partition(".")[2]: values.pop(k) for k in [*values] if k.startswith("records.")}
+    typed = {name: values.pop(key) for name, key in _keys().items() if key in values}
     tasks: tuple[str, ...] = values.get("tasks") or ()
     out, prepared = folders
     if records.folder is None:
         given = {f"--{name}": value for name, value in asdict(records).items()}
-        given |= {f"--set records.{key}": True for key in typed}
+        given |= {f"--set {_keys()[name]}": True for name in typed}
         if stray := [name for name, value in given.items() if value]:
             raise BadSetting(f"{stray[0]} belongs to --records FOLDER; add that")
         card = Path(tasks[0]) if len(tasks) == 1 else Path()
@@ -118,11 +118,34 @@ def _choose_models(values: dict[str, Any]) -> str:
 
 def import_records(order: Order, err: bool = False) -> None:
     """Import, and say what was found: on standard error where the command goes on."""
-    with counting(f"read {order.name}", display()) as shown:
-        made = bring(order, shown)
+    try:
+        with counting(f"read {order.name}", display()) as shown:
+            made = bring(order, shown)
+    except BadSetting as error:
+        raise BadSetting(as_of_a_run(str(error)) if err else str(error)) from None
     for text in summary.lines(made):
         if not (err and text.startswith(("next: ", "then: "))):
-            print(visible(text), file=sys.stderr if err else sys.stdout)
+            said = visible(as_of_a_run(text) if err else text)
+            print(said, file=sys.stderr if err else sys.stdout)
+
+
+def _keys() -> dict[str, str]:
+    """Field of `RecordSettings` -> its key."""
+    return {key.path[1]: key.name for key in keys().values() if key.path[0] == "records"}
+
+
+def as_of_a_run(text: str) -> str:
+    """A sentence about options of `ecgbench data import` with those that a run has in their place.
+
+    >>> as_of_a_run("leave them out: --partial; or --positive AF (--to DIR)")
+    'leave them out: --set records.partial=on; or --set records.positive=AF (--out DIR)'
+    """
+    for one in fields(RecordSettings):
+        option, key = "--" + one.name.replace("_", "-"), f"--set {_keys()[one.name]}"
+        if isinstance(one.default, bool):
+            text = re.sub(rf"{option}\b", f"{key}=on", text)
+        text = re.sub(rf"{option} (?=\S)", f"{key}=", text)
+    return re.sub(r"--to\b", "--out", text)
 
 
 def name_of(folder: Path) -> str:

@@ -52,10 +52,16 @@ class RecordSettings:
     """
     positive: str | None = None
     """The word that means 1 in a column of words; all others mean 0."""
+    patients: str | None = None
+    """The part of a patient's cell that is the person: a pattern whose group it is."""
+    split: str | None = None
+    """Column of splits (train, val, test) or folds; not set: one of the name split or fold."""
     partial: bool = False
     """Skip rows of the table that have no file."""
     match_zeros: bool = False
     """Let record 1 of the table match the file 00001.csv, where that is the only such file."""
+    overwrite: bool = False
+    """Replace the card and the table of an earlier import even if they were edited."""
 
 
 class Key(NamedTuple):
@@ -76,6 +82,7 @@ _CALLED = {
     "exclude": "data.exclude",
     "fix": "data.fix",
     "fit_seeds": "training.seeds",
+    "records.split": "data.split",
 }
 """Fields whose key has another name."""
 
@@ -111,7 +118,8 @@ def _of(cls: Any, path: tuple[str, ...]) -> Iterator[Key]:
             yield from _of(hint, (*path, one.name))
             continue
         default = one.default if one.default_factory is MISSING else one.default_factory()
-        name = ".".join([*path, one.name]) if path else _CALLED.get(one.name, one.name)
+        name = ".".join([*path, one.name])
+        name = _CALLED.get(name, name)
         shown = None if default is MISSING else default
         yield Key(name, (*path, one.name), hint, shown, texts.get(one.name, ""))
 

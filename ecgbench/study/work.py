@@ -121,7 +121,8 @@ def open_evaluation(job: Job, reporter: Reporter) -> Evaluation:
 
 def _tabular(control: str, selection: Selection) -> np.ndarray | str | None:
     """What a shortcut knows of the used records from the tables of the dataset."""
-    if not control or not controls.of(control).tabular:
+    named = controls.named(control)
+    if named is None or not named.tabular:
         return None
     known = people(selection.prepared).iloc[selection.index.index]
     features: np.ndarray | str = models.get(control).features(known)
@@ -183,6 +184,8 @@ class _CellComputation:
         """Cells that were there, or cannot run."""
         self.by_fold: dict[str, Evaluation] = {}
         """The model on its dataset, for each fold of the job."""
+        self._changed: dict[Evaluation, Evaluation] = {}
+        """The same with changed recordings."""
 
     def __call__(self) -> None:
         try:
@@ -245,8 +248,7 @@ class _CellComputation:
     def _policy(self, evaluation: Evaluation, cells: list[Cell]) -> None:
         """Test windows of all cells of a policy together, then each cell alone."""
         scoring, policy = self.plan.scoring, cells[0].policy
-        if self.plan.control == controls.LEADS:
-            evaluation = evaluation.changed(controls.LEADS)
+        evaluation = self._tested(evaluation)
         self._begin(cells, len(cells) > 1)
         wanted = [evaluation.rows(c, scoring) for c in cells]
         what, singly = f"test windows, {policy}", scoring.draw == "window"
@@ -317,12 +319,21 @@ class _CellComputation:
         """
         finished_already = self._has(cell) and finished(self.requests[cell].fitting.folder)
         if not finished_already:
-            reason = self.by_fold[cell.fit.fold].refusal(cell, self.plan.scoring)
+            evaluation = self._tested(self.by_fold[cell.fit.fold])
+            reason = evaluation.refusal(cell, self.plan.scoring)
             if not reason:
                 return False
             self.store.give_reason(cell, "skipped", reason)
         self.over.add(cell)
         return True
+
+    def _tested(self, evaluation: Evaluation) -> Evaluation:
+        """With the test recordings of a control that changes them and reuses fits."""
+        if not controls.reuses_fits(self.plan.control):
+            return evaluation
+        if evaluation not in self._changed:
+            self._changed[evaluation] = evaluation.changed(self.plan.control)
+        return self._changed[evaluation]
 
     # what is stored is compared with its hashes before it is used again
 

@@ -166,6 +166,53 @@ def test_recordings_of_all_kinds(here: Here, run: Path, tmp_path: Path) -> None:
     assert (seen ^ tested).all()
 
 
+def test_a_run_says_which_leads_are_read_how_and_flagged_where(here: Here, tmp_path: Path) -> None:
+    """Bare files of one column: rate, unit and name were stated once, when they were imported."""
+    names = [f"r{number:02d}" for number in range(60)]
+    (tmp_path / "watch").mkdir()
+    for number, name in enumerate(names):
+        signal = 1000 * twelve(number, 200, 10)[0]
+        np.savetxt(tmp_path / "watch" / f"{name}.csv", signal, "%.2f")
+    rows = [f"{name},P{name},{number % 2}" for number, name in enumerate(names)]
+    (tmp_path / "labels.csv").write_text("\n".join(["record,patient,fast", *rows]) + "\n")
+    words = ("run", "--records", "watch", *USUAL, "--models", TINY, "--out", "run", "--leads", "I")
+    words = (*words, "--fs", "200", "--unit", "uV", "--signals", "I", "--folds", "official")
+    done = here(*words, cwd=tmp_path, ECGBENCH_PREPARED="")
+    assert done.returncode == 0, done.stderr
+    new, signal = tmp_path / "new", twelve(7, 200, 10)
+    write(new / "all.csv", signal, LEADS, 200)
+    write(new / "one.csv", signal[:1], ("I",), 200)
+    write(new / "chest.csv", signal[6:7], ("V1",), 200)
+    write(new / "flat0.csv", 0 * signal[:1], ("I",), 200)
+    write(new / "flat0.7.csv", np.vstack([0 * signal[:1] + 0.7, signal[1:]]), LEADS, 200)
+    for name in ("bare", "r07"):
+        np.savetxt(new / f"{name}.csv", 1000 * signal[0], "%.2f")
+    made = ecgbench.predict(tmp_path / "run", new, model=str(TINY))
+    got = made.set_index("record")
+    value, reason, flag = got["probability:fast"], got["reason"], got["flag:fast"]
+    stored = ecgbench.read(tmp_path / "run").results[0]
+    own = stored.predictions().set_index("record")["probability:fast"]
+    assert value[["all", "one", "bare"]].tolist() == pytest.approx([value["r07"]] * 3, abs=1e-4)
+    assert (got["leads"][["all", "one", "bare"]] == "I").all()
+    for name in ("flat0", "flat0.7", "chest"):
+        assert np.isnan(value[name])
+        assert reason[name]
+        assert flag.isna()[name]
+    again = ecgbench.predict(tmp_path / "run", tmp_path / "watch", model=str(TINY))
+    again = again.set_index("record")
+    np.testing.assert_allclose(again["probability:fast"][own.index], own, atol=1e-6)
+    # flagged: no more than 5 in 100 of the validation records without the label
+    valid = stored.validation()
+    sound = np.sort(valid["probability:fast"][valid["target:fast"] == 0])
+    worst = sound[len(sound) - 1 - int(0.05 * len(sound))]
+    at = valid["probability:fast"][valid["probability:fast"] > worst].min()
+    assert (again["flag:fast"] == (again["probability:fast"] >= at)).all()
+    assert {*again["flag:fast"]} == {0, 1}
+    two = ecgbench.predict(tmp_path / "run", new / "all.csv", model=str(TINY), leads="I+II")
+    assert two["flag:fast"].isna().all()
+    assert "no threshold at I+II" in two["note"][0]
+
+
 def test_nothing_is_said_of_leads_that_are_not_used(here: Here, tmp_path: Path) -> None:
     """Fits of lead I are calibrated at lead I; a copied chest lead does not touch it."""
     names = [f"r{number:02d}" for number in range(24)]

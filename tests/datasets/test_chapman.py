@@ -1,9 +1,7 @@
 """Chapman in both releases: a workbook with CSV files in uV, and WFDB with SNOMED CT codes."""
 
 import os
-import zipfile
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 import numpy as np
 import pytest
@@ -13,12 +11,11 @@ from ecgbench.datasets import chapman
 from ecgbench.datasets._labels import table
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadRecord, MissingData
+from tests import workbook
 
 REAL = os.environ.get("ECGBENCH_REAL_DATA")
 SAMPLES = Path(REAL or ".") / "samples"
 genuine = pytest.mark.skipif(REAL is None, reason="no genuine recordings (ECGBENCH_REAL_DATA)")
-MAIN = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
-OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 HEAD = ["FileName", "Rhythm", "Beat", "PatientAge", "Gender", "VentricularRate"]
 RHYTHMS = ["AF", "AFIB", "AT", "AVNRT", "SA", "SB", "SR", "ST", "SVT", "AVRT", "SAAWR"]
 BEATS = ["NONE", "RBBB TWC", "LBBB", "LFBBB", "IDC  IVB", "VEB", "MIFW MILW LRRI"]
@@ -29,36 +26,13 @@ def name(i: int) -> str:
 
 
 def write(root: Path, numbers: list[int]) -> Path:
-    """Diagnostics.xlsx with a line for each number, strings shared; sample t of lead k of number i
+    """Diagnostics.xlsx with a line for each number; sample t of lead k of number i
     is 10 k + 100 i + t uV. The columns of odd numbers stand in turned order, as do their names.
     """
     folder = root / "chapman"
     (folder / "ECGData").mkdir(parents=True)
-    lines = [HEAD] + [
-        [name(i), RHYTHMS[i % 11], BEATS[i % 7], str(20 + i), "MALE", "88"] for i in numbers
-    ]
-    texts = sorted({v for line in lines for v in line if not v.isdigit()})
-    rows = "".join(
-        f'<row r="{y}">'
-        + "".join(
-            f'<c r="{c}{y}"><v>{v}</v></c>'
-            if v.isdigit()
-            else f'<c r="{c}{y}" t="s"><v>{texts.index(v)}</v></c>'
-            for c, v in zip("ABCDEF", line)
-        )
-        + "</row>"
-        for y, line in enumerate(lines, 1)
-    )
-    with zipfile.ZipFile(folder / "Diagnostics.xlsx", "w") as book:
-        book.writestr("xl/worksheets/sheet1.xml", f"<worksheet {MAIN}><sheetData>{rows}</sheetData>"
-                      "</worksheet>")  # fmt: skip
-        strings = "".join(f"<si><t>{escape(t)}</t></si>" for t in texts)
-        book.writestr("xl/sharedStrings.xml", f"<sst {MAIN}>{strings}</sst>")
-        book.writestr("xl/workbook.xml", f'<workbook {MAIN} xmlns:r="{OFFICE}"><sheets><sheet '
-                      'name="s" sheetId="1" r:id="rId1"/></sheets></workbook>')  # fmt: skip
-        book.writestr("xl/_rels/workbook.xml.rels", '<Relationships xmlns="http://schemas.'
-                      'openxmlformats.org/package/2006/relationships"><Relationship Id="rId1" '
-                      'Target="worksheets/sheet1.xml"/></Relationships>')  # fmt: skip
+    lines = [HEAD] + [[name(i), RHYTHMS[i % 11], BEATS[i % 7], 20 + i, "MALE", 88] for i in numbers]
+    workbook.write(folder / "Diagnostics.xlsx", lines)
     for i in numbers if len(numbers) <= 12 else []:
         steps = np.arange(5000)[:, None] + 10 * np.arange(12) + 100 * i
         turn = -1 if i % 2 else 1

@@ -42,7 +42,7 @@ def new_record(home: Path) -> None:
 
 def person_replaced(home: Path) -> None:
     new_record(home)
-    change(home / "labels.csv", (row(2) + "\n", ""), (row(3) + "\n", ""), ("new,P1", "new,P01"))
+    change(home / "labels.csv", (row(2) + "\n", ""), (row(3) + "\n", ""), ("new,P1", "new,0P1"))
 
 
 def new_label(home: Path) -> None:
@@ -234,6 +234,6 @@ def test_a_correction_after_which_nothing_can_be_scored_is_refused(folder: Path)
     for record in was.loc[was["fold"] == "5", "record"]:
         lines = re.sub(rf"({record},P\d+),\d,\d", r"\1,0,0", lines)
     (folder / "labels.csv").write_text(lines)
-    with pytest.raises(BadSetting, match=r"no label has records .*; another folder deals"):
+    with pytest.raises(BadSetting, match=r"no label has records .*; another folder"):
         bring(order(folder))
     assert table(folder).equals(was)

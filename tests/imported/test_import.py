@@ -22,6 +22,7 @@ from ecgbench.data.source import Source
 from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.errors import BadSetting, EcgbenchError, MissingData
 from ecgbench.study.plan import resolve_tasks
+from tests import workbook
 
 PATIENTS = 15
 
@@ -112,6 +113,23 @@ def test_what_cannot_be_trusted_or_has_no_row_costs_itself(folder: Path) -> None
     assert index.loc["A4", "split"] == index.loc["A5", "split"]  # of one patient
 
 
+def test_a_dataset_in_the_folder_of_its_recordings_is_no_recording(folder: Path) -> None:
+    made = bring(order(folder, to=folder / "rec"))
+    again = bring(order(folder))
+    assert not again.without_row
+    assert again.table["path"].equals(made.table["path"])
+
+
+def test_a_report_beside_a_recording_costs_nothing(folder: Path) -> None:
+    for file in [*(folder / "rec").rglob("A1*.csv")]:
+        file.with_suffix(".txt").write_text("Sinus rhythm\nHR 60\n")
+        file.with_suffix(".json").write_text("{}")
+    made = bring(order(folder))
+    assert (made.table["left_out"] == "").all()
+    assert {*made.table["path"].str[-4:]} == {".csv"}
+    assert not made.without_row
+
+
 def test_importing_again_adds_records_and_keeps_card_and_splits(folder: Path) -> None:
     bring(order(folder))
     before = table(folder).set_index("record")
@@ -192,7 +210,7 @@ TABLES = {
     "column in capitals": ([("lbbb", "AF")], "has the columns 'af' and 'AF'; rename one"),
     "no label": ([("af,lbbb", "sex,male")], "has no label"),
     "named so": ([("af,", "fs,")], "no label can be called 'fs'"),
-    "split": ([("age", "split"), (",47\n", ",train\n")], "the split '40' is none of train"),
+    "split": ([("age", "split"), (",47\n", ",train\n")], "line 9: the fold 'train' is no whole"),
     "fold": ([("age", "fold"), (",41\n", ",x\n")], "the fold 'x' is no whole number"),
 }
 
@@ -232,6 +250,23 @@ def test_tables_of_excel_read_alike(folder: Path, encoding: str) -> None:
     assert second["age"][0] == "40,5 år"
 
 
+def test_a_workbook_reads_as_its_csv_and_merged_cells_are_asked_for(folder: Path) -> None:
+    made = bring(order(folder, to=folder / "one"))
+    rows: list[list[str | int | None]] = [["record", "patient", "af", "lbbb", "age"]]
+    for i in range(2 * PATIENTS):
+        record, patient, *numbers = row(i).split(",")
+        rows.append([record, patient, *map(int, numbers)])
+    book = workbook.write(folder / "labels.xlsx", rows)
+    again = bring(order(folder, labels=book))
+    columns = ["record", "path", "patient", "fold", "af", "lbbb", "age"]
+    assert again.table[columns].equals(made.table[columns])
+    rows[4][1] = None  # merged with the row above
+    workbook.write(book, rows)
+    with pytest.raises(BadSetting, match=r"labels.xlsx, line 5: no patient") as refused:
+        bring(order(folder, labels=book))
+    assert "leave" not in str(refused.value)
+
+
 def test_splits_that_are_given_are_kept_and_no_patient_is_in_two(folder: Path) -> None:
     split = ["Training"] * 18 + ["validation"] * 6 + ["test"] * 6
     rows = [f"{row(i)},{split[i]}" for i in range(2 * PATIENTS)]
@@ -239,17 +274,15 @@ def test_splits_that_are_given_are_kept_and_no_patient_is_in_two(folder: Path) -
     bring(order(folder))
     assert table(folder)["split"].value_counts().to_dict() == {"train": 18, "val": 6, "test": 6}
     shutil.rmtree(folder / "mine")
-    change(folder / "labels.csv", ("A16,P8", "A16,'p9.0'"), ("A18,P9", "A18,P9.0"))
-    assert "in more than one split" in _say(folder)
-    change(folder / "labels.csv", ("'p9.0'", "Jose\u0301  B"), ("P9.0", "José B"))
+    change(folder / "labels.csv", ("A16,P8", "A16,Jose\u0301  B"), ("A18,P9", "A18,José B"))
     assert "in more than one split" in _say(folder)
 
 
 def test_a_patient_spelled_in_two_ways_is_one(folder: Path) -> None:
-    change(folder / "labels.csv", ("A1,P0", "A1,'p0'"), ("A3,P1", "A3, P1"))
+    change(folder / "labels.csv", ("A1,P0", "A1,00P0"), ("A3,P1", "A3, Ｐ1"))
     made = bring(order(folder))
     assert made.table["patient"].nunique() == PATIENTS
-    change(folder / "mine" / "records.csv", ("A5,b/A5.csv,P2", "A5,b/A5.csv,p2"))
+    change(folder / "mine" / "records.csv", ("A5,b/A5.csv,P2", "A5,b/A5.csv,0P2"))
     datasets.resolve(str(folder / "mine" / "mine.py"))
     assert Source.of("mine", None).index["patient"].nunique() == PATIENTS
 
@@ -267,8 +300,10 @@ def test_a_header_with_two_suffixes_is_prepared(folder: Path) -> None:
     assert "A0.edf" in copy.rows
 
 
-def test_a_link_to_a_folder_above_is_not_followed(folder: Path) -> None:
+def test_a_link_to_a_folder_above_and_a_run_are_not_looked_into(folder: Path) -> None:
     (folder / "rec" / "a" / "loop").symlink_to(folder / "rec")
+    write(folder / "rec" / "runs" / "one" / "cells" / "A1.csv")
+    (folder / "rec" / "runs" / "one" / "plan.toml").touch()
     bring(order(folder))
     assert len(table(folder)) == 2 * PATIENTS
 
@@ -295,7 +330,7 @@ def test_a_folder_of_other_recordings_is_refused_and_other_settings_are_taken(fo
     (folder / "other.csv").write_text("record,af\nA1,1\n")
     with pytest.raises(BadSetting, match=r"other recordings, .*another folder"):
         bring(order(folder, folder=folder / "other", labels=folder / "other.csv"))
-    with pytest.raises(BadSetting, match=r"holds the records of mine.py; .* or --name mine"):
+    with pytest.raises(BadSetting, match=r"holds the records of mine\.py"):
         bring(order(folder, name="yours"))
     shutil.copytree(folder / "rec", folder / "copied")
     for more, note in (
@@ -309,6 +344,30 @@ def test_a_folder_of_other_recordings_is_refused_and_other_settings_are_taken(fo
         datasets.resolve(str(made.order.card))
         assert Source.of("mine", None).index["path"].nunique() == 30
         datasets.ROOM.forget()
+
+
+def test_two_studies_whose_folders_have_one_name_stay_two(folder: Path) -> None:
+    bring(order(folder))
+    before = table(folder)
+    for i in range(2 * PATIENTS):
+        write(folder / "other" / "rec" / ("b" if i % 3 else "a") / f"A{i}.csv", 500 + i)
+    with pytest.raises(BadSetting, match=r"mine holds the recordings of .*/rec; "):
+        bring(order(folder, folder=folder / "other" / "rec"))
+    assert table(folder).equals(before)
+
+
+def test_an_edit_that_keeps_size_and_time_is_seen(folder: Path) -> None:
+    bring(order(folder))
+    datasets.resolve(str(folder / "mine" / "mine.py"))
+    first = prepare("mine", None, folder / "prepared").digest
+    assert prepare("mine", None, folder / "prepared").digest == first
+    file = folder / "rec" / "b" / "A1.csv"
+    text, stat = file.read_text(), file.stat()
+    file.write_text(text[:-2] + ("1" if text[-2] != "1" else "2") + "\n")
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert (file.stat().st_size, file.stat().st_mtime_ns) == (stat.st_size, stat.st_mtime_ns)
+    assert not same(order(folder))
+    assert prepare("mine", None, folder / "prepared").digest != first
 
 
 def test_names_that_may_be_two_files_need_their_path(folder: Path) -> None:

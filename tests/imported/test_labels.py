@@ -1,5 +1,7 @@
 """What a table of labels says, by value: labels, patients, age and sex, and what is asked for."""
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -26,19 +28,14 @@ def values(made: Labels) -> dict[str, list[int]]:
     return {label: made.table[label].tolist() for label in made.labels}
 
 
+U2 = ["nan", "NaN", "NA", "N/A", "null", "unknown"]
 BOTH = {"AF": [1, 1, 0], "PVC": [1, 0, 1]}
-LISTED = {"AF": [1, 0, 0], "PVC": [1, 0, 0], "SR": [0, 1, 0]}
 MI = {"AVB 2:1": [0, 0, 1], "MI": [0, 1, 0], "old MI": [1, 0, 0]}
 CODES = {"164889003": [1, 1], "426783006": [1, 0]}
-UNKNOWN = ["nan", "NaN", "NA", "N/A", "n/a", "null", "unknown", "UNK", "?", "-", ".", "missing"]
-UNKNOWN += ["nd", "blank", "TBD", "pending", "unclear", "not reported", "unbekannt", "k.A.", "N.A"]
 WORDS = {  # cells, labels, part of a note
-    "comma": (["AF, PVC", "AF", "PVC"], BOTH, "'AF, PVC' (AF; PVC)"),
-    "slash": (["AF/PVC", "AF", "PVC"], BOTH, "'AF/PVC' (AF; PVC)"),
-    "and": (["AF & PVC", "AF", "pvc"], {"AF": [1, 1, 0], "PVC": [1, 0, 1]}, "'PVC' and 'pvc'"),
-    "semicolon": (["AF;PVC", "AF, PVC"], {"AF": [1, 1], "PVC": [1, 1]}, "AF; PVC"),
-    "list": (["['AF', 'PVC']", "['SR']", "[]"], LISTED, ""),
-    "json": (['["AF", "PVC"]', '["SR"]', "none"], LISTED, ""),
+    "comma": (["AF, PVC", "AF", "PVC"], BOTH, "label: 1 cell divided at ','"),
+    "rows": (["AF\nPVC", "AF", "pvc"], {"AF": [1, 1, 0], "PVC": [1, 0, 1]}, "'PVC' and 'pvc'"),
+    "semicolon": (["AF;PVC", "AF, PVC"], {"AF": [1, 0], "AF, PVC": [0, 1], "PVC": [1, 0]}, ""),
     "codes": (["164889003,426783006", "164889003"], CODES, ""),
     "one": (["ST/T;", "ST/T", "SR"], {"SR": [0, 0, 1], "ST/T": [1, 1, 0]}, ""),
     "case": (["AF", "af", " ＡＦ ", "AF"], {"AF": [1, 1, 1, 1]}, "'AF' and 'af' and 'ＡＦ'"),
@@ -46,19 +43,13 @@ WORDS = {  # cells, labels, part of a note
     "dot": (["AF.", "AF", "AF", "A. b"], {"A. b": [0, 0, 0, 1], "AF": [1, 1, 1, 0]}, "'AF.' and"),
     "inside": (["old MI", "MI", "AVB 2:1"], MI, ""),
     "mark": (["AF*", "AF"], {"AF": [0, 1], "AF*": [1, 0]}, ""),
+    "noisy": (["N", "A", "~"], {"A": [0, 1, 0], "N": [1, 0, 0], "~": [0, 0, 1]}, ""),
     "numbers": (["8", "9", "3"], {"3": [0, 0, 1], "8": [1, 0, 0], "9": [0, 1, 0]}, ""),
     "classes": (["0", "1", "2"], {"0": [1, 0, 0], "1": [0, 1, 0], "2": [0, 0, 1]}, ""),
-    "unknown": (
-        ["AF", *UNKNOWN, "", "SR"],
-        {"AF": [1, *[U] * 22, 0], "SR": [0, *[U] * 22, 1]},
-        "label: unknown of 22 records",
-    ),
-    "none": (["AF", "none", "NONE", "not available"], {"AF": [1, 0, 0, U]}, "1 record"),
-    "denied": (["AF", "no AF", "non-AF", "not AF", "nan"], {"AF": [1, 0, 0, 0, U]}, "'AF' is 1"),
-    "negative": (["AF", "AF negative"], {"AF": [1, 0]}, "'AF' is 1"),
-    "NORM": (["NORM", "RM", "NO AF"], {"NORM": [1, 0, 0], "NO AF": [0, 0, 1], "RM": [0, 1, 0]}, ""),
+    "unknown": (["AF", *U2, "", "SR"], {"AF": [1, *[U] * 7, 0], "SR": [0, *[U] * 7, 1]}, "of 7"),
+    "none": (["AF", "none", "NONE", "nan"], {"AF": [1, 0, 0, U]}, "1 record"),
     "signs": (["AF+", "AF-"], {"AF+": [1, 0], "AF-": [0, 1]}, "counted as two labels (--positive"),
-    "yes": (["yes", "No", "unk"], {"label": [1, 0, U]}, "'yes' is 1, 'no' is 0"),
+    "yes": (["yes", "No", "nan"], {"label": [1, 0, U]}, "'yes' is 1, 'no' is 0"),
     "true": (["True", "FALSE"], {"label": [1, 0]}, ""),
     "two": (["AF", "SR"], {"AF": [1, 0], "SR": [0, 1]}, "two labels (--positive AF"),
 }
@@ -73,21 +64,18 @@ def test_words_of_a_column_are_labels(tmp_path: Path, name: str) -> None:
 
 
 ASKED = {  # cells, part of the message
-    "comma": (["AF", "AF, PVC"], "line 3: .*write 'AF; PVC' where .*'AF, PVC;'"),
-    "slash": (["AF/PVC", "SR"], "line 2: .*write 'AF; PVC'"),
-    "numbers": (["1,2", "3"], "write '1; 2'"),
+    "slash": (["AF/PVC", "SR"], "line 2: .*write 'AF; PVC' where .*'AF/PVC;'"),
+    "and": (["SR", "AF and PVC"], "line 3: .*write 'AF; PVC'"),
+    "two signs": (["AF, PVC", "AF/SR"], "write 'AF; PVC'"),
     "values": (["AF=1;PVC=0", "AF=0;PVC=1"], "'AF=1' is no name of a label; write those"),
-    "equal yes": (["AF=yes", "AF=no"], "'AF=yes' is no name of a label"),
-    "Dx": (["Dx: 1;2", "Dx: 3"], "'Dx: 1' is no name of a label"),
-    "signs only": (["AF", "---"], "line 3: .*'---' is no name of a label; .*leave the cell blank"),
+    "list": (["['AF', 'PVC']", "['SR']"], "no name of a label"),
     "-1 in words": (["AF", "-1"], "line 3: .*leave the cell blank"),
     "unknown beside": (["AF; nan", "AF"], "'nan' stands beside another label"),
     "none beside": (["AF, none", "AF"], "'none' stands beside another label"),
     "perhaps": (["AF?", "AF"], "leave the cell blank"),
+    "missing": (["AF", "---"], "line 3: .*leave the cell blank"),
     "numpy": (["['AF' 'PVC']", "AF"], "no name of a label"),
-    "chances": (["{'AF': 0.9, 'SR': 0.1}", "SR"], "write"),
     "maybe": (["yes", "no", "maybe"], "line 4: .*'maybe', where 0 or 1"),
-    "both": (["AF", "no AF", "AF; no AF"], "line 4: .*leave out one"),
     "-1": (["0", "1", "-1"], "line 4: .*'-1', where 0 or 1 belongs .leave it blank"),
     "0 and none": (["0", "1", "none"], "'none', where 0 or 1"),
 }
@@ -102,7 +90,7 @@ def test_words_that_may_mean_two_things_are_asked_for(tmp_path: Path, name: str)
 
 COLUMNS = {  # head, rows, options, labels, part of a note
     "0 and 1": ("af", ["1", "0,0", "n/a", ""], {}, {"af": [1, 0, U, U]}, "unknown of 2 records"),
-    "yes": ("af", ["yes", "no", "?"], {}, {"af": [1, 0, U]}, "'yes' is 1"),
+    "yes": ("af", ["yes", "no", "NA"], {}, {"af": [1, 0, U]}, "'yes' is 1"),
     "only yes": ("af|mi", ["yes|1", "|0"], {}, {"mi": [1, 0]}, ""),
     "positive": ("af", ["case", "control", ""], {"positive": "Case"}, {"af": [1, 0, U]}, "is 1"),
     "of three": ("label", ["AF", "SR", "VT"], {"positive": "AF"}, {"AF": [1, 0, 0]}, "are 0"),
@@ -124,24 +112,31 @@ def test_columns_of_labels(tmp_path: Path, name: str) -> None:
     assert note in "\n".join(made.notes)
 
 
+def test_two_words_are_asked_about(tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match=r"line 2.*--positive ja"):
+        given(tmp_path, "af", ["ja", "nein", ""])
+
+
 def test_a_positive_that_no_column_says_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadSetting, match="--positive VT: no column"):
         given(tmp_path, "label", ["AF", "SR"], positive="VT")
 
 
-ONE = "012 and 12|12.0 and 12|12,0 and 12|1,234 and 1234|1,234.0 and 1234|1.000 and 1000|P7 and p7"
-ONE += '|P-007 and P7|José and JOSE\u0301|１２ and 12|="00012" and 12'
-TWO = "1.05 and 105|a1 and b1|12 and 120|P10 and P1|1-12 and 11-2|1.5 and 1.05|1E5 and 5"
+ONE = '012 and 12| 12 and 12|１２ and 12|="00012" and 12|José and Jose\u0301|Doe  J and Doe J'
+TWO = "1.05 and 105|a1 and b1|12 and 120|P10 and P1|1-12 and 11-2|S1-P01 and S1-P02|A and B"
 DOUBTFUL = "José and Jose|Doe,John and Doe, John|A–12 and A-12|A12. and A12|A/12 and A12"
-DOUBTFUL += "|1.23457E+11 and 5|1E+05 and 99999|1-2 and 1_2|P.007 and P7|#12 and 12"
-DOUBTFUL += "|1.2E+05 and 120000| and 1|NA and 1|none and 1"
+DOUBTFUL += (
+    "|P7 and p7|P-007 and P7|1,234 and 1234|1.000 and 1000|12.0 and 12|1-2 and 1_2|#12 and 12"
+)
+DOUBTFUL += "|1.23457E+11 and 5|1E+05 and 99999| and 1|NA and 1|none and 1"
+DOUBTFUL += "|P00_1 and P00_2|P00 and P00-2|P00_v1 and p00_V2|17 visit 1 and 17 visit 2|17a and 17b"
+DOUBTFUL += "|P3_2021-01-05 and P3_2022-07-01"
 
 
 @pytest.mark.parametrize("cells", ONE.split("|"))
 def test_spellings_of_one_patient_are_joined_and_named(tmp_path: Path, cells: str) -> None:
     made = given(tmp_path, "Subject-ID|af", [f"{cell}|1" for cell in cells.split(" and ")])
     assert made.table["patient"].nunique() == 1
-    assert "1 patient spelled in several ways" in "\n".join(made.notes)
 
 
 @pytest.mark.parametrize("cells", TWO.split("|"))
@@ -157,13 +152,56 @@ def test_spellings_that_may_be_two_patients_are_asked_for(tmp_path: Path, cells:
         given(tmp_path, "patient|af", [f"{cell}|1" for cell in cells.split(" and ")])
 
 
+VISITS = "P00_1 P00_2 P01_1|S1-P01 v1,S1-P01 v2,S1-P02 v1|17a 17b 18a|P3 P3_2 P4"
+
+
+@pytest.mark.parametrize("cells", VISITS.split("|"))
+def test_the_advised_pattern_of_visits_leaves_the_persons(tmp_path: Path, cells: str) -> None:
+    rows = [f"{cell}|1" for cell in cells.split("," if "," in cells else " ")]
+    with pytest.raises(BadSetting, match=r"line 3: .*line 2") as refused:
+        given(tmp_path, "patient|af", rows)
+    one, two = re.findall(r"--patients ('[^']+'|\S+)", str(refused.value))
+    assert given(tmp_path, "patient|af", rows, whose=shlex.split(one)[0]).table[
+        "patient"
+    ].nunique() == (2)
+    apart = given(tmp_path, "patient|af", rows, whose=shlex.split(two)[0])
+    assert apart.table["patient"].nunique() == 3
+
+
+def test_a_pattern_that_is_none_or_fits_not_is_refused(tmp_path: Path) -> None:
+    for pattern, said in (("(", "no regular"), ("P.", "in parentheses"), ("(P.)_1", "line 3: 'X'")):
+        with pytest.raises(BadSetting, match=said):
+            given(tmp_path, "patient|af", ["P1_1|1", "X|0"], whose=pattern)
+
+
+def test_splits_of_another_name_are_said_and_taken_on_demand(tmp_path: Path) -> None:
+    words, ten = ["train", "train", "Test", "val"] * 5, [str(i % 10 + 1) for i in range(20)]
+    ages = [str(40 + i % 10) for i in range(20)]
+    rows = [f"{i % 2}|{w}|{f}|{a}" for i, (w, f, a) in enumerate(zip(words, ten, ages))]
+    head = "af|Partition|strat_fold|years"
+    notes = "\n".join(given(tmp_path, head, rows).notes)
+    assert [w for w in head.split("|")[1:] if f"--split {w}" in notes] == [
+        "Partition",
+        "strat_fold",
+    ]
+    made = given(tmp_path, head, rows, split="partition").table
+    assert made["split"].tolist() == ["train", "train", "test", "val"] * 5
+    folds = given(tmp_path, head, rows, split="strat_fold").table
+    assert folds["fold"].tolist() == [i % 10 + 1 for i in range(20)]
+    with pytest.raises(BadSetting, match="--split other"):
+        given(tmp_path, head, rows, split="other")
+
+
 def test_columns_of_patients(tmp_path: Path) -> None:
     rows = ["a|1", "a|0", "b|1", "b|0", "c|1", "c|0"]
     heads = "subject_id,PatientID,participant_id,MRN,pat_id,Patient ID,subject-no,Patient_Nr."
-    heads += ",Patientennummer,Patient Identifier,paciente,ID paciente,Proband,Teilnehmer-Nr"
+    heads += ",Patient Identifier,patient number,Person"
     for head in heads.split(","):
         assert given(tmp_path, f"{head}|af", rows).table["patient"].tolist() == [*"aabbcc"]
     assert not given(tmp_path, "case|af", rows).patients_known
+    many = [f"K{i // 2}|{i % 2}" for i in range(30)]
+    assert "'Proband' may say whose" in given(tmp_path, "Proband|af", many).notes[0]
+    assert not given(tmp_path, "note|af", [f"n{i}|{i % 2}" for i in range(30)]).notes
     with pytest.raises(BadSetting, match="'patient' and 'MRN' may both say"):
         given(tmp_path, "patient|MRN|af", ["1|7|0", "1|8|1"])
 
@@ -172,7 +210,7 @@ PEOPLE = {  # head, cells, column, what is kept, part of a note
     "age": ("Age", ["63,5", "063Y", "018M", "45 y"], "age", ["63.5", "63", "1.5", "45"], ""),
     "odd": ("AGE", ["63", "300", ">89", ""], "age", ["63", "300", ">89", ""], "2 records ('300'"),
     "months": ("age_months", ["18", "24"], "age", ["1.5", "2"], ""),
-    "sex": ("Gender", ["M", "w", "Female", "?"], "sex", ["male", "female", "female", "?"], ""),
+    "sex": ("Gender", ["M", "w", "Female", ""], "sex", ["male", "female", "female", ""], ""),
     "coded": ("Sex", ["0", "1"], "sex", ["0", "1"], "call it male"),
     "male": ("Male", ["0", "1"], "sex", ["female", "male"], ""),
     "sex_female": ("sex_female", ["0", "1"], "sex", ["male", "female"], ""),
@@ -211,6 +249,30 @@ def test_files_that_names_mean(name: str) -> None:
         return
     with pytest.raises(BadSetting, match=right):
         matching.matched(names, places, files, False, zeros)
+
+
+SIBLINGS = {  # files, which of them can be read, what the table names, what is taken
+    "a report": ("a.txt a.xml", "a.xml", "a", "a.xml"),
+    "a report of numbers": ("a.csv a.dcm", "a.csv", "a", "a.dcm"),
+    "of a program": ("a.csv a.json", "a.csv", "a", "a.csv"),
+    "header and notes": ("a.hea a.txt", "a.hea", "a", "a.hea"),
+    "named": ("a.csv a.xml", "a.csv a.xml", "a.csv", "a.csv"),
+    "named in capitals": ("a.csv a.xml", "a.csv a.xml", "A.XML", "a.xml"),
+    "both": ("b/a.csv b/a.xml", "b/a.csv b/a.xml", "a", "b/a.csv and b/a.xml"),
+    "in two folders": ("a.csv b/a.csv", "a.csv b/a.csv", "a", "write its path"),
+    "none": ("a.hea a.txt", "", "a", "a.hea"),
+}
+
+
+@pytest.mark.parametrize("name", SIBLINGS)
+def test_a_recording_is_one_file(name: str) -> None:
+    files, sound, named, right = SIBLINGS[name]
+    how = [named], ["line 2"], files.split(), False, False, sound.split().__contains__
+    if " " not in right:
+        assert matching.matched(*how) == [right]
+        return
+    with pytest.raises(BadSetting, match=f"line 2: .*{right}"):
+        matching.matched(*how)
 
 
 def test_only_line_ends_end_lines(tmp_path: Path) -> None:

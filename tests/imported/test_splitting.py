@@ -99,7 +99,7 @@ def test_as_many_labels_as_can_be_have_both_values_in_every_part() -> None:
 
 
 def test_known_patients_stay_and_new_ones_fill_what_is_missing() -> None:
-    known = {f"p{i}": fold for i, fold in enumerate((1, 1, 2, 3, 4, 5))}
+    known = {f"P{i:02d}": fold for i, fold in enumerate((1, 1, 2, 3, 4, 5))}
     table = table_of([((0,),)] * 6 + [((1,),)] * 6)
     assert found(table, known)
     first = dict(zip(table["patient"].map(person), table["fold"]))

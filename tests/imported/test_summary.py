@@ -88,6 +88,15 @@ def test_an_import_says_it_once(case: str, tmp_path: Path) -> None:
     assert text.count(words) == 1, text
 
 
+def test_a_question_of_few_files_costs_them_and_of_many_is_asked(tmp_path: Path) -> None:
+    bare = several(3, lambda to, name: write(to, name, "I,II\n"))
+    bare(folder(tmp_path))
+    assert "3 of 16 recordings cannot be used:\n" in said(tmp_path)
+    several(9, lambda to, name: write(to, name, "I,II\n"))(tmp_path)
+    with pytest.raises(BadSetting, match="--unit"):
+        said(tmp_path)
+
+
 def test_where_most_cannot_be_read_a_refusal_says_why(tmp_path: Path) -> None:
     several(12, broken)(folder(tmp_path))
     with pytest.raises(BadSetting, match=r"too few patients .*; left out: r00: .*11 like it"):

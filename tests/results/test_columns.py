@@ -9,10 +9,14 @@ import pytest
 
 from ecgbench import reports
 from ecgbench.ecg.leads import LEADS
-from ecgbench.reports import Column, Table, cka, controls, lead_importance
+from ecgbench.reports import Column, Table, cka, controls, gap, lead_importance, robustness
 from ecgbench.results.columns import Meaning, dictionary, meaning
 from ecgbench.results.controls import COLUMNS
+from ecgbench.results.gap import COLUMNS as GAP
+from ecgbench.results.gap import TERMS
 from ecgbench.results.options import Options
+from ecgbench.results.robustness import COLUMNS as PERTURBED
+from ecgbench.results.robustness import RETEST
 from ecgbench.results.study import Study, read
 from ecgbench.study import frozen, people
 from tests.invented import Data, Made, write
@@ -40,7 +44,8 @@ HYPOTHESIS = frozen.Hypothesis(
     against_model="merl",
     against_leads="1",
 )
-CONTROL = {"control": "age_sex", "task": "other", "leads": "1", "model": "laef", "policy": "zero"}
+PLACE = {"task": "other", "leads": "1", "model": "laef", "policy": "zero"}
+CONTROL = {"control": "age_sex", **PLACE}
 PEOPLE = {"age": range(20, 20 + N), "sex": ["female", "male"] * (N // 2), "site": "", "paced": ""}
 
 
@@ -55,10 +60,21 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     write(run, MADE)
     who = {"record": [f"r{i:05}" for i in range(N)], "patient": [f"p{i:05}" for i in range(N)]}
     people.keep(run, "first", pd.DataFrame({**who, **PEOPLE, "device": "A"}))
+    known = {"perturbation": "em@6", "label": "macro", "status": "ok", "reason": "", **PLACE}
+    known |= {"task": "ptbxl_super"}
+    perturbed = pd.DataFrame([known, known | {"perturbation": "em@12"}], columns=PERTURBED)
+    perturbed[["clean", "value", "low", "high"]] = 0.5
+    budget = pd.DataFrame([PLACE | {"label": "macro", "reason": ""}], columns=GAP)
+    budget[[name for name in GAP if name.startswith(TERMS)]] = 0.0
+    halves = pd.DataFrame([PLACE | {"label": "OTHER0"}], columns=RETEST)
+    halves[["icc", "kappa"]] = 0.5
     alike = dict.fromkeys(cka.NUMBERS, 0.5) | {"patients": N, "patients_seen": N}
     checked = pd.DataFrame([CONTROL | {"verdict": "no number", "note": ""}], columns=COLUMNS)
     monkeypatch.setattr(cka, "comparing", lambda scorer: lambda first, second: alike)
     monkeypatch.setattr(controls, "checked", lambda study: checked)
+    monkeypatch.setattr(robustness, "robustness", lambda study: perturbed)
+    monkeypatch.setattr(robustness, "retest", lambda study: halves)
+    monkeypatch.setattr(gap, "gap", lambda study: budget)
     monkeypatch.setattr(lead_importance, "categories", lambda: {"OTHER0": "block"})
     return replace(read(run), options=Options(against=("paper",)))
 

@@ -1,7 +1,9 @@
 """The text of the card file of an imported dataset, an editable plug-in."""
 
+import ast
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from ecgbench.ecg.readers.notation import ReadOptions
@@ -41,7 +43,7 @@ CARD = DatasetCard(
     patients=TABLE["patient"].nunique(),
     patients_known={patients_known},
     fs={fs},  # of most records, Hz
-    seconds={seconds},  # the usual duration
+    seconds={seconds},  # their mean duration
     leads={leads},
     any_leads=True,  # a record may have one of them, some, or all
     index_files=(),
@@ -88,6 +90,19 @@ def text(facts: Mapping[str, object], options: ReadOptions, recordings: Path, fo
         folder=repr(recordings.resolve().name),
         options=repr(options),
     )
+
+
+def options_of(card: Path) -> ReadOptions:
+    """OPTIONS in a card file, which is read and not run: that of a run may come from anybody. None
+    are set where there is no such file or line.
+    """
+    with suppress(OSError, SyntaxError, ValueError, TypeError):
+        for node in ast.parse(card.read_text(encoding="utf-8")).body:
+            match node:
+                case ast.Assign(targets=[ast.Name(id="OPTIONS")], value=ast.Call() as call):
+                    typed = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
+                    return ReadOptions(**typed)
+    return ReadOptions()
 
 
 def _relative_or_absolute(recordings: Path, folder: Path) -> str:

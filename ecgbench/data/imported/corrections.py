@@ -96,8 +96,7 @@ def earlier(folder: Path, card: Path, overwrite: bool) -> Earlier | None:
     others = sorted(path for path in folder.glob("*.py") if path != card)
     if others and not card.is_file():
         raise BadSetting(
-            f"{folder} holds the records of {others[0].name}; give another folder, or --name "
-            f"{others[0].stem}"
+            f"{folder} holds the records of {others[0].name}; give another folder (--to DIR)"
         )
     module = _module(card, overwrite) if card.is_file() else None
     return Earlier(module=module, table=records.read(str(card)), copy=copy)
@@ -110,12 +109,12 @@ def _module(card: Path, overwrite: bool) -> ModuleType | None:
     except EcgbenchError as error:
         if overwrite:
             return None
-        anew = "" if "--overwrite" in str(error) else "; to write it anew: ecgbench data import "
-        raise BadSetting(f"{error}{anew and anew + '--overwrite'}") from error
+        anew = "" if "--overwrite" in str(error) else "; to write it anew: --overwrite"
+        raise BadSetting(f"{error}{anew}") from error
     finally:
         room.forget()
     if not hasattr(module, "RECORDINGS") or not hasattr(module, "OPTIONS"):
-        raise BadSetting(f"{card} is not the card of an import; import into another folder")
+        raise BadSetting(f"{card} is not the card of an import; give another folder (--to DIR)")
     return module
 
 

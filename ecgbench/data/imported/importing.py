@@ -4,8 +4,10 @@ is read once; an unusable one is left out.
 
 import hashlib
 import json
-from collections import Counter
+import os
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +57,10 @@ class Order:
     """Columns of labels; if none is named, those of 0 and 1."""
     positive: str | None = None
     """The word that means 1 in a column of words; all others mean 0."""
+    patients: str | None = None
+    """The pattern whose group is the person in a cell of patients."""
+    split: str | None = None
+    """The column of splits or folds, if not that of this name."""
     partial: bool = False
     """Whether to skip rows of the table without a file."""
     match_zeros: bool = False
@@ -67,15 +73,25 @@ class Order:
         """The card file."""
         return self.to / f"{self.name}.py"
 
-    def fingerprint(self) -> str:
-        """A hash of all inputs; no recording is read."""
+    @cached_property
+    def content(self) -> dict[str, str]:
+        """Of all files of a recording, whose path from the folder is given without its suffix: a
+        hash of what they hold.
+        """
         files = sorted(matching.walk(self.folder, (self.labels, self.to)))
-        stats = [
-            (str(f), s.st_size, s.st_mtime_ns) for f in files if f.exists() and (s := f.stat())
-        ]
-        how = repr((self.options, self.columns, self.positive, self.partial, self.match_zeros))
-        rests_on = [str(self.folder.resolve()), sha256_of(self.labels), how, stats]
-        return hashlib.sha256(json.dumps(rests_on).encode()).hexdigest()
+        held: dict[str, list[str]] = defaultdict(list)
+        for file in files:
+            stem = file.with_suffix("").relative_to(self.folder).as_posix()
+            held[stem] += [file.suffix, sha256_of(file) if os.access(file, os.R_OK) else ""]
+        return {stem: _hash_of(own) for stem, own in held.items()}
+
+    def fingerprint(self) -> str:
+        """A hash of all inputs."""
+        matched = self.partial, self.match_zeros
+        read = self.options, self.columns, self.positive, self.patients, self.split
+        how = repr((*read, *matched))
+        rests_on = [str(self.folder.resolve()), sha256_of(self.labels), how, self.content]
+        return _hash_of(rests_on)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,10 +122,29 @@ class Imported:
 
 
 def same(order: Order) -> bool:
-    """Whether an earlier import into `order.to` has the same options, table and files; later edits
-    stay. No recording is read.
+    """Whether an earlier import into `order.to` has the same options, table and content of files;
+    later edits stay.
     """
     return corrections.restored(order.to).get("request") == order.fingerprint()
+
+
+def _hash_of(facts: object) -> str:
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def _demand_same_study(order: Order, before: Earlier) -> None:
+    """BadSetting where the folder of an import is to receive the recordings of another study: of
+    another folder, whose files of the same names mostly hold something else.
+    """
+    known = before.copy.get("content", {})
+    common = known.keys() & order.content.keys()
+    same_ones = sum(known[stem] == order.content[stem] for stem in common)
+    was = before.copy.get("folder", str(order.folder.resolve()))
+    if was != str(order.folder.resolve()) and common and 2 * same_ones < len(common):
+        raise BadSetting(
+            f"{order.to} holds the recordings of {was}; those in {order.folder} have the same "
+            f"names and other content, so they are another study: give another folder (--to DIR)"
+        )
 
 
 def usual_folds(card: Path) -> int | None:
@@ -134,17 +169,19 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
     if before and records.FILE in corrections.edited(order.to) and not order.overwrite:
         raise BadSetting(
             f"{order.to / records.FILE} was edited by hand, which importing again would undo: "
-            f"correct {order.labels.name} and give ecgbench data import ... --overwrite, or go on "
-            f"with --tasks {order.card}"
+            f"correct {order.labels.name} and give --overwrite, or go on with --tasks {order.card}"
         )
-    labelled = labels.checked(order.labels, order.columns, order.positive)
-    table, without_row = _matched(order, labelled, before.table if before else None)
-    without_file = len(labelled.table) - len(table)
-    if "patient" not in table:
-        table["patient"] = table["record"]
+    if before:
+        _demand_same_study(order, before)
+    typed = order.columns, order.positive, order.patients, order.split
+    labelled = labels.checked(order.labels, *typed)
     options = order.options
     if before and before.module and options == ReadOptions():
         options = before.module.OPTIONS
+    table, without_row = _matched(order, labelled, before.table if before else None, options)
+    without_file = len(labelled.table) - len(table)
+    if "patient" not in table:
+        table["patient"] = table["record"]
     seen = reading.read(order.folder, table, options, progress)
     table["left_out"] = [seen[path].reason for path in table["path"]]
     reading.demand_usable(table)
@@ -158,7 +195,7 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
         splitting.demand(table[table["left_out"] == ""], labelled.labels)
     except BadSetting as error:
         why = f"; left out: {reading.left_out(table)[0]}" if table["left_out"].any() else ""
-        anew = "; another folder deals the patients anew" if before else ""
+        anew = "; another folder (--to DIR) deals the patients anew" if before else ""
         raise BadSetting(f"{error}{anew}{why}") from None
     made = Imported(
         order=order,
@@ -178,18 +215,25 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
 
 
 def _matched(
-    order: Order, labelled: labels.Labels, before: pd.DataFrame | None
+    order: Order, labelled: labels.Labels, before: pd.DataFrame | None, options: ReadOptions
 ) -> tuple[pd.DataFrame, list[str]]:
     """The rows of the table that have a file, with `path` and a name of the record that stays what
     it was; and the files without a row.
     """
     names = list(labelled.table["record"])
-    files = matching.files(order.folder, (order.labels, order.to), names)
+    files = matching.files(order.folder, (order.labels, order.to))
     if not files:
         known = ", ".join(by_suffix.READERS)
         raise BadSetting(f"no file below {order.folder} has the suffix of a recording ({known})")
     lines = [f"{labelled.file.name}, line {line}" for line in labelled.table.index]
-    chosen = matching.matched(names, lines, files, order.partial, order.match_zeros)
+    chosen = matching.matched(
+        names,
+        lines,
+        files,
+        order.partial,
+        order.match_zeros,
+        lambda file: not reading.look(order.folder / file, options).reason,
+    )
     table = labelled.table.assign(path=chosen)
     table = table[table["path"] != ""].reset_index(drop=True)
     old = {} if before is None else dict(zip(before["path"], before["record"]))
@@ -197,13 +241,14 @@ def _matched(
     if before is not None and not old:
         raise BadSetting(
             f"{records.FILE} holds other recordings, none of which {labelled.file.name} names in "
-            f"{order.folder}; import into another folder"
+            f"{order.folder}; import into another folder (--to DIR)"
         )
     new = [path for path in table["path"] if path not in old]
     table["record"] = table["path"].map(
         old | dict(zip(new, matching.identities(new, old.values())))
     )
-    return table, sorted({*files} - {*chosen})
+    beside = {path.rpartition(".")[0] for path in chosen}
+    return table, [file for file in files if file.rpartition(".")[0] not in beside]
 
 
 def _split(
@@ -277,6 +322,8 @@ def _write(made: Imported, options: ReadOptions, before: Earlier | None) -> None
         "files": files,
         "before": {name: corrections.text_of(order.to / name) for name in files},
         "request": order.fingerprint(),
+        "folder": str(order.folder.resolve()),
+        "content": order.content,
     }
     put_proved(order.to / COPY, copy)
     for name, content in files.items():
@@ -292,7 +339,7 @@ def _facts(made: Imported) -> dict[str, object]:
         "labels": made.labels,
         "leads": tuple(n for n in LEADS if any(n in s.leads for s in usable)),
         "fs": max(sorted(rates), key=lambda fs: rates[fs]),
-        "seconds": round(float(np.median([s.seconds for s in usable])), 3),
+        "seconds": round(float(np.mean([s.seconds for s in usable])), 3),
         "patients_known": made.patients_known,
         "splits": made.splits,
         "folds": int(table["fold"].astype(int).max()) if "fold" in table else 3,

@@ -1,14 +1,13 @@
 """The table of labels: labels, patients and splits of records, checked line by line.
 
-A label is a column of 0 and 1 (or yes and no), or a word of a column of words: `AF; PVC`.
+A label is a column of 0 and 1 (or true and false, yes and no), or a part of a column of words:
+`AF; PVC`.
 """
 
-import json
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,19 +36,16 @@ YES_OR_NO = {word for pair in PAIRS.items() for word in pair if len(word) > 1}
 """Words that are not labels."""
 _SPLITS = dict(zip(SPLITS, SPLITS))
 _SPLITS |= {"training": "train", "valid": "val", "validation": "val", "testing": "test"}
-_BETWEEN = re.compile(r"[;|\r\n\t]")
-_CODES = re.compile(r"\d{6,}(?:[\s,]+\d{6,})+")
-"""Numbers of SNOMED CT."""
-_PERHAPS_BETWEEN = re.compile(r"(?<=\S)\s*(?:[,/+&]|\b(?:and|und)\b)\s*(?=\S)", re.I)
-_NO_LABEL = re.compile(
-    r".*[^\W\d]\s*[=:]\s*(?:\d.*|true|false|yes|no|[yntf])|.*\?|[\W_]*|-\d+|[\[{].*", re.I
-)
-"""A value such as `AF=1` (but not a `2:1`), a guess, a number for what is missing, a list that
-is none, a dict.
-"""
-_DENIED = re.compile(
-    r"(?:no|not|non|without|kein|keine|ohne)[\s_-]+(.+)|(.+?)[\s_-]+(?:neg|negative|absent)", re.I
-)
+_SPLITS |= {"dev": "val"}
+_FOLD = re.compile(r"(\d+)([.,]0)?")
+FOLDS = range(4, 21)
+"""How many folds a column of numbers may hold."""
+SURE, PERHAPS = ";", r"(?<=\S)\s*(?:[|,/+&\r\n\t]|\b(?:and)\b)\s*(?=\S)"
+"""What stands between labels; what may, or may belong to a name."""
+BETWEEN = "|,\n\t"
+"""What stands between labels where it alone does so in a column."""
+_NO_LABEL = re.compile(r"[\[{].*|.*=.*|.*\?|[-.]+|-\d+")
+"""A list or a dict of a program, a value such as `AF=1`, a guess, a mark for what is missing."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +69,17 @@ class Labels:
         return "patient" in self.table
 
 
-def checked(file: Path, columns: Sequence[str] = (), positive: str | None = None) -> Labels:
+def checked(
+    file: Path,
+    columns: Sequence[str] = (),
+    positive: str | None = None,
+    whose: str | None = None,
+    split: str | None = None,
+) -> Labels:
     """The table in `file`. columns: those of labels, else those of 0 and 1 or yes and no, and the
     words of a column `label`. positive: the word that means 1 in a column of words, where all
-    others mean 0. BadSetting in one line, with the line of the file, for anything else.
+    others mean 0. whose: the pattern of `people.patients`. split: the column of splits or folds,
+    if not that of this name. BadSetting in one line, with the line of the file, for anything else.
     """
     sheet = read(file)
     names = [str(name) for name in sheet.rows]
@@ -92,16 +95,30 @@ def checked(file: Path, columns: Sequence[str] = (), positive: str | None = None
         raise BadSetting(f"{sheet.at(line)}: no record is named")
     used, notes = {record}, list[str]()
     if patient := people.patient_column(sheet, [name for name in names if name != record]):
-        table["patient"], notes = people.patients(sheet, patient)
+        table["patient"], notes = people.patients(sheet, patient, whose)
         if patient.casefold() != "patient":
             notes.append(f"patients are those of the column {patient!r}")
         used.add(patient)
-    for name in [name for name in ("split", "fold") if name in known]:
-        table[name] = _splits(sheet, known[name])
-        used.add(known[name])
-    if {"split", "fold"} <= {*table}:
+    if whose and patient is None:
+        raise BadSetting(f"--patients {whose}: {file.name} has no column patient")
+    if split and squeezed(split) not in known:
+        raise BadSetting(
+            f"--split {split}: {file.name} has no such column; it has {', '.join(names)}"
+        )
+    given = (
+        [known[squeezed(split)]] if split else [known[n] for n in ("split", "fold") if n in known]
+    )
+    if len(given) > 1:
         raise BadSetting(f"{file.name} has the columns split and fold; leave out one of them")
+    for name in given:
+        kind, values = _splits(sheet, name)
+        table[kind] = values
+        used.add(name)
     candidates = [name for name in names if name not in used]
+    if not given:
+        notes += _seen_splits(sheet, candidates)
+    if not patient:
+        notes += people.perhaps(sheet, candidates)
     found, of, more = _labels(sheet, candidates, columns, positive)
     other, odd = people.age_and_sex(sheet.rows[[name for name in candidates if name not in of]])
     other = other.rename(columns=_free_name)
@@ -110,19 +127,40 @@ def checked(file: Path, columns: Sequence[str] = (), positive: str | None = None
     return Labels(file, table, tuple(found), tuple(map(str, other)), (*notes, *more, *odd))
 
 
-def _splits(sheet: Sheet, name: str) -> list[str | int]:
-    """The splits or folds in a column."""
+def _splits(sheet: Sheet, name: str) -> tuple[str, list[str | int]]:
+    """ "split" or "fold", and the values in a column of them."""
+    cells = sheet.rows[name]
+    kind = "fold" if _FOLD.fullmatch(cells.iloc[0]) else "split"
     found: list[str | int] = []
-    kind = squeezed(name)
-    for line, value in sheet.rows[name].items():
-        if kind == "fold" and (fold := re.fullmatch(r"(\d+)([.,]0)?", value)):
+    for line, value in cells.items():
+        if kind == "fold" and (fold := _FOLD.fullmatch(value)):
             found.append(int(fold[1]))
         elif kind == "split" and value.lower() in _SPLITS:
             found.append(_SPLITS[value.lower()])
         else:
             what = f"none of {', '.join(SPLITS)}" if kind == "split" else "no whole number"
             raise BadSetting(f"{sheet.at(line)}: the {kind} {value!r} is {what}")
-    return found
+    return kind, found
+
+
+def _seen_splits(sheet: Sheet, names: Sequence[str]) -> list[str]:
+    """Which columns have the values of splits, or of folds of about one size, and how to use
+    them.
+    """
+    notes = []
+    for name in names:
+        counts = sheet.rows[name].map(plain).value_counts()
+        words = len(counts) > 1 and {*counts.index} <= {*_SPLITS}
+        folds = len(counts) in FOLDS and {*counts.index} in [
+            {str(i + first) for i in range(len(counts))} for first in (0, 1)
+        ]
+        if words or (folds and not people.kind(name) and counts.max() <= 2 * counts.min()):
+            what = "splits" if words else f"{len(counts)} folds of about one size"
+            notes.append(
+                f"the column {name!r} may be {what}, and is not used as such; to use it: "
+                f"--split {shlex.quote(name)}"
+            )
+    return notes
 
 
 def _labels(
@@ -170,9 +208,17 @@ def _labels(
 def _demand_names(sheet: Sheet, found: Mapping[str, object], others: Sequence[str]) -> None:
     """BadSetting where there is no label, or one with the name of another column."""
     if not found:
+        advice = f"--label-columns {','.join(others[:3]) or 'NAME'} takes the words of columns"
+        for name in others:  # of two words one may mean 1
+            cells = sheet.rows[name] if name in sheet.rows else pd.Series(dtype=str)
+            if len(words := {plain(cell): cell for cell in cells if cell}) == 2:
+                first = next(iter(words.values()))
+                advice = f"{name!r} says {first!r} ({sheet.at(cells.index[0])}): if that means 1, "
+                advice += f"--positive {shlex.quote(first)}"
+                break
         raise BadSetting(
-            f"{sheet.file.name} has no label: no column of 0 and 1, and no column 'label' of words "
-            f"(--label-columns {','.join(others[:3]) or 'NAME'} takes the words of columns)"
+            f"{sheet.file.name} has no label: no column of 0 and 1, true and false, or yes and no, "
+            f"and no column 'label' of words ({advice})"
         )
     for label in found:
         if label.lower() in OF_AN_INDEX:
@@ -242,7 +288,7 @@ def key(word: str) -> str:
 
 def _says(cells: pd.Series, word: str) -> bool:
     """Whether one of the labels in a column is a word."""
-    return any(key(word) in map(key, _parts(cell)[0]) for cell in cells)
+    return any(key(word) in map(key, re.split(r"[;|,\r\n\t]", cell)) for cell in cells)
 
 
 def _of_words(
@@ -252,25 +298,16 @@ def _of_words(
 
     positive: the word that is 1 where all others are 0.
     """
-    odd = partial(_odd, sheet, name)
-    rows, spelled = _read_words(sheet.rows[name], odd, notes)
+    rows, spelled = _read_words(sheet, name, notes)
     if positive and key(positive) not in spelled:
         raise BadSetting(f"--positive {positive}: in the column {name!r} it stands for no label")
     words = sorted(spelled.keys() - {NONE}, key=spelled.__getitem__)
-    ones = [key(positive)] if positive else [w for w in words if not _denied(spelled[w], words)]
-    for line, row in zip(sheet.rows.index, rows):
-        both = [
-            w
-            for w in sorted(row or ())
-            if not positive and _denied(spelled[w], words) in (row or ())
-        ]
-        if both:
-            raise odd(line, f"{spelled[both[0]]!r} denies another; leave out one")
+    ones = [key(positive)] if positive else words
     if zeros := [repr(spelled[word]) for word in words if word not in ones]:
-        one = f"{spelled[ones[0]]!r} is 1, " if len(ones) == 1 else ""
         more = f" and {len(zeros) - 5:,} other words" if len(zeros) > 5 else ""
         verb = "are" if len(zeros) > 1 else "is"
-        notes.append(f"{name}: {one}{', '.join(zeros[:5])}{more} {verb} 0")
+        one = spelled[ones[0]]
+        notes.append(f"{name}: {one!r} is 1, {', '.join(zeros[:5])}{more} {verb} 0")
     elif len(ones) == 2 and all(len(row & {*ones}) == 1 for row in rows if row is not None):
         first, second = (spelled[word] for word in ones)
         notes.append(
@@ -286,76 +323,67 @@ def _of_words(
     }
 
 
-def _denied(word: str, others: Sequence[str]) -> str | None:
-    """Which of other words one denies: AF, of "no AF"."""
-    match = _DENIED.fullmatch(word)
-    stem = key(match[1] or match[2]) if match else None
-    return stem if stem in others else None
-
-
 def _read_words(
-    cells: pd.Series, odd: Callable[[object, str], BadSetting], notes: list[str]
+    sheet: Sheet, name: str, notes: list[str]
 ) -> tuple[list[set[str] | None], dict[str, str]]:
     """The keys of the words of each cell, None where nothing is known, and how each is spelled."""
-    parts = [_parts(cell) for cell in cells]
-    whole = {key(named[0]) for named, certain in parts if certain and len(named) == 1}
-    alone = {key(word) for named, _ in parts for word in named if not _PERHAPS_BETWEEN.search(word)}
+    odd, cells = partial(_odd, sheet, name), sheet.rows[name]
+    separator = _separator(sheet, name)
     spellings: dict[str, Counter[str]] = defaultdict(Counter)
     rows: list[set[str] | None] = []
-    divided = []
-    for (line, cell), (named, _) in zip(cells.items(), parts):
-        words = list[str]()
-        for word in named:
-            pieces = _PERHAPS_BETWEEN.split(word)
-            if len(pieces) == 1 or key(word) in whole or plain(word) in UNKNOWN_WORDS:
-                words.append(word)
-            elif {*map(key, pieces)} <= {*alone, NONE}:
-                words += pieces
-            else:
+    for line, cell in cells.items():
+        if plain(cell) in UNKNOWN_WORDS:
+            rows.append(None)
+            continue
+        pieces = cell.split(separator) if separator else [cell]
+        words = [word for piece in pieces if (word := " ".join(piece.split()))]
+        for word in words:
+            if len(words) > 1 and (plain(word) in UNKNOWN_WORDS or key(word) == NONE):
+                raise odd(line, f"{word!r} stands beside another label; leave out one")
+            if _NO_LABEL.fullmatch(word):
                 raise odd(
                     line,
-                    f"write {'; '.join(pieces)!r} where these are several labels, and "
-                    f"{word + ';'!r} (in one row) where it is one",
+                    f"{word!r} is no name of a label; write those that the record has: 'AF; PVC', "
+                    f"and leave the cell blank where it is unknown",
                 )
-        if len(words) > len(named):
-            divided.append(f"{shortened(cell, 40)!r} ({'; '.join(words)})")
-        rows.append(_keys(words, partial(odd, line)))
-        for word in words if rows[-1] is not None else ():
             spellings[key(word)][word] += 1
+        rows.append({*map(key, words)})
     notes += [
-        f"{cells.name}: {' and '.join(map(repr, ways))} are one label"
+        f"{name}: {' and '.join(map(repr, ways))} are one label"
         for of, ways in spellings.items()
         if len(ways) > 1 and of != NONE
     ]
-    if divided:
-        holding = counted(len(divided), "cell")
-        notes.append(f"{cells.name}: {holding} with several labels, such as {divided[0]}")
+    if separator and separator != SURE:
+        several = sum(separator in cell for cell in cells)
+        notes.append(f"{name}: {counted(several, 'cell')} divided at {separator!r} into labels")
     return rows, {of: ways.most_common(1)[0][0] for of, ways in spellings.items()}
 
 
-def _parts(cell: str) -> tuple[list[str], bool]:
-    """What stands between certain separators or in a list, and whether there is one."""
-    words = re.split(r"[\s,]+", cell) if _CODES.fullmatch(cell) else _BETWEEN.split(cell)
-    if cell.startswith("["):
-        with suppress(ValueError):  # else it is refused as no name of a label
-            words = [*map(str, json.loads(cell.replace("'", '"')))] or [NONE]
-    named = [part for word in words if (part := " ".join(word.split()).strip(", "))]
-    return named, bool(_BETWEEN.search(cell)) or cell.startswith("[")
-
-
-def _keys(words: Sequence[str], odd: Callable[[str], BadSetting]) -> set[str] | None:
-    """The keys of a cell's words; None where it says that nothing is known."""
-    if all(plain(word) in UNKNOWN_WORDS for word in words):
-        return None
-    for word in words:
-        if len(words) > 1 and (plain(word) in UNKNOWN_WORDS or key(word) == NONE):
-            raise odd(f"{word!r} stands beside another label; leave out one")
-        if _NO_LABEL.fullmatch(word):
-            raise odd(
-                f"{word!r} is no name of a label; write those that the record has: 'AF; PVC', and "
-                f"leave the cell blank where it is unknown",
-            )
-    return {*map(key, words)}
+def _separator(sheet: Sheet, name: str) -> str:
+    """What stands between the labels of a column: a semicolon, else the only sign that may; "" for
+    nothing. BadSetting, with the line, where it may belong to a name.
+    """
+    cells = sheet.rows[name]
+    if any(SURE in cell for cell in cells):
+        return SURE
+    found = {
+        sign.strip(" ") or " ": line
+        for line, cell in cells.items()
+        for sign in re.findall(PERHAPS, cell, re.I)
+        if plain(cell) not in UNKNOWN_WORDS
+    }
+    if len(found) <= 1 and {*found} <= {*BETWEEN}:
+        return next(iter(found), "")
+    line = next(line for sign, line in found.items() if len(found) > 1 or sign not in BETWEEN)
+    cell = dict(cells.items())[line]
+    parts = "; ".join(re.split(PERHAPS, cell, flags=re.I))
+    raise _odd(
+        sheet,
+        name,
+        line,
+        f"write {parts!r} where these are several labels, and {cell + ';'!r} (in one row) where it "
+        f"is one",
+    )
 
 
 def _odd(sheet: Sheet, name: str, line: object, why: str) -> BadSetting:

@@ -5,47 +5,73 @@ import os
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from ecgbench.core.text import enumerated
 from ecgbench.ecg.readers.by_suffix import READERS
-from ecgbench.ecg.readers.hospital import SIDECARS
 from ecgbench.errors import BadSetting
 
 LISTED = 3
 """Names that a message lists."""
+OF_AN_IMPORT = ("as_imported.json", "records.csv")
+"""Tables that an import writes together, perhaps into the folder of the recordings."""
+RUN = "plan.toml"
+"""File of a folder of a run, whose tables are no recordings."""
+FIRM, TEXTS = (".xml", ".dcm", ".dicom"), (".csv", ".tsv", ".txt")
+"""Suffixes of files of hospitals, and of texts, which may be a report of such a file."""
 
 
 def walk(folder: Path, without: Collection[Path]) -> Iterator[Path]:
-    """All files below a folder, without hidden files and those at or below one of `without`; linked
-    folders are followed, each once.
+    """All files below a folder but hidden ones, those of runs, tables of an import, and those at or
+    below one of `without`; linked folders are followed, each once.
     """
     met = {os.path.realpath(path) for path in (folder, *without)}
     for line, folders, names in os.walk(folder, followlinks=True):
         here = Path(line)
+        if RUN in names and here != folder:
+            folders.clear()
+            continue
         real = {name: os.path.realpath(here / name) for name in sorted(folders)}
         folders[:] = [n for n in real if not n.startswith(".") and real[n] not in met]
         met |= {real[name] for name in folders}
-        files = (here / name for name in names if not name.startswith("."))
+        ours = OF_AN_IMPORT if {*OF_AN_IMPORT} <= {*names} else ()
+        files = (here / name for name in names if not name.startswith(".") and name not in ours)
         yield from (file for file in files if os.path.realpath(file) not in met)
 
 
-def files(folder: Path, without: Collection[Path], named: Collection[str] = ()) -> list[str]:
-    """Paths from `folder` of all files with the suffix of a known format, sorted; without those of
-    SIDECARS that have the name of another recording, unless they are `named` with their suffix.
+def files(folder: Path, without: Collection[Path]) -> list[str]:
+    """Paths from `folder` of all files with the suffix of a known format, sorted."""
+    every = (f for f in walk(folder, without) if f.suffix.lower() in READERS)
+    return sorted(f.relative_to(folder).as_posix() for f in every)
+
+
+def recordings(files: Sequence[str], readable: Callable[[str], bool]) -> list[str]:
+    """The files that are recordings: where several have one name but for their suffix, that which
+    is `readable`. BadSetting where two are.
     """
-    every = [f for f in walk(folder, without) if f.suffix.lower() in READERS]
-    first = {f.with_suffix("") for f in every if f.suffix.lower() not in SIDECARS}
-    wanted = {PurePosixPath(name.replace("\\", "/")).name.casefold() for name in named}
-    chosen = (
-        f
-        for f in every
-        if f.suffix.lower() not in SIDECARS
-        or f.with_suffix("") not in first
-        or f.name.casefold() in wanted
-    )
-    return sorted(f.relative_to(folder).as_posix() for f in chosen)
+    by_stem: dict[str, list[str]] = defaultdict(list)
+    for file in files:
+        by_stem[str(PurePosixPath(file).with_suffix(""))].append(file)
+    return [_one(own, readable, "") for own in by_stem.values()]
+
+
+def _one(files: Sequence[str], readable: Callable[[str], bool], line: str) -> str:
+    """The recording among files of one name. A text beside a file of a hospital never stands for
+    it: another person's table of values may lie there.
+    """
+    firm = [f for f in files if PurePosixPath(f).suffix.lower() in FIRM]
+    if len(files) == 1:
+        return files[0]
+    sound = [f for f in files if readable(f)]
+    if len(sound) > 1:
+        raise BadSetting(
+            f"{line}{enumerated(sound[:LISTED])} can both be read; write the name with the suffix "
+            f"in the table of labels, or take one of them out of the folder"
+        )
+    if sound and not (firm and PurePosixPath(sound[0]).suffix.lower() in TEXTS):
+        return sound[0]
+    return (firm or sound or [*files])[0]
 
 
 def matched(
@@ -54,11 +80,13 @@ def matched(
     files: Sequence[str],
     partial: bool,
     match_zeros: bool = False,
+    readable: Callable[[str], bool] = lambda file: True,
 ) -> list[str]:
     """The file of each name: its path from the folder, or its own name, with or without the suffix,
     else with other capitals; "" where there is none and the table may be larger (`partial`).
 
     lines: of the names in the table, for messages. match_zeros: whether 1 may match 00001.csv.
+    readable: whether a file is a recording, asked of files that differ in their suffix alone.
     BadSetting in one line for names without a file, with several files, and for two names of one
     file.
     """
@@ -79,6 +107,8 @@ def matched(
         named = {plain} & whole or spelled.get(plain) or spelled.get(_folded(plain))
         zeros = unzeroed.get(_unzeroed(plain), set())
         found = sorted(named or (zeros if match_zeros else ()))
+        if len({str(PurePosixPath(file).with_suffix("")) for file in found}) == 1:
+            found = [_one(found, readable, f"{line}: ")]
         if len(found) > 1:
             raise BadSetting(
                 f"{line}: the record {name!r} may be {enumerated(found[:LISTED])}; write its path "

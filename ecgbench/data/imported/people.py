@@ -1,10 +1,10 @@
 """Patients of records, and age and sex in the words of users."""
 
 import re
+import shlex
 import unicodedata
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 
 import pandas as pd
 
@@ -16,42 +16,44 @@ from ecgbench.errors import BadSetting
 from ecgbench.stats.known import UNKNOWN
 
 _COLUMN = re.compile(
-    r"(id|nr|no)?(patient(en)?|subject|participant|person|pat|subj|pt|paciente|paziente|"
-    r"proband(en)?|teilnehmer)s?(id|identifier|no|nr|num|number|nummer|numero|code|key|name)?|"
-    r"pid|mrn|medicalrecord(no|nr|number)"
+    r"(id|no)?(patient|subject|participant|person|pat|subj|pt)s?"
+    r"(id|identifier|no|nr|num|number|code|key|name)?|pid|mrn|medicalrecord(no|nr|number)"
 )
 _NOBODY = {*UNKNOWN_WORDS, "none", "anonymous", "anonymized", "anonymised"}
-_EXPONENT = re.compile(r"\d(?:[.,]\d+)?e\+\d{2,3}|\d[.,]\d+e\d{1,3}")
-"""A number that a spreadsheet has shortened, as `alike` spells it."""
-_AGE = re.compile(r"(?:patients?|subjects?|pat)?(?:age|alter)(?:in|at.*)?([a-z]*)")
+MANY = 5
+"""Records of a patient on average, at most, and patients, at least, of a column that may be it."""
+_EXPONENT = re.compile(r"\d(?:[.,]\d+)?[eE]\+\d{2,3}|\d[.,]\d+[eE]\d{1,3}")
+"""A number that a spreadsheet has shortened."""
+_WORD = r"(?:visit|v|session|ses|s|time|t|recording|record|rec|ecg|ekg|exam|e|day|d)"
+_VISIT = re.compile(
+    rf"(?P<person>.*?\d)(?:[\W_]+{_WORD}?[\W_]*|{_WORD}[\W_]*)"
+    r"(?:\d{1,2}|\d{4}[\W_]?\d\d[\W_]?\d\d)|(?P<own>.*\d)[\W_]*[a-z]"
+)
+"""What may be a person and the number, day or letter of a visit, in small letters."""
+_AGE = re.compile(r"(?:patients?|subjects?|pat)?age(?:in|at.*)?([a-z]*)")
 _SEX_COLUMN = re.compile(r"(?:(?:patient|subject) )?(?:(?:sex|gender)\b.*|(?:fe)?male)")
-_PER_YEAR = {"y": 1, "a": 1, "j": 1, "m": 12, "w": 52.1775, "d": 365.25}
-_UNIT = re.compile(r"|a|jahre|(?:y|m|w|d)|(?:yr|mo|year|month|week|day)s?")
-_SEX = dict.fromkeys(("male", "m", "man", "mann", "masculine"), "male")
-_SEX |= dict.fromkeys(("female", "f", "w", "woman", "weiblich", "feminine"), "female")
+_PER_YEAR = {"y": 1, "m": 12, "w": 52.1775, "d": 365.25}
+_UNIT = re.compile(r"|(?:y|m|w|d)|(?:yr|mo|year|month|week|day)s?")
+_SEX = dict.fromkeys(("male", "m", "man"), "male")
+_SEX |= dict.fromkeys(("female", "f", "w", "woman"), "female")
 
 
 def person(patient: str) -> str:
-    """A patient's name for comparison: besides `alike`, without leading zeros and separators of
-    thousands.
+    """A patient's name for comparison: without blanks around it, differences of Unicode, and zeros
+    in front.
 
-    >>> [person(text) for text in ("00012", "P-007", "p7", "1,234.0", "1.000", "1.05")]
-    ['12', 'p7', 'p7', '1234', '1000', '1.05']
+    >>> [person(text) for text in (" 00012", "１２", "P-007", "p7")]
+    ['12', '12', 'P-007', 'p7']
     """
-    cell = re.sub(r'^="(.*)"$', r"\1", patient)
-    text = re.sub(r"^(\d+),0+$", r"\1", alike(cell))
-    number = re.sub(r"\.0$", "", cell.strip(" '\""))
-    if re.fullmatch(r"\d{1,3}([., '’])\d{3}(\1\d{3})*", number):
-        text = re.sub(r"\D", "", number)
-    text = re.sub(r"(?<=[^\W\d_])[\s_-]+(?=\d)", "", text)
-    return re.sub(r"(?<![\w.,])([^\W\d_]*)0+(?=\d)", r"\1", text)
+    text = " ".join(unicodedata.normalize("NFKC", patient).split())
+    return text.lstrip("0") or text[:1]
 
 
 def one_spelling(patients: Iterable[str]) -> list[str]:
     """Each patient as first spelled, so that each is counted and drawn once.
 
-    >>> one_spelling(["P7", "p-07", "P8"])
-    ['P7', 'P7', 'P8']
+    >>> one_spelling(["007", "7", "8"])
+    ['007', '007', '8']
     """
     first: dict[str, str] = {}
     return [first.setdefault(person(patient), patient) for patient in patients]
@@ -68,52 +70,123 @@ def patient_column(sheet: Sheet, names: Sequence[str]) -> str | None:
     return found[0] if found else None
 
 
-def patients(sheet: Sheet, name: str) -> tuple[list[str], list[str]]:
-    """The patient of each record, in one spelling each, and notes on joined spellings. BadSetting
-    for a row without one, and for spellings that may be two persons.
+def perhaps(sheet: Sheet, names: Sequence[str]) -> list[str]:
+    """Notes on columns that may be the patients by their values: many, and some more than once."""
+    notes = []
+    for name in names:
+        cells = [plain(cell) for cell in sheet.rows[name]]
+        counts = Counter(cell for cell in cells if cell not in UNKNOWN_WORDS)
+        spelled = all(any(c.isdigit() for c in cell) for cell in counts)
+        if spelled and not kind(name) and MANY * len(counts) >= len(cells) > len(counts) > MANY:
+            notes.append(
+                f"the column {name!r} may say whose a record is, and is not used as such; to use "
+                f"it call it patient"
+            )
+    return notes
+
+
+def patients(sheet: Sheet, name: str, pattern: str | None) -> tuple[list[str], list[str]]:
+    """The patient of each record, in one spelling each, and notes on joined spellings. pattern:
+    a regular expression of a cell, whose group is the person. BadSetting for a row without one,
+    and, without a pattern, for spellings that may be one person or two.
     """
     cells = sheet.rows[name]
-    ways: dict[str, dict[str, Any]] = defaultdict(dict)
-    near: dict[str, set[str]] = defaultdict(set)
     for line, cell in cells.items():
         if plain(cell) in _NOBODY:
             raise BadSetting(
-                f"{sheet.at(line)}: no patient{cell and f' ({cell!r})'}; fill in that cell, or "
-                f"leave the column {name!r} out (each record then counts as a patient)"
+                f"{sheet.at(line)}: no patient{cell and f' ({cell!r})'}; write who it is in that "
+                f"row too (of merged cells a spreadsheet keeps the first row alone)"
             )
-        if _EXPONENT.fullmatch(alike(cell)):
+        if _EXPONENT.fullmatch(cell):
             raise BadSetting(
                 f"{sheet.at(line)}: the patient {cell!r} has lost digits in a spreadsheet and "
                 f"may be several; save that column as text and give the table again"
             )
-        who = person(cell)
-        ways[who].setdefault(cell, line)
-        near[_without_marks(who)].add(who)
-    for same in near.values():
-        if len(same) > 1:
-            (one, line), (other, later) = sorted(
-                next(iter(ways[who].items())) for who in sorted(same)
-            )[:2]
-            raise BadSetting(
-                f"{sheet.at(max(line, later))}: the patients {one!r} and {other!r} may be one "
-                f"or two; write the same name where they are one, and names that differ in more "
-                f"than marks where they are not"
-            )
+    whose = _parts(sheet, cells, pattern) if pattern else [*cells]
+    first: dict[str, object] = {}
+    ways: dict[str, set[str]] = defaultdict(set)
+    for line, cell in zip(cells.index, whose):
+        first.setdefault(person(cell), line)
+        ways[person(cell)].add(cell)
+    if not pattern:
+        _demand_apart(sheet, cells, first)
     notes = []
-    if several := [[*own] for own in ways.values() if len(own) > 1]:
+    if several := [sorted(own) for own in ways.values() if len(own) > 1]:
         notes.append(
             f"{counted(len(several), 'patient')} spelled in several ways, such as "
             f"{several[0][0]!r} and {several[0][1]!r}, counted as one each"
         )
-    return one_spelling(cells), notes
+    return one_spelling(whose), notes
+
+
+def _parts(sheet: Sheet, cells: pd.Series, pattern: str) -> list[str]:
+    """The group of a pattern in each cell."""
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise BadSetting(f"--patients {pattern}: no regular expression ({error})") from None
+    if compiled.groups != 1:
+        raise BadSetting(
+            f"--patients {pattern}: put the part that is the person, and nothing else, in "
+            f"parentheses, such as --patients '(P[0-9]+)_[0-9]+'"
+        )
+    found = []
+    for line, cell in cells.items():
+        match = compiled.fullmatch(cell)
+        if not match or not match[1]:
+            raise BadSetting(f"--patients {pattern}: not so in {sheet.at(line)}: {cell!r}")
+        found.append(match[1])
+    return found
+
+
+def _demand_apart(sheet: Sheet, cells: pd.Series, first: dict[str, object]) -> None:
+    """BadSetting where two patients differ in marks, case, or what may be a visit. first: the line
+    on which each begins.
+    """
+    spelled = dict(cells.items())
+    kinds: tuple[Callable[[str], str], ...] = _without_marks, _without_visit
+    for kind in kinds:
+        met: dict[str, str] = {}
+        for who, line in first.items():
+            other = met.setdefault(kind(who), who)
+            if other == who:
+                continue
+            one, two = spelled[first[other]], spelled[line]
+            visit = kind is _without_visit
+            advice = f"--patients {_pattern(one, two)}" if visit else "write one name in both rows"
+            apart = "write names that differ in more than capitals and .0"
+            if alike(one) != alike(two):  # by which datasets keep a patient in one split
+                apart = "--patients '(.*)'"
+            raise BadSetting(
+                f"{sheet.at(line)}: the patients {two!r} and {one!r} (line {first[other]}) may be "
+                f"one or two; if one: {advice}; if two: {apart}"
+            )
+
+
+def _pattern(*both: str) -> str:
+    """A pattern of --patients that takes off what may be a visit."""
+    found = [(text, m) for text in both if (m := _VISIT.fullmatch(text.casefold()))]
+    text, match = found[0]
+    if match["own"]:
+        return "'(.*?[0-9])[A-Za-z]?'"
+    visit = re.escape(text[match.end("person") :])
+    return shlex.quote("(.*?)(?:" + re.sub(r"\d+", "[0-9]+", visit) + ")?")
 
 
 def _without_marks(who: str) -> str:
-    """A person without accents and marks; two numbers stay two."""
-    letters = (c for c in unicodedata.normalize("NFKD", who) if not unicodedata.combining(c))
-    text = re.sub(r"(?<=\d)[\W_]+(?=\d)", "-", "".join(letters))
+    """A person without case, accents and marks; two numbers stay two."""
+    normal = unicodedata.normalize("NFKD", who).casefold()
+    text = "".join(letter for letter in normal if not unicodedata.combining(letter))
+    text = re.sub(r"(?<=\d)\W(?=\d{3}(?!\d))", "", text)  # of thousands
+    text = re.sub(r"(?<=\d)[\W_]+(?=\d)", "-", text)
     text = re.sub(r"(?<!\d)[\W_]+|[\W_]+(?!\d)", "", text)
-    return re.sub(r"(?<=[^\W\d_])0+(?=\d)", "", text)
+    return re.sub(r"(?<!\d)0+(?=\d)", "", text)
+
+
+def _without_visit(who: str) -> str:
+    """A person without what may be a visit."""
+    found = _VISIT.fullmatch(who.casefold())
+    return _without_marks((found["person"] or found["own"]) if found else who)
 
 
 def kind(name: str) -> str:

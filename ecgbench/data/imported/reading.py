@@ -1,5 +1,6 @@
 """Reads the files of an import, each once; an unusable one does not stop the others."""
 
+import glob
 import math
 import re
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.text import counted, one_line
+from ecgbench.core.text import counted, enumerated, one_line
 from ecgbench.ecg.fingerprint import NOTHING, Fingerprint, fingerprint
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import by_suffix
@@ -36,6 +37,8 @@ class Seen:
     """Why it cannot be used, or ""."""
     notes: tuple[tuple[str, str], ...] = ()
     """Notes of the recording: (kind, what)."""
+    question: str = ""
+    """What must be stated of such files first, or ""."""
     prints: Fingerprint = field(default=NOTHING, repr=False, compare=False)
     """Of its start, by which a copy is found."""
 
@@ -43,30 +46,51 @@ class Seen:
 def read(
     folder: Path, table: pd.DataFrame, options: ReadOptions, progress: Progress | None
 ) -> dict[str, Seen]:
-    """Facts of each file of a table with record and path; BadSetting for a missing option that
-    concerns all files.
+    """Facts of each file of a table with record and path; BadSetting for a question about half of
+    the files or more.
     """
     seen = {}
     for done, (record, path) in enumerate(zip(table["record"], table["path"]), 1):
         seen[path] = _seen(folder / path, record, options)
         if progress is not None:
             progress(done, len(table))
+    asked = [one.question for one in seen.values() if one.question]
+    if 2 * len(asked) >= max(1, len(seen)):
+        raise BadSetting(asked[0])
     return seen
 
 
 def _seen(path: Path, record: str, options: ReadOptions) -> Seen:
+    """What `look` finds; of a file that cannot be used others of its name are named."""
+    found = look(path, options, record)
+    if found.reason and (others := _beside(path)):
+        return replace(found, reason=f"{found.reason}; the table may name {others} instead")
+    return found
+
+
+def look(path: Path, options: ReadOptions, record: str = "") -> Seen:
+    """Facts of a file, or why it cannot be used, whatever a library makes of it."""
     try:
-        recording = by_suffix.read(path, record, "", options)
+        recording = by_suffix.read(path, record or path.stem, "", options)
+    except BadSetting as error:
+        return Seen(reason=str(error), question=str(error))
     except BadRecord as error:
         return Seen(reason=str(error).removeprefix(f"{record}: "))
-    except BadSetting:  # a question about all files
-        raise
-    except Exception as error:  # one file never stops the others, whatever a library makes of it
+    except Exception as error:
         return Seen(reason=f"cannot be read ({one_line(error)})")
     swing = float(np.ptp(recording.signal, axis=1).max())
     leads = tuple(n for n in LEADS if n in recording.leads)
     prints = fingerprint(*start(recording))
-    return Seen(leads, recording.fs, recording.seconds, swing, "", recording.notes, prints)
+    facts = leads, recording.fs, recording.seconds, swing, "", recording.notes
+    return Seen(*facts, prints=prints)
+
+
+def _beside(path: Path) -> str:
+    """Other files of its name, with the suffix of a known format."""
+    files = sorted(path.parent.glob(f"{glob.escape(path.stem)}.*"))
+    return enumerated(
+        [f.name for f in files if f != path and f.suffix.lower() in by_suffix.READERS]
+    )
 
 
 def start(recording: Recording) -> tuple[np.ndarray, float]:

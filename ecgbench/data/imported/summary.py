@@ -23,6 +23,7 @@ NOTED = {
     "head line": "lines of a head that are not used",
     "inverted": "an inverted lead is turned round",
     "not measured": "leads that were not measured",
+    "offset": "the voltage of an electrode was taken off",
     "read as": "read as",
     "warning": "warnings of the reader",
 }

@@ -1,6 +1,4 @@
-"""Users' tables, from Excel or written by hand, as rows of text, with any separator, encoding and
-quoting.
-"""
+"""Users' tables, of Excel or of text with any separator, encoding and quoting, as rows of text."""
 
 import csv
 import io
@@ -13,19 +11,14 @@ from pathlib import Path
 import pandas as pd
 
 from ecgbench.core.files import decoded
-from ecgbench.datasets.indexing.tables import alike
+from ecgbench.datasets.indexing.tables import alike, is_workbook, workbook
 from ecgbench.errors import MissingData
 from ecgbench.stats.known import UNKNOWN
 
 SEPARATORS = ",;\t"
-_PAIRS = "1/0 true/false yes/no y/n t/f pos/neg positive/negative present/absent ja/nein oui/non"
-PAIRS = dict(pair.split("/") for pair in _PAIRS.split())
+PAIRS = {"1": "0", "true": "false", "yes": "no"}
 """Words of a cell that mean 1, and their opposites that mean 0."""
-_WORDS = """nan na n/a n.a. n.a <na> #n/a nat null unknown unk undefined missing nd n.d. ? - -- – .
-blank empty tbd pending unclear uncertain indeterminate inconclusive unlabeled unlabelled unbekannt
-unklar k.a. inconnu desconocido sconosciuto"""
-_NOT = "available known done recorded assessed given applicable reported tested measured specified"
-UNKNOWN_WORDS = frozenset({"", "no data", *_WORDS.split(), *(f"not {w}" for w in _NOT.split())})
+UNKNOWN_WORDS = frozenset({"", "nan", "na", "n/a", "<na>", "null", "unknown"})
 """Cells of unknown values, as `plain` spells them."""
 
 
@@ -46,17 +39,15 @@ class Sheet:
 
 def read(file: Path) -> Sheet:
     """The table in a file whose first line names the columns; MissingData in one line where it is
-    none.
+    none. Of a workbook the first sheet.
     """
     try:
         content = file.read_bytes()
     except OSError as error:
         raise MissingData(f"{file} cannot be read ({error.strerror})") from None
-    if content.startswith(b"PK"):
-        raise MissingData(f"{file} is an Excel workbook; save its sheet as CSV and give that file")
     try:
-        lines = dict(_lines(decoded(content)))
-    except (csv.Error, UnicodeError) as error:
+        lines = dict(_rows(content) if is_workbook(content) else _lines(decoded(content)))
+    except (csv.Error, ValueError) as error:
         raise MissingData(f"{file} is not a table of text ({error})") from None
     names = lines.pop(min(lines)) if lines else []
     if not lines:
@@ -79,6 +70,13 @@ def read(file: Path) -> Sheet:
             )
         first[plain(name)] = name
     return Sheet(file, table)
+
+
+def _rows(content: bytes) -> Iterator[tuple[int, list[str]]]:
+    """The number of each row of a workbook that holds something, and its cells."""
+    for line, values in enumerate(workbook(io.BytesIO(content)).to_numpy().tolist(), 1):
+        if any(cells := [*map(stripped, values)]):
+            yield line, cells
 
 
 def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
@@ -105,12 +103,14 @@ def _is_mark(text: str) -> bool:
 
 
 def stripped(text: str) -> str:
-    r"""A text without characters that have no width, and without blanks around it.
+    r"""A text without characters that have no width, blanks around it, and the ="" by which a
+    table keeps Excel from changing a number.
 
-    >>> stripped(" A12\u200b ")
-    'A12'
+    >>> stripped(" A12\u200b "), stripped('="007"')
+    ('A12', '007')
     """
-    return "".join(c for c in text if unicodedata.category(c) != "Cf").strip()
+    visible = "".join(c for c in text if unicodedata.category(c) != "Cf").strip()
+    return re.sub(r'^="(.*)"$', r"\1", visible)
 
 
 def plain(text: str) -> str:
@@ -132,10 +132,10 @@ def squeezed(name: str) -> str:
 
 
 def hot(column: Iterable[str]) -> list[int | None]:
-    """1, 0 or UNKNOWN for each cell; None for any other cell. Words such as yes and no are
-    understood where the column has both.
+    """1, 0 or UNKNOWN for each cell; None for any other cell. Yes and no are understood where the
+    column has both.
 
-    >>> hot(["yes", "NO", "NaN", "maybe"]), hot(["yes", ""]), hot(["1", "-"])
+    >>> hot(["yes", "NO", "NaN", "maybe"]), hot(["yes", ""]), hot(["1", ""])
     ([1, 0, -1, None], [None, -1], [1, -1])
     """
     words = [plain(cell) for cell in column]

@@ -7,10 +7,15 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 import pandas as pd
 
+from ecgbench.core.text import one_line
 from ecgbench.errors import BadRecord, MissingData
+
+_WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+"""First bytes of .xlsx and .ods, and of .xls."""
 
 
 def read(file: Path, columns: Sequence[str], url: str, separator: str = ",") -> pd.DataFrame:
@@ -26,6 +31,35 @@ def read(file: Path, columns: Sequence[str], url: str, separator: str = ",") -> 
         raise MissingData(
             f"{file} is not a table of values ({error}); download it again from {url}"
         ) from error
+    return with_columns(table, columns, file, url)
+
+
+def is_workbook(content: bytes) -> bool:
+    """Whether the first bytes of a file are those of a workbook of a spreadsheet program."""
+    return content.startswith(_WORKBOOKS)
+
+
+def workbook(file: Path | IO[bytes]) -> pd.DataFrame:
+    """The first sheet of a workbook, every value a str, rows and columns from the first on;
+    ValueError where it is none.
+    """
+    try:
+        return pd.read_excel(
+            file, header=None, dtype=str, keep_default_na=False, engine="calamine"
+        ).fillna("")
+    except Exception as error:  # of the reader's library, which names them in its own way
+        raise ValueError(f"no workbook with a table: {one_line(error)}") from None
+
+
+def of_workbook(file: Path, columns: Sequence[str], url: str) -> pd.DataFrame:
+    """`read` of a workbook, whose first row names the columns; empty rows are left out."""
+    try:
+        cells = workbook(file)
+    except ValueError as error:
+        raise MissingData(f"{file} is {error}; download it again from {url}") from None
+    names = [str(name).strip() for name in (cells.iloc[0] if len(cells) else [])]
+    table = cells[1:].set_axis(names, axis=1).loc[:, [bool(name) for name in names]]
+    table = table[(table != "").any(axis=1)].reset_index(drop=True)
     return with_columns(table, columns, file, url)
 
 

@@ -1,7 +1,7 @@
 """Kardia's own files (ATC), which need no extra: blocks of a name, a length, data and a checksum.
 
 Source: ATC File Format Specification 1.7, https://github.com/alivecor/ATCpy (docs). It calls the
-checksum a sum and a CRC32; a block is whole where either fits.
+checksum a sum and a CRC32; a block is whole where either fits, or the sum of signed bytes.
 """
 
 import struct
@@ -34,7 +34,8 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
             name, size = struct.unpack_from("<4sI", data, at)
             block, at = data[at : at + 8 + size], at + 12 + size
             (stated,) = struct.unpack_from("<I", data, at - 4)
-            if stated not in (sum(block) % 2**32, zlib.crc32(block)):
+            sums = sum(block), sum(np.frombuffer(block, np.int8).tolist())
+            if stated not in (*(each % 2**32 for each in sums), zlib.crc32(block)):
                 raise BadRecord(f"{record}: {path.name} is damaged: checksum of block {name!r}")
             blocks[name] = block[8:]
         kind, fs, nanovolts = struct.unpack_from("<BHH", blocks[b"fmt "])

@@ -14,6 +14,18 @@ from ecgbench.errors import BadRecord
 Notes = list[tuple[str, str]]
 MARKS = (-(2.0**15), -(2.0**23), -(2.0**31))
 """The lowest numbers of 16, 24 and 32 bits: never a voltage."""
+LOOKED_AT = 5.0
+"""Seconds at either end that may be no ECG."""
+FEWEST = 2
+"""Leads that must agree on that."""
+ALIKE = 0.03
+"""mV between leads that show a calibration pulse, or nothing; in an ECG aVR goes the other way."""
+PULSE, SHORTEST_PULSE = 0.5, 0.02
+"""mV and s of what counts as a calibration pulse."""
+STILL = 1.0
+"""Seconds for which all leads hold one value each, at an end."""
+HELD = 2.0
+"""Seconds for which a lead holds one value, beyond which it is named."""
 LIKELY = tuple(
     sign * value
     for value in (999.0, 9999.0, 99999.0, 999999.0, 2.0**15 - 1, 2.0**15, 2.0**23 - 1, 2.0**31 - 1)
@@ -46,17 +58,57 @@ def leads_of(names: Sequence[str], values: np.ndarray, record: str, notes: Notes
     return rows
 
 
-def marked(values: np.ndarray) -> np.ndarray:
-    """(signal, time) with NaN where a number stands for "no sample", in the unit of the file."""
-    values = np.array(values, np.float64)
-    values[np.isin(values, MARKS)] = np.nan
+def marked(values: np.ndarray, in_place: bool = False) -> np.ndarray:
+    """(signal, time) with NaN where a number stands for "no sample", in the unit of the file.
+
+    in_place: of floats, which may be too many for a copy; else the result is a copy in float64.
+    """
+    values = values if in_place else np.array(values, np.float64)
     for row in values:
+        row[np.isin(row, MARKS)] = np.nan
         odd = np.isin(row, LIKELY)
         if odd.any():
             rest = np.abs(row[~odd & np.isfinite(row)])
             odd &= np.abs(row) > 2 * (rest.max() if len(rest) else 0.0)
             row[odd] = np.nan
     return values
+
+
+def _without_ends(values: np.ndarray, fs: float, notes: Notes) -> slice:
+    """The samples between ends that are no ECG: all leads at one voltage at once, with a
+    calibration pulse in it; or all leads holding one value each.
+    """
+    first, last = (_end(values[:, way], fs) for way in (slice(None), slice(None, None, -1)))
+    length = values.shape[1]
+    if first + last >= length:
+        return slice(None)
+    for where, samples in (("start", first), ("end", last)):
+        if samples:
+            what = f"{samples / fs:.2f} s at its {where} that are no ECG (all leads alike)"
+            notes.append(("cut", what))
+    return slice(first, length - last)
+
+
+def _end(values: np.ndarray, fs: float) -> int:
+    """How many samples at the start of (lead, time) are no ECG."""
+    near = values[:, : round(LOOKED_AT * fs)]
+    if len(near) < FEWEST or near.shape[1] < 2 or np.isnan(near).any():
+        return 0
+    low, high = near.min(axis=0), near.max(axis=0)
+    alike = high - low <= ALIKE
+    joined = near.shape[1] if alike.all() else int(np.argmin(alike))
+    pulse = np.count_nonzero(np.minimum(np.abs(low), np.abs(high))[:joined] >= PULSE)
+    if pulse >= SHORTEST_PULSE * fs:
+        return joined
+    moves = (np.diff(near, axis=1) != 0).any(axis=0)
+    still = near.shape[1] if not moves.any() else 1 + int(np.argmax(moves))
+    return still if still >= STILL * fs and still < values.shape[1] else 0
+
+
+def _longest_hold(row: np.ndarray) -> int:
+    """The most equal samples in a row."""
+    edges = np.flatnonzero(np.diff(row) != 0)
+    return int(np.diff(edges, prepend=-1, append=len(row) - 1).max())
 
 
 def recording(
@@ -68,28 +120,35 @@ def recording(
     whose: record and patient. BadRecord where a lead lacks some of its samples, or all lack all.
     """
     record, patient = whose
+    values = values[:, _without_ends(values, fs, notes)]
     measured = []
+    held = [bool((row == row[:1]).all()) for row in values]
     for i, name in enumerate(names):
         if np.isnan(values[i]).all():
             notes.append(("not measured", f"{name} has no samples"))
-        elif len(names) > 1 and not values[i].any() and bool((np.abs(values) > 0).any()):
-            notes.append(("not measured", f"{name} is 0 throughout"))
+        elif held[i] and not all(held):
+            notes.append(("not measured", f"{name} is {values[i][0]:.4g} mV throughout"))
         else:
             measured.append(i)
+            if not held[i] and (seconds := _longest_hold(values[i]) / fs) > HELD:
+                notes.append(("warning", f"{name} holds one value for {seconds:.1f} s"))
         if name.startswith("-"):
             notes.append(("inverted", name))
     if not measured:
         raise BadRecord(f"{record}: no lead has samples")
-    missing = np.isnan(values[measured])
-    if missing.any():
+    kept = values if len(measured) == len(values) else values[measured]
+    if np.isnan(kept.sum(dtype=np.float64)) and (missing := np.isnan(kept)).any():
         row, sample = divmod(int(missing.argmax()), values.shape[1])
         raise BadRecord(
             f"{record}: {int(missing.sum())} samples are missing (NaN, empty, or marked as missing "
             f"in the file); the first is sample {sample + 1} of lead {names[measured[row]]}"
         )
-    signs = np.array([-1.0 if names[i].startswith("-") else 1.0 for i in measured])[:, None]
+    signal = kept.astype(np.float32)
+    for row, i in zip(signal, measured):
+        row *= -1 if names[i].startswith("-") else 1
+        row += 0.0  # never -0.0
     return Recording(
-        signal=(signs * values[measured] + 0.0).astype(np.float32),  # never -0.0
+        signal=signal,
         unit="mV",
         leads=tuple(names[i].removeprefix("-") for i in measured),
         fs=fs,

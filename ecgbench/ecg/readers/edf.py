@@ -29,6 +29,7 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     different rates; BadSetting where neither file nor `options` states the unit of a lead.
     """
     _demand_size(existing_file(path, record), record)
+    _demand_range(path, record)
     labels, units, rates, signals = _opened(path, record)
     names = options.without_order(labels).names(labels, len(labels), path, record)
     notes: cleaned.Notes = [("names", options.origin(labels, names))]
@@ -100,6 +101,27 @@ def _scale(unit: str, record: str) -> float | None:
     if unit.strip() and scale is None:
         raise BadRecord(f"{record}: unit {unit!r} is not a unit of voltage (V, mV, uV, nV)")
     return scale
+
+
+def _demand_range(path: Path, record: str) -> None:
+    """BadRecord where the digital minimum of a signal with samples is its maximum: its voltages are
+    not known.
+    """
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+        count = int(head[252:256]) if head[252:256].strip().isdigit() else 0
+        rest = file.read(count * SIGNAL)
+    for i in range(count):
+        name, low, high = (
+            rest[at * count + i * wide : at * count + (i + 1) * wide].strip()
+            for at, wide in ((0, 16), (120, 8), (128, 8))
+        )
+        if low == high and low and b"Annotations" not in name:
+            label = name.decode("latin-1")
+            raise BadRecord(
+                f"{record}: digital minimum and maximum of {label} are both {low.decode('latin-1')}"
+                f", so its voltages are not known; correct the header"
+            )
 
 
 def _demand_size(path: Path, record: str) -> None:

@@ -1,64 +1,71 @@
-"""The lines before the numbers of a text table: rate, unit, gain and leads, and lines that are not
-understood.
+"""The lines before the numbers of a text table. A statement is understood where its unit says what
+it is, and its name is one of a few English words:
 
-    Sampling Rate (Hz),125      the unit may be of the name; an interval is a rate, too
-    Resolution: 4.88 uV         a step of the file
-    Frequency,50 Hz             of the samples, of the mains, or of a filter: refused without --fs
+    Sampling Rate (Hz),125      Hz, kHz; also fs=500 and other names of nothing but this rate
+    Interval: 4 ms              ms or s a sample
+    Unit: uV                    mV, uV, V
+    Gain,200 LSB/mV             steps of the converter; Resolution: 4.88 uV
+    Leads: I, II
+
+Any other line that may speak of a rate or a unit is shown where one is not known.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ecgbench.core.text import shortened
-from ecgbench.ecg.readers.notation import AGREE, LOWEST, ReadOptions, hertz, numbers, per_mv, signed
+from ecgbench.ecg.readers.notation import (
+    AGREE,
+    LOWEST,
+    ReadOptions,
+    hertz,
+    numbers,
+    per_mv,
+    plain,
+    signed,
+)
 from ecgbench.errors import BadRecord, BadSetting
 
-_PAIR = re.compile(r"[#%/\s\"']*([^,;:=\t]+?)[\s\"']*[,;:=\t]\s*(.*?)[\s,;]*")
-_SPOKEN = re.compile(r"[#%/\s]*(\D+?)\s+(\d\S*(\s*[a-zµμ/]+)?)\s*", re.IGNORECASE)
-_BRACKET = re.compile(r"(.*?)[\s_]*[(\[]([^)\]]+)[)\]]\s*")
-_TRAILING = re.compile(r"(.*?)[\s_]+(k?hz|ms|us|s|sec|[mun]?v)", re.IGNORECASE)
-_OTHER = re.compile(
-    r"filter|mains|notch|line|cut|pass|heart|pulse|herz|resp|baud|bit|paper|speed|beat|qrs|hrv|"
-    r"band|corner|stim|pac(e|ing)|power|update|time ?unit|unit ?(id|n|no|nr|name|number|serial)\b|"
-    r"\borig|\bmax|ppg|\bacc|spo2|weight|height|temp|press|\bcare\b|\bward\b|pain|treadmill|"
-    r"(full|vertical|display|time).scale"
+_PAIR = re.compile(r"[^\w\-+µμ]*([^:=,;\t]*?)[\s\"']*(?:[:=,;\t]\s*)+[\"']?(.*?)[\s,;\"']*")
+_SPOKEN = re.compile(r"[^\w+-]*(\D*?)\s*(\d.*?)\s*")
+_IN_KEY = re.compile(r"(.*?)[\s_]*[(\[]([^)\]]+)[)\]]|(.*?)[\s_]+(k?hz|ms|us|s|[mun]?v)", re.I)
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_ALONE = _set("fs sf sfreq srate sps samplerate samplingrate fsamp")
+_SAMPLING = _set("sample samples sampling sampled")
+_INTERVAL = _set("interval period dt ts delta increment xincrement")
+_RATE = _set("rate frequency freq hz second")
+_SURE = _ALONE | _SAMPLING | _INTERVAL
+_WITH = _RATE | _set("time data ecg ekg signal at of the per in acquisition adc t y amplitude")
+_OTHER = _set(
+    "points number filter mains notch line pass highpass lowpass low high cut cutoff band "
+    "bandwidth heart pulse respiration resp ppg spo qrs pr rr qt hrv pacing pace stimulus acc "
+    "lp hp original max maximum min minimum bit bits baud paper speed update display monitor "
+    "power battery temperature pressure weight height calibration threshold"
 )
-_RATE = re.compile(
-    r"\brate\b|(sampl\w*|tast|data|adc)rate\b|freq(?!uent(ly)?\b)|samples? ?/ ?s|frec|fréq|hertz|"
-    r"\bhz\b|\bfs\b|sps\b|\btakt|\btaux|tasso|per ?sec|\btaxa\b|frekv"
+"""Words of a line on something else: a filter, a heart, another signal."""
+_UNIT = _set("unit units voltage scale values axis dimension yunit yunits")
+_STEPS = _set("resolution lsb step stepsize quantization quantisation")
+_LEAD = _set("lead leads channel channels signal signals label labels electrode")
+_NAMES = _set("name names ecg ekg")
+_STEP = r"(?:lsb|adu|adc(?: ?units?| ?counts?)?|counts?|bits?|steps?|units?|digits?|du|nu|1)"
+_VOLT = re.compile(r"[mun]?v")
+_PER_MV = re.compile(rf"{_STEP}?/([mun]?v)")
+_A_STEP = re.compile(rf"([mun]?v)/{_STEP}")
+STEPS = re.compile(rf"{_STEP}|raw|a\.?u\.?|arb.*|adc.*|no_units", re.IGNORECASE)
+"""Units that are steps of a converter."""
+_OF_RATE = re.compile(
+    r"hz\b|hertz|rate\b|\bsampling\b|fr.{1,2}qu|fre[ck]|abtast|chantillon|muestreo|campionam|amostrag"
 )
-_SAMPLING = re.compile(
-    r"sampl|abtast|chantil|muestr|campion|bemonster|acqui|digiti|record|\badc\b|amostr"
+_OF_GAIN = re.compile(
+    r"gain|scal(?!e unit)|sensitiv|amplif|multipl|factor|lsb|resol|verst|aufl|gewinn|wert"
 )
-_SURE = re.compile(r"fs|sf|sfreq|srate|sps|fsamp|hz")
-_INTERVAL = re.compile(
-    r"interv|period|\bdt\b|\bts\b|delta ?t|abstand|(per|between) samples?|sampl\w* time|increment"
-)
-_STEP = re.compile(r"interval|dt|ts|delta ?t(ime)?|(x|t|time)? ?increment")
-"""Names of an interval that need no word on samples."""
-_UNIT = re.compile(
-    r"units?\b|einheit|\bunit[eéàá]|\bunidad|voltage|amplitude|axis|dim(ens|$)|scale|values|data"
-)
-_GAIN = re.compile(
-    r"gain|resol|aufl[oö]s|lsb|counts? ?(per|/)|scal(e|ing)|conversion|adu\b|step ?size|sensitiv|"
-    r"multipl|quanti[sz]|amplification|verst.{1,2}rk|factor|per [mun]?v\b"
-)
-_WEIGHT = re.compile(
-    r"(bit|lsb) ?(weight|wert)|\b[mun]?v(olts?)? ?(/|per) ?(bit|lsb|count|step|adu|unit)"
-)
-_OF_A_STEP = re.compile(r"resol|aufl|lsb|step|quanti|bit|conver|factor|adu")
-"""Words before a voltage that is one of a step."""
-_LEAD = re.compile(
-    r"(ecg |ekg )?(leads?|channels?|ableitung(en)?|signals?|derivations?|electrodes?)( names?)?"
-)
-_STEPWORD = r"(?:lsb|counts?|adu|units?|adc ?(?:units?|counts?)|bits?|steps?|digits?|du|nu)"
-_STEPS = re.compile(
-    rf"(?P<n>[\d.,]+)\s*(?:{_STEPWORD}?\s*(?:/|per )\s*(?P<per>[a-zµμ]+)|"
-    rf"(?P<unit>[a-zµμ]*v(?:olts?)?)\s*(?P<step>(?:/|per )\s*{_STEPWORD})?)",
-    re.IGNORECASE,
-)
+_OF_UNIT = re.compile(r"(?<![a-z])[mun]?v(olts?)?\b|\bunit|einheit|unit[eéàá]|unidad")
 
 
 @dataclass
@@ -66,61 +73,82 @@ class Head:
     """The content of these lines."""
 
     rates: list[tuple[str, float]] = field(default_factory=list)
-    """(line, Hz) of what can only be the rate of the samples."""
-    perhaps: list[tuple[str, float | None]] = field(default_factory=list)
-    """(line, Hz) of what may be the rate, or that of a filter or a heart."""
-    unit: float | None = None
-    """How many of the file's units make 1 mV, from a line on units."""
-    gain: float | None = None
-    """The same, from a line on the gain or the resolution."""
+    """(where it stands, Hz) of what can only be the rate of the samples."""
+    units: list[tuple[str, float]] = field(default_factory=list)
+    """(where it stands, how many of the file's units make 1 mV) of lines on the unit."""
+    gains: list[tuple[str, float]] = field(default_factory=list)
+    """The same, of lines on the gain or the size of a step."""
     leads: list[str] = field(default_factory=list)
     """Names of leads that stand alone on a line."""
+    raw: str = ""
+    """A line that says that the samples are steps of a converter, or ""."""
+    unclear: list[str] = field(default_factory=list)
+    """Lines that may speak of a rate, a unit or a gain."""
     others: list[str] = field(default_factory=list)
-    """Lines that are not understood."""
-    odd: list[str] = field(default_factory=list)
-    """Lines that look like a rate, a unit or a gain, and are not understood."""
 
-    def demand_understood(self, file: Path, options: ReadOptions, record: str) -> None:
-        """BadSetting for a line that looks like a rate, a unit or a gain and is not understood;
-        BadRecord where a line that may be the rate differs from --fs.
+    def about(self, kind: str) -> str:
+        """The first line that may speak of the "rate", the "unit" or the "gain", or ""."""
+        words = {"rate": [_OF_RATE], "gain": [_OF_GAIN], "unit": [_OF_UNIT, _OF_GAIN]}[kind]
+        found = (line for word in words for line in self.unclear if word.search(plain(line)))
+        return shortened(self.raw or next(found, "") if kind == "unit" else next(found, ""), 60)
+
+    def demand_agreement(self, options: ReadOptions, record: str) -> None:
+        """BadRecord where lines that are not understood say another rate or unit than `options`,
+        and none says the same.
         """
-        if self.odd:
-            raise BadSetting(
-                f"{file.name} does not state its rate, unit or gain in words that are understood: "
-                f"the line {shortened(self.odd[0], 80)!r}; correct it in the file"
-            )
-        for line, value in [] if self.rates else self.perhaps:
-            if options.fs is None:
-                raise BadSetting(
-                    f"{file.name} does not state its rate; the line {line!r} may be that of the "
-                    f"samples, or of something else; state it for all files that do not: --fs 500"
-                )
-            if value is None or abs(value - options.fs) > AGREE * options.fs:
+        values = {line: _split(line)[1] for line in self.unclear}
+        hz = {line: hertz(re.sub(r"^\D+", "", values[line])) or 0.0 for line in values}
+        rates = {x: n for x, n in hz.items() if n >= 2 * LOWEST and _OF_RATE.search(plain(x))}
+        units = {line: per_mv(value) for line, value in values.items() if _bare(value)}
+        for found, known, typed, said in (
+            (rates, self.rates, options.fs, f"--fs {options.fs}"),
+            (units, self.units or self.gains, per_mv(options.unit or ""), f"--unit {options.unit}"),
+        ):
+            agree = [abs((n or 0.0) - typed) <= AGREE * typed for n in found.values() if typed]
+            if typed and not known and agree and not any(agree):
                 raise BadRecord(
-                    f"{record}: the line {line!r} may be the rate, and --fs says {options.fs:g} "
-                    f"Hz; correct the file, or call the line what it is (Mains frequency, Heart "
-                    f"rate)"
+                    f"{record}: the line {shortened(next(iter(found)), 60)!r} differs from {said}; "
+                    f"if it is on something else, call it what it is (Mains frequency, Display "
+                    f"unit) or take it out"
                 )
 
-    def scale(self, whole: bool, record: str, column: float | None) -> float | None:
-        """How many of the file's units make 1 mV; None where no line says it. whole: whether all
-        samples are whole numbers, as the steps of a converter are; column: what the name of a
-        column says. BadRecord where unit and gain are both there and the samples may be of either.
+    def scale(
+        self, whole: bool, unit: str, alone: bool, options: ReadOptions, record: str
+    ) -> tuple[str, float] | None:
+        """(Where it stands, how many of the file's units make 1 mV); None where nothing says it.
+
+        whole: whether all samples are whole numbers, as the steps of a converter are; unit: of a
+        column; alone: whether it may differ from the head, which speaks of other columns.
+        BadRecord where two statements differ; BadSetting where the samples may be steps.
         """
-        unit = column or self.unit
-        if unit is None or self.gain is None:
-            if self.gain is not None and not whole:
-                raise BadRecord(
-                    f"{record}: its head says that 1 mV is {self.gain:g} steps, and its samples "
-                    f"are no steps (they have decimals); say the unit in its head: Unit,mV"
-                )
-            return unit or self.gain
-        if whole and abs(unit - self.gain) > AGREE * self.gain:
+        column = per_mv(unit)
+        stated = [("the unit of its column", column)] if column else []
+        stated += [] if column and alone else self.units
+        if not stated and self.gains and not whole:
             raise BadRecord(
-                f"{record}: 1 mV is {unit:g} by the unit in its head and {self.gain:g} by the "
-                f"gain; keep the line that its samples are in"
+                f"{record}: its samples have decimals, so that they are no steps, of which "
+                f"{self.gains[0][0]} speaks; say their unit in its head: Unit,mV"
             )
-        return unit
+        odd = self.about("gain")
+        if stated and whole and odd and not (self.gains or options.unit):
+            raise BadSetting(
+                f"{record}: its samples are whole numbers, and by the line {odd!r} they may be "
+                f"steps; say what they are: --unit mV, or the size of a step: --unit 4.88uV"
+            )
+        stated += self.gains if whole else []
+        for other, scale in stated[1:]:
+            if abs(scale - stated[0][1]) > AGREE * scale:
+                raise BadRecord(
+                    f"{record}: 1 mV is {stated[0][1]:g} by {stated[0][0]} and {scale:g} by "
+                    f"{other}; correct the one that is wrong"
+                )
+        raw = self.raw or unit * bool(STEPS.fullmatch(unit))
+        if raw and not stated and not (options.unit or "")[:1].isdigit():
+            both = f"{raw!r}, and {options.unit} by --unit" if options.unit else repr(raw)
+            raise (BadRecord if options.unit else BadSetting)(
+                f"{record}: its samples are steps by {both}; say how much a step is: --unit 4.88uV"
+            )
+        return stated[0] if stated else None
 
 
 def understood(lines: Sequence[str]) -> Head:
@@ -128,152 +156,106 @@ def understood(lines: Sequence[str]) -> Head:
     head = Head()
     for line in lines:
         text = line.strip().strip("\ufeff")
-        found = _PAIR.fullmatch(text)
-        parts = [text]
-        if found and re.search(r"[=:]", found[2]) and not re.search(r"\d:\d\d", found[2]):
-            parts = re.split(r"[,;]\s*", text)
-        elif re.fullmatch(r"[^,;\t]+([,;\t][^,;\t]+){3,}", text):  # Lead,I,Unit,uV
-            cells = re.split(r"[,;\t]", text)
-            if not len(cells) % 2 and not any(map(signed, cells[::2])) and "=" not in text:
-                parts = [",".join(pair) for pair in zip(cells[::2], cells[1::2])]
+        parts = re.split(r"[,;]\s*", text) if len(re.findall(r"=|:(?!\d\d)", text)) > 1 else [text]
+        cells = re.split(r"[,;\t]", text)
+        if len(cells) > 3 and not len(cells) % 2 and not any(map(signed, cells[::2])):
+            parts = [",".join(pair) for pair in zip(cells[::2], cells[1::2])]  # Lead,I,Unit,uV
         for part in parts:
             _take(part.strip(), head)
     return head
 
 
-def _take(line: str, head: Head) -> None:
+def _split(line: str) -> tuple[str, str, str]:
+    """Name, value and unit (of the name) of a line."""
     found = _PAIR.fullmatch(line) or _SPOKEN.fullmatch(line)
-    if not found or not found[2].strip('" ') or not re.search(r"\w", found[1]):
-        if _looks_like_rate(line.lower()) or re.search(r"\d\s*k?hz\b", line.lower()):
-            head.odd.append(line) if not _OTHER.search(line.lower()) else head.others.append(line)
-        elif line.strip("#%/-=*_,;\t \"'"):
-            head.others.append(line)
-        return
-    name, value = found[1].strip(), found[2].strip('" ')
-    unit = ""
-    if (within := _BRACKET.fullmatch(name)) or (within := _TRAILING.fullmatch(name)):
-        name, unit = within[1], within[2]
-    words = re.sub(r"(?<=[a-z])(?=[A-Z][A-Za-z])", " ", name).replace("_", " ").replace("-", " ")
-    words = _plain(words)
-    bare = per_mv(value) and not re.search(r"\d", value)
-    if step := _equation(line):
-        _keep_gain(line, "lsb", step, "", head)
-    elif _WEIGHT.search(words):
-        _keep_gain(line, words, value, unit, head)
-    elif _OTHER.search(words):
-        head.others.append(line)
-    elif _LEAD.fullmatch(words) and not re.match(r"\d", value):
-        head.leads += _leads(value)
-    elif _STEP.fullmatch(words) or (_INTERVAL.search(words) and _SAMPLING.search(words)):
-        _keep_interval(line, words, value, unit, head)
-    elif _looks_like_rate(words) or _sampled(words, value):
-        plain = words.replace(" ", "")
-        sure = _SAMPLING.search(words) or _SURE.fullmatch(plain) or _sampled(words, value)
-        rate = hertz(value, unit)
-        if sure:
-            _keep(line, rate, head.rates, head)
-        else:
-            head.perhaps.append((line, rate))
-    elif not bare and (
-        _GAIN.search(f"{words} {unit}".lower()) or (_STEPS.fullmatch(value) and "/" in value)
+    name, value = (found[1].strip(), found[2].strip()) if found else ("", "")
+    inner = _IN_KEY.fullmatch(name)
+    if not inner:
+        return name, value, ""
+    return (inner[1], value, inner[2]) if inner[2] else (inner[3], value, inner[4])
+
+
+def _bare(unit: str) -> float | None:
+    return None if re.search(r"\d", unit) else per_mv(unit)
+
+
+def _take(line: str, head: Head) -> None:
+    name, value, unit = _split(line)
+    where = f"the line {shortened(line, 40)!r}"
+    words = {*re.findall(r"[^\W\d_]+", plain(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)))}
+    if (
+        words & _LEAD
+        and words <= _LEAD | _NAMES
+        and value
+        and not re.search(r"\d", name + value[0])
     ):
-        _keep_gain(line, words, value, unit, head)
-    elif _UNIT.search(words) and (
-        not re.search(r"\d", value) or (re.search(r"unit|einheit", words) and not numbers(value))
-    ):
-        scale = per_mv(value) or (None if re.search(r"\d", value) else per_mv(unit))
-        if scale is None and re.search(r"\bunit|einheit", words):
-            head.odd.append(line)
-        elif scale is None:
-            head.others.append(line)
-        elif head.unit is not None and abs(head.unit - scale) > AGREE * scale:
-            head.odd.append(line)
-        else:
-            head.unit = scale
-    else:
+        each = value.split()
+        by_blanks = all(map(signed, each))
+        head.leads += each if by_blanks else [one.strip() for one in re.split(r"[,;|\t]", value)]
+    elif gain := _gain(name, words, value, unit):
+        head.gains.append((where, gain))
+    elif words & _OTHER or "mm/" in line.lower():  # of paper
+        head.others.append(line)
+    elif hz := _rate(words, value, unit):
+        head.rates.append((where, hz))
+    elif words & _UNIT and words <= _UNIT | _WITH and (scale := _bare(value) or _bare(unit)):
+        head.units.append((where, scale))
+    elif words & {"unit", "units"} and words <= _UNIT | _WITH and STEPS.fullmatch(value):
+        head.raw = head.raw or line
+    elif any(kind.search(plain(line)) for kind in (_OF_RATE, _OF_GAIN, _OF_UNIT)):
+        head.unclear.append(line)
+    elif line.strip("#%/-=*_,;\t \"'"):
         head.others.append(line)
 
 
-def _looks_like_rate(words: str) -> bool:
-    return bool(_RATE.search(words)) or words.replace(" ", "") in ("fs", "sf", "sfreq", "srate")
+def _rate(words: set[str], value: str, unit: str) -> float | None:
+    """Hz of a line on the rate or the interval of the samples; None for another."""
+    each = re.sub(r"\s*(/|per)\s*sample", "", value, flags=re.IGNORECASE)
+    if not (words & _SURE or each != value) or words - _SURE - _WITH:
+        return None
+    interval = hertz(each, unit, interval=True)
+    if words & _INTERVAL and not unit and (bare := numbers(value)) and 0 < bare[-1] < 0.01:
+        interval = 1 / bare[-1]  # no unit: seconds
+    if interval is not None:
+        return interval if interval >= LOWEST else None  # longer ones are of something else
+    if words & _INTERVAL or not (words & (_ALONE | _RATE) or re.search("[a-z]", value)):
+        return None
+    return hertz(value, unit or "hz" * ("hz" in words))
 
 
-def _sampled(words: str, value: str) -> bool:
-    """Whether a line is like "Sampled at 500 Hz" or "ECG: 500 Hz"."""
-    named = _SAMPLING.search(words) or re.fullmatch(r"ecg|ekg|data|signals?|leads?", words)
-    return bool(named and re.search(r"\d\s*k?hz\b", value.lower()))
-
-
-def _leads(value: str) -> list[str]:
-    """Names of leads in a line: Lead I; I, II; I II."""
-    words = [word.strip() for word in re.split(r"[,;|\t]", value)]
-    by_blanks = value.split()
-    return by_blanks if len(words) == 1 and all(map(signed, by_blanks)) else words
-
-
-def _keep_interval(line: str, words: str, value: str, unit: str, head: Head) -> None:
-    """The rate of an interval between samples; below 0.01 without a unit it is one of seconds."""
-    rate = hertz(value, unit, interval=True)
-    if rate is None and not unit and (bare := numbers(value)) and bare[-1] < 0.01:
-        rate = hertz(f"{bare[-1]} s", interval=True)
-    if words != "interval" and " time" not in words:
-        _keep(line, rate, head.rates, head)
-    elif rate and rate >= LOWEST:
-        head.perhaps.append((line, rate))
-    else:  # another interval, or a date
-        head.others.append(line)
-
-
-def _keep(line: str, rate: float | None, rates: list[tuple[str, float]], head: Head) -> None:
-    if rate is None:
-        head.odd.append(line)
-    else:
-        rates.append((f"the line {shortened(line, 40)!r}", rate))
-
-
-def _equation(line: str) -> str | None:
-    """The step of 200 LSB = 1 mV, in either order, as 0.005 mv/lsb."""
-    sides = re.split(r"\s*[=:]\s*", _plain(line).strip("#%/ "))
-    for steps, volts in (sides, sides[::-1]) if len(sides) == 2 else ():
-        count = re.fullmatch(rf"(\d*)\s*{_STEPWORD}", steps)
-        size = re.fullmatch(r"([\d.,]+)\s*([mun]?v)(olts?)?", volts)
-        if count and size and len(read := numbers(size[1])) == 1:
-            return f"{read[0] / (int(count[1] or 1) or 1):.12f} {size[2]}/lsb"
-    return None
-
-
-def _plain(text: str) -> str:
-    return text.lower().replace("µ", "u").replace("μ", "u")
-
-
-def _keep_gain(line: str, words: str, value: str, unit: str, head: Head) -> None:
-    """The gain of a line: 200 LSB/mV, 4.88 uV, counts per mV,200. A resolution in bits, a paper's
-    10 mm/mV and a factor without a unit are no voltage of a step: the last is odd.
+def _gain(name: str, words: set[str], value: str, unit: str) -> float | None:
+    """How many steps make 1 mV by a line with a unit such as LSB/mV or uV/LSB, or on the size of a
+    step, or such as 200 LSB = 1 mV; None for another line.
     """
-    sure = re.search(r"gain|lsb|resol", words)
-    paper = r"\d\s*-?bits?$|(?<![a-z])[mc]m\b|^\d+\s*x\s*\d+|dpi|pixel"
-    if re.search(paper, f"{value} {unit}".strip().lower()) or not (sure or re.search(r"\d", value)):
-        head.others.append(line)
-        return
-    volts = re.search(
-        r"(/|per )?\s*(?<![a-z])([mun]?v)(?:olts?)?\b(\s*(?:/|per))?", _plain(f"{words} {unit}")
-    )
-    if volts and re.fullmatch(r"[\d.,]+", value):
-        value += f" /{volts[2]}" if volts[1] else f" {volts[2]}{'/lsb' if volts[3] else ''}"
-    found, read = _STEPS.fullmatch(value), numbers(re.split(r"[^\d.,]", value)[0])
-    size = read[0] if len(read) == 1 and not re.match(r"\d", words) else 0.0  # no 200 LSB, 1 mV
-    scale = None
-    if found and found["per"]:
-        scale = size * (per_mv(found["per"]) or 0)
-    elif found and (found["step"] or _OF_A_STEP.search(words)):
-        scale = per_mv(f"{size}{found['unit']}")
-    if scale and not (head.gain and abs(head.gain - scale) > AGREE * scale):
-        head.gain = scale
-    elif (
-        sure
-        or found
-        or re.search(r"sensitiv|amplification|verst|scal|multipl|wert|weight|/|per", words)
-    ):
-        head.odd.append(line)
-    else:
-        head.others.append(line)
+    left, right = _measured(f"{name} {unit}"), _measured(value)
+    for steps, volts in ((left, right), (right, left)):
+        several_bits = steps[1].startswith("bit") and steps[0] not in (None, 1.0)  # a resolution
+        step = _A_STEP.fullmatch(f"mv/{steps[1]}") and not several_bits
+        if step and volts[0] and _VOLT.fullmatch(volts[1]):
+            return (steps[0] or 1.0) * (per_mv(volts[1]) or 0.0) / volts[0]
+    if not right[0]:
+        return None
+    for kind in (right[1], _per(unit), left[1]):
+        if found := _PER_MV.fullmatch(kind):
+            return right[0] * (per_mv(found[1]) or 0.0)
+        if found := _A_STEP.fullmatch(kind):
+            return (per_mv(found[1]) or 0.0) / right[0]
+    volt = _VOLT.fullmatch(right[1] or _per(unit))
+    return (per_mv(volt[0]) or 0.0) / right[0] if volt and words & _STEPS else None
+
+
+def _measured(text: str) -> tuple[float | None, str]:
+    """The number at the start of a text, None where it has none or several meanings, and its
+    unit.
+    """
+    found = re.fullmatch(r"([\d.,'\s]*\d(?:[eE][-+]?\d+)?)?\s*(.*)", text, re.DOTALL)
+    read = numbers(found[1]) if found and found[1] else []
+    return (read[0] if len(read) == 1 else None), _per(found[2] if found else text)
+
+
+def _per(unit: str) -> str:
+    """A unit in small letters, with / for per and short names of volts."""
+    text = re.sub(r"\s*(\bper\b|/)\s*", "/", plain(unit)).strip()
+    for prefix in ("milli", "micro", "nano"):
+        text = re.sub(rf"{prefix}volts?\b", f"{'u' if prefix == 'micro' else prefix[0]}v", text)
+    return re.sub(r"\bvolts?\b", "v", text)

@@ -8,20 +8,20 @@ a wrong checksum and of a gap; here rates are exact, and the others are refused.
 
 import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from ecgbench.ecg.readers import cleaned
+from ecgbench.ecg.readers import cleaned, dicom
 from ecgbench.ecg.readers.arrays import existing_file, unreadable
 from ecgbench.ecg.readers.notation import ReadOptions, per_mv
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting
 
 SUFFIXES = (".dcm", ".dicom", ".scp", ".xml", ".json", ".ecg", ".mwf", ".mfer", ".mfr")
-SIDECARS = (".xml", ".json", ".ecg")
-"""Suffixes that a file has too which only belongs to a recording of the same name."""
 FORMATS = (
     *("DICOM Waveform", "SCP-ECG", "HL7 aECG", "GE MUSE XML", "Philips Sierra XML", "MFER"),
     *("Mortara ELI (EL250/ELI280)", "AliveCor Kardia JSON", "ISHNE Holter"),
@@ -51,7 +51,7 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     BadRecord for a file that is damaged, or whose leads differ in rate, length or start;
     BadSetting where neither file nor `options` states a unit, and without the extra.
     """
-    found, notes = _parsed(existing_file(path, record), record)
+    found, notes, skews = _parsed(existing_file(path, record), record)
     labels = [lead.label for lead in found.leads]
     names = options.without_order(labels).names(labels, len(labels), path, record)
     notes.append(("names", options.origin(labels, names)))
@@ -76,7 +76,7 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
                 f"{record}: a step of {names[i]} is {lead.adc_resolution:g} by the file, in no "
                 f"unit of voltage ({unit}); correct the file"
             )
-        scale = stated or options.scale(None, path, record)
+        scale = stated or _of_a_step(lead, names[i], options, path, record)
         values.append(
             (cleaned.marked(lead.samples[None])[0] * lead.resolution + lead.offset) / scale
         )
@@ -85,28 +85,48 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     stated_all = all(lead.resolution_unit for lead in leads)
     notes += [("unit", "the file" if stated_all else "--unit"), ("rate", "the file")]
     fs = options.rate([("its header", _rate(found, leads[0]))], path, record, field=True)
-    return cleaned.recording(
-        np.stack(values), [names[i] for i in rows], fs, (record, patient), notes
-    )
+    together = dicom.aligned(np.stack(values), [skews[i] for i in rows] if skews else [], notes)
+    return cleaned.recording(together, [names[i] for i in rows], fs, (record, patient), notes)
 
 
-def _parsed(path: Path, record: str) -> tuple[Any, cleaned.Notes]:
-    """The ECGRecord of a file, samples as they are stored, and the warnings as notes."""
+def _of_a_step(lead: Any, name: str, options: ReadOptions, path: Path, record: str) -> float:
+    """How many units of a step whose size a file states without its unit make 1 mV, by `--unit`:
+    the unit alone. One with a number is the size of the step, and must be the stated one.
+    """
+    size = re.match(r"[\d.]+", options.unit or "")
+    if size is None or lead.resolution == 1:
+        return options.scale(None, path, record)
+    if abs(float(size[0]) - lead.resolution) > 1e-6 * lead.resolution:
+        raise BadRecord(
+            f"{record}: a step of {name} is {lead.resolution:g} by the file, in no unit, and "
+            f"{size[0]} by --unit {options.unit}; state the unit alone, as in --unit uV"
+        )
+    return replace(options, unit=(options.unit or "")[size.end() :]).scale(None, path, record)
+
+
+def _parsed(path: Path, record: str) -> tuple[Any, cleaned.Notes, list[float]]:
+    """The ECGRecord of a file, samples as they are stored, the warnings as notes, and by how many
+    samples each lead was sampled later than the recording; nothing where all were at once.
+    """
     extra = "the extra formats: pip install 'ecgbench-leads[formats]'"
     missing = BadSetting(f"reading {path.suffix} needs {extra}")
     try:
         from ecgdatakit.parsing.parser import FileParser
     except ImportError:
         raise missing from None
-    with warnings.catch_warnings(record=True) as caught:
+    noted: cleaned.Notes = []
+    skews: list[float] = []
+    with warnings.catch_warnings(record=True) as caught, TemporaryDirectory() as folder:
         warnings.simplefilter("always")
         kind = "a recording"
         try:
             known = FileParser.detect_format(path)
             if known is None or known["name"] not in FORMATS:
                 raise ValueError(f"it is none of {', '.join(FORMATS)}")
-            kind = known["name"]
-            found = known["parser_class"]().parse(path)
+            kind, parsed = known["name"], path
+            if kind == "DICOM Waveform":
+                parsed, skews = dicom.prepared(path, Path(folder), noted)
+            found = known["parser_class"]().parse(parsed)
         except ImportError:
             raise missing from None
         except Exception as error:  # the package raises whatever its parsing runs into
@@ -117,7 +137,8 @@ def _parsed(path: Path, record: str) -> tuple[Any, cleaned.Notes]:
     if found.raw_metadata.get("checksum_valid") is False:
         raise BadRecord(f"{record}: {path.name} is damaged: its checksum is that of other bytes")
     texts = (str(each.message).replace(str(path), path.name) for each in caught)
-    return found, [("warning", text) for text in texts if not PERSONAL.search(text)]
+    noted += [("warning", text) for text in texts if not PERSONAL.search(text)]
+    return found, noted, skews
 
 
 def _demand_whole(found: Any, notes: cleaned.Notes, path: Path, record: str) -> None:

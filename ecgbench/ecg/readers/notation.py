@@ -68,17 +68,23 @@ class ReadOptions:
             )
 
     def rate(
-        self, stated: Sequence[tuple[str, float]], file: Path, record: str, *, field: bool = False
+        self,
+        stated: Sequence[tuple[str, float]],
+        file: Path,
+        record: str,
+        *,
+        field: bool = False,
+        seen: str = "",
     ) -> float:
         """Hz, from (where it stands, Hz) of all that states it, the most exact first; else --fs.
         BadRecord where two differ; BadSetting where nothing states it. field: the format has a
-        field for it, so --fs, which is for other files, may differ.
+        field for it, so --fs, which is for other files, may differ. seen: a line that may state it.
         """
         every = [*stated, *([("--fs", self.fs)] if self.fs is not None and not field else [])]
         if not every:
             raise BadSetting(
-                f"{file.name} does not state its rate; state it for all files that do not: --fs "
-                f"500 (samples per second)"
+                f"{file.name} does not state its rate{_shown(seen)}; state it for all files that "
+                f"do not: --fs 500 (samples per second)"
             )
         first, rate = every[0]
         for other, value in every[1:]:
@@ -97,15 +103,15 @@ class ReadOptions:
             )
         return rate
 
-    def scale(self, stated: float | None, file: Path, record: str) -> float:
+    def scale(self, stated: float | None, file: Path, record: str, seen: str = "") -> float:
         """How many of a file's units make 1 mV: what the file states, else --unit. BadRecord
-        where the two differ; BadSetting where neither states it.
+        where the two differ; BadSetting where neither states it. seen: a line that may state it.
         """
         typed = per_mv(self.unit or "")
         if stated is None and typed is None:
             raise BadSetting(
-                f"{file.name} does not state its unit; state it for all files that do not: --unit "
-                f"mV (or V, uV, nV; 4.88uV where a step of the file is that much)"
+                f"{file.name} does not state its unit{_shown(seen)}; state it for all files that "
+                f"do not: --unit mV (or V, uV, nV; 4.88uV where a step of the file is that much)"
             )
         if stated and typed and abs(stated - typed) > AGREE * typed:
             raise BadRecord(
@@ -257,6 +263,15 @@ def numbers(text: str) -> list[float]:
         if re.fullmatch(rf"\d{{1,3}}(\{thousands}\d{{3}})+(\{decimal_sign}\d+)?", plain):
             return [float(plain.replace(thousands, "").replace(decimal_sign, "."))]
     return []
+
+
+def plain(text: str) -> str:
+    """In small letters, with u for micro."""
+    return text.lower().replace("µ", "u").replace("μ", "u")
+
+
+def _shown(line: str) -> str:
+    return f" in words that are understood (is it the line {line!r}?)" if line else ""
 
 
 def _short(found: "re.Match[str]") -> str:

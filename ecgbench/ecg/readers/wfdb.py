@@ -31,7 +31,7 @@ from ecgbench.errors import BadRecord
 THROUGH_WFDB = {"310": -(2**9), "311": -(2**9), "508": -(2**7), "516": -(2**15)}
 THROUGH_WFDB |= {"524": -(2**23)}
 """Formats whose samples the package reads (FLAC, packed bits) -> the value that is "no sample"."""
-BYTES = {"16": 2.0, "61": 2.0, "160": 2.0, "80": 1.0, "212": 1.5, "24": 3.0, "32": 4.0}
+BYTES = {"16": 2.0, "61": 2.0, "160": 2.0, "80": 1.0, "8": 1.0, "212": 1.5, "24": 3.0, "32": 4.0}
 """Signal format -> bytes per sample."""
 MARKED = THROUGH_WFDB | {"80": -(2**7), "212": -(2**11), "24": -(2**23), "32": -(2**31)}
 """Signal format -> the value that stands for "no sample"; of the others it is that of 16 bits."""
@@ -264,12 +264,15 @@ def _samples(header: Any, rows: list[int], path: Path, record: str) -> np.ndarra
         signals = [i for i, f in enumerate(header.file_name) if f == name]
         formats = {header.fmt[i] for i in signals}
         (fmt,) = formats if len(formats) == 1 else ("",)
-        if (fmt not in BYTES and fmt not in THROUGH_WFDB) or any(
-            header.samps_per_frame[i] != 1 for i in signals
-        ):
+        if fmt not in BYTES and fmt not in THROUGH_WFDB:
             raise BadRecord(
-                f"{record}: signal format {', '.join(sorted(formats))}; only the formats "
-                f"{', '.join([*BYTES, *THROUGH_WFDB])} at one rate (one sample a frame) are read"
+                f"{record}: signal format {', '.join(sorted(formats))}; one of "
+                f"{', '.join([*BYTES, *THROUGH_WFDB])} is read, the same for all signals of a file"
+            )
+        if any(header.samps_per_frame[i] != 1 for i in signals):
+            raise BadRecord(
+                f"{record}: {name} holds several samples a frame, which is signals of several "
+                f"rates; write it anew at one rate (xform of the WFDB programs)"
             )
         columns = [k for k, i in enumerate(rows) if i in signals]
         file = _on_disk(path.parent / name, record)
@@ -295,7 +298,10 @@ def _samples(header: Any, rows: list[int], path: Path, record: str) -> np.ndarra
         except OSError as error:
             raise BadRecord(f"{record}: {name} cannot be read ({one_line(error)})") from error
         within = [signals.index(rows[k]) for k in columns]
-        digital[:, columns] = samples.reshape(header.sig_len, len(signals))[:, within]
+        steps = samples.reshape(header.sig_len, len(signals))[:, within]
+        if fmt == "8":  # differences from one sample to the next
+            steps = steps.cumsum(axis=0) + [header.init_value[rows[k]] for k in columns]
+        digital[:, columns] = steps
     return digital
 
 
@@ -320,6 +326,8 @@ def _decoded(file: Path, fmt: str, offset: int, count: int) -> np.ndarray:
     """
     if fmt in ("16", "61", "32"):
         return np.fromfile(file, {"16": "<i2", "61": ">i2", "32": "<i4"}[fmt], offset=offset)
+    if fmt == "8":
+        return np.fromfile(file, "i1", offset=offset).astype(np.int32)
     if fmt in ("80", "160"):
         steps = np.fromfile(file, "u1" if fmt == "80" else "<u2", offset=offset).astype(np.int32)
         return steps - (2**7 if fmt == "80" else 2**15)
@@ -339,7 +347,11 @@ def _signed(steps: np.ndarray, bits: int) -> np.ndarray:
 
 
 def _check_samples(header: Any, rows: list[int], digital: np.ndarray, record: str) -> None:
-    """Checksums (16-bit sums, compared modulo 65536) of (time, lead) digital samples."""
+    """Checksums (16-bit sums, compared modulo 65536) of (time, lead) digital samples. A header in
+    which all are 0 does not state them (the files of the Challenge 2017).
+    """
+    if not any(header.checksum):
+        return
     for row, total in zip(rows, digital.sum(axis=0, dtype=np.int64)):
         stated = header.checksum[row]  # the format allows a signal line without one
         if stated is not None and (int(stated) - int(total)) % 65536:

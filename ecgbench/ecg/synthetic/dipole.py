@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ecgbench.ecg.electrodes import FROM_ELECTRODES
 from ecgbench.ecg.leads import LIMB_FROM_I_II
 
 FS = 500.0
@@ -33,6 +34,9 @@ FIELD = np.array(
 1980;3:87-95; the inverse is Edenbrandt & Pahlm, J Electrocardiol 1988;21:361-367.
 """
 
+INDEPENDENT = [0, 1, *range(6, 12)]
+"""Rows of I, II and V1 to V6 among twelve leads."""
+
 ATRIAL_GAIN = np.array([0.8, 1.0, 1.5, 0.8, 0.5, 0.4, 0.4, 0.4])
 """(8,): the right atrium lies beneath V1, nearer than a dipole at the centre of the ventricles
 knows; ours.
@@ -40,12 +44,6 @@ knows; ours.
 
 FIBRILLATION_AXIS = np.array([[-0.35, 0.45, -0.65], [0.35, 0.35, 0.1]])
 """(2, 3): main and second direction of fibrillatory waves; ours, V1 before II before V6."""
-
-# I = LA - RA, II = LL - RA, Vn = Cn - (RA + LA + LL)/3, from the electrodes RA, LA, LL, C1-C6.
-FROM_ELECTRODES = np.zeros((8, 9))
-FROM_ELECTRODES[0, [1, 0]] = FROM_ELECTRODES[1, [2, 0]] = 1.0, -1.0
-FROM_ELECTRODES[2:, :3] = -1 / 3
-FROM_ELECTRODES[2:, 3:] = np.eye(6)
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ def simulate(heart: Heart, generator: np.random.Generator) -> np.ndarray:
     signal = field @ _ventricles(heart, onsets, rr, breathing, generator)
     if heart.fibrillation:
         signal += (field * ATRIAL_GAIN[:, None]) @ _fibrillation(heart.fibrillation, generator)
-    signal += FROM_ELECTRODES @ noise(breathing, generator)
+    signal += FROM_ELECTRODES[INDEPENDENT] @ noise(breathing, generator)
     return _twelve(signal)
 
 

@@ -14,7 +14,6 @@ import pydicom
 import pytest
 from pydicom.data import get_testdata_file
 
-from ecgbench.data.imported import matching
 from ecgbench.ecg.readers import by_suffix
 from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.ecg.recording import Recording
@@ -243,15 +242,6 @@ def test_other_xml_and_other_images_are_named(steps: np.ndarray, tmp_path: Path)
         read(tmp_path / "r.xml")
     with pytest.raises(BadRecord, match="DICOM Waveform"):
         read(Path(get_testdata_file("CT_small.dcm", download=False)))
-
-
-def test_a_file_that_belongs_to_a_recording_is_none(tmp_path: Path) -> None:
-    for name in ("a.csv", "a.json", "a.xml", "b.json", "c.xml", "c.dcm", "d/a.json"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("x")
-    assert matching.files(tmp_path, ()) == ["a.csv", "b.json", "c.dcm", "d/a.json"]
-    named = matching.files(tmp_path, (), ["C.xml", "a"])  # with its suffix: a report lies beside it
-    assert named == ["a.csv", "b.json", "c.dcm", "c.xml", "d/a.json"]
 
 
 def test_without_the_extra(

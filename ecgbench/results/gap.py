@@ -1,0 +1,117 @@
+"""Where the loss from twelve leads to fewer comes from, of a run that has heads trained at all
+leads and heads trained at the leads that are tested (`ecgbench run --train-leads all,same`):
+
+    head          the same features under the head of all leads less those under their own head
+    filling       their own heads: features of filled leads less those of a reader of any leads
+    information   their own heads: at fewer leads less at twelve
+
+The three sum to the whole loss. Filling is known of a model that a run has natively and filled;
+else it is part of the information. Always by macro AUROC, paired over the same patients.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ecgbench.adapters.hide import NATIVE
+from ecgbench.results.compare import few
+from ecgbench.results.controls import METRIC, Place, cells_of, places, why_missing
+from ecgbench.results.evidence import Contrasts, by_fold, over
+from ecgbench.results.robustness import MACRO, with_leads
+from ecgbench.results.score import counted
+from ecgbench.results.study import FULL, Study, once, read
+from ecgbench.study import controls
+from ecgbench.study.stored import Result
+
+SAME = "same"
+TERMS = ("total", "information", "head", "filling")
+COLUMNS = [
+    *("task", "label", "leads", "n_leads", "named", "model", "policy", "full", "value", "own_head"),
+    *(f"{term}{end}" for term in TERMS for end in ("", "_low", "_high")),
+    *("n_patients", "status", "reason"),
+]
+Values = dict[str, Any]
+
+
+class _Side(NamedTuple):
+    """Cells of one number, and the study that they are of."""
+
+    study: Study
+    cells: Sequence[Result]
+
+
+@once
+def gap(study: Study) -> pd.DataFrame:
+    """COLUMNS, fractions: of each row at fewer than twelve leads the macro, then every label. Empty
+    where a run has no such heads.
+    """
+    folder = controls.folder(study.path, f"{controls.HEADS}{SAME}")
+    if not (folder / "plan.toml").is_file():
+        return pd.DataFrame(columns=COLUMNS)
+    own = study if study.metric == METRIC else read(study.path, (METRIC,))
+    other = read(folder, (METRIC,))
+    there = {*places(other)}
+    rows = [
+        {**place._asdict(), "status": "ok", "reason": "", **row}
+        for place in places(own)
+        if place in there and place.leads != FULL
+        for row in _of_place(own, other, place)
+    ]
+    return with_leads(own, pd.DataFrame(rows, columns=COLUMNS))
+
+
+def _of_place(own: Study, other: Study, place: Place) -> Iterator[Values]:
+    full = _Side(own, cells_of(own, place._replace(leads=FULL)))
+    value = _Side(own, cells_of(own, place))
+    heads = _Side(other, cells_of(other, place))
+    sides = [full, value, heads]
+    native = _Side(other, cells_of(other, place._replace(policy=NATIVE)))
+    if place.policy != NATIVE and native.cells:
+        sides.append(native)
+    for side, wanted in zip(sides, (place._replace(leads=FULL), place, place)):
+        if not side.cells:
+            reason = why_missing(side.study, wanted)
+            yield {"label": MACRO, "status": "no number", "reason": reason}
+            return
+    yield from _terms(sides).values()
+
+
+def _terms(sides: Sequence[_Side]) -> dict[str, Values]:
+    """The macro, then each label. sides: twelve leads; fewer; own heads; own heads natively, where
+    these are known.
+    """
+    first = sides[0].study.scorer
+    assert first is not None
+    rows = []
+    for study, cells in sides:
+        assert study.scorer is not None
+        rows.append(counted([study.scorer(result, METRIC) for result in cells]))
+    of = over(by_fold(rows, first.scoring.absent))
+    found = Contrasts({"": rows}, {"": 1.0}, of.components, of.offset)
+    one = np.eye(len(rows))
+    full, value, heads, reader = one[0], one[1], one[2], one[-1]
+    wanted = {"total": value - full, "information": reader - full, "head": value - heads}
+    if len(rows) > 3:
+        wanted["filling"] = heads - reader
+    patients = sum({c.cell.fit.fold: c.n_patients for c in rows[1]}.values())
+    shown = {"full": full, "value": value, "own_head": heads}
+    made: dict[str, Values] = {
+        MACRO: {"label": MACRO, "n_patients": patients, "reason": few(patients)}
+        | {name: found.of(weights).value for name, weights in shown.items()}
+    }
+    for name, weights in wanted.items():
+        made[MACRO] |= _ends(name, found.of(weights))
+    for name, weights in shown.items():
+        for label, e in zip(map(str, of.components.names), found.by_label(weights)):
+            made.setdefault(label, {"label": label})[name] = e.value
+    for name, weights in wanted.items():
+        for label, e in zip(map(str, of.components.names), found.by_label(weights)):
+            made[label] |= _ends(name, e)
+    return made
+
+
+def _ends(name: str, found: Any) -> Values:
+    low, high = found.as_difference()
+    return {name: found.value, f"{name}_low": low, f"{name}_high": high}

@@ -1,0 +1,282 @@
+"""What perturbed test recordings cost: each row of a run beside itself on the recordings as they
+are, over the same patients, by AUROC and by the decisions at thresholds that validation records as
+they are gave. And how well the two halves of a recording agree.
+
+Always by macro AUROC; heads are those of the run.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pandas as pd
+
+from ecgbench.core.cells import Absent, grouped
+from ecgbench.core.seeds import rng
+from ecgbench.results.compare import few, weak
+from ecgbench.results.controls import METRIC, Place, cells_of, places, why_missing
+from ecgbench.results.evidence import Contrasts, Rows, by_fold, ordered, over
+from ecgbench.results.operating import thresholds
+from ecgbench.results.score import Scored, counted
+from ecgbench.results.study import Study, once, read
+from ecgbench.stats.agreement import icc, kappa
+from ecgbench.stats.bootstrap import percentile_interval
+from ecgbench.stats.clustered import Bools, Patients
+from ecgbench.stats.components import Estimate, Interval
+from ecgbench.stats.known import UNKNOWN
+from ecgbench.stats.operating import Measure
+from ecgbench.study import controls
+from ecgbench.study.scores import Predicted
+from ecgbench.study.stored import Result
+
+MACRO = "macro"
+KEPT: Measure = "specificity"
+"""What the threshold of a decision keeps at 95 % in the validation records."""
+DRAWS = 1000
+HALVES = ("half@1", "half@2")
+COLUMNS = [
+    *("perturbation", "task", "label", "leads", "n_leads", "named", "model", "policy"),
+    *("clean", "value", "low", "high", "difference", "difference_low", "difference_high", "p"),
+    *("n_records", "n_patients"),
+    *("sensitivity_clean", "sensitivity", "specificity_clean", "specificity", "changed"),
+    *("status", "reason"),
+]
+RETEST = [
+    *("task", "label", "leads", "n_leads", "named", "model", "policy", "n_records", "n_patients"),
+    *("icc", "icc_low", "icc_high", "kappa", "kappa_low", "kappa_high"),
+]
+Values = dict[str, Any]
+
+
+def perturbed(study: Study) -> dict[str, Study]:
+    """Name of each perturbation that lies below a run -> its study, by name and level."""
+    plans = (study.path / controls.PERTURBATIONS).glob("*/plan.toml")
+    by_name = {unquote(plan.parent.name): plan.parent for plan in plans}
+    return {name: read(by_name[name], (METRIC,)) for name in sorted(by_name, key=_order)}
+
+
+def _order(name: str) -> tuple[str, float, str]:
+    kind, _, level = name.partition("@")
+    try:
+        return kind, -float(level), name
+    except ValueError:
+        return kind, 0.0, name
+
+
+@once
+def robustness(study: Study) -> pd.DataFrame:
+    """COLUMNS: all perturbations of a run beside its rows; scores are fractions. Empty where a run
+    has none.
+    """
+    own = study if study.metric == METRIC else read(study.path, (METRIC,))
+    rows = [
+        {"perturbation": name, **place._asdict(), "status": "ok", "reason": "", **row}
+        for name, theirs in perturbed(study).items()
+        for place in _both(own, theirs)
+        for row in _of_place(own, theirs, place)
+    ]
+    return with_leads(own, pd.DataFrame(rows, columns=COLUMNS))
+
+
+def _both(own: Study, theirs: Study) -> list[Place]:
+    """Rows of a run that were perturbed, in its order."""
+    there = {*places(theirs)}
+    return [place for place in places(own) if place in there]
+
+
+def with_leads(own: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    """With n_leads and named, of the lead settings of a run."""
+    known = own.main.drop_duplicates("leads").set_index("leads")
+    for name in ("n_leads", "named"):
+        rows[name] = rows["leads"].map(known[name])
+    return rows
+
+
+def _of_place(own: Study, theirs: Study, place: Place) -> Iterator[Values]:
+    """The macro and every label of a row."""
+    others = cells_of(theirs, place)
+    mine = cells_of(own, place, others) if others else []
+    if not others or len(mine) != len(others):
+        why = why_missing(own if others else theirs, place)
+        yield {"label": MACRO, "status": "no number", "reason": why}
+        return
+    rows = [_scored(own, mine, others), _scored(theirs, others, mine)]
+    if not all(np.isfinite(c.value) for row in rows for c in row):
+        yield {"label": MACRO, "status": "no number", "reason": "no label has both values"}
+        return
+    assert own.scorer is not None
+    decided = _decided(mine, others)
+    for label, row in _contrasted(rows, own.scorer.scoring.absent).items():
+        yield {"label": label, **row, **decided.get(label, {})}
+
+
+def _scored(study: Study, results: Sequence[Result], others: Sequence[Result]) -> list[Scored]:
+    """On the records that the other side has too: a shorter strip may leave some out."""
+    assert study.scorer is not None
+    made = []
+    for result, other in zip(results, others):
+        names, there = result.predicted().records, {*other.predicted().records}
+        common = None if there >= {*names} else frozenset(names) & there
+        made.append(study.scorer(result, METRIC, common))
+    return counted(made)
+
+
+def _contrasted(rows: Rows, absent: Absent) -> dict[str, Values]:
+    """The macro, then each label: its score as it is, perturbed, and the difference."""
+    of = over(by_fold(rows, absent))
+    found = Contrasts({"": rows}, {"": 1.0}, of.components, of.offset)
+    less = np.array([-1.0, 1.0])
+    difference = found.of(less)
+    clean, other = (found.of(one).value for one in np.eye(2))
+    patients = sum({c.cell.fit.fold: c.n_patients for c in rows[1]}.values())
+    names = of.components.names
+    carrier = f"the label {names[difference.label]}" if len(names) > 2 else ""
+    weakness = weak(difference.df, difference.share if carrier else np.nan, carrier)
+    why = few(patients) or weakness
+    made = {MACRO: _row(clean, other, found.interval(1), difference)}
+    made[MACRO] |= {
+        "n_patients": patients,
+        "n_records": sum({c.cell.fit.fold: c.n_records for c in rows[1]}.values()),
+        "p": np.nan if why else difference.p,
+        "reason": why,
+    }
+    each = zip(map(str, names), found.labels(0), found.labels(1), found.by_label(less))
+    for name, (was, _), (value, ends), change in each:
+        made[name] = _row(was, value, ends, change)
+        with_it, without, _, known = of.counts[name]
+        made[name] |= {"n_patients": with_it + without, "n_records": known}
+    return made
+
+
+def _row(clean: float, value: float, ends: Interval, change: Estimate) -> Values:
+    low, high = change.as_difference()
+    return {
+        "clean": clean,
+        "value": value,
+        "low": ends.low,
+        "high": ends.high,
+        "difference": change.value,
+        "difference_low": low,
+        "difference_high": high,
+        "p": change.p,
+    }
+
+
+def _decided(mine: Sequence[Result], others: Sequence[Result]) -> dict[str, Values]:
+    """Of each label that has a threshold in every fit: sensitivity and specificity before and
+    after, and the share of decisions that change; means over lead draws, of the records of all
+    folds.
+    """
+    found: dict[str, list[Values]] = {}
+    draws = grouped(zip(mine, others), lambda pair: str(pair[0].cell.setting))
+    for pairs in draws.values():
+        for label, parts in _flags(pairs).items():
+            if len(parts) == len(pairs):
+                target, before, after = (np.concatenate(one) for one in zip(*parts))
+                found.setdefault(label, []).append(_shares(target, before, after))
+    whole = {label: each for label, each in found.items() if len(each) == len(draws)}
+    return {
+        label: {name: float(np.mean([one[name] for one in each])) for name in each[0]}
+        for label, each in whole.items()
+    }
+
+
+def _flags(pairs: Sequence[tuple[Result, Result]]) -> dict[str, list[tuple[Bools, Bools, Bools]]]:
+    """Label -> of each fold (record,) who has it, who is flagged, and who is when perturbed."""
+    made: dict[str, list[tuple[Bools, Bools, Bools]]] = {}
+    for result, other in pairs:
+        one, two = _aligned(result, other)
+        for k, label, at in _with_threshold(result, one.labels):
+            known = one.target[:, k] != UNKNOWN
+            before, after = (p.probability[known, k] >= at for p in (one, two))
+            made.setdefault(label, []).append((one.target[known, k] == 1, before, after))
+    return made
+
+
+def _aligned(*results: Result) -> list[Predicted]:
+    """What they predict of the records that all of them have, in one order."""
+    tables = [r.predicted() for r in results]
+    there = frozenset.intersection(*(frozenset(t.records) for t in tables))
+    return [ordered(METRIC, t.only(there), probabilities=True) for t in tables]
+
+
+def _with_threshold(result: Result, labels: Sequence[str]) -> Iterator[tuple[int, str, float]]:
+    """Place, name and threshold of each label for which the validation records gave one."""
+    known = thresholds(result)[KEPT]
+    for k, label in enumerate(labels):
+        at = known.get(label, "")
+        if not isinstance(at, str):
+            yield k, label, at
+
+
+def _shares(target: Bools, before: Bools, after: Bools) -> Values:
+    def mean(of: Bools, among: Bools) -> float:
+        return float(of[among].mean()) if among.any() else np.nan
+
+    return {
+        "sensitivity_clean": mean(before, target),
+        "sensitivity": mean(after, target),
+        "specificity_clean": mean(~before, ~target),
+        "specificity": mean(~after, ~target),
+        "changed": float((before != after).mean()),
+    }
+
+
+# test and retest
+
+
+def retest(study: Study) -> pd.DataFrame:
+    """RETEST: of each row and label, how well the two halves of a recording agree; empty where a
+    run does not have both.
+    """
+    found = perturbed(study)
+    if not {*HALVES} <= found.keys():
+        return pd.DataFrame(columns=RETEST)
+    own = study if study.metric == METRIC else read(study.path, (METRIC,))
+    halves = [found[name] for name in HALVES]
+    rows = [
+        {**place._asdict(), **row}
+        for place in _both(own, halves[0])
+        for row in _agreed(own, halves, place)
+    ]
+    return with_leads(own, pd.DataFrame(rows, columns=RETEST))
+
+
+def _agreed(own: Study, halves: Sequence[Study], place: Place) -> Iterator[Values]:
+    """Each label of a row at its first draw of leads, over the records of all folds."""
+    sides = [cells_of(half, place) for half in halves]
+    mine = cells_of(own, place, sides[0]) if all(sides) else []
+    if not mine or len({len(one) for one in (mine, *sides)}) > 1:
+        return
+    drawn = str(mine[0].cell.setting)
+    folds = [each for each in zip(mine, *sides) if str(each[0].cell.setting) == drawn]
+    tables = [_aligned(*both) for _, *both in folds]
+    for k, label in enumerate(tables[0][0].labels):
+        at = [thresholds(result)[KEPT].get(label, "") for result, *_ in folds]
+        first, second = (
+            np.concatenate([t[half].probability[:, k] for t in tables]) for half in (0, 1)
+        )
+        whose = Patients.of(np.concatenate([one.patients for one, _ in tables]))
+        weights = _draws(label, whose)
+        made = {"n_records": len(whose.of_record), "n_patients": whose.count}
+        made |= _interval("icc", icc(first, second), icc(first, second, weights))
+        if not any(isinstance(one, str) for one in at):
+            one, two = (
+                np.concatenate([t[half].probability[:, k] >= a for t, a in zip(tables, at)])
+                for half in (0, 1)
+            )
+            made |= _interval("kappa", kappa(one, two), kappa(one, two, weights))
+        yield {"label": label, **made}
+
+
+def _draws(label: str, patients: Patients) -> np.ndarray:
+    """(draw, record) how often each record is there, when patients are drawn with replacement."""
+    n = patients.count
+    counts = rng("retest", label).multinomial(n, np.full(n, 1 / n), DRAWS)
+    return np.asarray(counts[:, patients.of_record], np.float64)
+
+
+def _interval(name: str, value: np.ndarray, drawn: np.ndarray) -> Values:
+    low, high = percentile_interval(drawn) if np.isfinite(drawn).any() else (np.nan, np.nan)
+    return {name: float(value[0]), f"{name}_low": low, f"{name}_high": high}
