@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from html import escape
 from itertools import product
+from numbers import Real
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -26,7 +27,7 @@ from ecgbench.core.cards import ModelCard
 from ecgbench.core.cells import PAPER, RELEASED
 from ecgbench.core.note import Note, Notes
 from ecgbench.core.registry import plain
-from ecgbench.core.text import shortened
+from ecgbench.core.text import one_line, shortened
 from ecgbench.data.prepare import prepare
 from ecgbench.data.reading import checked, encode
 from ecgbench.data.select import SPLITS, Selection
@@ -283,13 +284,25 @@ class Model:
         warning. BadRecord for one that cannot be used, such as one shorter than a window.
         """
         given = np.asarray(signal, dtype=np.float32)
+        if not isinstance(fs, Real) or not 0 < fs < float("inf"):
+            raise BadSetting(f"fs={fs!r}: a rate in Hz, above 0, as in fs=500")
+        if not given.size:
+            raise BadSetting(f"signal of shape {given.shape}: it holds no sample")
         names = re.split("[,+]", leads) if isinstance(leads, str) else list(leads or LEADS)
         if given.ndim not in (2, 3) or given.shape[-2] != len(names):
             raise BadSetting(
                 f"signal of shape {given.shape} for {len(names)} leads: (lead, time) or (batch, "
                 f"lead, time) in mV, rows named by leads"
             )
-        made = [self._embedded(one, fs, names) for one in given.reshape(-1, *given.shape[-2:])]
+        try:
+            made = [self._embedded(one, fs, names) for one in given.reshape(-1, *given.shape[-2:])]
+        except ValueError as error:
+            if fs >= (least := self.encoder.contract.fs):
+                raise
+            raise BadSetting(
+                f"fs={fs:g}: too low to be filtered for {self.card.title} ({one_line(error)}); "
+                f"{least:g} Hz always does"
+            ) from None
         return np.stack(made) if given.ndim == 3 else made[0]
 
     def _embedded(self, signal: np.ndarray, fs: float, leads: Sequence[str]) -> np.ndarray:

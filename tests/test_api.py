@@ -289,7 +289,9 @@ def test_a_model_gives_the_features_of_files(tmp_path: Path) -> None:
     for call, error, why in [
         (lambda: model.embed(signal[:2], 250), BadSetting, "for 12 leads"),
         (lambda: model.embed(signal[:, :100], 250), BadRecord, "shorter than a window"),
-        (lambda: model.embed(signal, 0), BadRecord, "sampling rate 0 Hz"),
+        (lambda: model.embed(signal, 0), BadSetting, "fs=0"),
+        (lambda: model.embed(signal, "500"), BadSetting, "fs='500'"),
+        (lambda: model.embed(signal[None][:0], 250), BadSetting, "no sample"),
         (lambda: model.embed(signal * np.nan, 250), BadRecord, "for 0 leads"),
         (lambda: ecgbench.load_model(TINY, "random", policy="native"), BadSetting, "policy zero"),
         (lambda: ecgbench.load_model("leaf"), UnknownName, "did you mean laef"),

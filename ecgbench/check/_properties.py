@@ -1,6 +1,6 @@
 """How a property is checked: by a function that returns what it found, or raises Broken."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,21 +11,22 @@ class Broken(AssertionError):
 
 
 def tried(
-    properties: Iterable[tuple[str, Callable[..., str]]], *subject: object
-) -> list[dict[str, Any]]:
-    """Try each (name, function) on `subject`: rows of name, ok, detail. A property fails
-    where the plug-in raises any error.
+    properties: Iterable[tuple[str, Callable[..., str]]],
+    *subject: object,
+    begin: Callable[[str], object] = str,
+) -> Iterator[dict[str, Any]]:
+    """Try each (name, function) on `subject`: rows of name, ok, detail, each once it is known. A
+    property fails where the plug-in raises any error. begin: called with each name before.
     """
-    rows = []
     for name, attempt in properties:
+        begin(name)
         try:
             ok, detail = True, attempt(*subject)
         except Broken as broken:
             ok, detail = False, str(broken)
         except Exception as error:  # a plug-in's code may raise anything
             ok, detail = False, f"{type(error).__name__}: {error}"
-        rows.append({"name": name, "ok": ok, "detail": detail})
-    return rows
+        yield {"name": name, "ok": ok, "detail": detail}
 
 
 def demand(condition: object, complaint: str) -> None:

@@ -15,7 +15,7 @@ from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
 SUBSETS = tuple(LeadSubset.parse(text) for text in ("I", "V4", "II+aVF", "I+III+V1+V2+V6"))
 
 
-def check(name: str) -> list[dict[str, Any]]:
+def check(name: str) -> Iterator[dict[str, Any]]:
     """Try every property on the policy called `name`: rows of name, ok, detail."""
     name = adapters.resolve(name)
     return tried(properties(), name)

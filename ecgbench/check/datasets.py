@@ -26,7 +26,7 @@ SAMPLE = 20
 
 def check(
     name: str, data: Path | None = None, prepared: Path | None = None
-) -> list[dict[str, Any]]:
+) -> Iterator[dict[str, Any]]:
     """Prepare the dataset called `name` if it must be, and try every property: rows of name, ok,
     detail.
     """

@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 
 from ecgbench import metrics
-from ecgbench.check._properties import demand, tried
+from ecgbench.check._properties import Broken, demand, tried
 from ecgbench.core.seeds import rng
+from ecgbench.errors import BadSetting
+from ecgbench.study.scores import demand_given
 
 RECORDS, LABELS = 200, 4
 CLOSE = 1e-9
 """What the order of a sum may change."""
 
 
-def check(name: str) -> list[dict[str, Any]]:
+def check(name: str) -> Iterator[dict[str, Any]]:
     """Try every property on the metric called `name`: rows of name, ok, detail."""
     return tried(properties(), metrics.get(name))
 
@@ -30,6 +32,7 @@ def properties() -> Iterator[tuple[str, Callable[[ModuleType], str]]]:
     yield "labels do not depend on one another", independent
     yield "better predictions have the better value", directed
     yield "influence values sum to 0 and say where a weight moves the value", influences
+    yield "wins are counts that give the value", won
     yield "replicates at equal weights are the value", replicated
 
 
@@ -39,8 +42,10 @@ def in_range(metric: ModuleType) -> str:
     low, high = metric.CARD.range
     for predicted in (score, np.full_like(score, 0.5), target.astype(float), 1.0 - target):
         values = metric.value(target, predicted)
-        form = values.dtype == np.float64 and values.shape == (LABELS,)
-        demand(form, f"it gives {values.dtype} {values.shape}")
+        kind, form = type(values).__name__, getattr(values, "shape", "")
+        demand(kind == "ndarray", f"it gives {kind}, not an array")
+        right = values.dtype == np.float64 and form == (LABELS,)
+        demand(right, f"it gives {values.dtype} {form}")
         every = np.isfinite(values).all()
         demand(every, f"it gives {values} where every label has both values")
         within = ((values >= low) & (values <= high)).all()
@@ -107,6 +112,22 @@ def influences(metric: ModuleType) -> str:
     near = (np.abs(moved - expected) <= 0.25 * np.abs(expected) + 2e-3).all()
     demand(near, f"{len(twice)} records twice move it by {moved}, not by {expected}")
     return f"{len(twice)} records twice move it as they say"
+
+
+def won(metric: ModuleType) -> str:
+    """Where it has wins: whole numbers whose placements have the value as their mean, over the
+    positives and over the negatives.
+    """
+    if not hasattr(metric, "wins"):
+        return "it has none"
+    target, score = _predictions(1.0)
+    wins, values = np.asarray(metric.wins(target, score)), metric.value(target, score)
+    demand(wins.shape == target.shape, f"wins {wins.shape} for predictions {target.shape}")
+    try:
+        demand_given("it", target, wins.astype(float), values)
+    except BadSetting as error:
+        raise Broken(str(error).split(";")[0]) from error
+    return f"of {RECORDS} records and {LABELS} labels"
 
 
 def replicated(metric: ModuleType) -> str:

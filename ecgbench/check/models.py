@@ -24,7 +24,9 @@ from ecgbench.ecg.recording import Recording
 from ecgbench.errors import LeakError
 from ecgbench.evaluate import batches
 from ecgbench.evaluate.encode import Encoder
+from ecgbench.evaluate.features import CONSTANT
 from ecgbench.evaluate.network import Network, build
+from ecgbench.layers.features import pooled_of
 
 WINDOWS = 3
 """Of a recording whose leads are embedded once for all lead settings: an embedding that mixes
@@ -36,17 +38,38 @@ CLOSE = 1e-6
 """Of max(1, largest feature): how far two processes may differ. Nothing but the last bits, which
 depend on where in memory an array lies.
 """
+CHANCE = "chance, no leak (dropout that stays on, a mask that is drawn)"
 SUBSETS = (LeadSubset.of("II"), LeadSubset.of("I", "V2"), LeadSubset.of("III", "aVF", "V1", "V5"))
 Disturbed = dict[LeadSubset, dict[str, np.ndarray]]
 
 
-def check(name: str) -> list[dict[str, Any]]:
+MEANS = {
+    "card": "probe, linear: a run refuses a feature of another width; finetune: also a parameter "
+    "that is in no group, or in two",
+    "the same twice": "probe, linear, finetune: a run refuses its cells; only training may draw",
+    "features depend": "probe, linear: every score would be that of guessing, and a run says so; "
+    "finetune: it may learn them, and must show it",
+    "a batch": "probe, linear, finetune: a run refuses its cells",
+}
+"""Beginning of a property -> what a run does, protocol by protocol, with a model that lacks it."""
+LEAKS = (
+    "probe, linear, finetune: no score with fewer leads could be believed; a run looks for "
+    "this only in part"
+)
+"""Of all other properties."""
+
+
+def check(name: str, begin: Callable[[str], object] = str) -> Iterator[dict[str, Any]]:
     """Try every property on the model called `name` with random weights: rows of name, ok,
-    detail.
+    detail, and of a property that it lacks means. begin: called with each name before.
     """
+    begin("it is built")
     network = build(models.resolve(name), "random")
     fresh = "one lead gives the same in a process that has seen no other"
-    return tried([*properties(network), (fresh, partial(remembers_nothing, network))])
+    last: tuple[str, Callable[[], str]] = (fresh, partial(remembers_nothing, network))
+    for row in tried([*properties(network), last], begin=begin):
+        means = next((text for p, text in MEANS.items() if row["name"].startswith(p)), LEAKS)
+        yield row if row["ok"] else {**row, "means": means}
 
 
 def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
@@ -54,6 +77,10 @@ def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
     card = network.card
     yield "card", partial(card_is_true, network)
     for contract in card.contracts:
+        where = f"contract {contract.name}"
+        encoder = _encoder(network, contract)
+        yield f"the same twice ({where})", partial(deterministic, encoder)
+        yield f"features depend on the recording ({where})", partial(tell_apart, encoder)
         views = cache(partial(_disturbed, contract))
         for policy in [*adapters.names(), *([NATIVE] if card.native else [])]:
             encoder = _encoder(network, contract, policy)
@@ -66,8 +93,7 @@ def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
             if encoder.shares_embeddings:
                 what = "embed_leads and encode give what forward gives"
                 yield f"{what} ({where})", partial(shared_and_alone, encoder)
-        encoder, where = _encoder(network, contract), f"contract {contract.name}"
-        yield f"the same twice ({where})", partial(deterministic, encoder)
+        where = f"contract {contract.name}"
         yield f"a batch of one equals a batch of n ({where})", partial(batch_of_one, encoder)
         if card.native:
             yield f"rows not measured are not read ({where})", partial(hidden_rows, encoder)
@@ -110,6 +136,8 @@ def hidden_leads(encoder: Encoder, views: Callable[[int], Disturbed]) -> str:
     what = "the network's input" if isinstance(encoder.network, InputAsFeatures) else "a feature"
     for subset, signals in views(WINDOWS if encoder.shares_embeddings else 1).items():
         before = _encoded(encoder, signals[""], subset)
+        again = _encoded(encoder, signals[""], subset)
+        identical(before, again, f"the same input gives other features at {subset}: {CHANCE}")
         for kind, signal in [*signals.items()][1:]:
             after = _encoded(encoder, signal, subset)
             moved = f"moves {what} by {np.abs(before - after).max():.2g}"
@@ -145,8 +173,33 @@ def deterministic(encoder: Encoder) -> str:
     """Two forward passes agree bit for bit, with all leads and with one."""
     for subset in (ALL, SUBSETS[0]):
         one, other = (_encoded(encoder, _seen(1, encoder.contract), subset) for _ in range(2))
-        identical(one, other, f"two passes at {subset} differ")
+        by_chance = f"two passes over the same input at {subset} differ: {CHANCE}"
+        identical(one, other, f"{by_chance}{_restless(encoder.network)}")
     return "bit-identical"
+
+
+def _restless(network: nn.Module) -> str:
+    """The modules that are known to draw, or to look at a batch, in words."""
+    of = [name for name, m in network.named_modules() if name and m.training]
+    batch = [
+        name
+        for name, m in network.named_modules()
+        if hasattr(m, "running_mean") and m.running_mean is None
+    ]
+    found = f"; in training mode: {', '.join(of[:3])}" if of else ""
+    return found + (f"; without running statistics: {', '.join(batch[:3])}" if batch else "")
+
+
+def tell_apart(encoder: Encoder) -> str:
+    """Features of different recordings differ, with all leads and with one: constant ones would be
+    scored as chance.
+    """
+    for subset in (ALL, SUBSETS[0]):
+        features = [_encoded(encoder, _seen(n, encoder.contract), subset)[0] for n in (1, 2, 3)]
+        spread = float(np.ptp(features, axis=0).max())
+        apart = spread > CONSTANT * max(1e-30, float(np.abs(features).max()))
+        demand(apart, f"features do not depend on the recording (at {subset})")
+    return "three recordings have three features"
 
 
 def batch_of_one(encoder: Encoder) -> str:
@@ -154,7 +207,8 @@ def batch_of_one(encoder: Encoder) -> str:
     included.
     """
     worst, limit = batches.alone_and_together(encoder)
-    demand(worst <= limit, f"they differ by {worst:.2g}, more than {limit:.2g}")
+    complaint = f"they differ by {worst:.2g}, more than {limit:.2g}"
+    demand(worst <= limit, complaint + _restless(encoder.network))
     return f"largest difference {worst:.1e}"
 
 
@@ -169,12 +223,21 @@ def hidden_rows(encoder: Encoder) -> str:
         encoder.network(torch.where(measured[:, :, None], x, filler), measured)
         for filler in (torch.nan, 0.0, noise)
     )
-    same = all(
-        torch.equal(first.pooled, o.pooled) and torch.equal(first.sequence, o.sequence)
-        for o in others
-    )
-    demand(same and first.pooled.isfinite().all(), "a row that was not measured was read")
+    filled = torch.where(measured[:, :, None], x, torch.nan)
+    again = encoder.network(filled, measured)
+    demand(_same(first, again), f"the same input gives other features: {CHANCE}")
+    same = all(_same(first, other) for other in others)
+    finite = pooled_of(first).isfinite().all()
+    demand(same and finite, "a row that was not measured was read")
     return "bit-identical with NaN, zeros and noise"
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two outputs of a network agree in every bit; NaN is no agreement."""
+    pairs = [(pooled_of(one), pooled_of(other))]
+    if getattr(one, "sequence", None) is not None:
+        pairs.append((one.sequence, other.sequence))
+    return all(torch.equal(a, b) for a, b in pairs)
 
 
 def remembers_nothing(network: Network) -> str:

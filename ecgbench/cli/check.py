@@ -3,6 +3,10 @@ plug-ins.
 """
 
 import json
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,15 +19,46 @@ from ecgbench.errors import BadSetting
 NAME = argument("A name, or the path of your own: ./mine.py")
 
 
-def model(name: str = NAME, as_json: bool = JSON) -> None:
+def model(
+    name: str = NAME,
+    seconds: float = option("Seconds after which a test is stopped."),
+    as_json: bool = JSON,
+) -> None:
     """Test a model with random weights. Exit 1 when a test fails.
 
     The most important test: changing the hidden leads of a raw recording, in millivolts, leaves
     the features bit-identical.
     """
-    from ecgbench.check.models import check
+    from ecgbench.check.models import SECONDS, check
 
-    _show(check(name), as_json)
+    with _stopped(name, seconds or SECONDS) as begin:
+        _show(check(name, begin), as_json)
+
+
+@contextmanager
+def _stopped(name: str, seconds: float) -> Iterator[Callable[[str], None]]:
+    """Gives a function to call as each test begins; one that takes longer ends this process with a
+    line and exit code 1.
+    """
+    timers: list[threading.Timer] = []
+
+    def end(test: str) -> None:
+        line = f"BROKEN {test}: {name} gave no answer in {seconds:g} s, so the check was stopped\n"
+        os.write(1, line.encode())
+        os._exit(1)  # a network that hangs ends by no other way
+
+    def begin(test: str) -> None:
+        for timer in timers:
+            timer.cancel()
+        timers[:] = [threading.Timer(seconds, end, [test])]
+        timers[0].daemon = True
+        timers[0].start()
+
+    try:
+        yield begin
+    finally:
+        for timer in timers:
+            timer.cancel()
 
 
 def adapter(name: str = NAME, as_json: bool = JSON) -> None:
@@ -56,11 +91,17 @@ def perturbation(name: str = NAME, as_json: bool = JSON) -> None:
     _show(check(name), as_json)
 
 
-def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
+def _show(found: Iterable[dict[str, Any]], as_json: bool) -> None:
+    """Each row as soon as it is known; of JSON, all at the end."""
+    rows = []
+    for row in found:
+        rows.append(row)
+        if not as_json:
+            typer.echo(f"{'ok    ' if row['ok'] else 'BROKEN'} {row['name']}: {row['detail']}")
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
-    for row in () if as_json else rows:
-        typer.echo(f"{'ok    ' if row['ok'] else 'BROKEN'} {row['name']}: {row['detail']}")
+    for means in dict.fromkeys(row["means"] for row in rows if "means" in row):
+        typer.echo(f"This means for {means}", err=True)
     if not all(row["ok"] for row in rows):
         raise typer.Exit(1)
 

@@ -280,8 +280,14 @@ class Request:
         """Model -> its weights, for a checked study."""
         if "=" not in self.weights:
             return dict.fromkeys(self.models, self.weights)
-        pairs = (part.partition("=") for part in self.weights.split(","))
-        return {model: word for model, _, word in pairs}
+        found, last = dict[str, str](), ""
+        for part in self.weights.split(","):
+            model, _, word = part.partition("=")
+            if model in self.models or not last:
+                last, found[model] = model, word
+            else:  # of a file with a comma in its name
+                found[last] += f",{part}"
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)

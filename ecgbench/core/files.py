@@ -50,7 +50,7 @@ shorter.
 _OURS = re.compile(r"\..+\.(?P<host>[\w-]+)\.(?P<pid>\d{1,9})\.[0-9a-f]{16}\.tmp")
 """Our temporary names; a folder may hold other files."""
 _LOG = logging.getLogger(__name__)
-_WARNED: set[Path] = set()
+_WARNED: set[tuple[Path, str]] = set()
 """Files that this process has warned about."""
 
 
@@ -260,11 +260,11 @@ def quarantine(
 
 
 def warn_once(path: Path, text: str) -> None:
-    """Warn about a damaged part of a file; once per file and process, so that a failing disk does
-    not fill a log.
+    """Warn about a damaged part of a file; once per file, text and process, so that a failing disk
+    does not fill a log.
     """
-    if path not in _WARNED:
-        _WARNED.add(path)
+    if (path, text) not in _WARNED:
+        _WARNED.add((path, text))
         _LOG.warning("%s", visible(f"{path}: {text}"))
 
 

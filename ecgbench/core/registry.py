@@ -12,7 +12,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache, cached_property, lru_cache, partial
@@ -23,6 +23,8 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import quote
 
+from ecgbench.core.beside import neighbours, package_of
+from ecgbench.core.restored import restored
 from ecgbench.core.source_hash import SourceFiles
 from ecgbench.core.text import one_line, shortened
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
@@ -93,6 +95,8 @@ class Room:
     """Type of its CARD."""
     besides: frozenset[str] = frozenset()
     """Public files of the folder that are not plug-ins."""
+    before_import: Callable[[set[str]], object] = field(default=bool, compare=False)
+    """Called with the names of the packages that a plug-in from outside imports, before it does."""
     families: frozenset[str] = frozenset()
     """Files of the folder that hold many plug-ins: `timm` those called `timm:NAME`. They define
     `spelled(name)`, `member(name)` and `version()`.
@@ -105,6 +109,10 @@ class Room:
     """Their files and hashes by then."""
     _sources: dict[str, SourceFiles] = field(default_factory=dict, compare=False)
     """Source files of the plug-ins that are not built in."""
+    _refused: set[str] = field(default_factory=set, compare=False)
+    """Files given by path that could not be loaded: whoever names one is told why, and nobody
+    else.
+    """
 
     @cached_property
     def _files(self) -> dict[str, str]:
@@ -144,7 +152,8 @@ class Room:
     def names(self) -> list[str]:
         """All names but those of variants, without importing any plug-in."""
         variants = self.variants()
-        return [n for n in [*self._files, *self._installed, *self._paths] if n not in variants]
+        left_out = {*variants, *self._refused}
+        return [n for n in [*self._files, *self._installed, *self._paths] if n not in left_out]
 
     def variants(self) -> list[str]:
         """Names of the plug-ins in the room's folder of variants: found by name as the others, and
@@ -167,7 +176,7 @@ class Room:
         if name in self._files:  # once for each record that is read
             _name_unused(self.kind, name)
             return name
-        for known in [*self.names(), *self.variants()]:
+        for known in [*self._files, *self._installed, *self._paths]:
             if plain(known) == plain(name):
                 return known if known in self._installed else self.resolve(known)
         if path := own_file(name):
@@ -249,9 +258,16 @@ class Room:
         self.reload()
         for name in self._paths:
             self._sources.pop(name, None)
-        self._as_loaded.clear()
-        self._loaded.clear()
-        self._paths.clear()
+        for known in (self._as_loaded, self._loaded, self._refused, self._paths):
+            known.clear()
+
+    def refuse(self, name: str) -> None:
+        """Leave a file that was given by path out of `names`, until it is loaded anew: what cannot
+        be used stands in nobody else's way.
+        """
+        if name in self._paths:
+            self._refused.add(name)
+            self._loaded.pop(name, None)
 
     def get(self, name: str) -> Any:
         """The module of one plug-in; an unknown name raises UnknownName with the nearest ones.
@@ -267,8 +283,11 @@ class Room:
         if name in self._files:
             return self._checked(importlib.import_module(self._files[name]), name)
         point = self._installed[name]
-        with self._failing(f"{name!r} ({point.value}) cannot be imported"), self.reading(name):
-            module = point.load()
+        failing = self._failing(f"{name!r} ({point.value}) cannot be imported")
+        with failing:
+            self.before_import(self._files_of(name).packages)
+            with self.reading(name), restored(self.kind, name):
+                module = point.load()
         return self._checked(module, name)
 
     def card(self, name: str) -> Any:
@@ -312,6 +331,11 @@ class Room:
         """What helps where a plug-in imports a package of an extra that is not installed, or a card
         of an import a name that this package does not have.
         """
+        if isinstance(error, SystemExit):
+            return (
+                "; it ends the process, as argparse does: read the command line under if "
+                "__name__ == '__main__'"
+            )
         package = (getattr(error, "name", None) or "").split(".")[0]
         if isinstance(error, ModuleNotFoundError) and package in EXTRAS:
             return f"; pip install 'ecgbench-leads[{EXTRAS[package]}]'"
@@ -335,7 +359,7 @@ class Room:
             raise BadSetting(f"{str(path)!r} gives no name for a {self.kind}; rename the file")
         if name in self._paths and self._paths[name].resolve() == path.resolve():
             return name
-        if plain(name) in map(plain, [*self.names(), *self.variants()]):
+        if plain(name) in map(plain, [*self.names(), *self._refused, *self.variants()]):
             raise BadSetting(
                 f"{path} would be a second {self.kind} called {name!r}; rename the file"
             )
@@ -343,20 +367,26 @@ class Room:
         return name
 
     def _load(self, name: str, path: Path) -> ModuleType:
-        spec = importlib.util.spec_from_file_location(f"ecgbench_plugin_{self.kind}_{name}", path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module  # dataclasses and pickling look their module up by name
+        files, own = self._files_of(name), f"ecgbench_{self.kind}_{path.stem}".replace(".", "_")
+        self._refused.add(name)  # unless it is loaded
+        self.before_import(files.packages)
+        failing = self._failing(f"{self.argument(name)} cannot be imported", str(path))
+        with failing, self.reading(name), restored(self.kind, name), neighbours(files.home):
+            package = package_of(files.home, files.module.parent)
+            spec = importlib.util.spec_from_file_location(f"{package}.{own}", path)
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            # dataclasses and pickling look their module up by name
+            sys.modules[spec.name] = module
+            spec.loader.exec_module(module)
         try:
-            failing = self._failing(f"{self.argument(name)} cannot be imported", spec.origin)
-            with failing, self.reading(name):
-                spec.loader.exec_module(module)
             self._loaded[name] = self._checked(module, name)
-            self._as_loaded[name] = self._files_of(name).hashes()
         except BaseException:
-            sys.modules.pop(spec.name, None)
+            sys.modules.pop(module.__name__, None)
             raise
+        self._as_loaded[name] = files.hashes()
+        self._refused.discard(name)
         return module
 
     def _checked(self, module: Any, name: str) -> Any:

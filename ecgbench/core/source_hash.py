@@ -1,7 +1,7 @@
-"""The files of a plug-in from outside, for keys: its module, the neighbouring modules (in its
-folder or package) that it imports, directly or not, and the files there that it reads while it is
-imported, built or fitted. Imports are followed as they are written, so it does not matter which of
-two plug-ins loaded a module.
+"""The files of a plug-in from outside, for keys: its module, the modules that it imports, directly
+or not, from its folder, its package or any other folder on Python's path, and the files beside
+them that it reads while it is imported, built or fitted. Imports are followed as they are written,
+so it does not matter which of two plug-ins loaded a module.
 
 Not covered: installed packages, whose versions are stored with each result; modules whose names are
 computed; and files that libraries open without Python (safetensors, HDF5).
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.util import source_from_cache
+from importlib.util import find_spec, source_from_cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -27,6 +27,8 @@ _at_import: defaultdict[Path, set[Path]] = defaultdict(set)
 """Module -> files that were opened while it was imported."""
 _OTHERS = (Path(__file__).resolve().parents[1], Path(os.__file__).resolve().parent)
 """Folders of this package and of Python."""
+_INSTALLED = {"site-packages", "dist-packages"}
+"""Names of folders with installed packages."""
 
 
 @dataclass
@@ -71,24 +73,39 @@ class SourceFiles:
         if of is None:
             modules = self._imported()
             read = self.read.union(*(_at_import.get(module, ()) for module in modules))
-            of = modules | set(filter(self._owns, read))
+            folders = {self.folder, *(m.parent for m in modules)}
+            near = (f for f in read if any(map(f.is_relative_to, folders)))
+            of = modules | set(filter(self._owns, near))
         return {file: _content(file)[0] for file in of}
 
+    @property
+    def packages(self) -> set[str]:
+        """Names of the packages that its modules import."""
+        names = (name for file in self._imported() for name in _content(file)[1])
+        return {name.split(".")[0] for base, name in names if base is None}
+
     def _imported(self) -> set[Path]:
-        """The module and all that it imports from beside it."""
+        """The module and all that it imports but what is installed."""
         found, todo = set[Path](), {self.module}
         while todo:
             found |= todo
-            names = [name for file in todo for name in _content(file)[1]]
-            files = (file for base, name in names for file in _located(base or self.home, name))
+            names = {name for file in todo for name in _content(file)[1]}
+            files = (
+                f
+                for base, name in names
+                for at in self._bases(base, name)
+                for f in _located(at, name)
+            )
             todo = set(filter(self._owns, files)) - found
         return found
 
+    def _bases(self, relative: Path | None, name: str) -> set[Path]:
+        """Folders in which a name that is imported may lie."""
+        return {relative} if relative else {self.home, *_on_path(name.split(".")[0])}
+
     def _owns(self, file: Path) -> bool:
-        if not file.is_relative_to(self.folder):
-            return False
-        inside = file.relative_to(self.folder).parts
-        return not ("site-packages" in inside or any(map(file.is_relative_to, _OTHERS)))
+        inside = file.relative_to(self.folder) if file.is_relative_to(self.folder) else file
+        return not (_INSTALLED & {*inside.parts} or any(map(file.is_relative_to, _OTHERS)))
 
 
 @contextmanager
@@ -99,6 +116,15 @@ def unnoted() -> Iterator[None]:
         yield
     finally:
         _noting[:] = noting
+
+
+def _on_path(package: str) -> Iterator[Path]:
+    """The folders in which Python finds a package or module. It is not imported."""
+    with suppress(ImportError, ValueError, AttributeError):
+        spec = find_spec(package)
+        if spec and (spec.has_location or spec.submodule_search_locations):
+            for place in spec.submodule_search_locations or [str(spec.origin)]:
+                yield Path(place).resolve().parent
 
 
 def _located(base: Path, name: str) -> Iterator[Path]:

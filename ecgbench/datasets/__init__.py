@@ -24,6 +24,7 @@ def tasks() -> dict[str, tuple[str, DatasetCard, Task]]:
         for task in card.tasks:
             other = datasets.setdefault(plain(task.name), dataset)
             if other != dataset:
+                ROOM.refuse(dataset)
                 raise BadSetting(
                     f"the datasets {other} and {dataset} both have a task {task.name!r}; rename "
                     f"one in its CARD"

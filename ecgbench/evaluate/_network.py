@@ -7,6 +7,7 @@ from ecgbench.core.cards import InputContract, ModelCard
 from ecgbench.core.cells import Training
 from ecgbench.evaluate import gates
 from ecgbench.evaluate.loop import head
+from ecgbench.layers.features import pooled_of
 
 SLOWER = {"early": 0.01, "late": 0.1, "head": 1.0}
 """Rate of each group as a share of the head's (reference benchmark: discriminative factor 0.1, once
@@ -26,7 +27,8 @@ class Tuning(nn.Module):
 
     def forward(self, signal: Tensor, measured: Tensor) -> Tensor:
         """signal (batch, lead, time), measured (batch, lead) -> logits (batch, label)."""
-        logits: Tensor = self.head(self.encoder(signal, measured).pooled)
+        pooled = pooled_of(self.encoder(signal, measured))
+        logits: Tensor = self.head(pooled.to(self.head.weight.dtype))
         return logits
 
 

@@ -149,6 +149,19 @@ def steady(encoder: Encoder) -> bool:
 
 
 @torch.inference_mode()
+def repeats(encoder: Encoder) -> bool:
+    """Whether two passes over one input give the same features, but for the order of sums."""
+    contract = encoder.contract
+    shape = 1, len(contract.leads), contract.received
+    x = torch.from_numpy(rng("conformance", "again").standard_normal(shape).astype(np.float32))
+    measured = torch.ones(shape[:2], dtype=torch.bool)
+    one, other = (encoder.pooled(encoder.network(x.clone(), measured), 1) for _ in range(2))
+    limit = TOLERANCE * max(1.0, float(one.abs().max()))
+    # what is not finite is told by whoever computes it
+    return not float((one - other).abs().max()) > limit
+
+
+@torch.inference_mode()
 def alone_and_together(encoder: Encoder, tolerance: float = TOLERANCE) -> tuple[float, float]:
     """The largest difference between features of three windows computed one by one and as one
     batch, also with mixed sets of leads; and its limit.

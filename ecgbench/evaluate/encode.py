@@ -18,6 +18,7 @@ from ecgbench.adapters.hide import NATIVE, Policy, adapt, cut
 from ecgbench.core.cards import InputContract
 from ecgbench.ecg.leads import ALL, LeadSubset, bits_to_mask
 from ecgbench.errors import EcgbenchError, LeakError
+from ecgbench.layers.features import pooled_of
 
 LEAD_BY_LEAD = ("none", "minmax-per-lead", "standardise-per-lead")
 """Normalisations that can be done before hiding, so that leads may be embedded before it is known
@@ -94,7 +95,7 @@ class Encoder:
 
     def pooled(self, output: Any, windows: int) -> torch.Tensor:
         """The output of a network as (window, dim) float32; EcgbenchError for any other output."""
-        pooled = getattr(output, "pooled", output)
+        pooled = pooled_of(output)
         if isinstance(pooled, torch.Tensor):
             shaped = pooled.ndim == 2 and pooled.shape == (windows, self.dim or pooled.shape[1])
             if shaped and pooled.is_floating_point():

@@ -276,6 +276,8 @@ class Evaluation:
             own["batch"] = batches.SLOTS
         if isinstance(self.tabular, np.ndarray):
             own["told"] = _hash(self.tabular)
+        if file := self.network.file_sha256:
+            own["weights_file"] = file
         return {
             "source": models.ROOM.source_hash(self.network.name),
             **own,

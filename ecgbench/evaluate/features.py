@@ -20,6 +20,9 @@ from ecgbench.evaluate import batches, gates
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.weights.load import digest
 
+CONSTANT = 1e-6
+"""Of the largest feature: what differs by less between windows does not depend on them."""
+NOT_OF_THE_RECORDING = "features do not depend on the recording: this is the score of guessing"
 FLUSH_SECONDS = 20.0
 """A kill loses at most this much work."""
 
@@ -65,6 +68,14 @@ class FeatureCache:
         if len(lost := self.missing(rows)):
             raise KeyError(f"{len(lost)} of {len(rows)} rows have no features yet")
         return np.asarray(self._features[np.searchsorted(self._rows, rows)])
+
+    @property
+    def constant(self) -> bool:
+        """Whether all features are the same: they do not depend on the recording."""
+        if len(self._rows) < 2 or not self._features.size:
+            return False
+        spread = float(np.ptp(self._features, axis=0).max())
+        return spread <= CONSTANT * float(np.abs(self._features).max())
 
     def compute(
         self,

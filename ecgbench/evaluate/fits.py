@@ -20,6 +20,7 @@ from ecgbench.core.files import as_json, put
 from ecgbench.core.folders import document, finished, publish, read_bytes
 from ecgbench.evaluate import gates, protocols, rows
 from ecgbench.evaluate.evaluation import Evaluation
+from ecgbench.evaluate.features import NOT_OF_THE_RECORDING
 from ecgbench.evaluate.predict import probabilities
 from ecgbench.evaluate.protocols import Trained
 from ecgbench.weights.load import assign, digest
@@ -168,7 +169,7 @@ class Fitting:
             "key": self.key,
             "key_facts": self.key_facts,
             "protocol": self.evaluation.training.protocol,
-            "marks": trained.warnings,
+            "marks": [NOT_OF_THE_RECORDING] if cache.constant else trained.warnings,
             "encoder_sha256": network.sha256,
             "environments": sorted({network.environment} | cache.environments),
             "code": begun,

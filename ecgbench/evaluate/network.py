@@ -2,22 +2,26 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from ecgbench import models
 from ecgbench.adapters.hide import Policy
-from ecgbench.core.cards import ModelCard, Weights
+from ecgbench.core.cards import InputContract, ModelCard, Weights
 from ecgbench.core.cells import EITHER, NONE, RANDOM, RELEASED, Precision
+from ecgbench.core.files import warn_once
+from ecgbench.core.restored import restored
 from ecgbench.core.seeds import seed_of
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate.encode import Encoder
-from ecgbench.models import Features
+from ecgbench.layers.features import Features, pooled_of
 from ecgbench.weights import released
-from ecgbench.weights.load import digest, origin
+from ecgbench.weights.load import digest, noting, origin
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +41,13 @@ class Network:
     """Of what `encoder` computes."""
     source: Mapping[str, Any] = field(default_factory=dict)
     """Origin of the weights: see `_weights.origin`."""
+
+    @property
+    def file_sha256(self) -> str | None:
+        """Of the file of weights of a model from outside, which may keep some of them elsewhere
+        than in its state dict; of built-in models the state dict has all.
+        """
+        return None if models.ROOM.built_in(self.name) else self.source.get("sha256")
 
     @property
     def environment(self) -> str:
@@ -73,7 +84,8 @@ class Placed(nn.Module):
         """As the encoder's; the features are on the CPU, float32."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.rough):
             features = self.encoder(signal.to(self.device), measured.to(self.device))
-        return Features(features.sequence, features.pooled.float().cpu())
+        pooled = pooled_of(features).float().cpu()
+        return Features(getattr(features, "sequence", pooled), pooled)
 
 
 def build(
@@ -93,16 +105,44 @@ def build(
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     if weights == EITHER:
         weights = RELEASED if _has_released(name) else RANDOM
-    with torch.random.fork_rng(devices=[]), models.ROOM.reading(name):
+    with torch.random.fork_rng(devices=[]), restored("weights", name), models.ROOM.reading(name):
         torch.manual_seed(seed_of("weights", name) % 2**63)
-        network = module.build() if weights == RANDOM else module.build(weights=weights)
-    with models.ROOM.calling(name):
-        card = counted(module.CARD, network.eval().requires_grad_(False))
+        with noting() as read:
+            network = module.build() if weights == RANDOM else module.build(weights=weights)
+        with models.ROOM.calling(name):
+            card = counted(module.CARD, _ready(network, module.CARD))
     network.to(device)
     called = Path(weights).name if card.parameters else NONE
     source = origin(card, weights)
     source = {**source, "name": source["name"] and called}
+    for path, text in read:
+        warn_once(path, f"{name}: {text}")
+    if read:  # what of its file a network does without
+        source["read"] = "; ".join(text for _, text in read)
     return Network(name, card, network, called, digest(network), device, precision, source)
+
+
+def _ready(network: nn.Module, card: ModelCard) -> nn.Module:
+    """The network, frozen, with the weights that it makes when it first sees its input, and fed in
+    its own type, such as float64.
+    """
+    kinds = {p.dtype for p in network.eval().parameters() if p.is_floating_point()}
+    if len(kinds) == 1 and kinds != {torch.float32}:
+        network.register_forward_pre_hook(partial(_in_type, kinds.pop()))
+    if any(map(is_lazy, [*network.parameters(), *network.buffers()])):
+        with torch.no_grad():
+            network(*_zeros(card.contracts[0]))
+    return network.requires_grad_(False)
+
+
+def _in_type(kind: torch.dtype, _: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return (given[0].to(kind), *given[1:])
+
+
+def _zeros(contract: InputContract) -> tuple[Tensor, Tensor]:
+    """A window of zeros in which all leads are measured."""
+    signal = torch.zeros(1, len(contract.leads), contract.received)
+    return signal, torch.ones_like(signal[..., 0]).bool()
 
 
 @torch.inference_mode()
@@ -115,9 +155,7 @@ def counted(card: ModelCard, network: nn.Module) -> ModelCard:
     if not card.dim:
         contract = card.contracts[0]
         encoder = Encoder(network, contract, Policy(contract.policy, None))
-        signal = torch.zeros(1, len(contract.leads), contract.received)
-        pooled = encoder.pooled(network(signal, torch.ones_like(signal[..., 0]).bool()), 1)
-        card = replace(card, dim=pooled.shape[1])
+        card = replace(card, dim=encoder.pooled(network(*_zeros(contract)), 1).shape[1])
     return card
 
 

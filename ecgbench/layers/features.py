@@ -1,7 +1,7 @@
 """What every network returns, and what it refuses to be given."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -9,14 +9,21 @@ from torch import Tensor
 
 
 class Features(NamedTuple):
-    """Representation of a batch of windows."""
+    """Representation of a batch of windows. `Features(pooled)` has no sequence."""
 
-    sequence: Tensor
+    sequence: Tensor = None  # type: ignore[assignment]
     """(batch, token, dim). Where windows of one batch have different numbers of leads, the shorter
     ones end in zeros.
     """
-    pooled: Tensor
+    pooled: Tensor = None  # type: ignore[assignment]
     """(batch, dim): what heads and probes read."""
+
+
+def pooled_of(output: Any) -> Any:
+    """What heads and probes read of the output of a network: `Features`, or a tensor alone."""
+    if not hasattr(output, "pooled"):
+        return output
+    return output.sequence if output.pooled is None else output.pooled
 
 
 def joined(groups: Sequence[Features], counts: Tensor) -> Features:

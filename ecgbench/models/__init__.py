@@ -2,12 +2,31 @@
 `models.get("laef").build()` gives a torch module with random weights.
 """
 
+from contextlib import suppress
 from typing import Any
 
 from ecgbench.core.cards import ModelCard
 from ecgbench.core.registry import Room
+from ecgbench.errors import BadSetting
 
-ROOM = Room("ecgbench.models", "model", ("CARD", "build"), ModelCard, families=frozenset({"timm"}))
+
+def _ready(packages: set[str]) -> None:
+    """Make timm importable, see `torchvision_operators`, where a plug-in imports it."""
+    if packages & {"timm", "torchvision"}:
+        from ecgbench.layers.torchvision_operators import import_timm
+
+        with suppress(BadSetting):  # the plug-in's own import says what is missing
+            import_timm()
+
+
+ROOM = Room(
+    "ecgbench.models",
+    "model",
+    ("CARD", "build"),
+    ModelCard,
+    before_import=_ready,
+    families=frozenset({"timm"}),
+)
 names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 
 

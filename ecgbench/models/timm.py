@@ -35,6 +35,7 @@ from ecgbench.layers.features import Features, demand_all
 from ecgbench.layers.torchvision_operators import import_timm
 from ecgbench.weights.hub import HUB, TENSORS
 from ecgbench.weights.load import loaded
+from ecgbench.weights.usual import Search
 
 FS = 100
 """Hz."""
@@ -95,16 +96,23 @@ class LeadImage(nn.Module):
         return Features(pooled[:, None], pooled)
 
     def published(self, tensors: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The tensors of a file under this network's names. One with timm's names is loaded as timm
-        does, classifier included, so that every tensor has its place; else BadWeights.
+        """The tensors of a file under this network's names, wherever they are in it, without its
+        classifier. One for images of three channels is loaded as timm does, classifier included,
+        so that every tensor has its place; else BadWeights.
         """
-        if any(str(name).startswith("net.") for name in tensors):
-            return tensors
-        how = {"state_dict": dict(tensors), "custom_load": False}
-        create = import_timm().create_model
+        found = Search(self.net, tensors, ordered=False)
+        inside = found.inside()
+        if all(n in inside and inside[n].shape == t.shape for n, t in found.wanted.items()):
+            return {f"net.{name}": tensor for name, tensor in inside.items()}
+        state = {n.removeprefix(found.start): t for n, t in found.flat.items()}
+        classifier = self.about.get("classifier") or ""
+        first = classifier if isinstance(classifier, str) else classifier[0]
+        labels = len(state.get(f"{first}.weight", ()))
+        how = {"state_dict": state, "custom_load": False, "num_classes": labels}
+        create, size = import_timm().create_model, {"in_chans": 1, "num_classes": labels}
         try:
             with _all_tensors():
-                whole = create(self.name, pretrained=True, pretrained_cfg_overlay=how, in_chans=1)
+                whole = create(self.name, pretrained=True, pretrained_cfg_overlay=how, **size)
             whole.reset_classifier(0)
         except Exception as error:  # of a file that may hold anything
             raise BadWeights(

@@ -151,9 +151,12 @@ class Fits:
         if not results:
             raise MissingData(f"{run}: {cells[0].label} is not there: {store.state(cells[0])[1]}")
         first, tuned = next(iter(results.values())), not protocols.is_frozen(plan.training.protocol)
-        untrained = tuned or first.document["weights_name"] == RANDOM
+        model = first.cell.fit.model
+        # a model from outside may keep some of its weights elsewhere than in its state dict
+        whole = tuned and models.ROOM.built_in(model)
+        untrained = whole or first.document["weights_name"] == RANDOM
         weights = RANDOM if untrained else first.cell.fit.weights
-        network = _built(first.cell.fit.model, weights, device)
+        network = _built(model, weights, device)
         encoders: dict[tuple[str, str], Encoder] = {}
         fits = {}
         for fit, result in results.items():
@@ -364,14 +367,17 @@ def _built(name: str, weights: str, device: str) -> "Network":
 
 def _of_fit(network: "Network", result: Result, tuned: bool) -> "Network":
     """The network of a fit; BadSetting where it, or code that it rests on, is not what it was."""
+    from ecgbench.study import same_network
     from ecgbench.weights.load import assign, digest
 
     fit, known, folder = result.fitted, result.document["key_facts"], result.fit_folder
+    read = network.card.contract(result.cell.fit.contract)
+    begun = network
     if tuned:
         module, file = deepcopy(network.module), "encoder.safetensors"
         assign(module, read_bytes(folder, file), f"{folder}/{file}")
         network = replace(network, module=module, sha256=digest(module))
-    contract = facts(network.card.contract(result.cell.fit.contract))
+    contract = facts(read)
     policy = result.cell.policy
     now = {
         "fits": FITS,
@@ -381,6 +387,7 @@ def _of_fit(network: "Network", result: Result, tuned: bool) -> "Network":
         "source": models.ROOM.source_hash(network.name),
         "policy_source": None if policy == NATIVE else adapters.ROOM.source_hash(policy),
         "weights": network.sha256,
+        "weights_file": network.file_sha256,
         "path": "eager",
     }
     then = {**known, "fits": fit["key_facts"].get("fits"), "weights": fit["encoder_sha256"]}
@@ -389,6 +396,7 @@ def _of_fit(network: "Network", result: Result, tuned: bool) -> "Network":
             f"{folder} was made by another version of ecgbench, the model or its weights "
             f"({', '.join(changed)} changed); the same `ecgbench run` command makes it anew"
         )
+    same_network.demand(begun, read, fit["key_facts"], [result.run])
     return replace(network, precision=known["precision"])
 
 

@@ -229,7 +229,30 @@ def _replicates_of(metric: str, known: Known, weights: np.ndarray) -> np.ndarray
         return call(shape, drawn, target, probability, weights)
     influence = call(target.shape, module.influence, target, probability)
     made: np.ndarray = values + weights @ influence / weights.sum(axis=1, keepdims=True)
+    if not metrics.ROOM.built_in(metric):
+        _demand_around(metric, values, influence, made)
+        # the slope knows no end of the range
+        made = made.clip(*module.CARD.range)
     return made
+
+
+def _demand_around(
+    metric: str, values: np.ndarray, influence: np.ndarray, replicates: np.ndarray
+) -> None:
+    """BadSetting where influence values (record, label) do not sum to 0, or give an interval that
+    does not hold its value.
+    """
+    defined = np.isfinite(values)
+    own, made = influence[:, defined], replicates[:, defined]
+    if not np.isfinite(own).all():
+        raise stored.wrong(metric, "has influence values that are not finite")
+    if (np.abs(own.sum(axis=0)) > 1e-6 * np.abs(own).sum(axis=0) + stored.ROUNDING).any():
+        raise stored.wrong(metric, "has influence values that do not sum to 0")
+    for value, column in zip(values[defined], made.T):
+        low, high = bootstrap.percentile_interval(column)
+        if not low - stored.ROUNDING <= value <= high + stored.ROUNDING:
+            fault = f"has an interval of {low:.4g} to {high:.4g} around {value:.4g}"
+            raise stored.wrong(metric, f"{fault}, from its influence values")
 
 
 # labels that count the same records twice

@@ -95,7 +95,7 @@ class Job:
     def foreign(self) -> bool:
         """Whether it may run a plug-in from outside; its process then serves no other job."""
         rooms = [room.ROOM for room in ROOMS.values()]
-        return any(not room.built_in(name) for room in rooms for name in room.names())
+        return any(r.paths() or not all(map(r.built_in, r.names())) for r in rooms)
 
     def of(self, cells: Sequence[Cell]) -> Self:
         """The same job with some of its cells."""

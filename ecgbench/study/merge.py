@@ -19,7 +19,7 @@ _VERSION = {"model": ("source", "weights"), "dataset": ("data",), "policy": ("po
 """Facts of a cell's key that identify the version of a model, dataset or policy."""
 _FILES = (
     *("models", "datasets", "policies", "invocations", "reasons", "checkpoints", "logs"),
-    *("features", "people"),
+    *("features", "people", "networks"),
 )
 """Folders whose file names identify the content, so that an existing file is the same. Readers
 compare it with its hash.

@@ -1,6 +1,6 @@
 """Checks of a request: names and numbers, before anything heavy is loaded; no network is built."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -188,10 +188,10 @@ def weights_of(text: str, names: Sequence[str]) -> dict[str, str]:
     """The weights of each model by `--weights`: one word for all, or name=value pairs; a model that
     no pair names takes the released ones.
     """
-    if "=" not in text:
+    if "=" not in text or Path(text).expanduser().is_file():
         return dict.fromkeys(names, text)
-    pairs = [part.partition("=") for part in text.split(",")]
-    chosen = {models.resolve(name): value for name, _, value in pairs}
+    pairs = list(_pairs(text.split(",")))
+    chosen = {models.resolve(name): value for name, value in pairs}
     stray = [k for k in chosen if k not in names]
     if stray or not all(chosen.values()) or len(pairs) != len(chosen):
         raise BadSetting(
@@ -199,6 +199,18 @@ def weights_of(text: str, names: Sequence[str]) -> dict[str, str]:
             f"--weights {names[0]}=random; the others take their released weights"
         )
     return {name: chosen.get(name, "released") for name in names}
+
+
+def _pairs(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """name=value pairs that were joined by commas; a comma in the name of a file is none of
+    these.
+    """
+    while parts:
+        name, _, value = parts[0].partition("=")
+        joined = {n: ",".join([value, *parts[1:n]]) for n in range(len(parts), 0, -1)}
+        used = next((n for n, w in joined.items() if Path(w).expanduser().is_file()), 1)
+        yield name, joined[used]
+        parts = parts[used:]
 
 
 def _usual_policy(model: str, contract: str) -> str:

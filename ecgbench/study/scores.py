@@ -4,6 +4,7 @@ A report reads thousands of small cells: as tables of pandas they would take lon
 score.
 """
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +18,7 @@ from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting, LeakError
 from ecgbench.evaluate.predict import prediction_table
 from ecgbench.stats.auroc import placements
-from ecgbench.stats.known import known_of, parts, positives_of
+from ecgbench.stats.known import known_of, parts, positives_of, two_valued
 
 MACRO = "macro"
 """Name of the mean over the labels."""
@@ -183,9 +184,35 @@ def _wins(metric: str, target: np.ndarray, probability: np.ndarray) -> np.ndarra
     won = np.zeros(target.shape)
     for part in parts(target):
         known = part.of(target)
-        own = called(metric, known.shape, metrics.get(metric).wins, known, part.of(probability))
-        won[part.index] = own
+        both, module = (known, part.of(probability)), metrics.get(metric)
+        won[part.index] = own = called(metric, known.shape, module.wins, *both)
+        if not metrics.ROOM.built_in(metric):
+            values = called(metric, known.shape[1:], module.value, *both)
+            demand_given(metric, known, own, values)
     return won
+
+
+def demand_given(metric: str, target: np.ndarray, won: np.ndarray, values: np.ndarray) -> None:
+    """BadSetting where wins (record, label) are no counts, or do not give the values (label,) of
+    the metric: intervals made from them would be of another number.
+    """
+    two, positive = two_valued(target), target == 1
+    others = np.where(positive, (target == 0).sum(axis=0), positive.sum(axis=0))
+    counts = np.isfinite(won) & (won >= 0) & (won <= 2 * others) & (won == np.round(won))
+    complaint = "" if counts[:, two].all() else "are no counts from 0 to twice the other class"
+    placed = placements(target, np.where(counts, won, 0.0))
+    for own, counted in ((positive, positive.sum(axis=0)), (~positive, (~positive).sum(axis=0))):
+        given = np.where(own, placed, 0.0).sum(axis=0) / np.maximum(counted, 1)
+        if not complaint and not np.allclose(given[two], values[two], rtol=0, atol=1e-6):
+            complaint = f"give {given[two][0]:.4g}, and its value is {values[two][0]:.4g}"
+    if complaint:
+        raise wrong(metric, f"has wins that {complaint}")
+
+
+def wrong(metric: str, fault: str) -> BadSetting:
+    """What is raised for a metric that does not do what it promises."""
+    argument = quoted(metrics.ROOM.argument(metric))
+    return BadSetting(f"metric {metric!r} {fault}; try: ecgbench check metric {argument}")
 
 
 def score_table(names: Sequence[str], predictions: pd.DataFrame) -> pd.DataFrame:
@@ -235,11 +262,13 @@ def values_of(metric: str, target: np.ndarray, probability: np.ndarray) -> np.nd
     outside = values[(values < low - ROUNDING) | (values > high + ROUNDING)]
     if len(outside):
         fault = f"gives {outside[0]:.4g}, and its CARD says that it lies in {low:g} to {high:g}"
-        raise BadSetting(
-            f"metric {metric!r} {fault}; try: ecgbench check metric "
-            f"{quoted(metrics.ROOM.argument(metric))}"
-        )
-    return np.where(np.isfinite(values), values, np.nan)
+        raise wrong(metric, fault)
+    if np.isinf(values).any():
+        raise wrong(metric, "gives infinity, which no mean can hold; NaN where there is no value")
+    if (given := values[~two_valued(target) & np.isfinite(values)]).size:
+        fault = f"gives {given[0]:.4g} for a label that all known records have, or none"
+        raise wrong(metric, f"{fault}; NaN belongs there")
+    return values
 
 
 def called(
@@ -248,11 +277,13 @@ def called(
     """The result of a metric; BadSetting in one line where it fails or has another shape."""
     if not metrics.ROOM.built_in(metric):  # one that sorts in place changes no other metric
         arguments = tuple(map(np.array, arguments))
-    with metrics.ROOM.calling(metric):
-        given = np.asarray(function(*arguments), np.float64)
+    with metrics.ROOM.calling(metric), warnings.catch_warnings(action="ignore"):
+        made = function(*arguments)
+        if isinstance(made, np.ma.MaskedArray) and np.ma.is_masked(made):
+            raise wrong(metric, "gives a masked array; NaN where there is no value")
+        if np.iscomplexobj(made):
+            raise wrong(metric, "gives complex numbers; take their real part")
+        given = np.asarray(made, np.float64)
     if given.shape != shape:
-        raise BadSetting(
-            f"metric {metric!r} gives {given.shape} where {shape} belongs; try: ecgbench check "
-            f"metric {quoted(metrics.ROOM.argument(metric))}"
-        )
+        raise wrong(metric, f"gives {given.shape} where {shape} belongs")
     return given

@@ -24,12 +24,13 @@ from ecgbench.data.prepare import prepare
 from ecgbench.data.select import Selection
 from ecgbench.errors import BadWeights, EcgbenchError, LeakError, PolicyError, WriteError
 from ecgbench.evaluate import gates, network, protocols, torchrun
-from ecgbench.evaluate.batches import TOLERANCE, alone_and_together
+from ecgbench.evaluate.batches import TOLERANCE, alone_and_together, repeats
 from ecgbench.evaluate.device import choose
 from ecgbench.evaluate.encode import SHARED_TOLERANCE, Encoder
 from ecgbench.evaluate.evaluation import Evaluation
+from ecgbench.evaluate.features import NOT_OF_THE_RECORDING
 from ecgbench.evaluate.fits import Fitting
-from ecgbench.study import controls
+from ecgbench.study import controls, same_network
 from ecgbench.study.cell import CellRequest, compute
 from ecgbench.study.engines import Event
 from ecgbench.study.facts import dataset_facts, network_facts
@@ -133,18 +134,27 @@ def _demand_alone_as_together(evaluation: Evaluation) -> None:
     own, contract = evaluation.network, evaluation.contract
     if models.ROOM.built_in(own.name):
         return
+    repeated = True
     tolerance = TOLERANCE if own.device == "cpu" else SHARED_TOLERANCE
     worst = limit = 0.0
     with suppress(Exception):  # its cells say what it cannot do
         exact = replace(own, precision="float32").encoder
         encoder = Encoder(exact, contract, Policy(contract.policy, None))
+        repeated = repeats(encoder)
         worst, limit = alone_and_together(encoder, tolerance)
-    # one that moves is disqualified
-    if worst > limit and digest(own.module) == own.sha256:
+    if digest(own.module) != own.sha256:
+        return  # it is disqualified
+    again = f"ecgbench check model {quoted(models.ROOM.argument(own.name))}"
+    if not repeated:
+        raise EcgbenchError(
+            f"{own.name}: two passes over one input give other features: chance, no leak (dropout "
+            f"that stays on, a mask that is drawn); draw only where self.training: {again}"
+        )
+    if worst > limit:
         raise EcgbenchError(
             f"{own.name}: features of three windows in one batch and of each by itself differ "
-            f"by {worst:.2g}, more than {limit:.2g}; a window must not change another's: "
-            f"ecgbench check model {quoted(models.ROOM.argument(own.name))}"
+            f"by {worst:.2g}, more than {limit:.2g}; a window must not change another's "
+            f"(a norm without running statistics): {again}"
         )
 
 
@@ -183,6 +193,7 @@ class _CellComputation:
                 models.get(self.job.model)  # a plug-in's import may fail in any way
                 evaluation = open_evaluation(self.job, self.reporter)
                 _demand_alone_as_together(evaluation)
+                self._demand_same_network(evaluation)
                 self.by_fold = evaluation.by_fold(self.plan.folds)
                 self._identify()
                 self._compute(self._unfinished())
@@ -193,6 +204,11 @@ class _CellComputation:
             for folder in filter(None, map(self.store.folder, cells)):
                 self.store.quarantine(folder, reason_of(error))
             self._fail(cells, error)
+
+    def _demand_same_network(self, evaluation: Evaluation) -> None:
+        facts = evaluation.facts(evaluation.contract.policy)
+        runs = self.store.path, self.job.folders.shared or self.store.path
+        same_network.demand(evaluation.network, evaluation.contract, facts, runs, keep=True)
 
     def _unfinished(self) -> list[Cell]:
         """The cells that are left to do; the index knows all others from now on."""
@@ -250,7 +266,9 @@ class _CellComputation:
             with self._failing([cell]):
                 evaluation.compute(policy, needed, what, singly)
                 macro = compute(evaluation, self.requests[cell])
-                self.reporter.note(f"{cell.label}: macro {100 * macro:.1f}")
+                same = evaluation.cache(cell.policy).constant
+                more = f"; {NOT_OF_THE_RECORDING}" if same else ""
+                self.reporter.note(f"{cell.label}: macro {100 * macro:.1f}{more}")
 
     @contextmanager
     def _failing(self, cells: Sequence[Cell]) -> Iterator[None]:

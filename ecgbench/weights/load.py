@@ -4,8 +4,10 @@ stops.
 
 import hashlib
 import os
-from collections import Counter
+import pickle
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,14 +20,15 @@ from ecgbench.core.cards import ModelCard, Weights
 from ecgbench.core.files import warn_once
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.weights import read, released, shipped
-from ecgbench.weights.read import SAFE, TORCH
+from ecgbench.weights.read import INDEX, SAFE, TORCH
 from ecgbench.weights.released import origin as origin
+from ecgbench.weights.usual import PLAIN, Search, extras, same_shape, tensors_of
 
 N = TypeVar("N", bound=nn.Module)
 
 _MISSING, _UNEXPECTED, _WRONG = "missing", "unexpected", "of the wrong shape or type"
 _DIFFERING = "given twice with different values"
-_PLAIN = "plain state dict"
+_TIED = "one tensor of the network and different ones in the file"
 
 
 @dataclass(frozen=True)
@@ -61,39 +64,79 @@ def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
     found = located(weights, card)
     if isinstance(found, Weights):
         own = shipped.is_shipped(found.url)
-        network.load_state_dict(
-            _shipped_tensors(network, found) if own else _converted(network, found, card)
-        )
+        tensors = _shipped_tensors(network, found) if own else _converted(network, found, card)
+        network.load_state_dict(tensors)
         return
     if not card.weights and not hasattr(network, "published"):
         load_checkpoint(network, found)
         return
     with read.unpacked(found, released.member_of(card)) as file:
         layouts = (_plain_layout(card), *card.weights)
-        network.load_state_dict(matched(network, file, card, layouts))
+        tensors = matched(network, file, card, layouts)
+        network.load_state_dict(tensors | extras(network, {}, ""))
 
 
-def load_checkpoint(network: N, path: str | Path, prefix: str = "") -> N:
+def load_checkpoint(
+    network: N, path: str | Path, prefix: str = "", without: Sequence[str] = ()
+) -> N:
     """`network` with its tensors from a usual checkpoint, all of them; one line says where in the
     file they were, unless it is a plain state dict, and what was left out.
 
     The names and shapes of the network's own tensors find container and prefix. Only whole modules
-    that the network does not have are left out, as a head: neither a further layer of a numbered
-    list, or a module inside one, nor a tensor of a module that it has. prefix: how the place begins
-    where several would do ("state_dict_ema.module."). BadSetting: no such file. BadWeights: it does
-    not fit, and `network` is as before.
+    that the network does not have are left out, as a head, and tensors that no feature depends on
+    (`usual.HARMLESS`). A layer that the network lacks is refused: one between its layers, or a
+    further one of a numbered list. prefix: how the place begins where several would do
+    ("state_dict_ema.module."). without: modules within the place that are left out all the same
+    ("projector"). BadSetting: no such file. BadWeights: it does not fit, and `network` is as
+    before.
     """
     path = Path(path).expanduser()
     if not path.is_file():
         raise BadSetting(f"no file {path} (given as weights); --weights random needs no file")
     read.demand_ending(path, f"weights {path}", archive=False)
-    found, left_out = _found(network, read.read(path), path, prefix)
+    content = read.read(path)
+    found = Search(network, content, not read.is_safe(path), prefix, tuple(without))
+    if rivals := found.rivals():
+        raise BadWeights(
+            f"{path} holds two sets of weights that fit, under {rivals.one!r} and "
+            f"{rivals.other!r}; choose in build: load_checkpoint(network, weights, "
+            f"{rivals.other!r})"
+        )
+    where = f"state dict under {found.start!r}" if found.start else PLAIN
+    inside = found.inside()
+    problems = _differences(network, inside) | {k: n for k, n in [(_TIED, found.tied(inside))] if n}
     remedy = "pass a checkpoint of this very network; --weights random needs no file"
-    network.load_state_dict(_whole(network, found, path, type(network).__name__, remedy))
-    if found.layout != _PLAIN or left_out:
-        rest = f"; left out: {', '.join(left_out)}" if left_out else ""
-        warn_once(path, f"read as {found.layout}{rest}")
+    if further := sorted({n.split(".")[0] for n in problems.get(_UNEXPECTED, ()) if "." in n}):
+        named = ", ".join(map(repr, further[:3]))
+        remedy = f"{remedy}; what is no part of it is named in build: without=[{named}]"
+    best = _Reading(where, inside, problems)
+    tensors = _whole(network, best, path, type(network).__name__, remedy)
+    network.load_state_dict(tensors | extras(network, content, found.start))
+    if where != PLAIN or found.named:
+        rest = f"; left out: {', '.join(found.named)}" if found.named else ""
+        _say(path, f"read as {where}{rest}")
     return network
+
+
+_said: ContextVar[list[tuple[Path, str]] | None] = ContextVar("said", default=None)
+
+
+@contextmanager
+def noting() -> Iterator[list[tuple[Path, str]]]:
+    """What `load_checkpoint` says inside, of which file, in place of a warning."""
+    lines: list[tuple[Path, str]] = []
+    token = _said.set(lines)
+    try:
+        yield lines
+    finally:
+        _said.reset(token)
+
+
+def _say(path: Path, text: str) -> None:
+    if (lines := _said.get()) is None:
+        warn_once(path, text)
+    else:
+        lines.append((path, text))
 
 
 def located(weights: str | Path, card: ModelCard) -> Weights | Path:
@@ -138,13 +181,16 @@ def _whole(
     """The tensors of a reading that has no problem and no value that is not finite; BadWeights."""
     if best.problems:
         raise BadWeights(f"{path} is not a file of weights of {title} ({best}); {remedy}")
-    # a number of float64 may be none of float32
-    kinds = {name: t.dtype for name, t in network.state_dict().items()}
-    unsound = [
-        name
-        for name, t in best.tensors.items()
-        if t.is_floating_point() and not t.to(kinds[name]).isfinite().all()
-    ]
+    # a number of float64 may be none of float32; a mask of its own may hold infinity
+    ours, parameters = tensors_of(network), dict(network.named_parameters(remove_duplicate=False))
+    unsound = []
+    for name, t in best.tensors.items():
+        given = t.to(ours[name].dtype) if t.is_floating_point() or t.is_complex() else t
+        if given.isfinite().all():
+            continue
+        mask = name not in parameters and torch.equal(given.isinf(), ours[name].isinf())
+        if given.isnan().any() or not mask:
+            unsound.append(name)
     if unsound:
         raise BadWeights(f"{path} holds NaN or infinity in {_some(unsound)}; {remedy}")
     return dict(best.tensors)
@@ -161,7 +207,7 @@ def assign(network: nn.Module, content: bytes, source: str) -> None:
         f"{source} does not fit the network",
         "remove its folder and run the same command again",
     )
-    network.load_state_dict(tensors)
+    network.load_state_dict(tensors | extras(network, {}, ""))
 
 
 def digest(network: nn.Module) -> str:
@@ -172,15 +218,20 @@ def digest(network: nn.Module) -> str:
 
 
 def state_of(network: nn.Module) -> dict[str, Tensor]:
-    """A copy of the whole state of a network on the CPU."""
-    state = network.state_dict()
+    """A copy of all tensors of a network on the CPU."""
+    state = tensors_of(network)
     return {k: v.detach().to("cpu", copy=True).contiguous() for k, v in state.items()}
 
 
-def fingerprint(tensors: Mapping[str, Tensor]) -> str:
-    """sha256 (hex) over names, types, shapes and bytes, in the order of the names."""
+def fingerprint(tensors: Mapping[str, Any]) -> str:
+    """sha256 (hex) over names, types, shapes and bytes, in the order of the names; of what is no
+    tensor, over its pickle.
+    """
     whole = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
+        if not isinstance(tensor, Tensor):
+            whole.update(f"{name}|".encode() + pickle.dumps(tensor, protocol=4))
+            continue
         whole.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         whole.update(flat.view(torch.uint8).numpy().data)  # bytes: numpy has no bfloat16
@@ -234,7 +285,7 @@ def _path(weights: str | Path, card: ModelCard) -> Path:
     if isinstance(weights, str) and (
         weights in _names(card) or not (path.suffix or os.sep in weights or path.exists())
     ):
-        ending = f"Or the path of a file ending in {', '.join(SAFE + TORCH)}"
+        ending = f"Or the path of a file ending in {', '.join((*SAFE, *TORCH, INDEX))}"
         raise released.unknown(card, weights, _names(card), ending)
     if not path.is_file():
         raise BadSetting(f"no file {path} (given as weights of {card.title}); {_where(card)}")
@@ -262,7 +313,7 @@ def _where(card: ModelCard) -> str:
 
 
 def _plain_layout(card: ModelCard) -> Weights:
-    return Weights(name=_PLAIN, url="", file="", sha256=None, licence=card.licence)
+    return Weights(name=PLAIN, url="", file="", sha256=None, licence=card.licence)
 
 
 def _read_as(network: nn.Module, content: Mapping[str, Any], layout: Weights) -> _Reading:
@@ -286,62 +337,13 @@ def _read_as(network: nn.Module, content: Mapping[str, Any], layout: Weights) ->
     return _Reading(layout.name, tensors, problems | ({_DIFFERING: differing} if differing else {}))
 
 
-def _found(
-    network: nn.Module, content: Mapping[str, Any], path: Path, prefix: str
-) -> tuple[_Reading, list[str]]:
-    """The place in a file with most of the network's tensors, and the modules that are left out.
-    BadWeights where several places hold all of them, with different values.
-    """
-    wanted, flat = network.state_dict(), dict(_flat(content))
-    places, named = Counter[str](), Counter[str]()
-    for name, tensor in flat.items():
-        for place in ("", *_modules(name)):
-            ours = wanted.get(name.removeprefix(place))
-            alike = ours is not None and ours.shape == tensor.shape
-            places[place] += alike and place.startswith(prefix)
-            named[place] += ours is not None and place.startswith(prefix)
-    start = max(places, key=lambda place: (places[place], named[place]), default=prefix)
-    start = start if named[start] else prefix
-    for other in (p for p, count in places.items() if p != start and count == len(wanted)):
-        if not all(torch.equal(flat[start + n], flat[other + n]) for n in wanted):
-            raise BadWeights(
-                f"{path} holds two sets of weights that fit, under {start!r} and {other!r}; "
-                f"choose in build: load_checkpoint(network, weights, {other!r})"
-            )
-    own = {m for name in (start, *(start + name for name in wanted)) for m in _modules(name)}
-    inside, left_out = {}, dict[str, None]()
-    for name, tensor in flat.items():
-        other = next((m for m in _modules(name) if m not in own), "")
-        numbered = any(map(str.isdigit, other.removeprefix(start).split(".")))
-        if name.startswith(start) and (numbered or not other):
-            inside[name.removeprefix(start)] = tensor
-        else:
-            left_out[other.rstrip(".") or name] = None
-    where = f"state dict under {start!r}" if start else _PLAIN
-    return _Reading(where, inside, _differences(network, inside)), list(left_out)
-
-
-def _flat(content: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Tensor]]:
-    """The tensors of a file by the keys that lead to them, joined by dots."""
-    for key, value in content.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{key}.")
-        elif isinstance(value, Tensor):
-            yield f"{before}{key}", value
-
-
-def _modules(name: str) -> list[str]:
-    """Of `a.b.weight`: `a.` and `a.b.`."""
-    return [name[: i + 1] for i, letter in enumerate(name) if letter == "."]
-
-
 def _differences(
     network: nn.Module, tensors: Mapping[str, Tensor], unexpected: Sequence[str] = ()
 ) -> dict[str, list[str]]:
     """Names that are missing, unexpected (beside those known already), and of the wrong shape or
     type.
     """
-    wanted = network.state_dict()
+    wanted = tensors_of(network)
     both = wanted.keys() & tensors.keys()
     names = {
         _MISSING: [name for name in wanted if name not in both],
@@ -377,13 +379,14 @@ def _alike(ours: Tensor, theirs: Tensor) -> bool:
     stored = theirs.layout == torch.strided and theirs.device.type == "cpu" and not theirs.is_nested
     return (
         stored
-        and ours.shape == theirs.shape
+        and same_shape(ours, theirs)
         and ours.is_floating_point() == theirs.is_floating_point()
+        and ours.is_complex() == theirs.is_complex()
     )
 
 
 def _shapes(ours: Tensor, theirs: Tensor) -> str:
-    if theirs.is_nested or ours.shape == theirs.shape:
+    if theirs.is_nested or same_shape(ours, theirs):
         return ""
     return f" (in the file {tuple(theirs.shape)}, here {tuple(ours.shape)})"
 

@@ -5,6 +5,7 @@ Two readers: safetensors, and torch's restricted one (`weights_only`). Checkpoin
 classes; torch lists the names of these classes, and each is read as an empty stand-in.
 """
 
+import json
 import pickle
 import shutil
 import warnings
@@ -15,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import load_file
 
@@ -22,21 +24,37 @@ from ecgbench.core.text import shortened
 from ecgbench.errors import BadSetting, BadWeights
 
 SAFE = (".safetensors",)
-TORCH = (".pth", ".pt", ".ckpt")
+TORCH = (".pth", ".pt", ".ckpt", ".bin")
+INDEX = ".index.json"
+"""Ending of the file that says which of several files holds each tensor."""
 LARGEST = 16 * 2**30
 """Bytes that a file of weights may hold once unpacked."""
 SWELLING = 100
 """Times its own size that an archive may unpack to; trained weights hardly compress."""
 
 
+def is_safe(path: Path) -> bool:
+    """Whether a file is of safetensors, by its name; such a file has no order."""
+    return _ending(path) in (*SAFE, INDEX)
+
+
+def _ending(path: Path) -> str:
+    """What says how a file is read, of whatever case: ".pth" of `best.PTH.tar`."""
+    name = path.name.lower().removesuffix(".tar")
+    return next((e for e in (*SAFE, *TORCH, ".zip", INDEX) if name.endswith(e)), "")
+
+
 def read(path: Path) -> Mapping[str, Any]:
-    """The mapping in a .safetensors, .pth, .pt or .ckpt file; BadSetting where it cannot be opened,
-    BadWeights where it is none.
+    """The mapping in a .safetensors, .pth, .pt, .ckpt or .bin file, or in the files of an index;
+    of a list, by its numbers. BadSetting where it cannot be opened, BadWeights where it is none.
     """
     refuse_pages(path)
     try:
-        content = load_file(path) if path.suffix in SAFE else _checkpoint(path)
-    except BadWeights:
+        if _ending(path) == INDEX:
+            content: Any = _of_index(path)
+        else:
+            content = load_file(path) if is_safe(path) else _checkpoint(path)
+    except (BadWeights, BadSetting):
         raise
     except pickle.UnpicklingError:
         # torch's own message is long and proposes to read the file without the restriction
@@ -50,6 +68,8 @@ def read(path: Path) -> Mapping[str, Any]:
         raise BadWeights(
             f"{path} cannot be read as weights ({message}); get the file again"
         ) from None
+    if isinstance(content, list | tuple):
+        content = {str(number): value for number, value in enumerate(content)}
     if not isinstance(content, Mapping):
         kind = "object of its authors' classes" if isinstance(content, _StandIn) else None
         raise BadWeights(
@@ -57,6 +77,22 @@ def read(path: Path) -> Mapping[str, Any]:
             f"file that holds a state dict"
         )
     return content
+
+
+def _of_index(path: Path) -> dict[str, Any]:
+    """The tensors of the files beside an index."""
+    files = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
+    whole: dict[str, Any] = {}
+    for name in dict.fromkeys(files.values()):
+        if Path(name).name != name or _ending(path.with_name(name)) not in SAFE + TORCH:
+            raise BadWeights(f"{path} names {name!r}, which is no file of weights beside it")
+        whole |= read(path.with_name(name))
+    if lost := [name for name in files if name not in whole]:
+        raise BadWeights(
+            f"{path} names {len(lost)} tensors that its files lack, such as {lost[0]}; get them "
+            f"again"
+        )
+    return {name: whole[name] for name in files}
 
 
 def _checkpoint(path: Path) -> Any:
@@ -78,6 +114,8 @@ def _checkpoint(path: Path) -> Any:
         if zipped:
             foreign = torch.serialization.get_unsafe_globals_in_checkpoint(path)
             made: list[Any] = [(_FILLED.get(name, _StandIn), name) for name in foreign]
+            if "numpy.dtype" in foreign:
+                made += _DTYPES
             torch.serialization.add_safe_globals(made)
         return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
 
@@ -111,18 +149,31 @@ def _dict(*_: Any) -> dict[Any, Any]:
     return {}
 
 
-_FILLED = {"collections.defaultdict": _dict}
+def _array(_: Any, shape: tuple[int, ...], code: Any) -> np.ndarray:
+    """An array that is filled with its bytes afterwards; no subclass."""
+    return np.ndarray(shape, code)
+
+
+_FILLED: dict[str, Any] = {
+    "collections.defaultdict": _dict,
+    "numpy.ndarray": np.ndarray,
+    "numpy.dtype": np.dtype,
+    "numpy.core.multiarray._reconstruct": _array,
+    "numpy._core.multiarray._reconstruct": _array,
+}
 """Stand-ins that are filled with items, which torch allows of its own containers only: Lightning
-keeps a defaultdict.
+keeps a defaultdict; and what makes an array of numbers.
 """
+_KINDS = ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "?", "c8")
+_DTYPES = [type(np.dtype(kind)) for kind in _KINDS]
 
 
 def demand_ending(path: Path, setting: str, archive: bool) -> None:
     """BadSetting, which repeats the setting, where the name of a file does not say how it is
     read.
     """
-    known = SAFE + TORCH + ((".zip",) if archive else ())
-    if path.suffix not in known:
+    known = (*SAFE, *TORCH, INDEX, *((".zip",) if archive else ()))
+    if _ending(path) not in known:
         raise BadSetting(
             f"{setting}: the name of the file must end in {', '.join(known)}, which says how it is "
             f"read"
@@ -176,7 +227,7 @@ def refuse_pages(path: Path) -> None:
             f"cannot read {path} ({error.strerror}); make it readable, or pass another file"
         ) from None
     # the length before its header may look like anything
-    if path.suffix in SAFE and head[8:9] == b"{":
+    if is_safe(path) and head[8:9] == b"{":
         return
     head = head.lstrip().lower()
     if head.startswith((b"<", b"version https://git-lfs")):

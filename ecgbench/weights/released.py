@@ -153,7 +153,13 @@ def _hashed(path: Path, size: int, changed: int) -> str:
 
 
 def sha256(path: Path) -> str:
-    """sha256 (hex) of a file; remembered while its size and time of change stay."""
+    """sha256 (hex) of a file, remembered while its size and time of change stay; or of all files
+    in a folder and their names.
+    """
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        lines = (f"{file.relative_to(path)}\n{sha256(file)}\n" for file in files)
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
     state = path.stat()
     return _hashed(path.resolve(), state.st_size, state.st_mtime_ns)
 
@@ -250,7 +256,7 @@ def origin(card: ModelCard, weights: str | Path) -> Json:
             **own,
         }
     path = Path(weights).expanduser()
-    if not path.is_file():  # a plug-in's own word
+    if not path.exists():  # a plug-in's own word
         return {"name": str(weights), **_NOWHERE}
     # with torch, which the list of models does without
     from ecgbench.weights import read

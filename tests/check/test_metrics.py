@@ -3,10 +3,13 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from ecgbench import metrics
 from ecgbench.check.metrics import check
+from ecgbench.errors import BadSetting
+from ecgbench.results.score import Draws, score
 
 PLUGIN = Path(__file__).parents[1] / "plugins" / "youden.py"
 
@@ -47,11 +50,82 @@ def test_a_bad_metric_is_caught(tmp_path: Path, value: str, influence: str, caug
     assert any(name.startswith(caught_by) for name in broken), broken
 
 
-def plug_in(folder: Path, value: str, influence: str) -> str:
+RANKED = "from ecgbench.stats import auroc\ndef wins(target, score):\n    return "
+
+
+@pytest.mark.parametrize(
+    "wins",
+    [
+        "auroc.wins(target, score) + 1",
+        "auroc.wins(target, 1 - score)",
+        "0.5 * auroc.wins(target, score)",
+        "auroc.wins(target, score) * (target == 1)",
+        "auroc.wins(target, score)[:, :1]",
+        "-auroc.wins(target, score).astype(float)",
+    ],
+)
+def test_wins_that_do_not_give_the_value_are_refused(tmp_path: Path, wins: str) -> None:
+    value = "auroc.per_label(target, score)"
+    path = plug_in(tmp_path, value, "None", RANKED + wins)
+    broken = [row["name"] for row in check(path) if not row["ok"]]
+    assert broken == ["wins are counts that give the value"]
+    with pytest.raises(BadSetting, match="check metric"):
+        score("mine", predicted(), DRAWS)
+    good = plug_in(tmp_path, value, "None", f"{RANKED}auroc.wins(target, score)")
+    metrics.ROOM.forget()
+    assert [row for row in check(good) if not row["ok"]] == []
+
+
+@pytest.mark.parametrize(
+    "influence",
+    [
+        "np.abs(target - score)",
+        "np.abs(target - score) - 5.0",
+        "np.full(target.shape, np.nan)",
+        "100 + 0 * score",
+    ],
+)
+def test_an_interval_that_does_not_hold_its_value_is_refused(
+    tmp_path: Path, influence: str
+) -> None:
+    metrics.resolve(plug_in(tmp_path, SHARE, influence))
+    with pytest.raises(BadSetting, match="influence values"):
+        score("mine", predicted(), DRAWS)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"np.nan_to_num({SHARE})",
+        f"np.where(np.isnan({SHARE}), np.inf, {SHARE})",
+        f"np.ma.masked_invalid({SHARE})",
+        f"np.ma.masked_less({SHARE}, 2)",
+        f"{SHARE} + 0.1j",
+    ],
+)
+def test_what_is_no_number_of_a_label_is_never_averaged(tmp_path: Path, value: str) -> None:
+    metrics.resolve(plug_in(tmp_path, value, "None"))
+    with pytest.raises(BadSetting, match="check metric"):
+        score("mine", predicted(), DRAWS)
+
+
+DRAWS = Draws(dataset="any", patients=tuple("abcdef"), draws=100, bootstrap="none")
+
+
+def predicted() -> pd.DataFrame:
+    """Of two labels, one of which nobody has."""
+    columns = {"record": list("abcdef"), "patient": list("abcdef"), "leads": "I"}
+    of = {"target:x": [0, 1, 1, 0, 1, 0], "target:y": 0}
+    guesses = {"probability:x": [0.2, 0.4, 0.9, 0.3, 0.8, 0.5], "probability:y": 0.1}
+    return pd.DataFrame({**columns, **guesses, **of})
+
+
+def plug_in(folder: Path, value: str, influence: str, more: str = "") -> str:
     text = f'''
 """Mine."""
 import numpy as np
 from ecgbench.core.cards import MetricCard
+from ecgbench.stats import auroc
 CARD = MetricCard(
     title="Mine", direction="higher", range=(0, 1), chance=None, summary="", source=""
 )
@@ -62,5 +136,5 @@ def value(target, score):
 def influence(target, score):
     return {influence}
 '''
-    (folder / "mine.py").write_text(text.lstrip())
+    (folder / "mine.py").write_text(f"{text.lstrip()}\n{more}\n")
     return str(folder / "mine.py")

@@ -2,6 +2,8 @@
 caught.
 """
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,12 @@ class Leaky(nn.Module):
         )
         if self.fault == "looks at its neighbours":
             pooled = pooled - pooled.mean(0)
+        if self.fault == "says nothing":
+            pooled = torch.ones_like(pooled)
+        if self.fault == "leaves dropout on":
+            pooled = torch.nn.functional.dropout(pooled, training=True)
+        if self.fault == "draws a mask":
+            pooled = pooled * (torch.rand(4) < 0.5)
         if self.fault == "remembers":
             pooled = pooled + self.calls
         if self.fault == "guesses what was not measured" and not measured.all():
@@ -55,6 +63,9 @@ class Leaky(nn.Module):
         ("looks at its neighbours", "a batch of one equals a batch of n"),
         ("remembers", "the same twice"),
         ("guesses what was not measured", "the same twice"),
+        ("leaves dropout on", "the same twice"),
+        ("draws a mask", "the same twice"),
+        ("says nothing", "features depend on the recording"),
     ],
 )
 def test_a_fault_is_caught_by_its_property(fault, caught_by):
@@ -69,6 +80,58 @@ def test_a_fault_is_caught_by_its_property(fault, caught_by):
             except AssertionError:
                 outcome.append(False)
     assert not all(outcome)
+
+
+def lacking(network):
+    """Property -> what is said of it, of those that the network lacks."""
+    found = {}
+    for name, attempt in properties(network):
+        try:
+            attempt()
+        except Exception as error:
+            found[name] = str(error)
+    return found
+
+
+@pytest.mark.parametrize("fault", ["leaves dropout on", "draws a mask"])
+def test_chance_is_not_told_as_a_leak(fault):
+    card = models.get("laef").CARD
+    network = Network("leaky", card, Leaky(fault).eval().requires_grad_(False), "random", "0" * 64)
+    told = [text for name, text in lacking(network).items() if "not measured" in name]
+    assert told
+    assert all("no leak" in text for text in told)
+
+
+def test_a_norm_without_statistics_is_named():
+    class Batchy(Leaky):
+        def __init__(self):
+            super().__init__("")
+            self.norm = nn.BatchNorm1d(4, track_running_stats=False)
+
+        def forward(self, signal, measured):
+            pooled = self.norm(super().forward(signal, measured).pooled.repeat(2, 1))
+            return Features(pooled[: len(signal)])
+
+    card = models.get("laef").CARD
+    network = Network("batchy", card, Batchy().eval().requires_grad_(False), "random", "0" * 64)
+    told = [text for name, text in lacking(network).items() if name.startswith("a batch of one")]
+    assert told
+    assert all("statistics: norm" in text for text in told)
+
+
+def test_a_network_that_hangs_is_stopped_with_a_line(tmp_path):
+    text = (
+        Path(TINY)
+        .read_text()
+        .replace("        x = F.gelu", "        while True: pass\n        x = F.gelu")
+    )
+    (tmp_path / "hangs.py").write_text(text)
+    words = ["check", "model", str(tmp_path / "hangs.py"), "--seconds", "2"]
+    done = subprocess.run(
+        [sys.executable, "-m", "ecgbench", *words], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 1
+    assert "hangs.py gave no answer in 2 s" in done.stdout.splitlines()[-1]
 
 
 KEEPS = f"""

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from ecgbench import adapters
+from ecgbench import adapters, datasets
 from ecgbench.check import adapters as policies
 from ecgbench.check import datasets as sets
+from ecgbench.errors import BadSetting
 
 
 @pytest.mark.parametrize("name", adapters.names())
@@ -47,3 +48,16 @@ def test_demo_dataset(tmp_path: Path):
 
 def test_ptbxl(fake_ptbxl: Path):
     assert [row for row in sets.check("ptbxl", data=fake_ptbxl) if not row["ok"]] == []
+
+
+def test_a_data_set_whose_task_is_there_already_stands_in_nobody_elses_way(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "twice.py"
+    demo = Path(str(datasets.get("demo").__file__)).read_text()
+    file.write_text(demo)
+    datasets.resolve(str(file))
+    with pytest.raises(BadSetting, match="both have a task"):
+        datasets.tasks()
+    assert "demo" in datasets.tasks()
+    datasets.ROOM.forget()

@@ -18,8 +18,6 @@ def test_a_new_model_keeps_every_promise_of_a_model(here: Command, tmp_path: Pat
     assert done.returncode == 0, done.stdout + done.stderr
     assert "24,416 parameters, 64 features" in done.stdout  # its card leaves them out
     study = ("run", "--models", "mynet", "--tasks", "demo", "--limit", "40", "--leads", "I")
-    facts = [path.read_text() for path in (tmp_path / "adapters").glob("*.py")]
-    (tmp_path / "adapters/mynet.py").write_text(facts[0].replace("    groups=", "    # groups="))
     for protocol in ("finetune", "finetune-modern"):
         done = here(*study, "--weights", "random", "--protocol", protocol, cwd=tmp_path)
         assert (done.returncode, "the card of mynet has no groups" in done.stderr) == (2, True)

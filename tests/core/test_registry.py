@@ -3,12 +3,15 @@ cannot be had.
 """
 
 import importlib.metadata
+import random
 import sys
 from importlib.metadata import EntryPoint
 from itertools import count
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from ecgbench.core import registry
 from ecgbench.core.registry import Room, plain
@@ -158,13 +161,92 @@ def test_a_file_is_resolved_unread_and_refused_in_one_line_until_it_is_mended(
             found.get(name)
         assert str(path) in str(caught.value)
         assert "\n" not in str(caught.value)
-        assert found.names() == ["laef", "st_mem", "bad"]
+        assert found.names() == ["laef", "st_mem"]
         assert not [m for m in set(sys.modules) - before if m.endswith("_bad")]
     path.write_text(
         "CARD = 'mended'\nbuild = dict\n# longer than before, so that no cached bytecode fits\n"
         + "#" * 100
     )
     assert found.get(str(path)).CARD == "mended"
+    assert found.names() == ["laef", "st_mem", "bad"]
+
+
+LINES = {
+    "from mynets.blocks import X": "mynets/blocks.py",
+    "import mynets.blocks\nX = mynets.blocks.X": "mynets/blocks.py",
+    "from .helper import X": "helper.py",
+    "from .mynets.blocks import X": "mynets/blocks.py",
+    "from helper import X": "helper.py",
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("package", [False, True])
+def test_code_beside_a_file_is_found_and_is_its_own(
+    house: Path, tmp_path: Path, line: str, package: bool
+) -> None:
+    """Of two files in two folders, each with neighbours of the same names."""
+    found, modules = room(house), []
+    for number in (1, 2):
+        folder = tmp_path / f"folder{number}"
+        (folder / "mynets").mkdir(parents=True)
+        if package:
+            written(folder / "mynets", "__init__.py", "")
+        (folder / LINES[line]).write_text(f"X = {number}\n")
+        path = written(folder, f"net{number}.py", f"{line}\nCARD = X\nbuild = dict\n")
+        modules.append(found.get(str(path)))
+        before = found.source_hash(f"net{number}")
+        (folder / LINES[line]).write_text(f"X = {number} + 0\n")
+        assert found.source_hash(f"net{number}") != before
+    assert [module.CARD for module in modules] == [1, 2]
+
+
+@pytest.mark.parametrize("how", ["PYTHONPATH", "../lib"])
+def test_a_module_elsewhere_on_the_path_counts_among_a_files_sources(
+    house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    (tmp_path / "lib").mkdir()
+    name = f"elsewhere{next(_number)}"
+    module = written(tmp_path / "lib", f"{name}.py", "X = 1\n")
+    (tmp_path / "mine").mkdir()
+    start = f"import sys\nsys.path.insert(0, {str(tmp_path / 'lib')!r})\n"
+    if how == "PYTHONPATH":
+        monkeypatch.syspath_prepend(tmp_path / "lib")
+        start = "import numpy\n"
+    path = written(tmp_path / "mine", "far.py", f"{start}import {name}\nCARD = 1\nbuild = dict\n")
+    found = room(house)
+    before = found.source_hash(found.resolve(str(path)))
+    assert before == found.source_hash("far")
+    module.write_text("X = 2\n")
+    assert found.source_hash("far") != before
+
+
+def test_what_a_file_switches_is_as_before_once_it_is_imported(house: Path, tmp_path: Path) -> None:
+    text = (
+        "import random, numpy, torch\ntorch.set_default_dtype(torch.float64)\n"
+        "torch.set_grad_enabled(False)\ntorch.set_default_device('meta')\n"
+        "torch.autograd.set_detect_anomaly(True)\nnumpy.seterr(all='raise')\n"
+        "CARD = random.random(), numpy.random.rand()\nbuild = dict\n"
+    )
+    numbers, state = [], (random.getstate(), np.random.get_state()[1].tolist())
+    for _ in range(2):
+        found = room(house)
+        numbers.append(found.get(str(written(tmp_path, "switches.py", text))).CARD)
+    assert numbers[0] == numbers[1]
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == state
+    assert torch.get_default_dtype() == torch.float32
+    assert torch.get_default_device() == torch.device("cpu")
+    assert torch.is_grad_enabled()
+    assert not torch.is_anomaly_enabled()
+    assert np.geterr()["invalid"] == "warn"
+
+
+def test_a_file_that_reads_the_command_line_is_told(house: Path, tmp_path: Path) -> None:
+    text = (
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('data')\np.parse_args()\n"
+    )
+    with pytest.raises(BadSetting, match="argparse"):
+        room(house).get(str(written(tmp_path, "script.py", text)))
 
 
 def test_files_are_known_by_their_paths_and_may_be_forgotten(house: Path, tmp_path: Path) -> None:

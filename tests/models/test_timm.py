@@ -4,6 +4,8 @@ Hub on this machine. Weights are random: no network here was trained.
 
 import hashlib
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -249,3 +251,38 @@ def test_a_run_as_typed(here: Any, tmp_path: Path) -> None:
     refused = here(*run, "--out", "x", "--models", "timm:resnet1", cwd=tmp_path)
     assert refused.returncode == 2
     assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("labels", [0, 5])
+@pytest.mark.parametrize(
+    "place", [("model",), ("state_dict", "module."), ("state_dict", "net."), ()]
+)
+def test_a_file_of_ones_own_may_have_any_container_and_head(
+    channels: int, labels: int, place: tuple[str, ...], tmp_path: Path
+) -> None:
+    trained = timm.create_model("test_resnet", in_chans=channels, num_classes=labels)
+    content: Any = {"".join(place[1:]) + n: t for n, t in trained.state_dict().items()}
+    torch.save({place[0]: content} if place else content, tmp_path / "best=1,2.pth.tar")
+    built = network.build("timm:test_resnet", str(tmp_path / "best=1,2.pth.tar"))
+    own, theirs = built.module.net.state_dict(), trained.state_dict()
+    for name, tensor in own.items():
+        given = theirs[name].sum(1, keepdim=True) if name == "conv1.0.weight" else theirs[name]
+        assert torch.allclose(tensor, given if channels == 3 else theirs[name]), name
+
+
+def test_a_file_of_ones_own_may_import_timm(tmp_path: Path) -> None:
+    """In a process that has not imported it."""
+    own = (Path(__file__).parents[2] / "adapters" / "timm_image.py").read_text()
+    own = own.replace("import_timm()", "timm").replace(
+        "from torch import", "import timm\nfrom torch import"
+    )
+    kept = [line for line in own.splitlines() if "torchvision_operators" not in line]
+    (tmp_path / "mine.py").write_text("\n".join(kept))
+    code = (
+        "import sys; from ecgbench import models\n"
+        "assert 'timm' not in sys.modules\nprint(models.get(sys.argv[1]).CARD.title)"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path / "mine.py")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

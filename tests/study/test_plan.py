@@ -132,3 +132,18 @@ def test_what_cannot_be_met_is_said(
 ) -> None:
     with pytest.raises(error, match=told):
         planned(**words)
+
+
+def test_a_comma_in_the_name_of_a_file_of_weights_is_part_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a,b=1.pth", "c.pth"):
+        (tmp_path / name).touch()
+    expected = {"laef": "a,b=1.pth", "stmem": "c.pth"}
+    text = "laef=a,b=1.pth,stmem=c.pth"
+    assert planning.weights_of(text, ["laef", "stmem"]) == expected
+    request = Request(models=("laef", "stmem"), tasks=("demo",), leads=(12,), weights=text)
+    assert request.weights_of() == expected
+    both = dict.fromkeys(expected, "a,b=1.pth")
+    assert planning.weights_of("a,b=1.pth", ["laef", "stmem"]) == both

@@ -32,7 +32,7 @@ CARD = ModelCard(
     corpora=(),  # what it was pre-trained on: ("PTB-XL",); a report warns where that is tested
     native=False,  # True for a network that reads any subset of its leads
     # for fine-tuning only: beginnings of parameter names, each parameter in exactly one group
-    groups={"early": ("first.",), "late": ("second.",)},
+    # groups={"early": ("first.",), "late": ("second.",)},
 )
 
 

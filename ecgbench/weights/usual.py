@@ -1,0 +1,264 @@
+"""A usual checkpoint: where in a file the tensors of a network are, and what else is there.
+
+A head is what comes after the last layer that the network has. What stands between its layers, or
+continues a numbered list of them, is a layer that the network lacks, and nothing that may be left
+out without a word of who wrote the network.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+HARMLESS = (
+    *("position_ids", "total_ops", "total_params", "mask_emb", "mask_token", "pos_weight"),
+    *("num_batches_tracked", "n_averaged"),
+)
+"""Last parts of names of tensors that no feature depends on where a network does without them."""
+EXTRA = "_extra_state"
+"""Last part of a name of what a module keeps beside its tensors (get_extra_state)."""
+PLAIN = "plain state dict"
+_OLD_NORM = re.compile(r"(^|\.)([^.]+)_([gv])$")
+_NEW_NORM = re.compile(r"(^|\.)parametrizations\.([^.]+)\.original([01])$")
+
+
+@dataclass(frozen=True)
+class Rivals:
+    """Two places of a file that hold all parameters of a network, with different values."""
+
+    one: str
+    other: str
+
+
+@dataclass(frozen=True)
+class Search:
+    """A network's tensors in a file. prefix: how the place begins, where several would do;
+    without: modules of the file that are not of the network, by their names within the place.
+    """
+
+    network: nn.Module
+    content: Mapping[str, Any]
+    ordered: bool
+    """Whether the file has its tensors in the order of the layers."""
+    prefix: str = ""
+    without: Sequence[str] = ()
+    named: dict[str, None] = field(default_factory=dict)
+    """What was left out."""
+
+    @cached_property
+    def wanted(self) -> dict[str, Tensor]:
+        """The tensors of the network."""
+        return tensors_of(self.network)
+
+    @cached_property
+    def parameters(self) -> dict[str, Tensor]:
+        """Of them, the parameters, each under all of its names."""
+        return dict(self.network.named_parameters(remove_duplicate=False))
+
+    @cached_property
+    def flat(self) -> dict[str, Tensor]:
+        """The tensors of the file by the keys that lead to them, joined by dots, with the names of
+        the network's own kind of weight norm; lists of parameters under the names of these.
+        """
+        found = dict(_flat(self.content))
+        if any(".original0" in name for name in self.wanted):
+            found = {self._spelled(name, _OLD_NORM, _to_new): t for name, t in found.items()}
+        elif any(name.endswith("_g") for name in self.wanted):
+            found = {self._spelled(name, _NEW_NORM, _to_old): t for name, t in found.items()}
+        lists: dict[str, list[str]] = {}
+        for name in found:
+            place, _, number = name.rpartition(".")
+            if number.isdigit() and "optim" not in place:
+                lists.setdefault(place, []).append(name)
+        for place, names in lists.items():
+            if listed := self._listed(place, [found[name] for name in names]):
+                found = {n: t for n, t in found.items() if n not in names} | listed
+        return found
+
+    def _spelled(self, name: str, kind: re.Pattern[str], how: Callable[..., str]) -> str:
+        other = kind.sub(how, name)
+        return other if any(map(other.endswith, self.wanted)) else name
+
+    def _listed(self, place: str, tensors: Sequence[Tensor]) -> dict[str, Tensor]:
+        """A list that holds the network's parameters one after the other, by their names."""
+        ours = [tuple(p.shape) for p in self.network.parameters() if not is_lazy(p)]
+        theirs, names = [tuple(t.shape) for t in tensors], dict(self.network.named_parameters())
+        for start in range(len(theirs) - len(ours) + 1) if len(ours) > 1 else ():
+            if theirs[start : start + len(ours)] == ours:
+                return {f"{place}.{name}": t for name, t in zip(names, tensors[start:])}
+        return {}
+
+    @cached_property
+    def places(self) -> Counter[str]:
+        """Place -> how many tensors of the network it holds, of the right shape, and a little for
+        each of the right name.
+        """
+        found = Counter[str]()
+        for name, tensor in self.flat.items():
+            for place in ("", *_modules(name)):
+                if (ours := self.wanted.get(name.removeprefix(place))) is not None:
+                    found[place] += 1 + 2**20 * same_shape(ours, tensor)
+        return found
+
+    @cached_property
+    def start(self) -> str:
+        """The place with most of them."""
+        able = [place for place in self.places if place.startswith(self.prefix)]
+        return max(able, key=lambda place: self.places[place], default=self.prefix)
+
+    def rivals(self) -> Rivals | None:
+        """The place, and another one that would do as well and holds other values."""
+        needed = self.parameters or self.wanted
+        for other in () if self.prefix else self.places:
+            own = {n: self.flat[other + n] for n in self.wanted if other + n in self.flat}
+            whole = all(n in own and same_shape(t, own[n]) for n, t in needed.items())
+            known = ((t, self.flat.get(self.start + n)) for n, t in own.items())
+            alike = all(u is None or _equal(t, u) for t, u in known)
+            if other != self.start and whole and not alike:
+                return Rivals(self.start, other)
+        return None
+
+    def inside(self) -> dict[str, Tensor]:
+        """The tensors of the place under the network's names, those that belong to no head among
+        them.
+        """
+        inside = dict[str, Tensor]()
+        for name, tensor in self.flat.items():
+            short = name.removeprefix(self.start)
+            if not name.startswith(self.start):
+                self._leave_out(name)
+            elif short in self.wanted or not self._may_go(name):
+                inside[short] = tensor
+        return inside | self._completed(inside)
+
+    def _completed(self, inside: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """What a set of averaged weights may lack: buffers, which are those of the plain weights;
+        and what is saved once under one of two names, or counted from 0.
+        """
+        whole: dict[str, Tensor] = {}
+        plain = max(self.places, key=lambda place: self.places[place], default=self.start)
+        same = {id(tensor): inside[n] for n, tensor in self.parameters.items() if n in inside}
+        for name, ours in self.wanted.items():
+            if name in inside:
+                continue
+            if id(self.parameters.get(name)) in same:
+                whole[name] = same[id(self.parameters[name])]
+            elif name.endswith("num_batches_tracked"):
+                whole[name] = ours
+            elif self.prefix and name not in self.parameters and plain + name in self.flat:
+                whole[name] = self.flat[plain + name]
+        return whole
+
+    def tied(self, inside: Mapping[str, Tensor]) -> list[str]:
+        """Names of one tensor of the network that hold different ones in the file."""
+        first: dict[int, str] = {}
+        names = [n for n in self.parameters if n in inside]
+        pairs = ((first.setdefault(id(self.parameters[n]), n), n) for n in names)
+        return [n for one, n in pairs if n != one and not _equal(inside[one], inside[n])]
+
+    @cached_property
+    def _own(self) -> set[str]:
+        """Modules of the network, as the file names them, and those that contain the place."""
+        names = (self.start, *(self.start + name for name in self.wanted))
+        return {module for name in names for module in _modules(name)}
+
+    def _module(self, name: str) -> str:
+        """The outermost module around a tensor that the network does not have, or ""."""
+        return next((m for m in _modules(name) if m not in self._own), "")
+
+    def _may_go(self, name: str) -> bool:
+        """Whether a tensor that the network lacks belongs to a head, or to nothing that counts."""
+        module, short = self._module(name), name.removeprefix(self.start)
+        stated = any(f"{short}.".startswith(f"{one}.") for one in self.without)
+        if not (stated or short.rpartition(".")[2] in HARMLESS):
+            if not module or any(map(str.isdigit, module.removeprefix(self.start).split("."))):
+                return False
+            if self._lacks(module):
+                return False
+        self._leave_out(name)
+        return True
+
+    def _lacks(self, module: str) -> bool:
+        """Whether a module of the file is a layer that the network lacks, no head."""
+        parts = {n.removeprefix(module): t for n, t in self.flat.items() if n.startswith(module)}
+        linear = parts.keys() <= {"weight", "bias"} and any(t.ndim == 2 for t in parts.values())
+        alike = {_unnumbered(one) for one in self._own}
+        if not linear and _unnumbered(module) in alike and _unnumbered(module) != module:
+            return True
+        if not self.ordered:
+            return all(t.ndim < 2 for t in parts.values())  # a norm
+        order = [n for n in self.flat if n.startswith((module, self.start))]
+        ours = [i for i, n in enumerate(order) if n.removeprefix(self.start) in self.wanted]
+        theirs = next(i for i, n in enumerate(order) if n.startswith(module))
+        return bool(ours) and ours[0] < theirs < ours[-1]
+
+    def _leave_out(self, name: str) -> None:
+        self.named[self._module(name).rstrip(".") or name] = None
+
+
+def extras(network: nn.Module, content: Mapping[str, Any], start: str) -> dict[str, Any]:
+    """What modules of a network keep beside their tensors: as in a file, else as it is."""
+    found = dict(_flat(content, kind=lambda key, value: key.endswith(EXTRA)))
+    own = {n: v for n, v in network.state_dict().items() if not isinstance(v, Tensor)}
+    return {name: found.get(start + name, value) for name, value in own.items()}
+
+
+def tensors_of(network: nn.Module) -> dict[str, Tensor]:
+    """The state dict without what is no tensor."""
+    return {n: v for n, v in network.state_dict().items() if isinstance(v, Tensor)}
+
+
+def same_shape(ours: Tensor, theirs: Tensor) -> bool:
+    """Also where ours has none until it sees its input."""
+    return is_lazy(ours) or (not theirs.is_nested and ours.shape == theirs.shape)
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and torch.equal(one, other)
+
+
+def _is_tensor(_: str, value: Any) -> bool:
+    return isinstance(value, Tensor)
+
+
+def _flat(
+    content: Any, before: str = "", kind: Callable[[str, Any], bool] = _is_tensor
+) -> Iterator[tuple[str, Any]]:
+    """The tensors of a file by the keys that lead to them, joined by dots; arrays of numpy are
+    tensors, and places in a list are keys.
+    """
+    pairs = content.items() if isinstance(content, Mapping) else enumerate(content)
+    for key, value in pairs:
+        name = f"{before}{key}"
+        if isinstance(value, np.ndarray) and value.dtype.kind in "fiubc":
+            value = torch.from_numpy(np.array(value))
+        if kind(name, value):
+            yield name, value
+        elif isinstance(value, Mapping | list | tuple) and not name.endswith(EXTRA):
+            yield from _flat(value, f"{name}.", kind)
+
+
+def _modules(name: str) -> list[str]:
+    """Of `a.b.weight`: `a.` and `a.b.`."""
+    return [name[: i + 1] for i, letter in enumerate(name) if letter == "."]
+
+
+def _unnumbered(module: str) -> str:
+    """A module without the numbers in its own name: `a.layer3.` as `a.layer#.`."""
+    place, _, own = module.rstrip(".").rpartition(".")
+    return f"{place}." + re.sub(r"\d+", "#", own)
+
+
+def _to_new(match: re.Match[str]) -> str:
+    return f"{match[1]}parametrizations.{match[2]}.original{'gv'.index(match[3])}"
+
+
+def _to_old(match: re.Match[str]) -> str:
+    return f"{match[1]}{match[2]}_{'gv'[int(match[3])]}"

@@ -1,0 +1,151 @@
+"""A network of one's own that is another one than its state dict says is never scored with an old
+head.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ecgbench.errors import BadSetting
+from ecgbench.results.predict import predict
+from ecgbench.results.study import read
+
+START = """
+"Kernels that are no parameters"
+import numpy as np, random, torch
+from pathlib import Path
+from torch import nn
+from ecgbench.core.cards import InputContract, ModelCard
+from ecgbench.ecg.leads import LEADS
+from ecgbench.models import Features
+from ecgbench.weights import load
+CARD = ModelCard(
+    title="Kernels", summary="kernels", paper="none", origin="here", licence="MIT",
+    contracts=(InputContract(name="paper", fs=100, seconds=2.5, leads=LEADS, unit="mV",
+        filter=None, normalisation="none", fill="before", policy="zero", absent="0 mV"),),
+    native=False, groups={"early": ("scale",), "late": ()},
+)
+
+class Kernels(nn.Module):
+    def __init__(self, kernels):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(1))
+        self.kept = [torch.as_tensor(np.asarray(kernels), dtype=torch.float32)]
+
+    def forward(self, signal, measured):
+        x = torch.conv1d(signal, self.kept[0]).relu() * self.scale
+        return Features(x.mean(2))
+"""
+READ = {
+    "npz": "np.load(weights)['k']",
+    "folder": "np.load(Path(weights) / 'k.npy')",
+}
+
+
+def write(kind: str, place: Path, kernels: np.ndarray) -> Path:
+    place.mkdir(exist_ok=True)
+    file = place / f"weights.{kind}"
+    match kind:
+        case "npz":
+            np.savez(file, k=kernels)
+        case _:
+            file.mkdir(exist_ok=True)
+            np.save(file / "k.npy", kernels)
+    return file
+
+
+def kernels(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(8, 12, 9)).astype("<f4")
+
+
+@pytest.mark.parametrize("kind", READ)
+def test_weights_outside_the_state_dict_are_in_the_key(
+    kind: str, tmp_path: Path, typed: Callable[..., int]
+) -> None:
+    adapter = tmp_path / "own" / "kernels.py"
+    adapter.parent.mkdir()
+    adapter.write_text(f"{START}\ndef build(weights=None):\n    return Kernels({READ[kind]})\n")
+    run, scores = tmp_path / "run", []
+    for seed in (1, 2):
+        file = write(kind, tmp_path / "files", kernels(seed))
+        words = ("--models", str(adapter), "--weights", f"kernels={file}")
+        assert typed(run, *words) == 0
+        assert typed(tmp_path / f"fresh{seed}", *words) == 0
+        of = run, tmp_path / f"fresh{seed}"
+        scores.append([float(read(p).main["value"].iloc[0]) for p in of])
+    assert scores[0][0] == scores[0][1] != scores[1][0] == scores[1][1]
+    # the head of the second file on the network of the first
+    write(kind, tmp_path / "files", kernels(1))
+    with pytest.raises(BadSetting, match="weights_file"):
+        predict(run, tmp_path / "nowhere", model=str(adapter))
+
+
+DRAWN = {
+    "numpy": "np.random.normal(size=(8, 12, 9))",
+    "random": "[[[random.gauss(0, 1) for _ in range(9)] for _ in range(12)] for _ in range(8)]",
+    "unseeded": "np.random.default_rng().normal(size=(8, 12, 9))",
+}
+
+
+@pytest.mark.parametrize("kind", DRAWN)
+@pytest.mark.parametrize("imported", [True, False])
+def test_kernels_drawn_when_it_is_built_are_the_same_in_every_process(
+    kind: str, imported: bool, tmp_path: Path, typed: Callable[..., int]
+) -> None:
+    """Or a run says that they are not."""
+    adapter, made = tmp_path / "kernels.py", f"K = {DRAWN[kind]}\n" if imported else ""
+    of = "K" if imported else DRAWN[kind]
+    adapter.write_text(f"{START}\n{made}\ndef build(weights=None):\n    return Kernels({of})\n")
+    words = "--models", str(adapter)
+    assert typed(tmp_path / "run", *words) == 0
+    again = typed(tmp_path / "run", *words, "--leads", "I,12")
+    assert again == (1 if kind == "unseeded" else 0)
+    reasons = read(tmp_path / "run").cells["reason"].dropna().astype(str)
+    assert any("fixed seed" in reason for reason in reasons) == (kind == "unseeded")
+
+
+OUTPUTS = {
+    "a tensor": ("", "x.mean(2)"),
+    "float64": ("self.double()", "x.mean(2)"),
+    "lazy": ("self.last = nn.LazyLinear(6)", "Features(self.last(x.mean(2)))"),
+    "no sequence": ("", "Features(x.mean(2))"),
+}
+
+
+@pytest.mark.parametrize("protocol", ["linear", "finetune"])
+@pytest.mark.parametrize("kind", OUTPUTS)
+def test_what_a_network_returns_and_computes_in_is_its_own(
+    kind: str, protocol: str, tmp_path: Path, typed: Callable[..., int]
+) -> None:
+    made, given = OUTPUTS[kind]
+    start = START.replace("Features(x.mean(2))", given)
+    start = start.replace('("scale",)', '("first", "last")')
+    start = start.replace(
+        "self.scale = nn.Parameter(torch.ones(1))", "self.first = nn.Conv1d(12, 8, 9)"
+    )
+    start = start.replace(
+        "self.kept = [torch.as_tensor(np.asarray(kernels), dtype=torch.float32)]", made or "pass"
+    )
+    start = start.replace(
+        "torch.conv1d(signal, self.kept[0]).relu() * self.scale", "self.first(signal).relu()"
+    )
+    adapter = tmp_path / "outputs.py"
+    adapter.write_text(f"{start}\ndef build(weights=None):\n    return Kernels(0)\n")
+    assert typed(tmp_path / "run", "--models", str(adapter), "--protocol", protocol) == 0
+
+
+def test_constant_features_are_told_beside_the_number(
+    tmp_path: Path, typed: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    adapter = tmp_path / "constant.py"
+    start = START.replace("Features(x.mean(2))", "Features(0 * x.mean(2) + 1)")
+    adapter.write_text(
+        f"{start}\ndef build(weights=None):\n    return Kernels(np.ones((8, 12, 9)))\n"
+    )
+    assert typed(tmp_path / "run", "--models", str(adapter), "--protocol", "probe") == 0
+    assert "do not depend on the recording" in capsys.readouterr().err
+    notes = [str(note) for note in read(tmp_path / "run").notes]
+    assert any("do not depend on the recording" in note for note in notes)
+    assert not any("penalty" in note for note in notes)
