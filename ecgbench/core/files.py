@@ -259,12 +259,13 @@ def quarantine(
     _LOG.warning("%s", visible(f"{path} {why}; {where}, and {then}"))
 
 
-def warn_once(path: Path, text: str) -> None:
-    """Warn about a damaged part of a file; once per file, text and process, so that a failing disk
-    does not fill a log.
+def warn_once(path: Path, text: str, what: str | None = None) -> None:
+    """Warn about a damaged part of a file; once per file, text (or `what` it speaks of) and
+    process, so that a failing disk does not fill a log.
     """
-    if (path, text) not in _WARNED:
-        _WARNED.add((path, text))
+    key = path, text if what is None else what
+    if key not in _WARNED:
+        _WARNED.add(key)
         _LOG.warning("%s", visible(f"{path}: {text}"))
 
 

@@ -89,6 +89,7 @@ class View:
                 self.folder,
                 f"what was computed of record {record} is not as it was written; it is computed "
                 f"again, like every other such record",
+                what="views",
             )
             # not read back: this disk gave something else before
             samples = self._compute(record)

@@ -124,7 +124,7 @@ def test_identical_signals_in_two_splits_break_conformance_and_are_told(
     place: Path, here: Here
 ) -> None:
     try:
-        rows = check(str(place / "copied.py"), place, place / "prepared")
+        rows = list(check(str(place / "copied.py"), place, place / "prepared"))
     finally:
         datasets.ROOM.forget()
     broken = [row for row in rows if not row["ok"]]

@@ -411,9 +411,11 @@ def test_any_metric_can_be_read_from_stored_predictions(tmp_path: Path) -> None:
         study.of("nothing")
 
 
-HALF = """from ecgbench.core.cards import MetricCard
+HALF = """import numpy as np
+from ecgbench.core.cards import MetricCard
 CARD = MetricCard(title="Half", summary="", range=(0, 9), direction="lower", chance=None, source="")
-def value(target, score): return {}
+def value(target, score):
+    return np.where(np.ptp(target, axis=0) > 0, {}, np.nan)
 def influence(target, score): return score - score.mean(0)
 """
 
