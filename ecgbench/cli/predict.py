@@ -34,6 +34,8 @@ def predict(
     fs: float = FS,
     unit: str = UNIT,
     signals: str = SIGNALS,
+    labels: Path = option("Table with labels of the recordings: their scores are printed too."),
+    pairs: str = option("Labels of the run = of the table: AFIB=A,SR=N.", "--map"),
     overwrite: bool = OVERWRITE,
     device: str = DEVICE,
 ) -> None:
@@ -53,12 +55,28 @@ def predict(
       --to predictions.csv
 
       ecgbench predict runs/mine --records new/ecg_1.csv --fs 512 --unit uV --to one.csv
+
+      ecgbench predict runs/ptbxl --records cinc2017 --labels reference.csv --map AFIB=A --to
+      external.csv
+
+    With --labels the fits are tested on these recordings: external.scores.csv beside the table has
+    AUROC, sensitivity and specificity at the run's thresholds, and calibration, of each label.
     """
+    from ecgbench.core.files import put
+    from ecgbench.results import external
     from ecgbench.results import predict as made
 
     chosen = {"task": task, "model": model, "policy": policy, "fold": fold, "device": device}
     how: dict[str, Any] = {"leads": leads, "fs": fs, "unit": unit, "signals": words(signals) or ()}
-    _write(partial(made.predict, run, records, **chosen, **how), to, overwrite)
+    if pairs and labels is None:
+        raise BadSetting("--map belongs to --labels, the table that it speaks of")
+    wanted = external.mapping(pairs)
+    table = _write(partial(made.predict, run, records, **chosen, **how), to, overwrite)
+    if labels is not None:
+        found = external.scored(table, labels, wanted)
+        scores = to.with_name(f"{to.stem}.scores.csv")
+        put(scores, found.to_csv(index=False, lineterminator="\n"))
+        typer.echo("\n".join([*external.lines(found), f"{scores}: the scores"]))
 
 
 def embed(
@@ -92,8 +110,8 @@ def embed(
     _write(partial(made.embed, model, records, **chosen, **how), to, overwrite)
 
 
-def _write(make: "partial[Any]", to: Path, overwrite: bool) -> None:
-    """Make a table and write it. BadSetting, WriteError: checked before the table is made."""
+def _write(make: "partial[Any]", to: Path, overwrite: bool) -> Any:
+    """Make a table, write it and return it. BadSetting, WriteError: checked before that."""
     from ecgbench.core.files import as_parquet, put
     from ecgbench.study.progress import display
 
@@ -109,3 +127,4 @@ def _write(make: "partial[Any]", to: Path, overwrite: bool) -> None:
     for note in table.attrs["notes"]:
         typer.echo(visible(note), err=True)
     typer.echo(f"{to}: {(table['reason'] == '').sum():,} of {len(table):,} recordings")
+    return table
