@@ -67,9 +67,11 @@ def title_of(name: str) -> str:
 
 def _table(study: Study, rows: pd.DataFrame, macro: pd.DataFrame) -> r.Table:
     heads, titles = facts.heads_of(study), facts.titles_of(study)
-    settings = list(dict.fromkeys(study.main["leads"]))[:MOST]
+    there = {*macro["leads"]}
+    settings = [s for s in dict.fromkeys(study.main["leads"]) if s in there][:MOST]
     lines: dict[tuple[str, ...], dict[str, Any]] = {}
-    for row in r.records(macro):
+    known = list(titles)
+    for row in sorted(r.records(macro), key=lambda row: known.index(row["task"])):
         key = row["task"], row["perturbation"], row["model"], row["policy"]
         head = heads[row["model"], row["policy"]]
         line = lines.setdefault(
