@@ -50,8 +50,11 @@ def sections(study: Study) -> list[r.Section]:
     if rows.empty:
         return []
     rows = _titled(study, rows)
-    notices = r.Notes(list(_notices(rows)), "plain")
-    parts: list[r.Part] = [notices, _table(study, rows), r.Notes([_NOTES])]
+    grave = (rows["kind"] != "shortcut") & (rows["verdict"] == UNEXPECTED)
+    every, first = list(_notices(rows)), rows["title"].nunique() + int(grave.sum())
+    parts: list[r.Part] = [r.Notes(every[:first], "plain")]
+    parts += [r.Notes(every[first:])] if every[first:] else []
+    parts += [_table(study, rows), r.Notes([_NOTES])]
     return [r.Section(name="controls", title=CARD.title, parts=parts)]
 
 
