@@ -16,8 +16,8 @@ MARKS = (-(2.0**15), -(2.0**23), -(2.0**31))
 """The lowest numbers of 16, 24 and 32 bits: never a voltage."""
 LOOKED_AT = 5.0
 """Seconds at either end that may be no ECG."""
-FEWEST = 2
-"""Leads that must agree on that."""
+FEWEST, OF_A_PULSE = 2, 3
+"""Leads that must agree on that; on a pulse."""
 ALIKE = 0.03
 """mV between leads that show a calibration pulse, or nothing; in an ECG aVR goes the other way."""
 PULSE, SHORTEST_PULSE = 0.5, 0.02
@@ -98,7 +98,8 @@ def _end(values: np.ndarray, fs: float) -> int:
     alike = high - low <= ALIKE
     joined = near.shape[1] if alike.all() else int(np.argmin(alike))
     pulse = np.count_nonzero(np.minimum(np.abs(low), np.abs(high))[:joined] >= PULSE)
-    if pulse >= SHORTEST_PULSE * fs:
+    # leads that are alike for longer are copies of one another
+    if pulse >= SHORTEST_PULSE * fs and joined < near.shape[1] and len(near) >= OF_A_PULSE:
         return joined
     moves = (np.diff(near, axis=1) != 0).any(axis=0)
     still = near.shape[1] if not moves.any() else 1 + int(np.argmax(moves))

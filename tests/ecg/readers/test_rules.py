@@ -62,6 +62,12 @@ def test_a_calibration_pulse_at_an_end_is_cut_off(
     assert not any(kind == "cut" for kind, _ in whole.notes)
 
 
+def test_copies_of_one_lead_are_no_pulse(ecg: np.ndarray, tmp_path: Path) -> None:
+    long = np.hstack([ecg[1:2]] * 3)
+    found = as_csv(tmp_path, np.vstack([long, long, long]), ("I", "II", "V1"))
+    assert found.signal.shape[1] == long.shape[1]
+
+
 def test_a_quiet_end_is_ecg_and_seconds_of_nothing_are_not(ecg: np.ndarray, tmp_path: Path) -> None:
     quiet = ecg.copy()
     quiet[:, -200:] = quiet[:, -200:-199]
