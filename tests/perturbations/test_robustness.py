@@ -11,13 +11,14 @@ from typer.testing import CliRunner
 from ecgbench.cli import app
 from ecgbench.errors import EcgbenchError
 
+TINY = Path(__file__).parents[1] / "tiny.py"
 WANTED = "em@6,RA/LA,half@1,half@2"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("perturbed") / "run"
-    words = ["run", "--models", "simple_features,laef", "--weights", "laef=random"]
+    words = ["run", "--models", f"simple_features,{TINY}", "--weights", "tiny=random"]
     words += [
         "--leads",
         "I,12",
@@ -56,14 +57,14 @@ def macro(table: pd.DataFrame) -> float:
 def test_scores_and_decisions_are_those_of_the_stored_predictions(folder: Path) -> None:
     rows = pd.read_csv(folder / "report" / "robustness.csv")
     found = rows[(rows["perturbation"] == "em@6") & (rows["leads"] == "I")]
-    one = found[(found["label"] == "macro") & (found["model"] == "laef")].iloc[0]
-    clean = predictions(folder, "laef", "I")
-    other = predictions(folder / "perturbations" / "em@6", "laef", "I")
+    one = found[(found["label"] == "macro") & (found["model"] == "tiny")].iloc[0]
+    clean = predictions(folder, "tiny", "I")
+    other = predictions(folder / "perturbations" / "em@6", "tiny", "I")
     assert not np.allclose(clean.filter(like="prob"), other.filter(like="prob"))
     assert one["clean"] == pytest.approx(macro(clean), abs=1e-12)
     assert one["value"] == pytest.approx(macro(other), abs=1e-12)
     assert one["difference"] == pytest.approx(macro(other) - macro(clean), abs=1e-12)
-    labels = found[(found["model"] == "laef") & found["changed"].notna()]
+    labels = found[(found["model"] == "tiny") & found["changed"].notna()]
     assert len(labels)
     for _, row in labels.iterrows():
         target = clean[f"target:{row['label']}"] == 1
@@ -103,12 +104,12 @@ def test_a_strip_shorter_than_a_window_is_skipped_with_its_reason(folder: Path) 
     assert (lost["status"] == "no number").all()
     assert lost["reason"].str.contains("10 s").all()
     both = pd.read_csv(folder / "report" / "retest.csv")
-    assert set(both["model"]) == {"laef"}
+    assert set(both["model"]) == {"tiny"}
     assert both["icc"].between(-1, 1).all()
 
 
 def test_a_run_with_perturbations_is_not_computed_again(folder: Path) -> None:
-    words = ["run", str(folder), "--out", str(folder), "--perturb", "RA/LA"]
+    words = ["run", str(folder), "--out", str(folder), "--perturb", "RA/LA", "--engine", "inline"]
     done = CliRunner().invoke(app, [*words, "--set", "run.report=no"])
     assert done.exit_code == 0, done.output
     assert "0 cells computed, 4 were there already" in done.output
