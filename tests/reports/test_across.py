@@ -205,13 +205,13 @@ def test_the_forest_is_of_joint_differences(three: Study) -> None:
 def test_a_page_of_too_many_drawings_links_the_rest(
     three: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_report(three, tmp_path / "whole", ["across"])
+    write_report(three, tmp_path / "whole", ["lead_curve"])
     monkeypatch.setattr("ecgbench.reports._page.DRAWN", 1000)
-    write_report(three, tmp_path / "small", ["across"])
+    write_report(three, tmp_path / "small", ["lead_curve"])
     whole, small = ((tmp_path / n / "index.html").read_text() for n in ("whole", "small"))
     assert "Not drawn here" not in whole
-    assert 'Not drawn here, to keep the page small: <a href="forest.svg">' in small
-    drawn = (tmp_path / "small" / "forest.svg").stat().st_size
+    assert 'Not drawn here, to keep the page small: <a href="lead_curve.svg">' in small
+    drawn = (tmp_path / "small" / "lead_curve.svg").stat().st_size
     assert len(whole) - len(small) > drawn / 2
 
 

@@ -68,7 +68,7 @@ def test_the_page_and_the_files(run: Path, tmp_path: Path, here: Callable[..., o
     assert done.returncode == 0, done.stderr  # type: ignore[attr-defined]
     table = pd.read_csv(tmp_path / "page" / "cka_pairs.csv")
     assert {"cka", "low", "high", "p", "null", "standardised", "patients"} <= set(table)
-    assert "How alike features are" in (tmp_path / "page" / "index.html").read_text()
+    assert 'href="cka_pairs.csv"' in (tmp_path / "page" / "index.html").read_text()
     assert (tmp_path / "page" / "cka.png").stat().st_size > 10_000
 
 

@@ -3,7 +3,8 @@ and the error of a family of comparisons.
 """
 
 import importlib.util
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -30,14 +31,17 @@ def error(share: float, studies: int = STUDIES) -> float:
 
 
 @pytest.fixture(scope="module")
-def benchmark() -> ModuleType:
+def benchmark() -> Iterator[ModuleType]:
     path = Path(__file__).parents[2] / "benchmarks" / "intervals.py"
     spec = importlib.util.spec_from_file_location("intervals_benchmark", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(path.parent)  # as beside a script
+        spec.loader.exec_module(module)
+    yield module
+    sys.modules.pop("folds", None)
 
 
 @pytest.mark.parametrize(

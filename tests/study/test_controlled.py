@@ -119,6 +119,6 @@ def test_a_permutation_that_keeps_the_test_labels_shows(
     broken = read(study("kept", "labels"))
     row = found(broken)["labels", "aged_loud", "12"]
     assert row.verdict == "NOT as expected", row
-    (section, _) = report.sections(broken)
+    section, *_ = report.sections(broken)
     sentences = section.parts[0].texts  # type: ignore[union-attr]
     assert any("something in this run knows the labels" in one for one in sentences)
