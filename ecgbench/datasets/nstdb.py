@@ -48,8 +48,8 @@ CARD = DatasetCard(
 )
 MANIFEST = Manifest(
     base="https://physionet.org/files/nstdb/1.0.0/",
-    folders=tuple(f"{kind}." for kind in KINDS),
-    suffixes=(".hea", ".dat"),
+    suffixes=(),
+    tables=tuple(f"{kind}.{suffix}" for kind in KINDS for suffix in ("hea", "dat")),
     size=5_900_000,
 )
 
