@@ -86,7 +86,7 @@ def fetch(
     except DownloadError as error:
         again = "try again later: what is here stays; or get the files from"
         raise DownloadError(f"{error}; {again} {card.url} and put them into {folder}") from None
-    typer.echo(f"{name}: all files are here; now: {command(name, home)}")
+    typer.echo(f"{name}: all files are here{f'; now: {command(name, home)}' if card.leads else ''}")
 
 
 def prepare(
@@ -188,8 +188,8 @@ def facts(
     """Describe a prepared copy: records and patients by split, labels without both values, records
     that were left out and why, flat leads, identical signals, inconsistent and repaired recordings.
 
-    With --json also the positives of every label in every split. For PTB also how many labels each
-    rule of counting would give; for Chapman which words of its workbook are no labels.
+    With --json also the positives of every label in every split. For Chapman also which words of
+    its workbook are no labels.
     """
     from ecgbench import datasets
     from ecgbench.data import facts

@@ -98,10 +98,13 @@ def checked_row(name: str, root: Path | None, row: dict[str, Any], fix: bool) ->
         if row.get("damaged"):
             raise BadRecord(str(row["damaged"]))
         recording, card = read(name, root, row), get(name).CARD
+        why = str(row.get("excluded", ""))
         # half a sample: a duration is a quotient
-        if recording.seconds >= card.min_seconds - 0.5 / recording.fs:
+        if recording.seconds < card.min_seconds - 0.5 / recording.fs:
+            why = f"shorter than {card.min_seconds:g} s"
+        if not why:
             return _row(record, checked(recording, card, fix))
-        why, kind = f"shorter than {card.min_seconds:g} s", "excluded"
+        kind = "excluded"
     except OSError as error:
         # HDF5's have only words
         sentence = error.strerror or shortened(str(error), LONGEST) or type(error).__name__

@@ -18,7 +18,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from datetime import date
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -144,41 +143,18 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
     return wfdb.read(root / row["path"], row["record"], row["patient"], CARD.fs, GAIN)
 
 
-def counts(root: Path) -> pd.DataFrame:
-    """How many classes the headers below `root` make: a row per threshold from 5 to 20, with and
-    without SPELLINGS and the stages of infarctions.
-
-    threshold, spellings, stages, classes, labels (each with its number of mentions, frequent ones
-    first) and records, the number of headers: the release has 549.
-    """
-    notes = _notes(root)
-    rows = []
-    for spellings, stages in product((True, False), repeat=2):
-        total = Counter(
-            d for file, note in notes.items() for d in diagnoses(file, note, spellings, stages)
-        )
-        ranked = sorted(total.items(), key=lambda item: (-item[1], item[0]))
-        for threshold in range(5, 21):
-            kept = [f"{name} {number}" for name, number in ranked if number >= threshold]
-            rows.append((threshold, spellings, stages, len(kept), "; ".join(kept), len(notes)))
-    columns = ["threshold", "spellings", "stages", "classes", "labels", "records"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def diagnoses(
-    file: Path, note: Mapping[str, str], spellings: bool = True, stages: bool = True
-) -> tuple[str, ...]:
+def diagnoses(file: Path, note: Mapping[str, str]) -> tuple[str, ...]:
     """The diagnoses in the comments of a header, as often as they are mentioned."""
     try:
         mentioned = [note["Reason for admission"], *note["Additional diagnoses"].split(",")]
-        stage = _stage(note) if stages else ""
+        stage = _stage(note)
     except (KeyError, ValueError) as error:
         raise MissingData(
             f"{file} has no comment that can be understood ({error}); download it again from "
             f"{CARD.url}"
         ) from error
     diagnosed = [d.strip() for d in mentioned if d.strip() not in NONE]
-    names = [SPELLINGS.get(d, d) if spellings else d for d in diagnosed]
+    names = [SPELLINGS.get(d, d) for d in diagnosed]
     return tuple(d + stage if d == INFARCTION else d for d in names)
 
 

@@ -12,7 +12,7 @@ from ecgbench import datasets, metrics, models
 from ecgbench.cli.cite import bibtex, used
 
 BIB = files("ecgbench.cli").joinpath("references.bib").read_text(encoding="utf-8")
-WITHOUT = {"demo": "generated", "hefei": "a competition", "cardio_learning": "not one data set"}
+WITHOUT = {"demo": "generated", "hefei": "a competition"}
 """Data sets without an entry."""
 pytestmark = pytest.mark.usefixtures("one_thread")
 

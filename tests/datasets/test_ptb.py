@@ -172,22 +172,6 @@ def test_no_header_at_all(tmp_path: Path) -> None:
         ptb.index(tmp_path)
 
 
-def test_counts_tell_what_each_rule_would_make(tmp_path: Path) -> None:
-    for i in range(6):
-        acute = {"infarction": "30-Sep-90"} if i else {}
-        kind = ("IIa", "IIb", "IV")[i % 3]
-        write(tmp_path, i, f"s{i:04d}_re", MI, more=f"Hyperlipoproteinemia Type {kind}", **acute)
-    found = ptb.counts(tmp_path)
-    assert len(found) == 16 * 4
-    assert (found["records"] == 6).all()
-    classes = found.set_index(["threshold", "spellings", "stages"])[["classes", "labels"]]
-    assert classes.loc[(5, True, True)].tolist() == [2, f"Hyperlipoproteinemia 6; {MI} acute 5"]
-    assert classes.loc[(6, True, False)].tolist() == [2, f"Hyperlipoproteinemia 6; {MI} 6"]
-    assert classes.loc[(5, False, True)].tolist() == [1, f"{MI} acute 5"]
-    assert classes.loc[(6, False, True), "classes"] == 0
-    assert found["threshold"].agg(["min", "max"]).tolist() == [5, 20]
-
-
 @pytest.mark.skipif(REAL is None, reason="no genuine recordings (ECGBENCH_REAL_DATA)")
 def test_the_genuine_record_has_its_labels_and_reads_as_wfdb_converts_it(tmp_path: Path) -> None:
     import wfdb

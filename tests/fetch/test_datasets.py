@@ -15,7 +15,7 @@ import warnings
 import zipfile
 from collections import namedtuple
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -561,6 +561,45 @@ def test_the_command_fetches_and_then_finds_all_here(georgia: Site, tmp_path: Pa
     code, said = ecgbench("georgia", "--data", str(tmp_path))
     assert "0 of 4 files are missing" in said
     assert (code, [p for p, _ in georgia.asked]) == (0, ["/SHA256SUMS.txt"])
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "others"),
+    [
+        (
+            "cinc2017",
+            ("REFERENCE-v3.csv", "training/A00/A00001.hea", "training/A00/A00001.mat"),
+            ("REFERENCE-v2.csv", "validation/A00001.mat", "training2017.zip", "RECORDS"),
+        ),
+        (
+            "cpsc2021",
+            tuple(f"Training_set_II/data_60_1.{s}" for s in ("hea", "dat", "atr")),
+            ("REVISED_RECORDS", "Training_set_I/RECORDS", "score_2021.py"),
+        ),
+        (
+            "nstdb",
+            tuple(f"{kind}.{suffix}" for kind in ("bw", "em", "ma") for suffix in ("hea", "dat")),
+            ("118e24.dat", "old/oldbw.dat", "118e24.atr"),
+        ),
+    ],
+)
+def test_a_release_gives_what_its_reader_needs_and_no_more(
+    name: str,
+    wanted: tuple[str, ...],
+    others: tuple[str, ...],
+    site: Site,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = room.get(name)
+    monkeypatch.setattr(module, "MANIFEST", replace(module.MANIFEST, base=f"{HOST}/"))
+    release = {n: n.encode() for n in (*wanted, *others)}
+    site.serve({**release, "SHA256SUMS.txt": sums(release)})
+    code, said = ecgbench(name, "--data", str(tmp_path))
+    assert code == 0, said
+    assert below(tmp_path / name) == set(wanted)
+    assert f"licence {module.CARD.licence}" in said
+    assert ("data prepare" in said) == (name != "nstdb")
 
 
 @pytest.mark.parametrize("name", ["code", "demo", "hefei"])
