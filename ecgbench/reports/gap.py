@@ -10,8 +10,8 @@ from typing import Any
 from ecgbench import reports as r
 from ecgbench.reports import _facts as facts
 from ecgbench.results.gap import TERMS, gap
-from ecgbench.results.robustness import MACRO
 from ecgbench.results.study import Study
+from ecgbench.study.scores import MACRO
 
 CARD = r.ReportCard(
     title="Gap budget",

@@ -17,8 +17,9 @@ from ecgbench import reports as r
 from ecgbench.core.text import enumerated, shortened
 from ecgbench.errors import EcgbenchError
 from ecgbench.reports import _facts as facts
-from ecgbench.results.robustness import MACRO, retest, robustness
+from ecgbench.results.robustness import retest, robustness
 from ecgbench.results.study import Study
+from ecgbench.study.scores import MACRO
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
@@ -37,7 +38,7 @@ SIMULATED = "Simulated on the recordings of this run, not recorded by another de
 _NOTES = (
     f"{SIMULATED} Each number is macro AUROC × 100 on perturbed test recordings less that on the "
     "same recordings as they are, paired over patients, with heads that saw no perturbation; first "
-    "draw of leads and first fit. Colour: the interval does not hold 0. robustness.csv has every "
+    "draw of leads and first fit. In colour: the interval does not hold 0. robustness.csv has every "
     "label, and decisions at the thresholds that unperturbed validation recordings gave."
 )
 
@@ -153,11 +154,13 @@ def _draw(
 ) -> list[Any]:
     settings = [s for s in dict.fromkeys(study.main["leads"]) if s in {*own["leads"]}][:MOST]
     axes = sheet.subplots(len(kinds), len(heads), squeeze=False, sharex=True, sharey=True)
+    levels = sorted(own["level"].unique())
+    right = levels[-1] + 8
+    axes[0, 0].set_xticks([*levels, right], [*(f"{level:g}" for level in levels), "none"])
     for across, kind in zip(axes, kinds):
         for ax, head in zip(across, heads):
             mine = own[(own["kind"] == kind) & (own["model"] == head.model)]
             mine = mine[mine["policy"] == head.policy].sort_values("level")
-            right = mine["level"].max() + 8
             for at, leads in enumerate(settings):
                 line, style = mine[mine["leads"] == leads], r.look(at)
                 if line.empty:
@@ -166,8 +169,6 @@ def _draw(
                 ax.plot(line["level"], 100 * line["value"], **style, markersize=4, linewidth=1.4)
                 clean = 100 * line["clean"].iloc[0]
                 ax.plot([right], [clean], **style | {"linestyle": ""}, markersize=4)
-            ticks = sorted(mine["level"].unique())
-            ax.set_xticks([*ticks, right], [*(f"{tick:g}" for tick in ticks), "none"])
             ax.set_title(shortened(head.label, 26) if kind == kinds[0] else "")
         across[0].set_ylabel(perturbations.card(kind).title.partition(",")[0])
     sheet.supxlabel("dB", fontsize=9)

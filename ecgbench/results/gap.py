@@ -19,10 +19,11 @@ from ecgbench.adapters.hide import NATIVE
 from ecgbench.results.compare import few
 from ecgbench.results.controls import Place, cells_of, places, why_missing
 from ecgbench.results.evidence import Contrasts, by_fold, over
-from ecgbench.results.robustness import MACRO, with_leads
+from ecgbench.results.robustness import with_leads
 from ecgbench.results.score import counted
 from ecgbench.results.study import AUROC, FULL, Study, by_auroc, once, read
 from ecgbench.study import controls
+from ecgbench.study.scores import MACRO
 from ecgbench.study.stored import Result
 
 SAME = "same"
@@ -75,7 +76,16 @@ def _of_place(own: Study, other: Study, place: Place) -> Iterator[Values]:
             reason = why_missing(side.study, wanted)
             yield {"label": MACRO, "status": "no number", "reason": reason}
             return
+    if len({frozenset(_draw_of(r) for r in side.cells) for side in sides[1:]}) > 1:
+        reason = "other draws of leads, fits or folds under one of the heads; run what is missing"
+        yield {"label": MACRO, "status": "no number", "reason": reason}
+        return
     yield from _terms(sides).values()
+
+
+def _draw_of(result: Result) -> tuple[str, int, str]:
+    cell = result.cell
+    return str(cell.setting), cell.fit.seed, cell.fit.fold
 
 
 def _terms(sides: Sequence[_Side]) -> dict[str, Values]:

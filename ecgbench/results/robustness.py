@@ -27,10 +27,9 @@ from ecgbench.stats.components import Estimate, Interval
 from ecgbench.stats.known import UNKNOWN
 from ecgbench.stats.operating import Measure
 from ecgbench.study import controls
-from ecgbench.study.scores import Predicted
+from ecgbench.study.scores import MACRO, Predicted
 from ecgbench.study.stored import Result
 
-MACRO = "macro"
 KEPT: Measure = "specificity"
 """What the threshold of a decision keeps at 95 % in the validation records."""
 DRAWS = 1000
