@@ -38,8 +38,8 @@ SIMULATED = "Simulated on the recordings of this run, not recorded by another de
 _NOTES = (
     f"{SIMULATED} Each number is macro AUROC × 100 on perturbed test recordings less that on the "
     "same recordings as they are, paired over patients, with heads that saw no perturbation; first "
-    "draw of leads and first fit. In colour: the interval does not hold 0. robustness.csv has every "
-    "label, and decisions at the thresholds that unperturbed validation recordings gave."
+    "draw of leads and first fit. In colour: the interval does not hold 0. robustness.csv has "
+    "every label, and decisions at the thresholds that unperturbed validation recordings gave."
 )
 
 
