@@ -19,7 +19,7 @@ CARD = PerturbationCard(
         *(f"{a}/{b}" for a, b in combinations(CHEST, 2)),
     ),
     summary="the cables of two electrodes are exchanged; with RL, both legs count as one potential",
-    source="algebra of the leads; RL: Haisty et al. 2000, doi:10.1016/S0022-0736(00)80059-0",
+    source="algebra of the leads; with RL an approximation",
 )
 
 
