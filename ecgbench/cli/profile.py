@@ -10,7 +10,7 @@ from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting
 
 if TYPE_CHECKING:
-    from ecgbench.results.profile import Complexity, Costs
+    from ecgbench.profile.stored import Complexity, Costs
 
 
 def profile(
@@ -88,7 +88,7 @@ def _complain(costs: "Costs") -> None:
 def _report(measured: "Costs | Complexity", to: Path) -> None:
     """Keep what was measured, write the report of the folder, and print its table."""
     from ecgbench import reports
-    from ecgbench.results.profile import save
+    from ecgbench.profile.stored import save
 
     file = save(measured, to)
     profile = reports.read(to)

@@ -12,7 +12,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache, cached_property, lru_cache, partial
@@ -97,6 +97,8 @@ class Room:
     """Public files of the folder that are not plug-ins."""
     before_import: Callable[[set[str]], object] = field(default=bool, compare=False)
     """Called with the names of the packages that a plug-in from outside imports, before it does."""
+    elsewhere: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Name -> module of those that stand beside what they are about."""
     families: frozenset[str] = frozenset()
     """Files of the folder that hold many plug-ins: `timm` those called `timm:NAME`. They define
     `spelled(name)`, `member(name)` and `version()`.
@@ -124,6 +126,7 @@ class Room:
         found = {p.stem: f"{self.package}.{p.stem}" for p in sorted(folder.glob("[!_]*.py"))}
         for path in sorted(folder.glob(f"{_VARIANTS}/[!_]*.py")):
             found[path.stem] = f"{self.package}.{_VARIANTS}.{path.stem}"
+        found = dict(sorted({**found, **self.elsewhere}.items()))
         left_out = self.besides | self.families
         return {name: module for name, module in found.items() if name not in left_out}
 

@@ -34,16 +34,7 @@ from ecgbench.core.files import as_json, as_npy, as_parquet, proved, put, put_pr
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretrain import checkpoint, codebook, descriptors, probes
-from ecgbench.pretrain.assemble import assemble
-from ecgbench.pretrain.codebook import Codebook, Codes, Describe, Nodes, codebooks
-from ecgbench.pretrain.objective import MaskedNodes
-from ecgbench.pretrain.recipe import Recipe
-from ecgbench.pretrain.run import Data, Session, demand_segments, new_model, read
-from ecgbench.pretrain.stage import Execution
-from ecgbench.pretrain.stage import run as train
-from ecgbench.pretrain.studies import Cell, Study
-from ecgbench.profile.flop import FlopCounter, plain_kernels
-from ecgbench.results.ablation import (
+from ecgbench.pretrain.ablation import (
     CELLS,
     RATES,
     RECORDS,
@@ -55,6 +46,15 @@ from ecgbench.results.ablation import (
     records_digest,
     work_of,
 )
+from ecgbench.pretrain.assemble import assemble
+from ecgbench.pretrain.codebook import Codebook, Codes, Describe, Nodes, codebooks
+from ecgbench.pretrain.objective import MaskedNodes
+from ecgbench.pretrain.recipe import Recipe
+from ecgbench.pretrain.run import Data, Session, demand_segments, new_model, read
+from ecgbench.pretrain.stage import Execution
+from ecgbench.pretrain.stage import run as train
+from ecgbench.pretrain.studies import Cell, Study
+from ecgbench.profile.flop import FlopCounter, plain_kernels
 from ecgbench.study.progress import Display
 
 SWEPT = 1_000

@@ -22,10 +22,10 @@ from ecgbench.errors import BadWeights
 from ecgbench.evaluate import torchrun
 from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretrain import collapse
+from ecgbench.pretrain import stored as pretraining
 from ecgbench.pretrain.collapse import Layer
 from ecgbench.pretrain.objective import MaskedNodes
 from ecgbench.pretrain.probes import Development, device_of, parts, probed
-from ecgbench.results import pretraining
 from ecgbench.weights.load import digest
 
 ENCODERS = "encoders"

@@ -51,7 +51,7 @@ from ecgbench.pretrain.probes import Development
 from ecgbench.pretrain.recipe import Recipe
 from ecgbench.pretrain.stage import Execution
 from ecgbench.pretrain.stage import run as train
-from ecgbench.results.pretraining import RECIPE, REPORT
+from ecgbench.pretrain.stored import RECIPE, REPORT
 from ecgbench.study.progress import Display
 
 ENCODER = "encoder.safetensors"

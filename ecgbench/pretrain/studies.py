@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from ecgbench.core.registry import plain
 from ecgbench.errors import UnknownName
+from ecgbench.pretrain.lead_sampling import EQUAL
 from ecgbench.pretrain.probes import Kind
-from ecgbench.results.lead_sampling import EQUAL
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ import torch
 from ecgbench.models import laef
 from ecgbench.profile import clock
 from ecgbench.profile.flop import FlopCounter, plain_kernels
-from ecgbench.results.profile import Complexity
+from ecgbench.profile.stored import Complexity
 
 LEADS = range(1, 13)
 SECONDS = (2.5, 5.0, 10.0)

@@ -14,7 +14,7 @@ from ecgbench import errors, models, published
 from ecgbench.core import process
 from ecgbench.core.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
-from ecgbench.results.profile import CLASSES, PAPER, Costs, Row
+from ecgbench.profile.stored import CLASSES, PAPER, Costs, Row
 from ecgbench.study.progress import Display
 
 PATIENCE = 3600

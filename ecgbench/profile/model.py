@@ -20,7 +20,7 @@ from ecgbench.profile import clock
 from ecgbench.profile.cost import contract_of
 from ecgbench.profile.flop import FlopCounter, plain_kernels
 from ecgbench.profile.paper import count
-from ecgbench.results.profile import CLASSES
+from ecgbench.profile.stored import CLASSES
 
 TIMED = ("batch", "peak_mb", "throughput_samples_s", "latency_ms_sample")
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ecgbench import models
 from ecgbench.layers.paper_flop import Layer, Layout
-from ecgbench.results.profile import CLASSES
+from ecgbench.profile.stored import CLASSES
 
 
 @dataclass(frozen=True)

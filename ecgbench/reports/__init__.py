@@ -11,7 +11,9 @@ from typing import Any
 
 from ecgbench.core.registry import Room
 from ecgbench.reports import _made
-from ecgbench.reports._figure import LONGEST, drawing, handle, lead_axis, look
+from ecgbench.reports._columns import difference_cell, difference_column, estimate_column
+from ecgbench.reports._figure import COLOURS, LONGEST, drawing, handle, lead_axis, look
+from ecgbench.reports._intervals import draw as draw_intervals
 from ecgbench.reports._made import made_from, up_to_date
 from ecgbench.reports._section import (
     Cell,
@@ -22,8 +24,10 @@ from ecgbench.reports._section import (
     Format,
     Group,
     Heading,
+    Kind,
     Link,
     Notes,
+    Opening,
     Part,
     ReportCard,
     Row,
@@ -37,6 +41,7 @@ from ecgbench.reports._table import csv_text, terminal_lines
 from ecgbench.reports._text import bracket, p_value, points, signed, signed_bracket
 
 __all__ = [
+    "COLOURS",
     "LONGEST",
     "ROOM",
     "Cell",
@@ -47,8 +52,10 @@ __all__ = [
     "Format",
     "Group",
     "Heading",
+    "Kind",
     "Link",
     "Notes",
+    "Opening",
     "Part",
     "ReportCard",
     "Row",
@@ -58,7 +65,11 @@ __all__ = [
     "Text",
     "bracket",
     "csv_text",
+    "difference_cell",
+    "difference_column",
+    "draw_intervals",
     "drawing",
+    "estimate_column",
     "get",
     "handle",
     "lead_axis",
@@ -79,16 +90,26 @@ __all__ = [
     "write",
 ]
 
-ROOM = Room("ecgbench.reports", "report", ("CARD", "sections"), ReportCard)
+ROOM = Room(
+    "ecgbench.reports",
+    "report",
+    ("CARD", "sections"),
+    ReportCard,
+    elsewhere={
+        "cost": "ecgbench.profile.page",
+        "pretraining": "ecgbench.pretrain.page",
+        "ablation": "ecgbench.pretrain.ablation_page",
+    },
+)
 names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 
 
 def read(
     folder: Path, metrics: Sequence[str] = (), stage: Any = None, tasks: Sequence[str] = ()
 ) -> Any:
-    """What reports receive of a folder: results.study.Study of a run, results.profile.Profile of
-    what `ecgbench profile` wrote, results.pretraining.Pretraining of a pre-training,
-    results.ablation.Ablation of a study of `ecgbench ablate`. MissingData where the folder is none
+    """What reports receive of a folder: results.study.Study of a run, profile.stored.Profile of
+    what `ecgbench profile` wrote, pretrain.stored.Pretraining of a pre-training,
+    pretrain.ablation.Ablation of a study of `ecgbench ablate`. MissingData where the folder is none
     of them.
 
     metrics: of a run, names or paths; those of the run if left out. BadSetting where the folder is
@@ -98,7 +119,7 @@ def read(
     """
     from ecgbench.reports import _kinds
 
-    return _kinds.read(folder, metrics, stage, tasks)
+    return _kinds.read(ROOM, folder, metrics, stage, tasks)
 
 
 def write(

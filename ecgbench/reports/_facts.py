@@ -3,19 +3,17 @@ fractions.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ecgbench.core.text import counted, shortened
 from ecgbench.reports._figure import LONGEST, handle
-from ecgbench.reports._section import Cell, Column, Row, Table, records
-from ecgbench.reports._text import points, signed, signed_bracket
+from ecgbench.reports._section import Cell, Column, Table, records
 from ecgbench.results.study import FULL, Study, once
 from ecgbench.study.store import GOES_ON
 
 MODEL = ("model", "policy")
-DIFFERENCE = ("difference", "low", "high")
 OWN_WEIGHTS = " (own weights)"
 PENDING = "not computed yet"
 """The word for cells that nothing was stored for."""
@@ -123,41 +121,6 @@ def model_column(study: Study, names: tuple[str, str] = MODEL) -> Column:
     """
     heads = heads_of(study)
     return Column(names[0], cell=lambda row: heads[row[names[0]], row[names[1]]].cell)
-
-
-def difference_column(
-    names: Sequence[str] = DIFFERENCE, note: str = "95 % interval", heading: str = ""
-) -> Column:
-    """Prints a difference in points with its interval. names: the columns of its value and of the
-    ends of its interval.
-    """
-    return Column(
-        names[0], heading, "number", note=note, cell=lambda row: difference_cell(row, *names)
-    )
-
-
-def difference_cell(
-    row: Row, name: str = "difference", low: str = "low", high: str = "high"
-) -> Any:
-    """A difference in points with its interval; "" where there is none."""
-    if row.get(name) is None:
-        return ""
-    return Cell(signed(row[name]), small=signed_bracket(row[low], row[high]))
-
-
-def estimate_column(
-    names: Sequence[str], spell: Callable[[Any], str] = points, note: str = "95 % interval"
-) -> Column:
-    """Prints a number with its interval. names: the columns of its value and of the ends."""
-
-    def cell(row: Row) -> Cell | None:
-        value, *ends = (row[name] for name in names)
-        if value is None:
-            return None
-        known = all(end is not None and end == end for end in ends)
-        return Cell(spell(value), small=f"[{', '.join(map(spell, ends))}]" if known else "")
-
-    return Column(names[0], kind="number", note=note, cell=cell)
 
 
 def titles_of(study: Study) -> dict[str, str]:

@@ -1,34 +1,27 @@
 """The kinds of folder that can be reported, and the head of the page of each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from ecgbench.core.registry import Room
 from ecgbench.core.text import counted, enumerated, quoted
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.reports._facts import columns, tasks
 from ecgbench.reports._filters import filters
-from ecgbench.reports._section import Heading, Reads
-from ecgbench.results import ablation, pretraining, profile, study
+from ecgbench.reports._section import Heading, Kind, Reads
+from ecgbench.results import study
 from ecgbench.results.precompute import Stage
 
 
-class Kind(NamedTuple):
-    """One kind."""
-
-    source: type
-    """What its reports receive."""
-    files: Sequence[str]
-    """A folder that holds one of these is of this kind."""
-    read: Callable[[Path], Any]
-    heading: Callable[[Any], Heading]
-
-
-def read(folder: Path, metrics: Sequence[str], stage: Stage | None, tasks: Sequence[str]) -> Any:
+def read(
+    room: Room, folder: Path, metrics: Sequence[str], stage: Stage | None, tasks: Sequence[str]
+) -> Any:
     """See `reports.read`."""
-    names = (n for n, kind in KINDS.items() if any((folder / f).is_file() for f in kind.files))
-    name = next(names, None)
-    if name is None:
+    found = (each for each in _kinds(room) if any((folder / f).is_file() for f in each[1].files))
+    name, kind = next(found, (None, None))
+    if kind is None:
         raise MissingData(
             f"no run in {folder} (no plan.toml there), no profile, pre-training or ablation; run: "
             f"ecgbench run --out {quoted(folder)}"
@@ -40,12 +33,12 @@ def read(folder: Path, metrics: Sequence[str], stage: Stage | None, tasks: Seque
             raise BadSetting(
                 f"{option} {','.join(words)}: {folder} is a {name}, and no run; leave it out"
             )
-    return KINDS[name].read(folder)
+    return kind.read(folder)
 
 
-def of(source: object) -> tuple[Reads, Kind]:
+def of(room: Room, source: object) -> tuple[Reads, Kind]:
     """The name and the kind of what was read."""
-    return next((name, kind) for name, kind in KINDS.items() if isinstance(source, kind.source))
+    return next((name, kind) for name, kind in _kinds(room) if isinstance(source, kind.source))
 
 
 def _of_run(run: study.Study) -> Heading:
@@ -69,37 +62,13 @@ def _of_run(run: study.Study) -> Heading:
     )
 
 
-def _of_profile(source: profile.Profile) -> Heading:
-    return Heading(title="What models cost", lines=[f"Device: {source.device}"])
+RUN = Kind(study.Study, ["plan.toml"], study.read, _of_run)
 
 
-def _of_pretraining(source: pretraining.Pretraining) -> Heading:
-    recipe = source.recipe.get("name")
-    title = f"LAEF, pre-trained by recipe {recipe}" if recipe else "LAEF, in pre-training"
-    return _of_training(title, source, [("Own weights", pretraining.OWN)])
-
-
-def _of_ablation(source: ablation.Ablation) -> Heading:
-    return _of_training(f"Ablation of LAEF: {source.facts['about']['title']}", source, [])
-
-
-def _of_training(
-    title: str,
-    source: pretraining.Pretraining | ablation.Ablation,
-    banners: Sequence[tuple[str, str]],
-) -> Heading:
-    more = (("Synthetic", source.warning), ("Not finished", source.open))
-    shown = [*banners, *(each for each in more if each[1])]
-    lines = [f"Data: {source.data}"]
-    return Heading(title=title, lines=lines, banners=shown, in_banners=[text for _, text in shown])
-
-
-KINDS: dict[Reads, Kind] = {
-    "run": Kind(study.Study, ["plan.toml"], study.read, _of_run),
-    "profile": Kind(profile.Profile, profile.FILES, profile.read, _of_profile),
-    "pretraining": Kind(
-        pretraining.Pretraining, pretraining.FILES, pretraining.read, _of_pretraining
-    ),
-    "ablation": Kind(ablation.Ablation, ablation.FILES, ablation.read, _of_ablation),
-}
-"""In the order in which a folder is tried."""
+def _kinds(room: Room) -> Iterator[tuple[Reads, Kind]]:
+    """In the order in which a folder is tried. The reports of what is no run stand beside what they
+    are about, with its KIND.
+    """
+    yield "run", RUN
+    for module in map(import_module, room.elsewhere.values()):
+        yield module.CARD.reads, module.KIND

@@ -5,7 +5,8 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import pandas as pd
 
@@ -37,8 +38,8 @@ class ReportCard:
     title: str
     summary: str
     reads: Reads
-    """What `sections` receives: a run (results.study), a profile (results.profile), a
-    pre-training (results.pretraining) or an ablation (results.ablation).
+    """What `sections` receives: a run (results.study), a profile (profile.stored), a pre-training
+    (pretrain.stored) or an ablation (pretrain.ablation).
     """
     order: int = 500
     """Its place on the page: the lowest comes first."""
@@ -324,6 +325,17 @@ class Heading:
     """Of ecgbench, which made the numbers."""
     filters: Filters | None = None
     """By what its tables and figures are filtered."""
+
+
+class Kind(NamedTuple):
+    """One kind of folder that can be reported."""
+
+    source: type
+    """What its reports receive."""
+    files: Sequence[str]
+    """A folder that holds one of these is of this kind."""
+    read: Callable[[Path], Any]
+    heading: Callable[[Any], Heading]
 
 
 def named(name: str, what: str) -> None:

@@ -53,7 +53,7 @@ def write(
         raise BadSetting(
             f"figures as {unknown[0]!r}: choose among {', '.join(PICTURES)}, comma-separated"
         )
-    reads, kind = _kinds.of(source)
+    reads, kind = _kinds.of(room, source)
     heading = kind.heading(source)
     sections = _sections(room, source, reads, only, also)
     drawings, files, summaries = _files(sections, pictures)

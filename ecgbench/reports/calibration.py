@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ecgbench import reports as r
-from ecgbench.reports import _facts as facts
 from ecgbench.reports import _predicted as predicted
 from ecgbench.results import precompute
 from ecgbench.results.by_label import repeats_of
@@ -82,9 +81,9 @@ def _table(study: Study, rows: pd.DataFrame, notes: Sequence[str]) -> r.Table:
         caption="Calibration by task and measured leads: means over labels, with 95 % intervals.",
         columns=[
             *predicted.first_columns(study),
-            facts.estimate_column(predicted.with_ends("brier"), three, "0 is best"),
-            facts.estimate_column(predicted.with_ends("slope"), two, "1 is right"),
-            facts.estimate_column(predicted.with_ends("intercept"), two, "0 is right"),
+            r.estimate_column(predicted.with_ends("brier"), three, "0 is best"),
+            r.estimate_column(predicted.with_ends("slope"), two, "1 is right"),
+            r.estimate_column(predicted.with_ends("intercept"), two, "0 is right"),
             r.Column("ece", kind="number", spell=three),
             r.Column("ece_by_chance", kind="number", spell=three),
         ],

@@ -143,7 +143,7 @@ def _table(study: Study, rows: pd.DataFrame) -> r.Table:
     def difference(row: r.Row) -> r.Cell | str:
         sides = [(row[f"{of}model"], row[f"{of}policy"]) for of in ("", "against_")]
         marks = dict.fromkeys(heads[side].mark for side in sides if side in heads)
-        cell = facts.difference_cell(row)
+        cell = r.difference_cell(row)
         return replace(cell, mark="".join(marks)) if cell else ""
 
     def compared(row: r.Row) -> str:

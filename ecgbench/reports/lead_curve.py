@@ -347,7 +347,7 @@ def _one_lead(study: Study) -> list[r.Section]:
             facts.model_column(study),
             r.Column("within", kind="number", spell=r.points, note="mean of the twelve leads"),
             r.Column("mixed", kind="number", spell=r.points, note="one random lead per record"),
-            facts.difference_column(),
+            r.difference_column(),
             r.Column("status"),
         ],
         notes=[

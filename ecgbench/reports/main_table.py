@@ -194,7 +194,7 @@ def _compared(study: Study, metric: str) -> r.Table:
             r.Column("leads"),
             facts.model_column(study),
             facts.model_column(study, ("best_model", "best_policy")),
-            facts.difference_column(note="points, 95 % interval"),
+            r.difference_column(note="points, 95 % interval"),
             r.Column("p", kind="number", spell=r.p_value),
             r.Column("p_holm", kind="number", spell=r.p_value, note="Holm"),
             r.Column("df", kind="number", spell="{:.0f}".format),

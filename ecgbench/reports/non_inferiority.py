@@ -46,7 +46,7 @@ def sections(study: Study) -> list[r.Section]:
             facts.model_column(study),
             facts.LEADS,
             r.Column("against", cell=against),
-            facts.difference_column(note="points, 95 % interval"),
+            r.difference_column(note="points, 95 % interval"),
             *(
                 r.Column(f"margin_{margin:g}", f"Within {margin_words(margin)}", note="points")
                 for margin in study.options.margins

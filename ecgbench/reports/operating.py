@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ecgbench import reports as r
-from ecgbench.reports import _facts as facts
 from ecgbench.reports import _predicted as predicted
 from ecgbench.results.by_label import ENDS
 from ecgbench.results.operating import (
@@ -134,7 +133,7 @@ def _points(study: Study, rows: pd.DataFrame, each: Sequence[Any]) -> Iterator[r
             r.Column("kept", f"{r.points(LEVEL, 0)} % wanted of"),
             *first,
             r.Column("thresholds"),
-            *(facts.estimate_column(predicted.with_ends(x)) for x in RATES),
+            *(r.estimate_column(predicted.with_ends(x)) for x in RATES),
             *(
                 r.Column(f"ppv_{p}", f"PPV, {100 * p:g} %", "number", r.points)
                 for p in (PREVALENCES if frozen else ())

@@ -151,7 +151,7 @@ def _worst(study: Study, rows: pd.DataFrame) -> r.Table:
             facts.LEADS,
             r.Column("group", cell=_named),
             r.Column("value", "Score in it", "number", r.points, note="× 100"),
-            facts.difference_column(DIFFERENCE, "points, 95 % interval"),
+            r.difference_column(DIFFERENCE, "points, 95 % interval"),
             r.Column("difference_p_holm", "p, Holm", "number", r.p_value),
             r.Column("groups", kind="number"),
         ],

@@ -19,12 +19,12 @@ from ecgbench.models import laef
 from ecgbench.pretrain import ablate, codebook, probes, studies
 from ecgbench.pretrain import recipe as recipes
 from ecgbench.pretrain.ablate import Budget
+from ecgbench.pretrain.lead_sampling import READINGS
 from ecgbench.pretrain.objective import MaskedNodes, new_network
 from ecgbench.pretrain.probes import TRAINING, head
 from ecgbench.pretrain.run import Session
 from ecgbench.pretrain.studies import Cell, Study
 from ecgbench.results import ablation
-from ecgbench.results.lead_sampling import READINGS
 from tests.waves import Follower, Stop, data
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -28,7 +28,7 @@ from ecgbench.pretrain.encoders import (
 from ecgbench.pretrain.exclusion import HELD_OUT, hold_out
 from ecgbench.pretrain.objective import MaskedNodes
 from ecgbench.pretrain.probes import LAST, TRAINING, Development, Half, Probed, parts, probed
-from ecgbench.results.pretraining import margin
+from ecgbench.pretrain.stored import margin
 from ecgbench.stats.auroc import macro_auroc
 from ecgbench.weights.load import digest
 

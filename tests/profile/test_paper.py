@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from ecgbench import models
 from ecgbench.profile import paper
 from ecgbench.profile.flop import FlopCounter
-from ecgbench.results.profile import CLASSES
+from ecgbench.profile.stored import CLASSES
 
 EXACT = {
     "ecgfounder": (601_757_696, "0.602"),

@@ -9,7 +9,7 @@ import pytest
 
 from ecgbench import reports
 from ecgbench.errors import BadSetting, MissingData, UnknownName
-from ecgbench.results import profile
+from ecgbench.profile import stored as profile
 from tests import by_hand as make
 
 pytestmark = pytest.mark.rendered

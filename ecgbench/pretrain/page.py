@@ -12,9 +12,8 @@ import pandas as pd
 
 from ecgbench import reports as r
 from ecgbench.core.text import duration
-from ecgbench.reports._figure import COLOURS
-from ecgbench.reports._section import Opening
-from ecgbench.results.pretraining import NEAR, Pretraining, Stage
+from ecgbench.pretrain import stored
+from ecgbench.pretrain.stored import NEAR, OWN, Pretraining, Stage
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
@@ -50,7 +49,7 @@ def sections(source: Pretraining) -> list[r.Section]:
     return made
 
 
-def _outcome(source: Pretraining) -> Opening:
+def _outcome(source: Pretraining) -> r.Opening:
     """The probe of the encoder that each stage selects."""
     mark = " (synthetic)" if source.warning else ""
     found = [(stage, chosen) for stage in source.stages if (chosen := stage.selected)]
@@ -67,7 +66,7 @@ def _outcome(source: Pretraining) -> Opening:
         f"A probe: macro AUROC × 100 of a linear head on frozen features, {source.compared_on}. "
         f"{source.star}. A probe chooses the encoder: it has no interval and is no test score."
     )
-    return Opening(lines=[(head, rest)], about=about)
+    return r.Opening(lines=[(head, rest)], about=about)
 
 
 def _recipe(source: Pretraining) -> list[r.Part]:
@@ -273,10 +272,10 @@ def _curve(source: Pretraining) -> r.Figure | None:
 def _draw_curve(stages: Sequence[Stage], sheet: "Sheet") -> list[Any]:
     for (loss, accuracy), stage in zip(sheet.subplots(2, len(stages), squeeze=False).T, stages):
         steps, books = stage.curve, stage.books.get("codebooks")
-        _draw_steps(loss, np.array([row["loss"] for row in steps]), COLOURS[0])
+        _draw_steps(loss, np.array([row["loss"] for row in steps]), r.COLOURS[0])
         for at, size in enumerate(stage.sizes):
             right = np.array([100 * row[f"accuracy_{at + 1}"] for row in steps])
-            _draw_steps(accuracy, right, COLOURS[at % 8], f"{size} codes")
+            _draw_steps(accuracy, right, r.COLOURS[at % 8], f"{size} codes")
         # The accuracy has no line of chance: naming the commonest code is right more often than
         # 1/C, how often is not kept.
         if books:
@@ -286,8 +285,8 @@ def _draw_curve(stages: Sequence[Stage], sheet: "Sheet") -> list[Any]:
         accuracy.set_ylim(0, None)
         accuracy.legend(fontsize=8)
     return [
-        r.handle("each step", color=COLOURS[0], alpha=0.35),
-        r.handle("running mean", color=COLOURS[0]),
+        r.handle("each step", color=r.COLOURS[0], alpha=0.35),
+        r.handle("running mean", color=r.COLOURS[0]),
         r.handle("frequencies alone", **_KNOWN),
         r.handle("t*, selected", **_STAR),
     ]
@@ -355,3 +354,21 @@ def _draw_elbow(stages: Sequence[Stage], rows: pd.DataFrame, sheet: "Sheet") -> 
         r.handle("all codes, equally often", linestyle=":", color="#999999"),
         r.handle("sizes that are used", **_KNOWN),
     ]
+
+
+def heading_of(title: str, source: Any, *banners: tuple[str, str]) -> r.Heading:
+    """The head of the page of a training: its data, and what nobody may overlook."""
+    more = (("Synthetic", source.warning), ("Not finished", source.open))
+    shown = [*banners, *(each for each in more if each[1])]
+    lines = [f"Data: {source.data}"]
+    said = [text for _, text in shown]
+    return r.Heading(title=title, lines=lines, banners=shown, in_banners=said)
+
+
+def _heading(source: Pretraining) -> r.Heading:
+    recipe = source.recipe.get("name")
+    title = f"LAEF, pre-trained by recipe {recipe}" if recipe else "LAEF, in pre-training"
+    return heading_of(title, source, ("Own weights", OWN))
+
+
+KIND = r.Kind(Pretraining, stored.FILES, stored.read, _heading)

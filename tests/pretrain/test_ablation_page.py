@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import t as student
 
 from ecgbench import reports
-from ecgbench.reports import ablation as report
+from ecgbench.pretrain import ablation_page as report
+from ecgbench.pretrain.ablation import NO_EVIDENCE, Ablation, Cell
 from ecgbench.reports import records
-from ecgbench.results.ablation import NO_EVIDENCE, Ablation, Cell
 from ecgbench.stats.auroc import macro_auroc, placements, wins
 from ecgbench.stats.components import Components
 

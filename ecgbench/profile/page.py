@@ -10,7 +10,8 @@ import pandas as pd
 
 from ecgbench import reports as r
 from ecgbench.core.text import counted, enumerated
-from ecgbench.results.profile import CLASSES, COMPLEXITY, COSTS, PAPER, Complexity, Costs, Profile
+from ecgbench.profile import stored
+from ecgbench.profile.stored import CLASSES, COMPLEXITY, COSTS, PAPER, Complexity, Costs, Profile
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
@@ -250,3 +251,10 @@ def _graph(rows: Sequence[r.Row], timed: bool, sheet: "Sheet") -> list[Any]:
         _logarithmic(ax)
         ax.set(xlabel="measured leads L", ylabel=f"message passing, {name}", title=title)
     return [r.handle(f"S = {s} segments", at) for at, s in enumerate(segments)]
+
+
+def _heading(source: Profile) -> r.Heading:
+    return r.Heading(title="What models cost", lines=[f"Device: {source.device}"])
+
+
+KIND = r.Kind(Profile, stored.FILES, stored.read, _heading)

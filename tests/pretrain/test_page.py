@@ -12,8 +12,8 @@ import pytest
 
 from ecgbench import reports
 from ecgbench.errors import BadWeights, MissingData
+from ecgbench.pretrain import stored as pretraining
 from ecgbench.reports import records
-from ecgbench.results import pretraining
 
 pytestmark = pytest.mark.rendered
 

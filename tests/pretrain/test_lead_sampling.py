@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ecgbench.reports import ablation
-from ecgbench.results.lead_sampling import LOSS, READINGS, Key, contrasts, scores
+from ecgbench.pretrain import ablation_page as ablation
+from ecgbench.pretrain.lead_sampling import LOSS, READINGS, Key, contrasts, scores
 from ecgbench.stats.auroc import macro_auroc
 
 STEPS, EQUAL, HALF = 24, 13, 12

@@ -11,11 +11,10 @@ import pandas as pd
 
 from ecgbench import published
 from ecgbench import reports as r
-from ecgbench.reports import _facts as facts
-from ecgbench.reports._intervals import draw
-from ecgbench.reports.pretraining import facts_of
-from ecgbench.results.ablation import ENOUGH_SEEDS, NO_EVIDENCE, Ablation
-from ecgbench.results.lead_sampling import LOSS
+from ecgbench.pretrain import ablation
+from ecgbench.pretrain.ablation import ENOUGH_SEEDS, NO_EVIDENCE, Ablation
+from ecgbench.pretrain.lead_sampling import LOSS
+from ecgbench.pretrain.page import facts_of, heading_of
 
 CARD = r.ReportCard(
     title="Ablation",
@@ -210,7 +209,7 @@ def _compared(source: Ablation, rows: pd.DataFrame) -> r.Table:
         columns=[
             r.Column(key, key.capitalize()),
             *(paper if "paper" in rows else []),
-            facts.difference_column(note="95 %, simultaneous, seeds and patients", heading="Here"),
+            r.difference_column(note="95 %, simultaneous, seeds and patients", heading="Here"),
             signed("half", "Half", note="of the steps"),
             r.Column("seeds", "Seeds", "number"),
             r.Column("evidence", "Order", spell=words.__getitem__),
@@ -299,7 +298,7 @@ def _figure(source: Ablation, rows: pd.DataFrame) -> r.Figure:
     every = every.assign(panel="Differences", place=every[place], diamond=False)
     return r.Figure(
         name=_name(source),
-        draw=partial(draw, every, 1),
+        draw=partial(r.draw_intervals, every, 1),
         caption=(
             f"Macro AUROC × 100 of a linear head on frozen features, {source.compared_on}: less "
             f"{'the other' if source.readings else source.reference}, simultaneous 95 % intervals "
@@ -312,3 +311,10 @@ def _figure(source: Ablation, rows: pd.DataFrame) -> r.Figure:
 
 def _name(source: Ablation) -> str:
     return "ablation_lead_sampling" if source.readings else "ablation_differences"
+
+
+def _heading(source: Ablation) -> r.Heading:
+    return heading_of(f"Ablation of LAEF: {source.facts['about']['title']}", source)
+
+
+KIND = r.Kind(Ablation, ablation.FILES, ablation.read, _heading)

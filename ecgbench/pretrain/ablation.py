@@ -24,8 +24,8 @@ from ecgbench.core.cells import key
 from ecgbench.core.files import array_of, facts_of, read_proved, sha256_of
 from ecgbench.core.text import counted
 from ecgbench.errors import BadWeights, MissingData
-from ecgbench.results.lead_sampling import Contrast, Key, Score, contrast, contrasts, scores
-from ecgbench.results.pretraining import SYNTHETIC, compared_on
+from ecgbench.pretrain.lead_sampling import Contrast, Key, Score, contrast, contrasts, scores
+from ecgbench.pretrain.stored import SYNTHETIC, compared_on
 from ecgbench.stats.auroc import placements, wins
 from ecgbench.stats.components import LEVEL, Components, Interval
 

@@ -13,8 +13,8 @@ import pytest
 from ecgbench import reports
 from ecgbench.errors import BadSetting
 from ecgbench.profile import complexity, cost
-from ecgbench.results import profile
-from ecgbench.results.profile import Costs
+from ecgbench.profile import stored as profile
+from ecgbench.profile.stored import Costs
 
 pytestmark = pytest.mark.rendered
 THROUGHPUT = {f"throughput.{kind}" for kind in ("png", "svg", "pdf")}
