@@ -26,7 +26,7 @@ from ecgbench.evaluate.protocols.probe import Examples, Windows, probe
 from ecgbench.results.evidence import Fold, ordered, over
 from ecgbench.stats import operating
 from ecgbench.stats.auroc import placements, wins
-from ecgbench.stats.clustered import Estimate, Patients
+from ecgbench.stats.clustered import Influence, Patients
 from ecgbench.stats.components import Components
 from ecgbench.study.scores import Predicted
 
@@ -164,7 +164,7 @@ def components(models: Sequence[Sequence[Predicted]], grown: bool = True) -> Com
     return over(folds).components
 
 
-def sensitivities(one: Studied, grown: bool) -> Estimate:
+def sensitivities(one: Studied, grown: bool) -> Influence:
     """(label,) as the report of operating points has them."""
     growth = 1 + FOLDS / (FOLDS - 1) if grown else 1.0
     flagged = np.concatenate([f.probability >= at for f, at in zip(one.folds, one.thresholds)]).T

@@ -42,7 +42,7 @@ def compared_on(task: str, apart: int | None) -> str:
 
 def margin(one: Sequence[float], best: Sequence[float]) -> float:
     """How far below the best score one may be that is as good: a standard error of their
-    difference. Both: what each patient adds to the error (`clustered.Estimate.parts`), of the same
+    difference. Both: what each patient adds to the error (`clustered.Influence.parts`), of the same
     patients.
 
     >>> round(margin((0.01, -0.02, 0.01), (0.02, -0.01, -0.01)), 3)

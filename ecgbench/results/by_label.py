@@ -20,7 +20,7 @@ import numpy as np
 
 from ecgbench.core.cells import grouped
 from ecgbench.core.seeds import rng
-from ecgbench.stats.clustered import Ends, Estimate, Floats, Patients, mean_of_labels, together
+from ecgbench.stats.clustered import Ends, Floats, Influence, Patients, mean_of_labels, together
 from ecgbench.stats.known import UNKNOWN
 from ecgbench.stats.operating import halves
 from ecgbench.study.recent import Recent
@@ -122,7 +122,7 @@ number, or "".
 """
 Shared = Mapping[str, Sequence[str]]
 """By key, the labels that a mean is over."""
-Answer = Estimate | np.ndarray
+Answer = Influence | np.ndarray
 """Of some labels (label,)."""
 
 
@@ -144,7 +144,7 @@ class Question(ABC):
         """(label,) why a label with enough patients has no number; "" where it has."""
         return [""] * len(own[0].names)
 
-    def interval(self, estimate: Estimate) -> Ends:
+    def interval(self, estimate: Influence) -> Ends:
         """95 %."""
         return estimate.interval()
 
@@ -203,12 +203,12 @@ class Question(ABC):
         self, column: str, found: Sequence[Answer], over: Sequence[int]
     ) -> Iterator[tuple[str, Floats]]:
         """Name -> (1 + label,) the mean over some labels, then each of the answers in `found`."""
-        if not isinstance(found[0], Estimate):
-            values = np.concatenate([one for one in found if not isinstance(one, Estimate)])
+        if not isinstance(found[0], Influence):
+            values = np.concatenate([one for one in found if not isinstance(one, Influence)])
             mean = values[over].mean() if over and column in self.averaged else np.nan
             yield column, np.array([mean, *values])
             return
-        every = together([one for one in found if isinstance(one, Estimate)])
+        every = together([one for one in found if isinstance(one, Influence)])
         numbers = [np.array(every.value), *self.interval(every)]
         means: list[Any] = [np.nan] * len(numbers)
         if over:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ecgbench.results.by_label import Answer, Block, Own, Question, Repeats, blocks, number
 from ecgbench.stats import calibration as stats
-from ecgbench.stats.clustered import Bools, Estimate, Floats, Patients, mean, share, smaller_class
+from ecgbench.stats.clustered import Bools, Floats, Influence, Patients, mean, share, smaller_class
 
 KEY = "calibration"
 ESTIMATES = ("brier", "slope", "intercept")
@@ -64,7 +64,7 @@ def _of(b: Block) -> tuple[Bools, Floats, Patients]:
     return b.target, b.probability, b.patients
 
 
-def _brier(b: Block) -> Estimate:
+def _brier(b: Block) -> Influence:
     error = stats.squared_error(b.target, b.probability)
     made = share(error, np.ones_like(b.target), b.patients)
     return replace(made, units=smaller_class(b.target, b.patients))

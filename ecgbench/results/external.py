@@ -18,7 +18,7 @@ from ecgbench.errors import BadSetting
 from ecgbench.results.by_label import LEAST
 from ecgbench.stats import calibration, operating
 from ecgbench.stats.auroc import placements, wins
-from ecgbench.stats.clustered import Estimate, Floats, Patients, share
+from ecgbench.stats.clustered import Floats, Influence, Patients, share
 from ecgbench.stats.components import Components
 from ecgbench.stats.known import UNKNOWN
 
@@ -130,7 +130,7 @@ def _probabilities(has: np.ndarray, p: Floats, patients: Patients) -> Values:
     }
 
 
-def _ends(name: str, found: Estimate, is_share: bool = False) -> Values:
+def _ends(name: str, found: Influence, is_share: bool = False) -> Values:
     low, high = found.share_interval() if is_share else found.interval()
     return {name: float(found.value), f"{name}_low": float(low), f"{name}_high": float(high)}
 

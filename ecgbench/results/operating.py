@@ -21,7 +21,7 @@ from ecgbench.results.by_label import (
     known,
 )
 from ecgbench.stats import operating as stats
-from ecgbench.stats.clustered import Bools, Ends, Estimate, Floats, mean
+from ecgbench.stats.clustered import Bools, Ends, Floats, Influence, mean
 from ecgbench.stats.known import parts
 from ecgbench.stats.operating import FROM, Measure, Rate, Rates
 from ecgbench.study.scores import Predicted
@@ -113,7 +113,7 @@ class Operating(Question):
             made |= dict.fromkeys(both, in_all([names for names in sets if names]))
         return made
 
-    def interval(self, estimate: Estimate) -> Ends:
+    def interval(self, estimate: Influence) -> Ends:
         """Of a share."""
         return estimate.share_interval()
 

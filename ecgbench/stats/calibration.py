@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ecgbench.stats.clustered import Bools, Estimate, Floats, Ints, Patients, smaller_class
+from ecgbench.stats.clustered import Bools, Floats, Influence, Ints, Patients, smaller_class
 
 EDGE = 1e-7
 """A probability below it, or above 1 - it, is taken as it: logit(0) is no number."""
@@ -55,14 +55,14 @@ def ordered_perfectly(target: Bools, score: Floats) -> Bools:
     return np.asarray((lowest[0] >= highest[1]) | (highest[0] <= lowest[1]))
 
 
-def slope(target: Bools, probability: ArrayLike, patients: Patients) -> Estimate:
+def slope(target: Bools, probability: ArrayLike, patients: Patients) -> Influence:
     """Calibration slope of `target` and `probability` (..., record), with records of both classes;
     NaN where a threshold separates them.
     """
     return _by_block(_slope, target, probability, patients)
 
 
-def intercept(target: Bools, probability: ArrayLike, patients: Patients) -> Estimate:
+def intercept(target: Bools, probability: ArrayLike, patients: Patients) -> Influence:
     """Calibration intercept, the slope held at 1; shapes as `slope`."""
     return _by_block(_intercept, target, probability, patients)
 
@@ -71,7 +71,7 @@ _Fit = Callable[[Bools, Floats, Patients], tuple[Floats, Floats]]
 """Values (label,) and parts (label, patient) of target and logits (label, record)."""
 
 
-def _by_block(fit: _Fit, target: Bools, probability: ArrayLike, patients: Patients) -> Estimate:
+def _by_block(fit: _Fit, target: Bools, probability: ArrayLike, patients: Patients) -> Influence:
     shape, n = target.shape[:-1], target.shape[-1]
     y, x = target.reshape(-1, n), logits(probability).reshape(-1, n)
     value, parts = np.empty(len(y)), np.empty((len(y), patients.count))
@@ -79,7 +79,7 @@ def _by_block(fit: _Fit, target: Bools, probability: ArrayLike, patients: Patien
     for start in range(0, len(y), step):
         own = slice(start, start + step)
         value[own], parts[own] = fit(y[own], x[own], patients)
-    return Estimate(
+    return Influence(
         value=value.reshape(shape),
         parts=parts.reshape(*shape, patients.count),
         units=smaller_class(target, patients),

@@ -1,11 +1,11 @@
-"""Estimates whose error comes from patients: each patient's part in the error, and intervals.
+"""Numbers whose error comes from patients: what each patient adds to it, and intervals.
 
-An estimate keeps what each patient adds to its error (its influence). Records of one patient go
-together, means over lead draws or labels are means of these parts, and the sum of their squares is
-the variance: that of drawing patients, without drawing them. `benchmarks/folds.py` measures how
+A number keeps what every patient adds to its error: the patient's influence. Records of one patient
+go together, means over lead draws or labels are means of these parts, and the sum of their squares
+is the variance: that of drawing patients, without drawing them. `benchmarks/folds.py` measures how
 often intervals of sensitivities hold the truth over folds.
 
-Many labels are estimated together: every shape may begin with axes of labels, written `...`.
+Many labels are taken together: every shape may begin with axes of labels, written `...`.
 """
 
 from collections.abc import Sequence
@@ -82,7 +82,7 @@ class Patients:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Estimate:
+class Influence:
     """A number, and what each patient adds to its error."""
 
     value: Floats
@@ -98,10 +98,10 @@ class Estimate:
     over labels rests on more than each of them.
     """
 
-    def __getitem__(self, labels: Any) -> "Estimate":
+    def __getitem__(self, labels: Any) -> "Influence":
         """Of some labels."""
         value, units = np.asarray(self.value)[labels], np.asarray(self.units)[labels]
-        return Estimate(value=value, parts=self.parts[labels], units=units, growth=self.growth)
+        return Influence(value=value, parts=self.parts[labels], units=units, growth=self.growth)
 
     @cached_property
     def variance(self) -> Floats:
@@ -160,7 +160,7 @@ def _quantile(units: int) -> float:
     return float(stdtrit(units - 1, (1 + LEVEL) / 2)) if units > 1 else float("nan")
 
 
-def share(hit: ArrayLike, of: Bools, patients: Patients) -> Estimate:
+def share(hit: ArrayLike, of: Bools, patients: Patients) -> Influence:
     """Mean of `hit` (..., record), between 0 and 1 or any other number, over the records `of`
     (..., record), of which there is one at least.
     """
@@ -171,7 +171,7 @@ def share(hit: ArrayLike, of: Bools, patients: Patients) -> Estimate:
     off = hits - value[..., None]
     off *= counts
     parts = patients.sums(off) / n[..., None]
-    return Estimate(value=value, parts=parts, units=patients.number(of), growth=patients.growth)
+    return Influence(value=value, parts=parts, units=patients.number(of), growth=patients.growth)
 
 
 def smaller_class(target: Bools, patients: Patients) -> Ints:
@@ -179,11 +179,11 @@ def smaller_class(target: Bools, patients: Patients) -> Ints:
     return np.minimum(patients.number(target), patients.number(~target))
 
 
-def mean(estimates: Sequence[Estimate]) -> Estimate:
+def mean(estimates: Sequence[Influence]) -> Influence:
     """Mean over lead draws or fits of the same patients."""
     if len(estimates) == 1:
         return estimates[0]
-    return Estimate(
+    return Influence(
         value=np.mean([e.value for e in estimates], axis=0),
         parts=np.mean([e.parts for e in estimates], axis=0),
         units=np.min([e.units for e in estimates], axis=0),
@@ -191,9 +191,9 @@ def mean(estimates: Sequence[Estimate]) -> Estimate:
     )
 
 
-def mean_of_labels(of: Estimate) -> Estimate:
+def mean_of_labels(of: Influence) -> Influence:
     """Mean over labels, the first axis, whose patients differ in part."""
-    return Estimate(
+    return Influence(
         value=np.mean(of.value, axis=0),
         parts=np.mean(of.parts, axis=0),
         units=np.min(of.units, axis=0),
@@ -202,7 +202,7 @@ def mean_of_labels(of: Estimate) -> Estimate:
     )
 
 
-def together(of: Sequence[Estimate]) -> Estimate:
+def together(of: Sequence[Influence]) -> Influence:
     """Labels of several estimates of the same patients, one after the other."""
     if len(of) == 1:
         return of[0]
@@ -210,4 +210,4 @@ def together(of: Sequence[Estimate]) -> Estimate:
         np.concatenate([getattr(e, name) for e in of]) for name in ("value", "parts", "units")
     )
     value, parts, units = joined
-    return Estimate(value=value, parts=parts, units=units, growth=of[0].growth)
+    return Influence(value=value, parts=parts, units=units, growth=of[0].growth)

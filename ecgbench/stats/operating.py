@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from ecgbench.stats.clustered import (
     Bools,
     Ends,
-    Estimate,
     Floats,
+    Influence,
     Ints,
     Patients,
     share,
@@ -93,8 +93,8 @@ def crossed(
 class Rates(NamedTuple):
     """Shares of the records with the label that are flagged, and without it that are not."""
 
-    sensitivity: Estimate
-    specificity: Estimate
+    sensitivity: Influence
+    specificity: Influence
 
 
 def rates(target: Bools, flagged: Bools, patients: Patients) -> Rates:
@@ -118,7 +118,7 @@ class Rate(NamedTuple):
     interval: Ends
 
     @classmethod
-    def of(cls, found: Estimate) -> "Rate":
+    def of(cls, found: Influence) -> "Rate":
         """Of an estimate of a share."""
         return cls(np.asarray(found.value), found.share_interval())
 
@@ -178,7 +178,7 @@ def _shares(ratio: Ends, prevalence: Floats, none: Bools) -> Ends:
     return Ends(*(np.where(none, np.nan, end) for end in made))
 
 
-def net_benefit(target: Bools, flagged: Bools, patients: Patients, chance: float) -> Estimate:
+def net_benefit(target: Bools, flagged: Bools, patients: Patients, chance: float) -> Influence:
     """Net benefit per record where one right flag is worth (1 - chance) / chance wrong ones: share
     of right flags less chance / (1 - chance) x share of wrong ones (Vickers and Elkin 2006,
     doi:10.1177/0272989X06295361); target and flagged (..., record).
@@ -187,4 +187,4 @@ def net_benefit(target: Bools, flagged: Bools, patients: Patients, chance: float
     value = worth.mean(axis=-1)
     parts = patients.sums(worth - np.asarray(value)[..., None]) / target.shape[-1]
     units = smaller_class(target, patients)
-    return Estimate(value=value, parts=parts, units=units, growth=patients.growth)
+    return Influence(value=value, parts=parts, units=units, growth=patients.growth)
