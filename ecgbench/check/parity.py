@@ -11,13 +11,8 @@ whose name begins with `feat` is computed again: `feat_T600_subset_I_II` is the 
 The blocks of ST-MEM and ECG-JEPA have a second reading, timm's Block: with the same weights it
 gives the same features bit for bit (`test_timm_reads_its_blocks_alike`).
 
-A model's module may say how its names differ from the file's, in functions of its own that are all
-optional:
-
-    parity_key(key: str) -> str | None             the file's key in our state dict; None: not a
-    part of our network parity_value(key: str, shape, seed) -> array   values of an entry that has a
-    rule of its own; None: the common rule parity_network(keys: dict) -> torch.nn.Module  the
-    variant that the keys describe; without it, build()
+Names that differ from the file's are told by the prefix and the entries left out of the card's
+weights.
 """
 
 import json
@@ -81,9 +76,8 @@ def check(name: str, pack: Path, keys: Path, seed: str) -> list[Row]:
     """
     name = models.resolve(name)
     module, key_facts, arrays = models.get(name), _read_keys(keys), _arrays(pack)
-    own = hasattr(module, "parity_network")
-    network: nn.Module = module.parity_network(key_facts) if own else module.build()
-    if problem := rule.fill(network, key_facts, seed, module):
+    network: nn.Module = module.build()
+    if problem := rule.fill(network, key_facts, seed, module.CARD.weights):
         return [Row(array, "cannot compute", reason=problem) for array in arrays]
     # frozen: the path that a run takes
     network.eval().requires_grad_(False)

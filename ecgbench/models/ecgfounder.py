@@ -8,10 +8,8 @@ the authors' file without `dense.*`, the layer of 150 labels. `ecgfounder1lead` 
 for lead I.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -233,18 +231,3 @@ def paper_layers(network: nn.Module, samples: int, leads: int) -> paper_flop.Lay
             paper_flop.Layer(here + r"\d\.conv3\.conv\.weight", n),
         ]
     return paper_flop.Layout(tuple(layers))
-
-
-def parity_key(key: str) -> str | None:
-    """The entry of a parity pack under our name; the layer of 150 labels is no part of the
-    encoder.
-    """
-    return None if key.startswith("dense.") else key
-
-
-def parity_network(keys: Mapping[str, Any]) -> Net1D:
-    """The encoder for as many leads as the stem of a parity pack reads."""
-    stem = next(
-        entry["shape"] for entry in keys["entries"] if entry["key"] == "first_conv.conv.weight"
-    )
-    return Net1D(stem[1])
