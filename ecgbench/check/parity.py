@@ -41,6 +41,7 @@ from ecgbench.evaluate.network import build
 BY_INTENT = {
     "stmem feat_T600_upstream_onelead_II": "upstream copies one lead into all twelve slots by "
     "broadcasting",
+    "ecgfm feat_pad2000": "a record shorter than a window is left out, not padded and masked",
     "hubertecg feat_attention_mask": "upstream reduces the mask to its number of ones, which cuts "
     "off the last leads",
 }
@@ -153,6 +154,8 @@ def parse(array: str) -> tuple[int | None, list[tuple[str, tuple[str, ...]]]]:
     for modifier in modifiers:
         if re.fullmatch(r"T\d+", modifier):
             time = int(modifier[1:])
+        elif modifier == "zeros":
+            steps.append(("zeros", LEADS))
         elif modifier in _FILLS:
             steps.append((modifier, ()))
         elif steps and (more := _leads(modifier)):
@@ -194,6 +197,7 @@ def _of_input(key_facts: dict[str, Any], fact: str) -> Any:
     """A fact of the input: name, T (samples), n_leads; None where the file does not say it."""
     described = key_facts.get("input")
     found = described.get(fact) if isinstance(described, dict) else None
+    found = found[0] if isinstance(found, list) and found else found  # the usual one of several
     return key_facts.get("input_name") or found if fact == "name" else found
 
 
@@ -223,6 +227,9 @@ def _computed(
         x = np.ascontiguousarray(x[:, int(part[2]) : int(part[3])])
     measured, leads = np.ones(x.shape[:2], bool), leads[: x.shape[1]]
     for kind, kept in steps:
+        if kind == "zeros":  # one window without a signal
+            x, measured = np.zeros_like(x[:1]), measured[:1]
+            continue
         if foreign := [n for n in kept if n not in leads]:
             raise BadSetting(f"the network has no input {', '.join(foreign)}")
         if kind == "subset" and not card.native:

@@ -144,7 +144,7 @@ def _our_name(
     """None of what is no part of the network."""
     key: str = entry["key"]
     twin: str | None = entry.get("same_tensor_as")
-    for layout in layouts:
+    for layout in () if key in state else layouts:
         if key.startswith(tuple(layout.drop)):
             return None
         if layout.prefix and key.removeprefix(layout.prefix) in state:

@@ -204,11 +204,8 @@ class Components:
         placed = placed[:, :, self.defined]
         self.positives, self.negatives = positive.sum(axis=0), negative.sum(axis=0)
         """(k,) records with each of the defined labels, and without it."""
-        labels = int(self.defined.sum())
-        if weights is None:
-            self.weights = np.full(labels, 1 / max(labels, 1))
-        else:
-            self.weights = np.asarray(weights, dtype=np.float64)[self.defined]
+        alike = np.full(len(self.defined), 1 / max(self.defined.sum(), 1))
+        self.weights = np.asarray(alike if weights is None else weights, np.float64)[self.defined]
 
         called = np.arange(len(self.defined)) if names is None else np.asarray(names)
         kept = called[self.defined].tolist()
