@@ -106,7 +106,7 @@ def pretrain(
     if not dry_run:
         _make(chosen, folders, device, alarm)
         return
-    for text in (*chosen.lines(), development(chosen, folders), *chosen.risks()):
+    for text in (*chosen.lines(), development(chosen), *chosen.risks()):
         typer.echo(text)
     for text in estimate.lines(chosen, folders, choose(device)):
         typer.echo(text)

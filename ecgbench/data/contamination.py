@@ -100,17 +100,19 @@ def met(titles: Sequence[str], dataset: str, called: str = "") -> tuple[Relation
     return worst, [title for title, own in every.items() if own == worst]
 
 
-def told_by(one: tuple[str, str], other: tuple[str, str]) -> Literal["", "number", "signal"]:
+def told_by(one: tuple[str, str], other: tuple[str, str]) -> Literal["", "number", "signal", "?"]:
     """How to tell the patients that two datasets, each a name and a title, have in common: by their
-    numbers, or only by their signals; "" where none are known to be.
+    numbers, or only by their signals; "" where they have none, "?" where a title is not known.
 
     >>> told_by(("code", "CODE"), ("code15", "CODE-15%")), told_by(("a", "PTB"), ("b", "SPH"))
     ('number', '')
-    >>> told_by(("chapman", "Chapman"), ("ningbo", "Ningbo"))
-    'signal'
+    >>> told_by(("chapman", "Chapman"), ("ningbo", "Ningbo")), told_by(("a", "A"), ("ptb", "PTB"))
+    ('signal', '?')
     """
     pairs = (one, other), (other, one)
     known = {relation(a[1], NAMES.get(b[1].partition(" (")[0], b[0]), b[1]) for a, b in pairs}
-    if one[0] == other[0] or known <= {"none", "unknown"}:
+    if one[0] == other[0] or known == {"none"}:
         return ""
+    if known <= {"none", "unknown"}:
+        return "?"
     return "number" if {one[0], other[0]} <= EXAMS.keys() else "signal"

@@ -49,7 +49,7 @@ def assemble(
     names = list(recipe.datasets)
     # a model that cannot be pre-trained is refused before anything is read
     new_network(recipe.model, recipe.shape)
-    progress.note(development(recipe, folders))
+    progress.note(development(recipe))
     missing = missing_data(recipe, folders)
     if len(missing) == 1:
         raise MissingData(missing[0])
@@ -115,7 +115,7 @@ def _corpus(
     """The recordings to train on; and why others are not -> how many."""
     corpora = [made[name] for name in recipe.datasets]
     others = _other_copies(recipe, folders, made)
-    same = same_recordings([*corpora, *map(_tested, others)], lambda what: counting(what, progress))
+    same = same_recordings(corpora, others, lambda what: counting(what, progress))
     exclusion, chosen = Exclusion([*corpora, *others], same), dict[Name, bool]()
 
     def allowed(name: Name) -> bool:
@@ -155,15 +155,9 @@ def _relatives(recipe: Recipe) -> dict[str, tuple[str, str]]:
     for name, card, task in datasets.tasks().values():
         for corpus in recipe.datasets if task.paper is not None else ():
             how = told_by((corpus, datasets.get(corpus).CARD.title), (name, card.title))
-            if how and found.get(name, ("",))[0] != "signal":
+            if how in ("number", "signal") and found.get(name, ("",))[0] != "signal":
                 found[name] = how, corpus
     return found
-
-
-def _tested(copy: Copy) -> Copy:
-    """Only the recordings that must not be trained on."""
-    index = copy.index[copy.index["split"] != "train"].reset_index(drop=True)
-    return copy.divided(copy.published, index, copy.division)
 
 
 def _some(prepared: Sequence[Copy], records: int, choose: Callable[[Name], bool]) -> set[Name]:
@@ -177,22 +171,15 @@ def _some(prepared: Sequence[Copy], records: int, choose: Callable[[Name], bool]
     return set(islice((names[i] for i in order if choose(names[i])), records))
 
 
-def development(recipe: Recipe, folders: Folders) -> str:
+def development(recipe: Recipe) -> str:
     """One line: on which task encoders are compared, and for which one it stands in."""
     task, known = recipe.task, datasets.tasks()
     line = f"development task: {task}"
     if recipe.apart:
         line += f" on one in {recipe.apart} training patients, who are not trained on"
-    if task in known and known[task][1].synthetic:
+    if task == DEVELOPMENT or (task in known and known[task][1].synthetic):
         return line
-    if task != DEVELOPMENT:
-        line += f", which stands in for the paper's {DEVELOPMENT}"
-    try:
-        root_of(known[DEVELOPMENT][0], known[DEVELOPMENT][1], folders.data)
-    except MissingData:
-        line += f", whose data, CODE, are not in {folders.data or 'a folder that is named'}"
-        line += "; recipe small has ptbxl_super instead" if task == DEVELOPMENT else ""
-    return line
+    return f"{line}, which stands in for the paper's {DEVELOPMENT}"
 
 
 def missing_data(recipe: Recipe, folders: Folders) -> list[str]:

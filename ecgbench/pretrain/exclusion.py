@@ -221,15 +221,20 @@ def _places(rows: pd.DataFrame, same: Sequence[tuple[Name, Name]]) -> np.ndarray
 
 
 def same_recordings(
-    prepared: Sequence[Copy], progress: Callable[[str], AbstractContextManager[Progress]]
+    corpora: Sequence[Copy],
+    others: Sequence[Copy],
+    progress: Callable[[str], AbstractContextManager[Progress]],
 ) -> list[tuple[Name, Name]]:
-    """Recordings that are one under two names, of those copies that have patients in common whom
-    only their signals tell; every recording of these is read. progress: what is done -> who counts.
+    """Recordings that are one under two names, of those copies that may have patients in common
+    whom only their signals tell: every recording of a corpus is read, and of another dataset those
+    that are not for training. progress: what is done -> who counts.
     """
-    titles = [(copy.name, copy.card.title) for copy in prepared]
-    by_signal = [any(told_by(own, other) == "signal" for other in titles) for own in titles]
-    met = [copy for copy, search in zip(prepared, by_signal) if search]
-    if len(met) < 2:
+    met = [copy for copy in corpora if any(_to_search(copy, o) for o in (*corpora, *others))]
+    for copy in others:
+        if any(_to_search(copy, corpus) for corpus in corpora):
+            tested = copy.index[copy.index["split"] != "train"].reset_index(drop=True)
+            met.append(copy.divided(copy.published, tested, copy.division))
+    if not met:
         return []
     with progress("fingerprint") as shown:
         table = Table.of(met, shown)
@@ -239,6 +244,11 @@ def same_recordings(
         (Name(p.first.dataset, p.first.record), Name(p.second.dataset, p.second.record))
         for p in pairs
     ]
+
+
+def _to_search(one: Copy, other: Copy) -> bool:
+    how = told_by((one.name, one.card.title), (other.name, other.card.title))
+    return how == "signal" or (how == "?" and not (one.card.synthetic or other.card.synthetic))
 
 
 def hold_out(copy: Copy, part: int) -> Copy:

@@ -56,3 +56,4 @@ def test_a_dataset_of_ones_own_is_known_by_its_title() -> None:
     assert corpora.told_by(own, ("ptbxl", "PTB-XL")) == "signal"
     assert corpora.told_by(("sph", "SPH"), own) == ""
     assert corpora.told_by(("theirs", "PTB"), own) == "signal"
+    assert corpora.told_by(("sph", "SPH"), ("mine", "An archive")) == "?"

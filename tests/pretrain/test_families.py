@@ -2,8 +2,10 @@
 validation or test split of one is not trained on under the name of another.
 """
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ from ecgbench.data.prepare import prepare, seen
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import MissingData
 from ecgbench.pretrain.assemble import assemble
+from ecgbench.pretrain.exclusion import same_recordings
 from ecgbench.pretrain.recipe import Recipe, get
 from ecgbench.pretrain.run import Data
 from ecgbench.study.progress import SILENT
@@ -109,6 +112,15 @@ def test_chapman_and_ningbo_have_recordings_in_common_under_other_names(
     free = {*range(len(records))} - held
     assert {len(held), len(free)} != {0, len(records)}
     assert trained == {f"JS{n:05d}" for i in free for n in (i + 1, 20_000 + i)}
+    # what is Ningbo's under a name that nobody knows is searched for too
+    here = prepare("ningbo", tmp_path, tmp_path / "prepared")
+    card = replace(here.card, title="An archive")
+    source = replace(here.source, name="mine", module=SimpleNamespace(CARD=card))
+    others = [prepare("chapman", tmp_path, tmp_path / "prepared")]
+    found = same_recordings([replace(here, source=source)], others, lambda _: nullcontext(print))
+    assert {number(other.record) for _, other in found} == {
+        number(r) for r in held_by("chapman", tmp_path)["record"]
+    }
     # without training on it, what Ningbo tests stays out of Chapman
     alone = assembled(replace(pair, datasets=("chapman",)), tmp_path).corpus.names
     assert {name.record for name in alone} == {f"JS{i + 1:05d}" for i in free}
