@@ -13,7 +13,7 @@ from ecgbench.errors import BadRecord
 
 Notes = list[tuple[str, str]]
 MARKS = (-(2.0**15), -(2.0**23), -(2.0**31))
-"""The lowest numbers of 16, 24 and 32 bits: never a voltage."""
+"""The lowest numbers of 16, 24 and 32 bits: no voltage where no sample is lower."""
 LOOKED_AT = 5.0
 """Seconds at either end that may be no ECG."""
 FEWEST, OF_A_PULSE = 2, 3
@@ -65,7 +65,8 @@ def marked(values: np.ndarray, in_place: bool = False) -> np.ndarray:
     """
     values = values if in_place else np.array(values, np.float64)
     for row in values:
-        row[np.isin(row, MARKS)] = np.nan
+        if (low := row.min(initial=np.inf, where=~np.isnan(row))) in MARKS:
+            row[row == low] = np.nan
         odd = np.isin(row, LIKELY)
         if odd.any():
             rest = np.abs(row[~odd & np.isfinite(row)])

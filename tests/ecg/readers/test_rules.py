@@ -216,40 +216,6 @@ def test_genuine_files_of_the_challenge_2017_are_read() -> None:
         np.testing.assert_allclose(found.signal[0], steps / 1000, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["EDF+C", "EDF+D"])
-def test_time_stamps_of_edf_follow_one_another(ecg: np.ndarray, kind: str, tmp_path: Path) -> None:
-    steps = np.round(ecg[1] * 1000).astype("<i2").reshape(10, FS)
-
-    def written(begins: list[float], stamps: bool = True) -> Path:
-        columns: list[tuple[object, int]] = [(x, n) for x, n in (("II", 16), ("", 80), ("mV", 8))]
-        columns += [(-32.768, 8), (32.767, 8), (-32768, 8), (32767, 8), ("", 80), (FS, 8), ("", 32)]
-        own: list[object] = ["EDF Annotations", "", "", -1, 1, -32768, 32767, "", 10, ""]
-        head = [("0", 8), ("X X X X", 80), ("Startdate X X X X", 80), ("01.01.20", 8)]
-        head += [("00.00.00", 8), (str(256 * (2 + stamps)), 8), (kind, 44), ("10", 8), ("1", 8)]
-        text = "".join(x.ljust(n) for x, n in [*head, (str(1 + stamps), 4)])
-        for (x, n), y in zip(columns, own):
-            text += str(x).ljust(n) + (str(y).ljust(n) if stamps else "")
-        data = b""
-        for row, begin in zip(steps, begins):
-            stamp = f"+{begin:g}\x14\x14".encode().ljust(20, b"\0")
-            data += row.tobytes() + (stamp if stamps else b"")
-        (tmp_path / "r.edf").write_bytes(text.encode() + data)
-        return tmp_path / "r.edf"
-
-    def is_right(path: Path) -> None:
-        np.testing.assert_allclose(read(path).signal[0], steps.reshape(-1) / 1000, atol=1e-4)
-
-    is_right(written([*range(10)]))
-    for jump in (3, -2, 86400):
-        with pytest.raises(BadRecord, match="gap"):
-            read(written([k + jump * (k > 4) for k in range(10)]))
-    if kind == "EDF+C":
-        is_right(written([*range(10)], stamps=False))
-    else:
-        with pytest.raises(BadRecord, match="discontinuous"):
-            read(written([*range(10)], stamps=False))
-
-
 def test_the_rhythm_of_muse_is_known_by_its_length_and_a_bad_lead_costs_itself(
     ecg: np.ndarray, tmp_path: Path
 ) -> None:
