@@ -94,11 +94,12 @@ def _read(
     """(lead, time) float64 in mV, NaN where a sample is marked as missing; its leads, and Hz."""
     header = _header(path, record)
     header.sig_name = [names.get(name.upper(), name) for name in header.sig_name]
-    if expected_fs is not None and header.fs != expected_fs:
-        raise BadRecord(f"{record}: sampling rate {header.fs:g} Hz, expected {expected_fs:g} Hz")
     rows = standard(header.sig_name, record)
+    fs = _rate(header, rows, record)
+    if expected_fs is not None and fs != expected_fs:
+        raise BadRecord(f"{record}: sampling rate {fs:g} Hz, expected {expected_fs:g} Hz")
     signal = _millivolts(header, rows, path, record, expected_gain)
-    return signal, tuple(header.sig_name[i] for i in rows), float(header.fs)
+    return signal, tuple(header.sig_name[i] for i in rows), fs
 
 
 def signals(
@@ -109,11 +110,23 @@ def signals(
     """
     header = _header(path, record)
     rows = list(wanted(header.sig_name))
+    fs = _rate(header, rows, record)
     skews = {header.sig_name[i]: header.skew[i] for i in rows if header.skew[i]}
     if skews:
-        late = ", ".join(f"{name} {skew} samples" for name, skew in skews.items())
+        late = ", ".join(f"{name} {skew} frames" for name, skew in skews.items())
         notes.append(("read as", f"skews of its header are undone: {late}"))
-    return _millivolts(header, rows, path, record, None, cleaned.marked), float(header.fs)
+    return _millivolts(header, rows, path, record, None, cleaned.marked), fs
+
+
+def _rate(header: Any, rows: list[int], record: str) -> float:
+    """Hz of some signals: that of frames by the samples that each has in one; BadRecord where they
+    differ.
+    """
+    rates = {header.sig_name[i]: header.fs * header.samps_per_frame[i] for i in rows}
+    if len({*rates.values()}) > 1:
+        each = ", ".join(f"{name} {rate:g} Hz" for name, rate in rates.items())
+        raise BadRecord(f"{record}: its leads have different rates: {each}")
+    return float(header.fs * header.samps_per_frame[rows[0]])
 
 
 def _millivolts(
@@ -125,7 +138,7 @@ def _millivolts(
     marked: Callable[[np.ndarray], np.ndarray] = np.asarray,
 ) -> np.ndarray:
     """(row, time) float64, NaN where a sample is marked as missing. A signal with a skew begins as
-    many samples later in its file; all end where the first one of them ends.
+    many frames later in its file; all end where the first one of them ends.
     """
     if expected_gain is None:
         _demand_calibrated(path, header, rows, record)
@@ -137,7 +150,7 @@ def _millivolts(
     signal = (marked(digital.T).T - np.asarray(header.baseline)[rows]) / gain
     marks = [MARKED.get(header.fmt[i], MISSING) for i in rows]
     signal[digital == np.array(marks, digital.dtype)] = np.nan
-    skews = [header.skew[i] or 0 for i in rows]
+    skews = [(header.skew[i] or 0) * header.samps_per_frame[i] for i in rows]
     if any(skews):
         length = len(signal) - max(skews)
         columns = [signal[skew : skew + length, k] for k, skew in enumerate(skews)]
@@ -259,7 +272,8 @@ def _samples(header: Any, rows: list[int], path: Path, record: str) -> np.ndarra
     holds a lead has the very size that the header implies.
     """
     plain = {header.fmt[i] for i in rows} == {"16"}
-    digital = np.empty((header.sig_len, len(rows)), np.int16 if plain else np.int32)
+    length = header.sig_len * header.samps_per_frame[rows[0]]
+    digital = np.empty((length, len(rows)), np.int16 if plain else np.int32)
     for name in dict.fromkeys(header.file_name[i] for i in rows):
         signals = [i for i, f in enumerate(header.file_name) if f == name]
         formats = {header.fmt[i] for i in signals}
@@ -269,18 +283,14 @@ def _samples(header: Any, rows: list[int], path: Path, record: str) -> np.ndarra
                 f"{record}: signal format {', '.join(sorted(formats))}; one of "
                 f"{', '.join([*BYTES, *THROUGH_WFDB])} is read, the same for all signals of a file"
             )
-        if any(header.samps_per_frame[i] != 1 for i in signals):
-            raise BadRecord(
-                f"{record}: {name} holds several samples a frame, which is not read; write it "
-                f"anew with one sample a frame (xform of the WFDB programs)"
-            )
         columns = [k for k, i in enumerate(rows) if i in signals]
         file = _on_disk(path.parent / name, record)
         if fmt in THROUGH_WFDB:
             digital[:, columns] = _through_wfdb(path, [rows[k] for k in columns], header, record)
             continue
         size = file.stat().st_size
-        offset, count = header.byte_offset[signals[0]] or 0, len(signals) * header.sig_len
+        ends = np.cumsum([header.samps_per_frame[i] for i in signals])  # in a frame
+        offset, count = header.byte_offset[signals[0]] or 0, int(ends[-1]) * header.sig_len
         wanted = offset + math.ceil(count * BYTES[fmt])
         if size < wanted:
             raise BadRecord(
@@ -297,11 +307,13 @@ def _samples(header: Any, rows: list[int], path: Path, record: str) -> np.ndarra
             samples = _decoded(file, fmt, offset, count)
         except OSError as error:
             raise BadRecord(f"{record}: {name} cannot be read ({one_line(error)})") from error
-        within = [signals.index(rows[k]) for k in columns]
-        steps = samples.reshape(header.sig_len, len(signals))[:, within]
-        if fmt == "8":  # differences from one sample to the next
-            steps = steps.cumsum(axis=0) + [header.init_value[rows[k]] for k in columns]
-        digital[:, columns] = steps
+        frames = samples.reshape(header.sig_len, -1)
+        for k in columns:
+            end = int(ends[signals.index(rows[k])])
+            steps = frames[:, end - header.samps_per_frame[rows[k]] : end].reshape(-1)
+            if fmt == "8":  # differences from one sample to the next
+                steps = steps.cumsum() + header.init_value[rows[k]]
+            digital[:, k] = steps
     return digital
 
 
@@ -312,12 +324,14 @@ def _through_wfdb(path: Path, rows: list[int], header: Any, record: str) -> np.n
     if any(header.skew[i] for i in rows):
         raise BadRecord(f"{record}: a skew in signal format {header.fmt[rows[0]]} is not read")
     try:
-        read = wfdb.rdrecord(str(path), channels=rows, physical=False).d_signal
+        read = wfdb.rdrecord(str(path), channels=rows, physical=False, smooth_frames=False)
+        steps = np.stack(read.e_d_signal, axis=1)
     except Exception as error:  # wfdb raises whatever its reading runs into
         raise BadRecord(f"{record}: wfdb cannot read its samples ({one_line(error)})") from error
-    if read.shape != (header.sig_len, len(rows)):
-        raise BadRecord(f"{record}: {len(read)} samples of the {header.sig_len} in its header")
-    return np.asarray(read)
+    wanted = header.sig_len * header.samps_per_frame[rows[0]]
+    if len(steps) != wanted:
+        raise BadRecord(f"{record}: {len(steps)} samples of the {wanted} in its header")
+    return steps
 
 
 def _decoded(file: Path, fmt: str, offset: int, count: int) -> np.ndarray:
