@@ -125,7 +125,7 @@ def test_leads_that_do_not_belong_together(steps: np.ndarray, tmp_path: Path) ->
     found = read(files.dicom(tmp_path / "r", steps, first, second))
     assert found.leads == LEADS[:3]
     assert any("1 additional multiplex group" in what for kind, what in found.notes)
-    only_median = files.group(steps, "MEDIAN")
+    only_median = files.group(steps[:, :600], "RHYTHM")  # 1.2 s
     with pytest.raises(BadRecord, match="no rhythm"):
         read(files.dicom(tmp_path / "r", steps, only_median))
 
@@ -140,7 +140,7 @@ def test_samples_of_scp_may_be_counted_from_0(
     damaged = bytearray(path.read_bytes())
     damaged[-200] ^= 1
     path.write_bytes(damaged)
-    with pytest.raises(BadRecord, match="damaged|cannot be read"):
+    with pytest.raises(BadRecord, match=r"damaged|cannot be read"):
         read(path)
     for starts in ((0, 1, 1, 1, 1), (1, 1, 1, 0, 1)):
         with pytest.raises(BadRecord, match="different starts"):
@@ -165,7 +165,7 @@ def test_the_header_of_ishne_may_state_a_nominal_number_of_samples(
         np.testing.assert_allclose(found.signal, millivolts(steps), atol=1e-3)
         assert any(str(stated) in what for _, what in found.notes) == named
     for at, value in ((158 + 2 * 4, -9), (158 + 2 * 5, 12), (156, 4)):
-        with pytest.raises(BadRecord, match="states . leads"):
+        with pytest.raises(BadRecord, match=r"states . leads"):
             changed(at, struct.pack("<h", value))
     for size in (0, -9):  # of a step of II: not stated
         with pytest.raises(BadSetting, match="does not state its unit"):

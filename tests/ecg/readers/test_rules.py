@@ -126,7 +126,9 @@ def test_the_longest_group_is_the_rhythm_whatever_labels_say(
     rows = [LEADS.index(name) for name in files.LEADS]
     steps = np.round(ecg[rows] * 1000 / files.STEP).astype(int)
     beat = files.group(steps[:, :600], "ECG")  # 1.2 s
-    for groups in ([beat, files.group(steps, "RHYTHM")], [beat, files.group(steps, "")]):
+    long = [files.group(steps, label) for label in ("RHYTHM", "", "MEDIAN BEAT", "AVERAGE")]
+    other = files.group(steps // 2, "MEDIAN")  # of two equal ones the label decides
+    for groups in (*([beat, one] for one in long), [beat, other, long[0]], [long[2]]):
         found = read(files.dicom(tmp_path / "r", steps, *groups))
         np.testing.assert_allclose(found.signal, steps * files.STEP / 1000, atol=1e-5)
 
@@ -222,8 +224,12 @@ def test_the_rhythm_of_muse_is_known_by_its_length_and_a_bad_lead_costs_itself(
     steps = np.round(ecg[: len(files.LEADS)] * 1000 / files.STEP).astype(np.int64)
     file = files.muse(tmp_path / "r", steps)
     whole, text = read(file), file.read_text()
-    for label in ("Rhythm", "Average", ""):
-        file.write_text(text.replace("<WaveformType>Median", f"<WaveformType>{label}"))
+    for label in ("Rhythm", "Average", "", "Median"):
+        file.write_text(
+            text.replace("<WaveformType>Rhythm", "<WaveformType>Median").replace(
+                "<WaveformType>Median", f"<WaveformType>{label}", 1
+            )
+        )
         np.testing.assert_array_equal(read(file).signal, whole.signal)
     for damaged in ("", "@@@", files._base64(steps[3, :100])):
         file.write_text(text.replace(files._base64(steps[3]), damaged))
