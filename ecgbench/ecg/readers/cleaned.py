@@ -24,8 +24,16 @@ PULSE, SHORTEST_PULSE = 0.5, 0.02
 """mV and s of what counts as a calibration pulse."""
 STILL = 1.0
 """Seconds for which all leads hold one value each, at an end."""
-HELD = 2.0
-"""Seconds for which a lead holds one value, beyond which it is named."""
+HELD, SHARE = 2.0, 0.2
+"""Seconds for which a lead holds one value, beyond which it is named; and the share of a recording
+beyond which no lead is derived from it.
+"""
+OFFSET, ELECTRODE = 10.0, 500.0
+"""mV: a lead whose middle is farther from 0 has the voltage of its electrode in it; none has more
+than the second.
+"""
+LOOKED_THROUGH = 2**17
+"""Samples of a lead that are enough to find its middle."""
 LIKELY = tuple(
     sign * value
     for value in (999.0, 9999.0, 99999.0, 999999.0, 2.0**15 - 1, 2.0**15, 2.0**23 - 1, 2.0**31 - 1)
@@ -113,6 +121,16 @@ def _longest_hold(row: np.ndarray) -> int:
     return int(np.diff(edges, prepend=-1, append=len(row) - 1).max())
 
 
+def _of_an_electrode(row: np.ndarray, name: str, notes: Notes) -> float:
+    """mV of an electrode in a lead, 0 where its middle is near 0."""
+    some = row[:: max(1, len(row) // LOOKED_THROUGH)]
+    low, middle, high = np.quantile(some, (0.01, 0.5, 0.99))
+    if not (OFFSET < abs(middle) <= ELECTRODE and low * high > 0):
+        return 0.0
+    notes.append(("offset", f"{name} lies at {middle:.3g} mV"))
+    return float(middle)
+
+
 def recording(
     values: np.ndarray, names: Sequence[str], fs: float, whose: tuple[str, str], notes: Notes
 ) -> Recording:
@@ -133,7 +151,8 @@ def recording(
         else:
             measured.append(i)
             if not held[i] and (seconds := _longest_hold(values[i]) / fs) > HELD:
-                notes.append(("warning", f"{name} holds one value for {seconds:.1f} s"))
+                kind = "held" if seconds > SHARE * values.shape[1] / fs else "warning"
+                notes.append((kind, f"{name} holds one value for {seconds:.1f} s"))
         if name.startswith("-"):
             notes.append(("inverted", name))
     if not measured:
@@ -147,6 +166,8 @@ def recording(
         )
     signal = kept.astype(np.float32)
     for row, i in zip(signal, measured):
+        if middle := _of_an_electrode(values[i], names[i], notes):
+            row[:] = values[i] - middle
         row *= -1 if names[i].startswith("-") else 1
         row += 0.0  # never -0.0
     return Recording(

@@ -30,8 +30,6 @@ from ecgbench.errors import BadRecord
 
 LONG = 5e6
 """Samples of all leads of which no copy as float64 is held."""
-OFFSET = 10.0
-"""mV: a lead whose middle is farther from 0 has the voltage of its electrode in it."""
 
 
 def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recording:
@@ -91,20 +89,12 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
     source = "the file" if said.rates else "the column of time" if rates else "--fs"
     notes += [("unit", "the file" if all(units) else "--unit"), ("rate", source)]
     values, chosen = cleaned.marked(values, in_place=True), [names[i] for i in rows]
-    _to_millivolts(values, scales, chosen, notes)
-    return cleaned.recording(values, chosen, fs, whose, notes)
-
-
-def _to_millivolts(values: np.ndarray, scales: list[float], names: list[str], notes: Notes) -> None:
-    """Divides (lead, time) in place, and takes off the voltage of an electrode."""
-    for row, scale, name in zip(values, scales, names):
+    steps = whole and (bool(said.gains) or said.are_steps(own, options))
+    zero = said.zero(steps, values, record)
+    for row, scale in zip(values, scales):
+        row -= zero
         row /= scale
-        some = row[:: max(1, len(row) // layout.CHUNK)]
-        some = some[np.isfinite(some)]
-        low, middle, high = np.quantile(some, (0.01, 0.5, 0.99)) if len(some) else (0.0,) * 3
-        if abs(middle) > OFFSET and low * high > 0:
-            row -= middle
-            notes.append(("offset", f"{name} lies at {middle:.3g} mV"))
+    return cleaned.recording(values, chosen, fs, whose, notes)
 
 
 def _kinds(

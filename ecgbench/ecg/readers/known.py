@@ -52,10 +52,14 @@ def _acqknowledge(lines: Lines) -> Lines:
 
 
 def _opensignals(lines: Lines) -> Lines:
-    """A dictionary of devices in JSON; samples are steps of their converters."""
+    """A dictionary of devices in JSON; samples are steps of their converters, of which the middle
+    one is 0 mV (the sensor's data sheet: (step / 2**bits - 1/2) x voltage / gain).
+    """
     text = next(line for line in lines if "{" in line)
     devices = [*json.loads(text[text.index("{") :]).values()]
     rates = [f"Sampling rate: {device['sampling rate']} Hz" for device in devices]
+    bits = [max(device["resolution"]) for device in devices if "resolution" in device]
+    rates += [f"ADC zero: {2 ** (most - 1)}" for most in bits]
     return [*rates, "Unit: ADC", "\t".join(name for d in devices for name in d["column"])]
 
 

@@ -88,11 +88,19 @@ def test_a_lead_of_one_value_was_not_measured(
     assert found.completed().leads == ("I",), "no limb lead is made of it"
 
 
-def test_a_lead_that_holds_its_value_for_seconds_is_named(ecg: np.ndarray, tmp_path: Path) -> None:
+def test_no_lead_is_made_of_one_that_holds_its_value_for_seconds(
+    ecg: np.ndarray, tmp_path: Path
+) -> None:
     signal = ecg.copy()
-    signal[3, 1000:2500] = signal[3].max()
-    notes = as_csv(tmp_path, signal).notes
-    assert [what for kind, what in notes if "holds" in what] == ["aVR holds one value for 3.0 s"]
+    signal[1, 1000:2500] = signal[1].max()
+    found = as_csv(tmp_path, signal)
+    assert ("held", "II holds one value for 3.0 s") in found.notes
+    assert as_csv(tmp_path, signal[:2], ("I", "II")).completed().leads == ("I", "II")
+    three = as_csv(tmp_path, signal[:3], ("I", "II", "III")).completed()
+    np.testing.assert_allclose(three.signal[3:], ecg[3:6], atol=2e-3)  # of I and III
+    long = as_csv(tmp_path, np.hstack([ecg[:2], signal[:2], ecg[:2]]), ("I", "II"))
+    assert ("warning", "II holds one value for 3.0 s") in long.notes
+    assert len(long.completed().leads) == 6
 
 
 def channels(steps: np.ndarray, **of: list[float]) -> object:
