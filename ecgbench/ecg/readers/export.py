@@ -30,6 +30,8 @@ from ecgbench.errors import BadRecord
 
 LONG = 5e6
 """Samples of all leads of which no copy as float64 is held."""
+FAR = 10.0
+"""How many times larger than all others the first number of each lead may be."""
 
 
 def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recording:
@@ -64,9 +66,11 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
     rows = cleaned.leads_of(names, first[:, signals].T, record, notes)
     notes += [("ignored signal", f"{n}, which rises") for i in timed if signed(n := columns[i])]
     leads = [signals[i] for i in rows]
-    if (np.abs(first[0, leads]) > 1e9).any() and (np.abs(first[-1, leads]) < 1e6).all():
+    most = np.nanmax(np.abs(first[1:, leads]), axis=0, initial=0.0)
+    if len(first) > 2 and (np.abs(first[0, leads]) > FAR * most).all():
         raise BadRecord(
-            f"{record}: its first line of numbers is a time since 1970; take out what is no sample"
+            f"{record}: its first line of numbers is far from all others; take it out if it is no "
+            f"sample"
         )
     samples = first[:, leads][np.isfinite(first[:, leads])]
     whole = bool((samples == np.rint(samples)).all())
@@ -90,7 +94,8 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
     notes += [("unit", "the file" if all(units) else "--unit"), ("rate", source)]
     values, chosen = cleaned.marked(values, in_place=True), [names[i] for i in rows]
     steps = whole and (bool(said.gains) or said.are_steps(own, options))
-    zero = said.zero(steps, values, record)
+    if (zero := said.zero(steps, values, record)) and not said.zeros:
+        notes.append(("offset", f"steps are all above 0: {zero:g} is taken as 0 mV"))
     for row, scale in zip(values, scales):
         row -= zero
         row /= scale

@@ -124,12 +124,14 @@ class Head:
         return bool(self.raw) or (odd and not (self.units or any(map(per_mv, units))))
 
     def zero(self, steps: bool, values: np.ndarray, record: str) -> float:
-        """The step of 0 mV, 0 where no line states it. BadRecord where lines state several, and
-        where the samples (lead, time) are no steps or do not lie about it.
+        """The step of 0 mV; the middle of samples (lead, time) that are steps above 0, as those of
+        a converter without a sign are, where no line states it. BadRecord where lines state
+        several, and where the samples are no steps or do not lie about it.
         """
         stated = {value for _, value in self.zeros}
         if not stated:
-            return 0.0
+            above = steps and np.nanmin(values) > 0
+            return float(np.nanmedian(values[:, :: 1 + values.shape[1] // 2**17])) if above else 0.0
         step = stated.pop()
         if stated or not steps or not np.nanmin(values) <= step <= np.nanmax(values):
             raise BadRecord(

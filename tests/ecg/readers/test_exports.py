@@ -366,7 +366,13 @@ REFUSED: dict[str, tuple[str, Options, type[EcgbenchError], str]] = {
         "1714550400.0\n500.0\n" + lines(MV[0]),
         Options(fs=500, unit="mV", signals=("I",)),
         BadRecord,
-        "time since 1970",
+        "first line of numbers",
+    ),
+    "a rate before the samples": (
+        "I,II\n500,500\n" + lines(*MV[:2], sep=","),
+        Options(fs=500, unit="mV"),
+        BadRecord,
+        "first line of numbers",
     ),
     "a jump back": (
         "x,I (mV)\n" + lines(SECONDS[:300] + SECONDS[100:400], MV[0], sep=","),
@@ -421,6 +427,15 @@ def test_what_is_not_sure_is_refused_by_one_line(name: str, tmp_path: Path) -> N
     with pytest.raises(kind, match=message) as caught:
         by_suffix.read(tmp_path / "r.txt", "r", "p", said)
     assert "\n" not in str(caught.value)
+
+
+def test_steps_without_a_sign_lie_about_their_middle(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text("I,II\n" + lines(*UV[:2] + 1024, sep=","))
+    found = by_suffix.read(tmp_path / "r.csv", "r", "p", Options(fs=500, unit="1uV"))
+    np.testing.assert_allclose(found.signal, MV[:2] - np.median(MV[:2]), atol=1e-6)
+    assert any(kind == "offset" for kind, _ in found.notes)
+    found = by_suffix.read(tmp_path / "r.csv", "r", "p", Options(fs=500, unit="uV"))
+    np.testing.assert_allclose(found.signal, MV[:2] + 1.024, atol=1e-6)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".bdf"])
