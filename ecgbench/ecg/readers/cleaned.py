@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from ecgbench.ecg.readers.notation import signed
-from ecgbench.ecg.readers.times import counts
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
@@ -42,22 +41,12 @@ LIKELY = tuple(
 """Numbers that stand for "no sample" where no other sample comes near them."""
 
 
-def leads_of(names: Sequence[str], values: np.ndarray, record: str, notes: Notes) -> list[int]:
-    """Which signals are leads; the others are noted. A column that only counts is none, whatever
-    its name. BadRecord where no signal is a lead.
-
-    values: (signal, time).
-    """
-    rows = []
-    if len(names) > 1 and [*names] == [f"V{i + 1}" for i in range(len(names))]:
-        notes.append(("read as", f"V1 to {names[-1]} are chest leads, not columns without a name"))
-    for i, name in enumerate(names):
+def leads_of(names: Sequence[str], record: str, notes: Notes) -> list[int]:
+    """Which signals are leads; the others are noted. BadRecord where no signal is a lead."""
+    rows = [i for i, name in enumerate(names) if signed(name)]
+    for name in names:
         if signed(name) is None:
             notes.append(("ignored signal", name or "a column without a name"))
-        elif counts(values[i]):
-            notes.append(("ignored signal", f"{name}, which rises by a constant step"))
-        else:
-            rows.append(i)
     if not rows:
         raise BadRecord(
             f"{record}: none of its signals is a standard lead: "

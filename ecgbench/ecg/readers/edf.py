@@ -29,7 +29,7 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     labels = [_text(signal.label) for signal in file.signals]
     names = options.without_order(labels).names(labels, len(labels), path, record)
     notes: cleaned.Notes = [("names", options.origin(labels, names))]
-    rows = cleaned.leads_of(names, np.zeros((len(names), 0)), record, notes)
+    rows = cleaned.leads_of(names, record, notes)
     signals = [file.signals[i] for i in rows]
     if len(found := {signal.sampling_frequency for signal in signals}) > 1:
         each = ", ".join(f"{rate:g}" for rate in sorted(found))

@@ -63,7 +63,7 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
     names = options.names(stated, len(signals), path, record)
     given = stated if columns == table.names and not generated(stated or "") else None
     notes.append(("names", options.origin(given, names)))
-    rows = cleaned.leads_of(names, first[:, signals].T, record, notes)
+    rows = cleaned.leads_of(names, record, notes)
     notes += [("ignored signal", f"{n}, which rises") for i in timed if signed(n := columns[i])]
     leads = [signals[i] for i in rows]
     most = np.nanmax(np.abs(first[1:, leads]), axis=0, initial=0.0)

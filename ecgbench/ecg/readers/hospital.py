@@ -55,7 +55,7 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     labels = [lead.label for lead in found.leads]
     names = options.without_order(labels).names(labels, len(labels), path, record)
     notes.append(("names", options.origin(labels, names)))
-    rows = cleaned.leads_of(names, np.zeros((len(names), 0)), record, notes)
+    rows = cleaned.leads_of(names, record, notes)
     leads = [found.leads[i] for i in rows]
     facts = {
         "rates in Hz": [lead.sampling_rate for lead in leads],

@@ -184,8 +184,6 @@ def _columns(
     names, units, used = [""] * count, [""] * count, set()
     if above and _are_units(rows[k]):
         units, used, k = [word.strip("()[]-_= ") for word in rows[k]], {k}, k - 1
-        while k >= 0 and rows[k] and len({*rows[k]}) < len(rows[k]):
-            used, k = used | {k}, k - 1  # RAW, RAW
     elif above and rows[k] and not any(word.strip("-_= ") for word in rows[k]):
         used, k = {k}, k - 1  # a rule below the names
     if k >= 0 and rows[k] and not _states(above[k], rows[k]):

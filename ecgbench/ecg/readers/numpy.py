@@ -115,7 +115,7 @@ def alone(path: Path, record: str, patient: str, options: ReadOptions) -> Record
         raise BadRecord(f"{record}: {len(units)} units for {count} signals")
     found = times.time_columns(names, array, record)
     rates += [(f"the column of time {names[i]!r}", fs) for i, fs in found.items() if fs]
-    rows = cleaned.leads_of(names, array, record, notes)
+    rows = [i for i in cleaned.leads_of(names, record, notes) if i not in found]
     scales = np.array([options.scale(units[i], path, record) for i in rows])
     notes.append(("unit", "the file" if all(units) else "--unit"))
     fs = options.rate(rates, path, record)

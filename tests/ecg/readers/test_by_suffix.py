@@ -279,6 +279,14 @@ def test_a_column_that_counts_the_samples_is_no_part_of_them(tmp_path: Path) -> 
     np.testing.assert_allclose(found.signal[0], [0.0015, 0.0025, 0.00225], rtol=1e-6)
 
 
+def test_a_row_that_counts_is_no_lead_under_any_name(signal: np.ndarray, tmp_path: Path) -> None:
+    np.save(tmp_path / "r.npy", np.vstack([np.arange(512), signal[1:2]]))
+    said = ReadOptions(fs=RATE, unit="mV", signals=("I", "II"))
+    found = by_suffix.read(tmp_path / "r.npy", "r", "p", said)
+    assert found.leads == ("II",)
+    np.testing.assert_allclose(found.signal, signal[1:2], atol=1e-6)
+
+
 def test_an_npz_that_says_nothing_by_an_empty_array_is_asked_about(tmp_path: Path) -> None:
     np.savez(tmp_path / "r.npz", x=np.zeros(500), fs=np.zeros(0), unit="mV", leads=["I"])
     with pytest.raises(BadSetting, match="does not state its rate"):
