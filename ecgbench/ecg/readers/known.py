@@ -1,6 +1,7 @@
 """Exports of devices and programs whose lines before the numbers are no plain head: how each is
-known, and the plain head that says the same. Apple Health, Samsung Health, Movesense, PhysioNet's
-rdsamp and Bard state everything in plain lines and need no row here.
+known, and the plain head that says the same. Apple Health, Samsung Health, PhysioNet's
+rdsamp and Bard state everything in plain lines and need no row here; nor does Movesense, of whose
+head no public file was found: `timestamp,sample` is a guess.
 """
 
 import json

@@ -154,7 +154,7 @@ RIGHT: dict[str, tuple[str, Options, str, float]] = {
         "I",
         130,
     ),
-    "Movesense": (
+    "Movesense, a guess": (
         "timestamp,sample\n" + lines([EPOCH + 2 * i for i in range(COUNT)], UV[0], sep=","),
         Options(signals=("sample=I",), unit="uV"),
         "I",
