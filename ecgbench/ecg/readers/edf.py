@@ -13,7 +13,7 @@ import numpy as np
 
 from ecgbench.ecg.readers import cleaned
 from ecgbench.ecg.readers.arrays import existing_file, unreadable
-from ecgbench.ecg.readers.notation import ReadOptions, per_mv
+from ecgbench.ecg.readers.notation import ReadOptions, voltage
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
@@ -35,7 +35,9 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
         each = ", ".join(f"{rate:g}" for rate in sorted(found))
         raise BadRecord(f"{record}: its leads have different rates: {each} Hz")
     units = [_text(signal.physical_dimension) for signal in signals]
-    scales = [_scale(unit, record) or options.scale(None, path, record) for unit in units]
+    scales = [
+        voltage(unit, record) if unit else options.scale(None, path, record) for unit in units
+    ]
     notes += [("unit", "the file" if all(units) else "--unit"), ("rate", "the file")]
     fs = options.rate([("its header", found.pop())], path, record, field=True)
     values = [_physical(signal, path, record) / scale for signal, scale in zip(signals, scales)]
@@ -69,14 +71,6 @@ def _text(field: str) -> str:
     with suppress(UnicodeDecodeError):
         field = field.encode("latin-1").decode()
     return field.strip()
-
-
-def _scale(unit: str, record: str) -> float | None:
-    """What a file states of a unit; BadRecord where that is no voltage."""
-    scale = per_mv(unit)
-    if unit and scale is None:
-        raise BadRecord(f"{record}: unit {unit!r} is not a unit of voltage (V, mV, uV, nV)")
-    return scale
 
 
 def _physical(signal: Any, path: Path, record: str) -> np.ndarray:

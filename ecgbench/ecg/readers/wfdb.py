@@ -23,7 +23,7 @@ from ecgbench.core.text import one_line
 from ecgbench.ecg.readers import cleaned
 from ecgbench.ecg.readers.arrays import MISSING, demand_samples, existing_file, standard
 from ecgbench.ecg.readers.cleaned import Notes
-from ecgbench.ecg.readers.notation import per_mv
+from ecgbench.ecg.readers.notation import voltage
 from ecgbench.ecg.recording import Recording
 from ecgbench.ecg.repair import Repair
 from ecgbench.errors import BadRecord
@@ -37,42 +37,37 @@ MARKED = THROUGH_WFDB | {"80": -(2**7), "212": -(2**11), "24": -(2**23), "32": -
 """Signal format -> the value that stands for "no sample"; of the others it is that of 16 bits."""
 
 
-def read(
+def read(  # noqa: PLR0913  (each is what a dataset publishes)
     path: Path,
     record: str,
     patient: str,
     expected_fs: float | None = None,
     expected_gain: float | None = None,
     names: Mapping[str, str] = MappingProxyType({}),
+    repair: Repair | None = None,
 ) -> Recording:
     """The standard leads of the recording whose header is `path` + ".hea", in mV, in the order of
     the file.
 
     expected_fs in Hz and expected_gain in digital steps per mV: what the dataset publishes; another
     value is refused, and beside a published gain a baseline other than 0. names: of leads that the
-    header spells in a way of its own (in capitals) -> standard ones. BadRecord for a missing, empty
-    or truncated file, a header that wfdb refuses or that disagrees with its signal in length or
-    checksum, samples marked missing (NaN), unknown units, no lead, a lead that is there twice, a
-    wrong rate, gain or baseline. Other signals, and files that hold no lead, are not looked at.
+    header spells in a way of its own (in capitals) -> standard ones. repair: of missing samples and
+    peaks. BadRecord for a missing, empty or truncated file, a header that wfdb refuses or that
+    disagrees with its signal in length or checksum, samples marked missing (NaN) without `repair`,
+    unknown units, no lead, a lead that is there twice, a wrong rate, gain or baseline. Other
+    signals, and files that hold no lead, are not looked at.
     """
-    signal, leads, fs = _read(path, record, expected_fs, expected_gain, names)
+    header = _header(path, record)
+    header.sig_name = [names.get(name.upper(), name) for name in header.sig_name]
+    rows = standard(header.sig_name, record)
+    fs = _rate(header, rows, record)
+    if expected_fs is not None and fs != expected_fs:
+        raise BadRecord(f"{record}: sampling rate {fs:g} Hz, expected {expected_fs:g} Hz")
+    signal = _millivolts(header, rows, path, record, expected_gain)
+    leads, done = tuple(header.sig_name[i] for i in rows), tuple[tuple[str, str], ...]()
+    if repair is not None:
+        signal, done = repair(signal, fs, record)
     demand_samples(signal, record)
-    return Recording(signal=signal, unit="mV", leads=leads, fs=fs, record=record, patient=patient)
-
-
-def read_repaired(
-    path: Path,
-    record: str,
-    patient: str,
-    repair: Repair,
-    expected_fs: float | None = None,
-    expected_gain: float | None = None,
-) -> Recording:
-    """As `read`, but `repair` is applied to missing samples and peaks, and noted in
-    `Recording.repaired`.
-    """
-    signal, leads, fs = _read(path, record, expected_fs, expected_gain, {})
-    signal, done = repair(signal, fs, record)
     return Recording(
         signal=signal,
         unit="mV",
@@ -82,24 +77,6 @@ def read_repaired(
         patient=patient,
         repaired=done,
     )
-
-
-def _read(
-    path: Path,
-    record: str,
-    expected_fs: float | None,
-    expected_gain: float | None,
-    names: Mapping[str, str],
-) -> tuple[np.ndarray, tuple[str, ...], float]:
-    """(lead, time) float64 in mV, NaN where a sample is marked as missing; its leads, and Hz."""
-    header = _header(path, record)
-    header.sig_name = [names.get(name.upper(), name) for name in header.sig_name]
-    rows = standard(header.sig_name, record)
-    fs = _rate(header, rows, record)
-    if expected_fs is not None and fs != expected_fs:
-        raise BadRecord(f"{record}: sampling rate {fs:g} Hz, expected {expected_fs:g} Hz")
-    signal = _millivolts(header, rows, path, record, expected_gain)
-    return signal, tuple(header.sig_name[i] for i in rows), fs
 
 
 def signals(
@@ -241,13 +218,7 @@ def _demand_calibrated(path: Path, header: Any, rows: list[int], record: str) ->
 
 def _gain(header: Any, rows: list[int], record: str, expected: float | None) -> np.ndarray:
     """(lead,) digital steps per mV."""
-    scale = {unit: per_mv(unit) for unit in sorted({str(header.units[i]) for i in rows})}
-    if unknown := [unit for unit, per in scale.items() if per is None]:
-        raise BadRecord(
-            f"{record}: unit {', '.join(map(repr, unknown))} is not a unit of voltage (V, mV, uV, "
-            f"nV)"
-        )
-    gain = np.array([header.adc_gain[i] * scale[header.units[i]] for i in rows], np.float64)
+    gain = np.array([header.adc_gain[i] * voltage(header.units[i], record) for i in rows])
     if expected is not None and (gain != expected).any():
         raise BadRecord(
             f"{record}: gain {gain[gain != expected][0]:g} per mV, expected {expected:g} per mV"

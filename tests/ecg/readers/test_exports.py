@@ -233,6 +233,30 @@ RIGHT: dict[str, tuple[str, Options, str, float]] = {
         "I II",
         500,
     ),
+    "a sign at each end, names": (
+        "ch1;ch2;\n" + lines(*MV[:2], NONE, sep=";"),
+        Options(fs=500, unit="mV", signals=("I", "II")),
+        "I II",
+        500,
+    ),
+    "numbers of columns": (
+        ",0,1\n" + lines(range(COUNT), *MV[:2], sep=","),
+        Options(fs=500, unit="mV", signals=("I", "II")),
+        "I II",
+        500,
+    ),
+    "numbers of columns, alone": (
+        "0\n" + lines(MV[0]),
+        Options(fs=500, unit="mV", signals=("I",)),
+        "I",
+        500,
+    ),
+    "numbers of three columns": (
+        "0,1,2\n" + lines(*UV, sep=","),
+        Options(fs=500, unit="uV", signals=("I", "II", "V1")),
+        "I II V1",
+        500,
+    ),
     "quoted commas": (
         '"I","II"\n' + lines(*([f'"{x}"' for x in comma(v)] for v in MV[:2]), sep=","),
         Options(fs=500, unit="mV"),
