@@ -40,10 +40,10 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     ]
     notes += [("unit", "the file" if all(units) else "--unit"), ("rate", "the file")]
     fs = options.rate([("its header", found.pop())], path, record, field=True)
-    values = [_physical(signal, path, record) / scale for signal, scale in zip(signals, scales)]
-    return cleaned.recording(
-        np.stack(values), [names[i] for i in rows], fs, (record, patient), notes
-    )
+    values = np.empty((len(signals), len(signals[0].digital)))
+    for row, signal, scale in zip(values, signals, scales):
+        np.divide(_physical(signal, path, record), scale, out=row)
+    return cleaned.recording(values, [names[i] for i in rows], fs, (record, patient), notes)
 
 
 def _opened(path: Path, record: str) -> Any:
@@ -87,7 +87,9 @@ def _physical(signal: Any, path: Path, record: str) -> np.ndarray:
         )
     gain = (top - bottom) / (high - low)
     steps = cleaned.marked(signal.digital[None])[0]
-    return np.asarray((steps + (top / gain - high)) * gain)
+    steps += top / gain - high
+    steps *= gain
+    return steps
 
 
 def _demand_no_gap(file: Any, path: Path, record: str) -> None:
