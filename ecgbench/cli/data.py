@@ -123,7 +123,7 @@ def prepare(
     name = datasets.resolve(dataset)
     if dry_run:
         records, needed = disk.foreseen(name, data, prepared)
-        home = where(prepared, data)
+        home = where(prepared, data, name)
         free = disk.free_bytes(home)
         what = f"{records:,} records, about {size(needed)}, in {home} with {size(free)} free"
         if needed > free:

@@ -79,9 +79,8 @@ def test_recordings_of_a_watch_by_laef_natively_and_by_padded_models(
     }
     assert {*table["leads"]} == {"I"}
     assert {p.name for p in (tmp_path / "out" / "imported").iterdir()} - {".lock"} == {
-        "watch.py",
+        "card.toml",
         "records.csv",
-        "as_imported.json",
         "prepared",
     }
     again = here(*words, cwd=tmp_path, ECGBENCH_PREPARED="")

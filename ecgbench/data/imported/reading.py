@@ -1,27 +1,24 @@
-"""Reads the files of an import, each once; an unusable one does not stop the others."""
+"""The recordings of an import, each read once: into the prepared copy, from which all that an
+import must know of them comes. An unusable one does not stop the others.
+"""
 
 import glob
-import math
+import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from ecgbench.core.text import counted, enumerated, one_line
-from ecgbench.ecg.fingerprint import NOTHING, Fingerprint, fingerprint
-from ecgbench.ecg.leads import LEADS
+from ecgbench.core.text import counted, enumerated
+from ecgbench.data.copy import Copy
+from ecgbench.data.prepare import Progress, read_all
+from ecgbench.data.source import Source, fingerprint
+from ecgbench.datasets import demo, own
 from ecgbench.ecg.readers import by_suffix
-from ecgbench.ecg.readers.notation import ReadOptions
-from ecgbench.ecg.recording import Recording
-from ecgbench.errors import BadRecord, BadSetting
-
-COMPARED = 60
-"""Seconds of a recording, from its start, that are compared with other recordings."""
-Progress = Callable[[int, int], None]
-"""Called with (files read, files to read)."""
+from ecgbench.errors import BadSetting
 
 
 @dataclass(frozen=True)
@@ -29,6 +26,7 @@ class Seen:
     """Facts of a file that was read."""
 
     leads: tuple[str, ...] = ()
+    """That it holds, without those that follow from them."""
     fs: float = 0.0
     seconds: float = 0.0
     swing: float = 0.0
@@ -37,52 +35,59 @@ class Seen:
     """Why it cannot be used, or ""."""
     notes: tuple[tuple[str, str], ...] = ()
     """Notes of the recording: (kind, what)."""
-    question: str = ""
-    """What must be stated of such files first, or ""."""
-    prints: Fingerprint = field(default=NOTHING, repr=False, compare=False)
-    """Of its start, by which a copy is found."""
+    state: str = ""
+    """What its files hold."""
+
+
+class _Pending(own.Recordings):
+    """Recordings of which nothing is known yet: any number may be lost."""
+
+    CARD = replace(demo.CARD, any_leads=True, losses=1.0)
+
+
+def source(folder: Path, said: own.Card, to: Path, table: pd.DataFrame) -> Source:
+    """The recordings of a table with record and file, before they are read."""
+    module = _Pending(to / own.CARD, said, table)
+    index = pd.DataFrame({"record": table["record"], "patient": table["record"], "split": "train"})
+    index["path"] = [own.named(file) for file in table["file"]]
+    index = index.sort_values("record", ignore_index=True)
+    known = fingerprint(said.name, module, folder)
+    return Source(said.name, module, folder, known, False, index)
 
 
 def read(
-    folder: Path, table: pd.DataFrame, options: ReadOptions, progress: Progress | None
-) -> dict[str, Seen]:
-    """Facts of each file of a table with record and path; BadSetting for a question about half of
+    folder: Path, said: own.Card, to: Path, table: pd.DataFrame, progress: Progress | None
+) -> tuple[Copy, dict[str, Seen]]:
+    """The prepared copy of the recordings of a table with record and file, and what was found in
+    each, by record. Only new and changed files are read. BadSetting for a question about half of
     the files or more.
     """
-    seen = {}
-    for done, (record, path) in enumerate(zip(table["record"], table["path"]), 1):
-        seen[path] = _seen(folder / path, record, options)
-        if progress is not None:
-            progress(done, len(table))
-    asked = [one.question for one in seen.values() if one.question]
+    copy = read_all(source(folder, said, to, table), to / own.COPIES, progress)
+    known = copy.known.to_dict("index")
+    rows = zip(table["record"], table["file"])
+    seen = {record: _seen(folder / file, known[record]) for record, file in rows}
+    asked = [what for one in seen.values() for kind, what in one.notes if kind == "asked"]
     if 2 * len(asked) >= max(1, len(seen)):
         raise BadSetting(asked[0])
-    return seen
+    return copy, seen
 
 
-def _seen(path: Path, record: str, options: ReadOptions) -> Seen:
-    """What `look` finds; of a file that cannot be used others of its name are named."""
-    found = look(path, options, record)
-    if found.reason and (others := _beside(path)):
-        return replace(found, reason=f"{found.reason}; the table may name {others} instead")
-    return found
-
-
-def look(path: Path, options: ReadOptions, record: str = "") -> Seen:
-    """Facts of a file, or why it cannot be used, whatever a library makes of it."""
-    try:
-        recording = by_suffix.read(path, record or path.stem, "", options)
-    except BadSetting as error:
-        return Seen(reason=str(error), question=str(error))
-    except BadRecord as error:
-        return Seen(reason=str(error).removeprefix(f"{record}: "))
-    except Exception as error:
-        return Seen(reason=f"cannot be read ({one_line(error)})")
-    swing = float(np.ptp(recording.signal, axis=1).max())
-    leads = tuple(n for n in LEADS if n in recording.leads)
-    prints = fingerprint(*start(recording))
-    facts = leads, recording.fs, recording.seconds, swing, "", recording.notes
-    return Seen(*facts, prints=prints)
+def _seen(path: Path, row: Mapping[Any, Any]) -> Seen:
+    """Of what is stored of a record; of a file that cannot be used others of its name are named."""
+    notes = tuple((kind, what) for kind, what in json.loads(row["notes"]))
+    if row["reason"]:
+        others = _beside(path)
+        also = f"; the table may name {others} instead" if others else ""
+        return Seen(reason=f"{row['reason']}{also}", notes=notes, state=row["state"])
+    said = dict(notes)
+    return Seen(
+        leads=tuple(said["leads"].split("+")),
+        fs=row["fs"],
+        seconds=row["samples"] / row["fs"],
+        swing=float(said["swing"]),
+        notes=notes,
+        state=row["state"],
+    )
 
 
 def _beside(path: Path) -> str:
@@ -91,12 +96,6 @@ def _beside(path: Path) -> str:
     return enumerated(
         [f.name for f in files if f != path and f.suffix.lower() in by_suffix.READERS]
     )
-
-
-def start(recording: Recording) -> tuple[np.ndarray, float]:
-    """(12, time) samples of the first minute, and their rate in Hz."""
-    first = recording.signal[:, : math.ceil(COMPARED * recording.fs)]
-    return replace(recording, signal=first).rows, recording.fs
 
 
 def demand_usable(table: pd.DataFrame) -> None:
@@ -112,7 +111,7 @@ def left_out(table: pd.DataFrame) -> list[str]:
     """Unusable records with their reasons, grouped by reason, largest group first."""
     lost = table[table["left_out"] != ""]
     kinds: dict[str, list[str]] = {}
-    for record, path, why in lost[["record", "path", "left_out"]].to_numpy():
+    for record, path, why in lost[["record", "file", "left_out"]].to_numpy():
         kind = re.sub(r"[\d.,]+", "#", why.replace(Path(path).name, "").replace(record, ""))
         kinds.setdefault(kind, []).append(f"{record}: {why}")
     most = sorted(kinds.values(), key=len, reverse=True)

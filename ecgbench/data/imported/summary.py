@@ -8,12 +8,11 @@ import numpy as np
 
 from ecgbench.core.cards import PATIENTS_UNKNOWN
 from ecgbench.core.text import aligned, counted, quoted
-from ecgbench.data.imported import records
 from ecgbench.data.imported.corrections import some
 from ecgbench.data.imported.importing import Imported
 from ecgbench.data.imported.reading import Seen, left_out
-from ecgbench.data.imported.splitting import split_of
 from ecgbench.data.select import SPLITS
+from ecgbench.datasets.own import TABLE, split_of
 from ecgbench.ecg.leads import LEADS, LeadSubset, derivable
 
 NAMED = 5
@@ -44,7 +43,7 @@ def lines(made: Imported) -> Iterator[str]:
     yield f"{order.name}: {counted(len(usable), 'record')}{whose} in {order.folder}{added}"
     if not made.patients_known:
         yield f"  no column patient: {PATIENTS_UNKNOWN}"
-    yield from _signals([made.seen[path] for path in usable["path"]])
+    yield from _signals([made.seen[record] for record in usable["record"]])
     yield f"  splits: {made.splits}"
     yield from (f"    {text}" for text in _counts(made))
     if made.others:
@@ -52,7 +51,7 @@ def lines(made: Imported) -> Iterator[str]:
     if kinds := left_out(table):
         yield f"  {len(table) - len(usable):,} of {len(table):,} recordings cannot be used:"
         yield from (f"  quarantined {text}" for text in kinds[:NAMED])
-        yield f"  all of them: the column left_out of {records.FILE}"
+        yield f"  all of them: the column left_out of {TABLE}"
     if files := made.without_row:
         many = counted(len(files), "file")
         yield f"  left out: {many} without a row in the table: {some(files, NAMED, ', ')}"
@@ -62,8 +61,8 @@ def lines(made: Imported) -> Iterator[str]:
     path = str(order.card)
     path = path if path.startswith(("/", ".")) else f"./{path}"  # a command takes it for a path
     what = "written" if made.added is None else "up to date"
-    yield f"{what}: {path} and {records.FILE} beside it"
-    yield f"next: ecgbench data prepare {quoted(path)}"
+    yield f"{what}: {path} and {TABLE} beside it"
+    yield f"next: ecgbench data facts {quoted(path)}"
     yield f"then: ecgbench run --tasks {quoted(path)} --models laef,merl --leads {_usual(made)}"
 
 
@@ -96,8 +95,8 @@ def _noted(made: Imported) -> Iterator[str]:
     usable = made.usable
     odd = [
         f"{record} ({swing:.3g} mV)"
-        for record, path in zip(usable["record"], usable["path"])
-        if not SWING[0] <= (swing := made.seen[path].swing) <= SWING[1]
+        for record in usable["record"]
+        if not SWING[0] <= (swing := made.seen[record].swing) <= SWING[1]
     ]
     if odd:
         yield (
@@ -106,11 +105,11 @@ def _noted(made: Imported) -> Iterator[str]:
             f"that do not say it; else correct the files)"
         )
     found: Counter[tuple[str, str]] = Counter()
-    for path in usable["path"]:
+    for record in usable["record"]:
         # of a line of a head its key: what follows may be a person's name, and differs by file
         notes = (
             (kind, re.split(r"[,:;=\t]", what)[0].strip() if kind == "head line" else what)
-            for kind, what in made.seen[path].notes
+            for kind, what in made.seen[record].notes
         )
         found.update(dict.fromkeys(notes, 1))
     for kind, words in NOTED.items():
