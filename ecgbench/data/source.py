@@ -91,6 +91,8 @@ def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
     if not missing and root.is_dir():
         return root
     what = f"{', '.join(missing)} not found in {root}"
+    if packed := [root / f"{name}.zip" for name in missing if (root / f"{name}.zip").is_file()]:
+        fetch = f"unpack {packed[0]} (in several files: 7z x {packed[0].name})"
     if not root.is_dir():
         there = sorted(f.name for f in downloads.glob("*/"))
         what = f"there is no folder {root if downloads.is_dir() else downloads}"
