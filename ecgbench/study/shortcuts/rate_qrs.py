@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ecgbench.core.cards import ModelCard
-from ecgbench.ecg.measures import measured as measure
+from ecgbench.ecg.beats import measured as measure
 from ecgbench.layers.features import Features
 from ecgbench.study.shortcuts import contract
 
