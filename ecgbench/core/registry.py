@@ -198,10 +198,6 @@ class Room:
         """Whether a name is the path of a file, by its suffix."""
         return name.endswith((".py", *self.as_data))
 
-    def path(self, name: str) -> Path | None:
-        """The file of a plug-in that was given by path; None for any other."""
-        return self._paths.get(name)
-
     def paths(self) -> list[Path]:
         """The files that were given by path, absolute, in the order in which they came."""
         return list(self._paths.values())

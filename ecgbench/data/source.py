@@ -77,7 +77,12 @@ def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
         return None
     downloads, module = data_folder(data), get(name)
     if isinstance(module, Recordings):
-        return _own_folder(name, module, downloads)
+        if module.root.is_dir():
+            return module.root
+        raise MissingData(
+            f"{name}: its recordings are not in {module.root}; correct the line recordings in "
+            f"{module.__file__}"
+        )
     itself = hasattr(module, "FILES") or hasattr(module, "MANIFEST")
     fetch = f"download {card.title} {card.version} from {card.url}"
     fetch += f" (ecgbench data fetch {name} does it)" if itself else ""
@@ -100,17 +105,6 @@ def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
     raise MissingData(
         f"{name}: {what} (set by --data or ECGBENCH_DATA); {fetch} into {root}, then: "
         f"{command(name, downloads)}"
-    )
-
-
-def _own_folder(name: str, module: Recordings, downloads: Path | None) -> Path:
-    """The folder that a card.toml names; else that of this name among the downloads."""
-    for folder in (module.root, *([downloads / module.root.name] if downloads else [])):
-        if folder.is_dir():
-            return folder
-    raise MissingData(
-        f"{name}: its recordings are not in {module.root}; correct the line recordings in "
-        f"{module.__file__}, or give the folder that holds {module.root.name}/: --data DIR"
     )
 
 

@@ -53,7 +53,7 @@ OF_AN_INDEX = (
 """Columns of every index, or of every import; no other column may have these names."""
 LOSSES = 0.005
 """Share of the records that may be lost besides those that the import left out."""
-_FORMER = "as_imported.json"
+FORMER = "as_imported.json"
 """A file beside the card of an earlier version, which was a program."""
 
 
@@ -84,7 +84,9 @@ class Card(CheckedFields):
     request: str = field(metadata={"": "sha256 of the options, the table of labels and all files"})
     table: str = field(metadata={"": f"sha256 of {TABLE}"})
     before: str = field(default="", metadata={"": "and of the one that it replaced"})
-    typed: dict[str, Any] = field(metadata={"": "with what was typed"})
+    typed: dict[str, Any] = field(
+        default_factory=dict, metadata={"": "of the table of labels, but for what is as usual"}
+    )
     dropped: dict[str, Any] = field(
         default_factory=dict, metadata={"": "earlier patients, and where they were"}
     )
@@ -116,7 +118,7 @@ def _lines(card: Card) -> Iterator[str]:
             yield f"{'' if one.name == 'title' else chr(10)}# {_HEADINGS[one.name]}\n"
         about = f"  # {remark}" if remark else ""
         if isinstance(value, dict):
-            yield f"\n[{one.name}]{about}\n"
+            yield f"\n[{one.name}]{about}\n" if value else ""
             yield from (f"{_toml(key)} = {_toml(of)}\n" for key, of in value.items())
         else:
             yield f"{one.name} = {_toml(value)}{about}\n"
@@ -133,8 +135,8 @@ def card(file: Path) -> Card:
         said = tomllib.loads(text)
     except OSError as error:
         raise BadSetting(f"{file} cannot be read ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadSetting(f"{file}: {one_line(error)}; correct that line") from None
+    except ValueError as error:
+        raise BadSetting(f"{file} is not TOML: {error}; correct that line") from None
 
     def at(name: str) -> str:
         before = re.split(rf"(?m)^[ \t]*\[?{re.escape(name)}\b", text)[0]
@@ -157,12 +159,6 @@ def card(file: Path) -> Card:
 
 
 AGAIN = "import the recordings again: ecgbench data import FOLDER --labels TABLE"
-
-
-def demand_no_former(folder: Path) -> None:
-    """BadSetting where the import in a folder was made by an earlier version."""
-    if (folder / _FORMER).is_file():
-        raise BadSetting(f"{folder} holds an import of an earlier version; remove it, then {AGAIN}")
 
 
 def table(file: Path) -> pd.DataFrame:
@@ -203,6 +199,11 @@ class Recordings(ModuleType):
         super().__init__(f"ecgbench_own_{said.name}", f"{said.title}: own recordings.")
         self.__file__ = str(file)
         self.said, self.table = said, table
+
+    @property
+    def column(self) -> str:
+        """The column of splits: "fold" or "split"."""
+        return "fold" if "fold" in self.table else "split"
 
     @property
     def home(self) -> Path:

@@ -155,7 +155,7 @@ def name_of(folder: Path) -> str:
 
 def is_taken(name: str) -> bool:
     """Whether a dataset or task that comes with ecgbench, or is installed, has a name."""
-    records = {n for n in datasets.names() if datasets.ROOM.path(n)}
+    records = {n for n in datasets.names() if datasets.ROOM.argument(n) != n}
     tasks = {task: dataset for task, (dataset, *_) in datasets.tasks().items()}
     names = {n: n for n in datasets.names()} | tasks
     return plain(name) in {plain(n) for n, dataset in names.items() if dataset not in records}

@@ -67,7 +67,6 @@ CASES = {
         "patient: 4 records changed",
     ),
     "label added": (new_label, "labels that are new: pvc"),
-    "card gone": (remove("card.toml"), ""),
     "table gone": (remove("records.csv"), ""),
     "card by hand": (
         lambda home: [
@@ -98,7 +97,7 @@ def test_a_correction_is_taken_and_said_and_nobody_moves(folder: Path, name: str
     assert same(order(folder))
     datasets.resolve(str(folder / "mine" / "card.toml"))
     index = Source.of("mine", None).index.set_index("path")
-    for label in made.labels:
+    for label in made.said.labels:
         assert index[f"mine:{label}"].to_dict() == made.table.set_index("file")[label].to_dict()
     if name == "card by hand":
         assert datasets.get("mine").CARD.licence == "of us recordings"
@@ -154,7 +153,7 @@ def test_splits_that_the_table_gives_now_are_taken_and_said(folder: Path) -> Non
     assert f"1 patient moved from train to test ({moved}; 2 records)" in notes
     assert table(folder)["split"].tolist() == split.tolist()
     (folder / "labels.csv").write_text("\n".join(lines) + "\n")
-    assert bring(order(folder)).splits == "as they were in records.csv"
+    assert bring(order(folder)).said.splits == "as they were in records.csv"
     assert table(folder)["split"].tolist() == split.tolist()
 
 
@@ -186,7 +185,7 @@ def test_a_kill_between_two_writes_loses_nothing(
             with pytest.raises(KeyboardInterrupt):
                 bring(order(folder))
         made = bring(order(folder))
-        assert made.labels == (f"a{number}f", "lbbb")
+        assert made.said.labels == (f"a{number}f", "lbbb")
         assert "of us" in (folder / "mine" / "card.toml").read_text()
         now = table(folder)
         assert now["fold"].tolist() == was["fold"].tolist()

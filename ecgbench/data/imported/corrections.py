@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -11,7 +10,7 @@ from ecgbench.core.files import sha256_of
 from ecgbench.core.text import counted
 from ecgbench.datasets import own
 from ecgbench.datasets.indexing.tables import alike, person
-from ecgbench.datasets.own import split_of
+from ecgbench.datasets.own import Recordings, split_of
 from ecgbench.errors import BadSetting
 from ecgbench.stats.known import UNKNOWN
 
@@ -19,36 +18,20 @@ NAMED = 3
 """Cases that a line lists."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Earlier:
-    """An earlier import, perhaps edited since."""
-
-    card: own.Card | None
-    """None where the file is gone, or is to be replaced."""
-    table: pd.DataFrame
-    """records.csv, every value a str."""
-
-    @property
-    def column(self) -> str:
-        """The column of splits: "fold" or "split"."""
-        return "fold" if "fold" in self.table else "split"
-
-    def homes(self, table: pd.DataFrame | None = None) -> dict[str, str]:
-        """Patient -> fold or split: that of his records that were his before, else that of his
-        records in `table`, else that of an earlier patient of this name.
-        """
-        people = [*map(person, self.table["patient"])]
-        known = {**(self.card.dropped if self.card else {})}
-        known = {**known, **dict(zip(people, self.table[self.column]))}
-        folds = dict(zip(self.table["file"], self.table[self.column]))
-        was = dict(zip(self.table["file"], people))
-        theirs: dict[str, list[str]] = defaultdict(list)
-        for patient, file in () if table is None else zip(table["patient"], table["file"]):
-            theirs[person(patient)] += [file] if file in folds else []
-        for patient, files in theirs.items():
-            if stay := [file for file in files if was[file] == patient] or files:
-                known[patient] = Counter(folds[file] for file in stay).most_common(1)[0][0]
-        return known
+def homes(before: Recordings, table: pd.DataFrame | None = None) -> dict[str, str]:
+    """Patient -> fold or split of an earlier import: that of his records that were his then, else
+    that of his records in `table`, else that of an earlier patient of this name.
+    """
+    folds = dict(zip(before.table["file"], before.table[before.column]))
+    was = dict(zip(before.table["file"], map(person, before.table["patient"])))
+    known = {**before.said.dropped, **{was[file]: fold for file, fold in folds.items()}}
+    theirs: dict[str, list[str]] = defaultdict(list)
+    for patient, file in () if table is None else zip(table["patient"], table["file"]):
+        theirs[person(patient)] += [file] if file in folds else []
+    for patient, files in theirs.items():
+        if stay := [file for file in files if was[file] == patient] or files:
+            known[patient] = Counter(folds[file] for file in stay).most_common(1)[0][0]
+    return known
 
 
 def is_edited(folder: Path, card: own.Card) -> bool:
@@ -56,12 +39,16 @@ def is_edited(folder: Path, card: own.Card) -> bool:
     return sha256_of(folder / own.TABLE) not in ("", card.table, card.before)
 
 
-def earlier(folder: Path, name: str, overwrite: bool) -> tuple[own.Card | None, Earlier | None]:
+def earlier(folder: Path, name: str, overwrite: bool) -> tuple[own.Card | None, Recordings | None]:
     """The card in a folder, and the import to go on with, if there are any. BadSetting for a folder
-    that holds another import, or a card that cannot be read unless it is to be overwritten.
+    that holds something else, or a card that cannot be read unless it is to be overwritten.
     """
-    own.demand_no_former(folder)
-    card, file = None, folder / own.CARD
+    card, file, table = None, folder / own.CARD, folder / own.TABLE
+    if (folder / own.FORMER).is_file() or (table.is_file() and not file.is_file()):
+        raise BadSetting(
+            f"{folder} holds no import of this version, but {own.TABLE}; remove that, or give "
+            f"another folder (ecgbench data import ... --to DIR)"
+        )
     if file.is_file():
         try:
             card = own.card(file)
@@ -72,8 +59,7 @@ def earlier(folder: Path, name: str, overwrite: bool) -> tuple[own.Card | None, 
         raise BadSetting(
             f"{folder} holds the recordings of {card.name}; give another folder (--to DIR)"
         )
-    there = (folder / own.TABLE).is_file()
-    return card, Earlier(card=card, table=own.table(folder / own.TABLE)) if there else None
+    return card, Recordings(file, card, own.table(table)) if card and table.is_file() else None
 
 
 def texts(table: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
@@ -83,7 +69,7 @@ def texts(table: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
     return out
 
 
-def changes(before: Earlier, out: pd.DataFrame, labels: Sequence[str]) -> Iterator[str]:
+def changes(before: Recordings, out: pd.DataFrame, labels: Sequence[str]) -> Iterator[str]:
     """Changes from the earlier records.csv to the new one (`out`), and patients who moved to
     another split.
     """
@@ -91,7 +77,7 @@ def changes(before: Earlier, out: pd.DataFrame, labels: Sequence[str]) -> Iterat
     for word, here, there in (("added", new, old), ("dropped", old, new)):
         if names := [here[path]["record"] for path in here if path not in there]:
             yield f"{counted(len(names), 'record')} {word}: {some(names)}"
-    known = before.card.labels if before.card else labels
+    known = before.said.labels
     both = [(old[file], row) for file, row in new.items() if file in old]
     if edited := [row["record"] for was, row in both if was["sha256"] != row["sha256"]]:
         yield f"{counted(len(edited), 'file')} changed: {some(edited)}"

@@ -17,11 +17,11 @@ import pandas as pd
 from ecgbench.core.files import put, sha256_of, sha256_once
 from ecgbench.core.text import counted
 from ecgbench.data.imported import corrections, labels, matching, reading, same_signal, splitting
-from ecgbench.data.imported.corrections import Earlier
 from ecgbench.data.imported.reading import Seen
 from ecgbench.data.prepare import Progress
 from ecgbench.datasets import own
 from ecgbench.datasets.indexing.tables import person
+from ecgbench.datasets.own import Recordings
 from ecgbench.ecg.readers import by_suffix
 from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.errors import BadRecord, BadSetting
@@ -115,20 +115,16 @@ class Imported:
     """The result of an import."""
 
     order: Order
+    said: own.Card
+    labelled: labels.Labels
     table: pd.DataFrame
-    """records.csv: every value a str, with `patient`."""
-    labels: tuple[str, ...]
-    splits: str
-    patients_known: bool
-    others: tuple[str, ...]
+    """records.csv: every value a str."""
     seen: dict[str, Seen]
     """By record."""
-    added: int | None
-    """Number of new records; None for a first import."""
+    before: Recordings | None
+    """The import that it corrects."""
     without_row: list[str]
     """Files that are not in the table."""
-    without_file: int
-    """Number of rows without a file."""
     notes: list[str]
 
     @property
@@ -159,23 +155,20 @@ def _held(state: str) -> str:
     return found[0] if len(found) == 1 else _hash_of(found)
 
 
-def _demand_same_study(order: Order, before: Earlier | None, table: pd.DataFrame) -> None:
+def _demand_same_study(order: Order, before: Recordings, table: pd.DataFrame) -> None:
     """BadSetting where the folder of an import is to receive the recordings of another study: of
     another folder, whose files of the same names mostly hold something else.
     """
-    if before is None or before.card is None:
-        return
-    was = own.Recordings(order.card, before.card, before.table).root
-    if os.path.realpath(was) == os.path.realpath(order.folder):
-        return
-    source = reading.source(order.folder, before.card, order.to, table)
+    source = reading.source(order.folder, before.said, order.to, table)
     now = dict(zip(source.index["record"], map(_held, source.states(source.index))))
     known = dict(zip(before.table["record"], before.table["sha256"]))
     common = now.keys() & known.keys()
-    if common and 2 * sum(now[name] == known[name] for name in common) < len(common):
+    elsewhere = os.path.realpath(before.root) != os.path.realpath(order.folder)
+    if elsewhere and 2 * sum(now[name] == known[name] for name in common) < len(common):
         raise BadSetting(
-            f"{order.to} holds the recordings of {was}; those in {order.folder} have the same "
-            f"names and other content, so they are another study: give another folder (--to DIR)"
+            f"{order.to} holds the recordings of {before.root}; those in {order.folder} have the "
+            f"same names and other content, so they are another study: give another folder "
+            f"(--to DIR)"
         )
 
 
@@ -210,7 +203,8 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
     if "patient" not in table:
         table["patient"] = table["record"]
     said = _card(order, card, labelled)
-    _demand_same_study(order, before, table)
+    if before:
+        _demand_same_study(order, before, table)
     copy, seen = reading.read(order.folder, said, order.to, table, progress)
     table = _with_found(table, seen)
     reading.demand_usable(table)
@@ -226,20 +220,18 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
         why = f"; left out: {reading.left_out(table)[0]}" if table["left_out"].any() else ""
         anew = "; another folder (--to DIR) deals the patients anew" if before else ""
         raise BadSetting(f"{error}{anew}{why}") from None
+    said = replace(said, splits=splits)
     made = Imported(
         order=order,
+        said=said,
+        labelled=labelled,
         table=table,
-        labels=labelled.labels,
-        splits=splits,
-        patients_known=labelled.patients_known,
-        others=labelled.others,
         seen=seen,
-        added=len({*table["file"]} - {*before.table["file"]}) if before else None,
+        before=before,
         without_row=without_row,
-        without_file=len(labelled.table) - len(table),
         notes=notes,
     )
-    _write(made, replace(said, splits=splits), before)
+    _write(made)
     return made
 
 
@@ -277,7 +269,7 @@ def _relative_or_absolute(recordings: Path, folder: Path) -> str:
 
 
 def _matched(
-    order: Order, labelled: labels.Labels, before: Earlier | None
+    order: Order, labelled: labels.Labels, before: Recordings | None
 ) -> tuple[pd.DataFrame, list[str]]:
     """The rows of the table that have a file, with `file` and a name of the record that stays what
     it was; and the files without a row.
@@ -329,14 +321,14 @@ def _with_found(table: pd.DataFrame, seen: dict[str, Seen]) -> pd.DataFrame:
 
 
 def _split(
-    order: Order, table: pd.DataFrame, labelled: labels.Labels, before: Earlier | None
+    order: Order, table: pd.DataFrame, labelled: labels.Labels, before: Recordings | None
 ) -> tuple[pd.DataFrame, str]:
     """The table with its folds or splits, and how they were made."""
     names, whose = labelled.labels, "patient" if labelled.patients_known else "recording"
     column = "split" if "split" in table else "fold"
     if column in table and (table[column].astype(str) != "").all():
         return table, f"as given in {order.labels.name}"
-    homes = before.homes(table) if before else {}
+    homes = corrections.homes(before, table) if before else {}
     if before and before.column == "split":
         table["split"] = table["patient"].map(person).map(homes).fillna("")
         if lost := list(table.loc[table["split"] == "", "record"]):
@@ -354,7 +346,7 @@ def _split(
     table["fold"] = splitting.dealt(order.name, table, names, count, known)
     if before and table.loc[usable.index, "fold"].max() < count:
         raise BadSetting(f"no record is left in fold {count}, the test fold")
-    if before and before.card and not before.card.splits.startswith("ours"):
+    if before and not before.said.splits.startswith("ours"):
         return table, AS_BEFORE
     return table, (
         f"ours: {count} folds by {whose}, stratified on the labels ({count - 2} train, 1 val, "
@@ -362,22 +354,22 @@ def _split(
     )
 
 
-def _write(made: Imported, said: own.Card, before: Earlier | None) -> None:
+def _write(made: Imported) -> None:
     """card.toml, then records.csv: after a kill in between the card names the table that is there
     as the one before, and the import is done again. Notes what changed.
     """
-    order, table = made.order, made.table
+    to, table, labels, before = made.order.to, made.table, made.said.labels, made.before
     column = "split" if "split" in table else "fold"
-    out = corrections.texts(table, made.labels)
+    out = corrections.texts(table, labels)
     dropped = dict[str, str]()
     if before:
-        made.notes.extend(corrections.changes(before, out, made.labels))
+        made.notes.extend(corrections.changes(before, out, labels))
         here = {*map(person, out["patient"])}
-        homes = before.homes() if before.column == column else {}
+        homes = corrections.homes(before) if before.column == column else {}
         dropped = {patient: home for patient, home in homes.items() if patient not in here}
-    first, last = ["record", "file", "patient", column, *made.labels], [*own.FOUND, "left_out"]
+    first, last = ["record", "file", "patient", column, *labels], [*own.FOUND, "left_out"]
     rest = [c for c in out if c not in (*first, *last)]
     csv = out[[*first, *rest, *last]].to_csv(index=False, lineterminator="\n")
     known = hashlib.sha256(csv.encode()).hexdigest()
-    put(order.card, replace(said, table=known, dropped=dropped).text)
-    put(order.to / own.TABLE, csv)
+    put(to / own.CARD, replace(made.said, table=known, dropped=dropped).text)
+    put(to / own.TABLE, csv)

@@ -38,16 +38,15 @@ def lines(made: Imported) -> Iterator[str]:
     order, table = made.order, made.table
     usable = made.usable
     patients = counted(usable["patient"].nunique(), "patient")
-    whose = f" of {patients}" if made.patients_known else ""
-    added = f" ({made.added:,} new)" if made.added else ""
-    yield f"{order.name}: {counted(len(usable), 'record')}{whose} in {order.folder}{added}"
-    if not made.patients_known:
+    whose = f" of {patients}" if made.said.patients_known else ""
+    yield f"{order.name}: {counted(len(usable), 'record')}{whose} in {order.folder}"
+    if not made.said.patients_known:
         yield f"  no column patient: {PATIENTS_UNKNOWN}"
     yield from _signals([made.seen[record] for record in usable["record"]])
-    yield f"  splits: {made.splits}"
+    yield f"  splits: {made.said.splits}"
     yield from (f"    {text}" for text in _counts(made))
-    if made.others:
-        yield f"  kept beside the labels: {', '.join(made.others)}"
+    if made.labelled.others:
+        yield f"  kept beside the labels: {', '.join(made.labelled.others)}"
     if kinds := left_out(table):
         yield f"  {len(table) - len(usable):,} of {len(table):,} recordings cannot be used:"
         yield from (f"  quarantined {text}" for text in kinds[:NAMED])
@@ -55,12 +54,12 @@ def lines(made: Imported) -> Iterator[str]:
     if files := made.without_row:
         many = counted(len(files), "file")
         yield f"  left out: {many} without a row in the table: {some(files, NAMED, ', ')}"
-    if made.without_file:
-        yield f"  left out: {counted(made.without_file, 'record')} of the table without a file"
+    if without := len(made.labelled.table) - len(table):
+        yield f"  left out: {counted(without, 'record')} of the table without a file"
     yield from (f"  note: {text}" for text in [*made.notes, *_noted(made)])
     path = str(order.card)
     path = path if path.startswith(("/", ".")) else f"./{path}"  # a command takes it for a path
-    what = "written" if made.added is None else "up to date"
+    what = "up to date" if made.before else "written"
     yield f"{what}: {path} and {TABLE} beside it"
     yield f"next: ecgbench data facts {quoted(path)}"
     yield f"then: ecgbench run --tasks {quoted(path)} --models laef,merl --leads {_usual(made)}"
@@ -134,7 +133,7 @@ def _counts(made: Imported) -> list[str]:
     split = split_of(table)
     sizes = [str(int((split == name).sum())) for name in SPLITS]
     rows = [["", *SPLITS], ["records", *sizes]]
-    for label in made.labels:
+    for label in made.said.labels:
         positive = table[label].to_numpy(int) == 1
         rows.append([label, *(str(int(positive[split == name].sum())) for name in SPLITS)])
     return aligned(rows, right=(1, 2, 3))
