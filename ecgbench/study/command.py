@@ -122,13 +122,14 @@ def _present(request: Request, data: Path | None) -> Request:
 
 
 def _execution(settings: RunSettings, engine: str | None, device: str) -> Execution:
-    """Under torchrun models run in the processes that it has started."""
     if not settings.timeout > 0:
         raise BadSetting(f"--set run.timeout={settings.timeout:g}: seconds, more than 0")
-    if torchrun.world() > 1 and engine not in (None, "inline"):
-        raise BadSetting(f"--engine {engine}: torchrun runs models in its own processes")
-    usual = "inline" if torchrun.world() > 1 else "local"
-    name, options = engines.named(engine or usual)
+    if (several := torchrun.world()) > 1:
+        raise BadSetting(
+            f"torchrun started {several} processes of this command; a study shares its fits out "
+            f"itself; run it without torchrun: ecgbench run --engine local:{several} ..."
+        )
+    name, options = engines.named(engine or "local")
     return Execution(engine=name, options=options, device=device, settings=settings)
 
 
@@ -146,21 +147,13 @@ def _compute(
     device = choose(execution.device)
     if not engines.get(execution.engine).CARD.other_machines:
         demand(device)
-    if dry_run and torchrun.world() > 1:
-        raise BadSetting("--dry-run: its probe is of one process; run it without torchrun")
-    with torchrun.together():
-        if torchrun.rank() != 0:
-            from ecgbench.study.work import take_part
-
-            take_part()
-            return Done(out=folders.out)
-        preflight.demand(request, folders, data=not dry_run, typed=execution.command)
-        if not dry_run:
-            return _finish(request, folders, execution, controls)
-        for text in estimate.lines(request, folders, device):
-            print(text)
-        for text in control_runs.lines([request], folders, controls):
-            print(text)
+    preflight.demand(request, folders, data=not dry_run, typed=execution.command)
+    if not dry_run:
+        return _finish(request, folders, execution, controls)
+    for text in estimate.lines(request, folders, device):
+        print(text)
+    for text in control_runs.lines([request], folders, controls):
+        print(text)
     return Done(out=folders.out)
 
 
