@@ -301,7 +301,7 @@ def prune(
     from ecgbench.data import disk
     from ecgbench.data.source import where
 
-    home, names = where(prepared, data), (datasets.resolve(dataset),) if dataset else ()
+    home, names = where(prepared, data, dataset), (datasets.resolve(dataset),) if dataset else ()
     if yes:
         typer.echo(f"{size(disk.prune(home, names))} freed in {home}")
     else:

@@ -80,9 +80,9 @@ class Card(CheckedFields):
     name: str
     labels: tuple[str, ...] = field(metadata={"": f"columns of {TABLE}"})
     patients_known: bool
-    splits: str
+    splits: str = ""
     request: str = field(metadata={"": "sha256 of the options, the table of labels and all files"})
-    table: str = field(metadata={"": f"sha256 of {TABLE}"})
+    table: str = field(default="", metadata={"": f"sha256 of {TABLE}"})
     before: str = field(default="", metadata={"": "and of the one that it replaced"})
     typed: dict[str, Any] = field(
         default_factory=dict, metadata={"": "of the table of labels, but for what is as usual"}
@@ -145,9 +145,8 @@ def card(file: Path) -> Card:
     known = {one.name: one for one in fields(Card)}
     if unknown := [name for name in said if name not in known]:
         raise BadSetting(f"{at(unknown[0])}: {UnknownName('setting', unknown[0], known)}")
-    needed = (MISSING, MISSING)
     for name, one in known.items():
-        if name not in said and (one.default, one.default_factory) == needed:
+        if name not in said and one.default is one.default_factory is MISSING:
             raise BadSetting(f"{file} has no line {name}; {AGAIN}")
     try:
         made = Card(**said)
@@ -208,7 +207,7 @@ class Recordings(ModuleType):
     @property
     def home(self) -> Path:
         """Folder of its prepared copies."""
-        return Path(str(self.__file__)).absolute().parent / COPIES
+        return Path(str(self.__file__)).absolute().with_name(COPIES)
 
     @property
     def root(self) -> Path:

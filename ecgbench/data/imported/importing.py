@@ -5,10 +5,7 @@ prepared copy (`datasets.own`). Every file is read once; an unusable one is left
 import hashlib
 import json
 import os
-import re
-from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,6 @@ import pandas as pd
 from ecgbench.core.files import put, sha256_of, sha256_once
 from ecgbench.core.text import counted
 from ecgbench.data.imported import corrections, labels, matching, reading, same_signal, splitting
-from ecgbench.data.imported.reading import Seen
 from ecgbench.data.prepare import Progress
 from ecgbench.datasets import own
 from ecgbench.datasets.indexing.tables import person
@@ -70,44 +66,23 @@ class Order:
 
     def after(self, card: own.Card | None) -> "Order":
         """The same with what is not typed from an earlier card."""
-        typed, known = self.options, card.options if card else ReadOptions()
-        return replace(
-            self,
-            options=ReadOptions(
-                fs=typed.fs or known.fs,
-                unit=typed.unit or known.unit,
-                signals=typed.signals or known.signals,
-            ),
-        )
+        typed = {name: value for name, value in vars(self.options).items() if value}
+        known = card.options if card else ReadOptions()
+        return replace(self, options=replace(known, **typed))
 
     @property
     def typed(self) -> dict[str, Any]:
         """What was typed of the table of labels, but for what is as usual."""
-        said: dict[str, Any] = {
-            "labels": str(self.labels),
-            "columns": [*self.columns],
-            "positive": self.positive,
-        }
-        said |= {"patients": self.patients, "split": self.split, "partial": self.partial}
-        said |= {"match_zeros": self.match_zeros}
-        return {name: value for name, value in said.items() if value}
-
-    @cached_property
-    def content(self) -> dict[str, str]:
-        """Of all files of a recording, whose path from the folder is given without its suffix: a
-        hash of what they hold.
-        """
-        files = sorted(matching.walk(self.folder, (self.labels, self.to)))
-        held: dict[str, list[str]] = defaultdict(list)
-        for file in files:
-            stem = file.with_suffix("").relative_to(self.folder).as_posix()
-            held[stem] += [file.suffix, sha256_once(file)]
-        return {stem: _hash_of(own) for stem, own in held.items()}
+        names = ("columns", "positive", "patients", "split", "partial", "match_zeros")
+        said = {name: value for name in names if (value := getattr(self, name))}
+        return {"labels": str(self.labels), **said}
 
     def fingerprint(self) -> str:
-        """A hash of all inputs."""
+        """A hash of all inputs, and of where the recordings are."""
+        files = sorted(matching.walk(self.folder, (self.labels, self.to)))
+        held = [(file.relative_to(self.folder).as_posix(), sha256_once(file)) for file in files]
         typed = {**self.typed, "labels": sha256_of(self.labels)}
-        return _hash_of([str(self.folder.resolve()), repr(self.options), typed, self.content])
+        return _hash_of([str(self.folder.resolve()), repr(self.options), typed, held])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +94,7 @@ class Imported:
     labelled: labels.Labels
     table: pd.DataFrame
     """records.csv: every value a str."""
-    seen: dict[str, Seen]
-    """By record."""
+    seen: reading.Notes
     before: Recordings | None
     """The import that it corrects."""
     without_row: list[str]
@@ -149,18 +123,12 @@ def _hash_of(facts: object) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def _held(state: str) -> str:
-    """A hash of what the files of a record hold: of one file its own."""
-    found = re.findall(r"\b[0-9a-f]{64}\b", state)
-    return found[0] if len(found) == 1 else _hash_of(found)
-
-
 def _demand_same_study(order: Order, before: Recordings, table: pd.DataFrame) -> None:
     """BadSetting where the folder of an import is to receive the recordings of another study: of
     another folder, whose files of the same names mostly hold something else.
     """
     source = reading.source(order.folder, before.said, order.to, table)
-    now = dict(zip(source.index["record"], map(_held, source.states(source.index))))
+    now = dict(zip(source.index["record"], map(reading.held, source.states(source.index))))
     known = dict(zip(before.table["record"], before.table["sha256"]))
     common = now.keys() & known.keys()
     elsewhere = os.path.realpath(before.root) != os.path.realpath(order.folder)
@@ -205,11 +173,9 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
     said = _card(order, card, labelled)
     if before:
         _demand_same_study(order, before, table)
-    copy, seen = reading.read(order.folder, said, order.to, table, progress)
-    table = _with_found(table, seen)
-    reading.demand_usable(table)
+    copy, table, seen = reading.read(order.folder, said, order.to, table, progress)
     notes = [*labelled.notes]
-    if found := same_signal.pairs(copy, table, seen):
+    if found := same_signal.pairs(copy, table):
         same_signal.demand_agreement(table, found, labelled.labels, order.labels.name)
         notes.append(same_signal.said(table, found))
         table["patient"] = same_signal.patients(table, found)
@@ -246,12 +212,9 @@ def _card(order: Order, card: own.Card | None, labelled: labels.Labels) -> own.C
         "name": order.name,
         "labels": labelled.labels,
         "patients_known": labelled.patients_known,
-        "splits": "",
         "request": order.fingerprint(),
-        "table": "",
         "before": sha256_of(order.to / own.TABLE),
         "typed": order.typed,
-        "dropped": {},
     }
     if card is None:
         return own.Card(title=order.name.replace("_", " ").capitalize(), **facts)
@@ -305,19 +268,6 @@ def _matched(
     )
     beside = {file.rpartition(".")[0] for file in chosen}
     return table, [file for file in files if file.rpartition(".")[0] not in beside]
-
-
-def _with_found(table: pd.DataFrame, seen: dict[str, Seen]) -> pd.DataFrame:
-    """The table with what was found in the files of each record."""
-    each = [seen[record] for record in table["record"]]
-    number = "{:.10g}".format
-    return table.assign(
-        leads=["+".join(one.leads) for one in each],
-        fs=["" if one.reason else number(one.fs) for one in each],
-        seconds=["" if one.reason else number(one.seconds) for one in each],
-        sha256=[_held(one.state) for one in each],
-        left_out=[one.reason for one in each],
-    )
 
 
 def _split(

@@ -3,12 +3,11 @@ import must know of them comes. An unusable one does not stop the others.
 """
 
 import glob
+import hashlib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -20,23 +19,10 @@ from ecgbench.datasets import demo, own
 from ecgbench.ecg.readers import by_suffix
 from ecgbench.errors import BadSetting
 
-
-@dataclass(frozen=True)
-class Seen:
-    """Facts of a file that was read."""
-
-    leads: tuple[str, ...] = ()
-    """That it holds, without those that follow from them."""
-    fs: float = 0.0
-    seconds: float = 0.0
-    swing: float = 0.0
-    """Largest range of a lead, mV."""
-    reason: str = ""
-    """Why it cannot be used, or ""."""
-    notes: tuple[tuple[str, str], ...] = ()
-    """Notes of the recording: (kind, what)."""
-    state: str = ""
-    """What its files hold."""
+Notes = dict[str, list[tuple[str, str]]]
+"""Of a recording: (kind, what), with its "leads" and its largest "swing"; of a file that asks for a
+setting, "asked".
+"""
 
 
 class _Pending(own.Recordings):
@@ -57,54 +43,45 @@ def source(folder: Path, said: own.Card, to: Path, table: pd.DataFrame) -> Sourc
 
 def read(
     folder: Path, said: own.Card, to: Path, table: pd.DataFrame, progress: Progress | None
-) -> tuple[Copy, dict[str, Seen]]:
-    """The prepared copy of the recordings of a table with record and file, and what was found in
-    each, by record. Only new and changed files are read. BadSetting for a question about half of
-    the files or more.
+) -> tuple[Copy, pd.DataFrame, Notes]:
+    """The prepared copy of the recordings of a table with record and file; the table with what was
+    found in the files (`own.FOUND`) and `left_out`, why one cannot be used; and notes by record.
+    Only new and changed files are read. BadSetting for a question about half of the files or more,
+    and where no recording can be used.
     """
     copy = read_all(source(folder, said, to, table), to / own.COPIES, progress)
-    known = copy.known.to_dict("index")
-    rows = zip(table["record"], table["file"])
-    seen = {record: _seen(folder / file, known[record]) for record, file in rows}
-    asked = [what for one in seen.values() for kind, what in one.notes if kind == "asked"]
-    if 2 * len(asked) >= max(1, len(seen)):
+    known = copy.known.loc[table["record"]]
+    notes = {record: json.loads(text) for record, text in zip(table["record"], known["notes"])}
+    asked = [what for each in notes.values() for kind, what in each if kind == "asked"]
+    if 2 * len(asked) >= max(1, len(notes)):
         raise BadSetting(asked[0])
-    return copy, seen
-
-
-def _seen(path: Path, row: Mapping[Any, Any]) -> Seen:
-    """Of what is stored of a record; of a file that cannot be used others of its name are named."""
-    notes = tuple((kind, what) for kind, what in json.loads(row["notes"]))
-    if row["reason"]:
-        others = _beside(path)
-        also = f"; the table may name {others} instead" if others else ""
-        return Seen(reason=f"{row['reason']}{also}", notes=notes, state=row["state"])
-    said = dict(notes)
-    return Seen(
-        leads=tuple(said["leads"].split("+")),
-        fs=row["fs"],
-        seconds=row["samples"] / row["fs"],
-        swing=float(said["swing"]),
-        notes=notes,
-        state=row["state"],
+    whys = zip(known["reason"], table["file"])
+    table = table.assign(
+        leads=[dict(each).get("leads", "") for each in notes.values()],
+        fs=[f"{fs:.10g}" if fs else "" for fs in known["fs"]],
+        seconds=[f"{n / fs:.10g}" if fs else "" for n, fs in zip(known["samples"], known["fs"])],
+        sha256=[*map(held, known["state"])],
+        left_out=[why and f"{why}{_beside(folder / file)}" for why, file in whys],
     )
-
-
-def _beside(path: Path) -> str:
-    """Other files of its name, with the suffix of a known format."""
-    files = sorted(path.parent.glob(f"{glob.escape(path.stem)}.*"))
-    return enumerated(
-        [f.name for f in files if f != path and f.suffix.lower() in by_suffix.READERS]
-    )
-
-
-def demand_usable(table: pd.DataFrame) -> None:
-    """BadSetting, with the reasons, where no recording can be used."""
-    if not (table["left_out"] == "").any():
+    if table["left_out"].all():
         raise BadSetting(
             f"none of the {counted(len(table), 'recording')} can be used: "
             f"{'; '.join(left_out(table))} (names that mean leads: --signals ch1=I,ch2=II)"
         )
+    return copy, table, notes
+
+
+def held(state: str) -> str:
+    """A hash of what the files of a record hold, by their state: of one file its own."""
+    found = re.findall(r"\b[0-9a-f]{64}\b", state)
+    return found[0] if len(found) == 1 else hashlib.sha256(" ".join(found).encode()).hexdigest()
+
+
+def _beside(path: Path) -> str:
+    """Other files of the name of one that cannot be used, with the suffix of a known format."""
+    files = sorted(path.parent.glob(f"{glob.escape(path.stem)}.*"))
+    known = [f.name for f in files if f != path and f.suffix.lower() in by_suffix.READERS]
+    return f"; the table may name {enumerated(known)} instead" if known else ""
 
 
 def left_out(table: pd.DataFrame) -> list[str]:

@@ -1,7 +1,7 @@
 """The same signal under two names: one patient; refused where labels or splits differ."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -10,7 +10,6 @@ import pandas as pd
 from ecgbench.data.copy import Copy
 from ecgbench.data.duplicates import copies_among
 from ecgbench.data.imported.corrections import some
-from ecgbench.data.imported.reading import Seen
 from ecgbench.datasets.indexing.tables import person
 from ecgbench.ecg.fingerprint import NOTHING, fingerprint
 from ecgbench.ecg.leads import LeadSubset
@@ -25,20 +24,20 @@ Pair = tuple[int, int, bool]
 """Rows of two recordings that are one, and whether they are so as a whole (`copies_among`)."""
 
 
-def pairs(copy: Copy, table: pd.DataFrame, seen: Mapping[str, Seen]) -> list[Pair]:
+def pairs(copy: Copy, table: pd.DataFrame) -> list[Pair]:
     """Recordings of a table, indexed from 0, that are one, by their prepared copies."""
-    names = [*table["record"]]
+    names, leads = [*table["record"]], [*table["leads"]]
 
     @lru_cache(KEPT)
     def signal(row: int) -> tuple[np.ndarray, float]:
         """(12, time) samples of the leads of the file in the first minute, and their rate, Hz."""
         recording = copy.recording(names[row])
         rows = recording.rows[:, : math.ceil(COMPARED * recording.fs)]
-        rows[~LeadSubset(seen[names[row]].leads).mask] = np.nan
+        rows[~LeadSubset.parse(leads[row]).mask] = np.nan
         return rows, recording.fs
 
-    usable = [not seen[name].reason for name in names]
-    prints = [fingerprint(*signal(row)) if ok else NOTHING for row, ok in enumerate(usable)]
+    lost = enumerate(table["left_out"])
+    prints = [NOTHING if why else fingerprint(*signal(row)) for row, why in lost]
     return [*copies_among(prints, signal)]
 
 

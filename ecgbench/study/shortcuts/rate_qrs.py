@@ -1,6 +1,6 @@
 """Heart rate and QRS duration in place of the recording: two numbers that any device prints.
 
-Both are measured in the leads that are there (`ecg.measures`). Each enters as it is, squared, as a
+Both are measured in the leads that are there (`ecg.beats`). Each enters as it is, squared, as a
 product, and in bands; where too few beats stand out, "not known" is a value of its own.
 """
 
