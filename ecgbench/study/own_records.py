@@ -13,9 +13,8 @@ from ecgbench.core.division import Division
 from ecgbench.core.registry import plain
 from ecgbench.core.text import visible, words
 from ecgbench.data.imported import summary
-from ecgbench.data.imported.corrections import is_edited
+from ecgbench.data.imported.corrections import edited
 from ecgbench.data.imported.importing import Order, bring, same, usual_folds
-from ecgbench.datasets import own
 from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.errors import BadSetting
 from ecgbench.study.plan_file import RecordSettings, keys
@@ -76,8 +75,8 @@ def within(
         print(f"{order.card}: imported before from the same files and labels", file=sys.stderr)
         if not datasets.get(str(order.card)).CARD.patients_known:
             print(PATIENTS_UNKNOWN, file=sys.stderr)
-        if is_edited(order.to, own.card(order.card)):
-            print(f"{own.TABLE} was edited after the import; it is used as it is", file=sys.stderr)
+        for file in edited(order.to):
+            print(f"{file} was edited after the import; it is used as it is", file=sys.stderr)
     else:
         import_records(order, err=True)
     if choice:

@@ -34,9 +34,10 @@ def homes(before: Recordings, table: pd.DataFrame | None = None) -> dict[str, st
     return known
 
 
-def is_edited(folder: Path, card: own.Card) -> bool:
-    """Whether the records.csv of an import is another than what was written, last or before."""
-    return sha256_of(folder / own.TABLE) not in ("", card.table, card.before)
+def edited(folder: Path) -> list[str]:
+    """records.csv, where that of the import in a folder is not what was written, last or before."""
+    card, now = own.card(folder / own.CARD), sha256_of(folder / own.TABLE)
+    return [] if now in ("", card.table, card.before) else [own.TABLE]
 
 
 def earlier(folder: Path, name: str, overwrite: bool) -> tuple[own.Card | None, Recordings | None]:
@@ -79,8 +80,8 @@ def changes(before: Recordings, out: pd.DataFrame, labels: Sequence[str]) -> Ite
             yield f"{counted(len(names), 'record')} {word}: {some(names)}"
     known = before.said.labels
     both = [(old[file], row) for file, row in new.items() if file in old]
-    if edited := [row["record"] for was, row in both if was["sha256"] != row["sha256"]]:
-        yield f"{counted(len(edited), 'file')} changed: {some(edited)}"
+    if other := [row["record"] for was, row in both if was["sha256"] != row["sha256"]]:
+        yield f"{counted(len(other), 'file')} changed: {some(other)}"
     for word, these, those in (("new", labels, known), ("gone", known, labels)):
         if odd := [name for name in these if name not in those]:
             yield f"labels that are {word}: {', '.join(odd)}"
@@ -98,11 +99,11 @@ def changes(before: Recordings, out: pd.DataFrame, labels: Sequence[str]) -> Ite
     for path, patient, split in zip(out["file"], out["patient"], split_of(out)):
         if was_in.get(path, split) != split:
             moved[was_in[path], split].append(patient)
-    for (one, other), patients in moved.items():
+    for (one, two), patients in moved.items():
         who = [*dict.fromkeys(patients)]
         records_ = counted(len(patients), "record")
         yield (
-            f"{counted(len(who), 'patient')} moved from {one} to {other} ({some(who)}; {records_})"
+            f"{counted(len(who), 'patient')} moved from {one} to {two} ({some(who)}; {records_})"
         )
 
 

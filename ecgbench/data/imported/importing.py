@@ -159,7 +159,7 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
     if not order.folder.is_dir():
         raise BadSetting(f"there is no folder {order.folder}; give the folder of the recordings")
     card, before = corrections.earlier(order.to, order.name, order.overwrite)
-    if card and corrections.is_edited(order.to, card) and not order.overwrite:
+    if card and corrections.edited(order.to) and not order.overwrite:
         raise BadSetting(
             f"{order.to / own.TABLE} was edited by hand, which importing again would undo: "
             f"correct {order.labels.name} and give --overwrite, or go on with --tasks {order.card}"
