@@ -372,9 +372,7 @@ class Room:
         if name in self._paths and self._paths[name].resolve() == path.resolve():
             return name
         if plain(name) in map(plain, [*self.names(), *self._refused, *self.variants()]):
-            raise BadSetting(
-                f"{path} would be a second {self.kind} called {name!r}; rename the file"
-            )
+            raise BadSetting(f"{path} would be a second {self.kind} called {name!r}; rename one")
         self._paths[name] = path.absolute()
         return name
 

@@ -11,7 +11,7 @@ from ecgbench.core.text import counted
 from ecgbench.datasets import own
 from ecgbench.datasets.indexing.tables import alike, person
 from ecgbench.datasets.own import Recordings, split_of
-from ecgbench.errors import BadSetting
+from ecgbench.errors import BadSetting, MissingData
 from ecgbench.stats.known import UNKNOWN
 
 NAMED = 3
@@ -60,7 +60,14 @@ def earlier(folder: Path, name: str, overwrite: bool) -> tuple[own.Card | None, 
         raise BadSetting(
             f"{folder} holds the recordings of {card.name}; give another folder (--to DIR)"
         )
-    return card, Recordings(file, card, own.table(table)) if card and table.is_file() else None
+    if card is None or not table.is_file():
+        return card, None
+    try:
+        return card, Recordings(file, card, own.table(table))
+    except MissingData as error:
+        raise MissingData(
+            f"{error}; correct that, or remove {table}, which deals the patients to new splits"
+        ) from None
 
 
 def texts(table: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
