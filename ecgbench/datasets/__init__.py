@@ -4,7 +4,14 @@ from ecgbench.core.cards import DatasetCard, Task
 from ecgbench.core.registry import Room, plain
 from ecgbench.errors import BadSetting
 
-ROOM = Room("ecgbench.datasets", "dataset", ("CARD", "index", "read"), DatasetCard)
+ROOM = Room(
+    "ecgbench.datasets",
+    "dataset",
+    ("CARD", "index", "read"),
+    DatasetCard,
+    besides=frozenset({"own"}),
+    as_data={".toml": "ecgbench.datasets.own"},
+)
 names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 
 

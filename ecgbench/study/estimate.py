@@ -138,7 +138,7 @@ def _reading(name: str, folders: Folders, fix: bool, records: dict[str, int]) ->
     few = source.index.iloc[:: max(1, len(source.index) // TRIED)]
     began = time.perf_counter()
     for row in rows_of(few):
-        checked_row(name, source.root, row, fix)
+        checked_row(source, row)
     each, whole = (time.perf_counter() - began) / max(1, len(few)), sum(records.values())
     return each * whole / (min(MOST, cores()) if whole > FEW else 1)
 

@@ -15,7 +15,6 @@ from ecgbench.core.text import visible, words
 from ecgbench.data.imported import summary
 from ecgbench.data.imported.corrections import edited
 from ecgbench.data.imported.importing import Order, bring, same, usual_folds
-from ecgbench.data.imported.records import FILE as TABLE
 from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.errors import BadSetting
 from ecgbench.study.plan_file import RecordSettings, keys
@@ -64,7 +63,7 @@ def within(
         if stray := [name for name, value in given.items() if value]:
             raise BadSetting(f"{stray[0]} belongs to --records FOLDER; add that")
         card = Path(tasks[0]) if len(tasks) == 1 else Path()
-        if card.suffix == ".py" and card.with_name(TABLE).is_file():
+        if card.suffix in datasets.ROOM.as_data and card.is_file():
             _cross_validate(values, card)
         return out, prepared
     how = asdict(RecordSettings(**typed))
@@ -85,8 +84,7 @@ def within(
     if not tasks:
         _cross_validate(values, order.card)
     values["tasks"] = (*tasks, str(order.card))
-    # of these recordings alone: everything lies in the run's folder
-    return out, prepared or (None if tasks else order.to / "prepared")
+    return out, prepared
 
 
 def _cross_validate(values: dict[str, Any], card: Path) -> None:
@@ -156,7 +154,7 @@ def name_of(folder: Path) -> str:
 
 def is_taken(name: str) -> bool:
     """Whether a dataset or task that comes with ecgbench, or is installed, has a name."""
-    records = {path.stem for path in datasets.ROOM.paths()}
+    records = {n for n in datasets.names() if datasets.ROOM.argument(n) != n}
     tasks = {task: dataset for task, (dataset, *_) in datasets.tasks().items()}
     names = {n: n for n in datasets.names()} | tasks
     return plain(name) in {plain(n) for n, dataset in names.items() if dataset not in records}

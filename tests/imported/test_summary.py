@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecgbench.data.imported import importing, reading, summary
+from ecgbench.data.imported import importing, summary
 from ecgbench.data.imported.importing import Order
+from ecgbench.datasets import own
 from ecgbench.errors import BadSetting
 
 HEAD = "Sample Rate,100\nUnit,mV\nI,II\n"
@@ -67,7 +68,7 @@ CASES: dict[str, tuple[Change, str]] = {
         "note: lines of a head that are not used: Name (16)\n",
     ),
     "swing": (
-        several(1, lambda to, name: write(to, name, scale=1000)),
+        several(1, lambda to, name: write(to, name, scale=10)),
         "and 1 record by less or more: r00 (",
     ),
     "held": (
@@ -122,14 +123,14 @@ def test_a_library_that_fails_on_one_file_costs_that_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder(tmp_path)
-    read = reading.by_suffix.read
+    read = own.by_suffix.read
 
     def fails(path: Path, *more: object) -> object:
         if path.stem == "r03":
             raise RuntimeError("what\never")
         return read(path, *more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(reading.by_suffix, "read", fails)
+    monkeypatch.setattr(own.by_suffix, "read", fails)
     assert "quarantined r03: cannot be read (RuntimeError: what" in said(tmp_path)
 
 
