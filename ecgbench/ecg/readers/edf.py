@@ -89,7 +89,7 @@ def _physical(signal: Any, path: Path, record: str) -> np.ndarray:
     steps: np.ndarray = cleaned.marked(signal.digital[None])[0]
     steps += top / gain - high
     steps *= gain
-    return steps
+    return np.asarray(steps)
 
 
 def _demand_no_gap(file: Any, path: Path, record: str) -> None:
