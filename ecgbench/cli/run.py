@@ -61,15 +61,45 @@ def run(
 
       ecgbench run --records FOLDER --labels labels.csv -m laef,merl -l I
     """
-    typed = dict(locals())
-    from ecgbench.study import command
-    from ecgbench.study.plan_file import in_words, keys
-
     if settings:
+        from ecgbench.study.plan_file import in_words, keys
+
         rows = [(key.name, in_words(key), key.help) for key in keys().values()]
         typer.echo("\n".join(aligned([("setting", "default", "what it is"), *rows])))
         return
-    done = command.run(typed, sets)
+    from ecgbench.study import command
+    from ecgbench.study.options import RunOptions
+
+    done = command.run(
+        RunOptions.of(
+            sets,
+            plan=plan,
+            models=models,
+            tasks=tasks,
+            leads=leads,
+            weights=weights,
+            policy=policy,
+            protocol=protocol,
+            train_leads=train_leads,
+            metrics=metrics,
+            seeds=seeds,
+            folds=folds,
+            limit=limit,
+            controls=controls,
+            perturb=perturb,
+            records=records,
+            labels=labels,
+            fs=fs,
+            unit=unit,
+            signals=signals,
+            data=data,
+            prepared=prepared,
+            out=out,
+            device=device,
+            engine=engine,
+            dry_run=dry_run,
+        )
+    )
     for text in _answer(done):
         typer.echo(text)
     if done.failed:

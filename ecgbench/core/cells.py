@@ -5,10 +5,11 @@ data, and keys.
 import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from ecgbench.core.division import OFFICIAL as OFFICIAL
 from ecgbench.core.division import Division
 from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, settings
 from ecgbench.ecg.leads import LeadSubset
@@ -26,9 +27,6 @@ SCORES = 1
 """Raised by hand when the same fit gives other predictions or scores. In keys of cells."""
 FORMAT = 2
 """Of plan.toml, cell.json and fit.json; a run of another format is refused."""
-
-OFFICIAL = "official"
-"""The fold of a fit on the dataset's own splits."""
 
 PAPER = "paper"
 """`--policy paper`: what each model's contract says (zero for the baselines, native for LAEF)."""
@@ -168,23 +166,32 @@ EXCLUDABLE = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """The cells of one or several requests, and their common settings."""
+class Settings:
+    """What all cells of a study have in common."""
 
-    name: str
-    cells: tuple[Cell, ...]
+    limit: int | None = None
+    """Number of records of each dataset."""
+    exclude: tuple[str, ...] = ()
+    """Kinds of records to leave out: flat_leads, suspect_leads."""
+    fix: bool = False
+    """Use the copies in which exchanged or inverted limb leads are corrected."""
+    division: Division = field(default_factory=Division)
+    """5: cross-validation; ptb=10: another number of folds of a split; reference; not set: the
+    datasets' own splits.
+    """
     training: Training = field(default_factory=Training)
     scoring: Scoring = field(default_factory=Scoring)
-    limit: int | None = None
-    """Number of records per dataset; None for every record."""
-    exclude: tuple[str, ...] = ()
-    """Kinds of records to leave out (EXCLUDABLE)."""
-    fix: bool = False
-    """Whether errors beyond doubt are corrected when records are prepared."""
-    division: Division = field(default_factory=Division)
-    """The division of records, if not as published or as their cards say."""
+    name: str = ""
+    """Name of the run folder, if none is given."""
     control: str = ""
-    """Name of the control (`controls`); "" for a study itself."""
+    """Name of the control; "" for a study itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Settings):
+    """The cells of one or several requests."""
+
+    cells: tuple[Cell, ...]
 
     @property
     def fits(self) -> tuple[Fit, ...]:
@@ -236,7 +243,7 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class Request(Settings):
     """A study as typed."""
 
     models: tuple[str, ...]
@@ -255,26 +262,10 @@ class Request:
     """How missing leads are filled: paper (each model's own way), native, or names."""
     contract: str = "paper"
     """How models are fed: paper (reference benchmark) or upstream (authors)."""
-    limit: int | None = None
-    """Number of records of each dataset."""
-    exclude: tuple[str, ...] = ()
-    """Kinds of records to leave out: flat_leads, suspect_leads."""
-    fix: bool = False
-    """Use the copies in which exchanged or inverted limb leads are corrected."""
-    division: Division = field(default_factory=Division)
-    """5: cross-validation; ptb=10: another number of folds of a split; reference; not set: the
-    datasets' own splits.
-    """
-    training: Training = field(default_factory=Training)
-    scoring: Scoring = field(default_factory=Scoring)
-    name: str = ""
-    """Name of the run folder, if none is given."""
     parents: Mapping[str, str] = field(default_factory=dict)
     """Task -> the task whose fit scores it; from the cards, once names are checked."""
     own_policies: Mapping[str, str] = field(default_factory=dict)
     """Model -> its policy under `paper`; from the cards, once names are checked."""
-    control: str = ""
-    """Name of the control; "" for a study itself."""
 
     def weights_of(self) -> dict[str, str]:
         """Model -> its weights, for a checked study."""
@@ -331,8 +322,7 @@ def plan_of(request: Request) -> Plan:
         for policy in policies
         for setting in tested
     ]
-    same_fields = ("name", "training", "scoring", "limit", "exclude", "fix", "division", "control")
-    same = {name: getattr(request, name) for name in same_fields}
+    same = {one.name: getattr(request, one.name) for one in fields(Settings)}
     return Plan(cells=tuple(dict.fromkeys(cells)), **same).powered()
 
 
