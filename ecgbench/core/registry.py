@@ -24,6 +24,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ecgbench.core.beside import neighbours, package_of
+from ecgbench.core.card_file import card_of
 from ecgbench.core.restored import restored
 from ecgbench.core.source_hash import SourceFiles
 from ecgbench.core.text import one_line, shortened
@@ -103,6 +104,8 @@ class Room:
     """Files of the folder that hold many plug-ins: `timm` those called `timm:NAME`. They define
     `spelled(name)`, `member(name)` and `version()`.
     """
+    heavy: bool = False
+    """Whether its plug-ins take long to import, so that their cards are read without that."""
     _paths: dict[str, Path] = field(default_factory=dict, compare=False)
     """Files given by path; absolute, as a plug-in may change the directory."""
     _loaded: dict[str, ModuleType] = field(default_factory=dict, compare=False)
@@ -294,8 +297,12 @@ class Room:
         return self._checked(module, name)
 
     def card(self, name: str) -> Any:
-        """A plug-in's CARD; its module is imported."""
-        return self.get(name).CARD
+        """A plug-in's CARD; its module is imported only where the card needs it."""
+        module = self._files.get(name := self.resolve(name), "")
+        if not self.heavy or not module or module in sys.modules:
+            return self.get(name).CARD
+        card = card_of(module)
+        return self.get(name).CARD if card is None else replace(card, name=name)
 
     @contextmanager
     def calling(self, name: str, *expected: type[Exception]) -> Iterator[None]:

@@ -26,6 +26,7 @@ ROOM = Room(
     ModelCard,
     before_import=_ready,
     families=frozenset({"timm"}),
+    heavy=True,
 )
 names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 

@@ -103,7 +103,7 @@ def models_here(weights: str) -> tuple[str, ...]:
     """The models whose `weights` are here; BadSetting where there is none."""
     from ecgbench.study.preflight import locate  # torch: names are checked before it is loaded
 
-    cards = {name: models.get(name).CARD for name in models.names() if models.ROOM.built_in(name)}
+    cards = {name: models.ROOM.card(name) for name in models.names() if models.ROOM.built_in(name)}
     here = [m for m in cards if cards[m].parameters and not locate(m, weights)]
     if not here:
         raise BadSetting(

@@ -154,7 +154,7 @@ def _demand_groups(names: Sequence[str], protocol: str) -> None:
     sorts = any(protocols.uses(protocol, setting) for setting in ("lr_groups", "layer_decay"))
     for name in names if sorts else ():
         try:
-            card = models.get(name).CARD
+            card = models.ROOM.card(name)
         except BadSetting:  # its cells fail
             continue
         if not card.groups and card.parameters != 0:
@@ -216,7 +216,7 @@ def _pairs(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _usual_policy(model: str, contract: str) -> str:
     """What a model's contract says; zero for one that cannot be imported, whose cells fail."""
     try:
-        card = models.get(model).CARD
+        card = models.ROOM.card(model)
     except BadSetting:
         return "zero"
     return str(card.contract(contract).policy)

@@ -67,7 +67,7 @@ def locate(model: str, weights: str) -> str:
     if weights in (RANDOM, EITHER):
         return ""
     try:
-        card = models.get(model).CARD
+        card = models.ROOM.card(model)
     except BadSetting:
         return ""
     named = weights in {layout.name for layout in card.weights}
