@@ -24,7 +24,7 @@ import pandas as pd
 from ecgbench import datasets, models, reports
 from ecgbench.adapters.hide import Policy
 from ecgbench.core.cards import ModelCard
-from ecgbench.core.cells import PAPER, RELEASED
+from ecgbench.core.cells import PAPER, RELEASED, weights_of
 from ecgbench.core.note import Note, Notes
 from ecgbench.core.registry import plain
 from ecgbench.core.settings import Words
@@ -227,7 +227,7 @@ def load_model(
 
     name = models.resolve(model)
     demand(chosen := choose(device))
-    built = networks.build(name, str(weights).removeprefix(f"{name}="), chosen)
+    built = networks.build(name, weights_of(str(weights), [name], models.resolve)[name], chosen)
     card, contract = built.card, built.card.contract(PAPER)
     filled = Policy.of(contract.policy if plain(policy) == PAPER else policy, _untaught)
     if filled.fill is None and not card.native:

@@ -13,7 +13,7 @@ from ecgbench.core.division import OFFICIAL as OFFICIAL
 from ecgbench.core.division import Division
 from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, settings
 from ecgbench.ecg.leads import LeadSubset
-from ecgbench.errors import UnknownName
+from ecgbench.errors import BadSetting, UnknownName
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -269,16 +269,7 @@ class Request(Settings):
 
     def weights_of(self) -> dict[str, str]:
         """Model -> its weights, for a checked study."""
-        if "=" not in self.weights:
-            return dict.fromkeys(self.models, self.weights)
-        found, last = dict[str, str](), ""
-        for part in self.weights.split(","):
-            model, _, word = part.partition("=")
-            if model in self.models or not last:
-                last, found[model] = model, word
-            else:  # of a file with a comma in its name
-                found[last] += f",{part}"
-        return found
+        return weights_of(self.weights, self.models)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,6 +286,35 @@ class Folders:
         """The same folders as absolute paths."""
         folders = {name: folder and folder.absolute() for name, folder in vars(self).items()}
         return replace(self, **folders)
+
+
+def weights_of(
+    text: str, models: Sequence[str], resolve: Callable[[str], str] | None = None
+) -> dict[str, str]:
+    """The weights of each model by `--weights`: one word for all, or name=value pairs; a model that
+    no pair names takes the released ones. A comma may be part of the name of a file.
+
+    resolve: gives the proper name of a model. BadSetting where a pair names no model of these, or
+    none has a value.
+    """
+    if "=" not in text or Path(text).expanduser().is_file():
+        return dict.fromkeys(models, text)
+    pairs: list[tuple[str, str]] = []
+    for part in text.split(","):
+        name, equals, word = part.partition("=")
+        joined = f"{pairs[-1][1]},{part}" if pairs else ""
+        of_a_file = joined and Path(joined).expanduser().is_file()
+        if pairs and (not equals or of_a_file or (resolve is None and name not in models)):
+            pairs[-1] = pairs[-1][0], joined
+        else:
+            pairs.append((resolve(name) if resolve else name, word))
+    chosen = dict(pairs)
+    if not {*chosen} <= {*models} or not all(chosen.values()) or len(pairs) != len(chosen):
+        raise BadSetting(
+            f"--weights {text}: name some of {', '.join(models)}, each at most once, for example "
+            f"--weights {models[0]}=random; the others take their released weights"
+        )
+    return {name: chosen.get(name, RELEASED) for name in models}
 
 
 def grouped(items: Iterable[T], by: Callable[[T], K]) -> dict[K, list[T]]:

@@ -13,7 +13,17 @@ from safetensors.numpy import load
 from ecgbench import adapters, models
 from ecgbench.adapters.hide import NATIVE, Policy
 from ecgbench.core.cards import facts
-from ecgbench.core.cells import FEATURES, FITS, PAPER, RANDOM, RELEASED, Cell, Fit, grouped
+from ecgbench.core.cells import (
+    FEATURES,
+    FITS,
+    PAPER,
+    RANDOM,
+    RELEASED,
+    Cell,
+    Fit,
+    grouped,
+    weights_of,
+)
 from ecgbench.core.files import sha256_of
 from ecgbench.core.folders import damaged, read_bytes
 from ecgbench.core.registry import plain
@@ -94,7 +104,9 @@ def embed(
     >>> features = table.filter(regex="^f[0-9]{4}").to_numpy()  # doctest: +SKIP
     """
     name = models.resolve(model)
-    network = _built(name, weights.removeprefix(f"{name}="), how.pop("device", "cpu"))
+    network = _built(
+        name, weights_of(weights, [name], models.resolve)[name], how.pop("device", "cpu")
+    )
     usual = network.card.contract(PAPER).policy
     filled = Policy.of(usual if plain(policy) == PAPER else policy, _untaught)
     encoder = _encoder(network, PAPER, filled, False)
