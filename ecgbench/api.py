@@ -115,7 +115,7 @@ def run(  # noqa: PLR0913  (each is an option of the command)
     )
     made_from = reports.made_from(done.out)
     found = read(out, stage=display().stage)
-    if done.report is not None:
+    if done.report is not None and not reports.up_to_date(done.report, made_from):
         with done.reporting():
             reports.write(found, done.report, made_from=made_from)
     return found

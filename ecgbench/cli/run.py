@@ -119,7 +119,8 @@ def _answer(done: "Done") -> list[str]:
             made_from = reports.made_from(done.out)
             study = reports.read(done.out, stage=display().stage)
             lines += reports.summary(study, _width())
-            reports.write(study, done.report, made_from=made_from)
+            if not reports.up_to_date(done.report, made_from):
+                reports.write(study, done.report, made_from=made_from)
             lines += ["", f"the page: {done.report / 'index.html'}"]
     return lines
 

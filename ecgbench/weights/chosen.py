@@ -81,6 +81,15 @@ class ModelWeights:
         demand_ending(path, f"weights {path}", archive=bool(released.member_of(card)))
         return path
 
+    def files(self) -> list[Path]:
+        """The files that hold them; BadSetting as of `located`."""
+        if self.kind == "random":
+            return []
+        found = self.located()
+        if isinstance(found, Path):
+            return [found]
+        return [shipped.path(found) or released.converted(released.name_of(self.card), found.name)]
+
     @property
     def path(self) -> Path:
         """Of a file."""
