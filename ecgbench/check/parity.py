@@ -80,7 +80,8 @@ def check(name: str, pack: Path, keys: Path, seed: str) -> list[Row]:
     EcgbenchError; entries that are not those of the network are a failed check.
     """
     name = models.resolve(name)
-    module, key_facts, arrays = models.get(name), _read_keys(keys), _arrays(pack)
+    module: Any = models.get(name)
+    key_facts, arrays = _read_keys(keys), _arrays(pack)
     own = hasattr(module, "parity_network")
     network: nn.Module = module.parity_network(key_facts) if own else module.build()
     if problem := rule.fill(network, key_facts, seed, module):

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar
 
 import pandas as pd
 import platformdirs
 
 from ecgbench import datasets
+from ecgbench.contracts import Dataset
 from ecgbench.core.cards import DatasetCard, facts
 from ecgbench.core.files import as_parquet, put_hashed, read_hashed, sha256_of
 from ecgbench.core.text import hidden, quoted, shortened
@@ -93,11 +93,11 @@ def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
     )
 
 
-def _plugin_folder(name: str, module: ModuleType, downloads: Path | None) -> Path:
+def _plugin_folder(name: str, module: Any, downloads: Path | None) -> Path:
     """RECORDINGS of a plug-in, from its own folder or absolute; else the folder of that name among
     the downloads.
     """
-    here = Path(str(module.__file__)).parent / Path(module.RECORDINGS).expanduser()
+    here = Path(module.__file__).parent / Path(module.RECORDINGS).expanduser()
     for folder in (here, *([downloads / module.CARD.folder] if downloads else [])):
         if folder.is_dir():
             return Path(os.path.abspath(folder))
@@ -119,7 +119,7 @@ class Source:
     """A dataset as published, before preparing."""
 
     name: str
-    module: ModuleType
+    module: Dataset
     """Its plug-in: CARD, index, read."""
     root: Path | None
     """Its folder; None where the data are generated."""
@@ -200,7 +200,7 @@ class Source:
         return [" ".join(sorted(found.get(path, ()))) for path in paths]
 
 
-def _index(name: str, module: ModuleType, root: Path | None) -> pd.DataFrame:
+def _index(name: str, module: Dataset, root: Path | None) -> pd.DataFrame:
     """The index, made now and checked."""
     with ROOM.calling(name):
         index = module.index(root)
@@ -225,17 +225,17 @@ def cached(
     return made
 
 
-def _fingerprint(name: str, module: ModuleType, root: Path | None) -> str:
+def _fingerprint(name: str, module: Dataset, root: Path | None) -> str:
     total = hashlib.sha256(canonical([LAYOUT, facts(module.CARD)]))
     # LAYOUT knows nothing of a plug-in from outside, nor of data that are made by code
     total.update((ROOM.source_hash(name) or "").encode())
-    code = [Path(str(module.__file__))] if root is None else []
+    code = [Path(module.__file__)] if root is None else []
     for file in [*code, *_tables(module, root)]:
         total.update(sha256_of(file).encode())
     return total.hexdigest()
 
 
-def _tables(module: ModuleType, root: Path | None) -> list[Path]:
+def _tables(module: Dataset, root: Path | None) -> list[Path]:
     files = module.CARD.index_files
     return [t for f in files if root for t in either(root, f) if t.is_file()]
 

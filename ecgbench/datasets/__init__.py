@@ -1,10 +1,11 @@
 """The room of datasets: one file per dataset, each with a card, an index and a reader."""
 
+from ecgbench.contracts import Dataset
 from ecgbench.core.cards import DatasetCard, Task
 from ecgbench.core.registry import Room, plain
 from ecgbench.errors import BadSetting
 
-ROOM = Room("ecgbench.datasets", "dataset", ("CARD", "index", "read"), DatasetCard)
+ROOM = Room("ecgbench.datasets", "dataset", Dataset)
 names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 
 

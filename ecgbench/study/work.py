@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -122,7 +123,8 @@ def _tabular(control: str, selection: Selection) -> np.ndarray | str | None:
     if named is None or not named.tabular:
         return None
     known = people(selection.prepared).iloc[selection.index.index]
-    features: np.ndarray | str = models.get(control).features(known)
+    shortcut: Any = models.get(control)
+    features: np.ndarray | str = shortcut.features(known)
     return features
 
 

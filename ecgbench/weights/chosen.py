@@ -12,12 +12,9 @@ from ecgbench.core.cells import EITHER, RANDOM, RELEASED
 from ecgbench.errors import BadSetting
 from ecgbench.models import ROOM
 from ecgbench.weights import released, shipped
+from ecgbench.weights.endings import INDEX, SAFE, TORCH, demand_ending
 
 Kind = Literal["random", "released_or_random", "card", "own", "file"]
-SAFE = (".safetensors",)
-TORCH = (".pth", ".pt", ".ckpt", ".bin")
-INDEX = ".index.json"
-"""Ending of the file that says which of several files holds each tensor."""
 _NOWHERE: dict[str, Any] = dict.fromkeys(("file", "sha256", "licence", "url"))
 """The origin of weights that come from no file."""
 
@@ -145,21 +142,3 @@ def where(card: ModelCard) -> str:
         else f"the authors' file is {first.file} at {first.url}"
     )
     return f"{source}; --weights random needs no file"
-
-
-def ending(path: Path) -> str:
-    """What says how a file is read, of whatever case: ".pth" of `best.PTH.tar`."""
-    name = path.name.lower().removesuffix(".tar")
-    return next((e for e in (*SAFE, *TORCH, ".zip", INDEX) if name.endswith(e)), "")
-
-
-def demand_ending(path: Path, setting: str, archive: bool) -> None:
-    """BadSetting, which repeats the setting, where the name of a file does not say how it is
-    read.
-    """
-    known = (*SAFE, *TORCH, INDEX, *((".zip",) if archive else ()))
-    if ending(path) not in known:
-        raise BadSetting(
-            f"{setting}: the name of the file must end in {', '.join(known)}, which says how it is "
-            f"read"
-        )

@@ -18,7 +18,7 @@ from ecgbench.data.fetch.resumed import DownloadError
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.models import ROOM
 from ecgbench.weights import hub, load, read, released, shipped
-from ecgbench.weights.chosen import demand_ending
+from ecgbench.weights.endings import demand_ending
 
 
 class Listener(Protocol):

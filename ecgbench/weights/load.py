@@ -19,7 +19,8 @@ from ecgbench.core.cards import ModelCard, Weights
 from ecgbench.core.files import warn_once
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.weights import read, released, shipped
-from ecgbench.weights.chosen import ModelWeights, demand_ending, where
+from ecgbench.weights.chosen import ModelWeights, where
+from ecgbench.weights.endings import demand_ending
 from ecgbench.weights.usual import PLAIN, Search, extras, same_shape, tensors_of
 
 N = TypeVar("N", bound=nn.Module)

@@ -22,7 +22,7 @@ from safetensors.torch import load_file
 
 from ecgbench.core.text import shortened
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.weights.chosen import INDEX, SAFE, TORCH, ending
+from ecgbench.weights.endings import INDEX, SAFE, TORCH, ending
 
 LARGEST = 16 * 2**30
 """Bytes that a file of weights may hold once unpacked."""

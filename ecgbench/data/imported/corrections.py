@@ -4,12 +4,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard
+from ecgbench.contracts import Dataset
 from ecgbench.core.files import put, read_proved
 from ecgbench.core.registry import Room
 from ecgbench.core.text import counted
@@ -30,7 +29,7 @@ _OWN = ("record", "path", "fold", "split", "left_out")
 class Earlier:
     """An earlier import, perhaps edited since."""
 
-    module: ModuleType | None
+    module: Any
     """The card; None where it is missing or is to be replaced."""
     table: pd.DataFrame
     """records.csv, every value a str."""
@@ -102,8 +101,8 @@ def earlier(folder: Path, card: Path, overwrite: bool) -> Earlier | None:
     return Earlier(module=module, table=records.read(str(card)), copy=copy)
 
 
-def _module(card: Path, overwrite: bool) -> ModuleType | None:
-    room = Room("ecgbench.datasets", "dataset", ("CARD", "index", "read"), DatasetCard)
+def _module(card: Path, overwrite: bool) -> Dataset | None:
+    room = Room("ecgbench.datasets", "dataset", Dataset)
     try:
         module = room.get(str(card))
     except EcgbenchError as error:
