@@ -22,7 +22,7 @@ from ecgbench.errors import BadSetting
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.layers.features import Features, pooled_of
 from ecgbench.weights.chosen import ModelWeights
-from ecgbench.weights.load import digest, noting
+from ecgbench.weights.load import FileRead, digest, noting
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +42,8 @@ class Network:
     """Of what `encoder` computes."""
     source: Mapping[str, Any] = field(default_factory=dict)
     """Origin of the weights: see `ModelWeights.origin`."""
+    files: tuple[FileRead, ...] = ()
+    """How files of weights of one's own were read."""
 
     @property
     def file_sha256(self) -> str | None:
@@ -113,11 +115,12 @@ def build(
     called = Path(chosen.word).name if card.parameters else NONE
     source = replace(chosen, card=card).origin()
     source = {**source, "name": source["name"] and called}
-    for path, text in read:
-        warn_once(path, f"{name}: {text}")
+    for one in read:
+        warn_once(one.path, f"{name}: {one}")
     if read:  # what of its file a network does without
-        source["read"] = "; ".join(text for _, text in read)
-    return Network(name, card, network, called, digest(network), device, precision, source)
+        source["read"] = "; ".join(map(str, read))
+    made = Network(name, card, network, called, digest(network), device, precision, source)
+    return replace(made, files=tuple(read))
 
 
 def _ready(network: nn.Module, card: ModelCard) -> nn.Module:

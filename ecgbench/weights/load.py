@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from ecgbench.core.cards import ModelCard, Weights
 from ecgbench.core.files import warn_once
+from ecgbench.core.text import counted
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.weights import read, released, shipped
 from ecgbench.weights.chosen import ModelWeights, where
@@ -112,31 +113,45 @@ def load_checkpoint(
     best = _Reading(where, inside, problems)
     tensors = _whole(network, best, path, type(network).__name__, remedy)
     network.load_state_dict(tensors | extras(network, content, found.start))
-    if where != PLAIN or found.named:
-        rest = f"; left out: {', '.join(found.named)}" if found.named else ""
-        _say(path, f"read as {where}{rest}")
+    if where != PLAIN or found.left_out:
+        _note(FileRead(path, where, dict(found.left_out)))
     return network
 
 
-_said: ContextVar[list[tuple[Path, str]] | None] = ContextVar("said", default=None)
+@dataclass(frozen=True)
+class FileRead:
+    """How `load_checkpoint` has read a file."""
+
+    path: Path
+    place: str
+    """Where in the file the network's tensors were, in words."""
+    left_out: Mapping[str, int]
+    """Module of the file that the network does without -> how many tensors it has."""
+
+    def __str__(self) -> str:
+        named = [f"{name} ({counted(n, 'tensor')})" for name, n in self.left_out.items()]
+        return f"read as {self.place}" + (f"; left out: {', '.join(named)}" if named else "")
+
+
+_noted: ContextVar[list[FileRead] | None] = ContextVar("noted", default=None)
 
 
 @contextmanager
-def noting() -> Iterator[list[tuple[Path, str]]]:
-    """What `load_checkpoint` says inside, of which file, in place of a warning."""
-    lines: list[tuple[Path, str]] = []
-    token = _said.set(lines)
+def noting() -> Iterator[list[FileRead]]:
+    """The files that `load_checkpoint` reads inside, in place of a warning."""
+    files: list[FileRead] = []
+    token = _noted.set(files)
     try:
-        yield lines
+        yield files
     finally:
-        _said.reset(token)
+        _noted.reset(token)
 
 
-def _say(path: Path, text: str) -> None:
-    if (lines := _said.get()) is None:
-        warn_once(path, text)
+def _note(read: FileRead) -> None:
+    if (files := _noted.get()) is None:
+        warn_once(read.path, str(read))
     else:
-        lines.append((path, text))
+        files.append(read)
 
 
 def loaded(network: N, weights: str | Path | None, card: ModelCard) -> N:
