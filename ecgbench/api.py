@@ -38,13 +38,13 @@ from ecgbench.ecg.leads import LEADS, LeadSubset
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.evaluate.device import choose, demand
+from ecgbench.prediction.predict import embed, predict
+from ecgbench.prediction.records import features
 from ecgbench.results import compare as comparing
 from ecgbench.results import joint, study, verdicts
 from ecgbench.results.precompute import Stage
-from ecgbench.results.predict import embed, predict
 from ecgbench.study import command
 from ecgbench.study.jobs import ROOMS
-from ecgbench.study.new_records import features
 from ecgbench.study.options import RunOptions
 from ecgbench.study.plan import resolve_tasks
 from ecgbench.study.progress import counting, display
@@ -293,7 +293,7 @@ class Model:
         given = Recording(
             signal=signal[measured], unit="mV", leads=names, fs=fs, record="signal", patient=""
         )
-        # as a run prepares a recording (`study.new_records`)
+        # as a run prepares a recording (`prediction.records`)
         sound = checked(given.completed().clinical(), demo.CARD, False)
         steps, gain = encode(sound.recording)
         for _, sentence in sound.sentences:

@@ -249,7 +249,7 @@ for words in json.loads(sys.argv[1]):
 @pytest.fixture
 def two_processes(tmp_path: Path) -> Callable[[str], None]:
     """two_processes(__file__): runs `several(tmp_path)` of a test file in two gloo processes of one
-    thread each, with the environment that torchrun gives (tests/study/test_torchrun.py starts
+    thread each, with the environment that torchrun gives (tests/cli/test_pretrain.py starts
     torchrun itself). The two are copies of one that has imported everything, which takes longer
     than what they do.
     """

@@ -37,7 +37,7 @@ FLOORS = (
     {"evaluate"},
     {"study"},
     {"results"},
-    {"reports"},
+    {"prediction", "reports"},
     {"profile"},
     {"pretrain"},
     {"check"},
@@ -52,7 +52,7 @@ FLOORS_HOLD = (
     "one model on one data set",
     "a grid of cells: plan, run, store",
     "what a report may read",
-    "a room: it reads the results only",
+    "new recordings through a run; a room of reports, which read the results only",
     "cost of a model",
     "how LAEF is made",
     "what every plug-in keeps; tests and `ecgbench check` call the same functions",
@@ -68,7 +68,7 @@ APART = {"datasets", "models", "adapters", "metrics", "perturbations"}
 """Rooms of floor 3: none imports another, and none imports results, which may read them."""
 TORCH = {"torch", "torch_geometric", "torchvision", "timm", "safetensors.torch"}
 TORCH_ROOMS = {"models", "layers", "weights", "evaluate", "check", "pretrain"}
-TORCH_ROOMS |= {"profile", "study"}
+TORCH_ROOMS |= {"profile", "study", "prediction"}
 
 
 def sources() -> list[Path]:

@@ -11,13 +11,8 @@ whose name begins with `feat` is computed again: `feat_T600_subset_I_II` is the 
 The blocks of ST-MEM and ECG-JEPA have a second reading, timm's Block: with the same weights it
 gives the same features bit for bit (`test_timm_reads_its_blocks_alike`).
 
-A model's module may say how its names differ from the file's, in functions of its own that are all
-optional:
-
-    parity_key(key: str) -> str | None             the file's key in our state dict; None: not a
-    part of our network parity_value(key: str, shape, seed) -> array   values of an entry that has a
-    rule of its own; None: the common rule parity_network(keys: dict) -> torch.nn.Module  the
-    variant that the keys describe; without it, build()
+Names that differ from the file's are told by the prefix and the entries left out of the card's
+weights.
 """
 
 import json
@@ -46,6 +41,7 @@ from ecgbench.evaluate.network import build
 BY_INTENT = {
     "stmem feat_T600_upstream_onelead_II": "upstream copies one lead into all twelve slots by "
     "broadcasting",
+    "ecgfm feat_pad2000": "a record shorter than a window is left out, not padded and masked",
     "hubertecg feat_attention_mask": "upstream reduces the mask to its number of ones, which cuts "
     "off the last leads",
 }
@@ -80,11 +76,9 @@ def check(name: str, pack: Path, keys: Path, seed: str) -> list[Row]:
     EcgbenchError; entries that are not those of the network are a failed check.
     """
     name = models.resolve(name)
-    module: Any = models.get(name)
-    key_facts, arrays = _read_keys(keys), _arrays(pack)
-    own = hasattr(module, "parity_network")
-    network: nn.Module = module.parity_network(key_facts) if own else module.build()
-    if problem := rule.fill(network, key_facts, seed, module):
+    module, key_facts, arrays = models.get(name), _read_keys(keys), _arrays(pack)
+    network = module.build()
+    if problem := rule.fill(network, key_facts, seed, module.CARD.weights):
         return [Row(array, "cannot compute", reason=problem) for array in arrays]
     # frozen: the path that a run takes
     network.eval().requires_grad_(False)
@@ -160,6 +154,8 @@ def parse(array: str) -> tuple[int | None, list[tuple[str, tuple[str, ...]]]]:
     for modifier in modifiers:
         if re.fullmatch(r"T\d+", modifier):
             time = int(modifier[1:])
+        elif modifier == "zeros":
+            steps.append(("zeros", LEADS))
         elif modifier in _FILLS:
             steps.append((modifier, ()))
         elif steps and (more := _leads(modifier)):
@@ -201,6 +197,7 @@ def _of_input(key_facts: dict[str, Any], fact: str) -> Any:
     """A fact of the input: name, T (samples), n_leads; None where the file does not say it."""
     described = key_facts.get("input")
     found = described.get(fact) if isinstance(described, dict) else None
+    found = found[0] if isinstance(found, list) and found else found  # the usual one of several
     return key_facts.get("input_name") or found if fact == "name" else found
 
 
@@ -230,6 +227,9 @@ def _computed(
         x = np.ascontiguousarray(x[:, int(part[2]) : int(part[3])])
     measured, leads = np.ones(x.shape[:2], bool), leads[: x.shape[1]]
     for kind, kept in steps:
+        if kind == "zeros":  # one window without a signal
+            x, measured = np.zeros_like(x[:1]), measured[:1]
+            continue
         if foreign := [n for n in kept if n not in leads]:
             raise BadSetting(f"the network has no input {', '.join(foreign)}")
         if kind == "subset" and not card.native:

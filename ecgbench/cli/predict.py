@@ -64,8 +64,8 @@ def predict(
     AUROC, sensitivity and specificity at the run's thresholds, and calibration, of each label.
     """
     from ecgbench.core.files import put
-    from ecgbench.results import external
-    from ecgbench.results import predict as made
+    from ecgbench.prediction import external
+    from ecgbench.prediction import predict as made
 
     chosen = {"task": task, "model": model, "weights": weights, "policy": policy, "fold": fold}
     how: dict[str, Any] = {"leads": leads, "fs": fs, "unit": unit, "signals": words(signals) or ()}
@@ -105,7 +105,7 @@ def embed(
 
       ecgbench embed --model laef --records FOLDER --leads I --to features.parquet
     """
-    from ecgbench.results import predict as made
+    from ecgbench.prediction import predict as made
 
     chosen = {"weights": weights, "policy": policy, "device": device}
     how: dict[str, Any] = {"leads": leads, "fs": fs, "unit": unit, "signals": words(signals) or ()}

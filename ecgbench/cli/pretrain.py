@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ecgbench.study.progress import Display
 
 _KINDS: dict[Any, str] = {
-    str: "descriptor init leads decay precision",
+    str: "task descriptor init leads decay precision",
     int: "batch micro_batch warmup checkpoint_every probe_every held_out seed",
     float: "masked edge_drop lr clip weight_decay",
     tuple[int, ...]: "codes refined steps",
@@ -66,12 +66,12 @@ def pretrain(
     and test splits are never used for training. Encoders are saved at intervals and scored by a
     linear probe on the development task.
 
-    Settings of --set, and of a recipe file that begins with recipe = "small": descriptor, codes and
-    refined (50,100), init (previous, scratch), steps (N,M), batch, micro_batch, leads (some, all),
-    masked, edge_drop, lr, warmup, decay (none, cosine), clip, weight_decay, adamw, precision (bf16,
-    or float32, which is often faster on a CPU), checkpoint_every, probe_every, held_out (one in N
-    training patients compares encoders; 0: the validation split), seed, alarm (off: go on even if
-    all nodes become equal).
+    Settings of --set, and of a recipe file that begins with recipe = "small": task (on which
+    encoders are compared), descriptor, codes and refined (50,100), init (previous, scratch), steps
+    (N,M), batch, micro_batch, leads (some, all), masked, edge_drop, lr, warmup, decay (none,
+    cosine), clip, weight_decay, adamw, precision (bf16, or float32, which is often faster on a
+    CPU), checkpoint_every, probe_every, held_out (one in N training patients compares encoders; 0:
+    the validation split), seed, alarm (off: go on even if all nodes become equal).
 
     Several GPUs: torchrun --nproc-per-node 4 -m ecgbench pretrain ...
 
@@ -85,8 +85,16 @@ def pretrain(
     from ecgbench.pretrain import estimate
     from ecgbench.pretrain import recipe as recipes
     from ecgbench.pretrain.assemble import development
+    from ecgbench.study.plan import resolve_tasks
 
     name, given = _settings(recipe, sets)
+    if "task" in given:
+        given["task"], *others = resolve_tasks([given["task"]])
+        if others:
+            raise BadSetting(
+                f"--set task: {given['task']} and {', '.join(others)}; encoders are compared on "
+                f"one task, so name it: --set task={given['task']}"
+            )
     if model is not None:
         given["model"] = models.resolve(model)
     if (corpora := words(datasets)) is not None:
@@ -98,7 +106,7 @@ def pretrain(
     if not dry_run:
         _make(chosen, folders, device, alarm)
         return
-    for text in (*chosen.lines(), development(chosen, folders), *chosen.risks()):
+    for text in (*chosen.lines(), development(chosen), *chosen.risks()):
         typer.echo(text)
     for text in estimate.lines(chosen, folders, choose(device)):
         typer.echo(text)

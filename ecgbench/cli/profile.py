@@ -10,7 +10,7 @@ from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting
 
 if TYPE_CHECKING:
-    from ecgbench.profile.stored import Complexity, Costs
+    from ecgbench.profile.stored import Costs
 
 
 def profile(
@@ -19,7 +19,6 @@ def profile(
     device: str = DEVICE,
     batch: int = option("Windows of a timed pass.  (default: 64 on a GPU, 4 on a CPU)", min=1),
     no_timing: bool = flag("Only count operations and parameters, in seconds.", "--no-timing"),
-    complexity: bool = flag("Of LAEF's graph instead: nodes, edges, formulas.", "--complexity"),
     to: Path = option("Folder for the files.", default=Path("profile")),
 ) -> None:
     """Measure the cost of models at each number of leads.
@@ -33,24 +32,17 @@ def profile(
     its leads is measured once; one that reads any number of them (LAEF) at each number, with the
     median over 1 to 12 in the tables.
 
-    With --complexity: the same files on complexity, for L = 1 to 12 leads and windows of 2.5, 5 and
-    10 s.
-
     Examples:
 
       ecgbench profile --no-timing
 
       ecgbench profile --models laef,stmem --leads 1,2,12 --device cuda --to costs
-
-      ecgbench profile --complexity --to costs
     """
     from ecgbench.evaluate.device import choose
     from ecgbench.models import ROOM as room
     from ecgbench.profile import cost
     from ecgbench.study.progress import display
 
-    if complexity and (models is not None or leads is not None):
-        raise BadSetting("--complexity is of LAEF at 1 to 12 leads: leave out --models and --leads")
     numbers = [item for item in parse_leads(leads or "1-12") if isinstance(item, int)]
     if len(numbers) < len(parse_leads(leads or "1-12")):
         raise BadSetting(f"--leads {leads}: the cost depends on their number: --leads 1,2,12")
@@ -61,18 +53,12 @@ def profile(
     device, timed = choose(device), not no_timing
     batch = batch or (4 if device == "cpu" else 64)
     demand_writable(to)  # before anything is measured
-    if not complexity:
-        costs = cost.measure(names, sorted(numbers), device, batch, timed, display())
-        _complain(costs)
-        if costs.rows:
-            _report(costs, to)
-        if costs.failed:
-            raise typer.Exit(1)
-        return
-    from ecgbench.profile.complexity import measure
-
-    typer.echo("measuring LAEF's graph layers at 12 numbers of leads and 3 windows ...", err=True)
-    _report(measure(device, batch, timed), to)
+    costs = cost.measure(names, sorted(numbers), device, batch, timed, display())
+    _complain(costs)
+    if costs.rows:
+        _report(costs, to)
+    if costs.failed:
+        raise typer.Exit(1)
 
 
 def _complain(costs: "Costs") -> None:
@@ -85,7 +71,7 @@ def _complain(costs: "Costs") -> None:
         typer.echo(f"{name}: no gflop_forward_paper: {reason}", err=True)
 
 
-def _report(measured: "Costs | Complexity", to: Path) -> None:
+def _report(measured: "Costs", to: Path) -> None:
     """Keep what was measured, write the report of the folder, and print its table."""
     from ecgbench import reports
     from ecgbench.profile.stored import save

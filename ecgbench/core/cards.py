@@ -71,8 +71,10 @@ def _is(value: Any, kind: Any) -> bool:
 class InputContract(CheckedFields):
     """The input of a model: everything that differs between models, as data."""
 
-    name: Literal["paper", "upstream"]
-    """`paper` follows the reference benchmark, `upstream` the model's authors."""
+    name: Literal["paper", "upstream", "authors-ptbxl"]
+    """`paper` follows the reference benchmark, or the model's paper where that has no such model;
+    `upstream` the model's authors; `authors-ptbxl` what they did for PTB-XL alone.
+    """
     fs: float
     """Rate of the windows, Hz; the network's own where `decimate` is 1."""
     seconds: float

@@ -1,4 +1,5 @@
-"""Which datasets the pre-training collections of a model overlap with.
+"""Which datasets the pre-training collections of a model overlap with, and which datasets have
+patients in common.
 
 A collection is named on a model's card by its title, "PTB-XL", or "PTB-XL (folds 1-8)" where only a
 part was used. Sources: the pages of the collections and the papers of the models. The content of a
@@ -64,6 +65,11 @@ RELATIONS: dict[tuple[str, str], Relation] = {
 }
 """(collection, dataset) -> what is known; "none" of any other two in NAMES."""
 
+EXAMS = {"code": "exam", "code15": "record", "ribeiro_dev": "exam"}
+"""Datasets that are made of one archive, CODE, whose numbers of patients and exams they keep -> the
+column of the index that has the number of the exam.
+"""
+
 
 def relation(title: str, dataset: str, called: str = "") -> Relation:
     """The relation of a collection on a card to a dataset; called: its name in tables.
@@ -92,3 +98,21 @@ def met(titles: Sequence[str], dataset: str, called: str = "") -> tuple[Relation
     every = {title: relation(title, dataset, called) for title in titles}
     worst: Relation = min(every.values(), key=ORDER.index, default="unknown")
     return worst, [title for title, own in every.items() if own == worst]
+
+
+def told_by(one: tuple[str, str], other: tuple[str, str]) -> Literal["", "number", "signal", "?"]:
+    """How to tell the patients that two datasets, each a name and a title, have in common: by their
+    numbers, or only by their signals; "" where they have none, "?" where a title is not known.
+
+    >>> told_by(("code", "CODE"), ("code15", "CODE-15%")), told_by(("a", "PTB"), ("b", "SPH"))
+    ('number', '')
+    >>> told_by(("chapman", "Chapman"), ("ningbo", "Ningbo")), told_by(("a", "A"), ("ptb", "PTB"))
+    ('signal', '?')
+    """
+    pairs = (one, other), (other, one)
+    known = {relation(a[1], NAMES.get(b[1].partition(" (")[0], b[0]), b[1]) for a, b in pairs}
+    if one[0] == other[0] or known == {"none"}:
+        return ""
+    if known <= {"none", "unknown"}:
+        return "?"
+    return "number" if {one[0], other[0]} <= EXAMS.keys() else "signal"

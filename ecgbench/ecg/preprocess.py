@@ -21,11 +21,12 @@ VERSION = 1
 key.
 """
 
-Resampler = Literal["polyphase", "fft"]
+Resampler = Literal["polyphase", "fft", "linear"]
 """`polyphase`: scipy.signal.resample_poly, anti-aliased, continued along the line through its ends.
 `fft`: scipy.signal.resample over the whole record, as several authors do; it takes the record for
 one period of an endless signal. The length is rounded down, so the last sample may be off by one
-sample.
+sample. `linear`: between neighbours, first and last sample kept (ECG-FM); the length is rounded
+down too, and time stretched by less than a sample.
 """
 LONG = 4_000
 """Largest term of a ratio of rates for `resample_poly`, whose filter is 20 times as long: 512.41 to
@@ -50,7 +51,7 @@ class Preparation:
 
     def length(self, samples: int, fs: float) -> int:
         """Samples of a view of a record of `samples` at `fs` Hz: samples self.fs / fs, rounded up
-        (polyphase) or down (fft).
+        (polyphase) or down (fft, linear).
         """
         exact = samples * _ratio(fs, self.fs)
         return ceil(exact) if self.resampler == "polyphase" else int(exact)
@@ -85,6 +86,9 @@ def _resampled(x: np.ndarray, fs: float, prepared: Preparation) -> np.ndarray:
         return x[..., :0]
     if prepared.resampler == "fft":
         out = resample(x, length, axis=-1)
+    elif prepared.resampler == "linear":
+        places = np.linspace(0, x.shape[-1] - 1, length)
+        out = np.array([np.interp(places, np.arange(x.shape[-1]), row) for row in x])
     elif max(rate.as_integer_ratio()) > LONG and fs % 1 + prepared.fs % 1:
         out = _between(x, rate, length)
     else:

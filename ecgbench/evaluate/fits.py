@@ -3,7 +3,6 @@
 import copy
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -110,19 +109,14 @@ class Fitting:
         tensors = load(read_bytes(self.folder, HEAD))
         return tensors["weight"], tensors["bias"]
 
-    def tuned(self, call: Callable[[], None]) -> Evaluation:
-        """The evaluation with the fine-tuned network.
-
-        `call` is called before training begins, so that other processes do their share.
-        """
+    def tuned(self) -> Evaluation:
+        """The evaluation with the fine-tuned network."""
         if not finished(self.folder):
-            call()
             self._store()
         shutil.rmtree(self._checkpoint, ignore_errors=True)
         return self._with(read_bytes(self.folder, ENCODER))
 
-    def train(self) -> Trained:
-        """Train; under torchrun every process calls this alike where the network is trained."""
+    def _train(self) -> Trained:
         needed = self._protocol.needs(self.evaluation, self.fit)
         trained: Trained = self._protocol.fit(self.evaluation, self.fit, needed, self._checkpoint)
         return trained
@@ -133,7 +127,7 @@ class Fitting:
         # beside the checkpoint: what another commit began goes on from there
         code = provenance.code()
         put(self._checkpoint / f"code-{key(code)[:16]}.json", as_json(code))
-        trained = self.train()
+        trained = self._train()
         for text in trained.note.get("notes", []):
             evaluation.progress.note(f"{evaluation.name}: {text}")
         made, files = evaluation, dict(trained.files)

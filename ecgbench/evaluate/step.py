@@ -20,7 +20,7 @@ from ecgbench.ecg.leads import bits_to_mask
 from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.loop import steps, summed
 from ecgbench.evaluate.rows import Record
-from ecgbench.evaluate.torchrun import of_all_processes, out_of_memory
+from ecgbench.evaluate.torchrun import out_of_memory
 from ecgbench.stats.known import UNKNOWN
 
 if TYPE_CHECKING:
@@ -49,12 +49,10 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Feed:
-    """The training split of one fit; `rank` of `world` processes feeds its share of every batch."""
+    """The training split of one fit."""
 
     evaluation: Evaluation
     fit: Fit
-    rank: int = 0
-    world: int = 1
     threads: int = 1
     """That make batches; one keeps up with a CPU, a GPU needs more."""
 
@@ -80,12 +78,12 @@ class Feed:
         return len(self.records) // batch * batch
 
     def _batch(self, rows: np.ndarray, epoch: int) -> Batch:
-        mine, contract = rows[self.rank :: self.world], self.evaluation.contract
-        signal = np.empty((len(mine), len(contract.leads), contract.received), np.float32)
-        measured = np.empty((len(mine), len(contract.leads)), bool)
-        for i, row in enumerate(mine):
+        contract = self.evaluation.contract
+        signal = np.empty((len(rows), len(contract.leads), contract.received), np.float32)
+        measured = np.empty((len(rows), len(contract.leads)), bool)
+        for i, row in enumerate(rows):
             signal[i], measured[i] = self._example(self.records[row], epoch)
-        target = torch.from_numpy(self.target[mine].astype(np.float32))
+        target = torch.from_numpy(self.target[rows].astype(np.float32))
         known = int((self.target[rows] != UNKNOWN).sum())
         seen = torch.from_numpy(signal), torch.from_numpy(measured)
         return Batch(*seen, target, len(rows), known)
@@ -106,9 +104,7 @@ class Stepper:
     """Gradients in pieces of `micro` records, halved where memory does not suffice.
 
     A piece weighs as many records as it holds, so that without batch normalisation the step is that
-    of the whole batch. Processes add their gradients once per step, not inside the backward pass:
-    one that repeats its share in smaller pieces keeps no other waiting in a collective that it
-    left.
+    of the whole batch.
     """
 
     fabric: "Fabric"
@@ -125,17 +121,18 @@ class Stepper:
         """Make one step and return the loss of the whole batch; no step where the loss is not
         finite, or no label is known.
         """
-        loss = self._share(batch)
-        of_all_processes([p for p in self.module.parameters() if p.requires_grad], loss)
-        value = float(loss)
+        value = float(self._gradients(batch))
+        for p in self.module.parameters():
+            if p.requires_grad and p.grad is None:  # nothing of this step reached it
+                p.grad = torch.zeros_like(p)
         if abs(value) < float("inf") and batch.known:
             self.optimiser.step()
         self.advance(batch.whole)
         return value
 
-    def _share(self, batch: Batch) -> Tensor:
-        """The gradient of this process's records, tried again with half the records per pass until
-        it fits.
+    def _gradients(self, batch: Batch) -> Tensor:
+        """The loss of a batch, whose gradients are made; tried again with half the records per pass
+        until it fits.
         """
         device, cuda = self.fabric.device, self.fabric.device.type == "cuda"
         buffers = [(b, b.clone()) for b in self.module.buffers()]
@@ -169,8 +166,7 @@ class Stepper:
         signal, measured, target = (
             t[part].to(self.fabric.device, non_blocking=True) for t in batch[:3]
         )
-        with self.fabric.no_backward_sync(self.model):
-            logits = self.model(signal, measured).float()
-            loss = summed(logits, target, batch.masked) / max(batch.known, 1)
-            self.fabric.backward(loss)
+        logits = self.model(signal, measured).float()
+        loss = summed(logits, target, batch.masked) / max(batch.known, 1)
+        self.fabric.backward(loss)
         return loss.detach()

@@ -1,8 +1,5 @@
-"""Where training runs: one device, or one per process of torchrun, through lightning Fabric.
-
-`torchrun --nproc-per-node 4 -m ecgbench run --protocol finetune ...` starts the same command four
-times. The first process computes the study and calls the others to every fine-tuning; each takes
-its part of every training step, the rest of the work is the first one's.
+"""Where training runs, through lightning Fabric: one device, or, in a pre-training, one per process
+of torchrun, which starts the same command in each.
 """
 
 import os
@@ -23,7 +20,7 @@ if TYPE_CHECKING:  # a command reads its rank before it needs torch, or numpy
 
 T = TypeVar("T")
 PATIENCE = timedelta(days=7)
-"""How long the others wait between two fits: the first evaluates meanwhile."""
+"""How long the others wait: the first one evaluates meanwhile."""
 _PRECISION: dict[str, Any] = {"float32": "32-true", "bf16": "bf16-mixed"}
 
 
@@ -85,30 +82,6 @@ def wait() -> None:
     del tensor
     while kept() is not None and time.monotonic() < deadline:
         time.sleep(0.001)
-
-
-def call(message: Any) -> None:
-    """From the first process to the others: a fit to take part in, or None for the end."""
-    of_first(lambda: message)
-
-
-def hear() -> Any:
-    """In the others: what the first calls for."""
-    return of_first(lambda: None)
-
-
-@contextmanager
-def together() -> Iterator[None]:
-    """Around all that a process does: the first tells the others when it is done; after an error
-    torchrun ends them.
-    """
-    try:
-        yield
-        if rank() == 0:
-            call(None)
-        wait()
-    finally:
-        leave()
 
 
 def leave() -> None:

@@ -44,9 +44,7 @@ def tune(
     checkpoint: file of this very fit, read at the start and written after every epoch; a training
     that goes on from it ends with the numbers of an uninterrupted one. advance: called with the
     number of records that were trained on or validated; a resumed fit names those before it at
-    once. tuner: a class in place of `Tuner`. Under torchrun every process calls this alike,
-    has the device of its local rank, and returns the same. GateError where it would not be a
-    fine-tuning.
+    once. tuner: a class in place of `Tuner`. GateError where it would not be a fine-tuning.
     """
     precision = evaluation.training.precision
     fabric = torchrun.open_fabric(evaluation.network.device, precision)
@@ -70,8 +68,8 @@ class _Progress:
 
 
 class Tuner:
-    """One fit on one device, or one process's part of it, at a constant rate. Other recipes define
-    `_recipe`; what they know of earlier steps is in the optimiser and in `kept`.
+    """One fit on one device, at a constant rate. Other recipes define `_recipe`; what they know of
+    earlier steps is in the optimiser and in `kept`.
     """
 
     def __init__(
@@ -90,8 +88,7 @@ class Tuner:
         network = copy.deepcopy(evaluation.network.module)
         labels = self.target.shape[1]
         self.module = _network.Tuning(network, card, labels, fit.seed).to(fabric.device)
-        threads = threads_for(fabric.device.type)
-        self.feed = Feed(evaluation, fit, fabric.global_rank, fabric.world_size, threads)
+        self.feed = Feed(evaluation, fit, threads_for(fabric.device.type))
         self.frozen = _network.freeze_unused(self.module, evaluation.contract)
         self.kept: Any = self.module
         """What is validated, and kept of the best epoch."""
@@ -123,8 +120,7 @@ class Tuner:
             progress.seconds.append(round(time.monotonic() - started, 3))
             if improved:
                 progress.best = state_of(self.kept)
-            if self.fabric.is_global_zero:
-                self._save(progress)
+            self._save(progress)
             started = time.monotonic()
         return self._result(progress)
 
@@ -141,7 +137,7 @@ class Tuner:
         put_hashed(self.checkpoint, content.getbuffer())
 
     def _resume(self) -> _Progress:
-        content = torchrun.of_first(lambda: read_hashed(self.checkpoint))
+        content = read_hashed(self.checkpoint)
         if content is None:
             micro = self.training.micro_batch or self.training.batch
             return _Progress(micro=max(1, min(micro, self.training.batch, len(self.feed.records))))
@@ -161,45 +157,29 @@ class Tuner:
         for batch in self.feed(epoch):
             loss = stepper.step(batch)
             losses += [loss] if batch.known else []
-        if self.fabric.world_size > 1:
-            for module in dict.fromkeys((self.module, self.kept)):
-                for buffer in module.buffers():
-                    buffer.copy_(self.fabric.broadcast(buffer.cpu()))
         stepper.model.eval()
         gates.finite(self.name, epoch, sum(losses), self.module)
         return sum(losses) / len(losses) if losses else math.nan
 
     def _validate(self) -> float:
-        """Record-level macro AUROC, as the evaluation computes it; each process takes its share of
-        the records.
-        """
-        evaluation, fabric = self.evaluation, self.fabric
-        mine = evaluation.validated[fabric.global_rank :: fabric.world_size]
-        names = {r.position: r.name for r in mine}
-        encoder = Encoder(
-            Placed(self.kept.encoder, fabric.device), evaluation.contract, self.policy
-        )
+        """Record-level macro AUROC, as the evaluation computes it."""
+        evaluation, records = self.evaluation, self.evaluation.validated
+        names = {r.position: r.name for r in records}
+        network = Placed(self.kept.encoder, self.fabric.device)
+        encoder = Encoder(network, evaluation.contract, self.policy)
         done, features = [], []
         for part, values in batches.encoded(
             encoder,
             lambda p: evaluation.view.get(names[p]),
-            rows.complete(mine),
+            rows.complete(records),
             evaluation.slots,
         ):
             done.append(part)
             features.append(values)
             self.advance(int((rows.decode(part)[1] == 0).sum()))  # records, by first windows
-        probability = np.zeros(self.target.shape, np.float64)
-        if mine:
-            head = (p.detach().cpu().numpy() for p in self.kept.head.parameters())
-            ordered = np.concatenate(features)[np.argsort(np.concatenate(done))]
-            probability[fabric.global_rank :: fabric.world_size] = probabilities(
-                ordered, rows.records_of_windows(mine), *head
-            )
-        if fabric.world_size > 1:
-            shares = torch.from_numpy(probability).to(fabric.device)
-            probability = fabric.all_reduce(shares, reduce_op="sum").cpu().numpy()
-            self.advance(len(self.check) - len(mine))
+        head = (p.detach().cpu().numpy() for p in self.kept.head.parameters())
+        ordered = np.concatenate(features)[np.argsort(np.concatenate(done))]
+        probability = probabilities(ordered, rows.records_of_windows(records), *head)
         return macro_auroc(self.target, probability)
 
     def _result(self, progress: _Progress) -> Trained:
@@ -223,7 +203,6 @@ class Tuner:
         )
         note = {
             "micro_batch": progress.micro,
-            "devices": self.fabric.world_size,
             "device": self.evaluation.network.device,
             "precision": self.training.precision,
             "groups": groups,

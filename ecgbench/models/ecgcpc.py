@@ -9,11 +9,9 @@ head of the pre-training is not part of the network.
 """
 
 import math
-import zlib
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -374,42 +372,3 @@ def paper_layers(network: nn.Module, samples: int, leads: int) -> paper_flop.Lay
         paper_flop.Layer(r".*\.s4_layers\.\d\.output_linear\.0\.weight", tokens),
     )
     return paper_flop.Layout(layers, other=r".*\.(kernel\.kernel\.\w+|D|output_linear\.0\.bias)")
-
-
-def parity_key(key: str) -> str | None:
-    """The authors' entry in our state dict: without their prefix, and no head."""
-    return None if key.startswith(_HEAD) else key.removeprefix(_PREFIX)
-
-
-def parity_value(key: str, shape: tuple[int, ...], seed: str) -> np.ndarray | None:
-    """Pseudo-weights of the state-space systems, which must be stable; None: the common rule."""
-    system, _, name = key.rpartition(".")
-    if not system.endswith(".kernel.kernel"):
-        return None
-
-    def draw(entry: str) -> np.random.RandomState:
-        return np.random.RandomState(zlib.crc32(f"{system}.{entry}|{seed}".encode()) & 0xFFFFFFFF)
-
-    def normal(entry: str) -> np.ndarray:
-        return draw(entry).standard_normal(shape).astype(np.float32).astype(np.float64)
-
-    match name:
-        case "log_dt":
-            low, high = math.log(0.001), math.log(0.1)
-            value = low + draw(name).random_sample(shape) * (high - low)
-        case "w":
-            z, n = normal(name), np.arange(shape[-2])
-            real = -0.5 * (1 + 0.1 * np.abs(z[..., 0]))
-            value = np.stack([real, np.pi * (n + 0.5) * (1 + 0.05 * z[..., 1])], -1)
-        case "B":
-            value = normal(name)
-        case "P":
-            value = 0.5 * normal(name)
-        case "Q":
-            p = (0.5 * normal("P")).astype(np.float32)
-            value = p * np.array([1.0, -1.0]) + 0.05 * normal(name)
-        case "C":
-            value = math.sqrt(0.5) * normal(name)
-        case _:
-            return None
-    return value.astype(np.float32)

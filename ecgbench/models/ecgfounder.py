@@ -8,10 +8,8 @@ the authors' file without `dense.*`, the layer of 150 labels. `ecgfounder1lead` 
 for lead I.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -23,10 +21,7 @@ from ecgbench.layers import paper_flop
 from ecgbench.layers.features import Features, demand_all
 from ecgbench.weights.load import loaded
 
-WIDTH = 1024
-STAGES = ((64, 2), (160, 2), (160, 2), (400, 3), (400, 3), (1024, 4), (1024, 4))
-"""Channels and blocks of each stage; the first block of each halves the length."""
-STEM, KERNEL, PER_GROUP = 64, 16, 16
+WIDTH, KERNEL = 1024, 16
 
 _LICENCE = "MIT (code); see the page of the weights for theirs"
 
@@ -61,7 +56,7 @@ CARD = ModelCard(
     native=False,
     groups={
         "early": ("first_conv.", "first_bn.", "stage_list.0.", "stage_list.1.", "stage_list.2."),
-        "late": tuple(f"stage_list.{i}." for i in range(3, len(STAGES))),
+        "late": tuple(f"stage_list.{i}." for i in range(3, 7)),
     },
     weights=(
         Weights(
@@ -95,6 +90,27 @@ CARD = ModelCard(
 )
 
 
+@dataclass(frozen=True)
+class Shape:
+    """Of a Net1D."""
+
+    stages: tuple[tuple[int, int], ...]
+    """Channels and blocks of each stage; the first block of each halves the length."""
+    stem: int
+    """Channels of the first convolution."""
+    per_group: int
+    """Channels of a block's output for one group of its convolution in groups."""
+    ratio: float = 1.0
+    """Channels inside a block, as a part of those of its output."""
+
+
+SHAPE = Shape(
+    stages=((64, 2), (160, 2), (160, 2), (400, 3), (400, 3), (1024, 4), (1024, 4)),
+    stem=64,
+    per_group=16,
+)
+
+
 class SameConv(nn.Module):
     """A convolution to ceil(time / stride) samples: (batch, channel, time) -> the same layout.
 
@@ -125,15 +141,15 @@ class Bottleneck(nn.Module):
     shortcut without an activation.
     """
 
-    def __init__(self, channels: int, out: int, stride: int, first: bool) -> None:
+    def __init__(self, channels: int, out: int, stride: int, first: bool, shape: Shape) -> None:
         super().__init__()
-        self.stride, self.first = stride, first
+        self.stride, self.first, inner = stride, first, int(out * shape.ratio)
         # in the file, never called
         self.bn1 = nn.BatchNorm1d(channels)
-        self.bn2, self.bn3 = nn.BatchNorm1d(out), nn.BatchNorm1d(out)
-        self.conv1 = SameConv(channels, out, 1)
-        self.conv2 = SameConv(out, out, KERNEL, stride, groups=out // PER_GROUP)
-        self.conv3 = SameConv(out, out, 1)
+        self.bn2, self.bn3 = nn.BatchNorm1d(inner), nn.BatchNorm1d(inner)
+        self.conv1 = SameConv(channels, inner, 1)
+        self.conv2 = SameConv(inner, inner, KERNEL, stride, groups=out // shape.per_group)
+        self.conv3 = SameConv(inner, out, 1)
         self.se_fc1, self.se_fc2 = nn.Linear(out, out // 2), nn.Linear(out // 2, out)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -151,10 +167,10 @@ class Bottleneck(nn.Module):
 class Stage(nn.Module):
     """Bottlenecks of one width, the first with stride 2."""
 
-    def __init__(self, channels: int, out: int, blocks: int, first: bool) -> None:
+    def __init__(self, channels: int, out: int, blocks: int, first: bool, shape: Shape) -> None:
         super().__init__()
         self.block_list = nn.ModuleList(
-            Bottleneck(out if i else channels, out, stride=1 if i else 2, first=first and i == 0)
+            Bottleneck(out if i else channels, out, 1 if i else 2, first and i == 0, shape)
             for i in range(blocks)
         )
 
@@ -166,17 +182,17 @@ class Stage(nn.Module):
 
 
 class Net1D(nn.Module):
-    """The encoder, for `leads` rows of a signal: 1024 features."""
+    """The encoder, for `leads` rows of a signal: a feature for each channel of the last stage."""
 
-    def __init__(self, leads: int) -> None:
+    def __init__(self, leads: int, shape: Shape = SHAPE) -> None:
         super().__init__()
-        self.leads = leads
-        self.first_conv = SameConv(leads, STEM, KERNEL, stride=2)
-        self.first_bn = nn.BatchNorm1d(STEM)  # in the file, never called
-        widths = (STEM, *(width for width, _ in STAGES))
+        self.leads, self.shape = leads, shape
+        self.first_conv = SameConv(leads, shape.stem, KERNEL, stride=2)
+        self.first_bn = nn.BatchNorm1d(shape.stem)  # in the file, never called
+        widths = (shape.stem, *(width for width, _ in shape.stages))
         self.stage_list = nn.ModuleList(
-            Stage(channels, out, blocks, first=i == 0)
-            for i, (channels, (out, blocks)) in enumerate(zip(widths, STAGES))
+            Stage(channels, out, blocks, i == 0, shape)
+            for i, (channels, (out, blocks)) in enumerate(zip(widths, shape.stages))
         )
 
     def forward(self, signal: Tensor, measured: Tensor) -> Features:
@@ -187,10 +203,15 @@ class Net1D(nn.Module):
         and for any other number of leads.
         """
         demand_all("ECGFounder", signal, measured, self.leads)
+        x = self.tokens(signal)
+        return Features(x.transpose(1, 2), x.mean(2))
+
+    def tokens(self, signal: Tensor) -> Tensor:
+        """(batch, lead, time) -> (batch, channel, token): what the last stage gives."""
         x = _swish(self.first_conv(signal))
         for stage in self.stage_list:
             x = stage(x)
-        return Features(x.transpose(1, 2), x.mean(2))
+        return x
 
 
 def halved(x: Tensor) -> Tensor:
@@ -223,28 +244,14 @@ def paper_layers(network: nn.Module, samples: int, leads: int) -> paper_flop.Lay
         paper_flop.Layer(r"first_conv\.conv\.weight", n, first=True),
         paper_flop.Layer(r".*\.se_fc[12]\.weight", 1),
     ]
-    for stage, (width, _) in enumerate(STAGES):
+    shape: Shape = network.shape  # type: ignore[assignment]
+    for stage, (width, _) in enumerate(shape.stages):
         before, n = n, paper_flop.halved(n)
         here = rf"stage_list\.{stage}\.block_list\."
         layers += [
             paper_flop.Layer(here + r"0\.conv1\.conv\.weight", before),
             paper_flop.Layer(here + r"[1-9]\.conv1\.conv\.weight", n),
-            paper_flop.Layer(here + r"\d\.conv2\.conv\.weight", n, groups=width // PER_GROUP),
+            paper_flop.Layer(here + r"\d\.conv2\.conv\.weight", n, groups=width // shape.per_group),
             paper_flop.Layer(here + r"\d\.conv3\.conv\.weight", n),
         ]
     return paper_flop.Layout(tuple(layers))
-
-
-def parity_key(key: str) -> str | None:
-    """The entry of a parity pack under our name; the layer of 150 labels is no part of the
-    encoder.
-    """
-    return None if key.startswith("dense.") else key
-
-
-def parity_network(keys: Mapping[str, Any]) -> Net1D:
-    """The encoder for as many leads as the stem of a parity pack reads."""
-    stem = next(
-        entry["shape"] for entry in keys["entries"] if entry["key"] == "first_conv.conv.weight"
-    )
-    return Net1D(stem[1])

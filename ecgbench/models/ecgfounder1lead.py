@@ -11,7 +11,6 @@ from pathlib import Path
 from ecgbench.models.ecgfounder import CARD as _TWELVE
 from ecgbench.models.ecgfounder import Net1D
 from ecgbench.models.ecgfounder import paper_layers as paper_layers
-from ecgbench.models.ecgfounder import parity_key as parity_key
 from ecgbench.weights.load import loaded
 
 CARD = replace(

@@ -2,30 +2,24 @@
 (Liu et al., ICML 2024).
 
 The ECG encoder `res18_best_encoder.pth` without its `linear`, which its authors never use. There is
-no max-pool after the stem. Their ViT-tiny is here too (`ViTTiny`), for whoever has its weights; the
-model called `merl` is the ResNet. State-dict keys are those of the authors' files.
+no max-pool after the stem. State-dict keys are those of the authors' files.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ecgbench.core.cards import ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS, MIMIC_LEADS
-from ecgbench.layers import blocks, paper_flop
+from ecgbench.layers import paper_flop
 from ecgbench.layers.features import Features, demand_all
 from ecgbench.weights.load import loaded
 
 WIDTH, STEM = 512, 64
 LAYERS = ((64, 1), (128, 2), (256, 2), (512, 2))
 """Channels and first stride of each layer of two blocks."""
-VIT_WIDTH, VIT_DEPTH, VIT_HEADS, VIT_HIDDEN = 192, 12, 3, 768
-VIT_PATCH, VIT_TIME = 50, 5000
 
 _LICENCE = "MIT (repository); none is stated for the weights"
 
@@ -144,32 +138,6 @@ class ResNet18(nn.Module):
         return Features(x.transpose(1, 2), x.mean(2))
 
 
-class ViTTiny(nn.Module):
-    """The authors' smaller variant: 100 patches of 0.1 s of all leads, 192 features, windows of 10
-    s only.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.pos_embedding = nn.Parameter(torch.randn(1, VIT_TIME // VIT_PATCH, VIT_WIDTH))
-        self.to_patch_embedding = nn.Conv1d(
-            len(LEADS), VIT_WIDTH, VIT_PATCH, stride=VIT_PATCH, bias=False
-        )
-        for i in range(VIT_DEPTH):
-            self.add_module(f"block{i}", blocks.Block(VIT_WIDTH, VIT_HEADS, VIT_HIDDEN))
-        self.norm = nn.LayerNorm(VIT_WIDTH)
-
-    def forward(self, signal: Tensor, measured: Tensor) -> Features:
-        """As `ResNet18.forward`, for signal (batch, 12, 5000); the sequence is what the last block
-        gives, without the final LayerNorm.
-        """
-        demand_all("MERL", signal, measured, len(LEADS), VIT_TIME)
-        x = self.to_patch_embedding(signal).transpose(1, 2) + self.pos_embedding
-        for i in range(VIT_DEPTH):
-            x = self.get_submodule(f"block{i}")(x)
-        return Features(x, self.norm(x.mean(1)))
-
-
 def build(weights: str | Path | None = None) -> ResNet18:
     """The ResNet in torch's training mode, with random weights or those of a file or name (see
     `load.load`).
@@ -188,14 +156,3 @@ def paper_layers(network: nn.Module, samples: int, leads: int) -> paper_flop.Lay
         weight = rf"layer{stage}\.\d\.(conv[12]|shortcut\.0)\.weight"
         layers.append(paper_flop.Layer(weight, n))
     return paper_flop.Layout(tuple(layers))
-
-
-def parity_key(key: str) -> str | None:
-    """The entry of a parity pack under our name; `linear` is no part of the encoder."""
-    return None if key.startswith("linear.") else key
-
-
-def parity_network(keys: Mapping[str, Any]) -> ResNet18 | ViTTiny:
-    """The variant whose entries a parity pack lists."""
-    vit = any(entry["key"] == "pos_embedding" for entry in keys["entries"])
-    return ViTTiny() if vit else ResNet18()

@@ -8,14 +8,24 @@ from itertools import islice
 
 from ecgbench import datasets, models
 from ecgbench.core.cells import Folders
+from ecgbench.core.division import Division
 from ecgbench.core.seeds import rng
+from ecgbench.data.contamination import told_by
 from ecgbench.data.copy import Copy
-from ecgbench.data.prepare import find_any, prepare
+from ecgbench.data.prepare import prepare, seen
 from ecgbench.data.source import root_of
 from ecgbench.errors import BadRecord, BadSetting, MissingData, MissingRequirements
 from ecgbench.evaluate import torchrun
 from ecgbench.pretrain.corpus import Corpus, gather
-from ecgbench.pretrain.exclusion import HELD_OUT, PTBXL, Exclusion, LeakCheck, Name, hold_out
+from ecgbench.pretrain.exclusion import (
+    HELD_OUT,
+    PTBXL,
+    Exclusion,
+    LeakCheck,
+    Name,
+    hold_out,
+    same_recordings,
+)
 from ecgbench.pretrain.objective import new_network
 from ecgbench.pretrain.probes import Development
 from ecgbench.pretrain.recipe import DEVELOPMENT, Recipe
@@ -30,8 +40,8 @@ def assemble(
     again. records: train on so many at most, and compare encoders on so many, the same at every
     call. Every process of torchrun calls this alike.
 
-    Left out is what evaluation may see (`Exclusion`) of the corpora and of every other dataset that
-    is prepared here.
+    Left out is whom evaluation may see (`Exclusion`) of the corpora and of every other dataset that
+    is here.
 
     BadSetting: a model that cannot be pre-trained. MissingData: a dataset that is not under
     `folders.data`. LeakError: a recording that must not enter training.
@@ -39,12 +49,14 @@ def assemble(
     names = list(recipe.datasets)
     # a model that cannot be pre-trained is refused before anything is read
     new_network(recipe.model, recipe.shape)
-    progress.note(development(recipe, folders))
+    progress.note(development(recipe))
     missing = missing_data(recipe, folders)
     if len(missing) == 1:
         raise MissingData(missing[0])
     if missing:
-        raise MissingRequirements(f"{len(missing)} corpora of this recipe are not here:", *missing)
+        raise MissingRequirements(
+            f"{len(missing)} data sets for this recipe are missing:", *missing
+        )
     first = torchrun.local() == 0
     if not first:  # the first process of this machine prepares and packs
         torchrun.wait()
@@ -61,6 +73,7 @@ def assemble(
         f"{len(corpus)} recordings of {', '.join(names)} to train on, {sum(left_out.values())} "
         f"left out, {corpus.too_short} too short"
     )
+    progress.note(recipe.passes(len(corpus)))
     dataset, _, task = datasets.tasks()[recipe.task]
     contract = models.ROOM.card(recipe.model).contracts[0]
     return Data(
@@ -79,11 +92,12 @@ def assemble(
 
 
 def _prepared(recipe: Recipe, folders: Folders, progress: Display) -> dict[str, Copy]:
-    """The corpora and the dataset of the development task, without the patients who only compare
-    encoders.
+    """The corpora, the dataset of the development task, without the patients who only compare
+    encoders, and the datasets whose signals tell who must not be trained on.
     """
     of_task, made = datasets.tasks()[recipe.task][0], {}
-    for name in dict.fromkeys([*recipe.datasets, of_task]):
+    by_signal = [name for name, (how, _) in _relatives(recipe).items() if how == "signal"]
+    for name in dict.fromkeys([*recipe.datasets, of_task, *by_signal]):
         with counting(f"prepare {name}", progress) as shown:
             copy = prepare(name, folders.data, folders.prepared, shown)
         apart = recipe.apart if name == of_task else None
@@ -100,8 +114,9 @@ def _corpus(
 ) -> tuple[Corpus, dict[str, int]]:
     """The recordings to train on; and why others are not -> how many."""
     corpora = [made[name] for name in recipe.datasets]
-    copies = [*corpora, *_other_copies(recipe, folders, made)]
-    exclusion, chosen = Exclusion(copies), dict[Name, bool]()
+    others = _other_copies(recipe, folders, made)
+    same = same_recordings(corpora, others, lambda what: counting(what, progress))
+    exclusion, chosen = Exclusion([*corpora, *others], same), dict[Name, bool]()
 
     def allowed(name: Name) -> bool:
         return chosen.setdefault(name, exclusion(name))
@@ -110,7 +125,9 @@ def _corpus(
     if records is not None:
         choose = _some(corpora, records, allowed).__contains__
     # PTB-XL may be prepared here, perhaps in part, without being a corpus
-    leak_check = LeakCheck.of(corpora, next((p.published for p in copies if p.name == PTBXL), None))
+    leak_check = LeakCheck.of(
+        corpora, next((p.published for p in [*corpora, *others] if p.name == PTBXL), None)
+    )
     contract = models.ROOM.card(recipe.model).contracts[0]
     with counting("pack the corpora", progress) as shown:
         corpus = gather(corpora, leak_check, contract, choose, shown)
@@ -118,14 +135,29 @@ def _corpus(
 
 
 def _other_copies(recipe: Recipe, folders: Folders, made: dict[str, Copy]) -> list[Copy]:
-    """Copies of datasets that are no corpora: what evaluation sees of them must not come under
-    another name, nor do patients of the development task who only compare encoders.
+    """Datasets that are no corpora, as far as they are here: whom evaluation sees of them must not
+    come under another name, nor patients of the development task who only compare encoders.
     """
-    copies = []
+    copies, relatives = [], _relatives(recipe)
     for name in sorted({*datasets.names(), *made} - {*recipe.datasets}):
-        with suppress(MissingData, BadRecord, BadSetting):
-            copies.append(made.get(name) or find_any(name, folders.data, folders.prepared))
+        ignored = () if name in relatives else (MissingData, BadRecord, BadSetting)
+        with suppress(*ignored):
+            known = made.get(name)
+            copies.append(known or seen(name, folders.data, folders.prepared, Division()))
     return copies
+
+
+def _relatives(recipe: Recipe) -> dict[str, tuple[str, str]]:
+    """Datasets of the paper's tasks that have patients in common with a corpus -> how these are
+    told (`contamination.told_by`), and that corpus.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for name, card, task in datasets.tasks().values():
+        for corpus in recipe.datasets if task.paper is not None else ():
+            how = told_by((corpus, datasets.get(corpus).CARD.title), (name, card.title))
+            if how in ("number", "signal") and found.get(name, ("",))[0] != "signal":
+                found[name] = how, corpus
+    return found
 
 
 def _some(prepared: Sequence[Copy], records: int, choose: Callable[[Name], bool]) -> set[Name]:
@@ -139,30 +171,32 @@ def _some(prepared: Sequence[Copy], records: int, choose: Callable[[Name], bool]
     return set(islice((names[i] for i in order if choose(names[i])), records))
 
 
-def development(recipe: Recipe, folders: Folders) -> str:
+def development(recipe: Recipe) -> str:
     """One line: on which task encoders are compared, and for which one it stands in."""
     task, known = recipe.task, datasets.tasks()
     line = f"development task: {task}"
     if recipe.apart:
         line += f" on one in {recipe.apart} training patients, who are not trained on"
-    if task in known and known[task][1].synthetic:
+    if task == DEVELOPMENT or (task in known and known[task][1].synthetic):
         return line
-    if task != DEVELOPMENT:
-        line += f", which stands in for the paper's {DEVELOPMENT}"
-    try:
-        root_of(known[DEVELOPMENT][0], known[DEVELOPMENT][1], folders.data)
-    except MissingData:
-        line += f", whose data, CODE, are not in {folders.data or 'a folder that is named'}"
-        line += "; recipe small has ptbxl_super instead" if task == DEVELOPMENT else ""
-    return line
+    return f"{line}, which stands in for the paper's {DEVELOPMENT}"
 
 
 def missing_data(recipe: Recipe, folders: Folders) -> list[str]:
-    """Of each corpus that is not on this machine a line: how to get it."""
+    """A line on each dataset that is needed and not on this machine, how to get it: the corpora,
+    that of the development task, and those whose tested patients may be among the corpora.
+    """
+    relatives, of_task = _relatives(recipe), datasets.tasks()[recipe.task][0]
     missing = []
-    for name in recipe.datasets:
+    for name in dict.fromkeys([*recipe.datasets, of_task, *relatives]):
         try:
             root_of(name, datasets.get(name).CARD, folders.data)
         except MissingData as error:
-            missing.append(str(error))
+            why = ""
+            if name not in recipe.datasets and name in relatives:
+                corpus = relatives[name][1]
+                why = f" (it tests patients of {corpus}, unknown without it; or leave {corpus} out)"
+            elif name not in recipe.datasets:
+                why = f" (for the development task {recipe.task}; for another one: --set task=NAME)"
+            missing.append(f"{error}{why}")
     return missing

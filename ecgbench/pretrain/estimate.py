@@ -157,6 +157,7 @@ def lines(recipe: Recipe, folders: Folders, device: str) -> Iterator[str]:
     here = counts(recipe, folders)
     each = (f"{n} {train:,} ({source})" for n, (source, train) in here.corpora.items())
     yield f"recordings  {here.records:,} to train on; of them {', '.join(each)}"
+    yield f"passes      {recipe.passes(here.records)}"
     seconds, needed = _cost(recipe, folders, here, device)
     spent = ", ".join(f"{what} {duration(s)}" for what, s in seconds.items())
     yield f"time        about {duration(sum(seconds.values()))} on {device}: {spent}"

@@ -9,13 +9,17 @@ tells whether a recording is one of them.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from ecgbench.core.seeds import seed_of
+from ecgbench.data.contamination import EXAMS, told_by
 from ecgbench.data.copy import Copy
+from ecgbench.data.duplicates import Progress, Table, candidates, confirmed
 from ecgbench.datasets.indexing.tables import alike
 from ecgbench.errors import BadSetting, LeakError
 
@@ -23,6 +27,8 @@ PTBXL = "ptbxl"
 TRAINING_FOLDS = range(1, 9)
 HELD_OUT = "apart"
 """Name of the split of patients who only compare encoders."""
+SAME_PATIENT = {"id": "id", "patient": "patient", "exam": "patient", "sha256": "signal"}
+"""What joins two recordings to one patient -> why one of them is left out."""
 
 _CHALLENGE = re.compile(r"(?:^|/)hr(\d+)|(?<![a-z0-9])hr(\d{5})(?!\d)", re.IGNORECASE)
 """HR00123, wherever it stands in a name; HR123 at its beginning. patient_HR_72 is a user's own."""
@@ -131,41 +137,118 @@ def ecg_id_of(name: Name) -> int | None:
 class Exclusion:
     """Says of each training recording whether it may be used, and counts why others may not.
 
-    Out are recordings of a patient of a validation or test split, or of one who is set apart; such
-    recordings of PTB-XL, and all of its folds 9 and 10, under the names of another dataset; and
-    those with the very samples of one of them in any dataset (hash of what is stored). The check of
-    the corpus still looks at all that are left, and raises where PTB-XL's own index is at odds with
-    its folds.
+    Out is every recording of a patient who is in a validation or test split, or set apart, of any
+    of the copies. Recordings are of one patient where they have the same patient or exam in one
+    dataset, or in datasets with common numbers (`contamination.EXAMS`); the same ecg_id of PTB-XL;
+    the very same samples (hash of what is stored); or where a search found them to be one. Whoever
+    is joined by several of these is one patient too.
+
+    The check of the corpus still looks at all that are left, and raises where PTB-XL's own index is
+    at odds with its folds.
     """
 
-    def __init__(self, prepared: Sequence[Copy]) -> None:
+    def __init__(self, prepared: Sequence[Copy], same: Iterable[tuple[Name, Name]] = ()) -> None:
+        """same: recordings that are one under two names, see `same_recordings`."""
         self.reasons: Counter[str] = Counter()
         """"id", "patient", "signal" -> recordings left out."""
-        self._facts = {
-            p.name: dict(zip(p.index["record"], zip(p.index["patient"], p.index["sha256"])))
-            for p in prepared
-        }
-        out = {p.name: p.index[p.index["split"] != "train"] for p in prepared}
-        self._patients = {name: set(rows["patient"]) for name, rows in out.items()}
-        self._signals = {s for rows in out.values() for s in rows["sha256"]}
-        self._held_out = set[int]()
-        for published in (p.published for p in prepared if p.name == PTBXL):
-            folds = folds_of(published)
-            self._held_out |= {i for i, fold in folds.items() if fold not in TRAINING_FOLDS}
-            self._held_out |= {*folds_of(published[published["split"] != "train"])}
+        rows = pd.concat(map(_identities, prepared), ignore_index=True)
+        why = _why_out(rows, [*same])
+        named = zip(rows["dataset"], rows["record"], why)
+        self._out = {Name(dataset, record): reason for dataset, record, reason in named if reason}
 
     def __call__(self, name: Name) -> bool:
         """Whether a recording may enter pre-training."""
-        patient, sha256 = self._facts[name.dataset][name.record]
-        if name.dataset != PTBXL and is_ptbxl(name) and ecg_id_of(name) in self._held_out:
-            self.reasons["id"] += 1
-        elif patient in self._patients[name.dataset]:
-            self.reasons["patient"] += 1
-        elif sha256 in self._signals:
-            self.reasons["signal"] += 1
-        else:
-            return True
-        return False
+        reason = self._out.get(name)
+        if reason is not None:
+            self.reasons[reason] += 1
+        return reason is None
+
+
+def _identities(copy: Copy) -> pd.DataFrame:
+    """A row per published record: dataset, record, out (whether only evaluation may see it) and a
+    column per key of SAME_PATIENT, NaN where it has none.
+    """
+    published = copy.published
+    out = published["split"] != "train"
+    if copy.name == PTBXL:
+        out |= ~published["fold"].isin(TRAINING_FOLDS)
+    family, exam = copy.name, pd.Series(np.nan, published.index, object)
+    if copy.name in EXAMS:
+        family, exam = "CODE", published[EXAMS[copy.name]].map(alike)
+    names = [Name(copy.name, record) for record in published["record"]]
+    stored = dict(zip(copy.index["record"], copy.index["sha256"]))
+    return pd.DataFrame(
+        {
+            "dataset": copy.name,
+            "record": published["record"],
+            "out": out,
+            "patient": f"{family}/" + published["patient"].map(alike),
+            "exam": exam,
+            "id": [ecg_id_of(name) if is_ptbxl(name) else None for name in names],
+            "sha256": published["record"].map(stored),
+        }
+    )
+
+
+def _why_out(rows: pd.DataFrame, same: Sequence[tuple[Name, Name]]) -> np.ndarray:
+    """(row,) of SAME_PATIENT or "signal": what joins a training recording to one that is out; ""
+    where nothing does, and for those that were out before.
+    """
+    codes = {key: pd.factorize(rows[key])[0] for key in SAME_PATIENT}
+    pairs = _places(rows, same)
+    why, out = np.full(len(rows), "", object), rows["out"].to_numpy(bool)
+    fresh = out
+    while fresh.any():
+        for key, reason in SAME_PATIENT.items():
+            held = np.zeros(codes[key].max(initial=-1) + 2, bool)
+            held[codes[key][fresh]] = True
+            held[-1] = False  # the code of no value is -1
+            why[held[codes[key]] & ~out & (why == "")] = reason
+        for here, there in (pairs, pairs[::-1]):
+            met = there[fresh[here]]
+            why[met[~out[met] & (why[met] == "")]] = "signal"
+        fresh = (why != "") & ~out
+        out = out | fresh
+    return why
+
+
+def _places(rows: pd.DataFrame, same: Sequence[tuple[Name, Name]]) -> np.ndarray:
+    """(2, pair) rows of both recordings."""
+    wanted = {name for pair in same for name in pair}
+    named = enumerate(zip(rows["dataset"], rows["record"]))
+    place = {name: row for row, name in named if name in wanted}
+    return np.array([[place[one], place[two]] for one, two in same], int).reshape(-1, 2).T
+
+
+def same_recordings(
+    corpora: Sequence[Copy],
+    others: Sequence[Copy],
+    progress: Callable[[str], AbstractContextManager[Progress]],
+) -> list[tuple[Name, Name]]:
+    """Recordings that are one under two names, of those copies that may have patients in common
+    whom only their signals tell: every recording of a corpus is read, and of another dataset those
+    that are not for training. progress: what is done -> who counts.
+    """
+    met = [copy for copy in corpora if any(_to_search(copy, o) for o in (*corpora, *others))]
+    for copy in others:
+        if any(_to_search(copy, corpus) for corpus in corpora):
+            tested = copy.index[copy.index["split"] != "train"].reset_index(drop=True)
+            met.append(copy.divided(copy.published, tested, copy.division))
+    if not met:
+        return []
+    with progress("fingerprint") as shown:
+        table = Table.of(met, shown)
+    with progress("compare candidates") as shown:
+        pairs = confirmed(table, candidates(table, within=False), shown)
+    return [
+        (Name(p.first.dataset, p.first.record), Name(p.second.dataset, p.second.record))
+        for p in pairs
+    ]
+
+
+def _to_search(one: Copy, other: Copy) -> bool:
+    how = told_by((one.name, one.card.title), (other.name, other.card.title))
+    return how == "signal" or (how == "?" and not (one.card.synthetic or other.card.synthetic))
 
 
 def hold_out(copy: Copy, part: int) -> Copy:

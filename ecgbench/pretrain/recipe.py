@@ -12,6 +12,7 @@ from ecgbench.core.cells import key
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.pretrain import descriptors
 from ecgbench.pretrain.collapse import EVERY, WINDOWS
+from ecgbench.pretrain.phase_times import ECGS
 from ecgbench.pretrain.stage import STAGES, Stage
 
 Init = Literal["previous", "scratch"]
@@ -29,7 +30,9 @@ CORPORA = (
     "ptb",
     "sph",
 )
-"""The paper's eleven (table of datasets, column "SSL PT"): 9.2 million ECGs."""
+"""The paper's eleven (table of datasets, column "SSL PT"). It counts 8.2 million recordings of
+CODE, of which 5.9 million are unlabelled; the card of CODE counts those with labels.
+"""
 DEVELOPMENT = "ribeiro_dev"
 """The paper's development task, of CODE, which is given on request only."""
 PAPER = "paper"
@@ -148,6 +151,21 @@ class Recipe:
             choices = {k: v for k, v in stage.choices().items() if v is not None}
             rows[f"stage {number}"] = [f"{k}={_shown(v)}" for k, v in choices.items()]
         return [f"{k:14} {_shown(v)}" for k, v in {**rows, "digest": self.digest}.items()]
+
+    def passes(self, records: int) -> str:
+        """One line: the steps of both stages, and how often they see each of so many recordings,
+        here and on the paper's.
+        """
+
+        def often(corpus: int) -> str:
+            seen = [stage.steps * stage.records(corpus) / corpus for stage in self.stages]
+            return " and ".join(f"{passes:,.1f}" for passes in seen)
+
+        steps = [f"{stage.steps:,} steps of {stage.records(records):,}" for stage in self.stages]
+        text = f"{' and '.join(steps)}: {often(records)} passes over {records:,} recordings"
+        if {*self.datasets} != {*CORPORA}:
+            return text
+        return f"{text}; over the {ECGS / 1e6:g} million of the paper, {often(ECGS)}"
 
     def risks(self) -> list[str]:
         """Lines to read before a pre-training starts; empty where there is no such risk."""

@@ -1,8 +1,8 @@
 """Cost: operations, memory and time of models by the number of measured leads, with the paper's
-own figures; and LAEF's graph by leads and segments, with the paper's formula.
+own figures.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import pandas as pd
 from ecgbench import reports as r
 from ecgbench.core.text import counted, enumerated
 from ecgbench.profile import stored
-from ecgbench.profile.stored import CLASSES, COMPLEXITY, COSTS, PAPER, Complexity, Costs, Profile
+from ecgbench.profile.stored import CLASSES, COSTS, PAPER, Costs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
@@ -44,21 +44,6 @@ _PAPER = {
     "params_backbone_m": ("backbone", ".1f"),
     "params_with_both_heads_m": ("with heads", ".1f"),
 }
-_GRAPH = {
-    "segments": ("S", "d"),
-    "leads": ("L", "d"),
-    "nodes": ("Nodes LS", ",.0f"),
-    "edges_intra": ("Intra", ",.0f"),
-    "edges_inter": ("Inter", ",.0f"),
-    "edges_directed": ("Directed, loops", ",.0f"),
-    "cost_paper": ("LS² + SL²", ",.0f"),
-    "cost_complete_graph": ("(LS)²", ",.0f"),
-    "flop_message_passing": ("Passing (MFLOP)", ",.2f"),
-    "flop_per_edge_channel": ("FLOP/(edge × channel)", ",.1f"),
-    "flop_maps": ("Maps (MFLOP)", ",.1f"),
-    "ms_message_passing": ("Passing (ms)", ",.3f"),
-    "ms_layers": ("Both layers (ms)", ",.3f"),
-}
 _COUNTED = (
     f"GFLOP: 10^9 operations for one window through backbone and a linear head of {CLASSES} "
     "outputs; random weights, on which no cost depends. docs/explanation/performance.md says what "
@@ -66,18 +51,12 @@ _COUNTED = (
 )
 
 
-def sections(profile: Profile) -> list[r.Section]:
-    """Of the models and of LAEF's graph, as far as they were measured."""
-    made = []
-    if profile.costs is not None and profile.costs.rows:
-        parts = list(_of_models(profile.costs, profile.device))
-        title = "Cost by the number of measured leads"
-        made.append(r.Section(name="cost", title=title, short="Cost", parts=parts))
-    if profile.complexity is not None:
-        parts = _of_graph(profile.complexity)
-        title = "Cost of LAEF's graph layers"
-        made.append(r.Section(name="complexity", title=title, short="Complexity", parts=parts))
-    return made
+def sections(costs: Costs) -> list[r.Section]:
+    """Nothing where no model could be measured."""
+    if not costs.rows:
+        return []
+    title = "Cost by the number of measured leads"
+    return [r.Section(name="cost", title=title, short="Cost", parts=list(_parts(costs)))]
 
 
 def _columns(shown: dict[str, tuple[str, str]]) -> list[r.Column]:
@@ -92,7 +71,7 @@ def _columns(shown: dict[str, tuple[str, str]]) -> list[r.Column]:
     ]
 
 
-def _of_models(costs: Costs, device: str) -> Iterator[r.Part]:
+def _parts(costs: Costs) -> Iterator[r.Part]:
     timed = any(row["latency_ms_sample"] is not None for row in costs.rows)
     batch = next((row["batch"] for row in costs.rows if row["batch"] is not None), None)
     yield r.Table(
@@ -105,7 +84,7 @@ def _of_models(costs: Costs, device: str) -> Iterator[r.Part]:
             *_columns(_COST),
         ],
         rows=list(_lines(costs)),
-        notes=[f"Device: {device}.", _COUNTED, *_exceptions(costs)],
+        notes=[f"Device: {costs.device}.", _COUNTED, *_exceptions(costs)],
         numbers=pd.DataFrame(costs.rows, columns=COSTS, dtype=object),
         summary="one row per model and number of leads",
     )
@@ -113,8 +92,8 @@ def _of_models(costs: Costs, device: str) -> Iterator[r.Part]:
         yield _with_the_paper(costs)
     if timed:
         caption = (
-            f"Median of repeated passes of a batch of {batch}, float32. Device: {device}. Flat "
-            f"lines: networks padded to all of their leads, measured once."
+            f"Median of repeated passes of a batch of {batch}, float32. Device: {costs.device}. "
+            "Flat lines: networks padded to all of their leads, measured once."
         )
         yield r.Figure(name="throughput", draw=partial(_throughput, costs), caption=caption)
 
@@ -193,68 +172,8 @@ def _logarithmic(ax: Any) -> None:
     ax.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _of_graph(complexity: Complexity) -> list[r.Part]:
-    """The figure and the table of LAEF's two graph layers."""
-    rows, device = complexity.rows, Profile(complexity=complexity).device
-    batch = next((row["batch"] for row in rows if row["batch"] is not None), None)
-    how = f"time per window, median of repeated passes of a batch of {batch}"
-    notes = [
-        "Edges within and between leads as the paper counts them, undirected and without "
-        f"self-loops; passing: of both layers ({complexity.channels} channels) without their "
-        "linear maps. docs/explanation/performance.md has the formulas.",
-        f"Device: {device}; {how if batch else 'not timed'}. Random weights.",
-    ]
-    caption = (
-        "Both graph layers of LAEF, one window. Solid: message passing without the linear maps. "
-        "Dashed: the paper's L S² + S L², scaled to meet it at 12 leads and S = "
-        f"{max(row['segments'] for row in rows)}. Dotted: a complete graph, (L S)², by the same "
-        f"scale. {complexity.about['device']}."
-    )
-    timed = any(row["ms_layers"] is not None for row in rows)
-    size = (9.6, 4.4) if timed else (7.4, 4.6)
-    return [
-        r.Figure(name="complexity", draw=partial(_graph, rows, timed), caption=caption, size=size),
-        r.Table(
-            name="complexity",
-            caption="LAEF's two graph layers (GATv2) by leads L and segments S; one window.",
-            columns=_columns(_GRAPH),
-            rows=[
-                row | {key: row[key] / 1e6 for key in ("flop_message_passing", "flop_maps")}
-                for row in rows
-            ],
-            notes=notes,
-            numbers=pd.DataFrame(rows, columns=COMPLEXITY, dtype=object),
-            summary="one row per number of leads and window",
-        ),
-    ]
-
-
-def _graph(rows: Sequence[r.Row], timed: bool, sheet: "Sheet") -> list[Any]:
-    axes = sheet.subplots(1, 2 if timed else 1, squeeze=False)[0]
-    segments = sorted({row["segments"] for row in rows})
-    last = max(rows, key=lambda row: (row["segments"], row["leads"]))
-    panels = (
-        ("flop_message_passing", 1e6, "MFLOP", "Counted"),
-        ("ms_message_passing", 1.0, "ms", "Measured"),
-    )
-    for ax, (key, unit, name, title) in zip(axes, panels):
-        scale = last[key] / unit / last["cost_paper"]
-        for at, s in enumerate(segments):
-            mine = [row for row in rows if row["segments"] == s]
-            leads, style = [row["leads"] for row in mine], r.look(at)
-            line = {"linewidth": 1.6, "markersize": 5, "zorder": 3, **style}
-            ax.plot(leads, [row[key] / unit for row in mine], **line)
-            for formula, dash in (("cost_paper", "--"), ("cost_complete_graph", ":")):
-                thin = {"linewidth": 1.1, "color": style["color"], "linestyle": dash}
-                ax.plot(leads, [scale * row[formula] for row in mine], alpha=0.8, **thin)
-        r.lead_axis(ax, [row["leads"] for row in rows])
-        _logarithmic(ax)
-        ax.set(xlabel="measured leads L", ylabel=f"message passing, {name}", title=title)
-    return [r.handle(f"S = {s} segments", at) for at, s in enumerate(segments)]
-
-
-def _heading(source: Profile) -> r.Heading:
+def _heading(source: Costs) -> r.Heading:
     return r.Heading(title="What models cost", lines=[f"Device: {source.device}"])
 
 
-KIND = r.Kind(Profile, stored.FILES, stored.read, _heading)
+KIND = r.Kind(Costs, [stored.FILE], stored.read, _heading)

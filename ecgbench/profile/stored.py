@@ -1,6 +1,4 @@
-"""What `ecgbench profile` measured, as a report reads it: cost.json and complexity.json in the
-folder it wrote.
-"""
+"""What `ecgbench profile` measured, as a report reads it: cost.json in the folder it wrote."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -28,17 +26,6 @@ PAPER = (
 )
 """Columns of cost_paper.csv; what ends in `_printed` is spelled as the paper prints it.
 `params_with_both_heads_m`: with the reference benchmark's attention-pooling and linear heads.
-"""
-COMPLEXITY = (
-    *("leads", "segments", "seconds", "nodes", "edges_intra", "edges_inter", "edges_directed"),
-    *("cost_paper", "cost_complete_graph", "flop_message_passing", "flop_per_edge_channel"),
-    *("flop_maps", "device", "batch", "ms_message_passing", "ms_layers"),
-)
-"""Columns of complexity.csv. Edges as the paper counts them, undirected (`edges_intra`,
-`edges_inter`), and as the network has them, directed with self-loops. `cost_paper` is L S^2 + S
-L^2, `cost_complete_graph` (L S)^2, both up to the number of channels. FLOP of one window through
-both layers, the message passing (scores, softmax, sums) apart from the linear maps; milliseconds
-per window.
 """
 CLASSES = 5
 """Outputs of the linear head that is part of every count: ECGFM-KED rounds to the paper's 5.423
@@ -70,58 +57,29 @@ class Costs:
     paper: list[Row] = field(default_factory=list)
     """PAPER, for the models and numbers of leads that the paper's cost table has."""
 
-
-@dataclass(kw_only=True)
-class Complexity:
-    """LAEF's two graph layers by leads and segments."""
-
-    rows: list[Row]
-    """COMPLEXITY."""
-    channels: int
-    about: dict[str, Any]
-    """As of Costs."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Profile:
-    """What was measured; either may be missing."""
-
-    costs: Costs | None = None
-    complexity: Complexity | None = None
-
     @property
     def device(self) -> str:
         """Where it was measured, and with which torch."""
-        part = self.costs or self.complexity
-        machine = part.about if part else {}
-        return f"{machine.get('device', 'none')}, torch {machine.get('torch', '--')}"
+        return f"{self.about.get('device', 'none')}, torch {self.about.get('torch', '--')}"
 
 
-_PARTS: dict[str, Any] = {"cost.json": Costs, "complexity.json": Complexity}
-FILES = tuple(_PARTS)
-"""A folder that holds one of these is a profile."""
+FILE = "cost.json"
+"""A folder that holds this is a profile."""
 
 
-def save(measured: Costs | Complexity, folder: Path) -> Path:
+def save(measured: Costs, folder: Path) -> Path:
     """Keep what was measured, for `read`; WriteError."""
-    name = next(name for name, part in _PARTS.items() if isinstance(measured, part))
     whole = proved(asdict(measured))
-    return put(folder / name, json.dumps(whole, indent=1, allow_nan=False) + "\n")
+    return put(folder / FILE, json.dumps(whole, indent=1, allow_nan=False) + "\n")
 
 
-def read(folder: Path) -> Profile:
-    """A profile; BadSetting where a file of it is damaged, or is not as it was written."""
-    parts: dict[str, Any] = {}
-    for name, part in _PARTS.items():
-        path = folder / name
-        if not path.is_file():
-            continue
-        try:
-            facts = facts_of(json.loads(path.read_text(encoding="utf-8")))
-            parts[name] = part(**facts)
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise BadSetting(
-                f"{path} cannot be read, or is not as it was written; remove it and run: ecgbench "
-                f"profile --to {quoted(folder)}"
-            ) from error
-    return Profile(costs=parts.get("cost.json"), complexity=parts.get("complexity.json"))
+def read(folder: Path) -> Costs:
+    """A profile; BadSetting where its file is damaged, or is not as it was written."""
+    path = folder / FILE
+    try:
+        return Costs(**facts_of(json.loads(path.read_text(encoding="utf-8"))))
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise BadSetting(
+            f"{path} cannot be read, or is not as it was written; remove it and run: ecgbench "
+            f"profile --to {quoted(folder)}"
+        ) from error

@@ -107,7 +107,7 @@ names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 def read(
     folder: Path, metrics: Sequence[str] = (), stage: Any = None, tasks: Sequence[str] = ()
 ) -> Any:
-    """What reports receive of a folder: results.study.Study of a run, profile.stored.Profile of
+    """What reports receive of a folder: results.study.Study of a run, profile.stored.Costs of
     what `ecgbench profile` wrote, pretrain.stored.Pretraining of a pre-training,
     pretrain.ablation.Ablation of a study of `ecgbench ablate`. MissingData where the folder is none
     of them.

@@ -363,24 +363,34 @@ class Stacked:
     @classmethod
     def of(cls, parts: Sequence[Part], unknown: float = 0.0) -> "Stacked":
         """unknown: what stands where a column is not known."""
-        patients = {
-            (part.place, record): part.whose(str(patient))
-            for part in parts
-            for record, patient in zip(part.fold.records, part.fold.patients)
-        }
-        at = {record: number for number, record in enumerate(patients)}
+        at: dict[tuple[Hashable, str], int] = {}
+        patients: list[str] = []
+        rows_of: list[np.ndarray] = []
+        for n, part in enumerate(parts):
+            fold, place = part.fold, part.place
+            # tasks of a data set nearly always have the very same records
+            same = (m for m in range(n) if parts[m].place == place)
+            if (
+                m := next((m for m in same if parts[m].fold.records == fold.records), None)
+            ) is None:
+                for record, patient in zip(fold.records, fold.patients):
+                    if (place, record) not in at:
+                        at[place, record] = len(at)
+                        patients.append(part.whose(str(patient)))
+            rows_of.append(
+                np.array([at[place, r] for r in fold.records]) if m is None else rows_of[m]
+            )
         labels = [part.called(str(label)) for part in parts for label in part.fold.labels]
         target, column = np.full((len(at), len(labels)), UNKNOWN, np.int8), 0
         placed = np.full((len(parts[0].fold.placed), *target.shape), unknown)
-        for part in parts:
-            rows = np.array([at[part.place, record] for record in part.fold.records])
+        for part, rows in zip(parts, rows_of):
             own = slice(column, column + len(part.fold.labels))
             target[rows, own], placed[:, rows, own] = part.fold.target, part.fold.placed
             column = own.stop
         return cls(
             target=target,
             placed=placed,
-            patients=np.array(list(patients.values())),
+            patients=np.array(patients),
             labels=np.array(labels),
             weights=np.concatenate([part.fold.weights * part.weight for part in parts]),
             overlap=np.repeat([p.fold.overlap for p in parts], [len(p.fold.labels) for p in parts]),

@@ -11,7 +11,7 @@ Satterthwaite's (Satterthwaite 1946, doi:10.2307/3002019; Welch 1947),
 shares are Fieller's (Fieller 1954).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations
@@ -53,8 +53,10 @@ _WIDEST = 1e3
 """A share whose interval is not inside this has none."""
 _COMPONENTS: Recent[Components] = Recent(size=lambda one: one.size, most=2**28)
 """Of the groups that were needed last."""
-_NORMAL: Recent[Floats] = Recent(size=lambda one: one.nbytes, most=2**26)
-"""Draws of the same patients, in many comparisons."""
+_NORMAL: Recent[Floats] = Recent(size=lambda one: one.nbytes, most=2**29)
+"""Draws of the same patients, in many comparisons: of all data sets of a study, for each lead
+setting needs them in turn.
+"""
 
 
 class Entry(NamedTuple):
@@ -169,7 +171,19 @@ class _Group:
     @property
     def placed(self) -> Components:
         """Of all its tasks, each label of each task being one of its own."""
-        return _COMPONENTS(self, lambda: Stacked.of(list(self._parts())).components)
+        return _COMPONENTS(self._content, lambda: Stacked.of(list(self._parts())).components)
+
+    @cached_property
+    def _content(self) -> Hashable:
+        """What its components rest on; means over datasets and over tasks have the same ones."""
+        cells = [
+            (task, tuple((c.content, c.records, c.metric, c.edited) for c in row))
+            for task, rows in self.rows.items()
+            for row in rows
+        ]
+        if self.paired or not all(c[0] for _, own in cells for c in own):
+            return self
+        return tuple(cells), self.absent, tuple(self.datasets), tuple(self.weights.items())
 
     def _parts(self) -> Iterator[Part]:
         dataset_of = {t: d for d, tasks in self.datasets.items() for t in tasks}
@@ -234,12 +248,15 @@ class _Group:
             off = off[rng("joint", self.name).integers(0, len(off), draws)]
             spread = off.std(axis=0)
             return np.asarray(np.divide(off, spread, out=np.zeros_like(off), where=spread > 0))
+        folds = self.folds
+        whose = {
+            dataset: {p for task in tasks for fold in folds[task] for p in fold.patients.tolist()}
+            for dataset, tasks in self.datasets.items()
+        }
         everyone = {
             (self.patient(dataset, patient), dataset, patient)
-            for dataset, tasks in self.datasets.items()
-            for task in tasks
-            for fold in self.folds[task]
-            for patient in map(str, fold.patients)
+            for dataset, patients in whose.items()
+            for patient in map(str, patients)
         }
         first = {name: (d, p) for name, d, p in sorted(everyone, reverse=True)}
         normal = _normal(tuple(first[name] for name in sorted(first)), draws)

@@ -247,9 +247,10 @@ def _against_twelve(study: Study, task: str, fewer: Sequence[Entry]) -> dict[Key
     made: dict[Key, Values] = {}
     (group,) = together.groups
     one = np.eye(len(together.entries))
+    b = group.by_label(one[together.entries.index(full)])
     for e in together.entries[1:]:
         made[task, *e, MACRO] = dict(zip(KEPT_ENDS, together.share(e, full, CHANCE)))
-        a, b = (group.by_label(one[together.entries.index(x)]) for x in (e, full))
+        a = group.by_label(one[together.entries.index(e)])
         for label, less in group.by_label(together.less(e, full)).items():
             ends = [less.value, *less.as_difference(), b[label].as_share().low]
             row: Values = {"note": "", "lost_label": ""}

@@ -204,11 +204,8 @@ class Components:
         placed = placed[:, :, self.defined]
         self.positives, self.negatives = positive.sum(axis=0), negative.sum(axis=0)
         """(k,) records with each of the defined labels, and without it."""
-        labels = int(self.defined.sum())
-        if weights is None:
-            self.weights = np.full(labels, 1 / max(labels, 1))
-        else:
-            self.weights = np.asarray(weights, dtype=np.float64)[self.defined]
+        alike = np.full(len(self.defined), 1 / max(self.defined.sum(), 1))
+        self.weights = np.asarray(alike if weights is None else weights, np.float64)[self.defined]
 
         called = np.arange(len(self.defined)) if names is None else np.asarray(names)
         kept = called[self.defined].tolist()
@@ -236,8 +233,12 @@ class Components:
         self.aurocs: Floats = won.sum(axis=1) / self.positives
         """(rows, k) of the defined labels."""
         centred = placed - self.aurocs[:, None]
-        self._positive = by_patient(np.where(positive, centred, 0.0) / self.positives)
-        self._negative = by_patient(np.where(negative, centred, 0.0) / self.negatives)
+        of_positives = np.where(positive, centred, 0.0)
+        of_positives /= self.positives
+        self._positive = by_patient(of_positives)
+        centred[:, ~negative] = 0.0  # in its own memory: these are the largest arrays of a report
+        centred /= self.negatives
+        self._negative = by_patient(centred)
         self._share_of_positives = by_patient(positive / self.positives)
         self._crowding = (by_patient(negative / self.negatives) ** 2).sum(axis=0)
         """(k,) 1 over how many patients' worth of negatives a label has."""
@@ -467,7 +468,7 @@ class Components:
                 for v in values
             ]
         s_matrix, sigma_matrix = (x[:, used][:, :, used] for x in self._spread)
-        psi = np.tensordot(few, (self._positive + self._negative)[used], 1)
+        psi = np.tensordot(few, self._positive[used] + self._negative[used], 1)
         v0 = (psi**2).sum(axis=0) * g / (g - 1)
         s = np.einsum("kab,a,b->k", s_matrix, few, few)
         own = np.maximum(np.einsum("kab,a,b->k", sigma_matrix, few, few), 0.0) / m

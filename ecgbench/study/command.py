@@ -10,8 +10,6 @@ from pathlib import Path
 
 from ecgbench.core.cells import Folders, Request
 from ecgbench.core.text import line, quoted
-from ecgbench.errors import BadSetting
-from ecgbench.evaluate import torchrun
 from ecgbench.study import engines
 from ecgbench.study.jobs import Execution
 from ecgbench.study.options import RunOptions
@@ -65,23 +63,15 @@ def _compute(
     device = choose(execution.device)
     if not engines.get(execution.engine).CARD.other_machines:
         demand(device)
-    if dry_run and torchrun.world() > 1:
-        raise BadSetting("--dry-run: its probe is of one process; run it without torchrun")
-    with torchrun.together():
-        if torchrun.rank() != 0:
-            from ecgbench.study.work import take_part
+    preflight.demand(request, folders, data=not dry_run, typed=execution.command)
+    if not dry_run:
+        return _finish(request, folders, execution, controls)
+    from ecgbench.study import estimate  # torch: seconds, which a run leaves to its jobs
 
-            take_part()
-            return Done(out=folders.out)
-        preflight.demand(request, folders, data=not dry_run, typed=execution.command)
-        if not dry_run:
-            return _finish(request, folders, execution, controls)
-        from ecgbench.study import estimate  # torch: seconds, which a run leaves to its jobs
-
-        for text in estimate.lines(request, folders, device):
-            print(text)
-        for text in control_runs.lines([request], folders, controls):
-            print(text)
+    for text in estimate.lines(request, folders, device):
+        print(text)
+    for text in control_runs.lines([request], folders, controls):
+        print(text)
     return Done(out=folders.out)
 
 

@@ -162,13 +162,14 @@ def _present(request: Request, data: Path | None) -> Request:
 
 
 def _execution(settings: RunSettings, given: dict[str, Any]) -> Execution:
-    """Under torchrun models run in the processes that it has started."""
     if not settings.timeout > 0:
         raise BadSetting(f"--set run.timeout={settings.timeout:g}: seconds, more than 0")
-    together, engine = torchrun.world() > 1, given.get("engine")
-    if together and engine not in (None, "inline"):
-        raise BadSetting(f"--engine {engine}: torchrun runs models in its own processes")
-    name, options = engines.named(engine or ("inline" if together else "local"))
+    if (several := torchrun.world()) > 1:
+        raise BadSetting(
+            f"torchrun started {several} processes of this command; a study shares its fits out "
+            f"itself; run it without torchrun: ecgbench run --engine local:{several} ..."
+        )
+    name, options = engines.named(given.get("engine", "local"))
     return Execution(
         engine=name,
         options=options,

@@ -5,7 +5,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from ecgbench.data.people import people
 from ecgbench.data.prepare import prepare
 from ecgbench.data.select import Selection
 from ecgbench.errors import BadWeights, EcgbenchError, LeakError, PolicyError, WriteError
-from ecgbench.evaluate import gates, network, protocols, torchrun
+from ecgbench.evaluate import gates, network, protocols
 from ecgbench.evaluate.batches import TOLERANCE, alone_and_together, repeats
 from ecgbench.evaluate.device import choose
 from ecgbench.evaluate.encode import SHARED_TOLERANCE, Encoder
@@ -34,7 +34,7 @@ from ecgbench.study.cell import CellRequest, compute
 from ecgbench.study.engines import Event
 from ecgbench.study.facts import dataset_facts, network_facts
 from ecgbench.study.jobs import Job, enter
-from ecgbench.study.progress import SILENT, Reporter
+from ecgbench.study.progress import Reporter
 from ecgbench.study.store import Store
 from ecgbench.study.verify import Intact
 from ecgbench.weights import released
@@ -157,18 +157,6 @@ def _demand_alone_as_together(evaluation: Evaluation) -> None:
         )
 
 
-def take_part() -> None:
-    """In every process of torchrun but the first: do its share of each fine-tuning, until the first
-    process has finished.
-    """
-    while (job := torchrun.hear()) is not None:
-        assert isinstance(job, Job)
-        enter(job)
-        fit = job.plan.fits[0]
-        evaluation = open_evaluation(job, SILENT).by_fold([fit.fold])[fit.fold]
-        Fitting(evaluation, fit, Store(job.folders.out)).train()
-
-
 class _CellComputation:
     """The cells of a job, one stage after the other."""
 
@@ -233,8 +221,7 @@ class _CellComputation:
                 if frozen:
                     fitting.features()
                     continue
-                whole = [c for c in self.plan.cells if c.fit == fitting.fit]
-                tuned = fitting.tuned(partial(torchrun.call, self.job.of(whole)))
+                tuned = fitting.tuned()
                 for cells in grouped(part, lambda c: c.policy).values():
                     self._policy(tuned, cells)
                 tuned.forget()

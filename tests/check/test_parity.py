@@ -9,6 +9,7 @@ import sys
 import types
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 
 from ecgbench import models
 from ecgbench.check import parity
+from ecgbench.core.cards import Weights
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.layers.features import Features
 from ecgbench.models import laef, stmem
@@ -169,29 +171,17 @@ def test_keys_of_another_network_fail_the_check(tmp_path: Path) -> None:
     assert parity.passed(verdict(tmp_path, golden("s"), "s", keys))
 
 
-def test_a_module_may_translate_names_and_values(tiny: types.ModuleType, tmp_path: Path) -> None:
+def test_the_card_tells_how_names_differ(tiny: types.ModuleType, tmp_path: Path) -> None:
     renamed = [{**e, "key": f"module.{e['key']}"} for e in entries()]
     twin = {"key": "alias", "shape": [5], "same_tensor_as": "norm.bias"}
-    keys = {
-        "entries": [*renamed, {"key": "dense.weight", "shape": [3]}, twin],
-        "input": {"name": "ti-ny", "T": 30},
-    }
-    tiny.parity_key = lambda key: None if key.startswith("dense.") else key.removeprefix("module.")  # type: ignore[attr-defined]
-    asked = []
-
-    def value(key: str, shape: tuple[int, ...], seed: str) -> np.ndarray | None:
-        asked.append(key)
-        # an alias that comes last decides; what the module says goes before the common rule
-        return plain_rule(
-            "norm.bias" if key == "alias" else key.removeprefix("module."), list(shape), seed
-        )
-
-    tiny.parity_value = value  # type: ignore[attr-defined]
-    assert parity.passed(verdict(tmp_path, golden("s"), "s", keys))
-    assert "alias" in asked
-    assert "module.norm.bias" not in asked
-    tiny.parity_network = lambda keys: nn.Identity()  # type: ignore[attr-defined]
+    left_out = {"key": "dense.weight", "shape": [3]}
+    keys = {"entries": [*renamed, left_out, twin], "input": {"name": "ti-ny", "T": 30}}
     assert "only in the file" in verdict(tmp_path, golden("s"), "s", keys)[0].reason
+    layout = Weights(
+        name="w", url="", file="", sha256=None, licence="", prefix="module.", drop=("dense.",)
+    )
+    tiny.CARD = replace(tiny.CARD, weights=(layout,))  # type: ignore[attr-defined]
+    assert all(row.status != "cannot compute" for row in verdict(tmp_path, golden("s"), "s", keys))
 
 
 @pytest.mark.usefixtures("tiny")

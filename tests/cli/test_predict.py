@@ -293,7 +293,7 @@ def test_what_cannot_be_meant_is_one_line_and_writes_nothing(
         assert said in refused(**words), words
     assert (tmp_path / "there.csv").read_text() == "mine"
     with monkeypatch.context() as patch:
-        patch.setattr("ecgbench.results.predict.FITS", 99)
+        patch.setattr("ecgbench.prediction.predict.FITS", 99)
         assert "made by another version of ecgbench" in refused()
     (head, *_) = run.rglob("head.safetensors")
     content = head.read_bytes()

@@ -65,8 +65,9 @@ def test_smoke_ends_with_weights_and_a_report(
         (("smoke", "--set", "steps=5"), "--set steps=5: one number for each stage"),
         (("smoke", "--set", "codes=5,x"), "--set codes=5,x: whole numbers"),
         (("smoke", "--set", "init=middle"), "init middle: previous"),
+        (("smoke", "--set", "task=ptbxl_supper"), "unknown task 'ptbxl_supper'; did you mean"),
         (("smoke", "--set", "descriptor=mfcc"), "unknown descriptor 'mfcc'; did you mean mfcc-ecg"),
-        (("paper", "--data", "/nowhere"), "sph: there is no folder /nowhere"),
+        (("paper", "--data", "/nowhere"), "code15: there is no folder /nowhere"),
         (("smoke", "--device", "gpu"), "--device gpu: auto, cpu, cuda"),
         (("smoke", "--set", "precision=fp16"), "precision fp16: bf16 or float32"),
         (("smoke", "--set", "lr=inf"), "lr=inf"),
@@ -103,7 +104,9 @@ def test_a_dry_run_tells_the_recipe_what_it_takes_and_all_that_is_missing(
     assert "days" in re.search("time        about (.*) on cpu: ", told)[1]  # type: ignore[index]
     missing = told.partition(" things missing:\n")[2].splitlines()
     first = [text.split()[0].rstrip(":") for text in missing]
-    assert first[:12] == [*recipe.get("paper").datasets, "--device"]
+    needed = {*recipe.get("paper").datasets, "ribeiro_dev", "code15"}
+    assert {*first[:13]} == needed
+    assert first[13] == "--device"
     assert f"ecgbench data prepare ptbxl --data {tmp_path}" in missing[2]
     again = shlex.join(map(str, ("ecgbench", "pretrain", *words, *places)))
     assert missing[-1] == f"next: {again}"
@@ -113,6 +116,22 @@ def test_a_dry_run_tells_the_recipe_what_it_takes_and_all_that_is_missing(
     monkeypatch.setattr(estimate, "rates", lambda *_: some)
     code, told, _ = pretrain("smoke", "--device", "cpu", "--dry-run")
     assert (code, "\nnothing is missing\n" in told) == (0, True)
+
+
+def test_a_dry_run_counts_passes_here_and_in_the_paper_and_takes_another_task(
+    tmp_path: Path, pretrain: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = estimate.Rates(codebooks=(0.5, 0.5), training=(1, 1), probe=1, network=1)
+    monkeypatch.setattr(estimate, "rates", lambda *_: some)
+    _, told, _ = pretrain("paper", "--data", tmp_path, "--device", "cpu", "--dry-run")
+    here = re.search(r"recordings +([\d,]+)", told)[1]  # type: ignore[index]
+    passes = 80_000 * 448 / int(here.replace(",", ""))
+    assert f": {passes:.1f} and 10.1 passes over {here} recordings; over the 9.2 million" in told
+    words = ("small", "--set", "task=Chapman", "--data", tmp_path, "--device", "cpu", "--dry-run")
+    code, told, said = pretrain(*words)
+    assert code == 0, said
+    assert "development task: chapman on one in 8" in told
+    assert [text.split()[0] for text in told.splitlines()[-3:]] == ["ptbxl:", "chapman:", "next:"]
 
 
 def losses(out: Path) -> list[str]:

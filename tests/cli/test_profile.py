@@ -44,14 +44,6 @@ def test_counts_without_timing(profile: Profile, tmp_path: Path) -> None:
     assert f"{float(rows[3]['gflop_forward']):.3f}" in printed[2]
 
 
-@pytest.mark.long
-def test_complexity_prints_its_table(profile: Profile, tmp_path: Path) -> None:
-    done = profile("--complexity", "--no-timing", "--device", "cpu", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    last = done.stdout.split("\n\n")[1].splitlines()[-1].split()
-    assert last[:6] == ["41", "12", "492", "9,840", "2,706", "25,584"]
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -62,7 +54,6 @@ def test_complexity_prints_its_table(profile: Profile, tmp_path: Path) -> None:
         (("--device", "tpu"), "--device tpu"),
         (("--device", "cuda:99", "--models", "laef", "--leads", "1"), "CUDA device"),
         (("--batch", "0"), "'--batch': "),
-        (("--complexity", "--leads", "1"), "leave out --models and --leads"),
         (("--to", TINY), f"cannot write {TINY}"),
         (("--to", "/proc/x"), "cannot write /proc/x"),
     ],

@@ -49,3 +49,11 @@ def test_the_gravest_counts_and_what_is_not_stated_is_not_none() -> None:
     assert corpora.met([], "ptb") == ("unknown", [])
     assert corpora.relation("Challenge 2021 (without PTB-XL)", "ptbxl") == "overlaps"
     assert corpora.relation("My archive", "mine", "My archive") == "equal"
+
+
+def test_a_dataset_of_ones_own_is_known_by_its_title() -> None:
+    own = "mine", "Challenge 2021 (without INCART)"
+    assert corpora.told_by(own, ("ptbxl", "PTB-XL")) == "signal"
+    assert corpora.told_by(("sph", "SPH"), own) == ""
+    assert corpora.told_by(("theirs", "PTB"), own) == "signal"
+    assert corpora.told_by(("sph", "SPH"), ("mine", "An archive")) == "?"

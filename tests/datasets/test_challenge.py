@@ -25,12 +25,17 @@ HEADS = {"ningbo": 20_000}
 
 
 def write(folder: Path, record: str, dx: str, samples: int = 5000, first: int = 0) -> None:
-    """A header and a MATLAB file of version 4 whose samples count up from `first` in each lead."""
-    steps = (first + np.arange(12)[:, None] * 10 + np.arange(samples) % 7).astype("<i2")
+    """Samples count up from `first` in each lead."""
+    store(folder, record, dx, first + np.arange(12)[:, None] * 10 + np.arange(samples) % 7)
+
+
+def store(folder: Path, record: str, dx: str, steps: np.ndarray) -> None:
+    """A header and a MATLAB file of version 4 with (12, time) samples in uV."""
+    steps, samples = steps.astype("<i2"), steps.shape[1]
     folder.mkdir(parents=True, exist_ok=True)
     lines = [f"{record} 12 500 {samples}"]
     for lead, row in zip(LEADS, steps):
-        total = (int(row.sum()) + 2**15) % 2**16 - 2**15
+        total = (int(row.sum(dtype=np.int64)) + 2**15) % 2**16 - 2**15
         lines.append(f"{record}.mat 16x1+24 1000.0(0)/mV 16 0 {row[0]} {total} 0 {lead}")
     lines += ["# Age: 61", "#Sex: Female", f"#Dx:{dx}", "# Rx: Unknown"]
     (folder / f"{record}.hea").write_text("\n".join(lines) + "\n")

@@ -1,7 +1,6 @@
 import csv
 import io
 import json
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -495,56 +494,3 @@ def test_bf16_stays_near_float32(tmp_path: Path) -> None:
     assert not same(exact, rough)
     assert all(v.dtype == torch.float32 for v in rough.encoder.values())
     np.testing.assert_allclose([e.loss for e in rough.log], [e.loss for e in exact.log], atol=0.01)
-
-
-def several(folder: Path) -> None:
-    """What each process of the next test runs: 7 records per step over two processes, random leads,
-    resumed after two epochs.
-
-    All stop at the first thing they tell of the third epoch, or one would wait for the other.
-    """
-    rank = os.environ.get("RANK", "alone")
-    told_per_epoch = {"alone": 2 + 5, "0": 2 + 3 + 1, "1": 2 + 2 + 1}[rank]
-    made = folder / f"rank{rank}.json"
-    counted: list[int] = []
-    how: dict[str, Any] = {"data": (split(15, 1), split(5, 2)), "policy": NATIVE, "seed": 4}
-    training = short(batch=7, leads="random", micro_batch=2)
-    place = folder / "shared" if rank != "alone" else folder / "alone"
-    with pytest.raises(Stop):
-        tune(place, training, advance=stopping(2 * told_per_epoch), **how)
-    tuned = tune(place, training, advance=counted.append, **how)
-    words = {
-        "log": [[e.loss, e.validation] for e in tuned.log],
-        "devices": tuned.note.devices,
-        "advanced": sum(counted),
-        "groups": tuned.note.groups,
-    }
-    normed = tune(
-        place / "normed", short(epochs=1), small(norm=True), (split(15, 1), nowhere(5, 2))
-    ).encoder
-    words["normed"] = [
-        normed[f"norm.{k}"].tolist()
-        for k in ("weight", "running_mean", "running_var", "num_batches_tracked")
-    ]
-    skipped = tune(place / "skipped", short(), Skipping(), (split(15, 1), nowhere(5, 2))).encoder
-    words["skipped"] = skipped["norm.weight"].tolist()
-    states = {
-        k: v.tolist()
-        for k, v in (tuned.encoder | {f"head.{k}": v for k, v in tuned.head.items()}).items()
-    }
-    made.write_text(json.dumps(words | {"state": states}))
-
-
-@pytest.mark.long
-def test_two_processes_train_as_one(tmp_path: Path, two_processes: Callable[[str], None]) -> None:
-    several(tmp_path)
-    two_processes(__file__)
-    alone, first, second = (
-        json.loads((tmp_path / f"rank{r}.json").read_text()) for r in ("alone", "0", "1")
-    )
-    assert (alone["devices"], first["devices"]) == (1, 2)
-    assert first == second
-    assert alone["advanced"] == first["advanced"] == 3 * (14 + 5)
-    np.testing.assert_allclose(first["log"], alone["log"], atol=1e-5)
-    for name, value in alone["state"].items():
-        np.testing.assert_allclose(first["state"][name], value, atol=1e-5)

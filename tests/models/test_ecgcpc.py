@@ -26,7 +26,7 @@ FIRST = "predictor.predictor.s4_layers.0"
 @pytest.fixture(scope="module")
 def network() -> ecgcpc.Cpc:
     net = ecgcpc.build()
-    assert rule.fill(net, KEYS, "public-0", ecgcpc) == ""
+    assert rule.fill(net, KEYS, "public-0", ecgcpc.CARD.weights) == ""
     return net.eval().requires_grad_(False)
 
 
@@ -245,7 +245,7 @@ def test_operations_are_the_published_number(network: ecgcpc.Cpc) -> None:
 
 def test_training_reaches_every_parameter_and_leaves_out_whole_channels() -> None:
     network = ecgcpc.build()
-    assert rule.fill(network, KEYS, "public-0", ecgcpc) == ""
+    assert rule.fill(network, KEYS, "public-0", ecgcpc.CARD.weights) == ""
     x = signal(120)
     seen: list[Tensor] = []
     hook = network.get_submodule(f"{FIRST}.output_linear.0").register_forward_pre_hook(

@@ -22,7 +22,7 @@ GOLDEN = dict(np.load(PACK / "golden_seed0.npz"))
 @pytest.fixture(scope="module")
 def network() -> ecgfounder.Net1D:
     net = ecgfounder.build()
-    assert rule.fill(net, KEYS, "public-0", ecgfounder) == ""
+    assert rule.fill(net, KEYS, "public-0", ecgfounder.CARD.weights) == ""
     return net.eval()
 
 
@@ -49,7 +49,7 @@ def test_parity_of_the_network_of_twelve_leads() -> None:
 
 def test_parity_of_the_network_of_one_lead() -> None:
     report = parity.check(
-        "ecgfounder", PACK / "golden_1lead_seed0.npz", PACK / "keys_1lead.json", "public-0"
+        "ecgfounder1lead", PACK / "golden_1lead_seed0.npz", PACK / "keys_1lead.json", "public-0"
     )
     assert parity.passed(report), report
 

@@ -19,7 +19,7 @@ GOLDEN = dict(np.load(PACK / "golden_1lead_seed0.npz"))
 @pytest.fixture(scope="module")
 def network() -> ecgfounder.Net1D:
     net = ecgfounder1lead.build()
-    assert rule.fill(net, KEYS, "public-0", ecgfounder1lead) == ""
+    assert rule.fill(net, KEYS, "public-0", ecgfounder1lead.CARD.weights) == ""
     return net.eval()
 
 

@@ -16,7 +16,7 @@ from ecgbench import reports
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.layers.encodings import LeadEncoding
 from ecgbench.models import laef
-from ecgbench.pretrain import ablate, codebook, probes, studies
+from ecgbench.pretrain import ablate, ablation, codebook, probes, studies
 from ecgbench.pretrain import recipe as recipes
 from ecgbench.pretrain.ablate import Budget
 from ecgbench.pretrain.lead_sampling import READINGS
@@ -24,7 +24,6 @@ from ecgbench.pretrain.objective import MaskedNodes, new_network
 from ecgbench.pretrain.probes import TRAINING, head
 from ecgbench.pretrain.run import Session
 from ecgbench.pretrain.studies import Cell, Study
-from ecgbench.results import ablation
 from tests.waves import Follower, Stop, data
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -12,7 +12,7 @@ import pytest
 
 from ecgbench import reports
 from ecgbench.errors import BadSetting
-from ecgbench.profile import complexity, cost
+from ecgbench.profile import cost
 from ecgbench.profile import stored as profile
 from ecgbench.profile.stored import Costs
 
@@ -54,10 +54,9 @@ def costs(timed: bool = True) -> Costs:
     )
 
 
-def draw(measured: Costs | profile.Complexity, to: Path) -> dict[str, Path]:
+def draw(measured: Costs, to: Path) -> dict[str, Path]:
     """What `ecgbench profile` leaves, by name."""
-    if isinstance(measured, Costs):
-        measured.paper = cost.with_the_paper(measured.rows)
+    measured.paper = cost.with_the_paper(measured.rows)
     kept = profile.save(measured, to)
     return {path.name: path for path in [kept, *reports.write(reports.read(to), to)]}
 
@@ -79,17 +78,9 @@ def test_tables_round_and_the_csv_does_not(tmp_path: Path) -> None:
     assert r"Odd\_one \& co & 1--12 & 500" in tex
 
 
-def test_one_folder_holds_both_and_the_page_shows_them(tmp_path: Path) -> None:
-    draw(costs(timed=False), tmp_path)
-    draw(graph(), tmp_path)
-    page = (tmp_path / "index.html").read_text()
-    assert "Odd_one &amp; co" in page
-    assert "57,600" in page
-
-
 @pytest.mark.long
 def test_the_plot_shows_the_csv_and_is_drawn_only_of_times(tmp_path: Path) -> None:
-    (section,) = reports.get("cost").sections(profile.Profile(costs=costs()))
+    (section,) = reports.get("cost").sections(costs())
     figure = section.parts[-1]
     with reports.drawing(figure) as sheet:
         drawn = [
@@ -117,7 +108,7 @@ def test_the_plot_shows_the_csv_and_is_drawn_only_of_times(tmp_path: Path) -> No
 
 def test_what_was_measured_is_read_back_and_a_damaged_file_is_named(tmp_path: Path) -> None:
     profile.save(costs(), tmp_path)
-    assert profile.read(tmp_path).costs == costs()
+    assert profile.read(tmp_path) == costs()
     file = tmp_path / "cost.json"
     written = file.read_text()
     for spoilt in ('{"rows": ', "[]", re.sub(r'("gflop_forward": )\d', r"\g<1>9", written)):
@@ -152,44 +143,3 @@ def test_the_papers_figures_as_it_prints_them_and_what_sets_ours_apart(tmp_path:
         assert said in page
     assert "| forward + backward |" in page
     assert "| 2 x forward |" in page
-
-
-def graph() -> profile.Complexity:
-    """Counted and not timed."""
-    rows = [
-        {
-            "leads": n,
-            "segments": s,
-            "seconds": 5.0,
-            **complexity.edges(n, s),
-            "cost_paper": n * s * s + s * n * n,
-            "device": "Some CPU",
-            "batch": None,
-            "cost_complete_graph": (n * s) ** 2,
-            "flop_message_passing": 2e6 * n,
-            "flop_per_edge_channel": 20.0,
-            "flop_maps": 1e7,
-            "ms_message_passing": None,
-            "ms_layers": None,
-        }
-        for s in (9, 20)
-        for n in range(1, 13)
-    ]
-    return profile.Complexity(rows=rows, channels=768, about={"device": "Some CPU", "torch": "2.9"})
-
-
-def test_complexity_files(tmp_path: Path) -> None:
-    written = draw(graph(), tmp_path)
-    assert set(written) == {
-        f"complexity.{kind}" for kind in ("csv", "md", "tex", "png", "svg", "pdf", "json")
-    } | {"index.html"}
-    md = (tmp_path / "complexity.md").read_text()
-    assert (
-        "| 20 | 12 | 240 | 2,280 | 1,320 | 7,440 | 7,680 | 57,600 | 24.00 | 20.0 | 10.0 | -- | -- |"
-        in md
-    )
-    for r in graph().rows:
-        n, s = r["leads"], r["segments"]
-        assert r["edges_directed"] / r["cost_complete_graph"] == pytest.approx(
-            1 / n + 1 / s - 1 / (n * s)
-        )

@@ -133,7 +133,7 @@ def test_a_report_of_another_kind_is_refused_and_every_folder_is_known(tmp_path)
     with pytest.raises(MissingData, match="no run in"):
         reports.read(tmp_path)
     profile.save(profile.Costs(), tmp_path)
-    assert isinstance(reports.read(tmp_path), profile.Profile)
+    assert isinstance(reports.read(tmp_path), profile.Costs)
 
 
 def test_nothing_is_left_behind_and_the_bytes_are_the_same_every_time(tmp_path):

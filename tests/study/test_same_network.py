@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ecgbench.errors import BadSetting
-from ecgbench.results.predict import predict
+from ecgbench.prediction.predict import predict
 from ecgbench.results.study import read
 
 START = """

@@ -35,9 +35,7 @@ def needs(evaluation: "Evaluation", fit: Fit) -> Needed:
 def fit(
     evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path, tuner: Any = None
 ) -> Trained:
-    """Fine-tune a copy of the network, by `tuner` if that is not `tuning.Tuner`; under torchrun
-    every process calls this alike.
-    """
+    """Fine-tune a copy of the network, by `tuner` if that is not `tuning.Tuner`."""
     from ecgbench.evaluate.tuning import tune
 
     evaluation, training = evaluation.showing(fit), evaluation.training

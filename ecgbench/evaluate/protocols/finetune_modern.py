@@ -42,7 +42,7 @@ def facts() -> dict[str, str]:
 
 
 def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) -> Trained:
-    """Fine-tune a copy of the network; under torchrun every process calls this alike."""
+    """Fine-tune a copy of the network."""
     from ecgbench.evaluate.tuning_modern import Modern
 
     return finetune.fit(evaluation, fit, needed, checkpoint, Modern)

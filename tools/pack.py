@@ -116,7 +116,7 @@ def _in_order(content: bytes) -> bytes:
 
 if __name__ == "__main__":
     if len(sys.argv) != 3:
-        sys.exit("python -m ecgbench.weights.pack RUN DIR: the files that ship of a pre-training")
+        sys.exit("python tools/pack.py RUN DIR: the files that ship of a pre-training")
     shipped = pack(Path(sys.argv[1]), Path(sys.argv[2]))
     print(
         f"{shipped['file']}: rounding moved no value by more than {shipped['largest_change']:.1e}"

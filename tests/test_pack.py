@@ -1,6 +1,7 @@
-"""From the folder of a pre-training to the files that ship."""
+"""tools/pack.py: from the folder of a pre-training to the files that ship."""
 
 import hashlib
+import importlib.util
 import json
 from pathlib import Path
 
@@ -11,8 +12,14 @@ from safetensors.torch import save, save_file
 
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.models import laef
-from ecgbench.weights import load, pack
+from ecgbench.weights import load
 
+TOOL = Path(__file__).parents[1] / "tools" / "pack.py"
+spec = importlib.util.spec_from_file_location("pack", TOOL)
+assert spec is not None
+assert spec.loader is not None
+pack = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(pack)
 CURVES = ("stage1/curve.csv", "stage1/elbow.csv", "stage2/curve.csv", "stage2/elbow.csv")
 
 

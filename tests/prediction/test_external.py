@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from sklearn.metrics import roc_auc_score
 
 from ecgbench.errors import BadSetting
-from ecgbench.results.external import lines, mapping, scored
+from ecgbench.prediction.external import lines, mapping, scored
 
 N = 120
 

@@ -38,9 +38,9 @@ from ecgbench.errors import BadRecord, BadSetting, Damaged, MissingData, Unknown
 from ecgbench.evaluate import protocols
 from ecgbench.evaluate.device import choose, demand
 from ecgbench.evaluate.predict import probabilities
+from ecgbench.prediction.records import Values, features, table
 from ecgbench.results import operating
 from ecgbench.results.reader import Reader
-from ecgbench.study.new_records import Values, features, table
 from ecgbench.study.store import Store
 from ecgbench.study.stored import Result
 
