@@ -159,7 +159,7 @@ def measured(name: str, count: int) -> tuple[float, float, float]:
         def check_all() -> None:
             source = Source.of(plug_in.stem, folder.parent)
             for row in rows(source.index):
-                checked_row(source.name, source.root, row, fix=False)
+                checked_row(source, row)
 
         read_all()  # into the page cache
         work = (read_all, prepare_all, check_all, read_all)

@@ -45,7 +45,6 @@ class Dataset(Protocol):
     """Recordings as published. A task's labels are int8 columns `task:label`: 1, 0, -1 unknown."""
 
     CARD: DatasetCard
-    __file__: str
 
     def index(self, root: Path | None) -> "pd.DataFrame":
         """A row per record: record, patient, split or fold, labels, and what `read` needs."""

@@ -10,8 +10,8 @@ import numpy as np
 from ecgbench import perturbations
 from ecgbench.check._properties import demand, identical, tried
 from ecgbench.datasets import demo
+from ecgbench.ecg.beats import qrs_height
 from ecgbench.ecg.leads import LEADS, LIMB_FROM_I_II
-from ecgbench.ecg.measures import qrs_height
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 from ecgbench.perturbations import Perturbation

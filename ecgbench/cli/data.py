@@ -123,7 +123,7 @@ def prepare(
     name = datasets.resolve(dataset)
     if dry_run:
         records, needed = disk.foreseen(name, data, prepared)
-        home = where(prepared, data)
+        home = where(prepared, data, name)
         free = disk.free_bytes(home)
         what = f"{records:,} records, about {size(needed)}, in {home} with {size(free)} free"
         if needed > free:
@@ -301,7 +301,7 @@ def prune(
     from ecgbench.data import disk
     from ecgbench.data.source import where
 
-    home, names = where(prepared, data), (datasets.resolve(dataset),) if dataset else ()
+    home, names = where(prepared, data, dataset), (datasets.resolve(dataset),) if dataset else ()
     if yes:
         typer.echo(f"{size(disk.prune(home, names))} freed in {home}")
     else:

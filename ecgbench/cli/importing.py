@@ -24,7 +24,7 @@ def import_(
     ),
     labels: Path = option("Table with a row per record: record, labels, patient.", default=...),
     name: str = option("Name of the dataset and of its task.  (default: the folder's)"),
-    to: Path = option("Folder for NAME.py and records.csv.  (default: ./NAME)"),
+    to: Path = option("Folder for card.toml and records.csv.  (default: ./NAME)"),
     fs: float = FS,
     unit: str = UNIT,
     signals: str = SIGNALS,
@@ -38,18 +38,20 @@ def import_(
     match_zeros: bool = flag(
         "Let record 1 of the table match the file 00001.csv.", "--match-zeros"
     ),
-    overwrite: bool = flag("Replace card and table even if they were edited.", "--overwrite"),
+    overwrite: bool = flag(
+        "Replace an edited records.csv, or a card.toml that cannot be read.", "--overwrite"
+    ),
 ) -> None:
     """Make a dataset of a folder of recordings and a table of labels.
 
     Every file is read once. Recordings that cannot be trusted are left out, with the reason. The
-    result is a card file, which you may edit, and records.csv, with a patient-wise split where the
-    table has none. Run the command again after correcting the table or the files: it prints what
-    changed, and patients stay in their splits.
+    result is card.toml, which you may edit, records.csv, with a patient-wise split where the table
+    has none, and the recordings prepared for runs. Run the command again after correcting the table
+    or the files: it reads what changed, prints it, and patients stay in their splits.
 
       ecgbench data import recordings --labels labels.csv --name mine
 
-      ecgbench run --tasks ./mine/mine.py --models laef,merl --leads I
+      ecgbench run --tasks ./mine/card.toml --models laef,merl --leads I
 
     Signals are identified by the names of leads; others are ignored.
     """

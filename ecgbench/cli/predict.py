@@ -14,7 +14,8 @@ from ecgbench.errors import BadSetting
 SUFFIXES = {".csv": ",", ".tsv": "\t", ".parquet": ","}
 """Of --to -> what separates columns."""
 RECORDS = option(
-    "A recording, or a folder of them: WFDB, CSV, EDF, DICOM, SCP-ECG ...", default=...
+    "A recording, a folder of them (WFDB, CSV, EDF, DICOM, SCP-ECG ...), or a card.toml.",
+    default=...,
 )
 LEADS = option("Leads that are used: I, I+II, 12.  (default: those of the run)")
 ALL_LEADS = option("Leads that are used: I, I+II, 12.  (default: all that a recording has)")

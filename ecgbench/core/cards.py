@@ -430,8 +430,6 @@ class Download(CheckedFields):
     """A zip or tar archive, removed after it was unpacked."""
     unpacked: int | None = None
     """Bytes of an archive's content, to check for free space; None: its own size."""
-    before: tuple["Download", ...] = ()
-    """For a zip in several files: those before the last, in their order (NAME.z01, NAME.z02)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -363,6 +363,21 @@ def sha256_of(path: Path | str) -> str:
     return ""
 
 
+def sha256_once(path: Path) -> str:
+    """`sha256_of` a file that this process may ask for again; "" too where it cannot be read. A
+    changed file keeps perhaps its size and its time, but not that of the change.
+    """
+    with suppress(OSError):
+        now = path.stat()
+        return _sha256_of(path, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+    return ""
+
+
+@cache
+def _sha256_of(path: Path, *_: int) -> str:
+    return sha256_of(path)
+
+
 def decoded(content: bytes) -> str:
     """The text of a user's file: UTF-8, UTF-16 with a byte order mark, else Windows-1252.
     UnicodeError where it is none of them.

@@ -106,6 +106,10 @@ class Room(Generic[P]):
     """
     heavy: bool = False
     """Whether its plug-ins take long to import, so that their cards are read without that."""
+    as_data: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Suffix of files given by path that are no Python -> the module that reads them, with
+    `name_of(file)` and `module(file)`.
+    """
     _paths: dict[str, Path] = field(default_factory=dict, compare=False)
     """Files given by path; absolute, as a plug-in may change the directory."""
     _loaded: dict[str, Any] = field(default_factory=dict, compare=False)
@@ -172,7 +176,7 @@ class Room(Generic[P]):
         """The proper spelling of a name, or the name of the file at a path (which is in the room
         from then on).
         """
-        if name.endswith(".py"):
+        if self.is_path(name):
             return self._enter(Path(name).expanduser())
         family, member = self._family(name)
         if family:
@@ -192,6 +196,10 @@ class Room(Generic[P]):
         quiet = [*self.variants(), *(path.stem for path in Path(OWN).glob("[!_]*.py"))]
         meant = difflib.get_close_matches(name.lower(), quiet, cutoff=0.8)
         raise UnknownName(self.kind, name, [*self.names(), *meant], hint)
+
+    def is_path(self, name: str) -> bool:
+        """Whether a name is the path of a file, by its suffix."""
+        return name.endswith((".py", *self.as_data))
 
     def paths(self) -> list[Path]:
         """The files that were given by path, absolute, in the order in which they came."""
@@ -343,8 +351,8 @@ class Room(Generic[P]):
             raise BadSetting(f"{self.kind} {what}{where}: {one_line(error)}{hint}") from error
 
     def _hint(self, error: BaseException) -> str:
-        """What helps where a plug-in imports a package of an extra that is not installed, or a card
-        of an import a name that this package does not have.
+        """What helps where a plug-in imports a package of an extra that is not installed, or a
+        dataset, perhaps of an earlier version's import, a name that this package does not have.
         """
         if isinstance(error, SystemExit):
             return (
@@ -357,7 +365,7 @@ class Room(Generic[P]):
         unknown = isinstance(error, ImportError) and package == "ecgbench"
         if not unknown or self.kind != "dataset":
             return ""
-        return "; a card of an import is written anew by: ecgbench data import ... --overwrite"
+        return "; of an import: remove it, then ecgbench data import FOLDER --labels TABLE"
 
     @property
     def _names(self) -> list[str]:
@@ -388,21 +396,24 @@ class Room(Generic[P]):
                 f"no file {path} (given as a {self.kind}); give the path of a module that defines "
                 f"{self._needs}"
             )
-        name = path.stem
+        reader = self._reader(path)
+        name = reader.name_of(path) if reader else path.stem
         if name.startswith(".") or not name.isprintable() or "|" in name:
             raise BadSetting(f"{str(path)!r} gives no name for a {self.kind}; rename the file")
         if name in self._paths and self._paths[name].resolve() == path.resolve():
             return name
         if plain(name) in map(plain, [*self.names(), *self._refused, *self.variants()]):
-            raise BadSetting(
-                f"{path} would be a second {self.kind} called {name!r}; rename the file"
-            )
+            raise BadSetting(f"{path} would be a second {self.kind} called {name!r}; rename one")
         self._paths[name] = path.absolute()
         return name
 
     def _load(self, name: str, path: Path) -> None:
         files, own = self._files_of(name), f"ecgbench_{self.kind}_{path.stem}".replace(".", "_")
         self._refused.add(name)  # unless it is loaded
+        if reader := self._reader(path):
+            with self.reading(name):
+                self._loaded[name] = reader.module(path)
+            return self._kept(name)
         self.before_import(files.packages)
         failing = self._failing(f"{self.argument(name)} cannot be imported", str(path))
         with failing, self.reading(name), restored(self.kind, name), neighbours(files.home):
@@ -419,8 +430,17 @@ class Room(Generic[P]):
         except BaseException:
             sys.modules.pop(module.__name__, None)
             raise
-        self._as_loaded[name] = files.hashes()
+        return self._kept(name)
+
+    def _kept(self, name: str) -> None:
+        """A file that was loaded, with its hashes, by which an edit is seen."""
+        self._as_loaded[name] = self._files_of(name).hashes()
         self._refused.discard(name)
+
+    def _reader(self, path: Path) -> Any:
+        """The module that reads a file which is no Python; None for one of Python."""
+        reader = self.as_data.get(path.suffix)
+        return importlib.import_module(reader) if reader else None
 
     def _checked(self, module: Any, name: str) -> P:
         """The module, if it is a plug-in of this room; its CARD knows its name afterwards."""

@@ -33,7 +33,7 @@ from ecgbench.ecg.leads import LeadSubset
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, DamagedCopy, MissingData
 
-COLUMNS = [*FACTS, "unit", "sentences", "reason", "kind", "state"]
+COLUMNS = [*FACTS, "unit", "sentences", "notes", "reason", "kind", "state"]
 """Facts of a record (`reading.Row`); state: names, sizes and times of its files when it was read.
 """
 ABOUT = "copy.json"
@@ -197,8 +197,8 @@ class Copy:
         """The same, read again from its published file; DamagedCopy where that gives something
         else, or nothing.
         """
-        source, row = self.source, next(rows(self.index.iloc[[self.row(record)]]))
-        about, content = checked_row(self.name, source.root, row, source.fix)
+        row = next(rows(self.index.iloc[[self.row(record)]]))
+        about, content = checked_row(self.source, row)
         why = shortened(about["reason"], 200)
         if why or hashlib.sha256(content).hexdigest() != row["sha256"]:
             raise DamagedCopy(

@@ -107,7 +107,7 @@ def foreseen(name: str, data: Path | None, prepared: Path | None) -> tuple[int, 
     dataset is not there.
     """
     source = Source.of(name, data, prepared)
-    missing = source.count - opened(source, where(prepared, data)).count
+    missing = source.count - opened(source, where(prepared, data, name)).count
     return missing, bytes_of(source.module.CARD, missing)
 
 
@@ -122,7 +122,7 @@ def verify(copy: Copy, progress: Progress | None = None) -> list[tuple[str, str]
     kept, problems = views(copy), list[tuple[str, str]]()
     done, total = 0, len(copy.index) + sum(len(view.rows) for view in kept)
     for row in rows(copy.index):
-        about, content = checked_row(copy.name, copy.source.root, row, copy.fix)
+        about, content = checked_row(copy.source, row)
         if not copy.stored(row["record"]):
             why = f"the prepared signal in {copy.folder} differs from what was written; it is read"
             problems.append((row["record"], f"{why} again when it is next used"))

@@ -65,7 +65,7 @@ def prepare(  # noqa: PLR0913  (each is a setting)
     excludes are counted separately. MissingData when the dataset is not there, or when more than
     0.5 % (or the card's share) of the records that were read, and more than 5, are lost.
     """
-    home = where(prepared, data)
+    home = where(prepared, data, name)
     source = Source.of(name, data, prepared, fix)
     # recordings of one's own change from day to day, and are few
     own = source.module.CARD.any_leads
@@ -91,13 +91,22 @@ def prepare_and_check(
     """The same with all records, after a check of every published file and every stored record:
     changed, lost and damaged ones are read again.
     """
-    home = where(prepared, data)
     source = Source.of(name, data, prepared, fix, thorough=True)
+    return _usable(read_all(source, where(prepared, data, name), progress, workers))
+
+
+def read_all(
+    source: Source, home: Path, progress: Progress | None = None, workers: int | None = None
+) -> Copy:
+    """The copy of a dataset below `home` with every record as its files are now; only new, changed,
+    lost and damaged ones are read.
+    """
     with locked(source.folder(home).parent):
         copy = opened(source, home)
         damaged = {r for r in copy.index["record"] if copy.stored(r) is None}
-        _read(copy, _missing(copy, None) | changed(copy) | damaged, progress, workers)
-        return _usable(opened(source, home))
+        if wanted := _missing(copy, None) | changed(copy) | damaged:
+            _read(copy, wanted, progress, workers)
+        return opened(source, home)
 
 
 def find(
@@ -125,7 +134,7 @@ def seen(
 ) -> Copy:
     """The prepared copy, perhaps empty: what is known before preparing."""
     source = Source.of(name, data, prepared, fix)
-    return resplit(opened(source, where(prepared, data)), division)
+    return resplit(opened(source, where(prepared, data, name)), division)
 
 
 def find_any(
@@ -138,7 +147,7 @@ def find_any(
     """The prepared copy, perhaps incomplete; MissingData where it is empty. thorough: read the
     index again.
     """
-    source, home = Source.of(name, data, prepared, fix, thorough), where(prepared, data)
+    source, home = Source.of(name, data, prepared, fix, thorough), where(prepared, data, name)
     copy = opened(source, home)
     if not copy.count:
         raise MissingData(
@@ -177,9 +186,11 @@ def changed(copy: Copy) -> set[str]:
     """
     before = copy.known[["state", "kind"]]
     own = copy.published.set_index("record").loc[before.index]
-    paths = own["path"] if "path" in own else [""] * len(own)
-    now = pd.Series(copy.source.states(paths), index=before.index)
-    return {*before.index[(before["state"] != now) | (before["kind"] == "damaged")]}
+    now = pd.Series(copy.source.states(own), index=before.index)
+    lost = before["kind"] == "damaged"
+    if "damaged" in own:  # what the index says is not found out by reading
+        lost &= own["damaged"] == ""
+    return {*before.index[(before["state"] != now) | lost]}
 
 
 def _read(copy: Copy, records: set[str], progress: Progress | None, workers: int | None) -> None:
@@ -192,7 +203,7 @@ def _read(copy: Copy, records: set[str], progress: Progress | None, workers: int
     """
     source, parts, table = copy.source, copy.parts, copy.source.index
     table = table[table["record"].isin(records)]
-    states = dict(zip(table["record"], source.states(table.get("path", ()))))
+    states = dict(zip(table["record"], source.states(table)))
     before = copy.quarantined
     reasons = dict(before[~before["record"].isin(records)].itertuples(index=False, name=None))
     damaged, done = list[Facts](), 0
@@ -239,7 +250,7 @@ def _append(
 
     def sound(block: pd.DataFrame) -> Iterator[Row]:
         for row in rows(block):
-            about, content = checked_row(source.name, source.root, row, source.fix)
+            about, content = checked_row(source, row)
             about["state"] = states.get(row["record"], "")
             note(about)
             if about["kind"] != "damaged":

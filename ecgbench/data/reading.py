@@ -11,7 +11,6 @@ has. The sha256 of that is the row's own hash, and with labels and splits the di
 import hashlib
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,13 +18,12 @@ import pandas as pd
 
 from ecgbench.core.cards import DatasetCard
 from ecgbench.core.text import line, shortened
-from ecgbench.data.source import canonical, read
-from ecgbench.datasets import get
+from ecgbench.data.source import Source, canonical, read
 from ecgbench.ecg.checks import KINDS, findings
 from ecgbench.ecg.checks.scale import demand_possible
 from ecgbench.ecg.leads import LEADS, LeadSubset, rows_of
 from ecgbench.ecg.recording import Recording
-from ecgbench.errors import BadRecord
+from ecgbench.errors import BadRecord, BadSetting
 
 LONGEST = 100
 """Characters of a reason that a reader's library gives."""
@@ -46,9 +44,9 @@ findings that stay and of repairs ("identities+rate" or "").
 """
 NOTHING = {"samples": 0, "fs": 0.0, "available": 0, "flat": "", "found": "", "fixed": ""}
 Row = tuple[dict[str, Any], bytes]
-"""What `core.parts` stores of a record: `name`, FACTS but the hash, `unit`, `sentences` (JSON),
-`reason` and `kind` ("damaged", or "excluded" by a rule of the card) where it is left out; and the
-recording as it is stored.
+"""What `core.parts` stores of a record: `name`, FACTS but the hash, `unit`, `sentences` and `notes`
+of the reader (JSON), `reason` and `kind` ("damaged", or "excluded" by a rule of the card) where it
+is left out; and the recording as it is stored.
 """
 
 
@@ -89,21 +87,21 @@ def checked(recording: Recording, card: DatasetCard, fix: bool) -> Checked:
     return Checked(recording, tuple(remaining), tuple(fixed))
 
 
-def checked_row(name: str, root: Path | None, row: dict[str, Any], fix: bool) -> Row:
-    """What becomes of the record of a row of the index of dataset `name`, faults that `checked` is
-    sure of put right if `fix`. BadSetting where its plug-in fails.
+def checked_row(source: Source, row: dict[str, Any]) -> Row:
+    """What becomes of the record of a row of the index of a dataset. BadSetting where its plug-in
+    fails.
     """
-    record, kind = row["record"], "damaged"
+    record, kind, notes = row["record"], "damaged", "[]"
     try:
         if row.get("damaged"):
             raise BadRecord(str(row["damaged"]))
-        recording, card = read(name, root, row), get(name).CARD
+        recording, card = read(source, row), source.module.CARD
         why = str(row.get("excluded", ""))
         # half a sample: a duration is a quotient
         if recording.seconds < card.min_seconds - 0.5 / recording.fs:
             why = f"shorter than {card.min_seconds:g} s"
         if not why:
-            return _row(record, checked(recording, card, fix))
+            return _row(record, checked(recording, card, source.fix))
         kind = "excluded"
     except OSError as error:
         # HDF5's have only words
@@ -112,7 +110,9 @@ def checked_row(name: str, root: Path | None, row: dict[str, Any], fix: bool) ->
     except BadRecord as error:
         # it may quote the file
         why = line(str(error).removeprefix(f"{record}: "))
-    lost = {"unit": "", "sentences": "[]", "reason": why, "kind": kind}
+        if isinstance(error.__cause__, BadSetting):
+            notes = json.dumps([("asked", str(error.__cause__))])
+    lost = {"unit": "", "sentences": "[]", "notes": notes, "reason": why, "kind": kind}
     return {"name": record, **NOTHING, **lost}, b""
 
 
@@ -129,6 +129,7 @@ def _row(record: str, checked: Checked) -> Row:
         "fixed": "+".join(kind for kind, _ in checked.fixed),
         "unit": recording.unit,
         "sentences": json.dumps(checked.sentences),
+        "notes": json.dumps(recording.notes),
         "reason": "",
         "kind": "",
     }

@@ -10,9 +10,9 @@ import io
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,12 +20,12 @@ import pandas as pd
 import platformdirs
 
 from ecgbench import datasets
-from ecgbench.contracts import Dataset
 from ecgbench.core.cards import DatasetCard, facts
-from ecgbench.core.files import as_parquet, put_hashed, read_hashed, sha256_of
+from ecgbench.core.files import as_parquet, put_hashed, read_hashed, sha256_of, sha256_once
 from ecgbench.core.text import hidden, quoted, shortened
 from ecgbench.datasets import ROOM, get, resolve
 from ecgbench.datasets.indexing.tables import alike, below, either, within
+from ecgbench.datasets.own import Recordings
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, MissingData, WriteError
 from ecgbench.stats.known import UNKNOWN
@@ -40,19 +40,26 @@ LONG = 2.0
 T = TypeVar("T")
 
 
-def where(prepared: Path | None, data: Path | None) -> Path:
-    """The folder of prepared copies: `prepared`, else ECGBENCH_PREPARED, else DATA/prepared if it
-    can be written, else the user's cache folder.
+def where(prepared: Path | None, data: Path | None, name: str = "") -> Path:
+    """The folder of prepared copies: of own recordings beside their card; `prepared`, else
+    ECGBENCH_PREPARED, else DATA/prepared, if they can be written; else the user's cache folder.
+    name: of a dataset.
     """
+    if name and isinstance(module := get(name), Recordings) and _is_writable(module.home):
+        return module.home
     named = prepared or os.environ.get("ECGBENCH_PREPARED")
     if named:
         return Path(named).expanduser()
     downloads = data_folder(data)
     if downloads is not None:
         default = downloads / "prepared"
-        if os.access(default if default.exists() else downloads, os.W_OK):
+        if _is_writable(default):
             return default
     return Path(platformdirs.user_cache_dir("ecgbench")) / "prepared"
+
+
+def _is_writable(folder: Path) -> bool:
+    return os.access(folder if folder.exists() else folder.parent, os.W_OK)
 
 
 def data_folder(data: Path | None) -> Path | None:
@@ -68,8 +75,13 @@ def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
     if not card.folder:
         return None
     downloads, module = data_folder(data), get(name)
-    if hasattr(module, "RECORDINGS"):
-        return _plugin_folder(name, module, downloads)
+    if isinstance(module, Recordings):
+        if module.root.is_dir():
+            return module.root
+        raise MissingData(
+            f"{name}: its recordings are not in {module.root}; correct the line recordings in "
+            f"{module.__file__}"
+        )
     itself = hasattr(module, "FILES") or hasattr(module, "MANIFEST")
     fetch = f"download {card.title} {card.version} from {card.url}"
     fetch += f" (ecgbench data fetch {name} does it)" if itself else ""
@@ -83,6 +95,8 @@ def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
     if not missing and root.is_dir():
         return root
     what = f"{', '.join(missing)} not found in {root}"
+    if packed := [root / f"{name}.zip" for name in missing if (root / f"{name}.zip").is_file()]:
+        fetch = f"unpack {packed[0]} (in several files: 7z x {packed[0].name})"
     if not root.is_dir():
         there = sorted(f.name for f in downloads.glob("*/"))
         what = f"there is no folder {root if downloads.is_dir() else downloads}"
@@ -93,23 +107,9 @@ def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
     )
 
 
-def _plugin_folder(name: str, module: Any, downloads: Path | None) -> Path:
-    """RECORDINGS of a plug-in, from its own folder or absolute; else the folder of that name among
-    the downloads.
-    """
-    here = Path(module.__file__).parent / Path(module.RECORDINGS).expanduser()
-    for folder in (here, *([downloads / module.CARD.folder] if downloads else [])):
-        if folder.is_dir():
-            return Path(os.path.abspath(folder))
-    raise MissingData(
-        f"{name}: its recordings are not in {os.path.abspath(here)}; correct RECORDINGS in "
-        f"{module.__file__}, or give the folder that holds {module.CARD.folder}/: --data DIR"
-    )
-
-
 def command(name: str, data: Path | None, fix: bool = False) -> str:
     """The command that prepares a dataset, for error messages."""
-    elsewhere = get(name).CARD.folder and not hasattr(get(name), "RECORDINGS")
+    elsewhere = get(name).CARD.folder and not isinstance(get(name), Recordings)
     option = f" --data {quoted(data or 'DIR')}" if elsewhere else ""
     return f"ecgbench data prepare {quoted(ROOM.argument(name))}{option}{' --fix' if fix else ''}"
 
@@ -119,7 +119,7 @@ class Source:
     """A dataset as published, before preparing."""
 
     name: str
-    module: Dataset
+    module: Any
     """Its plug-in: CARD, index, read."""
     root: Path | None
     """Its folder; None where the data are generated."""
@@ -144,8 +144,8 @@ class Source:
         """
         name, module = resolve(name), get(name)
         root = root_of(name, module.CARD, data)
-        source = cls(name, module, root, _fingerprint(name, module, root), fix)
-        if root is None:
+        source = cls(name, module, root, fingerprint(name, module, root), fix)
+        if root is None or source.own:
             return source.divided(_index(name, module, root))
         file = where(prepared, data) / name / f"index-{source.folder(Path()).name}-{_code()}"
         if thorough:
@@ -160,6 +160,11 @@ class Source:
         return source.divided(index)
 
     @property
+    def own(self) -> bool:
+        """Whether these are own recordings."""
+        return isinstance(self.module, Recordings)
+
+    @property
     def count(self) -> int:
         """Number of published records."""
         return len(self.index)
@@ -167,8 +172,7 @@ class Source:
     def folder(self, home: Path) -> Path:
         """Folder of its prepared copy below the folder of all copies; it may not exist."""
         of = [self.fingerprint, self.fix]
-        has_tables = _tables(self.module, self.root) or hasattr(self.module, "RECORDINGS")
-        if self.root is not None and not has_tables:
+        if self.root is not None and not self.own and not _tables(self.module, self.root):
             # two folders of headers differ by their place
             of.append(os.path.relpath(self.root, home))
         return home / self.name / _short(repr(of))
@@ -177,13 +181,12 @@ class Source:
         """The same with another split in its index."""
         return replace(self, index=index)
 
-    def states(self, paths: Iterable[str]) -> list[str]:
-        """Of the files of each record, with or without their suffix: names, sizes and modification
-        times, and of own recordings what they hold; "" where there are none. Only files below the
-        root are looked at.
+    def states(self, table: pd.DataFrame) -> list[str]:
+        """Of the files of each record of an index: names, sizes and modification times, and of own
+        recordings what they hold and why one is left out; "" where there are none. Only files below
+        the root are looked at.
         """
-        own = hasattr(self.module, "RECORDINGS")
-        paths = list(paths)
+        paths = list(table["path"]) if "path" in table else [""] * len(table)
         wanted = {p for p in paths if below(p)} if self.root else set()
         found, root = dict[str, list[str]](), self.root or Path()
         for folder in {p.rpartition("/")[0] for p in wanted}:
@@ -193,14 +196,16 @@ class Source:
                 path = f"{folder}/{entry.name}" if folder else entry.name
                 for named in {path, path.rpartition(".")[0]} & wanted:
                     stat = entry.stat()
-                    # a copied or edited file may keep its size and its time
-                    state = sha256_of(entry.path) if own else f"{stat.st_size} {stat.st_mtime_ns}"
-                    state = f"{entry.name} {state}"
-                    found.setdefault(named, []).append(state)
-        return [" ".join(sorted(found.get(path, ()))) for path in paths]
+                    state = f"{stat.st_size} {stat.st_mtime_ns}"
+                    state = sha256_once(Path(entry.path)) if self.own else state
+                    found.setdefault(named, []).append(f"{entry.name} {state}")
+        whys = table["damaged"] if self.own and "damaged" in table else [""] * len(table)
+        return [
+            " ".join([*sorted(found.get(path, ())), why]).strip() for path, why in zip(paths, whys)
+        ]
 
 
-def _index(name: str, module: Dataset, root: Path | None) -> pd.DataFrame:
+def _index(name: str, module: Any, root: Path | None) -> pd.DataFrame:
     """The index, made now and checked."""
     with ROOM.calling(name):
         index = module.index(root)
@@ -225,7 +230,10 @@ def cached(
     return made
 
 
-def _fingerprint(name: str, module: Dataset, root: Path | None) -> str:
+def fingerprint(name: str, module: Any, root: Path | None) -> str:
+    """sha256 of all that decides how the files of a dataset are read."""
+    if isinstance(module, Recordings):  # whatever else changes, a file is read as it was
+        return hashlib.sha256(canonical([LAYOUT, asdict(module.said.options)])).hexdigest()
     total = hashlib.sha256(canonical([LAYOUT, facts(module.CARD)]))
     # LAYOUT knows nothing of a plug-in from outside, nor of data that are made by code
     total.update((ROOM.source_hash(name) or "").encode())
@@ -235,7 +243,7 @@ def _fingerprint(name: str, module: Dataset, root: Path | None) -> str:
     return total.hexdigest()
 
 
-def _tables(module: Dataset, root: Path | None) -> list[Path]:
+def _tables(module: Any, root: Path | None) -> list[Path]:
     files = module.CARD.index_files
     return [t for f in files if root for t in either(root, f) if t.is_file()]
 
@@ -258,19 +266,19 @@ def rows(index: pd.DataFrame) -> Iterator[dict[str, Any]]:
         yield dict(zip(columns, values))
 
 
-def read(name: str, root: Path | None, row: dict[str, Any]) -> Recording:
+def read(source: Source, row: dict[str, Any]) -> Recording:
     """The recording of a row of the index. BadRecord and OSError concern the record alone; any
     other error of the plug-in is BadSetting.
     """
-    card = get(name).CARD
+    root, card = source.root, source.module.CARD
     if root is not None and row["path"]:  # else no file of the release holds it
         within(root, row["path"], row["record"])
-    with ROOM.calling(name, OSError):
-        recording = get(name).read(root, row)
+    with nullcontext() if source.own else ROOM.calling(source.name, OSError):
+        recording = source.module.read(root, row)
     if not isinstance(recording, Recording):
         raise BadSetting(
-            f"dataset {name!r}: its read() gives a {type(recording).__name__} where a Recording "
-            f"belongs"
+            f"dataset {source.name!r}: its read() gives a {type(recording).__name__} where a "
+            f"Recording belongs"
         )
     if not card.any_leads and (missing := [n for n in card.leads if n not in recording.leads]):
         raise BadRecord(f"{recording.record}: lead {', '.join(missing)} is missing")

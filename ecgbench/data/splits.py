@@ -25,6 +25,7 @@ from ecgbench.datasets.indexing.folds import (
     unlabelled,
 )
 from ecgbench.datasets.indexing.tables import alike
+from ecgbench.datasets.own import IMPORTED
 from ecgbench.errors import BadSetting
 
 OURS = "ours"
@@ -35,8 +36,6 @@ dealt like all others.
 """
 DEALING = 1
 """Raised by hand when the same patients and labels get other folds."""
-IMPORTED = "import_fold"
-"""Column of an imported index: the fold from the import or from the table."""
 SIZE = 10_000
 """Patients that are dealt at a time to the folds of a cross-validation."""
 

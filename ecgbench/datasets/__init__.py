@@ -5,7 +5,13 @@ from ecgbench.core.cards import DatasetCard, Task
 from ecgbench.core.registry import Room, plain
 from ecgbench.errors import BadSetting
 
-ROOM = Room("ecgbench.datasets", "dataset", Dataset)
+ROOM = Room(
+    "ecgbench.datasets",
+    "dataset",
+    Dataset,
+    besides=frozenset({"own"}),
+    as_data={".toml": "ecgbench.datasets.own"},
+)
 names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 
 

@@ -71,7 +71,7 @@ CARD = DatasetCard(
     fs=500.0,
     seconds=30.0,
     leads=LEADS,
-    index_files=(TABLE,),
+    index_files=(TABLE, SIGNALS),
     tasks=(TASK, CORRECTED),
     splits=(
         "ours: 10 folds by patient, stratified on ICD-10 codes, sex and age, not on the labels "
@@ -102,16 +102,12 @@ FILES = (
         path=f"{SIGNALS}.zip",
         md5="d7bb207d0f559c5f697bd7e442975718",
         size=1_908_237_306,
-        unpack=True,
-        unpacked=12_000_000_000,
-        before=(
-            Download(
-                url=f"{_FIGSHARE}53524583",
-                path=f"{SIGNALS}.z01",
-                md5="4782e8c17b478745853db85210ce46aa",
-                size=2_147_483_648,
-            ),
-        ),
+    ),
+    Download(
+        url=f"{_FIGSHARE}53524583",
+        path=f"{SIGNALS}.z01",
+        md5="4782e8c17b478745853db85210ce46aa",
+        size=2_147_483_648,
     ),
 )
 

@@ -27,8 +27,8 @@ from ecgbench import contracts
 from ecgbench.core.registry import Room
 from ecgbench.core.seeds import rng
 from ecgbench.ecg import electrodes
+from ecgbench.ecg.beats import qrs_height
 from ecgbench.ecg.leads import LEADS
-from ecgbench.ecg.measures import qrs_height
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting
 

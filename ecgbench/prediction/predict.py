@@ -28,7 +28,8 @@ from ecgbench.core.files import sha256_of
 from ecgbench.core.folders import damaged, read_bytes
 from ecgbench.core.registry import plain
 from ecgbench.core.text import counted, enumerated
-from ecgbench.data.imported.card import options_of
+from ecgbench.datasets.own import CARD
+from ecgbench.datasets.own import card as card_of
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Count, Fixed
 from ecgbench.ecg.leads import ALL, LeadSubset
@@ -218,9 +219,11 @@ class Fits:
         given = [
             Path(p) for one in run.requested() for room, p in one.plugins if room == "datasets"
         ]
-        cards = [file for file in given if file.stem == name]
-        there = [file for file in (*cards, run.path / "imported" / f"{name}.py") if file.is_file()]
-        return options_of(there[0]) if there else ReadOptions()
+        files = [file for file in (run.path / "imported" / CARD, *given) if file.suffix == ".toml"]
+        for card in (card_of(file) for file in files if file.is_file()):
+            if card.name == name:
+                return card.options
+        return ReadOptions()
 
     def usual(self, recording: Recording) -> LeadSubset:
         """The leads of the run, of several sets the largest that a recording has; all of these

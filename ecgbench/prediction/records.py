@@ -20,7 +20,7 @@ from ecgbench.adapters.hide import sees
 from ecgbench.core.text import counted, line, visible
 from ecgbench.data.imported import matching
 from ecgbench.data.reading import checked, encode
-from ecgbench.datasets import demo
+from ecgbench.datasets import demo, own
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import ALL, LIMB, LeadSubset
 from ecgbench.ecg.readers import by_suffix
@@ -127,6 +127,8 @@ def table(  # noqa: PLR0913  (each is a setting)
     """
     if not records.exists():
         raise BadSetting(f"--records {records}: there is no such file or folder")
+    if records.suffix == ".toml":
+        records, stated = own.place(records)
     folder = records if records.is_dir() else records.parent
     wanted = ALL if leads == str(len(ALL)) else LeadSubset.parse(leads) if leads else None
     choose = usual if wanted is None else lambda recording: wanted

@@ -72,13 +72,10 @@ class RunOptions:
         file = _plan_file(given.get("plan"), settings, out, files)
         request = _request(file, settings, files, given)
         out = out or Path("runs") / folder_name(request.name or "+".join(request.tasks))
-        prepared = given.get("prepared")
-        if files and not request.tasks:  # of these recordings alone: all lies in the run's folder
-            prepared = prepared or out / own_records.IMPORTED / "prepared"
         perturbed = ",".join(given.get("perturb", ())) or perturbations.NONE
         return cls(
             study=request,
-            folders=Folders(data=given.get("data"), prepared=prepared, out=out),
+            folders=Folders(data=given.get("data"), prepared=given.get("prepared"), out=out),
             execution=_execution(file.section("run"), given),
             controls=(
                 *controls.resolve(given.get("controls", ())),

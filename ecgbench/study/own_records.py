@@ -16,7 +16,6 @@ from ecgbench.core.text import visible
 from ecgbench.data.imported import summary
 from ecgbench.data.imported.corrections import edited
 from ecgbench.data.imported.importing import Order, bring, same, usual_folds
-from ecgbench.data.imported.records import FILE as TABLE
 from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.errors import BadSetting
 from ecgbench.study.plan_file import RecordSettings, keys
@@ -79,7 +78,7 @@ def bring_in(records: RecordFiles, out: Path) -> Path:
 def imported_card(tasks: Sequence[str]) -> Path | None:
     """The card of an import, where it is all that is asked."""
     card = Path(tasks[0]) if len(tasks) == 1 else Path()
-    return card if card.suffix == ".py" and card.with_name(TABLE).is_file() else None
+    return card if card.suffix in datasets.ROOM.as_data and card.is_file() else None
 
 
 def cross_validated(request: Request, card: Path) -> Request:
@@ -153,7 +152,7 @@ def name_of(folder: Path) -> str:
 
 def is_taken(name: str) -> bool:
     """Whether a dataset or task that comes with ecgbench, or is installed, has a name."""
-    records = {path.stem for path in datasets.ROOM.paths()}
+    records = {n for n in datasets.names() if datasets.ROOM.argument(n) != n}
     tasks = {task: dataset for task, (dataset, *_) in datasets.tasks().items()}
     names = {n: n for n in datasets.names()} | tasks
     return plain(name) in {plain(n) for n, dataset in names.items() if dataset not in records}

@@ -50,7 +50,9 @@ def resolve_tasks(names: Sequence[str]) -> list[str]:
     ./adapters; UnknownName with the nearest names.
     """
     given = {
-        n: [task.name for task in datasets.get(n).CARD.tasks] for n in names if n.endswith(".py")
+        n: [task.name for task in datasets.get(n).CARD.tasks]
+        for n in names
+        if datasets.ROOM.is_path(n)
     }
     known = list(datasets.tasks())
     loose = {plain(n): [n] for n in known}
@@ -60,7 +62,7 @@ def resolve_tasks(names: Sequence[str]) -> list[str]:
         if tasks is None and own_file(name):
             tasks = [task.name for task in datasets.get(name).CARD.tasks]
         if tasks is None:
-            hint = "List them: ecgbench list tasks; or give the path of a dataset's .py file"
+            hint = "List them: ecgbench list tasks; or give the path of a dataset's file"
             raise UnknownName("task", name, known, hint)
         found += tasks
     return list(dict.fromkeys(found))

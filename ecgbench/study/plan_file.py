@@ -62,7 +62,7 @@ class RecordSettings:
     match_zeros: bool = False
     """Let record 1 of the table match the file 00001.csv, where that is the only such file."""
     overwrite: bool = False
-    """Replace the card and the table of an earlier import even if they were edited."""
+    """Replace an edited records.csv of an earlier import, or a card.toml that cannot be read."""
 
 
 class Key(NamedTuple):

@@ -222,7 +222,8 @@ def test_a_run_says_which_leads_are_read_how_and_flagged_where(here: Here, tmp_p
         assert np.isnan(value[name])
         assert reason[name]
         assert flag.isna()[name]
-    again = ecgbench.predict(tmp_path / "run", tmp_path / "watch", model=str(TINY))
+    card = tmp_path / "run" / "imported" / "card.toml"
+    again = ecgbench.predict(tmp_path / "run", card, model=str(TINY))
     again = again.set_index("record")
     np.testing.assert_allclose(again["probability:fast"][own.index], own, atol=1e-6)
     # flagged: no more than 5 in 100 of the validation records without the label

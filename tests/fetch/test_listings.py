@@ -1,22 +1,16 @@
 """What Zenodo and figshare list, against a server of this machine: every page, no file without its
-md5, and one line where the list is not what it was. Archives in several files.
+md5, and one line where the list is not what it was.
 """
 
 import hashlib
-import io
 import json
-import shutil
-import struct
-import subprocess
-import zipfile
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ecgbench.core.cards import Download, Listed, Listing
-from ecgbench.data.fetch import archives, listings
+from ecgbench.core.cards import Listed, Listing
+from ecgbench.data.fetch import listings
 from tests.fetch.test_datasets import HOST, Site, answer, below, failure, fetch
 from tests.fetch.test_datasets import site as site
 
@@ -142,97 +136,3 @@ def test_a_list_that_lacks_or_hides_something(
     bad = {**zenodo("x.hdf5", PART), "key": "../p2.hdf5"}
     pages(site, "/api/records/7", {"files": [*record["files"], bad]})
     assert "outside of its folder" in failure(tmp_path, listing=RECORD)
-
-
-# archives in several files
-
-INNER = {f"ecg/P{i}/r.dat": bytes([i]) * (300 + 7 * i) for i in range(40)}
-
-
-def split_zip(at: list[int]) -> list[bytes]:
-    """A zip archive in parts as PKZIP writes them: cut at `at` bytes, places counted in parts."""
-    out = io.BytesIO()
-    out.write(b"PK\7\10")  # the mark of an archive in several parts
-    with zipfile.ZipFile(out, "a", zipfile.ZIP_DEFLATED) as packed:
-        for name, body in INNER.items():
-            packed.writestr(name, body)
-    whole = bytearray(out.getvalue())
-    starts = [0, *at]
-
-    def placed(offset: int) -> tuple[int, int]:
-        disk = max(i for i, start in enumerate(starts) if start <= offset)
-        return disk, offset - starts[disk]
-
-    end = whole.rindex(b"PK\5\6")
-    count, size, place = struct.unpack_from("<HLL", whole, end + 10)
-    entry = place
-    for _ in range(count):
-        lengths = struct.unpack_from("<3H", whole, entry + 28)
-        disk, offset = placed(struct.unpack_from("<L", whole, entry + 42)[0])
-        struct.pack_into("<H", whole, entry + 34, disk)
-        struct.pack_into("<L", whole, entry + 42, offset)
-        entry += 46 + sum(lengths)
-    disk, offset = placed(place)
-    struct.pack_into("<4H", whole, end + 4, len(at), disk, count, count)
-    struct.pack_into("<L", whole, end + 16, offset)
-    assert entry == place + size
-    cuts = [*starts, len(whole)]
-    return [bytes(whole[a:b]) for a, b in pairwise(cuts)]
-
-
-def volumes(bodies: list[bytes]) -> Download:
-    """The parts as a dataset declares them."""
-    names = [*(f"ecg.z{i:02}" for i in range(1, len(bodies))), "ecg.zip"]
-    parts = [
-        {"url": f"{HOST}/{n}", "path": n, "md5": md5(b), "size": len(b)}
-        for n, b in zip(names, bodies)
-    ]
-    before = tuple(Download(**part) for part in parts[:-1])
-    return Download(**parts[-1], before=before, unpack=True)
-
-
-@pytest.mark.parametrize("at", [[1000], [900, 1700], [4], [3000, 3900]])
-def test_an_archive_in_several_files_is_joined_and_unpacked(
-    at: list[int], site: Site, tmp_path: Path
-) -> None:
-    bodies = split_zip(at)
-    one = volumes(bodies)
-    site.serve({part.path: body for part, body in zip((*one.before, one), bodies)})
-    plan = fetch(tmp_path, one)
-    assert plan.size == sum(map(len, bodies))
-    assert {n: (tmp_path / n).read_bytes() for n in INNER} == INNER
-    assert below(tmp_path) == {*INNER, "ecg.zip.unpacked"}
-    site.asked = []
-    fetch(tmp_path, one)
-    assert site.asked == []
-
-
-def test_parts_that_do_not_belong_together(site: Site, tmp_path: Path) -> None:
-    bodies = split_zip([1000, 2000])
-    for wrong, told in (
-        ([bodies[0], bodies[2]], "damaged"),
-        ([bodies[1], bodies[0], bodies[2]], "damaged"),
-        ([bodies[0], bodies[1], bodies[2][:-30]], "damaged"),
-    ):
-        one = volumes(wrong)
-        site.serve({part.path: body for part, body in zip((*one.before, one), wrong)})
-        said = failure(tmp_path / str(len(told)), one)
-        assert any(word in said for word in told.split("|"))
-        assert not (tmp_path / str(len(told)) / "ecg").exists()
-
-
-@pytest.mark.skipif(shutil.which("zip") is None, reason="no zip command")
-def test_parts_that_zip_made(tmp_path: Path) -> None:
-    """Info-ZIP's own: `zip -s 64k`."""
-    import numpy as np
-
-    own = tmp_path / "in"
-    for i in range(5):
-        (own / f"P{i}").mkdir(parents=True)
-        (own / f"P{i}" / "r.dat").write_bytes(np.random.default_rng(i).bytes(50_000))
-    subprocess.run(["zip", "-q", "-s", "64k", "-r", "../ecg.zip", "."], cwd=own, check=True)
-    parts = [*sorted(tmp_path.glob("ecg.z0*")), tmp_path / "ecg.zip"]
-    assert len(parts) > 3
-    archives.unpack(parts[-1], before=parts[:-1])
-    for file in own.rglob("*.dat"):
-        assert (tmp_path / file.relative_to(own)).read_bytes() == file.read_bytes()

@@ -8,7 +8,6 @@ import pytest
 
 from ecgbench import datasets
 from ecgbench.data.imported import importing
-from ecgbench.data.imported.corrections import COPY
 from ecgbench.data.imported.importing import bring, same
 from ecgbench.data.source import Source
 from ecgbench.errors import BadSetting
@@ -68,11 +67,10 @@ CASES = {
         "patient: 4 records changed",
     ),
     "label added": (new_label, "labels that are new: pvc"),
-    "card gone": (remove("mine.py"), ""),
     "table gone": (remove("records.csv"), ""),
     "card by hand": (
         lambda home: [
-            change(home / "mine" / "mine.py", ('licence="own', 'licence="of us')),
+            change(home / "mine" / "card.toml", ('licence = "own', 'licence = "of us')),
             labels((",af,", ",AFib,"))(home),
         ],
         "labels that are new: AFib.*labels that are gone: af",
@@ -84,23 +82,23 @@ CASES = {
 def test_a_correction_is_taken_and_said_and_nobody_moves(folder: Path, name: str) -> None:
     correct, said = CASES[name]
     bring(order(folder))
-    was = table(folder).set_index("path")["fold"]
+    was = table(folder).set_index("file")["fold"]
     assert same(order(folder))
     correct(folder)
-    assert same(order(folder)) == (name == "nothing" or "gone" in name)
+    assert same(order(folder)) == (name == "nothing")
     made = bring(order(folder))
     notes = "\n".join(made.notes)
     assert re.search(said, notes, re.DOTALL) if said else not made.notes, notes
     assert "moved from" not in notes
-    now = table(folder).set_index("path")["fold"]
+    now = table(folder).set_index("file")["fold"]
     both = was.index.intersection(now.index)
     assert now[both].tolist() == was[both].tolist()
     assert len(both) == 30 - 2 * (name == "person replaced")
     assert same(order(folder))
-    datasets.resolve(str(folder / "mine" / "mine.py"))
+    datasets.resolve(str(folder / "mine" / "card.toml"))
     index = Source.of("mine", None).index.set_index("path")
-    for label in made.labels:
-        assert index[f"mine:{label}"].to_dict() == made.table.set_index("path")[label].to_dict()
+    for label in made.said.labels:
+        assert index[f"mine:{label}"].to_dict() == made.table.set_index("file")[label].to_dict()
     if name == "card by hand":
         assert datasets.get("mine").CARD.licence == "of us recordings"
     if name in ("row added", "person replaced"):
@@ -124,24 +122,6 @@ def test_what_was_edited_by_hand_is_used_and_never_undone_without_a_word(folder:
     now = table(folder)
     assert now["age"].equals(was["age"])
     assert now["fold"].equals(was["fold"])
-
-
-def test_a_card_of_another_version_says_what_to_do_and_its_edits_stay_beside_it(
-    folder: Path,
-) -> None:
-    bring(order(folder))
-    card, was = folder / "mine" / "mine.py", table(folder)
-    change(card, ("readers.notation import ReadOptions", "readers.said import Said"))
-    change(card, ("not among its labels", "two readers"))
-    with pytest.raises(BadSetting, match=r"ecgbench data import \.\.\. --overwrite$"):
-        datasets.get(str(card))
-    with pytest.raises(BadSetting, match=r"ecgbench data import \.\.\. --overwrite$"):
-        bring(order(folder))
-    notes = bring(order(folder, overwrite=True)).notes
-    assert "mine.py is written anew; was: mine.py.old" in notes
-    assert "two readers" in (folder / "mine" / "mine.py.old").read_text()
-    assert table(folder).equals(was)
-    assert datasets.get(str(card)).CARD.records == len(was)
 
 
 def test_a_record_of_another_patient_goes_to_the_others_of_him(folder: Path) -> None:
@@ -173,7 +153,7 @@ def test_splits_that_the_table_gives_now_are_taken_and_said(folder: Path) -> Non
     assert f"1 patient moved from train to test ({moved}; 2 records)" in notes
     assert table(folder)["split"].tolist() == split.tolist()
     (folder / "labels.csv").write_text("\n".join(lines) + "\n")
-    assert bring(order(folder)).splits == "as they were in records.csv"
+    assert bring(order(folder)).said.splits == "as they were in records.csv"
     assert table(folder)["split"].tolist() == split.tolist()
 
 
@@ -189,41 +169,30 @@ def killed(write: Callable[..., object], left: list[int]) -> Callable[..., objec
     return inner
 
 
-def test_a_card_without_its_table_and_copy_is_kept_beside_the_new_one(folder: Path) -> None:
-    bring(order(folder))
-    card = folder / "mine" / "mine.py"
-    change(card, ('licence="own', 'licence="of us'))
-    was = card.read_text()
-    remove("records.csv", COPY)(folder)
-    assert "mine.py is written anew; was: mine.py.old" in bring(order(folder)).notes
-    assert (folder / "mine" / "mine.py.old").read_text() == was
-
-
 def test_a_kill_between_two_writes_loses_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bring(order(folder))
-    change(folder / "mine" / "mine.py", ('licence="own', 'licence="of us'))
+    change(folder / "mine" / "card.toml", ('licence = "own', 'licence = "of us'))
     was = table(folder)
-    for number in range(3):
+    for number in range(2):
         change(
             folder / "labels.csv",
             (",af,", f",a{number}f,") if not number else (f",a{number - 1}f,", f",a{number}f,"),
         )
         with monkeypatch.context() as patch:
-            patch.setattr(importing, "put", killed(importing.put, left := [number]))
-            patch.setattr(importing, "put_proved", killed(importing.put_proved, left))
+            patch.setattr(importing, "put", killed(importing.put, [number]))
             with pytest.raises(KeyboardInterrupt):
                 bring(order(folder))
         made = bring(order(folder))
-        assert made.labels == (f"a{number}f", "lbbb")
-        assert "of us" in (folder / "mine" / "mine.py").read_text()
+        assert made.said.labels == (f"a{number}f", "lbbb")
+        assert "of us" in (folder / "mine" / "card.toml").read_text()
         now = table(folder)
         assert now["fold"].tolist() == was["fold"].tolist()
         assert now[f"a{number}f"].tolist() == was["af"].tolist()
         assert same(order(folder))
         datasets.ROOM.forget()
-        datasets.resolve(str(folder / "mine" / "mine.py"))
+        datasets.resolve(str(folder / "mine" / "card.toml"))
         assert f"mine:a{number}f" in Source.of("mine", None).index
 
 

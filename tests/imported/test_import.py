@@ -15,10 +15,11 @@ import pytest
 from wfdb import wrsamp
 
 from ecgbench import datasets
-from ecgbench.data.imported import records, summary
+from ecgbench.data.imported import summary
 from ecgbench.data.imported.importing import Imported, Order, bring, same
 from ecgbench.data.prepare import prepare
 from ecgbench.data.source import Source
+from ecgbench.datasets import own
 from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.errors import BadSetting, EcgbenchError, MissingData
 from ecgbench.study.plan import resolve_tasks
@@ -74,7 +75,7 @@ def change(file: Path, *pairs: tuple[str, str]) -> None:
 
 def test_what_is_written_is_a_dataset_by_path(folder: Path) -> None:
     made = bring(order(folder))
-    assert resolve_tasks([str(folder / "mine" / "mine.py")]) == ["mine"]
+    assert resolve_tasks([str(folder / "mine" / "card.toml")]) == ["mine"]
     source = Source.of("mine", None)
     index = source.index.set_index("record")
     assert source.root == folder / "rec"
@@ -94,7 +95,6 @@ def test_what_is_written_is_a_dataset_by_path(folder: Path) -> None:
     text = "\n".join(summary.lines(made))
     for said in ("30 records of 15 patients", "I+II: 30 records", "100 Hz; length: 2 s"):
         assert said in text
-    assert len((folder / "mine" / "mine.py").read_text().splitlines()) <= 75
 
 
 def test_what_cannot_be_trusted_or_has_no_row_costs_itself(folder: Path) -> None:
@@ -107,7 +107,7 @@ def test_what_cannot_be_trusted_or_has_no_row_costs_itself(folder: Path) -> None
     text = "\n".join(summary.lines(made))
     for said in ("29 records of", "quarantined A5: A5.csv holds no line of numbers", "b/stray.csv"):
         assert said in text
-    resolve_tasks([str(folder / "mine" / "mine.py")])
+    resolve_tasks([str(folder / "mine" / "card.toml")])
     index = Source.of("mine", None).index.set_index("record")
     assert index["damaged"].map(bool).sum() == 1
     assert index.loc["A4", "split"] == index.loc["A5", "split"]  # of one patient
@@ -117,7 +117,7 @@ def test_a_dataset_in_the_folder_of_its_recordings_is_no_recording(folder: Path)
     made = bring(order(folder, to=folder / "rec"))
     again = bring(order(folder))
     assert not again.without_row
-    assert again.table["path"].equals(made.table["path"])
+    assert again.table["file"].equals(made.table["file"])
 
 
 def test_a_report_beside_a_recording_costs_nothing(folder: Path) -> None:
@@ -126,28 +126,27 @@ def test_a_report_beside_a_recording_costs_nothing(folder: Path) -> None:
         file.with_suffix(".json").write_text("{}")
     made = bring(order(folder))
     assert (made.table["left_out"] == "").all()
-    assert {*made.table["path"].str[-4:]} == {".csv"}
+    assert {*made.table["file"].str[-4:]} == {".csv"}
     assert not made.without_row
 
 
 def test_importing_again_adds_records_and_keeps_card_and_splits(folder: Path) -> None:
     bring(order(folder))
     before = table(folder).set_index("record")
-    card = folder / "mine" / "mine.py"
-    change(card, ('licence="own recordings"', 'licence="of the clinic"'))
-    edited = card.read_text()
+    card = folder / "mine" / "card.toml"
+    change(card, ('licence = "own recordings"', 'licence = "of the clinic"'))
     for i, name in ((2, "again"), (40, "other")):
         write(folder / "rec" / f"{name}.csv", 100 + i)
     with (folder / "labels.csv").open("a") as out:
         out.write("again,P1,0,0,41\nother,P40,1,0,80\n")
     made = bring(order(folder))
     after = table(folder).set_index("record")
-    assert (made.added, card.read_text()) == (2, edited)
+    assert "2 records added: again; other" in made.notes
+    assert own.card(card).licence == "of the clinic"
     assert after.loc[before.index, "fold"].tolist() == before["fold"].tolist()
     assert after.at["again", "fold"] == before.at["A2", "fold"]  # of a patient who was there
     bring(order(folder, overwrite=True))
     assert table(folder).set_index("record")["fold"].to_dict() == after["fold"].to_dict()
-    assert card.read_text() != edited
     assert same(order(folder))
 
 
@@ -165,40 +164,108 @@ def test_a_file_that_was_mended_is_taken_in(folder: Path) -> None:
     assert (table(folder)["left_out"] == "").all()
 
 
-def test_a_table_that_was_edited_is_another_copy_and_a_folder_that_was_moved_is_found(
-    folder: Path,
-) -> None:
+def test_folders_that_were_moved_are_found(folder: Path) -> None:
     bring(order(folder))
-    card = folder / "mine" / "mine.py"
-
-    def place() -> Path:
-        datasets.ROOM.forget()
-        datasets.resolve(str(card))
-        return Source.of("mine", None).folder(folder / "prepared")
-
-    first = place()
-    assert place() == first
     moved = folder / "elsewhere"
     moved.mkdir()
     for name in ("rec", "mine"):
         shutil.move(folder / name, moved / name)
-    card = moved / "mine" / "mine.py"
-    assert place() == first  # both together: nothing has changed
-    change(moved / "mine" / "records.csv", ("A0,a/A0.csv,P0", "A0,a/A0.csv,P00"))
-    assert place() != first
+    card = str(moved / "mine" / "card.toml")
+    datasets.resolve(card)
+    assert Source.of("mine", None).root == moved / "rec"  # both together: nothing has changed
     shutil.move(moved / "rec", folder / "rec")
-    datasets.ROOM.forget()
-    datasets.resolve(str(card))
-    with pytest.raises(MissingData, match=r"not in .*elsewhere/rec; correct RECORDINGS"):
+    with pytest.raises(MissingData, match=r"not in .*elsewhere/rec; correct the line"):
         Source.of("mine", None)
-    assert Source.of("mine", folder).root == folder / "rec"
+    change(moved / "mine" / "card.toml", ("../rec", "../../rec"))
+    datasets.ROOM.forget()
+    datasets.resolve(card)
+    assert Source.of("mine", None).root == folder / "rec"
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the files that were parsed."""
+    names, reader = [], own.by_suffix.read
+
+    def counted(path: Path, *more: object) -> object:
+        names.append(path.name)
+        return reader(path, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(own.by_suffix, "read", counted)
+    return names
+
+
+def test_each_file_is_parsed_once_and_again_only_when_it_changed(
+    folder: Path, read: list[str]
+) -> None:
+    bring(order(folder))
+    datasets.resolve(str(folder / "mine" / "card.toml"))
+    first = prepare("mine", None, folder / "prepared").digest
+    assert sorted(read) == sorted(f"A{i}.csv" for i in range(2 * PATIENTS))
+    read.clear()
+    write(folder / "rec" / "b" / "A7.csv", 107)
+    change(folder / "labels.csv", ("A3,P1,0", "A3,P1,1"))
+    made = bring(order(folder))
+    assert read == ["A7.csv"]
+    assert "1 file changed: A7" in made.notes
+    datasets.ROOM.forget()
+    datasets.resolve(str(folder / "mine" / "card.toml"))
+    assert prepare("mine", None, folder / "prepared").digest != first
+    assert read == ["A7.csv"]
+
+
+def test_a_record_that_a_person_leaves_out_is_in_no_score(folder: Path) -> None:
+    bring(order(folder))
+    file = folder / "mine" / "records.csv"
+    text = file.read_text()
+    card = str(folder / "mine" / "card.toml")
+    for reason, there in (("double", False), ("", True)):
+        file.write_text(re.sub(r"(?m)^(A3,.*,)$", rf"\g<1>{reason}", text))
+        datasets.ROOM.forget()
+        datasets.resolve(card)
+        assert ("A3" in prepare("mine", None, None).rows) == there
+
+
+EDITS = {
+    "no TOML": ('title = "Mine"', "title = Mine", "line 2"),
+    "unknown": ("licence =", "license =", "line 5: unknown setting 'license'; did you mean lic"),
+    "type": ('version = "1"', "version = 1", "line 4: version is 1"),
+    "unit": ('unit = ""', 'unit = "mmHg"', "line 12: unit mmHg is not a unit"),
+    "gone": ('recordings = "../rec"', "", "has no line recordings"),
+    "label": ('"af", "lbbb"', '"afib", "lbbb"', "no column 'afib'"),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_card_that_was_edited_wrongly_is_refused_in_one_line(folder: Path, name: str) -> None:
+    bring(order(folder))
+    card = folder / "mine" / "card.toml"
+    was, now, said = EDITS[name]
+    change(card, (was, now))
+    with pytest.raises(EcgbenchError, match=re.escape(said)) as caught:
+        assert datasets.get(str(card)).CARD
+    assert "\n" not in str(caught.value)
+    bring(order(folder, overwrite=True))
+    datasets.ROOM.forget()
+    assert datasets.get(str(card)).CARD.records == 2 * PATIENTS
+
+
+def test_an_import_of_an_earlier_version_is_refused(folder: Path) -> None:
+    (folder / "mine").mkdir()
+    (folder / "mine" / "as_imported.json").write_text("{}")
+    with pytest.raises(BadSetting, match=r"ecgbench data import"):
+        bring(order(folder))
+    old = folder / "mine" / "mine.py"
+    old.write_text("from ecgbench.data.imported import records\n")
+    with pytest.raises(BadSetting, match=r"ecgbench data import"):
+        datasets.get(str(old))
 
 
 def _say(folder: Path, **more: object) -> str:
     with pytest.raises(EcgbenchError) as caught:
         bring(order(folder, **more))
     assert "\n" not in str(caught.value)
-    assert not (folder / "mine").exists(), "nothing is written"
+    assert not [*(folder / "mine").glob("*.*")], "no card and no table is written"
     return str(caught.value)
 
 
@@ -226,7 +293,7 @@ def test_a_table_that_is_odd_is_refused_with_its_line(folder: Path, name: str) -
 def test_what_is_unknown_is_masked(folder: Path) -> None:
     change(folder / "labels.csv", ("A7,P3,0", "A7,P3,"))
     bring(order(folder))
-    resolve_tasks([str(folder / "mine" / "mine.py")])
+    resolve_tasks([str(folder / "mine" / "card.toml")])
     index = Source.of("mine", None).index.set_index("record")
     assert index.at["A7", "mine:af"] == -1
     assert datasets.get("mine").CARD.tasks[0].masked
@@ -244,8 +311,8 @@ def test_tables_of_excel_read_alike(folder: Path, encoding: str) -> None:
     text = head + "\n".join(body) + "\n\n;;;;\n"
     (folder / "labels.csv").write_bytes(text.encode(encoding))
     bring(order(folder))
-    first, second = records.read(str(folder / "one" / "x")), table(folder)
-    for column in ("record", "path", "patient", "fold", "af", "lbbb"):
+    first, second = own.table(folder / "one" / "records.csv"), table(folder)
+    for column in ("record", "file", "patient", "fold", "af", "lbbb"):
         assert first[column].tolist() == second[column].tolist()
     assert second["age"][0] == "40,5 år"
 
@@ -258,7 +325,7 @@ def test_a_workbook_reads_as_its_csv_and_merged_cells_are_asked_for(folder: Path
         rows.append([record, patient, *map(int, numbers)])
     book = workbook.write(folder / "labels.xlsx", rows)
     again = bring(order(folder, labels=book))
-    columns = ["record", "path", "patient", "fold", "af", "lbbb", "age"]
+    columns = ["record", "file", "patient", "fold", "af", "lbbb", "age"]
     assert again.table[columns].equals(made.table[columns])
     rows[4][1] = None  # merged with the row above
     workbook.write(book, rows)
@@ -283,7 +350,7 @@ def test_a_patient_spelled_in_two_ways_is_one(folder: Path) -> None:
     made = bring(order(folder))
     assert made.table["patient"].nunique() == PATIENTS
     change(folder / "mine" / "records.csv", ("A5,b/A5.csv,P2", "A5,b/A5.csv,0P2"))
-    datasets.resolve(str(folder / "mine" / "mine.py"))
+    datasets.resolve(str(folder / "mine" / "card.toml"))
     assert Source.of("mine", None).index["patient"].nunique() == PATIENTS
 
 
@@ -294,7 +361,7 @@ def test_a_header_with_two_suffixes_is_prepared(folder: Path) -> None:
     (folder / "rec" / "a" / "A0.hea").rename(folder / "rec" / "a" / "A0.edf.hea")
     change(folder / "labels.csv", ("A0,", "A0.edf,"))
     bring(order(folder))
-    datasets.resolve(str(folder / "mine" / "mine.py"))
+    datasets.resolve(str(folder / "mine" / "card.toml"))
     copy = prepare("mine", None, folder / "prepared")
     assert copy.quarantined.empty
     assert "A0.edf" in copy.rows
@@ -330,7 +397,7 @@ def test_a_folder_of_other_recordings_is_refused_and_other_settings_are_taken(fo
     (folder / "other.csv").write_text("record,af\nA1,1\n")
     with pytest.raises(BadSetting, match=r"other recordings, .*another folder"):
         bring(order(folder, folder=folder / "other", labels=folder / "other.csv"))
-    with pytest.raises(BadSetting, match=r"holds the records of mine\.py"):
+    with pytest.raises(BadSetting, match=r"holds the recordings of mine;"):
         bring(order(folder, name="yours"))
     shutil.copytree(folder / "rec", folder / "copied")
     for more, note in (
@@ -358,7 +425,7 @@ def test_two_studies_whose_folders_have_one_name_stay_two(folder: Path) -> None:
 
 def test_an_edit_that_keeps_size_and_time_is_seen(folder: Path) -> None:
     bring(order(folder))
-    datasets.resolve(str(folder / "mine" / "mine.py"))
+    datasets.resolve(str(folder / "mine" / "card.toml"))
     first = prepare("mine", None, folder / "prepared").digest
     assert prepare("mine", None, folder / "prepared").digest == first
     file = folder / "rec" / "b" / "A1.csv"
@@ -392,7 +459,7 @@ def test_genuine_wfdb_files(real_data: Path, tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("record,even\n" + "\n".join(rows))
     made: Imported = bring(order(tmp_path))
     assert (made.table["left_out"] == "").all()
-    datasets.resolve(str(tmp_path / "mine" / "mine.py"))
+    datasets.resolve(str(tmp_path / "mine" / "card.toml"))
     copy = prepare("mine", None, tmp_path / "prepared")
     assert len(copy.index) == len(names) == len(copy.published)
 
@@ -403,8 +470,8 @@ def test_the_command_says_what_was_found_and_refuses_names_that_are_taken(
     words = ("data", "import", "rec", "--labels", "labels.csv")
     done = here(*words, "--name", "mine", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert "next: ecgbench data prepare ./mine/mine.py" in done.stdout
-    assert (folder / "mine" / "mine.py").is_file()
+    assert "next: ecgbench data facts ./mine/card.toml" in done.stdout
+    assert (folder / "mine" / "card.toml").is_file()
     for name, said in (
         ("ptbxl", "--name ptbxl is taken already"),
         ("PTBXL-Super", "--name PTBXL-Super is taken already"),
@@ -421,4 +488,4 @@ def test_a_file_that_is_there_twice_in_the_edited_table_is_refused(folder: Path)
     lines = file.read_text().splitlines()
     file.write_text("\n".join([*lines, lines[3].replace("A", "B", 1)]) + "\n")
     with pytest.raises(MissingData, match="is there twice; remove one of the lines"):
-        records.read(str(folder / "mine" / "mine.py"))
+        own.table(folder / "mine" / "records.csv")

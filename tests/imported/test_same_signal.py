@@ -59,7 +59,7 @@ def test_a_copy_is_of_the_same_patient_and_named(how: str, tmp_path: Path) -> No
     rows = pd.read_csv(tmp_path / "mine" / "records.csv", dtype=str).set_index("record")
     assert rows.at["copy", "patient"] == "r04"
     assert rows.at["copy", "fold"] == rows.at["r04", "fold"]
-    assert not made.patients_known
+    assert not made.said.patients_known
     assert not [note for note in imported(tmp_path, "copy,0\n").notes if "changed" in note]
 
 

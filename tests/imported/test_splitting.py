@@ -11,7 +11,8 @@ import pytest
 
 from ecgbench.data.imported import splitting
 from ecgbench.data.imported.importing import usual_folds
-from ecgbench.data.imported.people import person
+from ecgbench.datasets import own
+from ecgbench.datasets.indexing.tables import person
 from ecgbench.errors import BadSetting
 
 KINDS = {"with": (1,), "without": (0,), "both": (0, 1), "unknown": (-1,)}
@@ -44,7 +45,7 @@ def found(table: pd.DataFrame, known: dict[str, int] | None = None) -> bool:
     except BadSetting:
         return False
     table["fold"] = splitting.dealt("mine", table, labels, folds, known or {})
-    split = splitting.split_of(table)
+    split = own.split_of(table)
     assert table.groupby("patient")["fold"].nunique().eq(1).all()
     assert {*table["fold"]} == {*range(1, folds + 1)}
     return scored(table.drop(columns="fold"), split)
@@ -91,7 +92,7 @@ def test_as_many_labels_as_can_be_have_both_values_in_every_part() -> None:
         table = table_of([tuple((int(v),) for v in row) for row in rare])
         labels = list(table.columns[1:])
         table["fold"] = splitting.dealt("mine", table, labels, 5, {})
-        split = splitting.split_of(table)
+        split = own.split_of(table)
         for label in labels:
             few = min(int((table[label] == value).sum()) / 2 for value in (0, 1))
             every = all({0, 1} <= {*table.loc[split == part, label]} for part in PARTS)
@@ -116,7 +117,10 @@ def test_what_is_missing_is_said_by_label() -> None:
 def test_where_a_tenth_of_the_patients_is_few_each_is_tested(
     patients: int, folds: int | None, tmp_path: Path
 ) -> None:
-    (tmp_path / "mine.py").write_text("CARD = card(splits='ours: 10 folds by patient')\n")
-    rows = [f"r{i},r{i}.csv,P{i},{i % 10 + 1}" for i in range(patients)]
-    (tmp_path / "records.csv").write_text("\n".join(["record,path,patient,fold", *rows]))
-    assert usual_folds(tmp_path / "mine.py") == folds
+    said = {"title": "M", "recordings": "", "name": "m", "labels": ("af",), "patients_known": True}
+    said |= {"splits": "ours: 10 folds by patient", "request": "", "table": "", "typed": {}}
+    (tmp_path / own.CARD).write_text(own.Card(**said).text)
+    rows = [f"r{i},r{i}.csv,P{i},{i % 10 + 1},0,I,100,2,0" for i in range(patients)]
+    head = "record,file,patient,fold,af,leads,fs,seconds,sha256"
+    (tmp_path / own.TABLE).write_text("\n".join([head, *rows]))
+    assert usual_folds(tmp_path / own.CARD) == folds

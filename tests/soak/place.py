@@ -133,7 +133,7 @@ class Place:
     def copy(self, to: Path) -> "Place":
         """The same study in another folder."""
         shutil.copytree(self.folder, to, symlinks=True)
-        for card in to.glob("run/imported/*.py"):  # it names the folder of its recordings
+        for card in to.glob("run/imported/card.toml"):  # it names the folder of its recordings
             card.write_text(card.read_text().replace(str(self.folder), str(to)))
         inside = [m for m in self.models if m.is_relative_to(self.folder)]
         moved = {m: to / m.relative_to(self.folder) for m in inside}

@@ -49,7 +49,6 @@ class Plan:
     def demand_room(self, name: str) -> None:
         """BadSetting where the disk is too full."""
         inner = sum(d.unpacked or d.size or 0 for d in self.missing if d.unpack)
-        inner += sum(_size(d) or 0 for d in self.missing if d.before)  # joined, then unpacked
         count = (self.size or 0) + inner
         if (free := free_bytes(self.root)) < count:
             raise BadSetting(
@@ -80,7 +79,7 @@ def planned(
     with ThreadPoolExecutor(PARALLEL) as pool:
         here = list(pool.map(lambda one: _is_here(root / one.path, one), every))
     missing = tuple(one for one, there in zip(every, here) if not there)
-    sizes = [_size(one) for one in missing]
+    sizes = [one.size for one in missing]
     if None not in sizes:
         return Plan(root, every, missing, sum(s or 0 for s in sizes), exact=True)
     about = manifest.size * len(missing) // len(every) if manifest else None
@@ -128,17 +127,15 @@ class _Work:
         """Download one file, and unpack it."""
         if not hasattr(self._own, "session"):
             self._own.session = resumed.session()
-        parts = [self.plan.root / part.path for part in (*one.before, one)]
-        for part, path in zip((*one.before, one), parts):
-            resumed.obtain(self._own.session, part, path, partial(self._count, part))
+        path = self.plan.root / one.path
+        resumed.obtain(self._own.session, one, path, partial(self._count, one))
         if one.unpack:
             try:
-                sizes = archives.unpack(parts[-1], parts[:-1])
+                sizes = archives.unpack(path)
             except archives.BadArchive as error:
-                raise resumed.refused(one, parts[-1], str(error)) from None
-            put(_note(parts[-1]), as_json({"url": one.url, "files": sizes}))
-            for path in parts:
-                path.unlink()
+                raise resumed.refused(one, path, str(error)) from None
+            put(_note(path), as_json({"url": one.url, "files": sizes}))
+            path.unlink()
         if self.plan.unit[1] == "files":
             with self._lock:
                 self.advance(1)
@@ -152,12 +149,6 @@ class _Work:
                 done = sum(self._bytes.values()) // MEGABYTE
                 self.advance(done - self._done)
                 self._done = done
-
-
-def _size(one: Download) -> int | None:
-    """Bytes of a file, with those of the parts before it; None where nobody says."""
-    sizes = [part.size for part in (*one.before, one)]
-    return None if None in sizes else sum(size or 0 for size in sizes)
 
 
 def _note(archive: Path) -> Path:

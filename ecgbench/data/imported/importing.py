@@ -1,40 +1,28 @@
-"""Imports a folder of recordings and a table of labels as a card file and records.csv. Every file
-is read once; an unusable one is left out.
+"""Imports a folder of recordings and a table of labels as data: card.toml, records.csv and the
+prepared copy (`datasets.own`). Every file is read once; an unusable one is left out.
 """
 
 import hashlib
 import json
 import os
-from collections import Counter, defaultdict
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from ecgbench.core.files import put, put_proved, sha256_of
+from ecgbench.core.files import put, sha256_of, sha256_once
 from ecgbench.core.text import counted
-from ecgbench.data.imported import card as cards
-from ecgbench.data.imported import (
-    corrections,
-    labels,
-    matching,
-    reading,
-    records,
-    same_signal,
-    splitting,
-)
-from ecgbench.data.imported.corrections import COPY, Earlier
-from ecgbench.data.imported.people import person
-from ecgbench.data.imported.reading import Progress, Seen
-from ecgbench.ecg.leads import LEADS
+from ecgbench.data.imported import corrections, labels, matching, reading, same_signal, splitting
+from ecgbench.data.prepare import Progress
+from ecgbench.datasets import own
+from ecgbench.datasets.indexing.tables import person
+from ecgbench.datasets.own import Recordings
 from ecgbench.ecg.readers import by_suffix
 from ecgbench.ecg.readers.notation import ReadOptions
-from ecgbench.errors import BadSetting
-from ecgbench.stats.known import UNKNOWN
+from ecgbench.errors import BadRecord, BadSetting
 
-AS_BEFORE = f"as they were in {records.FILE}"
+AS_BEFORE = f"as they were in {own.TABLE}"
 """Of splits that came from an earlier table."""
 FEW_PATIENTS = 1000
 """With fewer patients a run tests each of them once, by cross-validation: a tenth of them, the
@@ -49,10 +37,11 @@ class Order:
     """Folder of the recordings."""
     labels: Path
     name: str
-    """Name of the dataset, its task and its card file."""
+    """Name of the dataset and its task."""
     to: Path
-    """Folder for the card file and records.csv."""
+    """Folder for card.toml, records.csv and the prepared copy."""
     options: ReadOptions = field(default_factory=ReadOptions)
+    """What is not typed is as in the card of an earlier import."""
     columns: tuple[str, ...] = ()
     """Columns of labels; if none is named, those of 0 and 1."""
     positive: str | None = None
@@ -66,32 +55,34 @@ class Order:
     match_zeros: bool = False
     """Whether numbers match without their leading zeros."""
     overwrite: bool = False
-    """Whether to replace edited files; patients stay in their splits."""
+    """Whether to replace an edited records.csv, or a card that cannot be read; patients stay in
+    their splits.
+    """
 
     @property
     def card(self) -> Path:
         """The card file."""
-        return self.to / f"{self.name}.py"
+        return self.to / own.CARD
 
-    @cached_property
-    def content(self) -> dict[str, str]:
-        """Of all files of a recording, whose path from the folder is given without its suffix: a
-        hash of what they hold.
-        """
-        files = sorted(matching.walk(self.folder, (self.labels, self.to)))
-        held: dict[str, list[str]] = defaultdict(list)
-        for file in files:
-            stem = file.with_suffix("").relative_to(self.folder).as_posix()
-            held[stem] += [file.suffix, sha256_of(file) if os.access(file, os.R_OK) else ""]
-        return {stem: _hash_of(own) for stem, own in held.items()}
+    def after(self, card: own.Card | None) -> "Order":
+        """The same with what is not typed from an earlier card."""
+        typed = {name: value for name, value in vars(self.options).items() if value}
+        known = card.options if card else ReadOptions()
+        return replace(self, options=replace(known, **typed))
+
+    @property
+    def typed(self) -> dict[str, Any]:
+        """What was typed of the table of labels, but for what is as usual."""
+        names = ("columns", "positive", "patients", "split", "partial", "match_zeros")
+        said = {name: value for name in names if (value := getattr(self, name))}
+        return {"labels": str(self.labels), **said}
 
     def fingerprint(self) -> str:
-        """A hash of all inputs."""
-        matched = self.partial, self.match_zeros
-        read = self.options, self.columns, self.positive, self.patients, self.split
-        how = repr((*read, *matched))
-        rests_on = [str(self.folder.resolve()), sha256_of(self.labels), how, self.content]
-        return _hash_of(rests_on)
+        """A hash of all inputs, and of where the recordings are."""
+        files = sorted(matching.walk(self.folder, (self.labels, self.to)))
+        held = [(file.relative_to(self.folder).as_posix(), sha256_once(file)) for file in files]
+        typed = {**self.typed, "labels": sha256_of(self.labels)}
+        return _hash_of([str(self.folder.resolve()), repr(self.options), typed, held])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,20 +90,15 @@ class Imported:
     """The result of an import."""
 
     order: Order
+    said: own.Card
+    labelled: labels.Labels
     table: pd.DataFrame
-    """records.csv: every value a str, with `patient`."""
-    labels: tuple[str, ...]
-    splits: str
-    patients_known: bool
-    others: tuple[str, ...]
-    seen: dict[str, Seen]
-    """By path in the table."""
-    added: int | None
-    """Number of new records; None for a first import."""
+    """records.csv: every value a str."""
+    seen: reading.Notes
+    before: Recordings | None
+    """The import that it corrects."""
     without_row: list[str]
     """Files that are not in the table."""
-    without_file: int
-    """Number of rows without a file."""
     notes: list[str]
 
     @property
@@ -125,25 +111,32 @@ def same(order: Order) -> bool:
     """Whether an earlier import into `order.to` has the same options, table and content of files;
     later edits stay.
     """
-    return corrections.restored(order.to).get("request") == order.fingerprint()
+    try:
+        card = own.card(order.card)
+    except BadSetting:
+        return False
+    unfinished = sha256_of(order.to / own.TABLE) in ("", card.before) and card.before != card.table
+    return not unfinished and card.request == order.after(card).fingerprint()
 
 
 def _hash_of(facts: object) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def _demand_same_study(order: Order, before: Earlier) -> None:
+def _demand_same_study(order: Order, before: Recordings, table: pd.DataFrame) -> None:
     """BadSetting where the folder of an import is to receive the recordings of another study: of
     another folder, whose files of the same names mostly hold something else.
     """
-    known = before.copy.get("content", {})
-    common = known.keys() & order.content.keys()
-    same_ones = sum(known[stem] == order.content[stem] for stem in common)
-    was = before.copy.get("folder", str(order.folder.resolve()))
-    if was != str(order.folder.resolve()) and common and 2 * same_ones < len(common):
+    source = reading.source(order.folder, before.said, order.to, table)
+    now = dict(zip(source.index["record"], map(reading.held, source.states(source.index))))
+    known = dict(zip(before.table["record"], before.table["sha256"]))
+    common = now.keys() & known.keys()
+    elsewhere = os.path.realpath(before.root) != os.path.realpath(order.folder)
+    if elsewhere and 2 * sum(now[name] == known[name] for name in common) < len(common):
         raise BadSetting(
-            f"{order.to} holds the recordings of {was}; those in {order.folder} have the same "
-            f"names and other content, so they are another study: give another folder (--to DIR)"
+            f"{order.to} holds the recordings of {before.root}; those in {order.folder} have the "
+            f"same names and other content, so they are another study: give another folder "
+            f"(--to DIR)"
         )
 
 
@@ -151,42 +144,38 @@ def usual_folds(card: Path) -> int | None:
     """Folds of a cross-validation that tests each of few patients once; None for many patients, or
     where the table has splits.
     """
-    table = records.read(str(card))
-    ours = "fold" in table and "splits='ours" in card.read_text(encoding="utf-8")
-    if not ours or table["patient"].nunique() >= FEW_PATIENTS:
+    module = own.module(card)
+    table, ours = module.table, module.said.splits.startswith("ours")
+    if "fold" not in table or not ours or table["patient"].nunique() >= FEW_PATIENTS:
         return None
     return min(splitting.FEW, table["fold"].astype(int).nunique())
 
 
 def bring(order: Order, progress: Progress | None = None) -> Imported:
     """Import the recordings of a folder, or correct an earlier import: changes are noted, patients
-    stay in their splits, and edits of the card stay. BadSetting or MissingData in one line where
-    that is not possible; then nothing is written.
+    stay in their splits, and a person's lines of the card stay. BadSetting or MissingData in one
+    line where that is not possible; then nothing but prepared recordings is written.
     """
     if not order.folder.is_dir():
         raise BadSetting(f"there is no folder {order.folder}; give the folder of the recordings")
-    before = corrections.earlier(order.to, order.card, order.overwrite)
-    if before and records.FILE in corrections.edited(order.to) and not order.overwrite:
+    card, before = corrections.earlier(order.to, order.name, order.overwrite)
+    if card and corrections.edited(order.to) and not order.overwrite:
         raise BadSetting(
-            f"{order.to / records.FILE} was edited by hand, which importing again would undo: "
+            f"{order.to / own.TABLE} was edited by hand, which importing again would undo: "
             f"correct {order.labels.name} and give --overwrite, or go on with --tasks {order.card}"
         )
-    if before:
-        _demand_same_study(order, before)
+    order = order.after(card)
     typed = order.columns, order.positive, order.patients, order.split
     labelled = labels.checked(order.labels, *typed)
-    options = order.options
-    if before and before.module and options == ReadOptions():
-        options = before.module.OPTIONS
-    table, without_row = _matched(order, labelled, before.table if before else None, options)
-    without_file = len(labelled.table) - len(table)
+    table, without_row = _matched(order, labelled, before)
     if "patient" not in table:
         table["patient"] = table["record"]
-    seen = reading.read(order.folder, table, options, progress)
-    table["left_out"] = [seen[path].reason for path in table["path"]]
-    reading.demand_usable(table)
+    said = _card(order, card, labelled)
+    if before:
+        _demand_same_study(order, before, table)
+    copy, table, seen = reading.read(order.folder, said, order.to, table, progress)
     notes = [*labelled.notes]
-    if found := same_signal.pairs(order.folder, table, seen, options):
+    if found := same_signal.pairs(copy, table):
         same_signal.demand_agreement(table, found, labelled.labels, order.labels.name)
         notes.append(same_signal.said(table, found))
         table["patient"] = same_signal.patients(table, found)
@@ -197,27 +186,55 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
         why = f"; left out: {reading.left_out(table)[0]}" if table["left_out"].any() else ""
         anew = "; another folder (--to DIR) deals the patients anew" if before else ""
         raise BadSetting(f"{error}{anew}{why}") from None
+    said = replace(said, splits=splits)
     made = Imported(
         order=order,
+        said=said,
+        labelled=labelled,
         table=table,
-        labels=labelled.labels,
-        splits=splits,
-        patients_known=labelled.patients_known,
-        others=labelled.others,
         seen=seen,
-        added=len({*table["path"]} - {*before.table["path"]}) if before else None,
+        before=before,
         without_row=without_row,
-        without_file=without_file,
         notes=notes,
     )
-    _write(made, options, before)
+    _write(made)
     return made
 
 
+def _card(order: Order, card: own.Card | None, labelled: labels.Labels) -> own.Card:
+    """The card before anything was read, with a person's lines of an earlier one."""
+    options = order.options
+    facts: dict[str, Any] = {
+        "recordings": _relative_or_absolute(order.folder, order.to),
+        "fs": options.fs or 0,
+        "unit": options.unit or "",
+        "signals": options.signals,
+        "name": order.name,
+        "labels": labelled.labels,
+        "patients_known": labelled.patients_known,
+        "request": order.fingerprint(),
+        "before": sha256_of(order.to / own.TABLE),
+        "typed": order.typed,
+    }
+    if card is None:
+        return own.Card(title=order.name.replace("_", " ").capitalize(), **facts)
+    return replace(card, **facts)
+
+
+def _relative_or_absolute(recordings: Path, folder: Path) -> str:
+    """From `folder` where the two lie beside or in one another, so that they can be moved together;
+    else absolute.
+    """
+    recordings, folder = recordings.resolve(), folder.resolve()
+    near = recordings.parent == folder.parent or folder in recordings.parents
+    near |= recordings in folder.parents
+    return os.path.relpath(recordings, folder) if near else str(recordings)
+
+
 def _matched(
-    order: Order, labelled: labels.Labels, before: pd.DataFrame | None, options: ReadOptions
+    order: Order, labelled: labels.Labels, before: Recordings | None
 ) -> tuple[pd.DataFrame, list[str]]:
-    """The rows of the table that have a file, with `path` and a name of the record that stays what
+    """The rows of the table that have a file, with `file` and a name of the record that stays what
     it was; and the files without a row.
     """
     names = list(labelled.table["record"])
@@ -225,46 +242,48 @@ def _matched(
     if not files:
         known = ", ".join(by_suffix.READERS)
         raise BadSetting(f"no file below {order.folder} has the suffix of a recording ({known})")
+
+    def readable(file: str) -> bool:
+        try:
+            own.recording(order.folder / file, file, "", order.options)
+        except (BadRecord, OSError):
+            return False
+        return True
+
     lines = [f"{labelled.file.name}, line {line}" for line in labelled.table.index]
-    chosen = matching.matched(
-        names,
-        lines,
-        files,
-        order.partial,
-        order.match_zeros,
-        lambda file: not reading.look(order.folder / file, options).reason,
-    )
-    table = labelled.table.assign(path=chosen)
-    table = table[table["path"] != ""].reset_index(drop=True)
-    old = {} if before is None else dict(zip(before["path"], before["record"]))
-    old = {path: record for path, record in old.items() if path in {*chosen}}
+    how = order.partial, order.match_zeros, readable
+    chosen = matching.matched(names, lines, files, *how)
+    table = labelled.table.assign(file=chosen)
+    table = table[table["file"] != ""].reset_index(drop=True)
+    old = dict(zip(before.table["file"], before.table["record"])) if before else {}
+    old = {file: record for file, record in old.items() if file in {*chosen}}
     if before is not None and not old:
         raise BadSetting(
-            f"{records.FILE} holds other recordings, none of which {labelled.file.name} names in "
+            f"{own.TABLE} holds other recordings, none of which {labelled.file.name} names in "
             f"{order.folder}; import into another folder (--to DIR)"
         )
-    new = [path for path in table["path"] if path not in old]
-    table["record"] = table["path"].map(
+    new = [file for file in table["file"] if file not in old]
+    table["record"] = table["file"].map(
         old | dict(zip(new, matching.identities(new, old.values())))
     )
-    beside = {path.rpartition(".")[0] for path in chosen}
+    beside = {file.rpartition(".")[0] for file in chosen}
     return table, [file for file in files if file.rpartition(".")[0] not in beside]
 
 
 def _split(
-    order: Order, table: pd.DataFrame, labelled: labels.Labels, before: Earlier | None
+    order: Order, table: pd.DataFrame, labelled: labels.Labels, before: Recordings | None
 ) -> tuple[pd.DataFrame, str]:
     """The table with its folds or splits, and how they were made."""
     names, whose = labelled.labels, "patient" if labelled.patients_known else "recording"
     column = "split" if "split" in table else "fold"
     if column in table and (table[column].astype(str) != "").all():
         return table, f"as given in {order.labels.name}"
-    homes = before.homes(table) if before else {}
+    homes = corrections.homes(before, table) if before else {}
     if before and before.column == "split":
         table["split"] = table["patient"].map(person).map(homes).fillna("")
         if lost := list(table.loc[table["split"] == "", "record"]):
             raise BadSetting(
-                f"the splits of {records.FILE} were given, and {counted(len(lost), 'new record')} "
+                f"the splits of {own.TABLE} were given, and {counted(len(lost), 'new record')} "
                 f"(first {lost[0]!r}) have none; add a column split to {order.labels.name}"
             )
         return table, AS_BEFORE
@@ -277,7 +296,7 @@ def _split(
     table["fold"] = splitting.dealt(order.name, table, names, count, known)
     if before and table.loc[usable.index, "fold"].max() < count:
         raise BadSetting(f"no record is left in fold {count}, the test fold")
-    if before and before.module and not before.module.CARD.splits.startswith("ours"):
+    if before and not before.said.splits.startswith("ours"):
         return table, AS_BEFORE
     return table, (
         f"ours: {count} folds by {whose}, stratified on the labels ({count - 2} train, 1 val, "
@@ -285,63 +304,22 @@ def _split(
     )
 
 
-def _write(made: Imported, options: ReadOptions, before: Earlier | None) -> None:
-    """A copy of all, which tells edits from corrections, then card and records.csv, which
-    `corrections.restored` writes after a kill in between; and the notes of what changed.
+def _write(made: Imported) -> None:
+    """card.toml, then records.csv: after a kill in between the card names the table that is there
+    as the one before, and the import is done again. Notes what changed.
     """
-    order, table = made.order, made.table
+    to, table, labels, before = made.order.to, made.table, made.said.labels, made.before
     column = "split" if "split" in table else "fold"
-    named = made.patients_known or (table["patient"] != table["record"]).any()
-    first = ["record", "path", *(["patient"] if named else []), column, *made.labels]
-    out = corrections.texts(table, made.labels)
-    homes = dict(zip(map(person, out["patient"]), out[column]))
-    text = new = cards.text(_facts(made), options, order.folder, order.to)
+    out = corrections.texts(table, labels)
+    dropped = dict[str, str]()
     if before:
-        made.notes.extend(corrections.changes(before, out, made.labels))
-        homes = (before.homes() if before.column == column else {}) | homes
-    if order.card.is_file():
-        now, base = (
-            order.card.read_text(encoding="utf-8"),
-            before.copy.get("card") if before else "",
-        )
-        if order.overwrite:  # of a card of another version, which cannot be kept, edits are shown
-            lost = before is not None and before.module is None and now != base
-        else:
-            text, lost = corrections.card(base or "", now, new)
-        if lost:
-            put(order.card.with_suffix(".py.old"), now)
-            made.notes.append(f"{order.card.name} is written anew; was: {order.card.name}.old")
-    rest = [c for c in out if c not in (*first, "patient", "left_out")]
-    csv = out[[*first, *rest, "left_out"]].to_csv(index=False, lineterminator="\n")
-    files = {records.FILE: csv, order.card.name: text}
-    copy = {
-        "column": column,
-        "homes": homes,
-        "labels": list(made.labels),
-        "card": new,
-        "files": files,
-        "before": {name: corrections.text_of(order.to / name) for name in files},
-        "request": order.fingerprint(),
-        "folder": str(order.folder.resolve()),
-        "content": order.content,
-    }
-    put_proved(order.to / COPY, copy)
-    for name, content in files.items():
-        put(order.to / name, content)
-
-
-def _facts(made: Imported) -> dict[str, object]:
-    """What the card says of the recordings."""
-    table, usable = made.table, [s for s in made.seen.values() if not s.reason]
-    rates = Counter(s.fs for s in usable)
-    return {
-        "name": made.order.name,
-        "labels": made.labels,
-        "leads": tuple(n for n in LEADS if any(n in s.leads for s in usable)),
-        "fs": max(sorted(rates), key=lambda fs: rates[fs]),
-        "seconds": round(float(np.mean([s.seconds for s in usable])), 3),
-        "patients_known": made.patients_known,
-        "splits": made.splits,
-        "folds": int(table["fold"].astype(int).max()) if "fold" in table else 3,
-        "masked": bool((table[list(made.labels)] == UNKNOWN).any(axis=None)),
-    }
+        made.notes.extend(corrections.changes(before, out, labels))
+        here = {*map(person, out["patient"])}
+        homes = corrections.homes(before) if before.column == column else {}
+        dropped = {patient: home for patient, home in homes.items() if patient not in here}
+    first, last = ["record", "file", "patient", column, *labels], [*own.FOUND, "left_out"]
+    rest = [c for c in out if c not in (*first, *last)]
+    csv = out[[*first, *rest, *last]].to_csv(index=False, lineterminator="\n")
+    known = hashlib.sha256(csv.encode()).hexdigest()
+    put(to / own.CARD, replace(made.said, table=known, dropped=dropped).text)
+    put(to / own.TABLE, csv)

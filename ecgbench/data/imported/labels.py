@@ -16,18 +16,21 @@ import pandas as pd
 
 from ecgbench.core.text import counted, shortened
 from ecgbench.data.imported import people
-from ecgbench.data.imported.tables import PAIRS, UNKNOWN_WORDS, Sheet, hot, plain, read, squeezed
 from ecgbench.data.select import SPLITS
+from ecgbench.datasets.indexing.sheet import (
+    PAIRS,
+    UNKNOWN_WORDS,
+    Sheet,
+    hot,
+    plain,
+    read,
+    squeezed,
+)
+from ecgbench.datasets.own import OF_AN_INDEX
 from ecgbench.errors import BadSetting
 from ecgbench.stats.known import UNKNOWN
 
 RECORD = ("record", "file", "filename", "path")
-OF_AN_INDEX = (
-    *("record", "patient", "path", "split", "fold", "left_out", "damaged"),
-    *("samples", "fs", "flat", "sha256", "available", "found", "fixed", "strata", "turn"),
-    "import_fold",
-)
-"""Columns of every index; no other column may have these names."""
 OF_WORDS = ("label", "labels")
 """Columns of words that are labels without being named."""
 NONE = "none"

@@ -9,13 +9,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from ecgbench.core.text import enumerated
+from ecgbench.datasets.own import CARD, COPIES, TABLE
 from ecgbench.ecg.readers.by_suffix import READERS
 from ecgbench.errors import BadSetting
 
 LISTED = 3
 """Names that a message lists."""
-OF_AN_IMPORT = ("as_imported.json", "records.csv")
-"""Tables that an import writes together, perhaps into the folder of the recordings."""
 RUN = "plan.toml"
 """File of a folder of a run, whose tables are no recordings."""
 FIRM, TEXTS = (".xml", ".dcm", ".dicom"), (".csv", ".tsv", ".txt")
@@ -32,10 +31,11 @@ def walk(folder: Path, without: Collection[Path]) -> Iterator[Path]:
         if RUN in names and here != folder:
             folders.clear()
             continue
-        real = {name: os.path.realpath(here / name) for name in sorted(folders)}
+        # an import may lie in the folder of its recordings
+        ours = (CARD, TABLE, COPIES) if {CARD, TABLE} <= {*names} else ()
+        real = {n: os.path.realpath(here / n) for n in sorted(folders) if n not in ours}
         folders[:] = [n for n in real if not n.startswith(".") and real[n] not in met]
         met |= {real[name] for name in folders}
-        ours = OF_AN_IMPORT if {*OF_AN_IMPORT} <= {*names} else ()
         files = (here / name for name in names if not name.startswith(".") and name not in ours)
         yield from (file for file in files if os.path.realpath(file) not in met)
 

@@ -4,14 +4,14 @@ import re
 import shlex
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 
 from ecgbench.core.text import counted, shortened
-from ecgbench.data.imported.tables import UNKNOWN_WORDS, Sheet, hot, plain, squeezed
 from ecgbench.data.people import OLDEST
-from ecgbench.datasets.indexing.tables import alike
+from ecgbench.datasets.indexing.sheet import UNKNOWN_WORDS, Sheet, hot, plain, squeezed
+from ecgbench.datasets.indexing.tables import alike, one_spelling, person
 from ecgbench.errors import BadSetting
 from ecgbench.stats.known import UNKNOWN
 
@@ -36,27 +36,6 @@ _PER_YEAR = {"y": 1, "m": 12, "w": 52.1775, "d": 365.25}
 _UNIT = re.compile(r"|(?:y|m|w|d)|(?:yr|mo|year|month|week|day)s?")
 _SEX = dict.fromkeys(("male", "m", "man"), "male")
 _SEX |= dict.fromkeys(("female", "f", "w", "woman"), "female")
-
-
-def person(patient: str) -> str:
-    """A patient's name for comparison: without blanks around it, differences of Unicode, and zeros
-    in front.
-
-    >>> [person(text) for text in (" 00012", "１２", "P-007", "p7")]
-    ['12', '12', 'P-007', 'p7']
-    """
-    text = " ".join(unicodedata.normalize("NFKC", patient).split())
-    return text.lstrip("0") or text[:1]
-
-
-def one_spelling(patients: Iterable[str]) -> list[str]:
-    """Each patient as first spelled, so that each is counted and drawn once.
-
-    >>> one_spelling(["007", "7", "8"])
-    ['007', '007', '8']
-    """
-    first: dict[str, str] = {}
-    return [first.setdefault(person(patient), patient) for patient in patients]
 
 
 def patient_column(sheet: Sheet, names: Sequence[str]) -> str | None:

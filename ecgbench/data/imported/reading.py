@@ -1,118 +1,94 @@
-"""Reads the files of an import, each once; an unusable one does not stop the others."""
+"""The recordings of an import, each read once: into the prepared copy, from which all that an
+import must know of them comes. An unusable one does not stop the others.
+"""
 
 import glob
-import math
+import hashlib
+import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
-from ecgbench.core.text import counted, enumerated, one_line
-from ecgbench.ecg.fingerprint import NOTHING, Fingerprint, fingerprint
-from ecgbench.ecg.leads import LEADS
+from ecgbench.core.text import counted, enumerated
+from ecgbench.data.copy import Copy
+from ecgbench.data.prepare import Progress, read_all
+from ecgbench.data.source import Source, fingerprint
+from ecgbench.datasets import demo, own
 from ecgbench.ecg.readers import by_suffix
-from ecgbench.ecg.readers.notation import ReadOptions
-from ecgbench.ecg.recording import Recording
-from ecgbench.errors import BadRecord, BadSetting
+from ecgbench.errors import BadSetting
 
-COMPARED = 60
-"""Seconds of a recording, from its start, that are compared with other recordings."""
-Progress = Callable[[int, int], None]
-"""Called with (files read, files to read)."""
+Notes = dict[str, list[tuple[str, str]]]
+"""Of a recording: (kind, what), with its "leads" and its largest "swing"; of a file that asks for a
+setting, "asked".
+"""
 
 
-@dataclass(frozen=True)
-class Seen:
-    """Facts of a file that was read."""
+class _Pending(own.Recordings):
+    """Recordings of which nothing is known yet: any number may be lost."""
 
-    leads: tuple[str, ...] = ()
-    fs: float = 0.0
-    seconds: float = 0.0
-    swing: float = 0.0
-    """Largest range of a lead, mV."""
-    reason: str = ""
-    """Why it cannot be used, or ""."""
-    notes: tuple[tuple[str, str], ...] = ()
-    """Notes of the recording: (kind, what)."""
-    question: str = ""
-    """What must be stated of such files first, or ""."""
-    prints: Fingerprint = field(default=NOTHING, repr=False, compare=False)
-    """Of its start, by which a copy is found."""
+    CARD = replace(demo.CARD, any_leads=True, losses=1.0)
+
+
+def source(folder: Path, said: own.Card, to: Path, table: pd.DataFrame) -> Source:
+    """The recordings of a table with record and file, before they are read."""
+    module = _Pending(to / own.CARD, said, table)
+    index = pd.DataFrame({"record": table["record"], "patient": table["record"], "split": "train"})
+    index["path"] = [own.named(file) for file in table["file"]]
+    index = index.sort_values("record", ignore_index=True)
+    known = fingerprint(said.name, module, folder)
+    return Source(said.name, module, folder, known, False, index)
 
 
 def read(
-    folder: Path, table: pd.DataFrame, options: ReadOptions, progress: Progress | None
-) -> dict[str, Seen]:
-    """Facts of each file of a table with record and path; BadSetting for a question about half of
-    the files or more.
+    folder: Path, said: own.Card, to: Path, table: pd.DataFrame, progress: Progress | None
+) -> tuple[Copy, pd.DataFrame, Notes]:
+    """The prepared copy of the recordings of a table with record and file; the table with what was
+    found in the files (`own.FOUND`) and `left_out`, why one cannot be used; and notes by record.
+    Only new and changed files are read. BadSetting for a question about half of the files or more,
+    and where no recording can be used.
     """
-    seen = {}
-    for done, (record, path) in enumerate(zip(table["record"], table["path"]), 1):
-        seen[path] = _seen(folder / path, record, options)
-        if progress is not None:
-            progress(done, len(table))
-    asked = [one.question for one in seen.values() if one.question]
-    if 2 * len(asked) >= max(1, len(seen)):
+    copy = read_all(source(folder, said, to, table), to / own.COPIES, progress)
+    known = copy.known.loc[table["record"]]
+    notes = {record: json.loads(text) for record, text in zip(table["record"], known["notes"])}
+    asked = [what for each in notes.values() for kind, what in each if kind == "asked"]
+    if 2 * len(asked) >= max(1, len(notes)):
         raise BadSetting(asked[0])
-    return seen
-
-
-def _seen(path: Path, record: str, options: ReadOptions) -> Seen:
-    """What `look` finds; of a file that cannot be used others of its name are named."""
-    found = look(path, options, record)
-    if found.reason and (others := _beside(path)):
-        return replace(found, reason=f"{found.reason}; the table may name {others} instead")
-    return found
-
-
-def look(path: Path, options: ReadOptions, record: str = "") -> Seen:
-    """Facts of a file, or why it cannot be used, whatever a library makes of it."""
-    try:
-        recording = by_suffix.read(path, record or path.stem, "", options)
-    except BadSetting as error:
-        return Seen(reason=str(error), question=str(error))
-    except BadRecord as error:
-        return Seen(reason=str(error).removeprefix(f"{record}: "))
-    except Exception as error:
-        return Seen(reason=f"cannot be read ({one_line(error)})")
-    swing = float(np.ptp(recording.signal, axis=1).max())
-    leads = tuple(n for n in LEADS if n in recording.leads)
-    prints = fingerprint(*start(recording))
-    facts = leads, recording.fs, recording.seconds, swing, "", recording.notes
-    return Seen(*facts, prints=prints)
-
-
-def _beside(path: Path) -> str:
-    """Other files of its name, with the suffix of a known format."""
-    files = sorted(path.parent.glob(f"{glob.escape(path.stem)}.*"))
-    return enumerated(
-        [f.name for f in files if f != path and f.suffix.lower() in by_suffix.READERS]
+    whys = zip(known["reason"], table["file"])
+    table = table.assign(
+        leads=[dict(each).get("leads", "") for each in notes.values()],
+        fs=[f"{fs:.10g}" if fs else "" for fs in known["fs"]],
+        seconds=[f"{n / fs:.10g}" if fs else "" for n, fs in zip(known["samples"], known["fs"])],
+        sha256=[*map(held, known["state"])],
+        left_out=[why and f"{why}{_beside(folder / file)}" for why, file in whys],
     )
-
-
-def start(recording: Recording) -> tuple[np.ndarray, float]:
-    """(12, time) samples of the first minute, and their rate in Hz."""
-    first = recording.signal[:, : math.ceil(COMPARED * recording.fs)]
-    return replace(recording, signal=first).rows, recording.fs
-
-
-def demand_usable(table: pd.DataFrame) -> None:
-    """BadSetting, with the reasons, where no recording can be used."""
-    if not (table["left_out"] == "").any():
+    if table["left_out"].all():
         raise BadSetting(
             f"none of the {counted(len(table), 'recording')} can be used: "
             f"{'; '.join(left_out(table))} (names that mean leads: --signals ch1=I,ch2=II)"
         )
+    return copy, table, notes
+
+
+def held(state: str) -> str:
+    """A hash of what the files of a record hold, by their state: of one file its own."""
+    found = re.findall(r"\b[0-9a-f]{64}\b", state)
+    return found[0] if len(found) == 1 else hashlib.sha256(" ".join(found).encode()).hexdigest()
+
+
+def _beside(path: Path) -> str:
+    """Other files of the name of one that cannot be used, with the suffix of a known format."""
+    files = sorted(path.parent.glob(f"{glob.escape(path.stem)}.*"))
+    known = [f.name for f in files if f != path and f.suffix.lower() in by_suffix.READERS]
+    return f"; the table may name {enumerated(known)} instead" if known else ""
 
 
 def left_out(table: pd.DataFrame) -> list[str]:
     """Unusable records with their reasons, grouped by reason, largest group first."""
     lost = table[table["left_out"] != ""]
     kinds: dict[str, list[str]] = {}
-    for record, path, why in lost[["record", "path", "left_out"]].to_numpy():
+    for record, path, why in lost[["record", "file", "left_out"]].to_numpy():
         kind = re.sub(r"[\d.,]+", "#", why.replace(Path(path).name, "").replace(record, ""))
         kinds.setdefault(kind, []).append(f"{record}: {why}")
     most = sorted(kinds.values(), key=len, reverse=True)

@@ -1,41 +1,44 @@
 """The same signal under two names: one patient; refused where labels or splits differ."""
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from ecgbench.data.copy import Copy
 from ecgbench.data.duplicates import copies_among
 from ecgbench.data.imported.corrections import some
-from ecgbench.data.imported.people import person
-from ecgbench.data.imported.reading import Seen, start
-from ecgbench.ecg.readers import by_suffix
-from ecgbench.ecg.readers.notation import ReadOptions
+from ecgbench.datasets.indexing.tables import person
+from ecgbench.ecg.fingerprint import NOTHING, fingerprint
+from ecgbench.ecg.leads import LeadSubset
 from ecgbench.errors import BadSetting
 from ecgbench.stats.known import UNKNOWN
 
+COMPARED = 60
+"""Seconds of a recording, from its start, that are compared with other recordings."""
 KEPT = 8
 """Recordings that stay in memory while they are compared."""
 Pair = tuple[int, int, bool]
 """Rows of two recordings that are one, and whether they are so as a whole (`copies_among`)."""
 
 
-def pairs(
-    folder: Path, table: pd.DataFrame, seen: dict[str, Seen], options: ReadOptions
-) -> list[Pair]:
-    """Recordings of a table, indexed from 0, that are one. Only those that may be so are read
-    again.
-    """
-    paths = [*table["path"]]
+def pairs(copy: Copy, table: pd.DataFrame) -> list[Pair]:
+    """Recordings of a table, indexed from 0, that are one, by their prepared copies."""
+    names, leads = [*table["record"]], [*table["leads"]]
 
     @lru_cache(KEPT)
     def signal(row: int) -> tuple[np.ndarray, float]:
-        path, record = paths[row], table["record"][row]
-        return start(by_suffix.read(folder / path, record, "", options))
+        """(12, time) samples of the leads of the file in the first minute, and their rate, Hz."""
+        recording = copy.recording(names[row])
+        rows = recording.rows[:, : math.ceil(COMPARED * recording.fs)]
+        rows[~LeadSubset.parse(leads[row]).mask] = np.nan
+        return rows, recording.fs
 
-    return [*copies_among([seen[path].prints for path in paths], signal)]
+    lost = enumerate(table["left_out"])
+    prints = [NOTHING if why else fingerprint(*signal(row)) for row, why in lost]
+    return [*copies_among(prints, signal)]
 
 
 def demand_agreement(

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.core.text import counted
-from ecgbench.data.imported.people import person
 from ecgbench.data.select import SPLITS
-from ecgbench.datasets.indexing.folds import splits, stratified
+from ecgbench.datasets.indexing.folds import stratified
+from ecgbench.datasets.indexing.tables import person
+from ecgbench.datasets.own import split_of
 from ecgbench.errors import BadSetting
 
 MANY, FEW = 10, 5
@@ -111,13 +112,6 @@ def _exchange(home: np.ndarray, has: np.ndarray, free: np.ndarray, folds: int, p
                 home[[one, other]] = home[[other, one]]
             if improved:
                 break
-
-
-def split_of(table: pd.DataFrame) -> np.ndarray:
-    """(record,) the split of each record, from its fold where there are folds."""
-    if "fold" in table:
-        return splits(table["fold"].astype(int).to_numpy())
-    return table["split"].to_numpy(object)
 
 
 def demand(table: pd.DataFrame, labels: Sequence[str]) -> None:

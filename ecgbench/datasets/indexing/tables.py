@@ -5,7 +5,7 @@ before someone says what it is.
 import os
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -108,3 +108,24 @@ def alike(patient: object) -> str:
     text = " ".join(unicodedata.normalize("NFKC", str(patient)).split())
     text = unicodedata.normalize("NFKC", text.strip(" '\"").casefold())
     return re.sub(r"^(\d+)\.0+$", r"\1", text)
+
+
+def person(patient: str) -> str:
+    """A patient's name for comparison: without blanks around it, differences of Unicode, and zeros
+    in front.
+
+    >>> [person(text) for text in (" 00012", "１２", "P-007", "p7")]
+    ['12', '12', 'P-007', 'p7']
+    """
+    text = " ".join(unicodedata.normalize("NFKC", patient).split())
+    return text.lstrip("0") or text[:1]
+
+
+def one_spelling(patients: Iterable[str]) -> list[str]:
+    """Each patient as first spelled, so that each is counted and drawn once.
+
+    >>> one_spelling(["007", "7", "8"])
+    ['007', '007', '8']
+    """
+    first: dict[str, str] = {}
+    return [first.setdefault(person(patient), patient) for patient in patients]

@@ -9,6 +9,7 @@ from math import ceil
 
 import numpy as np
 
+from ecgbench.ecg.beats import beats, median_beat
 from ecgbench.ecg.checks.finding import Finding, middle
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
@@ -130,7 +131,8 @@ def check_arms(recording: Recording) -> list[Finding]:
     one, right, five, six = (LEADS.index(n) for n in ("I", "aVR", "V5", "V6"))
     if not _alike(_centred(signal[one]), _centred(signal[six])) < -0.3:
         return []  # which spares the beats of nearly all recordings
-    beat, at = _beat(recording, signal)
+    at = int(0.3 * fs)
+    beat = median_beat(signal, beats(signal, fs), at, int(0.45 * fs))
     if not beat.size:
         return []
     beat = beat - np.median(beat[:, at - int(0.1 * fs) : at - int(0.06 * fs)], axis=1)[:, None]
@@ -170,22 +172,6 @@ def _slopes(recording: Recording) -> tuple[np.ndarray, float]:
     ordered = np.partition(steep, [*below, *above])
     usual, most = ordered[below] + (quantiles - below) * (ordered[above] - ordered[below])
     return np.minimum(steep, np.float32(most)), float(usual)
-
-
-def _beat(recording: Recording, signal: np.ndarray) -> tuple[np.ndarray, int]:
-    """(lead, time) median beat from 0.3 s before to 0.45 s after its QRS complex, and where that
-    is; empty where there are fewer than three.
-    """
-    from scipy.signal import find_peaks
-
-    fs = recording.fs
-    steep = _smooth(_slopes(recording)[0], max(1, round(0.06 * fs)))
-    tops, _ = find_peaks(steep, max(0.5 * np.quantile(steep, 0.98), 1e-9), distance=0.3 * fs)
-    before, after = int(0.3 * fs), int(0.45 * fs)
-    tops = [t for t in tops + round(0.005 * fs) if before <= t and t + after < signal.shape[1]]
-    if len(tops) < 3:
-        return np.empty((len(signal), 0)), before
-    return np.median([signal[:, t - before : t + after] for t in tops], axis=0), before
 
 
 def _smooth(x: np.ndarray, width: int) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Heart rate and QRS duration in place of the recording: two numbers that any device prints.
 
-Both are measured in the leads that are there (`ecg.measures`). Each enters as it is, squared, as a
+Both are measured in the leads that are there (`ecg.beats`). Each enters as it is, squared, as a
 product, and in bands; where too few beats stand out, "not known" is a value of its own.
 """
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ecgbench.core.cards import ModelCard
-from ecgbench.ecg.measures import measured as measure
+from ecgbench.ecg.beats import measured as measure
 from ecgbench.layers.features import Features
 from ecgbench.study.shortcuts import contract
 

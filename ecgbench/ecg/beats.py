@@ -1,6 +1,6 @@
-"""Heart rate and QRS duration of a recording, measured in the leads that it has.
+"""Heart beats of a recording, in the leads that it has; heart rate and QRS duration by them.
 
-Meant as a baseline that knows these two numbers and nothing else, not for reports to a physician.
+The two numbers are meant as a baseline that knows nothing else, not for reports to a physician.
 """
 
 from dataclasses import dataclass
@@ -59,6 +59,16 @@ def beats(signal: np.ndarray, fs: float) -> np.ndarray:
     return np.asarray(tops[strength[tops] >= HIGH * usual])
 
 
+def median_beat(signal: np.ndarray, tops: np.ndarray, before: int, after: int) -> np.ndarray:
+    """(lead, before + after) median over the beats at `tops` that lie wholly in (lead, time);
+    (lead, 0) where they are fewer than FEWEST.
+    """
+    whole = [t for t in tops if before <= t < signal.shape[1] - after]
+    if len(whole) < FEWEST:
+        return np.empty((len(signal), 0))
+    return np.asarray(np.median([signal[:, t - before : t + after] for t in whole], axis=0))
+
+
 def qrs_height(signal: np.ndarray, fs: float) -> np.ndarray:
     """(lead,) mean over the beats of QRS from peak to peak, mV, of (lead, time) mV at `fs` Hz; NaN
     where no beat stands out.
@@ -73,10 +83,9 @@ def qrs_height(signal: np.ndarray, fs: float) -> np.ndarray:
 def _duration(signal: np.ndarray, tops: np.ndarray, fs: float) -> float:
     """Seconds in which the median beat is steep, around its middle."""
     reach, step = round((REACH + 0.08) * fs), max(1, round(0.012 * fs))
-    beats = [signal[:, t - reach : t + reach] for t in tops if reach <= t < signal.shape[1] - reach]
-    if len(beats) < FEWEST:
+    beat = median_beat(signal, tops, reach, reach)
+    if not beat.size:
         return float("nan")
-    beat = np.median(beats, axis=0)
     slope = np.sqrt(np.square(beat[:, step:] - beat[:, :-step]).sum(axis=0))
     slope = _smooth(slope, 0.01 * fs)
     half = round(REACH * fs)

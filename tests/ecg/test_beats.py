@@ -1,10 +1,15 @@
 """Heart rate and QRS duration against the truth of the demo, whose beats are drawn."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from wfdb.processing import xqrs_detect
 
 from ecgbench.datasets import demo
-from ecgbench.ecg.measures import measured
+from ecgbench.ecg.beats import beats, measured
+from ecgbench.ecg.readers import by_suffix
+from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.ecg.synthetic import dipole
 
 RECORDS = range(1, 61)
@@ -58,3 +63,20 @@ def test_nothing_is_measured_where_nothing_beats() -> None:
         found = measured(signal.astype(np.float32), 250.0)
         assert np.isnan(found.heart_rate)
         assert np.isnan(found.qrs)
+
+
+@pytest.mark.real
+def test_beats_are_those_of_another_detector(real_data: Path) -> None:
+    """Of wfdb, in lead II, away from the ends, of genuine recordings of six hospitals."""
+    both = {"ours": 0, "theirs": 0, "shared": 0}
+    for file in sorted((real_data / "samples" / "challenge-2021").rglob("*.hea")):
+        recording = by_suffix.read(file, file.stem, "", ReadOptions())
+        lead, fs = recording.signal[recording.leads.index("II")], recording.fs
+        inside = range(round(fs), len(lead) - round(fs))
+        theirs = [t for t in xqrs_detect(lead.astype(float), fs, verbose=False) if t in inside]
+        ours = beats(recording.signal, fs)
+        both["theirs"] += len(theirs)
+        both["ours"] += sum(t in inside for t in ours)
+        both["shared"] += sum(np.abs(ours - t).min(initial=fs) < 0.15 * fs for t in theirs)
+    assert both["shared"] > 0.95 * both["theirs"] > 0
+    assert both["shared"] > 0.9 * both["ours"]
