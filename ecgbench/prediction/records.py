@@ -165,6 +165,6 @@ def table(  # noqa: PLR0913  (each is a setting)
         )
     made = pd.DataFrame(rows).join(pd.DataFrame(np.stack(values), columns=pd.Index(columns)))
     middle = [c for c in dict.fromkeys([*columns, *made]) if c not in (*FIRST, *LAST)]
-    made = made[[*FIRST, *middle, *LAST]]
+    made = made[[*FIRST, *middle, *LAST]].astype({"windows": "Int32"})  # blank where left out
     made.attrs["notes"] = [RESEARCH, *lines]
     return made

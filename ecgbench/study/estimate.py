@@ -8,15 +8,18 @@ not included.
 import itertools
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ecgbench import datasets
+from ecgbench import datasets, models
 from ecgbench.adapters.hide import NATIVE, Policy
 from ecgbench.core.cells import Cell, Folders, Plan, Request, grouped, plan_of
+from ecgbench.core.files import sha256_once
 from ecgbench.core.parallel import cores
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import aligned, counted, duration, size
@@ -107,12 +110,17 @@ def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
 
 
 def _as_now(plan: Plan, store: Store, folders: Folders) -> Iterator[Cell]:
-    """The finished cells whose recordings and labels are as they are now. Of released data that are
-    not prepared all count, since those do not change.
+    """The finished cells whose recordings, labels, model and file of weights are as they are now.
+    Of released data that are not prepared all count, since those do not change.
     """
-    tasks = datasets.tasks()
+    tasks, networks = datasets.tasks(), store.facts("models")
     for name, cells in grouped(plan.cells, lambda c: tasks[c.task][0]).items():
-        done = [(cell, folder) for cell in cells if (folder := store.folder(cell))]
+        there = [(cell, folder) for cell in cells if (folder := store.folder(cell))]
+        done = [
+            (c, document)
+            for c, folder in there
+            if _same_network(document := document_of(folder, CELL), c, networks)
+        ]
         try:
             copy = find(name, folders.data, folders.prepared, plan.limit, plan.fix, plan.division)
             if copy.card.any_leads and changed(copy):
@@ -123,13 +131,25 @@ def _as_now(plan: Plan, store: Store, folders: Folders) -> Iterator[Cell]:
         chosen = Selection(copy, plan.limit, plan.exclude)
         crossed = chosen.crossed(list(dict.fromkeys(cell.fit.fold for cell, _ in done)))
         now: dict[tuple[str, str], tuple[str, str]] = {}
-        for cell, folder in done:
+        for cell, document in done:
             which, own = (cell.fit.fold, cell.task), crossed[cell.fit.fold]
             if which not in now:
                 now[which] = own.signals, own.labelled(tasks[cell.task][2].columns)
-            known = document_of(folder, CELL)["key_facts"]
+            known = document["key_facts"]
             if (known.get("data"), known.get("records")) == now[which]:
                 yield cell
+
+
+def _same_network(
+    document: Mapping[str, Any], cell: Cell, networks: Mapping[str, Mapping[str, Any]]
+) -> bool:
+    """Whether a finished cell is of the code and the file of weights as they are now. networks: the
+    facts of models in the store.
+    """
+    source = networks.get(document["model"], {}).get("weights_source", {}).get("sha256")
+    now = sha256_once(Path(cell.fit.weights).expanduser()) or source
+    code = models.ROOM.source_hash(cell.fit.model)
+    return bool(document["key_facts"].get("source") == code and now == source)
 
 
 def _reading(name: str, folders: Folders, fix: bool, records: dict[str, int]) -> float:

@@ -7,6 +7,7 @@ classes; torch lists the names of these classes, and each is read as an empty st
 
 import json
 import pickle
+import re
 import shutil
 import warnings
 import zipfile
@@ -55,7 +56,9 @@ def read(path: Path) -> Mapping[str, Any]:
             f"trust it"
         ) from None
     except Exception as error:  # a damaged file can make its reader fail in any way
-        message = shortened(str(error), 200) or type(error).__name__
+        message = shortened(str(error), 200)
+        # some are a bare number: a key that the reader did not find
+        message = message if re.search("[a-zA-Z]", message) else type(error).__name__
         raise BadWeights(
             f"{path} cannot be read as weights ({message}); get the file again"
         ) from None

@@ -212,6 +212,7 @@ def test_a_run_says_which_leads_are_read_how_and_flagged_where(here: Here, tmp_p
     for name in ("bare", "r07"):
         np.savetxt(new / f"{name}.csv", 1000 * signal[0], "%.2f")
     made = ecgbench.predict(tmp_path / "run", new, model=str(TINY))
+    assert "Int" in str(made["windows"].dtype)  # also beside recordings without any
     got = made.set_index("record")
     value, reason, flag = got["probability:fast"], got["reason"], got["flag:fast"]
     stored = ecgbench.read(tmp_path / "run").results[0]

@@ -114,6 +114,7 @@ def test_what_was_edited_by_hand_is_used_and_never_undone_without_a_word(folder:
     by_hand((",43,", ",34,"))(folder)
     edited = table(folder)
     assert same(order(folder))  # a run goes on with it
+    assert not same(order(folder, overwrite=True))
     labels(("A4,P2,1", "A4,P2,0"))(folder)
     with pytest.raises(BadSetting, match=r"records.csv was edited by hand, .* --overwrite"):
         bring(order(folder))

@@ -384,6 +384,13 @@ def test_a_truncated_lightning_checkpoint_is_refused(
         reading.read(path)
 
 
+def test_a_text_is_refused_by_the_kind_of_its_error(tmp_path: Path) -> None:
+    """Python says no more than the number of an unknown letter."""
+    (tmp_path / "w.pt").write_text("hello")
+    with pytest.raises(BadWeights, match="KeyError"):
+        reading.read(tmp_path / "w.pt")
+
+
 def test_safetensors_whose_first_byte_looks_like_a_page(tmp_path: Path) -> None:
     """Its length comes first: 15,392 bytes of header are a blank and `<`."""
     content = (

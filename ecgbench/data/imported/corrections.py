@@ -48,7 +48,7 @@ def earlier(folder: Path, name: str, overwrite: bool) -> tuple[own.Card | None, 
     if (folder / own.FORMER).is_file() or (table.is_file() and not file.is_file()):
         raise BadSetting(
             f"{folder} holds no import of this version, but {own.TABLE}; remove that, or give "
-            f"another folder (ecgbench data import ... --to DIR)"
+            f"another folder (--to DIR)"
         )
     if file.is_file():
         try:

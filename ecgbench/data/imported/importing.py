@@ -109,11 +109,13 @@ class Imported:
 
 def same(order: Order) -> bool:
     """Whether an earlier import into `order.to` has the same options, table and content of files;
-    later edits stay.
+    later edits stay, unless they are to be overwritten.
     """
     try:
         card = own.card(order.card)
     except BadSetting:
+        return False
+    if order.overwrite and corrections.edited(order.to):
         return False
     unfinished = sha256_of(order.to / own.TABLE) in ("", card.before) and card.before != card.table
     return not unfinished and card.request == order.after(card).fingerprint()
