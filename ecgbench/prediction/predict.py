@@ -44,6 +44,7 @@ from ecgbench.results import operating
 from ecgbench.results.reader import Reader
 from ecgbench.study.store import Store
 from ecgbench.study.stored import Result
+from ecgbench.weights.chosen import of as weights_by
 
 if TYPE_CHECKING:  # with torch, which names are checked without
     from ecgbench.evaluate.encode import Encoder
@@ -173,7 +174,11 @@ class Fits:
         whole = tuned and models.ROOM.built_in(model)
         untrained = whole or first.document["weights_name"] == RANDOM
         given = weights_of(weights or first.cell.fit.weights, [model], models.resolve)
-        network = _built(model, RANDOM if untrained else given[model], device)
+        word = RANDOM if untrained else given[model]
+        own = weights_by(model, word)
+        if own.kind == "file" and not own.path.is_file():
+            raise BadSetting(f"no file {own.path}, the weights of {model} in {run}: --weights PATH")
+        network = _built(model, word, device)
         encoders: dict[tuple[str, str], Encoder] = {}
         fits = {}
         for fit, result in results.items():
@@ -415,7 +420,8 @@ def _of_fit(network: "Network", result: Result, tuned: bool) -> "Network":
     if changed := [name for name, value in now.items() if then.get(name) != value]:
         raise BadSetting(
             f"{folder} was made by another version of ecgbench, the model or its weights "
-            f"({', '.join(changed)} changed); the same `ecgbench run` command makes it anew"
+            f"({', '.join(changed)} changed); give those of the run, or make it anew with these "
+            f"by the same `ecgbench run` command"
         )
     same_network.demand(begun, read, fit["key_facts"], [result.run])
     return replace(network, precision=known["precision"])

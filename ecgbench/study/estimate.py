@@ -8,18 +8,16 @@ not included.
 import itertools
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ecgbench import datasets, models
 from ecgbench.adapters.hide import NATIVE, Policy
-from ecgbench.core.cells import Cell, Folders, Plan, Request, grouped, plan_of
-from ecgbench.core.files import sha256_once
+from ecgbench.core.cells import Cell, Fit, Folders, Plan, Request, grouped, plan_of
 from ecgbench.core.parallel import cores
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import aligned, counted, duration, size
@@ -40,6 +38,7 @@ from ecgbench.study.differences import differences
 from ecgbench.study.store import Store
 from ecgbench.study.stored import CELL, document_of
 from ecgbench.study.work import reason_of
+from ecgbench.weights.chosen import of as weights_by
 
 CELL_BYTES = 30_000
 """Bytes of a cell besides its arrays: names of records, JSON."""
@@ -114,13 +113,15 @@ def _as_now(plan: Plan, store: Store, folders: Folders) -> Iterator[Cell]:
     Of released data that are not prepared all count, since those do not change.
     """
     tasks, networks = datasets.tasks(), store.facts("models")
+    of = {(fit.model, fit.weights): _code_and_file(fit) for fit in plan.fits}
     for name, cells in grouped(plan.cells, lambda c: tasks[c.task][0]).items():
         there = [(cell, folder) for cell in cells if (folder := store.folder(cell))]
-        done = [
-            (c, document)
-            for c, folder in there
-            if _same_network(document := document_of(folder, CELL), c, networks)
-        ]
+        done = []
+        for cell, folder in there:
+            document = document_of(folder, CELL)
+            file = networks.get(document["model"], {}).get("weights_source", {}).get("sha256")
+            if (document["key_facts"].get("source"), file) == of[cell.fit.model, cell.fit.weights]:
+                done.append((cell, document))
         try:
             copy = find(name, folders.data, folders.prepared, plan.limit, plan.fix, plan.division)
             if copy.card.any_leads and changed(copy):
@@ -140,16 +141,14 @@ def _as_now(plan: Plan, store: Store, folders: Folders) -> Iterator[Cell]:
                 yield cell
 
 
-def _same_network(
-    document: Mapping[str, Any], cell: Cell, networks: Mapping[str, Mapping[str, Any]]
-) -> bool:
-    """Whether a finished cell is of the code and the file of weights as they are now. networks: the
-    facts of models in the store.
+def _code_and_file(fit: Fit) -> tuple[str | None, str | None]:
+    """sha256 of the files of a model from outside, and of the file of its weights, if any; of
+    weights that are not here the run says what is wrong.
     """
-    source = networks.get(document["model"], {}).get("weights_source", {}).get("sha256")
-    now = sha256_once(Path(cell.fit.weights).expanduser()) or source
-    code = models.ROOM.source_hash(cell.fit.model)
-    return bool(document["key_facts"].get("source") == code and now == source)
+    with suppress(EcgbenchError):
+        file = weights_by(fit.model, fit.weights).settled().origin()["sha256"]
+        return models.ROOM.source_hash(fit.model), file
+    return None, None
 
 
 def _reading(name: str, folders: Folders, fix: bool, records: dict[str, int]) -> float:

@@ -2,6 +2,7 @@
 recordings of all kinds, and wrong words, give.
 """
 
+import runpy
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 import wfdb
 
 import ecgbench
@@ -170,6 +172,7 @@ def test_recordings_of_all_kinds(here: Here, run: Path, tmp_path: Path) -> None:
 def test_a_model_in_adapters_is_found_by_its_name(here: Here, study: Path) -> None:
     (study / "adapters").mkdir()
     shutil.copy(TINY, study / "adapters" / "small.py")
+    torch.save(runpy.run_path(str(TINY))["build"](None).state_dict(), study / "small.pt")
     run = (
         "run",
         "--records",
@@ -177,6 +180,8 @@ def test_a_model_in_adapters_is_found_by_its_name(here: Here, study: Path) -> No
         *USUAL,
         "--models",
         "small",
+        "--weights",
+        "small.pt",
         "--leads",
         "I",
         "--out",
@@ -184,7 +189,10 @@ def test_a_model_in_adapters_is_found_by_its_name(here: Here, study: Path) -> No
     )
     assert here(*run, cwd=study).returncode == 0
     words = ("predict", "named", "--records", "ecgs/r00.csv", "--to", "one.csv")
-    done = here(*words, "--weights", "small=random", cwd=study)
+    (study / "small.pt").rename(study / "moved.pt")
+    done = here(*words, cwd=study)
+    assert (done.returncode, "--weights PATH" in done.stderr) == (2, True)
+    done = here(*words, "--weights", "small=moved.pt", cwd=study)
     assert "1 of 1 recordings" in done.stdout, done.stderr
     done = here(*words, "--weights", "other=random", "--overwrite", cwd=study)
     assert (done.returncode, "unknown model" in done.stderr) == (2, True)
