@@ -56,7 +56,7 @@ if TYPE_CHECKING:  # torch takes seconds, which reading results need not spend
     from ecgbench.evaluate.encode import Encoder
     from ecgbench.evaluate.recordings import Recordings
 
-__all__ = ["Model", "Study", "embed", "load", "load_model", "predict", "read", "run"]
+__all__ = ["Model", "Run", "embed", "load", "load_model", "predict", "read", "run"]
 
 Words = str | int | Path | Sequence[str | int | Path] | Mapping[str, str | int | Path] | None
 """What an option takes: text as on the command line; a list; name -> value, where it has names
@@ -70,7 +70,7 @@ OTHERS = ("controls", "perturb", "records", "labels", "fs", "unit", "signals")
 PATHS = ("records", "labels", "data", "prepared", "out")
 COMPARED = ["task", "leads", "metric", "difference", "low", "high", "p"]
 COMPARED += ["n_records", "n_patients", "note"]
-"""Columns of `Study.compare`."""
+"""Columns of `Run.compare`."""
 
 
 def run(  # noqa: PLR0913  (each is an option of the command)
@@ -94,7 +94,7 @@ def run(  # noqa: PLR0913  (each is an option of the command)
     engine: str | None = None,
     settings: Mapping[str, Any] | None = None,
     **others: Any,
-) -> "Study":
+) -> "Run":
     """Compute what is missing of a study, as `ecgbench run` does with the options of these names
     (`ecgbench run --help`), and read it. Without plan and tasks: the demo.
 
@@ -163,7 +163,7 @@ def read(
     metrics: str | Sequence[str] = (),
     stage: Stage | None = None,
     tasks: str | Sequence[str] = (),
-) -> "Study":
+) -> "Run":
     """Read a run folder. MissingData where there is no run.
 
     metrics: names or paths, the one that tables lead with first; those of the run if left out.
@@ -176,7 +176,7 @@ def read(
     named = [[words] if isinstance(words, str) else words for words in (metrics, tasks)]
     ROOMS["metrics"].ROOM.reload()  # files of one's own may have been edited since
     found = study.read(Path(path).expanduser(), named[0], stage, named[1])
-    return Study(**{one.name: getattr(found, one.name) for one in fields(found)})
+    return Run(**{one.name: getattr(found, one.name) for one in fields(found)})
 
 
 def load(  # noqa: PLR0913  (each is a setting)
@@ -321,8 +321,8 @@ class Model:
         return made.mean(axis=0, dtype=float).astype(np.float32)
 
 
-class Study(study.Study):
-    """A run (`results.study.Study`: its tables are `main`, `cells`, `labels`, `comparisons`), with
+class Run(study.Run):
+    """A run (`results.study.Run`: its tables are `main`, `cells`, `labels`, `comparisons`), with
     what is asked of it most.
     """
 
@@ -456,7 +456,7 @@ class Study(study.Study):
     def __repr__(self) -> str:
         states = self.of(self.metric).cells["status"].value_counts()
         counts = ", ".join(f"{count} {state}" for state, count in states.items())
-        lines = [f"Study {self.path}"]
+        lines = [f"Run {self.path}"]
         lines += [f"{n}s: {', '.join(dict.fromkeys(self.main[n]))}" for n in ("task", "model")]
         lines += [f"leads: {', '.join(dict.fromkeys(self.main['leads']))}", f"cells: {counts}"]
         return "\n  ".join(shortened(line, 100) for line in [*lines, *map(str, self.notes[:1])])
@@ -492,7 +492,7 @@ def _printed(column: reports.Column, value: Any) -> str:
     """A value of a table as reports print it."""
     if isinstance(value, reports.Score):
         return reports.points(value.value) + "*" * value.star
-    if isinstance(value, reports.Cell):
+    if isinstance(value, reports.TableCell):
         return f"{value.text}{value.mark} {value.small}".strip()
     if isinstance(value, reports.Code | reports.Link):
         return value.text

@@ -22,7 +22,7 @@ from ecgbench.results.facts import (
     TaskFacts,
 )
 from ecgbench.results.reader import LABEL_COLUMNS
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from tests import invented
 
 CONTRACT = invented.CONTRACT | {
@@ -209,10 +209,10 @@ def comparisons(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 def build(
     rows: list[dict[str, Any]], reason: dict[tuple[str, str], str] | None = None, **parts: Any
-) -> Study:
-    """A Study around rows of the main table; `parts` replaces whole fields."""
+) -> Run:
+    """A Run around rows of the main table; `parts` replaces whole fields."""
     of_cells = cells(rows, reason or {})
-    study = Study(
+    study = Run(
         path=Path("runs/hand-made"),
         main=pd.DataFrame(rows, columns=list(MAIN_COLUMNS)),
         cells=of_cells,
@@ -229,7 +229,7 @@ def build(
     return replace(study, **parts)
 
 
-def two_models() -> Study:
+def two_models() -> Run:
     """LAEF and ST-MEM on PTB-XL Super at 1, 2, 12, I, II, I+II: the report of the README."""
     nan = math.nan
     numbers = {
@@ -249,7 +249,7 @@ def two_models() -> Study:
     return build(rows)
 
 
-def crowded() -> Study:
+def crowded() -> Run:
     """Three tasks (one evaluation-only), four columns (one model under two policies, one random),
     ties, a skip, a failure, a gap.
     """

@@ -19,7 +19,7 @@ from ecgbench.core.seeds import rng
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.evaluate.predict import prediction_table
 from ecgbench.results.score import Draws, Scored, score
-from ecgbench.results.study import Study, read
+from ecgbench.results.study import Run, read
 from ecgbench.study.scores import Predicted, score_table, with_wins
 from ecgbench.study.store import Store
 from ecgbench.study.stored import Result
@@ -332,7 +332,7 @@ VALIDATED = Made(
 Changed = Callable[[Result, pd.DataFrame], pd.DataFrame]
 
 
-def make(path: Path, made: Made = VALIDATED, **more: Any) -> Study:
+def make(path: Path, made: Made = VALIDATED, **more: Any) -> Run:
     """Write it, and read it."""
     write(path, made, **more)
     return read(path)
@@ -363,7 +363,7 @@ def same(result: Result, table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def seen(study: Study, tested: Changed = same, validated: Changed = same) -> Study:
+def seen(study: Run, tested: Changed = same, validated: Changed = same) -> Run:
     """The study with tables that are changed when they are read."""
     made = [
         Seen(cell=r.cell, run=r.run, folder=r.folder, tested=tested, validated=validated)
@@ -372,7 +372,7 @@ def seen(study: Study, tested: Changed = same, validated: Changed = same) -> Stu
     return replace(study, results=made, scorer=None)
 
 
-def in_folds(study: Study, count: int, shift: float) -> Study:
+def in_folds(study: Run, count: int, shift: float) -> Run:
     """The same predictions as of a cross-validation whose fits score higher by `shift` from fold to
     fold, in the test records and in the validation records.
     """

@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory, copies: Path) -> "ecgbench.api.Study":
+def study(tmp_path_factory: pytest.TempPathFactory, copies: Path) -> "ecgbench.api.Run":
     """The tiny model on 60 records of the demo, by the linear protocol."""
     return ecgbench.run(
         models=[Path(TINY)],
@@ -67,7 +67,7 @@ def test_import_is_quick_and_says_what_there_is() -> None:
 
 
 def test_the_command_goes_on_with_what_python_began_and_the_other_way_round(
-    study: "ecgbench.api.Study",
+    study: "ecgbench.api.Run",
     typed: Callable[..., int],
     tmp_path: Path,
     copies: Path,
@@ -136,7 +136,7 @@ def test_what_cannot_be_meant_is_one_line(options: dict, why: str, tmp_path: Pat
 
 
 def test_plug_ins_of_an_earlier_run_are_none_of_this_one(
-    study: "ecgbench.api.Study", tmp_path: Path
+    study: "ecgbench.api.Run", tmp_path: Path
 ) -> None:
     assert models.resolve(TINY) == "tiny"
     with pytest.raises(UnknownName):
@@ -146,7 +146,7 @@ def test_plug_ins_of_an_earlier_run_are_none_of_this_one(
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> "ecgbench.api.Study":
+def made(tmp_path_factory: pytest.TempPathFactory) -> "ecgbench.api.Run":
     """Two tasks, two models with skill, draws of leads, one score missing."""
     path = tmp_path_factory.mktemp("made")
     data = {"one": Data(tasks={"a": 3}, per_patient=2), "two": Data(tasks={"b": 4})}
@@ -156,7 +156,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> "ecgbench.api.Study":
     return ecgbench.read(write_run(path / "run", about).path)
 
 
-def test_compare_gives_the_comparisons_of_a_report(made: "ecgbench.api.Study") -> None:
+def test_compare_gives_the_comparisons_of_a_report(made: "ecgbench.api.Run") -> None:
     got, back = made.compare("good", "weak"), made.compare("WEAK", ("good", "zero"))
     assert got[["task", "leads"]].to_numpy().tolist() == [
         ["a", "1"], ["a", "12"], ["b", "1"], ["b", "12"],
@@ -182,7 +182,7 @@ def test_compare_gives_the_comparisons_of_a_report(made: "ecgbench.api.Study") -
             made.compare(*words)
 
 
-def test_what_is_not_tested_has_no_p(study: "ecgbench.api.Study") -> None:
+def test_what_is_not_tested_has_no_p(study: "ecgbench.api.Run") -> None:
     row = study.compare("tiny", "tiny", leads="I").iloc[0]
     assert row["difference"] == 0
     assert np.isnan(row["p"])
@@ -191,7 +191,7 @@ def test_what_is_not_tested_has_no_p(study: "ecgbench.api.Study") -> None:
     assert row["note"].startswith("limited: ")
 
 
-def test_tables_are_those_of_a_report(made: "ecgbench.api.Study", tmp_path: Path) -> None:
+def test_tables_are_those_of_a_report(made: "ecgbench.api.Run", tmp_path: Path) -> None:
     write(made, tmp_path, only=["main_table"], pictures=[])
     lines = (tmp_path / "main_table.md").read_text().splitlines()
     printed = [
@@ -210,11 +210,11 @@ def test_tables_are_those_of_a_report(made: "ecgbench.api.Study", tmp_path: Path
     assert r"\begin{tabular}" in table.to_latex()
     assert "failed: it broke" in table.attrs["notes"]
     assert "<table" in made._repr_html_()
-    assert repr(made).splitlines()[:2] == [f"Study {made.path}", "  tasks: a, b"]
+    assert repr(made).splitlines()[:2] == [f"Run {made.path}", "  tasks: a, b"]
     assert len(repr(made).splitlines()) == 6
 
 
-def test_figures_are_those_of_a_report(made: "ecgbench.api.Study") -> None:
+def test_figures_are_those_of_a_report(made: "ecgbench.api.Run") -> None:
     sheet = made.plot("lead-curve")
     assert len(sheet.axes) == 2
     assert sheet._repr_png_().startswith(b"\x89PNG")  # what a notebook asks for
@@ -236,7 +236,7 @@ def test_figures_are_those_of_a_report(made: "ecgbench.api.Study") -> None:
 
 
 def test_a_dataset_has_the_recordings_leads_and_targets_of_a_run(
-    study: "ecgbench.api.Study", copies: Path
+    study: "ecgbench.api.Run", copies: Path
 ) -> None:
     shown = ecgbench.load("demo", "1", "test", prepared=copies, limit=60)
     known = study.result("demo", "tiny", "1@seed0", "zero").predictions().set_index("record")

@@ -17,7 +17,7 @@ import ecgbench
 from ecgbench.core.cells import OFFICIAL
 from ecgbench.errors import MissingData
 from ecgbench.results.scorer import Scorer
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from ecgbench.stats.paired import Difference, holm
 from ecgbench.study.store import Store
 
@@ -105,7 +105,7 @@ def read(path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def difference(
-    study: Study, score: Scorer, task: str, leads: str, other: tuple[str, str]
+    study: Run, score: Scorer, task: str, leads: str, other: tuple[str, str]
 ) -> Difference:
     """LAEF less another row, over the same patients, draws of leads and fits."""
     rows = [

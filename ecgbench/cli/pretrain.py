@@ -39,7 +39,7 @@ FIELDS = {
 }
 """Keys that are called otherwise in `pretrain`."""
 ABLATE: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("recipe", "precision"), str),
+    **dict.fromkeys(("recipe", "task", "precision"), str),
     **dict.fromkeys(("steps", "batch", "micro_batch", "records"), int),
     **dict.fromkeys(("probe_records", "probe_epochs"), int),
     "lr": options.fractions,
@@ -85,16 +85,8 @@ def pretrain(
     from ecgbench.pretrain import estimate
     from ecgbench.pretrain import recipe as recipes
     from ecgbench.pretrain.assemble import development
-    from ecgbench.study.plan import resolve_tasks
 
     name, given = _settings(recipe, sets)
-    if "task" in given:
-        given["task"], *others = resolve_tasks([given["task"]])
-        if others:
-            raise BadSetting(
-                f"--set task: {given['task']} and {', '.join(others)}; encoders are compared on "
-                f"one task, so name it: --set task={given['task']}"
-            )
     if model is not None:
         given["model"] = models.resolve(model)
     if (corpora := words(datasets)) is not None:
@@ -124,13 +116,28 @@ def _settings(recipe: str, sets: Sequence[str]) -> tuple[str, dict[str, Any]]:
             raise BadSetting(f'{recipe} names no recipe to start from; write recipe = "small"')
         recipe = str(table.pop("recipe"))
         typed = [f"{key}={_as_typed(value)}" for key, value in table.items()] + typed
-    values = options.assigned(typed, SETTINGS)
+    values = _task_known(options.assigned(typed, SETTINGS))
     if len(steps := values.get("steps", (0, 0))) != 2:
         text = ",".join(map(str, steps))
         raise BadSetting(f"--set steps={text}: one number for each stage, for example 800,800")
     if "held_out" in values:
         values["held_out"] = values["held_out"] or None
     return recipe, {FIELDS.get(key, key): value for key, value in values.items()}
+
+
+def _task_known(chosen: dict[str, Any]) -> dict[str, Any]:
+    """With the name of the development task as it is spelled; UnknownName."""
+    from ecgbench.study.plan import resolve_tasks
+
+    if "task" not in chosen:
+        return chosen
+    task, *others = resolve_tasks([chosen["task"]])
+    if others:
+        raise BadSetting(
+            f"--set task={chosen['task']}: it has {task}, {', '.join(others)}; encoders are "
+            f"compared on one task, for example --set task={task}"
+        )
+    return {**chosen, "task": task}
 
 
 def _as_typed(value: Any) -> str:
@@ -220,9 +227,9 @@ def ablate(
     ablation.
 
     Settings of --set, with their defaults and the paper's values: recipe=small-cpu (for corpora and
-    task), steps=150 of each stage (60000), batch=64 (448), micro_batch, precision, lr=1e-4 (1e-3;
-    with several, each cell uses its best), records (at most so many for training, for comparing,
-    and for the probe unless probe_records is given), probe_records, probe_epochs=100,
+    task), task, steps=150 of each stage (60000), batch=64 (448), micro_batch, precision, lr=1e-4
+    (1e-3; with several, each cell uses its best), records (at most so many for training, for
+    comparing, and for the probe unless probe_records is given), probe_records, probe_epochs=100,
     only_seeds=3,4.
 
       ecgbench ablate encoders --data DIR --only gat/spatiotemporal,mlp/none --seeds 1
@@ -237,8 +244,8 @@ def ablate(
 
     study = studies.get(name)
     cells = [study.cell(word) for word in words(only) or ()]
-    chosen = options.assigned(sets, ABLATE)
-    of_recipe = ("batch", "micro_batch", "precision", "probe_records")
+    chosen = _task_known(options.assigned(sets, ABLATE))
+    of_recipe = ("task", "batch", "micro_batch", "precision", "probe_records")
     given = {FIELDS.get(key, key): chosen[key] for key in of_recipe if key in chosen}
     recipe = recipes.get(chosen.get("recipe", "small-cpu"))
     if (most := chosen.get("records", 0)) > 0:  # a trial in small is not probed at large

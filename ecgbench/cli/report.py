@@ -16,7 +16,7 @@ from ecgbench.errors import BadSetting, MissingData
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ecgbench.results.study import Study
+    from ecgbench.results.study import Run
 
 NAMED = 12
 """Cells of one model and reason, or files of a report, that are named one by one."""
@@ -56,7 +56,7 @@ def report(
     from ecgbench import reports
     from ecgbench.published import source as printed
     from ecgbench.results.origin import published
-    from ecgbench.results.study import Study
+    from ecgbench.results.study import Run
     from ecgbench.study.progress import display
 
     settings = assigned(sets, dict.fromkeys((f"report.{key}" for key in SETTINGS), str))
@@ -76,7 +76,7 @@ def report(
         typer.echo(f"the report of {run} is up to date; to make it again, remove {to}\n{page}")
     else:
         source = reports.read(run, words(metrics) or (), display().stage, words(tasks) or ())
-        if isinstance(source, Study):
+        if isinstance(source, Run):
             source = _with(source, baseline or "", chosen)
             source = replace(source, options=replace(source.options, against=sources))
         elif baseline or against or publish or settings:
@@ -103,7 +103,7 @@ def _additional(chosen: dict[str, str], against: str | None) -> list[str]:
     return [*named, *(["against"] if against else [])]
 
 
-def _with(study: "Study", baseline: str, chosen: dict[str, str]) -> "Study":
+def _with(study: "Run", baseline: str, chosen: dict[str, str]) -> "Run":
     """The study with what its reader asks of its reports; BadSetting where that cannot be met."""
     from ecgbench.published import METRIC
     from ecgbench.results import options
@@ -126,10 +126,10 @@ def write_and_print(source: Any, run: Path, to: Path, **how: Any) -> None:
     of a run which cells have no number. `how`: see `reports.write`.
     """
     from ecgbench import reports
-    from ecgbench.results.study import Study
+    from ecgbench.results.study import Run
 
     written = reports.write(source, to, **how)
-    if isinstance(source, Study):
+    if isinstance(source, Run):
         cells = source.of(source.metric).cells
         states = cells["status"].value_counts().to_dict()
         typer.echo(f"{run}: " + ", ".join(f"{n} cells {s}" for s, n in states.items()))

@@ -75,4 +75,4 @@ def index(root: Path) -> pd.DataFrame:
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
     """One record in mV; BadRecord where its header or samples cannot be trusted."""
     path = tables.within(root, row["path"], row["record"])
-    return wfdb.read_repaired(path, row["record"], row["patient"], REPAIR, CARD.fs, GAIN)
+    return wfdb.read(path, row["record"], row["patient"], CARD.fs, GAIN, repair=REPAIR)

@@ -33,7 +33,8 @@ class Recording:
     """(kind, sentence) of each `Repair` of the dataset's card that the samples needed."""
     notes: tuple[tuple[str, str], ...] = ()
     """(kind, what) of how a file was understood: where "rate", "unit" and "names" came from, each
-    "ignored signal", "head line" (not understood), "inverted" lead and lead "not measured".
+    "ignored signal", "head line" (not understood), "inverted" lead, lead "not measured", and lead
+    that is "held" at one value for much of the time.
     """
 
     def __post_init__(self) -> None:
@@ -81,13 +82,15 @@ class Recording:
 
     def completed(self) -> "Recording":
         """The same recording with all six limb leads, which any two of them determine exactly; as
-        it is where it has fewer than two. What is there stays as it is.
+        it is where it has fewer than two. What is there stays as it is; of a
+        lead that is "held" none is made.
         """
         missing = [n for n in LIMB if n not in self.leads]
-        if not 0 < len(missing) <= len(LIMB) - 2:
+        held = {what.split()[0].strip("-") for kind, what in self.notes if kind == "held"}
+        known = [n for n in LIMB if n in self.leads and n not in held]
+        if not missing or len(known) < 2:
             return self
         exact = np.zeros((len(LIMB), self.signal.shape[1]))
-        known = [n for n in LIMB if n in self.leads]
         exact[[LIMB.index(n) for n in known]] = self.signal[[self.leads.index(n) for n in known]]
         # I and II where they are there: their signs and halves are exact in floats
         chosen = ("I", "II") if {"I", "II"} <= set(known) else known

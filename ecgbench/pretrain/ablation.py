@@ -69,7 +69,7 @@ def records_digest(table: pd.DataFrame) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Cell:
+class Measured:
     """What was measured of one cell."""
 
     name: str
@@ -101,7 +101,7 @@ class Ablation:
     study: str
     facts: Mapping[str, Any]
     """ablation.json."""
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, Measured]
     """Finished at one seed or more, in the order of the study."""
     rates: Mapping[str, Mapping[str, float]]
     """Cell -> learning rate -> score at the seed that chooses it; empty where one was given."""
@@ -264,7 +264,7 @@ def _cell(
     facts: Mapping[str, Any],
     target: np.ndarray,
     probed: dict[tuple[str, int, int], np.ndarray],
-) -> Cell:
+) -> Measured:
     """One cell; where it read single leads, `probed` gets the probabilities of every step."""
     of_seeds, placed = {}, []
     work, last = work_of(facts), facts["budget"]["steps"]
@@ -288,7 +288,7 @@ def _cell(
         complete = found[last][0] if leads else found[last]
         placed.append(placements(target, wins(target, complete)))
     sizes = {n: trained[n] for n in ("parameters", "encoder_parameters", "flop")}
-    return Cell(name=name, lr=row["lr"], scores=of_seeds, placed=np.mean(placed, 0), **sizes)
+    return Measured(name=name, lr=row["lr"], scores=of_seeds, placed=np.mean(placed, 0), **sizes)
 
 
 def _probabilities(path: Path, probe: Mapping[str, Any], step: int) -> np.ndarray:

@@ -253,7 +253,10 @@ def _rates(source: Ablation) -> r.Table:
     return r.Table(
         name="ablation_rates",
         caption="Learning rates that were tried: macro AUROC × 100 on the development task.",
-        columns=(r.Column("cell", "Cell"), *(r.Column(x, x, "number", r.points) for x in rates)),
+        columns=(
+            r.Column("cell", "Cell"),
+            *(r.Column(x, x, "number", r.points) for x in rates),
+        ),
         rows=[{"cell": name, **scores} for name, scores in source.rates.items()],
         notes=["At a seed of their own, which no cell is compared at; the best of each is used."],
     )

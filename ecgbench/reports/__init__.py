@@ -16,7 +16,6 @@ from ecgbench.reports._figure import COLOURS, LONGEST, drawing, handle, lead_axi
 from ecgbench.reports._intervals import draw as draw_intervals
 from ecgbench.reports._made import made_from, up_to_date
 from ecgbench.reports._section import (
-    Cell,
     Code,
     Column,
     Facts,
@@ -34,6 +33,7 @@ from ecgbench.reports._section import (
     Score,
     Section,
     Table,
+    TableCell,
     Text,
     records,
 )
@@ -44,7 +44,6 @@ __all__ = [
     "COLOURS",
     "LONGEST",
     "ROOM",
-    "Cell",
     "Code",
     "Column",
     "Facts",
@@ -62,6 +61,7 @@ __all__ = [
     "Score",
     "Section",
     "Table",
+    "TableCell",
     "Text",
     "bracket",
     "csv_text",
@@ -107,7 +107,7 @@ names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 def read(
     folder: Path, metrics: Sequence[str] = (), stage: Any = None, tasks: Sequence[str] = ()
 ) -> Any:
-    """What reports receive of a folder: results.study.Study of a run, profile.stored.Costs of
+    """What reports receive of a folder: results.study.Run of a run, profile.stored.Costs of
     what `ecgbench profile` wrote, pretrain.stored.Pretraining of a pre-training,
     pretrain.ablation.Ablation of a study of `ecgbench ablate`. MissingData where the folder is none
     of them.

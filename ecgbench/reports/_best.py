@@ -8,7 +8,7 @@ import pandas as pd
 from ecgbench.reports._facts import MODEL
 from ecgbench.reports._scores import ranked
 from ecgbench.reports._section import records
-from ecgbench.results.study import Study, once
+from ecgbench.results.study import Run, once
 
 LEVEL = 0.05
 """Of p after Holm: a verdict is one of many."""
@@ -23,7 +23,7 @@ Tests = Mapping[tuple[str, ...], Mapping[str, Any]]
 """Comparisons with the best, by task, leads and the names of both."""
 
 
-def compete(study: Study) -> tuple[list[Order], Tests]:
+def compete(study: Run) -> tuple[list[Order], Tests]:
     """Of trained columns on real recordings, where two or more have a score."""
     rows = ranked(study)[study.metric]
     rows = rows[rows["value"].notna() & ~rows["untrained"] & ~rows["synthetic"]]
@@ -39,7 +39,7 @@ def compete(study: Study) -> tuple[list[Order], Tests]:
 
 
 @once
-def best_of(study: Study) -> pd.DataFrame:
+def best_of(study: Run) -> pd.DataFrame:
     """Rows of best.csv, in the order of the table."""
     orders, tests = compete(study)
     title = study.metrics[study.metric].title

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ecgbench.reports._section import Cell, Column, Row
+from ecgbench.reports._section import Column, Row, TableCell
 from ecgbench.reports._text import points, signed, signed_bracket
 
 DIFFERENCE = ("difference", "low", "high")
@@ -26,7 +26,7 @@ def difference_cell(
     """A difference in points with its interval; "" where there is none."""
     if row.get(name) is None:
         return ""
-    return Cell(signed(row[name]), small=signed_bracket(row[low], row[high]))
+    return TableCell(signed(row[name]), small=signed_bracket(row[low], row[high]))
 
 
 def estimate_column(
@@ -34,11 +34,11 @@ def estimate_column(
 ) -> Column:
     """Prints a number with its interval. names: the columns of its value and of the ends."""
 
-    def cell(row: Row) -> Cell | None:
+    def cell(row: Row) -> TableCell | None:
         value, *ends = (row[name] for name in names)
         if value is None:
             return None
         known = all(end is not None and end == end for end in ends)
-        return Cell(spell(value), small=f"[{', '.join(map(spell, ends))}]" if known else "")
+        return TableCell(spell(value), small=f"[{', '.join(map(spell, ends))}]" if known else "")
 
     return Column(names[0], kind="number", note=note, cell=cell)

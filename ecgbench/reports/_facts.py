@@ -9,8 +9,8 @@ from typing import Any
 
 from ecgbench.core.text import counted, shortened
 from ecgbench.reports._figure import LONGEST, handle
-from ecgbench.reports._section import Cell, Column, Table, records
-from ecgbench.results.study import FULL, Study, once
+from ecgbench.reports._section import Column, Table, TableCell, records
+from ecgbench.results.study import FULL, Run, once
 from ecgbench.study.store import GOES_ON
 
 MODEL = ("model", "policy")
@@ -43,13 +43,13 @@ class Head:
         return "‡" if self.untrained else ""
 
     @property
-    def cell(self) -> Cell:
+    def cell(self) -> TableCell:
         """Its label and its sign, for a table that names it in a row."""
-        return Cell(self.label, self.mark)
+        return TableCell(self.label, self.mark)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class TaskTitle:
     """A task that has rows."""
 
     task: str
@@ -78,7 +78,7 @@ class Gap:
 
 
 @once
-def columns(study: Study) -> list[Head]:
+def columns(study: Run) -> list[Head]:
     """One per model x policy in the order asked."""
     known = {model.name: model for model in study.models}
     untrained, pairs = study.untrained, study.columns
@@ -104,18 +104,18 @@ def columns(study: Study) -> list[Head]:
     return heads
 
 
-def heads_of(study: Study) -> dict[tuple[str, str], Head]:
+def heads_of(study: Run) -> dict[tuple[str, str], Head]:
     """(model, policy) -> its column."""
     return {head.names: head for head in columns(study)}
 
 
-def task_column(study: Study) -> Column:
+def task_column(study: Run) -> Column:
     """Groups the rows of a table, of which `task` is the name, by the title of the task."""
     titles = titles_of(study)
     return Column("task", kind="group", cell=lambda row: titles[row["task"]])
 
 
-def model_column(study: Study, names: tuple[str, str] = MODEL) -> Column:
+def model_column(study: Run, names: tuple[str, str] = MODEL) -> Column:
     """Prints the title of a model, with its policy where it has several and the sign of one that is
     untrained. names: the columns of its name and of its policy.
     """
@@ -123,13 +123,13 @@ def model_column(study: Study, names: tuple[str, str] = MODEL) -> Column:
     return Column(names[0], cell=lambda row: heads[row[names[0]], row[names[1]]].cell)
 
 
-def titles_of(study: Study) -> dict[str, str]:
+def titles_of(study: Run) -> dict[str, str]:
     """Task -> title."""
     return {task.task: task.title for task in tasks(study)}
 
 
 @once
-def tasks(study: Study) -> list[Task]:
+def tasks(study: Run) -> list[TaskTitle]:
     """Tasks that have rows, in the order of the table."""
     present = dict.fromkeys(study.main["task"])
     known = {task.name: task for task in study.tasks}
@@ -142,12 +142,12 @@ def tasks(study: Study) -> list[Task]:
         title = marked(titled[name], generated)
         title = f"{title} ({name})" if called[titled[name]] > 1 else title
         only = facts is not None and facts.evaluation_only
-        listed.append(Task(task=name, title=title, evaluation_only=only, synthetic=generated))
+        listed.append(TaskTitle(task=name, title=title, evaluation_only=only, synthetic=generated))
     return listed
 
 
 @once
-def gaps(study: Study) -> list[Gap]:
+def gaps(study: Run) -> list[Gap]:
     """Cells without a number, gathered."""
     lost: dict[tuple[str, ...], Counter[str]] = {}
     planned: Counter[tuple[str, ...]] = Counter()
@@ -199,7 +199,7 @@ LEADS = Column("leads", on_page=setting_words)
 """A lead setting as typed, in words on the page."""
 
 
-def grid(study: Study, cells: Mapping[tuple[str, str, int], Cell], **table: Any) -> Table:
+def grid(study: Run, cells: Mapping[tuple[str, str, int], TableCell], **table: Any) -> Table:
     """A table of marks: tasks and lead settings as typed down, the columns of the run across."""
     titles, heads = titles_of(study), columns(study)
     known, settings = list(titles), list(dict.fromkeys(study.main["leads"]))
@@ -209,7 +209,7 @@ def grid(study: Study, cells: Mapping[tuple[str, str, int], Cell], **table: Any)
         cell = cells[task, leads, at]
         row = rows.setdefault((task, leads), {"task": titles[task], "leads": leads})
         where = f"{heads[at].label}, {setting_words(leads)}"
-        row[str(at)] = Cell(cell.text, small=f"{where}: {cell.small}")
+        row[str(at)] = TableCell(cell.text, small=f"{where}: {cell.small}")
     across = [
         Column(str(at), heads[at].label, mark=heads[at].mark)
         for at in sorted({at for *_, at in cells})

@@ -9,13 +9,13 @@ from markupsafe import Markup
 from ecgbench.reports._facts import columns, setting_words, titles_of
 from ecgbench.reports._section import SIGNS, Column, Filters, Row
 from ecgbench.reports._table import plain
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 
 _MODEL = ("model", "first")
 """Columns of a table that name a column of the run."""
 
 
-def filters(study: Study) -> Filters:
+def filters(study: Run) -> Filters:
     """Of a run."""
     heads = columns(study)
     models = list(dict.fromkeys(head.title for head in heads))

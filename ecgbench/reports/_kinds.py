@@ -41,7 +41,7 @@ def of(room: Room, source: object) -> tuple[Reads, Kind]:
     return next((name, kind) for name, kind in _kinds(room) if isinstance(source, kind.source))
 
 
-def _of_run(run: study.Study) -> Heading:
+def _of_run(run: study.Run) -> Heading:
     lines = [
         f"{data.title}, version {data.version}: {counted(data.test_records, 'test record')} of "
         f"{counted(data.test_patients, 'patient')}"
@@ -62,7 +62,7 @@ def _of_run(run: study.Study) -> Heading:
     )
 
 
-RUN = Kind(study.Study, ["plan.toml"], study.read, _of_run)
+RUN = Kind(study.Run, ["plan.toml"], study.read, _of_run)
 
 
 def _kinds(room: Room) -> Iterator[tuple[Reads, Kind]]:

@@ -17,7 +17,7 @@ from ecgbench.reports._facts import Head, columns, setting_words
 from ecgbench.results import precompute
 from ecgbench.results.joint import Entry, Joint, joint, why_missing
 from ecgbench.results.non_inferiority import untested
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from ecgbench.stats.best import upper_bounds
 from ecgbench.stats.components import ROUNDING, Estimate, Interval
 from ecgbench.stats.paired import holm
@@ -128,12 +128,12 @@ class Means:
         return any(pair.p is not None for pair in self.pairs)
 
 
-def settings(study: Study) -> list[str]:
+def settings(study: Run) -> list[str]:
     """Lead settings as typed, in the order of the run."""
     return list(dict.fromkeys(study.main["leads"]))
 
 
-def foremost(study: Study, most: int) -> list[str]:
+def foremost(study: Run, most: int) -> list[str]:
     """Lead settings that are shown where there is no room for all: numbers first, from the fewest,
     then named ones.
     """
@@ -147,7 +147,7 @@ def shown_alone(shown: Sequence[str], file: str) -> str:
     return f"Shown: {words}. The other lead settings are in {file}."
 
 
-def at_setting(study: Study, leads: str) -> Means | None:
+def at_setting(study: Run, leads: str) -> Means | None:
     """Of the first metric and all tasks that are not synthetic. None where no trained column is
     complete.
     """
@@ -191,21 +191,21 @@ def at_setting(study: Study, leads: str) -> Means | None:
     )
 
 
-def at_settings(study: Study, wanted: Sequence[str]) -> list[Means | None]:
+def at_settings(study: Run, wanted: Sequence[str]) -> list[Means | None]:
     """`at_setting` of these, with all that is said of them."""
     pieces = [partial(_computed, study, leads) for leads in wanted]
     called = "means over datasets", "lead settings"
     return precompute.each(study.scorer, study.stage, called, pieces)
 
 
-def _computed(study: Study, leads: str) -> Means | None:
+def _computed(study: Run, leads: str) -> Means | None:
     made = at_setting(study, leads)
     # these stay with it
     _ = made and (made.intervals, made.pairs, made.beyond_the_best)
     return made
 
 
-def uneven(study: Study, heads: Sequence[Head], leads: str, of: Sequence[str]) -> dict[Head, str]:
+def uneven(study: Run, heads: Sequence[Head], leads: str, of: Sequence[str]) -> dict[Head, str]:
     """Columns that average fewer lead draws or fits in some tasks than others do -> that."""
     drawn = {
         head: {

@@ -25,7 +25,7 @@ from ecgbench.reports.lead_curve import UNDEFINED, curve, draw
 from ecgbench.reports.robustness import title_of
 from ecgbench.results.facts import DatasetFacts
 from ecgbench.results.robustness import robustness
-from ecgbench.results.study import FULL, Study, by_auroc
+from ecgbench.results.study import FULL, Run, by_auroc
 from ecgbench.results.verdicts import ABOVE, BELOW, MACRO, TOO_FEW, verdicts
 
 MOST = 5
@@ -36,7 +36,7 @@ Line = tuple[str, str]
 """What is said, and what supports it."""
 
 
-def opening(study: Study) -> Opening:
+def opening(study: Run) -> Opening:
     """Of a study; its figure is the lead curve of the task that it speaks of."""
     study = by_auroc(study)
     rows = verdicts(study)
@@ -67,14 +67,14 @@ def opening(study: Study) -> Opening:
     )
 
 
-def spoken(study: Study) -> list[str]:
+def spoken(study: Run) -> list[str]:
     """The same as lines of text."""
     made = opening(study)
     lines = [f"{head}{rest}" for head, rest in made.lines]
     return [*filter(None, [made.before]), *lines, *filter(None, [made.about])]
 
 
-def _answer(study: Study, rows: pd.DataFrame) -> tuple[list[Line], Row]:
+def _answer(study: Run, rows: pd.DataFrame) -> tuple[list[Line], Row]:
     """The lines, and the row that they speak of. rows: verdicts of one task."""
     macro = rows[rows["label"] == MACRO]
     leads = min(records(macro), key=lambda row: (not row["named"], row["n_leads"]))["leads"]
@@ -105,12 +105,12 @@ def _of(rows: pd.DataFrame, shown: Row) -> pd.DataFrame:
     return rows[(rows[names] == [shown[n] for n in names]).all(axis=1)]
 
 
-def _data(study: Study, shown: Row) -> DatasetFacts | None:
+def _data(study: Run, shown: Row) -> DatasetFacts | None:
     of = {task.name: task.dataset for task in study.tasks}.get(shown["task"])
     return next((d for d in study.datasets if d.name == of), None)
 
 
-def _titled(study: Study, task: str) -> str:
+def _titled(study: Run, task: str) -> str:
     return next(t.title for t in tasks(study) if t.task == task)
 
 
@@ -124,7 +124,7 @@ def _first(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _who(study: Study, row: Row) -> str:
+def _who(study: Run, row: Row) -> str:
     """A column; whose weights are random says so, of own ones stands before it."""
     head = heads_of(study)[row["model"], row["policy"]]
     random = " (random weights)" if row["weights"] == "random" else ""
@@ -135,7 +135,7 @@ def _who(study: Study, row: Row) -> str:
 
 
 def _by_diagnosis(
-    study: Study, shown: Row, labels: tuple[pd.DataFrame, pd.DataFrame], rows: pd.DataFrame
+    study: Run, shown: Row, labels: tuple[pd.DataFrame, pd.DataFrame], rows: pd.DataFrame
 ) -> Iterator[Line]:
     """labels: those with enough patients, and all."""
     several = len(set(zip(rows["model"], rows["policy"]))) > 1
@@ -155,7 +155,7 @@ def _by_diagnosis(
         yield "", f"Diagnoses: {'; '.join(rest)}."
 
 
-def _simple(study: Study, row: pd.DataFrame) -> str:
+def _simple(study: Run, row: pd.DataFrame) -> str:
     one = records(row)[0]
     title = heads_of(study)[one["model"], one["policy"]].title
     return f"{title}, in which nothing is learned, has {points(one['auroc'])}"
@@ -192,7 +192,7 @@ def _doubt(row: Row) -> str:
 # which is best
 
 
-def _best(study: Study, shown: Row) -> Line:
+def _best(study: Run, shown: Row) -> Line:
     """Of several trained models: with these leads, and with twelve."""
     found = {row["leads"]: row for row in records(best_of(study)) if row["task"] == shown["task"]}
     on = f" on {_titled(study, shown['task'])}" if len(tasks(study)) > 1 else ""
@@ -211,7 +211,7 @@ def _best(study: Study, shown: Row) -> Line:
     return head, " ".join(filter(None, [f"{rest}.", _doubt(shown)]))
 
 
-def _ahead(study: Study, row: Row) -> str:
+def _ahead(study: Run, row: Row) -> str:
     """How far the best is ahead of the second."""
     second = heads_of(study)[row["second_model"], row["second_policy"]].label
     second = second.removesuffix(OWN_WEIGHTS)
@@ -222,7 +222,7 @@ def _ahead(study: Study, row: Row) -> str:
     return f"{ahead} above {second}{chance}"
 
 
-def _at_twelve(study: Study, row: Row) -> str:
+def _at_twelve(study: Run, row: Row) -> str:
     if row["verdict"] == CLEAR:
         head = heads_of(study)[row["best_model"], row["best_policy"]]
         return f"{head.label.removesuffix(OWN_WEIGHTS)} is best, {_ahead(study, row)}"
@@ -232,7 +232,7 @@ def _at_twelve(study: Study, row: Row) -> str:
 # what fewer leads keep
 
 
-def _kept(study: Study, shown: Row, macro: pd.DataFrame) -> Line:
+def _kept(study: Run, shown: Row, macro: pd.DataFrame) -> Line:
     """Of one model: the skill that it keeps of its twelve leads."""
     on = f" on {_titled(study, shown['task'])}" if len(tasks(study)) > 1 else ""
     where, who, score = _where(shown["leads"]), _who(study, shown), points(shown["auroc"])
@@ -265,7 +265,7 @@ def _kept_words(row: Row) -> str:
 # what a device costs
 
 
-def _worst(study: Study, shown: Row) -> Iterator[Line]:
+def _worst(study: Run, shown: Row) -> Iterator[Line]:
     """The perturbation that surely costs most at the leads and of the model that are spoken of,
     beside what fewer leads cost.
     """
@@ -298,7 +298,7 @@ def _about(row: Row) -> str:
     )
 
 
-def _before(study: Study, row: Row) -> Iterator[str]:
+def _before(study: Run, row: Row) -> Iterator[str]:
     """What voids a number."""
     data = _data(study, row)
     model = next((m for m in study.models if m.name == row["model"]), None)
@@ -322,7 +322,7 @@ def _before(study: Study, row: Row) -> Iterator[str]:
         yield f"{PATIENTS_UNKNOWN[0].upper()}{PATIENTS_UNKNOWN[1:].rstrip('.')}."
 
 
-def _nothing(study: Study) -> str:
+def _nothing(study: Run) -> str:
     """Why no cell has a number of the study's metric."""
     counts: Counter[str] = Counter()
     for gap in gaps(study):

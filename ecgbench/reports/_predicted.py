@@ -14,7 +14,7 @@ from ecgbench.reports._scores import reasons
 from ecgbench.reports._section import Column, Row, records
 from ecgbench.results.by_label import LEAST, TOO_RARE, Question
 from ecgbench.results.questions import Answer, answers
-from ecgbench.results.study import FULL, Study
+from ecgbench.results.study import FULL, Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
@@ -31,14 +31,14 @@ NONE_KNOWN = f"no label has {LEAST} patients with it and {LEAST} without"
 GREY = "#999999"
 
 
-def _main(study: Study) -> list[dict[str, Any]]:
+def _main(study: Run) -> list[dict[str, Any]]:
     """The rows of the main table by its first metric."""
     names = ["task", "model", "policy", "weights", "leads", "n_leads", "named", "status"]
     main = study.main.loc[study.main["metric"] == study.metric, names]
     return records(main)
 
 
-def frame(study: Study, kind: type[Question]) -> pd.DataFrame:
+def frame(study: Run, kind: type[Question]) -> pd.DataFrame:
     """A row for the mean over labels, then for each label, of each key of a question and each row
     of the main table: FACTS, key, row (its place there), COUNTS, the numbers of the question,
     status and reason. Empty where no row has a score.
@@ -80,7 +80,7 @@ def _rows(row: dict[str, Any], answer: Answer | None) -> Iterator[dict[str, Any]
             yield own | {name: values[place + 1] for name, values in numbers.items()}
 
 
-def by_task(study: Study, rows: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+def by_task(study: Run, rows: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
     """The title of each task, what the names of its files end in, and its rows of `frame`."""
     titles = facts.titles_of(study)
     for place, (task, title) in enumerate(titles.items(), 1):
@@ -119,7 +119,7 @@ def listed(names: Sequence[str], most: int = 12) -> str:
     return enumerated(names) if more <= 0 else f"{', '.join(names[:most])} and {more} more"
 
 
-def missing(study: Study, rows: pd.DataFrame) -> str:
+def missing(study: Run, rows: pd.DataFrame) -> str:
     """Rows of the main table that a figure leaves out, in a sentence; "" where there is none."""
     heads = facts.heads_of(study)
     lost = [
@@ -146,7 +146,7 @@ def on_page(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[known & (drawn | ~fewer)]
 
 
-def first_columns(study: Study) -> list[Column]:
+def first_columns(study: Run) -> list[Column]:
     """What a table of means over labels begins with."""
 
     def labels(row: Row) -> Any:
@@ -160,7 +160,7 @@ def first_columns(study: Study) -> list[Column]:
     ]
 
 
-def by_column(study: Study, rows: pd.DataFrame) -> list[tuple[int, pd.DataFrame]]:
+def by_column(study: Run, rows: pd.DataFrame) -> list[tuple[int, pd.DataFrame]]:
     """The places of the columns that have rows, each with its rows."""
     found = [
         (at, rows[(rows["model"] == head.model) & (rows["policy"] == head.policy)])
@@ -169,7 +169,7 @@ def by_column(study: Study, rows: pd.DataFrame) -> list[tuple[int, pd.DataFrame]
     return [(at, own) for at, own in found if len(own)]
 
 
-def legend(study: Study, drawn: Sequence[tuple[int, object]]) -> list[Any]:
+def legend(study: Run, drawn: Sequence[tuple[int, object]]) -> list[Any]:
     """The entries of a figure's columns."""
     return facts.legend(facts.columns(study), (at for at, _ in drawn))
 

@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 import pandas as pd
 
-from ecgbench.results.study import Study, long
+from ecgbench.results.study import Run, long
 from ecgbench.study.stored import Result
 
 NAME = "predictions.csv"
@@ -15,14 +15,14 @@ MOST = 5_000_000
 SUMMARY = "one row per cell, test record and label; target -1: not known"
 
 
-def rows(study: Study) -> int:
+def rows(study: Run) -> int:
     """How many the file has."""
     labels = {task.name: task.n_labels for task in study.tasks}
     return sum(r.document["n_records"] * labels[r.cell.task] for r in study.results)
 
 
 def content(
-    study: Study, change: Callable[[pd.DataFrame, Result], pd.DataFrame] | None = None
+    study: Run, change: Callable[[pd.DataFrame, Result], pd.DataFrame] | None = None
 ) -> Callable[[BinaryIO], None]:
     """What writes the file, one cell after the other in the order of the plan; floats read back
     equal. change: of the rows of a cell.

@@ -12,7 +12,7 @@ import pandas as pd
 from ecgbench.core.note import Notes
 from ecgbench.reports._facts import PENDING, columns, gaps, tasks
 from ecgbench.reports._section import Score, records
-from ecgbench.results.study import Study, once
+from ecgbench.results.study import Run, once
 
 NAMES = ["task", "model", "leads", "policy"]
 """What tells a row of the main table of one metric from all others."""
@@ -22,7 +22,7 @@ RANKED = 4
 
 
 @once
-def reasons(study: Study) -> dict[tuple[str, ...], str]:
+def reasons(study: Run) -> dict[tuple[str, ...], str]:
     """NAMES -> why a row has no number: the distinct reasons of its cells, failures first."""
     texts: dict[tuple[str, ...], list[str]] = {}
     order = ("failed", "damaged", "skipped", PENDING)
@@ -34,7 +34,7 @@ def reasons(study: Study) -> dict[tuple[str, ...], str]:
 
 
 @once
-def ranked(study: Study) -> dict[str, pd.DataFrame]:
+def ranked(study: Run) -> dict[str, pd.DataFrame]:
     """Metric -> its rows of the main table, by task and setting, with more columns: `head` (the
     place of its column), `line` (its place in main_table.csv), `synthetic`, `untrained`, `rank` (1,
     2, 3; else 0) and `score` (what a table prints).
@@ -43,7 +43,7 @@ def ranked(study: Study) -> dict[str, pd.DataFrame]:
     return {name: _ranked(study.of(name), main[main["metric"] == name]) for name in study.metrics}
 
 
-def _ranked(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+def _ranked(study: Run, rows: pd.DataFrame) -> pd.DataFrame:
     heads = {head.names: (at, head.untrained) for at, head in enumerate(columns(study))}
     order = {task.task: (at, task.synthetic) for at, task in enumerate(tasks(study))}
     head = [heads[names] for names in zip(rows["model"], rows["policy"])]

@@ -69,7 +69,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """Text of a table with a raised sign behind it (a sign of Table.marks) and small print."""
 
     kind: ClassVar = "cell"
@@ -181,7 +181,8 @@ class Table:
         if self.numbers is None:
             self.numbers = frame
         values = [row[name] for row in self.rows for name in names if name in row]
-        signs = {c.mark for c in self.columns} | {v.mark for v in values if isinstance(v, Cell)}
+        shown_cells = [v for v in values if isinstance(v, TableCell)]
+        signs = {c.mark for c in self.columns} | {v.mark for v in shown_cells}
         self.marks = {**self.marks, **{s: text for s, text in SIGNS.items() if s in signs}}
         self.footnotes = list(
             dict.fromkeys(v.footnote for v in values if isinstance(v, Score) and v.footnote)

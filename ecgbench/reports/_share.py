@@ -20,7 +20,7 @@ from ecgbench.core.note import Notes
 from ecgbench.core.registry import Room
 from ecgbench.errors import BadSetting
 from ecgbench.reports import _predictions, _write
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from ecgbench.study.stored import Result
 
 REPORTS = (
@@ -55,7 +55,7 @@ class Names:
     patients: Mapping[tuple[str, str], int]
 
     @classmethod
-    def of(cls, study: Study) -> "Names":
+    def of(cls, study: Run) -> "Names":
         """Of all that a study holds."""
         own = [d for d in study.datasets if not datasets.ROOM.built_in(d.name)]
         sets = {d.name: f"own_{at}" for at, d in enumerate(own, 1)}
@@ -115,7 +115,7 @@ def _numbered(names: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
     return {name: at for at, name in enumerate(order, 1)}
 
 
-def write(room: Room, study: Study, folder: Path) -> list[Path]:
+def write(room: Room, study: Run, folder: Path) -> list[Path]:
     """Tables, page, figures and predictions; BadSetting where the folder holds anything."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadSetting(f"{folder} is there and not empty; name a new folder: --to FOLDER")
@@ -135,7 +135,7 @@ def _without(note: str, private: list[str]) -> str:
     return re.sub(r"\(as given in [^)]*\)", "(as given)", note)
 
 
-def _renamed(study: Study, names: Names) -> Study:
+def _renamed(study: Run, names: Names) -> Run:
     scorer = study.scorer
     if scorer:
         patients = {

@@ -10,10 +10,10 @@ from ecgbench.reports._scores import ranked
 from ecgbench.reports._section import Column, Score, Table
 from ecgbench.reports._table import NONE, terminal_lines
 from ecgbench.reports._text import sure
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 
 
-def lines(room: Room, study: Study, width: int | None) -> list[str]:
+def lines(room: Room, study: Run, width: int | None) -> list[str]:
     """See `reports.summary`."""
     spoken = room.get("verdicts").spoken(study)
     title = f"Macro {study.metrics[study.metric].title} × 100 [95 % interval]"
@@ -21,7 +21,7 @@ def lines(room: Room, study: Study, width: int | None) -> list[str]:
     return [visible(text) for text in [*spoken, "", title, *tables]]
 
 
-def _table(study: Study) -> Table:
+def _table(study: Run) -> Table:
     """A row per task and lead setting, a column per model and policy."""
     rows, titles = ranked(study)[study.metric], {task.task: task.title for task in tasks(study)}
     wide = rows.set_index(["task", "leads", "head"])["score"].unstack(sort=False)

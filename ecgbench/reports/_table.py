@@ -16,7 +16,6 @@ import pandas as pd
 
 from ecgbench.core.text import aligned, visible
 from ecgbench.reports._section import (
-    Cell,
     Code,
     Column,
     Group,
@@ -25,6 +24,7 @@ from ecgbench.reports._section import (
     Score,
     Section,
     Table,
+    TableCell,
     native,
 )
 from ecgbench.reports._text import bracket, latex, markdown, points
@@ -124,7 +124,7 @@ def _text(value: str) -> str:
 
 def plain(value: Any) -> str:
     """A value without its marks."""
-    return value.text if isinstance(value, Cell | Code | Link) else str(value)
+    return value.text if isinstance(value, TableCell | Code | Link) else str(value)
 
 
 def scores(table: Table) -> list[Score]:
@@ -205,7 +205,7 @@ def _cell(style: Style, table: Table, column: Column, value: Any) -> str:
         ends = bracket(value.low, value.high)
         return style.interval % (score, style.escape(ends)) if ends else score
     text, mark, small = spelled(column, value), "", ""
-    if isinstance(value, Cell):
+    if isinstance(value, TableCell):
         mark, small = style.sign(value.mark), style.escape(value.small)
     if text != NONE and column.kind != "score":  # an interval is text of ours
         text = style.escape(text)
@@ -216,7 +216,7 @@ def spelled(column: Column, value: Any, page: bool = False) -> str:
     """A value as its column prints it."""
     if value is None:
         return NONE
-    if value == "" or isinstance(value, Cell | Code | Link):
+    if value == "" or isinstance(value, TableCell | Code | Link):
         return plain(value)
     return (column.on_page or column.spell)(value) if page else column.spell(value)
 

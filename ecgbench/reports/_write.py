@@ -27,7 +27,7 @@ from ecgbench.reports._section import (
     Table,
 )
 from ecgbench.reports._table import csv_text, latex_text, markdown_text
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from ecgbench.study import frozen
 
 Content = str | bytes | Callable[[BinaryIO], object]
@@ -58,7 +58,7 @@ def write(
     sections = _sections(room, source, reads, only, also)
     drawings, files, summaries = _files(sections, pictures)
     listed = {name: summaries.get(name, "") for name in files}
-    streamed = only is None and isinstance(source, Study) and bool(source.results)
+    streamed = only is None and isinstance(source, Run) and bool(source.results)
     if streamed and _predictions.rows(source) <= _predictions.MOST:
         files[_predictions.NAME] = _predictions.content(source)
         listed[_predictions.NAME] = _predictions.SUMMARY
@@ -113,7 +113,7 @@ def _of_report(room: Room, name: str, source: Any) -> list[Section]:
         if not isinstance(section, Section):
             word = type(section).__name__
             raise BadSetting(f"report {name!r} gives a {word} where a Section belongs")
-    if room.card(name).exploratory and isinstance(source, Study) and frozen.read(source.path):
+    if room.card(name).exploratory and isinstance(source, Run) and frozen.read(source.path):
         return [_exploratory(section) for section in sections]
     return sections
 

@@ -25,7 +25,7 @@ from ecgbench.reports._intervals import draw
 from ecgbench.reports._means import Means
 from ecgbench.results import precompute
 from ecgbench.results.non_inferiority import estimated
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from ecgbench.stats.detectable import detectable
 
 CARD = r.ReportCard(
@@ -52,7 +52,7 @@ _NOTES = (
 Values = dict[str, Any]
 
 
-def sections(study: Study) -> list[r.Section]:
+def sections(study: Run) -> list[r.Section]:
     """Nothing of a run of one task."""
     settings = means.settings(study)
     found = [s for s in means.at_settings(study, settings) if s and len(s.tasks) > 1]
@@ -64,7 +64,7 @@ def sections(study: Study) -> list[r.Section]:
     return [section, *_forest(study, few)]
 
 
-def _counts(study: Study, s: Means) -> dict[Head, Values]:
+def _counts(study: Run, s: Means) -> dict[Head, Values]:
     """How often each trained column with a mean is first, and how far it lies above the best other
     one: among all trained columns that have a score in a task, as in the main table.
     """
@@ -87,7 +87,7 @@ def _counts(study: Study, s: Means) -> dict[Head, Values]:
     return counts
 
 
-def _means(study: Study, s: Means) -> Iterator[Values]:
+def _means(study: Run, s: Means) -> Iterator[Values]:
     """One row per column, those without a mean last."""
     counts = _counts(study, s)
     for place, head in enumerate((*s.heads, *s.untrained, *s.lost), 1):
@@ -110,7 +110,7 @@ def _means(study: Study, s: Means) -> Iterator[Values]:
         yield row
 
 
-def _means_table(study: Study, found: Sequence[Means]) -> r.Table:
+def _means_table(study: Run, found: Sequence[Means]) -> r.Table:
     rows = [row for s in found for row in _means(study, s)]
     return r.Table(
         name="across",
@@ -169,7 +169,7 @@ def _notes(found: Sequence[Means]) -> r.Notes:
     return r.Notes([_NOTES, *shared])
 
 
-def _forest(study: Study, found: Sequence[Means]) -> list[r.Section]:
+def _forest(study: Run, found: Sequence[Means]) -> list[r.Section]:
     """The figure of every model less the baseline."""
     if not found:
         return []
@@ -214,7 +214,7 @@ def _forest(study: Study, found: Sequence[Means]) -> list[r.Section]:
     ]
 
 
-def _baseline(study: Study, found: Sequence[Means]) -> Head:
+def _baseline(study: Run, found: Sequence[Means]) -> Head:
     trained = [h for h in dict.fromkeys(h for s in found for h in s.values) if not h.untrained]
     name = study.options.baseline
     for head in trained:

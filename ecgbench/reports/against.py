@@ -18,7 +18,7 @@ from ecgbench.evaluate import protocols
 from ecgbench.published import METRIC, Printed, Source
 from ecgbench.reports import _facts as facts
 from ecgbench.results.facts import DatasetFacts, ModelFacts
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
@@ -52,7 +52,7 @@ Known = list[tuple[Any, str]]
 """Whether something differs, and what."""
 
 
-def sections(study: Study) -> list[r.Section]:
+def sections(study: Run) -> list[r.Section]:
     """One for each source of `study.options.against`, for all where it names none; BadSetting of a
     study that was read without AUROCs.
     """
@@ -60,7 +60,7 @@ def sections(study: Study) -> list[r.Section]:
     return [_section(study, published.source(name)) for name in names]
 
 
-def _section(study: Study, other: Source) -> r.Section:
+def _section(study: Run, other: Source) -> r.Section:
     if METRIC not in study.metrics:
         raise BadSetting(
             f"--against {other.name}: macro AUROCs are printed there, and this report has "
@@ -86,7 +86,7 @@ def _section(study: Study, other: Source) -> r.Section:
     return r.Section(name=f"against_{other.name}", title=title, short=title, parts=parts)
 
 
-def pairs(study: Study, other: Source) -> pd.DataFrame:
+def pairs(study: Run, other: Source) -> pd.DataFrame:
     """Our scores with the printed ones of the same task, model and leads, of a study and of those
     beside it: by task, leads and model, then by run. _NUMBERS (fractions; ours None where there is
     no number), `head` and `titled` (our column and task), `reasons` (what differs but the number of
@@ -99,7 +99,7 @@ def pairs(study: Study, other: Source) -> pd.DataFrame:
     return found.sort_values(by, key=lambda column: pd.factorize(column)[0], kind="stable")
 
 
-def _of_run(at: int, study: Study, other: Source) -> Iterator[dict[str, Any]]:
+def _of_run(at: int, study: Run, other: Source) -> Iterator[dict[str, Any]]:
     heads, titled = facts.heads_of(study), {task.task: task for task in facts.tasks(study)}
     counts = {task.name: (task.n_labels, task.paper) for task in study.tasks}
     protocol = study.provenance.protocol
@@ -148,7 +148,7 @@ def _printed(other: Source, row: r.Row, protocol: str) -> list[Printed]:
     ]
 
 
-def _differs(study: Study, row: r.Row, theirs: Printed, other: Source) -> list[str]:
+def _differs(study: Run, row: r.Row, theirs: Printed, other: Source) -> list[str]:
     """What is known that differs between a row and a printed score but the number of labels."""
     task = next((task for task in study.tasks if task.name == row["task"]), None)
     data = next((d for d in study.datasets if task and d.name == task.dataset), None)
@@ -185,7 +185,7 @@ def _of_data(data: DatasetFacts) -> Known:
     ]
 
 
-def _of_training(study: Study, row: r.Row, theirs: Printed, other: Source) -> Known:
+def _of_training(study: Run, row: r.Row, theirs: Printed, other: Source) -> Known:
     made, head_only = study.provenance, theirs.head_only
     alone = head_only and not protocols.is_frozen(made.protocol)
     protocol = "linear" if head_only else theirs.trained
@@ -202,7 +202,7 @@ def _of_training(study: Study, row: r.Row, theirs: Printed, other: Source) -> Kn
     ]
 
 
-def _of_leads(study: Study, row: r.Row, model: ModelFacts | None, other: Source) -> Known:
+def _of_leads(study: Run, row: r.Row, model: ModelFacts | None, other: Source) -> Known:
     made, contract = study.provenance, model.contract if model else {}
     fewer = row["n_leads"] < len(LEADS)
     drawn = fewer and not row["named"]
@@ -216,9 +216,9 @@ def _of_leads(study: Study, row: r.Row, model: ModelFacts | None, other: Source)
     ]
 
 
-def _trained(row: r.Row) -> r.Cell:
+def _trained(row: r.Row) -> r.TableCell:
     run = f"run {row['run']}" if row["run"] > 1 else ""
-    return r.Cell(f"{row['protocol']} / {row['theirs_trained']}", small=run)
+    return r.TableCell(f"{row['protocol']} / {row['theirs_trained']}", small=run)
 
 
 def _spread(row: r.Row, side: str, sd: str) -> str:
@@ -228,19 +228,19 @@ def _spread(row: r.Row, side: str, sd: str) -> str:
 
 
 def _table(found: pd.DataFrame, other: Source) -> r.Table:
-    def task(row: r.Row) -> r.Cell:
+    def task(row: r.Row) -> r.TableCell:
         of = row["titled"]
         only = of.evaluation_only or of.task in published.EVALUATED_ONLY
-        return r.Cell(of.title, "†" if only else "")
+        return r.TableCell(of.title, "†" if only else "")
 
-    def ours(row: r.Row) -> r.Cell:
+    def ours(row: r.Row) -> r.TableCell:
         if row["ours"] is None:
-            return r.Cell(row["status"])
+            return r.TableCell(row["status"])
         spread = _spread(row, "ours", "ours_std")
-        return r.Cell(r.points(row["ours"]), row["head"].mark, spread)
+        return r.TableCell(r.points(row["ours"]), row["head"].mark, spread)
 
-    def theirs(row: r.Row) -> r.Cell:
-        return r.Cell(r.points(row["theirs"]), small=_spread(row, "theirs", "theirs_sd"))
+    def theirs(row: r.Row) -> r.TableCell:
+        return r.TableCell(r.points(row["theirs"]), small=_spread(row, "theirs", "theirs_sd"))
 
     return r.Table(
         name=f"against_{other.name}",

@@ -17,7 +17,7 @@ from ecgbench.reports import _predicted as predicted
 from ecgbench.results import precompute
 from ecgbench.results.by_label import repeats_of
 from ecgbench.results.calibration import ERRORS, ESTIMATES, ORDERED, POOLED, Calibration, bins
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from ecgbench.stats.calibration import BINS
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _NOTES = (
 )
 
 
-def sections(study: Study) -> list[r.Section]:
+def sections(study: Run) -> list[r.Section]:
     """A table of all tasks, and a figure of each; nothing of a study made by hand."""
     rows = predicted.frame(study, Calibration)
     if rows.empty:
@@ -73,7 +73,7 @@ def sections(study: Study) -> list[r.Section]:
     return [r.Section(name="calibration", title=title, short=CARD.title, parts=parts)]
 
 
-def _table(study: Study, rows: pd.DataFrame, notes: Sequence[str]) -> r.Table:
+def _table(study: Run, rows: pd.DataFrame, notes: Sequence[str]) -> r.Table:
     three, two = "{:.3f}".format, "{:.2f}".format
     frame = rows.reindex(columns=COLUMNS)
     return r.Table(
@@ -109,7 +109,7 @@ def _shown(own: pd.DataFrame) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _figure(
-    study: Study, title: str, end: str, own: pd.DataFrame, found: Sequence[Any]
+    study: Run, title: str, end: str, own: pd.DataFrame, found: Sequence[Any]
 ) -> Iterator[r.Figure]:
     """The diagram of a task, at all leads and at the fewest."""
     points = pd.DataFrame(found)
@@ -132,7 +132,7 @@ def _figure(
     )
 
 
-def _draw(study: Study, points: pd.DataFrame, leads: Sequence[str], sheet: "Sheet") -> list[Any]:
+def _draw(study: Run, points: pd.DataFrame, leads: Sequence[str], sheet: "Sheet") -> list[Any]:
     drawn = predicted.by_column(study, points)
     names = "predicted probability, %", "records that have the label, %"
     for ax, typed in zip(predicted.panels(sheet, leads, *names), leads):

@@ -27,7 +27,7 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import MissingData
 from ecgbench.reports import _facts as facts
 from ecgbench.results import precompute
-from ecgbench.results.study import FULL, Study
+from ecgbench.results.study import FULL, Run
 from ecgbench.stats.cka import DRAWS, MOST, Products, cka, drawn, standardised
 from ecgbench.study.recent import Recent
 from ecgbench.study.stored import Result
@@ -129,7 +129,7 @@ def _seen(features: np.ndarray) -> np.ndarray:
     return np.asarray(times[back.ravel()] == 1)
 
 
-def sections(study: Study) -> list[r.Section]:
+def sections(study: Run) -> list[r.Section]:
     """Tables and figures of every panel; a sentence where no features were kept."""
     panels = _panels(study)
     two = [(panel, *both) for panel in panels for both in combinations(panel.cells, 2)]
@@ -158,7 +158,7 @@ def sections(study: Study) -> list[r.Section]:
     )
 
 
-def _panels(study: Study) -> list[Panel]:
+def _panels(study: Run) -> list[Panel]:
     """Tasks with the very same features are one panel; those that are columns of another's
     predictions are in it.
     """
@@ -181,7 +181,7 @@ def _panels(study: Study) -> list[Panel]:
     return panels
 
 
-def _of(study: Study, task: str) -> list[Result]:
+def _of(study: Run, task: str) -> list[Result]:
     """Its cells, of the first fit: a fold of a cross-validation has other records in each."""
     mine = [c for c in study.results if c.cell.task == task and c.cell.fit.fold == OFFICIAL]
     return [c for c in mine if c.cell.fit.seed == mine[0].cell.fit.seed]
@@ -199,7 +199,7 @@ def _pair(panel: Panel, first: facts.Head, second: facts.Head) -> list[Values]:
     return made
 
 
-def _kept(panel: Panel, head: facts.Head, study: Study) -> list[Values]:
+def _kept(panel: Panel, head: facts.Head, study: Run) -> list[Values]:
     """A column at twelve leads against each of its other settings."""
     whole = panel.cells[head].get(FULL, {}).get(FULL)
     if whole is None:
@@ -328,7 +328,7 @@ def _square(ax: "Axes", square: np.ndarray, names: Sequence[str], first: bool) -
     return picture
 
 
-def _notes(study: Study, rows: Sequence[r.Row]) -> list[str]:
+def _notes(study: Run, rows: Sequence[r.Row]) -> list[str]:
     """How to read them, and what may mislead."""
     texts = [
         f"CKA of one record a patient; random leads: the mean over lead draws. p is that of no "

@@ -21,7 +21,7 @@ from ecgbench.results.compare import UNTESTED as NO
 from ecgbench.results.compare import few, weak
 from ecgbench.results.joint import Entry, Joint, joint, why_missing
 from ecgbench.results.non_inferiority import estimated, lost_label, no_verdict
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from ecgbench.stats.components import Estimate
 from ecgbench.stats.paired import holm
 from ecgbench.study import frozen
@@ -37,7 +37,7 @@ CARD = r.ReportCard(
 SHOWN, OPPOSITE, NOT_SHOWN = "shown", "the opposite was shown", "not shown"
 
 
-def sections(study: Study) -> list[r.Section]:
+def sections(study: Run) -> list[r.Section]:
     """One section, where a plan was frozen."""
     kept = frozen.read(study.path)
     if kept is None:
@@ -49,7 +49,7 @@ def sections(study: Study) -> list[r.Section]:
     return [r.Section(name="confirmatory", title=title, short=CARD.title, parts=parts)]
 
 
-def _rows(study: Study, kept: FrozenFile) -> pd.DataFrame:
+def _rows(study: Run, kept: FrozenFile) -> pd.DataFrame:
     """A row per hypothesis, in the order of the plan."""
     rows = [_row(study, h) for h in kept.plan.hypotheses]
     for family in dict.fromkeys(row["family"] for row in rows):
@@ -64,7 +64,7 @@ def _rows(study: Study, kept: FrozenFile) -> pd.DataFrame:
     return pd.DataFrame(rows, dtype=object)
 
 
-def _row(study: Study, h: Hypothesis) -> dict[str, Any]:
+def _row(study: Run, h: Hypothesis) -> dict[str, Any]:
     """Without what its family says of it; `verdict`: why it is not tested, or ""."""
     first, second = _head(study, h.model, h.policy), _head(study, h.against_model, h.against_policy)
     row = asdict(h) | {"tasks": "+".join(h.tasks), **estimated(None)}
@@ -94,12 +94,12 @@ def _row(study: Study, h: Hypothesis) -> dict[str, Any]:
     return row
 
 
-def _head(study: Study, model: str, policy: str) -> facts.Head | None:
+def _head(study: Run, model: str, policy: str) -> facts.Head | None:
     mine = [h for h in facts.columns(study) if h.model == model and policy in ("", h.policy)]
     return mine[0] if len(mine) == 1 or (mine and policy) else None
 
 
-def _why(study: Study, h: Hypothesis, together: Joint, e: Estimate) -> str:
+def _why(study: Run, h: Hypothesis, together: Joint, e: Estimate) -> str:
     """Why there is no verdict; "" where there is one."""
     name = together.named(e)
     if why := few(together.least_patients) or weak(e.df, e.share if name else np.nan, name):
@@ -132,7 +132,7 @@ def _verdict(row: r.Row, lost: str) -> str:
     return SHOWN if above > 0 else OPPOSITE
 
 
-def _table(study: Study, rows: pd.DataFrame) -> r.Table:
+def _table(study: Run, rows: pd.DataFrame) -> r.Table:
     heads, titles = facts.heads_of(study), facts.titles_of(study)
 
     def side(row: r.Row, before: str) -> str:
@@ -140,7 +140,7 @@ def _table(study: Study, rows: pd.DataFrame) -> r.Table:
         head = heads.get((model, row[f"{before}policy"]))
         return f"{head.label if head else model} with {leads}"
 
-    def difference(row: r.Row) -> r.Cell | str:
+    def difference(row: r.Row) -> r.TableCell | str:
         sides = [(row[f"{of}model"], row[f"{of}policy"]) for of in ("", "against_")]
         marks = dict.fromkeys(heads[side].mark for side in sides if side in heads)
         cell = r.difference_cell(row)
@@ -170,7 +170,7 @@ def _table(study: Study, rows: pd.DataFrame) -> r.Table:
     )
 
 
-def _sentences(study: Study, rows: pd.DataFrame) -> list[str]:
+def _sentences(study: Run, rows: pd.DataFrame) -> list[str]:
     """What a reader takes away."""
     verdicts = rows["verdict"]
     counts = {SHOWN: int((verdicts == SHOWN).sum())}

@@ -14,7 +14,7 @@ from ecgbench import reports as r
 from ecgbench.core.text import counted, enumerated
 from ecgbench.reports import _facts as facts
 from ecgbench.results.controls import UNEXPECTED, checked
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from ecgbench.study.controls import CONTROLS
 
 CARD = r.ReportCard(
@@ -44,7 +44,7 @@ _NUMBERS = [
 ]
 
 
-def sections(study: Study) -> list[r.Section]:
+def sections(study: Run) -> list[r.Section]:
     """Nothing of a run without controls."""
     rows = checked(study)
     if rows.empty:
@@ -58,7 +58,7 @@ def sections(study: Study) -> list[r.Section]:
     return [r.Section(name="controls", title=CARD.title, parts=parts)]
 
 
-def _titled(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+def _titled(study: Run, rows: pd.DataFrame) -> pd.DataFrame:
     """With the kind and the title of each control, and the titles of columns and tasks."""
     heads, tasks = facts.heads_of(study), {task.task: task for task in facts.tasks(study)}
     own = [heads[names] for names in zip(rows["model"], rows["policy"])]
@@ -136,7 +136,7 @@ def _at(rows: pd.DataFrame, settings: int) -> str:
     return f"at {enumerated([facts.setting_words(one) for one in leads])}"
 
 
-def _table(study: Study, rows: pd.DataFrame) -> r.Table:
+def _table(study: Run, rows: pd.DataFrame) -> r.Table:
     def note(row: r.Row) -> str:
         if row["kind"] != "chance" or row["p_holm"] is None:
             return str(row["note"])

@@ -10,7 +10,7 @@ from typing import Any
 from ecgbench import reports as r
 from ecgbench.reports import _facts as facts
 from ecgbench.results.gap import TERMS, gap
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from ecgbench.study.scores import MACRO
 
 CARD = r.ReportCard(
@@ -27,7 +27,7 @@ _NOTE = (
 )
 
 
-def sections(study: Study) -> list[r.Section]:
+def sections(study: Run) -> list[r.Section]:
     """Nothing of a run with one kind of heads."""
     rows = gap(study)
     if rows.empty:
@@ -36,7 +36,7 @@ def sections(study: Study) -> list[r.Section]:
     return [r.Section(name="gap", title=CARD.title, parts=[_table(study, rows, macro)])]
 
 
-def _table(study: Study, rows: Any, macro: Any) -> r.Table:
+def _table(study: Run, rows: Any, macro: Any) -> r.Table:
     return r.Table(
         name="gap",
         caption="What is lost from twelve leads, and where.",
@@ -59,4 +59,4 @@ def _cell(term: str, row: r.Row) -> Any:
         return ""
     low, high = row[f"{term}_low"], row[f"{term}_high"]
     tone: Any = "bad" if high < 0 and not row["reason"] else ""
-    return r.Cell(r.signed(row[term]), small=r.signed_bracket(low, high), tone=tone)
+    return r.TableCell(r.signed(row[term]), small=r.signed_bracket(low, high), tone=tone)

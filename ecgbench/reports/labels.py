@@ -18,7 +18,7 @@ from ecgbench.core.cards import MetricCard
 from ecgbench.core.text import counted, enumerated, shortened
 from ecgbench.datasets._labels import table
 from ecgbench.reports import _facts as facts
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
@@ -35,7 +35,7 @@ _MOST = 5
 """Members of a class that are named one by one where the class has no name of its own."""
 
 
-def sections(study: Study) -> list[r.Section]:
+def sections(study: Run) -> list[r.Section]:
     """A map per metric and task; labels.csv holds all draws."""
     intro = (
         "A value is the mean over lead draws and folds. Grey where a label has no positive or no "
@@ -68,7 +68,7 @@ def sections(study: Study) -> list[r.Section]:
     return [r.Section(name="labels", page=False, title=title, short=CARD.title, parts=parts)]
 
 
-def label_scores(study: Study) -> pd.DataFrame:
+def label_scores(study: Run) -> pd.DataFrame:
     """One row per task, label, model, policy and lead setting as typed: value; low and high of a
     metric with placements, NaN else; positives and n (records) over all folds.
 
@@ -87,14 +87,14 @@ def label_scores(study: Study) -> pd.DataFrame:
     return found.join(ends).join(counts).reset_index()
 
 
-def _counts(study: Study) -> pd.DataFrame:
+def _counts(study: Run) -> pd.DataFrame:
     """Positives and records of each label, by (task, label), over all folds."""
     first = study.labels.drop_duplicates(["task", "label", "fold"])
     return first.groupby(["task", "label"], sort=False)[["positives", "n"]].sum()
 
 
 def _figure(
-    name: str, study: Study, task: facts.Task, scores: pd.DataFrame, counts: pd.DataFrame
+    name: str, study: Run, task: facts.TaskTitle, scores: pd.DataFrame, counts: pd.DataFrame
 ) -> r.Figure:
     """The map of a task by the metric of a study of one."""
     metric = study.metrics[study.metric]

@@ -30,7 +30,7 @@ from ecgbench.reports._facts import setting_words
 from ecgbench.reports._scores import ranked
 from ecgbench.results import precompute
 from ecgbench.results.joint import Entry, joint, why_missing
-from ecgbench.results.study import FULL, Study
+from ecgbench.results.study import FULL, Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +63,7 @@ ONE_LEAD = [
 ]
 
 
-def sections(study: Study) -> list[r.Section]:
+def sections(study: Run) -> list[r.Section]:
     """One figure per metric; what skill is kept; one lead, where a run has all twelve."""
     figures: list[r.Part] = []
     for name in study.metrics:
@@ -94,7 +94,7 @@ class Curve:
 
     metric: MetricCard
     heads: Sequence[facts.Head]
-    tasks: Sequence[facts.Task]
+    tasks: Sequence[facts.TaskTitle]
     rows: pd.DataFrame
     """Finished rows of `ranked`."""
     crowded: bool
@@ -119,7 +119,7 @@ class Curve:
         return (7.4, 4.6) if self.across == 1 else (9.6, 2.9 * down + 1.1)
 
 
-def curve(study: Study, metric: str = "", task: str = "") -> Curve:
+def curve(study: Run, metric: str = "", task: str = "") -> Curve:
     """The curve by one metric, the first if left out; of one task, or of all."""
     rows = ranked(study)[metric or study.metric]
     rows = rows[rows["status"] == "ok"].sort_values("line")
@@ -134,7 +134,7 @@ def curve(study: Study, metric: str = "", task: str = "") -> Curve:
     )
 
 
-def _caption(study: Study, drawn: Curve) -> str:
+def _caption(study: Run, drawn: Curve) -> str:
     """What the curve shows, and what it leaves out."""
     titles, heads = facts.titles_of(study), facts.heads_of(study)
     points = drawn.rows[drawn.rows["value"].notna()]
@@ -164,7 +164,7 @@ def _caption(study: Study, drawn: Curve) -> str:
     return " ".join(sentences)
 
 
-def _fitted(study: Study, drawn: Curve) -> str:
+def _fitted(study: Run, drawn: Curve) -> str:
     """How the heads were trained, and what the columns read in place of a missing lead."""
     protocol = study.provenance.protocol
     trained = "encoder frozen" if protocols.is_frozen(protocol) else "all weights trained"
@@ -190,7 +190,7 @@ def draw(drawn: Curve, sheet: "Sheet") -> list[Any]:
     return facts.legend(drawn.heads, sorted(set(scored)))
 
 
-def _panel(ax: "Axes", drawn: Curve, task: facts.Task) -> None:
+def _panel(ax: "Axes", drawn: Curve, task: facts.TaskTitle) -> None:
     rows = drawn.rows
     mine = rows[(rows["task"] == task.task) & rows["value"].notna()]
     mine = mine.sort_values("n_leads", kind="stable")
@@ -282,7 +282,7 @@ def _scale(ax: "Axes", metric: MetricCard) -> None:
         )
 
 
-def _skill_kept(study: Study) -> r.Section:
+def _skill_kept(study: Run) -> r.Section:
     """One table per metric whose chance is known, of the models that have a score at 12 leads."""
     tables = [_kept(study, name) for name, card in study.metrics.items() if card.chance is not None]
     title = f"Skill kept, % of the skill above chance at {setting_words(FULL)}"
@@ -290,7 +290,7 @@ def _skill_kept(study: Study) -> r.Section:
     return r.Section(name="survival", title=title, short="Skill kept", parts=parts)
 
 
-def _kept(study: Study, metric: str) -> r.Table:
+def _kept(study: Run, metric: str) -> r.Table:
     """A row per task and column; its share of the skill at each setting."""
     rows, card = ranked(study)[metric], study.metrics[metric]
     chance, higher = card.chance or 0.0, card.direction == "higher"
@@ -327,7 +327,7 @@ def _kept(study: Study, metric: str) -> r.Table:
     )
 
 
-def _one_lead(study: Study) -> list[r.Section]:
+def _one_lead(study: Run) -> list[r.Section]:
     """One table, where a run has one random lead and all twelve single ones."""
     if study.scorer is None or not {MIXED, *LEADS} <= set(study.main["leads"]):
         return []
@@ -360,7 +360,7 @@ def _one_lead(study: Study) -> list[r.Section]:
     return [r.Section(name="one_lead", page=False, title=title, short="One lead", parts=[table])]
 
 
-def _within_and_mixed(study: Study, task: str, head: facts.Head) -> Mapping[str, Any] | None:
+def _within_and_mixed(study: Run, task: str, head: facts.Head) -> Mapping[str, Any] | None:
     """A row of one_lead.csv; None where the run does not have the column at these settings."""
     settings = (MIXED, *LEADS)
     entries = [Entry(*head.names, leads) for leads in settings]

@@ -32,7 +32,7 @@ from ecgbench.results.lead_importance import (
     columns,
     importance,
 )
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from ecgbench.stats.lead_importance import HALVINGS
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Shown:
         return self.frame(rows)[["task", *facts.MODEL, *_LONG, *more]]
 
 
-def sections(study: Study) -> list[r.Section]:
+def sections(study: Run) -> list[r.Section]:
     """Nothing where no column holds all twelve single leads, or no label has a category; on the
     page the first trained column of each task.
     """
@@ -113,7 +113,7 @@ def sections(study: Study) -> list[r.Section]:
     return [r.Section(name="lead_importance", title=title, short=CARD.title, parts=parts)]
 
 
-def _shown(study: Study) -> Iterator[Shown]:
+def _shown(study: Run) -> Iterator[Shown]:
     heads, known, titles = facts.heads_of(study), categories(), facts.titles_of(study)
     wanted = []
     for task in titles:
@@ -137,7 +137,7 @@ def grey(profile: Profile) -> bool:
     return not profile.reliability >= GREY
 
 
-def _notes(study: Study, one: Shown) -> Iterator[str]:
+def _notes(study: Run, one: Shown) -> Iterator[str]:
     """What was measured, and what not to read into it."""
     found = one.found
     yield (

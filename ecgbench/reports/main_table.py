@@ -19,7 +19,7 @@ from ecgbench.reports import _facts as facts
 from ecgbench.reports._best import best_of, beyond_chance, compete
 from ecgbench.reports._scores import ranked
 from ecgbench.reports._text import millions, sure
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 
 CARD = r.ReportCard(
     title="Main table",
@@ -38,7 +38,7 @@ _HOW_COMPARED = (
 )
 
 
-def sections(study: Study) -> list[r.Section]:
+def sections(study: Run) -> list[r.Section]:
     """What stands at the top of the page, the table of each metric, and what is left of it for
     few leads; comparisons; what has no number.
     """
@@ -50,7 +50,7 @@ def sections(study: Study) -> list[r.Section]:
     ]
 
 
-def _main(study: Study) -> r.Section:
+def _main(study: Run) -> r.Section:
     """The table of each metric; the first is written as CSV and has the notes."""
     weights = enumerated(list(dict.fromkeys([*study.main["weights"], *study.cells["weights"]])))
     known = study.provenance
@@ -78,7 +78,7 @@ def _main(study: Study) -> r.Section:
 
 
 def _table(
-    study: Study,
+    study: Run,
     name: str,
     rows: pd.DataFrame,
     notes: Sequence[str] = (),
@@ -90,7 +90,7 @@ def _table(
     """
     title = study.metrics[rows["metric"].iloc[0]].title if len(rows) else ""
     heads = facts.columns(study)
-    tasks = {task.task: r.Cell(task.title, task.mark) for task in facts.tasks(study)}
+    tasks = {task.task: r.TableCell(task.title, task.mark) for task in facts.tasks(study)}
     of_head: Any = rows.set_index(["task", "leads", "head"])[["score", "std"]].unstack(sort=False)
     wide, std = of_head["score"].fillna(""), of_head["std"].dropna(axis=1, how="all")
     wide[[f"{at} std" for at in std]] = std.astype(object).where(std.notna(), "")
@@ -120,7 +120,7 @@ def _columns(head: facts.Head, at: int, drawn: bool) -> list[r.Column]:
     return [scores, spread] if drawn else [scores]
 
 
-def _who_is_best(study: Study) -> list[r.Section]:
+def _who_is_best(study: Run) -> list[r.Section]:
     """How each column stands to the best, by task and lead setting; nothing where nothing is
     compared.
     """
@@ -131,13 +131,13 @@ def _who_is_best(study: Study) -> list[r.Section]:
     return [r.Section(name="best", title=title, short="Who is best", parts=[_grid(study, found)])]
 
 
-def _grid(study: Study, found: pd.DataFrame) -> r.Table:
+def _grid(study: Run, found: pd.DataFrame) -> r.Table:
     """A mark for each column."""
-    cells: dict[tuple[str, str, int], r.Cell] = {}
+    cells: dict[tuple[str, str, int], r.TableCell] = {}
     orders, tests = compete(study)
     for best, *others in orders:
         named = best["task"], best["leads"]
-        cells[*named, best["head"]] = r.Cell("★", small=f"the best: {_scored(best)}")
+        cells[*named, best["head"]] = r.TableCell("★", small=f"the best: {_scored(best)}")
         for row in others:
             which = (*named, best["model"], best["policy"], row["model"], row["policy"])
             test = tests.get(which)
@@ -149,7 +149,7 @@ def _grid(study: Study, found: pd.DataFrame) -> r.Table:
                 small += f"; best less this: {gap}, p after Holm {r.p_value(test['p_holm'])}"
             mark = {True: "✗", False: "≈", None: "·"}[beyond_chance(test)]
             mark = "★" if row["value"] == best["value"] else mark
-            cells[*named, row["head"]] = r.Cell(mark, small=small)
+            cells[*named, row["head"]] = r.TableCell(mark, small=small)
     return facts.grid(
         study,
         cells,
@@ -171,7 +171,7 @@ def _scored(row: Mapping[str, Any]) -> str:
     return sure(row["value"], row["low"], row["high"])
 
 
-def _comparisons(study: Study) -> r.Section:
+def _comparisons(study: Run) -> r.Section:
     """Each column against the best trained one of its task and lead setting; comparisons.csv holds
     those of all metrics.
     """
@@ -180,7 +180,7 @@ def _comparisons(study: Study) -> r.Section:
     return r.Section(name="comparisons", page=False, title=title, short="Comparisons", parts=tables)
 
 
-def _compared(study: Study, metric: str) -> r.Table:
+def _compared(study: Run, metric: str) -> r.Table:
     titles, first = list(facts.titles_of(study)), metric == study.metric
     rows = study.of(metric).comparisons
     rows = rows.sort_values("task", key=lambda task: task.map(titles.index), kind="stable")
@@ -210,7 +210,7 @@ def _compared(study: Study, metric: str) -> r.Table:
     )
 
 
-def _without_a_number(study: Study) -> r.Section:
+def _without_a_number(study: Run) -> r.Section:
     """The cells that failed, were skipped or are not computed yet, those of one reason together;
     cells.csv has a row for each cell.
     """

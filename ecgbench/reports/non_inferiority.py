@@ -13,7 +13,7 @@ from ecgbench.results.non_inferiority import (
     OWN,
     compared,
 )
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 
 CARD = r.ReportCard(
     title="Non-inferiority",
@@ -23,7 +23,7 @@ CARD = r.ReportCard(
 )
 
 
-def sections(study: Study) -> list[r.Section]:
+def sections(study: Run) -> list[r.Section]:
     """Nothing of a run without twelve leads, or without fewer."""
     rows = compared(study)
     if rows.empty:

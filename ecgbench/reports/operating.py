@@ -31,7 +31,7 @@ from ecgbench.results.operating import (
     NetBenefit,
     Operating,
 )
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,7 +72,7 @@ _WORTH = (
 )
 
 
-def sections(study: Study) -> list[r.Section]:
+def sections(study: Run) -> list[r.Section]:
     """Thresholds, then net benefits; nothing of a study made by hand."""
     rows = predicted.frame(study, Operating)
     if rows.empty:
@@ -99,7 +99,7 @@ def sections(study: Study) -> list[r.Section]:
     ]
 
 
-def _frozen(study: Study) -> str:
+def _frozen(study: Run) -> str:
     """What the page calls frozen thresholds: of the leads that a fit was trained on. "" where that
     are twelve, and all settings are named leads: a device that measures one has no use for them.
     """
@@ -111,7 +111,7 @@ def _frozen(study: Study) -> str:
     return VALIDATED if few else ""
 
 
-def _points(study: Study, rows: pd.DataFrame, each: Sequence[Any]) -> Iterator[r.Table | r.Notes]:
+def _points(study: Run, rows: pd.DataFrame, each: Sequence[Any]) -> Iterator[r.Table | r.Notes]:
     frame, frozen = _frame(rows), _frozen(study)
     frame["thresholds"] = frame["thresholds"].replace(FROZEN, frozen or FROZEN)
     shown = frame.loc[predicted.on_page(rows).index]
@@ -170,7 +170,7 @@ def _left_out(title: str, own: pd.DataFrame) -> Iterator[str]:
         )
 
 
-def _curves(study: Study, title: str, end: str, own: pd.DataFrame) -> Iterator[r.Figure]:
+def _curves(study: Run, title: str, end: str, own: pd.DataFrame) -> Iterator[r.Figure]:
     """Sensitivity and specificity by number of leads, where there are two numbers or more."""
     own = own[(own["label"] == predicted.MEAN) & ~own["named"]]
     rows = _frame(own[own["status"] == "ok"])
@@ -191,7 +191,7 @@ def _curves(study: Study, title: str, end: str, own: pd.DataFrame) -> Iterator[r
     )
 
 
-def _draw_curves(study: Study, rows: pd.DataFrame, sheet: "Sheet") -> list[Any]:
+def _draw_curves(study: Run, rows: pd.DataFrame, sheet: "Sheet") -> list[Any]:
     rows = rows.assign(number=rows["leads"].astype(int)).sort_values("number", kind="stable")
     drawn = predicted.by_column(study, rows)
     for kept, axes in zip(KEPT, sheet.subplots(2, 2, squeeze=False)):
@@ -241,7 +241,7 @@ def _benefits(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.sort_values(["row", "place"], kind="stable")
 
 
-def _benefit_figure(study: Study, title: str, end: str, own: pd.DataFrame) -> Iterator[r.Figure]:
+def _benefit_figure(study: Run, title: str, end: str, own: pd.DataFrame) -> Iterator[r.Figure]:
     """Decision curves of a task, at all leads and at the fewest."""
     leads = predicted.ends(own)
     own = own[own["leads"].isin(leads) & (own["label"] == predicted.MEAN)]
@@ -263,7 +263,7 @@ def _benefit_figure(study: Study, title: str, end: str, own: pd.DataFrame) -> It
 
 
 def _draw_benefits(
-    study: Study, rows: pd.DataFrame, leads: Sequence[str], sheet: "Sheet"
+    study: Run, rows: pd.DataFrame, leads: Sequence[str], sheet: "Sheet"
 ) -> list[Any]:
     drawn = predicted.by_column(study, rows)
     names = "threshold probability, %", "net benefit per 100 records"

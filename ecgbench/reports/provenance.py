@@ -17,7 +17,7 @@ from ecgbench.core.text import counted, duration, enumerated
 from ecgbench.reports import _facts as facts
 from ecgbench.reports._text import millions, moment
 from ecgbench.results.notes import kinds
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 
 CARD = r.ReportCard(
     title="Provenance",
@@ -100,7 +100,7 @@ _COMMITS = (
 )
 
 
-def sections(study: Study) -> list[r.Section]:
+def sections(study: Run) -> list[r.Section]:
     """Data, models, and what is known of the commands; facts in words on the page, in tables for a
     paper.
     """
@@ -142,7 +142,7 @@ def _table(
     return [*groups, table]
 
 
-def _data(study: Study) -> list[r.Part]:
+def _data(study: Run) -> list[r.Part]:
     rows, details = [], []
     for data in study.datasets:
         title = facts.marked(data.title, data.synthetic)
@@ -181,7 +181,7 @@ def doi(text: str) -> str:
     return "https://doi.org/" + quote(bare, safe="/().;-_:")
 
 
-def _models(study: Study) -> list[r.Part]:
+def _models(study: Run) -> list[r.Part]:
     rows = []
     for model in study.models:
         contract, source = model.contract, model.weights_source
@@ -233,7 +233,7 @@ def contract_words(contract: Mapping[str, Any]) -> str:
     return f"{contract['name']}: " + ", ".join(filter(None, parts))
 
 
-def _made_by(study: Study) -> list[r.Part]:
+def _made_by(study: Run) -> list[r.Part]:
     """Everything that is known, what is empty left out."""
     known, writer = study.provenance, provenance.code()
     other = {

@@ -18,7 +18,7 @@ from ecgbench.core.text import enumerated, shortened
 from ecgbench.errors import EcgbenchError
 from ecgbench.reports import _facts as facts
 from ecgbench.results.robustness import retest, robustness
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from ecgbench.study.scores import MACRO
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _NOTES = (
 )
 
 
-def sections(study: Study) -> list[r.Section]:
+def sections(study: Run) -> list[r.Section]:
     """Nothing of a run without perturbations."""
     rows = robustness(study)
     if rows.empty:
@@ -66,7 +66,7 @@ def title_of(name: str) -> str:
         return name
 
 
-def _table(study: Study, rows: pd.DataFrame, macro: pd.DataFrame) -> r.Table:
+def _table(study: Run, rows: pd.DataFrame, macro: pd.DataFrame) -> r.Table:
     heads, titles = facts.heads_of(study), facts.titles_of(study)
     there = {*macro["leads"]}
     settings = [s for s in dict.fromkeys(study.main["leads"]) if s in there][:MOST]
@@ -115,10 +115,10 @@ def _cost(row: r.Row) -> Any:
     low, high = row["difference_low"], row["difference_high"]
     sure = not row["reason"] and low is not None
     tone: Any = "bad" if sure and high < 0 else "good" if sure and low > 0 else ""
-    return r.Cell(r.signed(row["difference"]), small=r.signed_bracket(low, high), tone=tone)
+    return r.TableCell(r.signed(row["difference"]), small=r.signed_bracket(low, high), tone=tone)
 
 
-def _figures(study: Study, macro: pd.DataFrame) -> Iterator[r.Figure]:
+def _figures(study: Run, macro: pd.DataFrame) -> Iterator[r.Figure]:
     """Scores against the signal-to-noise ratio, of the first task: where a noise has two levels."""
     task = next(iter(facts.titles_of(study)))
     own = macro[(macro["task"] == task) & macro["value"].notna()]
@@ -146,7 +146,7 @@ def _figures(study: Study, macro: pd.DataFrame) -> Iterator[r.Figure]:
 
 
 def _draw(
-    study: Study,
+    study: Run,
     own: pd.DataFrame,
     kinds: list[str],
     heads: list[facts.Head],
@@ -179,7 +179,7 @@ def _bar(style: dict[str, Any]) -> dict[str, Any]:
     return {"color": style["color"], "linewidth": 1.0, "alpha": 0.5}
 
 
-def _retest(study: Study, both: pd.DataFrame) -> r.Table:
+def _retest(study: Run, both: pd.DataFrame) -> r.Table:
     """Means over labels on the page, every label in the file."""
     names = ["task", "leads", "model", "policy"]
     means = both.groupby(names, sort=False)[["icc", "kappa"]].mean().reset_index()

@@ -19,7 +19,7 @@ from ecgbench.reports._intervals import draw
 from ecgbench.reports._means import settings
 from ecgbench.results import precompute
 from ecgbench.results.non_inferiority import estimated
-from ecgbench.results.study import FULL, Study
+from ecgbench.results.study import FULL, Run
 from ecgbench.results.subgroups import LEAST, compared
 from ecgbench.stats.paired import holm
 from ecgbench.study.people import people
@@ -46,7 +46,7 @@ _WORST = [
 _DRAWN = [*ROW, "variable", "group", "rest", "n_patients", *DIFFERENCE]
 
 
-def sections(study: Study) -> list[r.Section]:
+def sections(study: Run) -> list[r.Section]:
     """Nothing of a run of a metric without placements, or that keeps nothing of its patients."""
     if study.scorer is None or not ranks_records(study.metric):
         return []
@@ -75,7 +75,7 @@ def sections(study: Study) -> list[r.Section]:
     ]
 
 
-def _gathered(study: Study) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _gathered(study: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     """All comparisons, and what is not compared, each group of a task once."""
     trained = [head for head in facts.columns(study) if not head.untrained]
     wanted = [(task, head) for task in facts.titles_of(study) for head in trained]
@@ -99,7 +99,7 @@ def _gathered(study: Study) -> tuple[pd.DataFrame, pd.DataFrame]:
     return made, lost_once.drop_duplicates(["task", "variable", "group"]) if left else lost_once
 
 
-def _sentences(study: Study, rows: pd.DataFrame, name: str) -> Iterator[str]:
+def _sentences(study: Run, rows: pd.DataFrame, name: str) -> Iterator[str]:
     """How many differences, or changes of them with fewer leads, are shown, and which."""
     known = rows[rows[name].notna()]
     if known.empty:
@@ -134,7 +134,7 @@ def _named(row: Any) -> str:
     return str(row["group"]) if plain else f"{row['variable']} {row['group']}"
 
 
-def _worst(study: Study, rows: pd.DataFrame) -> r.Table:
+def _worst(study: Run, rows: pd.DataFrame) -> r.Table:
     """Of each task, column and lead setting the group that lies lowest against its rest."""
     sides = pd.DataFrame([_worse_side(row) for row in rows.to_dict("records")], dtype=object)
     sides["worse"] = sides["worse"].astype(float)
@@ -173,14 +173,14 @@ def _worse_side(row: dict[Any, Any]) -> dict[Any, Any]:
     return turned
 
 
-def _ends(study: Study, rows: pd.DataFrame) -> list[str]:
+def _ends(study: Run, rows: pd.DataFrame) -> list[str]:
     """Twelve leads and the fewest, of the settings that are there."""
     order = study.main.sort_values(["n_leads", "named", "leads"])["leads"]
     there = list(order[order.isin(rows["leads"])])
     return list(dict.fromkeys([FULL if FULL in there else there[-1], there[0]]))
 
 
-def _figures(study: Study, rows: pd.DataFrame) -> Iterator[r.Figure]:
+def _figures(study: Run, rows: pd.DataFrame) -> Iterator[r.Figure]:
     """One for each of the first FIGURES tasks: each group less the rest, at twelve leads and at the
     fewest.
     """
@@ -210,7 +210,7 @@ def _figures(study: Study, rows: pd.DataFrame) -> Iterator[r.Figure]:
         )
 
 
-def _notes(study: Study) -> list[str]:
+def _notes(study: Run) -> list[str]:
     texts = [
         f"A group and the rest are compared over the labels with at least {LEAST} patients with "
         f"and without them on both sides, so scores here are not those of the main table. Patients "

@@ -14,7 +14,7 @@ from ecgbench.reports._opening import opening, spoken  # noqa: F401  (of the end
 from ecgbench.reports._text import sure
 from ecgbench.reports.labels import full_names
 from ecgbench.results.compare import LEAST_PATIENTS
-from ecgbench.results.study import FULL, Study, by_auroc
+from ecgbench.results.study import FULL, Run, by_auroc
 from ecgbench.results.verdicts import (
     ABOVE,
     BELOW,
@@ -51,7 +51,7 @@ MEANING = {
 }
 
 
-def sections(study: Study) -> list[r.Section]:
+def sections(study: Run) -> list[r.Section]:
     """What a page opens with; then a row for each diagnosis and a column for each lead setting, of
     the model of each task that scores highest with twelve leads, or with the first ones.
     """
@@ -61,7 +61,7 @@ def sections(study: Study) -> list[r.Section]:
         return [first]
     settings = [s for s in dict.fromkeys(study.main["leads"]) if s in set(rows["leads"])]
     shown = [row for task in facts.tasks(study) for row in _of_task(study, rows, task)]
-    marks = [c.text for row in shown for c in row.values() if isinstance(c, r.Cell) and c.tone]
+    marks = [c.text for row in shown for c in row.values() if isinstance(c, r.TableCell) and c.tone]
     used = {*(mark.rstrip(LOST) for mark in marks), *(LOST for mark in marks if LOST in mark)}
     table = r.Table(
         name="verdicts",
@@ -84,7 +84,7 @@ def sections(study: Study) -> list[r.Section]:
     return [first, r.Section(name="verdicts", title=title, short=CARD.title, parts=[table])]
 
 
-def _of_task(study: Study, rows: pd.DataFrame, task: facts.Task) -> Iterator[dict[str, Any]]:
+def _of_task(study: Run, rows: pd.DataFrame, task: facts.TaskTitle) -> Iterator[dict[str, Any]]:
     rows, heads = rows[rows["task"] == task.task], facts.heads_of(by_auroc(study))
     macro = rows[rows["label"] == MACRO]
     trained = [not heads[names].untrained for names in zip(macro["model"], macro["policy"])]
@@ -104,9 +104,9 @@ def _of_task(study: Study, rows: pd.DataFrame, task: facts.Task) -> Iterator[dic
         first = own[0]
         with_it = first["patients_with"]
         made = {
-            "task": r.Cell(f"{task.title}: {head.label}{random}"),
-            "name": r.Cell("mean of labels" if label == MACRO else names.get(label, label)),
-            "with": r.Cell(
+            "task": r.TableCell(f"{task.title}: {head.label}{random}"),
+            "name": r.TableCell("mean of labels" if label == MACRO else names.get(label, label)),
+            "with": r.TableCell(
                 counted(first["patients"], first["counted"][:-1])
                 if with_it is None
                 else f"{with_it:,} of {first['patients']:,}"
@@ -115,7 +115,7 @@ def _of_task(study: Study, rows: pd.DataFrame, task: facts.Task) -> Iterator[dic
         yield made | {row["leads"]: _mark(row) for row in own}
 
 
-def _mark(row: r.Row) -> r.Cell:
+def _mark(row: r.Row) -> r.TableCell:
     numbers = [sure(row["auroc"], row["low"], row["high"])]
     if row["found_at_95_specificity"] is not None:
         numbers.append(
@@ -125,7 +125,9 @@ def _mark(row: r.Row) -> r.Cell:
         ends = r.signed_bracket(row["against_twelve_low"], row["against_twelve_high"])
         numbers.append(f"against twelve leads {r.signed(row['against_twelve'])} {ends}")
     lost = LOST if row["verdict"] == LOSES else ""
-    return r.Cell(WORDS[row["chance"]] + lost, small="; ".join(numbers), tone=TONES[row["chance"]])
+    return r.TableCell(
+        WORDS[row["chance"]] + lost, small="; ".join(numbers), tone=TONES[row["chance"]]
+    )
 
 
 def _notes(rows: pd.DataFrame) -> Iterator[str]:

@@ -193,10 +193,11 @@ class Question(ABC):
         at = {name: place for place, name in enumerate(names)}
         over = [at[name] for name in shared] if at.keys() >= set(shared) else []
         made: dict[str, Sequence[float | None]] = {}
+        places = np.array([0, *(1 + at.get(name, len(at)) for name in there["label"])])
         for column in found[0] if found else ():
             for name, values in self._averaged(column, [one[column] for one in found], over):
-                of_labels = [values[1 + at[n]] if n in at else np.nan for n in there["label"]]
-                made[name] = [number(value) for value in (values[0], *of_labels)]
+                picked = np.append(values, np.nan)[places].tolist()  # no number stands at the end
+                made[name] = [None if value != value else value for value in picked]
         return made
 
     def _averaged(

@@ -12,7 +12,7 @@ import pandas as pd
 from ecgbench.results.compare import UNTESTED, few, weak
 from ecgbench.results.evidence import Evidence
 from ecgbench.results.score import Scored, counted
-from ecgbench.results.study import AUROC, Study, by_auroc, once, read
+from ecgbench.results.study import AUROC, Run, by_auroc, once, read
 from ecgbench.stats.paired import Difference, holm
 from ecgbench.stats.uniform import mean_interval, off, uniform_p
 from ecgbench.study import controls
@@ -46,7 +46,7 @@ class Place(NamedTuple):
     policy: str
 
 
-def controlled(study: Study) -> dict[str, list[Study]]:
+def controlled(study: Run) -> dict[str, list[Run]]:
     """Name of each control that lies below a run -> the studies of its repeats."""
     home, found = study.path / controls.FOLDER, {}
     for name in controls.CONTROLS:
@@ -60,7 +60,7 @@ def controlled(study: Study) -> dict[str, list[Study]]:
 
 
 @once
-def checked(study: Study) -> pd.DataFrame:
+def checked(study: Run) -> pd.DataFrame:
     """COLUMNS: all controls of a run beside all of its rows, those of a control together. Scores
     are fractions. Empty where a run has none.
     """
@@ -80,13 +80,13 @@ def checked(study: Study) -> pd.DataFrame:
     return _corrected(pd.DataFrame(rows, columns=COLUMNS))
 
 
-def places(study: Study) -> list[Place]:
+def places(study: Run) -> list[Place]:
     """The rows of a run, in the order of its table."""
     rows = study.main[study.main["metric"] == study.metric]
     return [Place(*one) for one in zip(*(rows[name] for name in Place._fields))]
 
 
-def cells_of(study: Study, place: Place, like: Sequence[Result] | None = None) -> list[Result]:
+def cells_of(study: Run, place: Place, like: Sequence[Result] | None = None) -> list[Result]:
     """The finished cells of a row; `like`: those at the same draws of leads and folds as these, of
     the first fit.
     """
@@ -99,24 +99,24 @@ def cells_of(study: Study, place: Place, like: Sequence[Result] | None = None) -
     return [r for r in wanted if (str(r.cell.setting), r.cell.fit.fold) in same]
 
 
-def _scored(study: Study, results: Sequence[Result]) -> list[Scored]:
+def _scored(study: Run, results: Sequence[Result]) -> list[Scored]:
     assert study.scorer is not None
     return counted([study.scorer(r, AUROC) for r in results])
 
 
-def _evidence(study: Study, *rows: Sequence[Scored]) -> Evidence:
+def _evidence(study: Run, *rows: Sequence[Scored]) -> Evidence:
     assert study.scorer is not None
     return study.scorer.evidence(rows)
 
 
-def why_missing(study: Study, place: Place) -> str:
+def why_missing(study: Run, place: Place) -> str:
     """Why a row has no number."""
     rows = study.cells[[*Place._fields, "status", "reason"]].itertuples(index=False)
     reasons = [f"{status}: {why}" for *own, status, why in rows if tuple(own) == place and why]
     return reasons[0] if reasons else "not computed; run the same command with --controls again"
 
 
-def _chance(own: Study, studies: Sequence[Study], place: Place) -> Values:
+def _chance(own: Run, studies: Sequence[Run], place: Place) -> Values:
     """A row under permuted labels."""
     first = next(p for p in places(own) if (p.task, p.leads) == (place.task, place.leads))
     values, p, pairs, bounds = [], [], [], (np.nan, np.nan)
@@ -148,7 +148,7 @@ def _chance(own: Study, studies: Sequence[Study], place: Place) -> Values:
     }
 
 
-def _paired(own: Study, control: Control, theirs: Study, place: Place) -> Values:
+def _paired(own: Run, control: Control, theirs: Run, place: Place) -> Values:
     """A row less its control, over the same patients."""
     there = place
     if control.kind == "shortcut":

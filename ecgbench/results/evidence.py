@@ -329,7 +329,7 @@ def _reader(cell: Scored, common: frozenset[str] | None) -> Callable[[], Predict
     return lambda: _READ_LAST((cell.content, cell.records, cell.metric, cell.edited), read)
 
 
-class Part(NamedTuple):
+class Member(NamedTuple):
     """A fold beside others."""
 
     fold: Fold
@@ -361,7 +361,7 @@ class Stacked:
     offset: float
 
     @classmethod
-    def of(cls, parts: Sequence[Part], unknown: float = 0.0) -> "Stacked":
+    def of(cls, parts: Sequence[Member], unknown: float = 0.0) -> "Stacked":
         """unknown: what stands where a column is not known."""
         at: dict[tuple[Hashable, str], int] = {}
         patients: list[str] = []
@@ -421,5 +421,5 @@ class Stacked:
 
 def over(folds: Sequence[Fold], unknown: float = 0.0) -> Stacked:
     """Folds of one task, which count alike."""
-    parts = [Part(fold, n, 1 / len(folds)) for n, fold in enumerate(folds)]
+    parts = [Member(fold, n, 1 / len(folds)) for n, fold in enumerate(folds)]
     return Stacked.of(parts, unknown)

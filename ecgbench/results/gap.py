@@ -21,7 +21,7 @@ from ecgbench.results.controls import Place, cells_of, places, why_missing
 from ecgbench.results.evidence import Contrasts, by_fold, over
 from ecgbench.results.robustness import with_leads
 from ecgbench.results.score import counted
-from ecgbench.results.study import AUROC, FULL, Study, by_auroc, once, read
+from ecgbench.results.study import AUROC, FULL, Run, by_auroc, once, read
 from ecgbench.study import controls
 from ecgbench.study.scores import MACRO
 from ecgbench.study.stored import Result
@@ -39,12 +39,12 @@ Values = dict[str, Any]
 class _Side(NamedTuple):
     """Cells of one number, and the study that they are of."""
 
-    study: Study
+    study: Run
     cells: Sequence[Result]
 
 
 @once
-def gap(study: Study) -> pd.DataFrame:
+def gap(study: Run) -> pd.DataFrame:
     """COLUMNS, fractions: of each row at fewer than twelve leads the macro, then every label. Empty
     where a run has no such heads.
     """
@@ -63,7 +63,7 @@ def gap(study: Study) -> pd.DataFrame:
     return with_leads(own, pd.DataFrame(rows, columns=COLUMNS))
 
 
-def _of_place(own: Study, other: Study, place: Place) -> Iterator[Values]:
+def _of_place(own: Run, other: Run, place: Place) -> Iterator[Values]:
     full = _Side(own, cells_of(own, place._replace(leads=FULL)))
     value = _Side(own, cells_of(own, place))
     heads = _Side(other, cells_of(other, place))

@@ -30,7 +30,7 @@ from ecgbench.results.evidence import (
     SEPARATOR,
     Contrasts,
     Fold,
-    Part,
+    Member,
     Rows,
     Stacked,
     by_fold,
@@ -38,7 +38,7 @@ from ecgbench.results.evidence import (
 )
 from ecgbench.results.options import linked
 from ecgbench.results.score import counted
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from ecgbench.stats.components import Components, Estimate
 from ecgbench.study.recent import Recent
 
@@ -75,7 +75,7 @@ class Share(NamedTuple):
     high: float
 
 
-def why_missing(study: Study, entries: Sequence[Entry], tasks: Sequence[str]) -> dict[str, str]:
+def why_missing(study: Run, entries: Sequence[Entry], tasks: Sequence[str]) -> dict[str, str]:
     """Task -> why these entries cannot be compared in it: no score, or other draws of leads, fits
     or folds than another entry of the same setting. Only such tasks.
     """
@@ -99,7 +99,7 @@ def why_missing(study: Study, entries: Sequence[Entry], tasks: Sequence[str]) ->
 
 
 def joint(
-    study: Study,
+    study: Run,
     entries: Sequence[Entry],
     tasks: Sequence[str] | None = None,
     by: By = "dataset",
@@ -185,11 +185,11 @@ class _Group:
             return self
         return tuple(cells), self.absent, tuple(self.datasets), tuple(self.weights.items())
 
-    def _parts(self) -> Iterator[Part]:
+    def _parts(self) -> Iterator[Member]:
         dataset_of = {t: d for d, tasks in self.datasets.items() for t in tasks}
         for task, folds in self.folds.items():
             for n, fold in enumerate(folds):
-                yield Part(
+                yield Member(
                     fold,
                     place=(dataset_of[task], n),
                     weight=self.weights[task] / len(folds),

@@ -21,7 +21,7 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.results.evidence import Fold, between, by_fold, over
 from ecgbench.results.joint import Entry, joint, why_missing
 from ecgbench.results.score import Scored, counted
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from ecgbench.stats import lead_importance as stats
 from ecgbench.stats.components import Components, Estimate
 
@@ -125,7 +125,7 @@ class Importance:
     """Labels without a category."""
 
 
-def columns(study: Study, task: str) -> list[tuple[str, str]]:
+def columns(study: Run, task: str) -> list[tuple[str, str]]:
     """(model, policy) that have a score from each of the twelve leads alone, by the same fits."""
     every = dict.fromkeys((m, p) for t, m, p, _ in study.finished if t == task)
     found = []
@@ -142,7 +142,7 @@ def _entries(names: tuple[str, str]) -> list[Entry]:
 
 
 def importance(
-    study: Study, task: str, names: tuple[str, str], categories: Mapping[str, str]
+    study: Run, task: str, names: tuple[str, str], categories: Mapping[str, str]
 ) -> Importance:
     """Of one of the `columns` of a task; `categories`: label -> that of its condition.
 
@@ -171,7 +171,7 @@ class _Profiles:
     """What twelve rows of cells tell of each label."""
 
     def __init__(
-        self, rows: Sequence[Sequence[Scored]], study: Study, words: tuple[str, ...]
+        self, rows: Sequence[Sequence[Scored]], study: Run, words: tuple[str, ...]
     ) -> None:
         assert study.scorer is not None
         self.words, self.study = words, study

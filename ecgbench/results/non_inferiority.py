@@ -18,7 +18,7 @@ import pandas as pd
 from ecgbench.results import precompute
 from ecgbench.results.compare import UNTESTED, few, weak
 from ecgbench.results.joint import Entry, Joint, joint, why_missing
-from ecgbench.results.study import FULL, Study, once
+from ecgbench.results.study import FULL, Run, once
 from ecgbench.stats.components import Estimate
 from ecgbench.stats.detectable import detectable
 from ecgbench.study.scores import ranks_records
@@ -85,7 +85,7 @@ def estimated(e: Estimate | None, name: str = "difference", before: str = "") ->
 
 
 @once
-def compared(study: Study) -> pd.DataFrame:
+def compared(study: Run) -> pd.DataFrame:
     """Rows of non_inferiority.csv: each setting of each trained column on real recordings against
     its own twelve leads, then against the best there. Empty of a run without twelve leads, or
     without fewer.
@@ -95,7 +95,7 @@ def compared(study: Study) -> pd.DataFrame:
     return pd.DataFrame([row for own in found for row in own], dtype=object)
 
 
-def _models(study: Study) -> Iterator[_Model]:
+def _models(study: Run) -> Iterator[_Model]:
     if study.scorer is None:
         return
     settings = list(dict.fromkeys(study.main["leads"]))
@@ -115,7 +115,7 @@ def _models(study: Study) -> Iterator[_Model]:
                 yield _Model(task, own, best, fewer, joint(study, entries, [task]))
 
 
-def _rows(study: Study, model: _Model) -> list[Values]:
+def _rows(study: Run, model: _Model) -> list[Values]:
     """Each setting against its own twelve leads and against the best there."""
     together, entries = model.joint, model.joint.entries
     chance = study.metrics[study.metric].chance

@@ -22,7 +22,7 @@ from ecgbench.results.score import over_folds
 from ecgbench.study import frozen, people
 
 if TYPE_CHECKING:
-    from ecgbench.results.study import Study
+    from ecgbench.results.study import Run
 
 FEW = 5
 """A label with fewer test positives is named."""
@@ -30,7 +30,7 @@ NAMED = 3
 """Pairs of labels that a note names."""
 
 
-def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[Note]:
+def notes(plan: Plan, study: "Run", rows: Sequence[Row]) -> list[Note]:
     """All notes of a run, the gravest first."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -55,7 +55,7 @@ def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[Note]:
     return found if frozen.read(study.path) else [*found, Note("", frozen.NONE)]
 
 
-def _run(plan: Plan, study: "Study") -> dict[str, Any]:
+def _run(plan: Plan, study: "Run") -> dict[str, Any]:
     """What is known of the run and its data sets and models."""
     results, settings = study.results, [c.setting for c in plan.cells]
     return {
@@ -87,7 +87,7 @@ def _met(data: DatasetFacts, models: Sequence[ModelFacts]) -> dict[str, Any]:
     }
 
 
-def _rows(study: "Study", rows: Sequence[Row]) -> dict[str, Any]:
+def _rows(study: "Run", rows: Sequence[Row]) -> dict[str, Any]:
     """What is known of the rows of the main table."""
     first = [r for r in rows if r.metric == study.metric]
     some = any(r.status == "ok" for r in rows)
@@ -118,7 +118,7 @@ def _rows(study: "Study", rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _tasks(study: "Study", rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
+def _tasks(study: "Run", rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """What is known of the labels of each task: how many are unknown, which count records twice,
     which have a score in some folds only or in none, and which have few positives.
     """
@@ -145,7 +145,7 @@ def _tasks(study: "Study", rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _cells(study: "Study") -> dict[str, Any]:
+def _cells(study: "Run") -> dict[str, Any]:
     """What is known of the cells of the first metric."""
     cells = study.cells[study.cells["metric"] == study.metric].copy()
     states = cells["status"].value_counts()
@@ -199,7 +199,7 @@ def _title(of: Sequence[ModelFacts] | Sequence[TaskFacts], name: str) -> str:
     return next((facts.title for facts in of if facts.name == name), name)
 
 
-def _fit(study: "Study", row: Row, at: str = "") -> str:
+def _fit(study: "Run", row: Row, at: str = "") -> str:
     """A model and its task; with the metric where it is not the first."""
     where = _title(study.tasks, row.task)
     if row.metric != study.metric:
@@ -207,5 +207,5 @@ def _fit(study: "Study", row: Row, at: str = "") -> str:
     return f"{_title(study.models, row.model)}{at} ({where})"
 
 
-def _row(study: "Study", row: Row) -> str:
+def _row(study: "Run", row: Row) -> str:
     return _fit(study, row, f" {row.policy} at {row.leads}")

@@ -13,7 +13,7 @@ from ecgbench.results.facts import Origin
 from ecgbench.study.stored import Code, Result
 
 if TYPE_CHECKING:
-    from ecgbench.results.study import Study
+    from ecgbench.results.study import Run
 
 UNCOMMITTED = "computed from a checkout with uncommitted changes"
 PUBLISHED = (
@@ -36,7 +36,7 @@ def origins(results: Sequence[Result]) -> tuple[Origin, ...]:
     )
 
 
-def published(study: "Study") -> "Study":
+def published(study: "Run") -> "Run":
     """The study with the note that its report may be published, and commands without the folders
     of this machine; BadSetting where it may not.
     """
@@ -57,7 +57,7 @@ def published(study: "Study") -> "Study":
     )
 
 
-def _against(study: "Study") -> Iterator[str]:
+def _against(study: "Run") -> Iterator[str]:
     command = study.provenance.command or "the same `ecgbench run` command"
     cells = study.of(study.metric).cells
     if pending := int((cells["status"] == "missing").sum()):

@@ -17,7 +17,7 @@ from ecgbench.results.by_label import (
 from ecgbench.results.calibration import Calibration
 from ecgbench.results.operating import NetBenefit, Operating
 from ecgbench.results.precompute import each
-from ecgbench.results.study import Study, once
+from ecgbench.results.study import Run, once
 
 Names = tuple[str, str, str, str]
 """Task, model, policy, leads as typed: of a row of the main table."""
@@ -32,13 +32,13 @@ class Answer(NamedTuple):
     numbers: Mapping[str, Columns]
 
 
-def answers(study: Study, question: type[Question]) -> dict[Names, Answer]:
+def answers(study: Run, question: type[Question]) -> dict[Names, Answer]:
     """Of all rows of the main table with a score, by the metric that tables lead with."""
     return _answers(study)[question]
 
 
 @once
-def _answers(study: Study) -> dict[type[Question], dict[Names, Answer]]:
+def _answers(study: Run) -> dict[type[Question], dict[Names, Answer]]:
     """To all questions, computed on all cores."""
     every = [Calibration(), Operating(), NetBenefit()]
     main = study.main[(study.main["metric"] == study.metric) & (study.main["status"] == "ok")]

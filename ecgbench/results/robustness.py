@@ -19,7 +19,7 @@ from ecgbench.results.controls import Place, cells_of, places, why_missing
 from ecgbench.results.evidence import Contrasts, Rows, by_fold, ordered, over
 from ecgbench.results.operating import thresholds
 from ecgbench.results.score import Scored, counted
-from ecgbench.results.study import AUROC, Study, by_auroc, once, read
+from ecgbench.results.study import AUROC, Run, by_auroc, once, read
 from ecgbench.stats.agreement import icc, kappa
 from ecgbench.stats.bootstrap import percentile_interval
 from ecgbench.stats.clustered import Bools, Patients
@@ -49,7 +49,7 @@ Values = dict[str, Any]
 
 
 @once
-def perturbed(study: Study) -> dict[str, Study]:
+def perturbed(study: Run) -> dict[str, Run]:
     """Name of each perturbation that lies below a run -> its study, by name and level."""
     plans = (study.path / controls.PERTURBATIONS).glob("*/plan.toml")
     by_name = {unquote(plan.parent.name): plan.parent for plan in plans}
@@ -65,7 +65,7 @@ def _order(name: str) -> tuple[str, float, str]:
 
 
 @once
-def robustness(study: Study) -> pd.DataFrame:
+def robustness(study: Run) -> pd.DataFrame:
     """COLUMNS: all perturbations of a run beside its rows; scores are fractions. Empty where a run
     has none.
     """
@@ -79,13 +79,13 @@ def robustness(study: Study) -> pd.DataFrame:
     return with_leads(own, pd.DataFrame(rows, columns=COLUMNS))
 
 
-def _both(own: Study, theirs: Study) -> list[Place]:
+def _both(own: Run, theirs: Run) -> list[Place]:
     """Rows of a run that were perturbed, in its order."""
     there = {*places(theirs)}
     return [place for place in places(own) if place in there]
 
 
-def with_leads(own: Study, rows: pd.DataFrame) -> pd.DataFrame:
+def with_leads(own: Run, rows: pd.DataFrame) -> pd.DataFrame:
     """With n_leads and named, of the lead settings of a run."""
     known = own.main.drop_duplicates("leads").set_index("leads")
     for name in ("n_leads", "named"):
@@ -93,7 +93,7 @@ def with_leads(own: Study, rows: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def _of_place(own: Study, theirs: Study, place: Place) -> Iterator[Values]:
+def _of_place(own: Run, theirs: Run, place: Place) -> Iterator[Values]:
     """The macro and every label of a row."""
     others = cells_of(theirs, place)
     mine = cells_of(own, place, others) if others else []
@@ -111,7 +111,7 @@ def _of_place(own: Study, theirs: Study, place: Place) -> Iterator[Values]:
         yield {"label": label, **row, **decided.get(label, {})}
 
 
-def _scored(study: Study, results: Sequence[Result], others: Sequence[Result]) -> list[Scored]:
+def _scored(study: Run, results: Sequence[Result], others: Sequence[Result]) -> list[Scored]:
     """On the records that the other side has too: a shorter strip may leave some out."""
     assert study.scorer is not None
     made = []
@@ -226,7 +226,7 @@ def _shares(target: Bools, before: Bools, after: Bools) -> Values:
 # test and retest
 
 
-def retest(study: Study) -> pd.DataFrame:
+def retest(study: Run) -> pd.DataFrame:
     """RETEST: of each row and label, how well the two halves of a recording agree; empty where a
     run does not have both.
     """
@@ -243,7 +243,7 @@ def retest(study: Study) -> pd.DataFrame:
     return with_leads(own, pd.DataFrame(rows, columns=RETEST))
 
 
-def _agreed(own: Study, halves: Sequence[Study], place: Place) -> Iterator[Values]:
+def _agreed(own: Run, halves: Sequence[Run], place: Place) -> Iterator[Values]:
     """Each label of a row at its first draw of leads, over the records of all folds."""
     sides = [cells_of(half, place) for half in halves]
     mine = cells_of(own, place, sides[0]) if all(sides) else []

@@ -40,7 +40,7 @@ BY_LABEL = ("metric", "task", "model", "policy", "leads", *OfLabel._fields)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study:
+class Run:
     """A run, ready to be reported. Values are fractions."""
 
     path: Path
@@ -80,7 +80,7 @@ class Study:
     that they have it, and that they do not; positives and n: records with it, and of which it is
     known.
     """
-    other_runs: tuple["Study", ...] = ()
+    other_runs: tuple["Run", ...] = ()
     """Other runs whose scores are printed too (`ecgbench report --set report.runs`)."""
 
     @cached_property
@@ -137,7 +137,7 @@ class Study:
         columns = rows[["task", "model", "policy", "leads", "status", "value"]]
         return {tuple(row[:4]): (row[4], row[5]) for row in columns.itertuples(index=False)}
 
-    def of(self, metric: str) -> "Study":
+    def of(self, metric: str) -> "Run":
         """The study with the rows of one metric alone."""
         name = next((n for n in self.metrics if plain(n) == plain(metric)), None)
         if name is None:
@@ -205,14 +205,14 @@ class Study:
         return found
 
 
-def once(function: Callable[[Study], T]) -> Callable[[Study], T]:
+def once(function: Callable[[Run], T]) -> Callable[[Run], T]:
     """A function of a study that many reports ask: it is computed once, and whoever has its result
     leaves it as it is.
     """
     name = f"{function.__module__}.{function.__qualname__}"
 
     @wraps(function)
-    def known(study: Study) -> T:
+    def known(study: Run) -> T:
         kept = vars(study)  # as a cached_property does
         if name not in kept:
             kept[name] = function(study)
@@ -223,7 +223,7 @@ def once(function: Callable[[Study], T]) -> Callable[[Study], T]:
 
 
 @once
-def by_auroc(study: Study) -> Study:
+def by_auroc(study: Run) -> Run:
     """The study led by AUROC, of which alone it is known what chance gives; read anew where it was
     read without.
     """
@@ -255,7 +255,7 @@ def read(
     metrics: Sequence[str] = (),
     stage: Stage | None = None,
     tasks: Sequence[str] = (),
-) -> Study:
+) -> Run:
     """Read a run folder.
 
     `metrics`: names or paths of metrics, the one that tables lead with first; those of the run
@@ -277,7 +277,7 @@ def read(
     rows = precompute.rows(reader, stage)
     correct(rows)
     cells, labels = reader.tables()
-    study = Study(
+    study = Run(
         path=reader.run.path,
         metrics=reader.cards,
         **_planned(reader),

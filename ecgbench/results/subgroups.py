@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.results.evidence import Fold, between, ordered, over
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from ecgbench.stats.components import Components, Estimate, Floats
 from ecgbench.stats.known import two_valued
 from ecgbench.stats.subgroups import gap, usable
@@ -88,7 +88,7 @@ def _order(variable: str, words: pd.Series) -> list[str]:
 
 
 def compared(
-    study: Study, task: str, column: tuple[str, str], settings: Sequence[str], full: str
+    study: Run, task: str, column: tuple[str, str], settings: Sequence[str], full: str
 ) -> tuple[list[Values], list[Values]]:
     """All groups of a task under one model and policy at these lead settings (as typed), each with
     a score; full: that of twelve leads.

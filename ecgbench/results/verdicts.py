@@ -19,7 +19,7 @@ from ecgbench.results.non_inferiority import OWN, compared, within
 from ecgbench.results.operating import FROZEN, KEPT, Operating, Way
 from ecgbench.results.operating import OWN as CROSS_FITTED
 from ecgbench.results.questions import answers
-from ecgbench.results.study import AUROC, FULL, Study, by_auroc, once
+from ecgbench.results.study import AUROC, FULL, Run, by_auroc, once
 from ecgbench.stats.components import Estimate
 from ecgbench.stats.paired import holm
 
@@ -55,7 +55,7 @@ Key = tuple[str, ...]
 
 
 @once
-def verdicts(study: Study) -> pd.DataFrame:
+def verdicts(study: Run) -> pd.DataFrame:
     """COLUMNS: for each row of the main table that has a number the macro, then each label."""
     own = by_auroc(study)
     main = own.main[own.main["metric"] == AUROC]
@@ -105,7 +105,7 @@ def chance(row: Mapping[str, Any]) -> str:
     return ABOVE if row["low"] > CHANCE else BELOW if row["high"] < CHANCE else NOT_SHOWN
 
 
-def _counted(study: Study, task: str) -> str:
+def _counted(study: Run, task: str) -> str:
     data = {t.name: t.dataset for t in study.tasks}.get(task)
     known = all(d.patients_known for d in study.datasets if d.name == data)
     return "patients" if known else "recordings"
@@ -131,7 +131,7 @@ def _corrected(rows: list[Values]) -> list[Values]:
 # in pairs
 
 
-def _paired(study: Study, main: pd.DataFrame) -> dict[Key, Values]:
+def _paired(study: Run, main: pd.DataFrame) -> dict[Key, Values]:
     """Task, then `Key` -> what is said of it in comparison with others."""
     if study.scorer is None:
         return {}
@@ -161,14 +161,14 @@ def _paired(study: Study, main: pd.DataFrame) -> dict[Key, Values]:
     return made
 
 
-def _together(study: Study, task: str, entries: Sequence[Entry]) -> Joint | None:
+def _together(study: Run, task: str, entries: Sequence[Entry]) -> Joint | None:
     """Those that can be compared with the first; None of one alone."""
     first = entries[0]
     able = [e for e in entries if not why_missing(study, [first, e], [task])]
     return joint(study, able, [task]) if able else None
 
 
-def _at_setting(study: Study, task: str, entries: Sequence[Entry]) -> dict[Key, Values]:
+def _at_setting(study: Run, task: str, entries: Sequence[Entry]) -> dict[Key, Values]:
     """Of one lead setting, the best first: which was chosen of how many, and differences to the
     best simple and the best untrained one.
     """
@@ -236,7 +236,7 @@ def _against_age_and_sex(known: Values, row: Mapping[Any, Any]) -> None:
 # fewer leads against twelve
 
 
-def _against_twelve(study: Study, task: str, fewer: Sequence[Entry]) -> dict[Key, Values]:
+def _against_twelve(study: Run, task: str, fewer: Sequence[Entry]) -> dict[Key, Values]:
     """Of one model, each setting against its own twelve leads: what skill is kept, and differences
     of labels.
     """
@@ -275,7 +275,7 @@ def _kept(a: Estimate, b: Estimate, less: Estimate) -> tuple[float, float, float
     return x / y, (middle - half) / square, (middle + half) / square
 
 
-def _verdict(study: Study, row: Mapping[Any, Any]) -> Values:
+def _verdict(study: Run, row: Mapping[Any, Any]) -> Values:
     """By the middle margin, or the only one: a row of `compared`, or one like it of a label."""
     margin = study.options.margins[:2][-1]
     word = within(dict(row), margin, row["low_full"] - CHANCE)
@@ -297,7 +297,7 @@ def _verdict(study: Study, row: Mapping[Any, Any]) -> Values:
 # at thresholds
 
 
-def _thresholds(study: Study) -> dict[Key, Values]:
+def _thresholds(study: Run) -> dict[Key, Values]:
     """Task, then `Key` -> what is found at a stated rate of false alarms, and the reverse."""
     if study.scorer is None or not study.results:
         return {}
@@ -312,7 +312,7 @@ def _thresholds(study: Study) -> dict[Key, Values]:
     return made
 
 
-def _sources(study: Study, names: tuple[str, str, str, str]) -> Sequence[tuple[str, str]]:
+def _sources(study: Run, names: tuple[str, str, str, str]) -> Sequence[tuple[str, str]]:
     """Where thresholds are taken from, the most wanted first: never from the scored records."""
     shown = any(r.cell.fit.shown for r in study.finished[names])
     few = all(data.fewer_leads == data.records for data in study.datasets)

@@ -11,7 +11,7 @@ Chosen = NDArray[np.intp] | slice
 """Places along one axis."""
 
 
-class Part(NamedTuple):
+class KnownPart(NamedTuple):
     """Labels that are known of the same records."""
 
     labels: Chosen
@@ -30,7 +30,7 @@ class Part(NamedTuple):
         return np.ix_(self.records, self.labels)
 
 
-def parts(target: NDArray[Any]) -> list[Part]:
+def parts(target: NDArray[Any]) -> list[KnownPart]:
     """The labels of (record, label) by the records they are known of, so that what is computed from
     a part meets 0 and 1 only; without labels that are known of no record.
 
@@ -38,11 +38,11 @@ def parts(target: NDArray[Any]) -> list[Part]:
     """
     known = target != UNKNOWN
     if known.all():
-        return [Part(slice(None), slice(None))]
+        return [KnownPart(slice(None), slice(None))]
     alike: dict[bytes, list[int]] = {}
     for label in np.flatnonzero(known.any(axis=0)).tolist():
         alike.setdefault(np.packbits(known[:, label]).tobytes(), []).append(label)
-    return [Part(np.array(own), np.flatnonzero(known[:, own[0]])) for own in alike.values()]
+    return [KnownPart(np.array(own), np.flatnonzero(known[:, own[0]])) for own in alike.values()]
 
 
 def known_of(target: ArrayLike) -> NDArray[np.intp]:

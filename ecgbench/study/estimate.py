@@ -45,7 +45,7 @@ TRIED = 4
 
 
 @dataclass(kw_only=True)
-class Part:
+class Stretch:
     """One model on one dataset: the missing cells, and what they take."""
 
     model: str
@@ -70,7 +70,7 @@ def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
     there = {cell.identity for cell in _as_now(plan, store, folders)}
     missing = [c for c in plan.cells if c.identity not in there]
     groups = grouped(missing, lambda c: (c.fit.model, tasks[c.task][0]))
-    parts = [Part(model=m, dataset=name, cells=cells) for (m, name), cells in groups.items()]
+    parts = [Stretch(model=m, dataset=name, cells=cells) for (m, name), cells in groups.items()]
     sizes = {
         name: count(name, folders.data, folders.prepared, plan.limit, plan.division)
         for name in dict.fromkeys(p.dataset for p in parts)
@@ -146,7 +146,7 @@ def _reading(name: str, folders: Folders, fix: bool, records: dict[str, int]) ->
 class _Trial:
     """One record through one model."""
 
-    def __init__(self, plan: Plan, part: Part, device: str) -> None:
+    def __init__(self, plan: Plan, part: Stretch, device: str) -> None:
         self.plan, self.part, self.training = plan, part, plan.training
         fit, precision = part.cells[0].fit, protocols.of_the_encoder(plan.training)
         self.net = network.build(part.model, fit.weights, device, precision)
@@ -246,7 +246,7 @@ def _dataset(
         yield from (f"  {text}" for text in differences(plan, name, folders))
 
 
-def _table(parts: Sequence[Part]) -> Iterator[str]:
+def _table(parts: Sequence[Stretch]) -> Iterator[str]:
     rows = [("model", "data", "cells", "fits", "training", "evaluation", "disk")]
     for p in parts:
         counts = str(len(p.cells)), str(len({c.fit for c in p.cells}))
@@ -260,7 +260,7 @@ def _table(parts: Sequence[Part]) -> Iterator[str]:
 
 
 def _disk(
-    parts: Sequence[Part], folders: Folders, sizes: dict[str, tuple[str, dict[str, int]]]
+    parts: Sequence[Stretch], folders: Folders, sizes: dict[str, tuple[str, dict[str, int]]]
 ) -> Iterator[str]:
     views = {(p.dataset, key): n for p in parts for key, n in p.views.items()}
     copies = {

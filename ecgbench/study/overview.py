@@ -22,7 +22,7 @@ WINDOW = 6 * 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class Listed:
     """A run folder."""
 
     path: Path
@@ -54,7 +54,7 @@ class Run:
         return missing / self.rate if self.rate else None if missing else 0.0
 
 
-def runs(folder: Path, sizes: bool = False, looking: bool = False) -> list[Run]:
+def runs(folder: Path, sizes: bool = False, looking: bool = False) -> list[Listed]:
     """The runs in a folder, or the folder itself if it is one, by name; see `look`."""
     own = (folder / "plan.toml").is_file()
     found = []
@@ -62,11 +62,11 @@ def runs(folder: Path, sizes: bool = False, looking: bool = False) -> list[Run]:
         try:
             found.append(summary(plan.parent, sizes, looking))
         except BadSetting as error:
-            found.append(Run(path=plan.parent, note=str(error)))
+            found.append(Listed(path=plan.parent, note=str(error)))
     return found
 
 
-def summary(path: Path, sizes: bool = False, looking: bool = False) -> Run:
+def summary(path: Path, sizes: bool = False, looking: bool = False) -> Listed:
     """Count the cells of a run and, with `sizes`, the bytes of its files. MissingData where there
     is no run, BadSetting where its plan cannot be read.
 
@@ -81,7 +81,7 @@ def summary(path: Path, sizes: bool = False, looking: bool = False) -> Run:
     disk = Counter[str]()
     for child in path.iterdir() if sizes else ():
         disk[child.name if child.name in PARTS else "other"] += size(child)
-    return Run(
+    return Listed(
         path=path,
         models=models,
         recent=tuple(sorted((age for age in ages if age <= WINDOW), reverse=True)),

@@ -71,9 +71,24 @@ CASES: dict[str, tuple[Change, str]] = {
         several(1, lambda to, name: write(to, name, scale=10)),
         "and 1 record by less or more: r00 (",
     ),
+    "held": (
+        several(2, lambda to, name: held(to, name, slice(20, 290), slice(1, 2))),
+        "(no lead is made of them): II holds one value for 2.7 s (2)",
+    ),
+    "cut": (
+        several(2, lambda to, name: held(to, name, slice(150, 300), slice(0, 2))),
+        "note: cut off: 1.50 s at its end that are no ECG (all leads alike) (2)",
+    ),
     "many": (several(3, broken), "quarantined r00: r00.csv holds no line of numbers"),
     "most": (several(9, broken), "9 of 16 recordings cannot be used:\n"),
 }
+
+
+def held(to: Path, name: str, samples: slice, leads: slice) -> None:
+    values = np.random.default_rng([ord(c) for c in name]).normal(0, 0.5, (300, 2)).round(3)
+    values[samples, leads] = 0.25
+    lines = [f"{a},{b}" for a, b in values]
+    (to / "rec" / f"{name}.csv").write_text(HEAD + "\n".join(lines) + "\n")
 
 
 def timed(to: Path, name: str) -> None:

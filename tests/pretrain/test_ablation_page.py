@@ -11,7 +11,7 @@ from scipy.stats import t as student
 
 from ecgbench import reports
 from ecgbench.pretrain import ablation_page as report
-from ecgbench.pretrain.ablation import NO_EVIDENCE, Ablation, Cell
+from ecgbench.pretrain.ablation import NO_EVIDENCE, Ablation, Measured
 from ecgbench.reports import records
 from ecgbench.stats.auroc import macro_auroc, placements, wins
 from ecgbench.stats.components import Components
@@ -62,7 +62,7 @@ def study(
             scores[s] = {0: 0.5, 2: half, 4: last}
             placed.append(placements(target, wins(target, probability)))
         size = {"parameters": 3, "encoder_parameters": 2, "flop": 1e9}
-        cells[name] = Cell(name=name, lr=1e-4, scores=scores, placed=np.mean(placed, 0), **size)
+        cells[name] = Measured(name=name, lr=1e-4, scores=scores, placed=np.mean(placed, 0), **size)
     return Ablation(
         study="mine", facts=FACTS, cells=cells, rates={}, target=target, patients=PATIENTS
     )

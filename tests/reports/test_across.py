@@ -15,7 +15,7 @@ from ecgbench.reports import across, records
 from ecgbench.reports import write as write_report
 from ecgbench.results.joint import Entry, joint
 from ecgbench.results.options import Options
-from ecgbench.results.study import Study, read
+from ecgbench.results.study import Run, read
 from tests.invented import Data, Made, write
 
 pytestmark = pytest.mark.rendered
@@ -33,13 +33,13 @@ MADE = Made(
 )
 
 
-def study(path: Path, how: Made = MADE) -> Study:
+def study(path: Path, how: Made = MADE) -> Run:
     write(path, how)
     return read(path)
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def three(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return study(tmp_path_factory.mktemp("across") / "run")
 
 
@@ -47,18 +47,18 @@ def part(section: Any, name: str) -> Any:
     return next(p for p in section.parts if getattr(p, "name", "") == name)
 
 
-def whole(study: Study) -> Any:
+def whole(study: Run) -> Any:
     """All sections as one."""
     return SimpleNamespace(parts=[p for section in across.sections(study) for p in section.parts])
 
 
-def rows_of(one: Study) -> dict[tuple[str, str], dict[str, object]]:
+def rows_of(one: Run) -> dict[tuple[str, str], dict[str, object]]:
     section = whole(one)
     table = part(section, "across")
     return {(r["leads"], r["model"]): r for r in records(table.numbers)}
 
 
-def test_a_mean_is_of_datasets_first(three: Study) -> None:
+def test_a_mean_is_of_datasets_first(three: Run) -> None:
     value = three.main.set_index(["task", "model", "leads"])["value"]
     for leads in ("1", "12"):
         for model in MADE.models:
@@ -69,7 +69,7 @@ def test_a_mean_is_of_datasets_first(three: Study) -> None:
             assert row["low"] < row["value"] < row["high"]
 
 
-def test_counts_and_gains_by_hand(three: Study) -> None:
+def test_counts_and_gains_by_hand(three: Run) -> None:
     value = three.main.set_index(["leads", "task", "model"])["value"].unstack()
     for leads in ("1", "12"):
         own = value.loc[leads]
@@ -84,7 +84,7 @@ def test_counts_and_gains_by_hand(three: Study) -> None:
             )
 
 
-def test_who_may_be_the_best_and_who_may_not(three: Study) -> None:
+def test_who_may_be_the_best_and_who_may_not(three: Run) -> None:
     rows = rows_of(three)
     assert [rows["12", m]["may_be_best"] for m in MADE.models] == [True, True, False]
     assert rows["12", "weak"]["p_holm"] < 0.001
@@ -141,7 +141,7 @@ def test_a_mean_without_an_interval_has_no_bounds(tmp_path: Path) -> None:
     assert {row["value"].small for row in table.rows} == {""}
 
 
-def test_the_difference_has_the_interval_of_its_patients(three: Study) -> None:
+def test_the_difference_has_the_interval_of_its_patients(three: Run) -> None:
     """Against the same mean with patients drawn anew, all tasks of a dataset together."""
     from sklearn.metrics import roc_auc_score
 
@@ -182,7 +182,7 @@ def test_the_difference_has_the_interval_of_its_patients(three: Study) -> None:
     assert row["behind"] >= pair["difference"] - 1e-12
 
 
-def test_the_forest_is_of_joint_differences(three: Study) -> None:
+def test_the_forest_is_of_joint_differences(three: Run) -> None:
     section = whole(replace(three, options=Options(baseline="near")))
     rows = records(part(section, "forest").numbers)
     entries = [Entry(m, "zero", "12") for m in ("good", "near")]
@@ -203,7 +203,7 @@ def test_the_forest_is_of_joint_differences(three: Study) -> None:
 
 @pytest.mark.long
 def test_a_page_of_too_many_drawings_links_the_rest(
-    three: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    three: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_report(three, tmp_path / "whole", ["lead_curve"])
     monkeypatch.setattr("ecgbench.reports._page.DRAWN", 1000)

@@ -13,7 +13,7 @@ from ecgbench.errors import BadSetting
 from ecgbench.reports import records
 from ecgbench.results.facts import DatasetFacts, ModelFacts, TaskFacts
 from ecgbench.results.options import Options
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from tests import by_hand as make
 
 PAPER = {(r.task, r.model, r.leads): r.value for r in published.printed("paper")}
@@ -21,7 +21,7 @@ FMB = {(r.task, r.model, r.trained): r.value for r in published.printed("fmb")}
 ADDED = 0.01
 
 
-def study(on: tuple[str, ...] = ("ptbxl_sub", "ptbxl_super"), **more: Any) -> Study:
+def study(on: tuple[str, ...] = ("ptbxl_sub", "ptbxl_super"), **more: Any) -> Run:
     """LAEF and MERL fine-tuned as the paper says, a point above what it prints."""
     names = ("laef", "merl")
     rows = [
@@ -43,17 +43,17 @@ def study(on: tuple[str, ...] = ("ptbxl_sub", "ptbxl_super"), **more: Any) -> St
     return make.build(rows, **parts | more)
 
 
-def sections(of: Study, name: str) -> list[reports.Section]:
+def sections(of: Run, name: str) -> list[reports.Section]:
     of = replace(of, options=Options(against=(name,)))
     return reports.get("against").sections(of)
 
 
-def tables(of: Study, name: str = "paper") -> dict[str, reports.Table]:
+def tables(of: Run, name: str = "paper") -> dict[str, reports.Table]:
     (section,) = sections(of, name)
     return {part.name: part for part in section.parts if part.kind == "table"}
 
 
-def means(of: Study, name: str = "paper") -> dict[tuple[str, str], tuple[float | None, str]]:
+def means(of: Run, name: str = "paper") -> dict[tuple[str, str], tuple[float | None, str]]:
     numbers = tables(of, name)[f"against_{name}_means"].numbers
     assert numbers is not None
     return {(r["model"], r["leads"]): (r["mean_difference"], r["over"]) for r in records(numbers)}
@@ -74,31 +74,31 @@ def test_a_difference_and_its_mean_where_nothing_else_differs() -> None:
     assert all(mean == pytest.approx(ADDED) for mean, _ in means(of).values())
 
 
-def provenance(**more: Any) -> Callable[[Study], Study]:
+def provenance(**more: Any) -> Callable[[Run], Run]:
     return lambda of: replace(of, provenance=replace(of.provenance, **more))
 
 
-def models(**more: Any) -> Callable[[Study], Study]:
-    def change(of: Study) -> Study:
+def models(**more: Any) -> Callable[[Run], Run]:
+    def change(of: Run) -> Run:
         made: list[ModelFacts] = [replace(m, **more) for m in of.models]
         return replace(of, models=made)
 
     return change
 
 
-def data(**more: Any) -> Callable[[Study], Study]:
-    def change(of: Study) -> Study:
+def data(**more: Any) -> Callable[[Run], Run]:
+    def change(of: Run) -> Run:
         made: list[DatasetFacts] = [replace(d, **more) for d in of.datasets]
         return replace(of, datasets=made)
 
     return change
 
 
-def main(**more: Any) -> Callable[[Study], Study]:
+def main(**more: Any) -> Callable[[Run], Run]:
     return lambda of: replace(of, main=of.main.assign(**more))
 
 
-def counted(of: Study) -> Study:
+def counted(of: Run) -> Run:
     made: list[TaskFacts] = [replace(t, counted=False) for t in of.tasks]
     return replace(of, tasks=made)
 
@@ -128,7 +128,7 @@ def counted(of: Study) -> Study:
     ],
 )
 def test_whatever_differs_is_said_and_leaves_no_mean(
-    change: Callable[[Study], Study], said: str
+    change: Callable[[Run], Run], said: str
 ) -> None:
     of = change(study())
     assert all(said in row["differs"] for row in tables(of)["against_paper"].rows)
@@ -146,7 +146,7 @@ def test_whatever_differs_is_said_and_leaves_no_mean(
     ],
 )
 def test_how_leads_are_drawn_and_filled_matters_where_some_are_missing(
-    change: Callable[[Study], Study], said: str, leads: list[str]
+    change: Callable[[Run], Run], said: str, leads: list[str]
 ) -> None:
     lost = {n for (_, n), (mean, over) in means(change(study())).items() if mean is None}
     assert lost == set(leads)
@@ -183,7 +183,7 @@ def test_a_cell_without_a_number_is_named_and_no_mean_is_over_the_rest() -> None
     assert found["laef", "12"] == (pytest.approx(ADDED), "2 tasks")
 
 
-def head_only(protocol: str) -> Study:
+def head_only(protocol: str) -> Run:
     row = make.row("ptbxl_super", "stmem", "12", 0.9, 0.0)
     return make.build(
         [row],

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
 
 from ecgbench.reports import calibration, operating, write
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from ecgbench.study.stored import Result
 from tests.invented import make, rows, seen, shifted
 
@@ -22,16 +22,16 @@ KEYS = ["model", "leads", "label"]
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def study(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return make(tmp_path_factory.mktemp("calibration") / "run")
 
 
-def found(study: Study, name: str = "calibration") -> pd.DataFrame:
+def found(study: Run, name: str = "calibration") -> pd.DataFrame:
     (section,) = calibration.sections(study)
     return rows(section.parts, name)
 
 
-def test_numbers_again_from_the_stored_predictions(study: Study) -> None:
+def test_numbers_again_from_the_stored_predictions(study: Run) -> None:
     table = found(study).set_index(KEYS)
     for label in (f"A{k}" for k in range(3)):
         made = []
@@ -57,7 +57,7 @@ def test_numbers_again_from_the_stored_predictions(study: Study) -> None:
 
 
 def test_probabilities_that_are_all_too_high_have_a_low_intercept_and_the_same_slope(
-    study: Study,
+    study: Run,
 ) -> None:
     before = found(study).set_index(KEYS)
     after = found(seen(study, lambda _, table: shifted(table, 1.0))).set_index(KEYS)
@@ -65,7 +65,7 @@ def test_probabilities_that_are_all_too_high_have_a_low_intercept_and_the_same_s
     np.testing.assert_allclose(after["intercept"], before["intercept"] - 1, atol=1e-6)
 
 
-def test_a_label_without_a_slope_in_one_row_is_in_no_mean(study: Study, tmp_path: Path) -> None:
+def test_a_label_without_a_slope_in_one_row_is_in_no_mean(study: Run, tmp_path: Path) -> None:
     def perfect(result: Result, table: pd.DataFrame) -> pd.DataFrame:
         sure = 0.1 + 0.8 * table["target:A0"]
         here = result.cell.fit.model == "good" and result.cell.setting.typed == "12"
@@ -86,7 +86,7 @@ def test_a_label_without_a_slope_in_one_row_is_in_no_mean(study: Study, tmp_path
     assert "A0: in some row" in (tmp_path / "calibration.md").read_text()
 
 
-def test_bins_hold_every_record_once(study: Study) -> None:
+def test_bins_hold_every_record_once(study: Run) -> None:
     bins = found(study, "reliability")
     whole = bins[(bins["model"] == "good") & (bins["leads"] == "12")]
     assert set(whole["label"]) == {"all labels", *(f"A{k}" for k in range(3))}
@@ -101,7 +101,7 @@ def test_bins_hold_every_record_once(study: Study) -> None:
     )
 
 
-def test_net_benefit_again_and_of_flagging_everybody(study: Study) -> None:
+def test_net_benefit_again_and_of_flagging_everybody(study: Run) -> None:
     _, section = operating.sections(study)
     table = rows(section.parts, "decision_curves")
     own = study.result("a", "weak", "12", "zero").predictions()
@@ -116,7 +116,7 @@ def test_net_benefit_again_and_of_flagging_everybody(study: Study) -> None:
         assert row["low"] < row["net_benefit"] < row["high"]
 
 
-def test_a_study_made_by_hand_has_no_predictions_to_report(study: Study) -> None:
+def test_a_study_made_by_hand_has_no_predictions_to_report(study: Run) -> None:
     import dataclasses
 
     bare = dataclasses.replace(study, results=[])

@@ -10,7 +10,7 @@ import pytest
 
 from ecgbench import reports
 from ecgbench.core.note import Note, Notes
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from tests import by_hand as make
 
 SIX = (0.717, 0.702, 0.694, 0.679, 0.656, 0.663)
@@ -18,7 +18,7 @@ UNTRAINED = "untrained: a frozen encoder with random weights"
 FORMS = ("md", "tex", "html")
 
 
-def written(study: Study, folder: Path) -> dict[str, str]:
+def written(study: Run, folder: Path) -> dict[str, str]:
     """The main table in Markdown and LaTeX, and the page."""
     reports.write(study, folder)
     texts = {kind: (folder / f"main_table.{kind}").read_text() for kind in ("md", "tex")}
@@ -46,7 +46,7 @@ def line(texts: dict[str, str], kind: str, leads: str) -> list[str]:
     return [re.sub(r"\\shortstack\{(.*)\\\\\{\\tiny.*", r"\1", cell) for cell in cells]
 
 
-def beaten(**more: object) -> Study:
+def beaten(**more: object) -> Run:
     """Two trained columns, and an untrained one that scores higher than both."""
     rows = []
     for leads, at in (("1", 0.0), ("12", 0.1)):

@@ -6,7 +6,7 @@ import pytest
 from ecgbench.reports import Notes, Section
 from ecgbench.reports import controls as report
 from ecgbench.results.controls import COLUMNS
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from tests import by_hand as make
 
 ROW = {
@@ -20,7 +20,7 @@ ROW = {
 }
 
 
-def written(study: Study, rows: list[dict], patch: pytest.MonkeyPatch) -> list[Section]:
+def written(study: Run, rows: list[dict], patch: pytest.MonkeyPatch) -> list[Section]:
     patch.setattr(report, "checked", lambda study: pd.DataFrame(rows, columns=COLUMNS))
     return report.sections(study)
 

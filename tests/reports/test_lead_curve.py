@@ -9,17 +9,17 @@ import struct
 import pytest
 
 from ecgbench import reports
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from tests import by_hand as make
 
 pytestmark = pytest.mark.rendered
 
 
-def curve(study: Study) -> reports.Figure:
+def curve(study: Run) -> reports.Figure:
     return reports.get("lead_curve").sections(study)[0].parts[0]
 
 
-def lines(study: Study):
+def lines(study: Run):
     """Each drawn line of the first panel: (its label-less look, x, y)."""
     with reports.drawing(curve(study)) as sheet:
         drawn = sheet.axes[0].get_lines()

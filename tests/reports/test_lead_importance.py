@@ -16,7 +16,7 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.reports import lead_importance as report
 from ecgbench.reports import write
 from ecgbench.results.lead_importance import PAIRS, columns, importance
-from ecgbench.results.study import Study, read
+from ecgbench.results.study import Run, read
 from tests import invented
 
 HEART = {"A0": "infarction", "A1": "infarction", "A2": "block", "A3": "rhythm", "A4": "rhythm"}
@@ -41,7 +41,7 @@ def made(**more: object) -> invented.Made:
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def study(tmp_path_factory: pytest.TempPathFactory) -> Run:
     path = tmp_path_factory.mktemp("leads") / "run"
     invented.write(path, made())
     return read(path)
@@ -52,11 +52,11 @@ def of_the_heart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "categories", lambda: HEART)
 
 
-def predictions(study: Study, lead: str) -> pd.DataFrame:
+def predictions(study: Run, lead: str) -> pd.DataFrame:
     return study.result("a", "good", lead, "zero").predictions().sort_values("record")
 
 
-def test_the_planted_leads_come_first_and_noise_is_left_out(study: Study) -> None:
+def test_the_planted_leads_come_first_and_noise_is_left_out(study: Run) -> None:
     found = importance(study, "a", ("good", "zero"), HEART)
     first = {c.name: LEADS[int(np.argmax(c.difference))] for c in found.conditions}
     assert (first["A0"], first["A1"], first["A2"]) == ("V2", "V3", "V1")
@@ -77,7 +77,7 @@ def test_the_planted_leads_come_first_and_noise_is_left_out(study: Study) -> Non
     assert apart["I", "V1"][1] < 0
 
 
-def test_numbers_are_those_of_the_predictions(study: Study) -> None:
+def test_numbers_are_those_of_the_predictions(study: Run) -> None:
     found = importance(study, "a", ("good", "zero"), HEART)
     values = {
         name: [
@@ -103,7 +103,7 @@ def test_numbers_are_those_of_the_predictions(study: Study) -> None:
     assert found.macro.range > found.macro.bound > found.macro.expected > 0
 
 
-def test_the_page_and_the_files(study: Study, tmp_path: Path) -> None:
+def test_the_page_and_the_files(study: Run, tmp_path: Path) -> None:
     files = {f.name: f for f in write(study, tmp_path / "one", only=["lead_importance"])}
     again = {f.name: f for f in write(study, tmp_path / "two", only=["lead_importance"])}
     assert {n: f.read_bytes() for n, f in files.items()} == {
@@ -170,7 +170,7 @@ def test_a_lead_that_has_no_score_leaves_nothing(lacking: str, tmp_path: Path) -
 
 
 def test_labels_without_a_category_leave_nothing(
-    study: Study, monkeypatch: pytest.MonkeyPatch
+    study: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(report, "categories", lambda: {"MI": "infarction"})
     assert report.sections(study) == []

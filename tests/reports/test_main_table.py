@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from ecgbench import metrics, reports
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from tests import by_hand as make
 
 
@@ -23,20 +23,20 @@ from tests import by_hand as make
 def texts(tmp_path: Path) -> "Iterator[object]":
     """CSV, Markdown and LaTeX of a study."""
 
-    def write(study: Study) -> list[str]:
+    def write(study: Run) -> list[str]:
         reports.write(study, tmp_path, only=["main_table"])
         return [(tmp_path / f"main_table.{kind}").read_text() for kind in ("csv", "md", "tex")]
 
     return write
 
 
-def section(name: str, study: Study) -> reports.Section:
+def section(name: str, study: Run) -> reports.Section:
     """A section of the reports of the main table and the lead curve."""
     found = [s for r in ("main_table", "lead_curve") for s in reports.get(r).sections(study)]
     return next(s for s in found if s.name == name)
 
 
-def table(study: Study) -> reports.Table:
+def table(study: Run) -> reports.Table:
     return section("main_table", study).parts[0]
 
 
@@ -104,7 +104,7 @@ def test_intervals_stand_in_the_cells_of_markdown_and_latex(texts):
     assert not {"†", "‡"} & set(md)
 
 
-def four(**more: object) -> Study:
+def four(**more: object) -> Run:
     """Four trained columns with a tie that rounding hides, at twelve leads and at I, and an
     untrained one that scores higher.
     """

@@ -10,7 +10,7 @@ from ecgbench.reports import non_inferiority as report
 from ecgbench.reports import records
 from ecgbench.results.non_inferiority import BEST
 from ecgbench.results.options import Options
-from ecgbench.results.study import Study, read
+from ecgbench.results.study import Run, read
 from tests.invented import Data, Made, write
 
 SKILL = {"12": 2.0, "II": 2.0, "V1": 1.7, "I": 0.8}
@@ -23,23 +23,23 @@ MADE = Made(
 )
 
 
-def study(path: Path, how: Made = MADE) -> Study:
+def study(path: Path, how: Made = MADE) -> Run:
     write(path, how)
     return read(path)
 
 
-def rows_of(one: Study) -> dict[tuple[str, str, str], dict[str, Any]]:
+def rows_of(one: Run) -> dict[tuple[str, str, str], dict[str, Any]]:
     (section,) = report.sections(one)
     table = next(p for p in section.parts if getattr(p, "name", "") == "non_inferiority")
     return {(r["model"], r["leads"], r["against"]): r for r in records(table.numbers)}
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return study(tmp_path_factory.mktemp("margins") / "run")
 
 
-def test_verdicts_follow_the_interval(made: Study) -> None:
+def test_verdicts_follow_the_interval(made: Run) -> None:
     rows = rows_of(made)
     assert [rows["good", s, report.OWN]["margin_0.05"] for s in ("II", "V1", "I")] == [
         "yes",
@@ -63,12 +63,12 @@ def test_verdicts_follow_the_interval(made: Study) -> None:
     )
 
 
-def test_bounds_for_all_settings_at_once_are_wider(made: Study) -> None:
+def test_bounds_for_all_settings_at_once_are_wider(made: Run) -> None:
     for row in rows_of(made).values():
         assert row["low_all_settings"] <= row["low"]
 
 
-def test_what_is_at_chance_gets_no_verdict_and_is_compared_with_the_best(made: Study) -> None:
+def test_what_is_at_chance_gets_no_verdict_and_is_compared_with_the_best(made: Run) -> None:
     rows = rows_of(made)
     assert {rows["blind", s, report.OWN]["margin_0.05"] for s in ("I", "II", "V1")} == {
         "no verdict"
@@ -102,7 +102,7 @@ def test_a_label_that_is_lost_over_folds_cancels_a_yes(tmp_path: Path) -> None:
     assert (row["margin_0.05"], row["lost_label"]) == ("cancelled", "A3")
 
 
-def test_a_margin_is_spelled_as_it_was_given(made: Study) -> None:
+def test_a_margin_is_spelled_as_it_was_given(made: Run) -> None:
     (section,) = report.sections(replace(made, options=Options(margins=(0.005, 0.015, 0.07))))
     table = next(p for p in section.parts if getattr(p, "name", "") == "non_inferiority")
     headings = [c.heading for c in table.columns if c.name.startswith("margin")]

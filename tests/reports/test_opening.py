@@ -13,18 +13,18 @@ import pytest
 
 from ecgbench import reports
 from ecgbench.reports import records
-from ecgbench.results.study import Study, read
+from ecgbench.results.study import Run, read
 from ecgbench.results.verdicts import verdicts
 from tests.invented import Data, Made, make, write
 
 
-def opening(study: Study) -> Any:
+def opening(study: Run) -> Any:
     """What the page begins with."""
     return reports.get("verdicts").sections(study)[0].parts[0]
 
 
 HEART = Data(tasks={"heart": 2}, records=300)
-Build = Callable[..., Study]
+Build = Callable[..., Run]
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def built(tmp_path: Path) -> Build:
 
     def run(
         skills: dict[str, dict[str, float]], leads: str = "I,12", data: Data = HEART, **more: Any
-    ) -> Study:
+    ) -> Run:
         facts = {name: more.pop(name) for name in skills if name in more}
         made = Made(
             data={"real": data},

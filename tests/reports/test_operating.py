@@ -12,7 +12,7 @@ import pytest
 from sklearn.metrics import confusion_matrix, roc_curve
 
 from ecgbench.reports import operating, write
-from ecgbench.results.study import Study, read
+from ecgbench.results.study import Run, read
 from ecgbench.study.stored import Result
 from tests.invented import VALIDATED, Data, in_folds, make, rows, seen, shifted
 
@@ -23,11 +23,11 @@ KEYS = ["model", "leads", "label", "kept", "thresholds"]
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def study(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return make(tmp_path_factory.mktemp("operating") / "run")
 
 
-def found(study: Study, name: str = "operating_points") -> pd.DataFrame:
+def found(study: Run, name: str = "operating_points") -> pd.DataFrame:
     section, _ = operating.sections(study)
     return rows(section.parts, name)
 
@@ -42,7 +42,7 @@ def threshold(table: pd.DataFrame, label: str, kept: str) -> float:
 
 
 @pytest.mark.parametrize("kept", ["specificity", "sensitivity"])
-def test_frozen_thresholds_and_their_rates_again(study: Study, kept: str) -> None:
+def test_frozen_thresholds_and_their_rates_again(study: Run, kept: str) -> None:
     table = found(study).set_index(KEYS)
     for model in ("good", "weak"):
         for leads, settings in {"1": ("1@seed0", "1@seed1"), "12": ("12",)}.items():
@@ -66,7 +66,7 @@ def test_frozen_thresholds_and_their_rates_again(study: Study, kept: str) -> Non
         assert mean["labels"] == 3
 
 
-def test_thresholds_of_fits_for_each_set_of_leads_are_not_of_twelve(study: Study) -> None:
+def test_thresholds_of_fits_for_each_set_of_leads_are_not_of_twelve(study: Run) -> None:
     cells = [replace(r.cell, fit=replace(r.cell.fit, shown="I")) for r in study.results]
     same = [replace(r, cell=cell) for r, cell in zip(study.results, cells)]
     section, _ = operating.sections(replace(study, results=same))
@@ -77,7 +77,7 @@ def test_thresholds_of_fits_for_each_set_of_leads_are_not_of_twelve(study: Study
 
 
 def test_scores_that_rise_at_one_lead_spoil_frozen_thresholds_and_not_own_ones(
-    study: Study,
+    study: Run,
 ) -> None:
     def higher(result: Result, table: pd.DataFrame) -> pd.DataFrame:
         return shifted(table, 2.0) if result.cell.setting.typed == "1" else table
@@ -93,7 +93,7 @@ def test_scores_that_rise_at_one_lead_spoil_frozen_thresholds_and_not_own_ones(
         assert after[model, "12", FROZEN] == before[model, "12", FROZEN]
 
 
-def test_thresholds_are_those_of_each_fold(study: Study) -> None:
+def test_thresholds_are_those_of_each_fold(study: Run) -> None:
     """Fits that score higher as a whole have higher thresholds, and the rates stay."""
     apart, alike = (found(in_folds(study, 3, shift)).set_index(KEYS) for shift in (3.0, 0.0))
     names = ["sensitivity", "specificity", "sensitivity_low", "positives", "patients"]
@@ -107,7 +107,7 @@ def test_thresholds_are_those_of_each_fold(study: Study) -> None:
     )
 
 
-def test_records_of_which_a_label_is_not_known_are_left_out_of_it(study: Study) -> None:
+def test_records_of_which_a_label_is_not_known_are_left_out_of_it(study: Run) -> None:
     def masked(_: Result, table: pd.DataFrame) -> pd.DataFrame:
         unknown = np.arange(len(table)) % 3 == 0
         return table.assign(**{"target:A1": table["target:A1"].where(~unknown, -1)})
@@ -131,7 +131,7 @@ def test_records_of_which_a_label_is_not_known_are_left_out_of_it(study: Study) 
 
 
 def test_predictive_values_are_at_stated_prevalences_and_at_the_test_set_s_own(
-    study: Study,
+    study: Run,
 ) -> None:
     table = found(study)
     for row in table[table["thresholds"] == FROZEN].to_dict("records"):
@@ -184,7 +184,7 @@ def test_few_positives_are_said_and_not_dropped(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_the_page_has_the_tables_and_the_figures_with_their_numbers(
-    study: Study, tmp_path: Path
+    study: Run, tmp_path: Path
 ) -> None:
     names = ["calibration", "operating"]
     first, again = (

@@ -12,7 +12,7 @@ import pytest
 
 from ecgbench import reports
 from ecgbench.reports import records
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from tests import by_hand as make
 
 pytestmark = pytest.mark.rendered
@@ -78,7 +78,7 @@ def read(folder: Path) -> Reader:
     return Reader((folder / "index.html").read_text())
 
 
-def marks(study: Study) -> list[list[str]]:
+def marks(study: Run) -> list[list[str]]:
     """Rows of marks of who is best; none where nothing is compared."""
     sections = reports.get("main_table").sections(study)
     table = next((s.parts[0] for s in sections if s.name == "best"), None)
@@ -86,7 +86,7 @@ def marks(study: Study) -> list[list[str]]:
     return [[row[c].text for c in columns] for row in table.rows] if table else []
 
 
-def rows(name: str, study: Study) -> list:
+def rows(name: str, study: Run) -> list:
     """Rows of the first table of a section of the main table's report."""
     sections = {section.name: section for section in reports.get("main_table").sections(study)}
     return list(sections[name].parts[0].rows)

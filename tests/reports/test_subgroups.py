@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from ecgbench.reports import records
 from ecgbench.reports import subgroups as report
-from ecgbench.results.study import Study, read
+from ecgbench.results.study import Run, read
 from ecgbench.results.subgroups import groups
 from ecgbench.study.people import COLUMNS, keep
 from tests.invented import Data, Made, write
@@ -40,14 +40,14 @@ def _people(**more: list[object]) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def study(tmp_path_factory: pytest.TempPathFactory) -> Run:
     run = tmp_path_factory.mktemp("subgroups") / "run"
     write(run, MADE)
     keep(run, "a", _people())
     return read(run)
 
 
-def _tables(study: Study) -> dict[str, list[dict]]:
+def _tables(study: Run) -> dict[str, list[dict]]:
     (section,) = report.sections(study)
     found = {}
     for part in section.parts:
@@ -57,7 +57,7 @@ def _tables(study: Study) -> dict[str, list[dict]]:
     return found
 
 
-def test_each_difference_is_that_of_the_same_labels_on_both_sides(study: Study) -> None:
+def test_each_difference_is_that_of_the_same_labels_on_both_sides(study: Run) -> None:
     rows = _tables(study)["subgroups"]
     people = _people().set_index("record")
     for row in rows:
@@ -98,7 +98,7 @@ def test_each_difference_is_that_of_the_same_labels_on_both_sides(study: Study) 
     assert {r["group"] for r in rows if r["variable"] == "sex"} == {"female"}, "once, not twice"
 
 
-def test_a_change_is_told_as_a_change_of_the_difference(study: Study) -> None:
+def test_a_change_is_told_as_a_change_of_the_difference(study: Run) -> None:
     (section,) = report.sections(study)
     texts = [text for part in section.parts if part.kind == "notes" for text in part.texts]
     rows = pd.DataFrame(_tables(study)["subgroups"]).astype({"change": float})
@@ -112,7 +112,7 @@ def test_a_change_is_told_as_a_change_of_the_difference(study: Study) -> None:
 
 
 def test_small_groups_are_counted_with_their_reason_and_the_unknown_are_in_none(
-    study: Study,
+    study: Run,
 ) -> None:
     tables = _tables(study)
     left = {(r["variable"], r["group"]): r for r in tables["subgroups_left"]}
@@ -122,7 +122,7 @@ def test_small_groups_are_counted_with_their_reason_and_the_unknown_are_in_none(
     assert sum(ages.values()) == 440
 
 
-def test_the_worst_group_is_the_worse_side_of_a_comparison(study: Study) -> None:
+def test_the_worst_group_is_the_worse_side_of_a_comparison(study: Run) -> None:
     tables = _tables(study)
     for worst in tables["subgroups_worst"]:
         assert worst["difference"] <= 0 or worst["rest"] == "all others"
@@ -140,7 +140,7 @@ def test_the_worst_group_is_the_worse_side_of_a_comparison(study: Study) -> None
 
 
 def test_a_second_reading_computes_nothing_and_gives_the_same(
-    study: Study, monkeypatch: pytest.MonkeyPatch
+    study: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = _tables(study)
 

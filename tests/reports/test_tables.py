@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ecgbench.reports import write as write_report
-from ecgbench.results.study import Study, read
+from ecgbench.results.study import Run, read
 from tests.invented import Data, Made, write
 
 MODELS = ("one", "two", "three", "four", "a_b%_$\\input{x}")
@@ -27,14 +27,14 @@ PACKAGES = ("booktabs.sty", "xcolor.sty", "longtable.sty", "graphicx.sty", "arra
 
 
 @pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def many(tmp_path_factory: pytest.TempPathFactory) -> Run:
     path = tmp_path_factory.mktemp("tables") / "run"
     write(path, MADE)
     return read(path)
 
 
 @pytest.mark.long
-def test_latex_compiles_also_over_several_pages(many: Study, tmp_path: Path) -> None:
+def test_latex_compiles_also_over_several_pages(many: Run, tmp_path: Path) -> None:
     if not shutil.which("pdflatex"):
         pytest.skip("no pdflatex (Debian: texlive-latex-base and texlive-latex-recommended)")
     for package in PACKAGES:

@@ -17,7 +17,7 @@ from ecgbench.results.gap import TERMS
 from ecgbench.results.options import Options
 from ecgbench.results.robustness import COLUMNS as PERTURBED
 from ecgbench.results.robustness import RETEST
-from ecgbench.results.study import Study, read
+from ecgbench.results.study import Run, read
 from ecgbench.study import frozen, people
 from tests.invented import Data, Made, write
 
@@ -50,7 +50,7 @@ PEOPLE = {"age": range(20, 20 + N), "sex": ["female", "male"] * (N // 2), "site"
 
 
 @pytest.fixture
-def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A run with something for every report; features and controls are stated."""
     run, when = tmp_path / "run", {"date": "2026-01-31T12:00:00Z", "version": "1"}
     plan = frozen.Frozen(
@@ -80,7 +80,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
 
 
 def test_every_column_of_a_report_has_its_meaning_and_every_meaning_a_column(
-    study: Study, tmp_path: Path
+    study: Run, tmp_path: Path
 ) -> None:
     files = [p for p in reports.write(study, tmp_path / "to", pictures=()) if p.suffix == ".csv"]
     section = reports.get("against").sections(study)[0]

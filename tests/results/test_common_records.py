@@ -12,7 +12,7 @@ from ecgbench.core.files import as_json, as_parquet
 from ecgbench.core.folders import DONE, publish
 from ecgbench.errors import BadSetting
 from ecgbench.results.joint import Entry, joint
-from ecgbench.results.study import Study, read
+from ecgbench.results.study import Run, read
 from ecgbench.study.scores import score_table, with_wins
 from ecgbench.study.store import Store
 from tests.invented import Data, Made, write
@@ -22,7 +22,7 @@ LEFT = {"weak": set(range(5, 13)), "third": set(range(10, 22))}
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def study(tmp_path_factory: pytest.TempPathFactory) -> Run:
     run = tmp_path_factory.mktemp("uneven")
     skill = {"good": 1.5, "weak": 0.5, "third": 0.8}
     models, data = tuple(skill), {"d": Data(tasks={"a": 3})}
@@ -48,14 +48,14 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     return read(run)
 
 
-def macro(study: Study, model: str, records: set[str]) -> float:
+def macro(study: Run, model: str, records: set[str]) -> float:
     rows = study.predictions("a", model, "12", "zero")
     rows = rows[rows["record"].isin(records)]
     each = rows.groupby("label")[["target", "probability"]]
     return float(np.mean([roc_auc_score(r["target"], r["probability"]) for _, r in each]))
 
 
-def test_each_pair_is_compared_on_the_records_that_both_have(study: Study) -> None:
+def test_each_pair_is_compared_on_the_records_that_both_have(study: Run) -> None:
     rows = {m: set(study.predictions("a", m, "12", "zero")["record"]) for m in LEFT}
     whole = set(study.predictions("a", "good", "12", "zero")["record"])
     found = study.comparisons[study.comparisons["leads"] == "12"].set_index("model")

@@ -11,7 +11,7 @@ import pytest
 from ecgbench.core.cells import Scoring
 from ecgbench.errors import MissingData
 from ecgbench.results.joint import Entry, joint, why_missing
-from ecgbench.results.study import Study, read
+from ecgbench.results.study import Run, read
 from tests.invented import Data, Made, write
 
 TWO = Made(
@@ -24,17 +24,17 @@ LESS = (1, -1)
 """Of the first of two entries the second."""
 
 
-def made(path: Path, how: Made = TWO) -> Study:
+def made(path: Path, how: Made = TWO) -> Run:
     write(path, how)
     return read(path)
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def two(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return made(tmp_path_factory.mktemp("joint") / "run")
 
 
-def test_of_one_task_it_is_the_difference_of_the_table(two: Study) -> None:
+def test_of_one_task_it_is_the_difference_of_the_table(two: Run) -> None:
     for leads in ("1", "12"):
         rows = two.comparisons.set_index(["task", "leads"])
         for task in ("a", "b", "c"):
@@ -49,14 +49,14 @@ def test_of_one_task_it_is_the_difference_of_the_table(two: Study) -> None:
             )
 
 
-def test_a_mean_is_of_datasets_and_by_task_it_is_of_tasks(two: Study) -> None:
+def test_a_mean_is_of_datasets_and_by_task_it_is_of_tasks(two: Run) -> None:
     value = two.main.set_index(["task", "model", "leads"])["value"]
     a, b, c = (value[task, "good", "12"] for task in "abc")
     assert joint(two, [GOOD]).values == pytest.approx([((a + b) / 2 + c) / 2], rel=1e-12)
     assert joint(two, [GOOD]).by("task").values == pytest.approx([(a + b + c) / 3], rel=1e-12)
 
 
-def test_variances_of_datasets_add_and_tasks_of_one_are_paired(two: Study) -> None:
+def test_variances_of_datasets_add_and_tasks_of_one_are_paired(two: Run) -> None:
     whole = joint(two, [GOOD, WEAK]).contrast(LESS)
     parts = [joint(two, [GOOD, WEAK], t).contrast(LESS) for t in (["a", "b"], ["c"])]
     assert whole.variance == pytest.approx(sum(p.variance for p in parts) / 4, rel=1e-9)
@@ -118,7 +118,7 @@ def test_a_ragged_mean_is_refused(tmp_path: Path) -> None:
     assert joint(study, low, ["a", "c"]).datasets == ("first", "second")
 
 
-def test_shares_of_skill_are_fiellers(two: Study) -> None:
+def test_shares_of_skill_are_fiellers(two: Run) -> None:
     low = Entry("good", "zero", "1")
     both = joint(two, [low, GOOD], ["a"])
     share = both.share(low, GOOD)
@@ -136,7 +136,7 @@ def test_a_share_of_no_skill_is_none(tmp_path: Path) -> None:
     assert np.isnan(joint(study, [low, GOOD], ["a"]).share(low, GOOD).value)
 
 
-def test_joint_draws_have_the_size_and_the_correlation_of_the_contrasts(two: Study) -> None:
+def test_joint_draws_have_the_size_and_the_correlation_of_the_contrasts(two: Run) -> None:
     low = Entry("good", "zero", "1")
     three = joint(two, [GOOD, WEAK, low])
     c = np.array([[1, -1, 0], [1, 0, -1], [2, -2, 0]])

@@ -29,7 +29,7 @@ from ecgbench.errors import BadSetting, Damaged, EcgbenchError, MissingData
 from ecgbench.reports import write
 from ecgbench.results.compare import MAIN_COLUMNS
 from ecgbench.results.origin import PUBLISHED, UNCOMMITTED
-from ecgbench.results.study import Study, read
+from ecgbench.results.study import Run, read
 from ecgbench.study import invocation
 from ecgbench.study.jobs import Execution
 from ecgbench.study.scores import score_table, with_wins
@@ -152,7 +152,7 @@ def macro(target: np.ndarray, probability: np.ndarray) -> float:
     return float(np.mean([roc_auc_score(target[:, k], probability[:, k]) for k in range(2)]))
 
 
-def line(study: Study, model: str, leads: str, task: str = "toy") -> pd.Series:
+def line(study: Run, model: str, leads: str, task: str = "toy") -> pd.Series:
     return study.main.set_index(["model", "leads", "task"]).loc[(model, leads, task)]
 
 
@@ -257,7 +257,7 @@ def test_fits_of_a_random_start_are_trained_and_frozen_random_encoders_are_not(
     )
 
 
-def _compared(study: Study, task: str, leads: str, model: str) -> pd.Series:
+def _compared(study: Run, task: str, leads: str, model: str) -> pd.Series:
     return study.comparisons.set_index(["task", "leads", "model"]).loc[(task, leads, model)]
 
 

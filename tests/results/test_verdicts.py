@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from ecgbench.results.joint import Entry, joint
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 from ecgbench.results.verdicts import COLUMNS, MACRO, TESTED, VALIDATION, chance, verdicts
 from tests.invented import Data, Made, make
 
@@ -26,7 +26,7 @@ MADE = Made(
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def study(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Two trained models, one without a parameter, one with random weights; two records of each
     patient, and a label that is not known of every third record.
     """
@@ -34,13 +34,13 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     return make(tmp_path_factory.mktemp("verdicts") / "run", MADE, **facts)
 
 
-def row(study: Study, model: str, leads: str, label: str = MACRO) -> pd.Series:
+def row(study: Run, model: str, leads: str, label: str = MACRO) -> pd.Series:
     rows = verdicts(study).set_index(["model", "leads", "label"])
     found: pd.Series = rows.loc[(model, leads, label)]
     return found
 
 
-def predicted(study: Study, model: str, leads: str, label: str) -> pd.DataFrame:
+def predicted(study: Run, model: str, leads: str, label: str) -> pd.DataFrame:
     """Records of which the label is known: patient, target, probability."""
     table = study.result("a", model, leads, "zero").predictions()
     names = {f"target:{label}": "target", f"probability:{label}": "probability"}
@@ -48,7 +48,7 @@ def predicted(study: Study, model: str, leads: str, label: str) -> pd.DataFrame:
     return table[table["target"] != -1]
 
 
-def test_scores_and_counts_are_those_of_the_stored_predictions(study: Study) -> None:
+def test_scores_and_counts_are_those_of_the_stored_predictions(study: Run) -> None:
     assert list(verdicts(study)) == list(COLUMNS)
     for label in ("A0", "A2"):
         for model in SKILL:
@@ -67,7 +67,7 @@ def test_scores_and_counts_are_those_of_the_stored_predictions(study: Study) -> 
             assert list(one) == list(main.loc[(model, leads), ["value", "low", "high"]])
 
 
-def test_the_interval_of_the_best_of_several_holds_for_all_of_them(study: Study) -> None:
+def test_the_interval_of_the_best_of_several_holds_for_all_of_them(study: Run) -> None:
     main = study.main.set_index(["model", "leads"])
     for leads in ("I", "12"):
         own = main.loc[[(m, leads) for m in ("good", "near", "simple")]]
@@ -84,7 +84,7 @@ def test_the_interval_of_the_best_of_several_holds_for_all_of_them(study: Study)
 
 @pytest.mark.parametrize(("name", "other"), [("simple", "simple"), ("untrained", "odd")])
 def test_differences_are_paired_and_p_is_corrected_by_holm(
-    study: Study, name: str, other: str
+    study: Run, name: str, other: str
 ) -> None:
     p = {}
     for model in ("good", "near"):
@@ -106,7 +106,7 @@ def test_differences_are_paired_and_p_is_corrected_by_holm(
         assert said == pytest.approx(corrected, rel=1e-9)
 
 
-def test_fewer_leads_are_compared_with_twelve_of_the_same_model(study: Study) -> None:
+def test_fewer_leads_are_compared_with_twelve_of_the_same_model(study: Run) -> None:
     fewer, full = Entry("good", "zero", "I"), Entry("good", "zero", "12")
     together = joint(study, [fewer, full], ["a"])
     found, e = row(study, "good", "I"), together.contrast(together.less(fewer, full))
@@ -126,7 +126,7 @@ def test_fewer_leads_are_compared_with_twelve_of_the_same_model(study: Study) ->
         assert less["kept"] == pytest.approx((few - 0.5) / (all_leads - 0.5))
 
 
-def test_what_is_found_is_counted_at_a_threshold_of_other_records(study: Study) -> None:
+def test_what_is_found_is_counted_at_a_threshold_of_other_records(study: Run) -> None:
     for model in ("good", "simple"):
         table, found = predicted(study, model, "12", "A0"), row(study, model, "12", "A0")
         fit = study.result("a", model, "12", "zero").validation()

@@ -13,7 +13,7 @@ from ecgbench import datasets
 from ecgbench.data import select
 from ecgbench.reports import controls as report
 from ecgbench.results.controls import checked
-from ecgbench.results.study import Study, read
+from ecgbench.results.study import Run, read
 from ecgbench.study import controls
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -41,16 +41,16 @@ def study(
 
 
 @pytest.fixture(scope="module")
-def whole(study: Callable[[str, str], Path]) -> Study:
+def whole(study: Callable[[str, str], Path]) -> Run:
     return read(study("whole", "labels,leads,age_sex,recorder"))
 
 
-def found(study: Study) -> dict[tuple[str, str, str], SimpleNamespace]:
+def found(study: Run) -> dict[tuple[str, str, str], SimpleNamespace]:
     rows = checked(study).to_dict("records")
     return {(r["control"], r["task"], r["leads"]): SimpleNamespace(**r) for r in rows}
 
 
-def test_each_control_comes_out_as_the_planted_truth_says(whole: Study) -> None:
+def test_each_control_comes_out_as_the_planted_truth_says(whole: Run) -> None:
     rows = found(whole)
     for task in ("aged_old", "aged_loud"):
         chance = rows["labels", task, "12"]
@@ -74,7 +74,7 @@ def test_each_control_comes_out_as_the_planted_truth_says(whole: Study) -> None:
 
 
 def test_the_model_stands_beside_its_control_at_the_same_number_as_in_the_run(
-    whole: Study,
+    whole: Run,
 ) -> None:
     rows, main = found(whole), whole.main.set_index(["task", "leads"])
     for (name, task, leads), row in rows.items():
@@ -82,7 +82,7 @@ def test_the_model_stands_beside_its_control_at_the_same_number_as_in_the_run(
             assert row.model_value == pytest.approx(main.loc[(task, leads), "value"], abs=1e-12)
 
 
-def test_features_and_fits_of_the_run_are_used_again(whole: Study) -> None:
+def test_features_and_fits_of_the_run_are_used_again(whole: Run) -> None:
     """Permuted labels need no network, scrambled leads no training; nothing of it stays."""
     home = whole.path / controls.FOLDER
     assert not list((home / "labels@0").glob("features/*/*/windows"))
@@ -93,7 +93,7 @@ def test_features_and_fits_of_the_run_are_used_again(whole: Study) -> None:
 
 
 def test_the_same_command_again_computes_nothing(
-    study: Callable[[str, str], Path], whole: Study, capsys: pytest.CaptureFixture[str]
+    study: Callable[[str, str], Path], whole: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
     study("whole", "labels,leads,age_sex,recorder")

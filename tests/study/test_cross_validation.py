@@ -18,7 +18,7 @@ from safetensors.numpy import load_file
 from ecgbench.core.cards import InputContract
 from ecgbench.data.prepare import prepare
 from ecgbench.data.views import View
-from ecgbench.results.study import Study, read
+from ecgbench.results.study import Run, read
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 Typed = Callable[..., int]
@@ -66,7 +66,7 @@ def read(root, row):
 '''
 
 
-def predictions(study: Study, **of: object) -> dict[str, pd.DataFrame]:
+def predictions(study: Run, **of: object) -> dict[str, pd.DataFrame]:
     """Fold -> what its first cell of these predicts."""
     found: dict[str, pd.DataFrame] = {}
     for r in study.results:

@@ -18,7 +18,7 @@ from ecgbench import models
 from ecgbench.data.prepare import prepare
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate.device import choose, demand
-from ecgbench.results.study import Study, read
+from ecgbench.results.study import Run, read
 from ecgbench.study.store import Store
 from ecgbench.study.stored import read_pooled
 from tests.study.test_zoo import plug_in
@@ -62,7 +62,7 @@ def keys(run: Path) -> dict[str, str]:
     return dict(Store(run).keys())
 
 
-def states(study: Study) -> dict[str, str]:
+def states(study: Run) -> dict[str, str]:
     return {f"{c.model} {c.setting} {c.policy}": c.status for c in study.cells.itertuples()}
 
 

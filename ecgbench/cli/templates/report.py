@@ -3,12 +3,12 @@
 from matplotlib.figure import Figure
 
 from ecgbench import reports as r
-from ecgbench.results.study import Study
+from ecgbench.results.study import Run
 
 CARD = r.ReportCard(title="Best lead", summary="the best single lead of each model", reads="run")
 
 
-def sections(study: Study) -> list[r.Section]:
+def sections(study: Run) -> list[r.Section]:
     """One table and its figure."""
     main = study.main
     single = main[(main["metric"] == study.metric) & main["leads"].str.fullmatch("[a-zA-Z]+[1-6]?")]

@@ -22,6 +22,8 @@ NOTED = {
     "head line": "lines of a head that are not used",
     "inverted": "an inverted lead is turned round",
     "not measured": "leads that were not measured",
+    "held": "leads that hold one value for much of the time (no lead is made of them)",
+    "cut": "cut off",
     "offset": "the voltage of an electrode was taken off",
     "read as": "read as",
     "warning": "warnings of the reader",

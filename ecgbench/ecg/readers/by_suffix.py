@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from ecgbench.ecg.readers import atc, cleaned, edf, export, hospital, numpy, wfdb
 from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.ecg.recording import Recording
@@ -31,7 +29,7 @@ def _wfdb(path: Path, record: str, patient: str, options: ReadOptions) -> Record
     def choose(names: Sequence[str]) -> list[int]:
         chosen = options.without_order(names).names(names, len(names), path, record)
         notes.append(("names", options.origin(names, chosen)))
-        rows = cleaned.leads_of(chosen, np.zeros((len(names), 0)), record, notes)
+        rows = cleaned.leads_of(chosen, record, notes)
         leads.extend(chosen[i] for i in rows)
         return rows
 

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from ecgbench.ecg.readers.notation import signed
-from ecgbench.ecg.readers.times import counts
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
 Notes = list[tuple[str, str]]
 MARKS = (-(2.0**15), -(2.0**23), -(2.0**31))
-"""The lowest numbers of 16, 24 and 32 bits: never a voltage."""
+"""The lowest numbers of 16, 24 and 32 bits: no voltage where no sample is lower."""
 LOOKED_AT = 5.0
 """Seconds at either end that may be no ECG."""
 FEWEST, OF_A_PULSE = 2, 3
@@ -24,8 +23,16 @@ PULSE, SHORTEST_PULSE = 0.5, 0.02
 """mV and s of what counts as a calibration pulse."""
 STILL = 1.0
 """Seconds for which all leads hold one value each, at an end."""
-HELD = 2.0
-"""Seconds for which a lead holds one value, beyond which it is named."""
+HELD, SHARE = 2.0, 0.2
+"""Seconds for which a lead holds one value, beyond which it is named; and the share of a recording
+beyond which no lead is derived from it.
+"""
+OFFSET, ELECTRODE = 10.0, 500.0
+"""mV: a lead whose middle is farther from 0 has the voltage of its electrode in it; none has more
+than the second.
+"""
+LOOKED_THROUGH = 2**17
+"""Samples of a lead that are enough to find its middle."""
 LIKELY = tuple(
     sign * value
     for value in (999.0, 9999.0, 99999.0, 999999.0, 2.0**15 - 1, 2.0**15, 2.0**23 - 1, 2.0**31 - 1)
@@ -34,22 +41,12 @@ LIKELY = tuple(
 """Numbers that stand for "no sample" where no other sample comes near them."""
 
 
-def leads_of(names: Sequence[str], values: np.ndarray, record: str, notes: Notes) -> list[int]:
-    """Which signals are leads; the others are noted. A column that only counts is none, whatever
-    its name. BadRecord where no signal is a lead.
-
-    values: (signal, time).
-    """
-    rows = []
-    if len(names) > 1 and [*names] == [f"V{i + 1}" for i in range(len(names))]:
-        notes.append(("read as", f"V1 to {names[-1]} are chest leads, not columns without a name"))
-    for i, name in enumerate(names):
+def leads_of(names: Sequence[str], record: str, notes: Notes) -> list[int]:
+    """Which signals are leads; the others are noted. BadRecord where no signal is a lead."""
+    rows = [i for i, name in enumerate(names) if signed(name)]
+    for name in names:
         if signed(name) is None:
             notes.append(("ignored signal", name or "a column without a name"))
-        elif counts(values[i]):
-            notes.append(("ignored signal", f"{name}, which rises by a constant step"))
-        else:
-            rows.append(i)
     if not rows:
         raise BadRecord(
             f"{record}: none of its signals is a standard lead: "
@@ -65,7 +62,8 @@ def marked(values: np.ndarray, in_place: bool = False) -> np.ndarray:
     """
     values = values if in_place else np.array(values, np.float64)
     for row in values:
-        row[np.isin(row, MARKS)] = np.nan
+        if (low := row.min(initial=np.inf, where=~np.isnan(row))) in MARKS:
+            row[row == low] = np.nan
         odd = np.isin(row, LIKELY)
         if odd.any():
             rest = np.abs(row[~odd & np.isfinite(row)])
@@ -112,6 +110,16 @@ def _longest_hold(row: np.ndarray) -> int:
     return int(np.diff(edges, prepend=-1, append=len(row) - 1).max())
 
 
+def _of_an_electrode(row: np.ndarray, name: str, notes: Notes) -> float:
+    """mV of an electrode in a lead, 0 where its middle is near 0."""
+    some = row[:: max(1, len(row) // LOOKED_THROUGH)]
+    low, middle, high = np.quantile(some, (0.01, 0.5, 0.99))
+    if not (OFFSET < abs(middle) <= ELECTRODE and low * high > 0):
+        return 0.0
+    notes.append(("offset", f"{name} lies at {middle:.3g} mV"))
+    return float(middle)
+
+
 def recording(
     values: np.ndarray, names: Sequence[str], fs: float, whose: tuple[str, str], notes: Notes
 ) -> Recording:
@@ -132,7 +140,8 @@ def recording(
         else:
             measured.append(i)
             if not held[i] and (seconds := _longest_hold(values[i]) / fs) > HELD:
-                notes.append(("warning", f"{name} holds one value for {seconds:.1f} s"))
+                kind = "held" if seconds > SHARE * values.shape[1] / fs else "warning"
+                notes.append((kind, f"{name} holds one value for {seconds:.1f} s"))
         if name.startswith("-"):
             notes.append(("inverted", name))
     if not measured:
@@ -146,6 +155,8 @@ def recording(
         )
     signal = kept.astype(np.float32)
     for row, i in zip(signal, measured):
+        if middle := _of_an_electrode(values[i], names[i], notes):
+            row[:] = values[i] - middle
         row *= -1 if names[i].startswith("-") else 1
         row += 0.0  # never -0.0
     return Recording(

@@ -13,9 +13,9 @@ import numpy as np
 from ecgbench.ecg.readers.cleaned import Notes
 
 SHORTEST = 2.0
-"""Seconds below which a group is a median beat, whatever its label says."""
+"""Seconds from which a group is a rhythm, below which it is a median beat, whatever its label."""
 DERIVED = ("MEDIAN", "REPRESENTATIVE", "AVERAGE")
-"""Words of the label of a group that was computed from the rhythm."""
+"""Words of a label by which `ecgdatakit` knows a group that was computed from the rhythm."""
 
 
 def prepared(path: Path, folder: Path, notes: Notes) -> tuple[Path, list[float]]:
@@ -27,18 +27,18 @@ def prepared(path: Path, folder: Path, notes: Notes) -> tuple[Path, list[float]]
 
     dataset = pydicom.dcmread(path)
     groups = [g for g in dataset.get("WaveformSequence") or [] if g.get("WaveformData")]
-    rhythm = [g for g in groups if _seconds(g) >= SHORTEST and not _derived(g)]
-    rhythm.sort(key=_seconds, reverse=True)
-    changed = False
-    if rhythm:
-        rest = [g for g in groups if g is not rhythm[0] and (_derived(g) or g in rhythm)]
-        if [rhythm[0], *rest] != groups:
-            dataset.WaveformSequence, changed = [rhythm[0], *rest], True
-        notes += [
-            ("warning", f"a group of {_seconds(g):.2f} s is no rhythm")
-            for g in groups
-            if g is not rhythm[0] and g not in rest
-        ]
+    rhythm = [g for g in groups if _seconds(g) >= SHORTEST]
+    rhythm.sort(key=lambda g: (-_seconds(g), _derived(g)))
+    notes += [
+        ("warning", f"a group of {_seconds(g):.2f} s is no rhythm")
+        for g in groups
+        if g not in rhythm and not _derived(g)
+    ]
+    if changed := rhythm not in ([], groups):
+        dataset.WaveformSequence = rhythm
+    for group in rhythm or groups:
+        if _derived(group) == bool(rhythm):
+            group.MultiplexGroupLabel, changed = "RHYTHM" if rhythm else "MEDIAN", True
     for group in groups:
         if "WaveformPaddingValue" in group and not _marks_missing(group):
             del group.WaveformPaddingValue

@@ -1,25 +1,21 @@
-"""EDF, EDF+, BDF and BDF+ by `pyedflib`: signals with their names, units and rates.
+"""EDF, EDF+, BDF and BDF+ by `edfio`: signals with their names, units and rates.
 
-Its library tests the header; that the file has the very size that the header implies is tested
-here, and that the time stamps of its data records (EDF+) follow one another without a gap.
+What it warns of (a cut file, another number of data records than stated) is refused. It tests no
+limits of the samples and no time stamps of data records (EDF+); here both are.
 """
 
-from collections.abc import Iterator
+import warnings
 from contextlib import suppress
 from pathlib import Path
-from shutil import copyfileobj
-from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
 from ecgbench.ecg.readers import cleaned
 from ecgbench.ecg.readers.arrays import existing_file, unreadable
-from ecgbench.ecg.readers.notation import ReadOptions, per_mv
+from ecgbench.ecg.readers.notation import ReadOptions, voltage
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
-
-HEAD, SIGNAL = 256, 256
-"""Bytes of a header: its own, and those of each signal."""
 
 
 def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recording:
@@ -28,140 +24,90 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     BadRecord for a file that is missing, damaged, truncated or discontinuous, and for leads of
     different rates; BadSetting where neither file nor `options` states the unit of a lead.
     """
-    _demand_size(existing_file(path, record), record)
-    _demand_range(path, record)
-    _demand_no_gap(path, record)
-    labels, units, rates, signals = _opened(path, record)
+    file = _opened(existing_file(path, record), record)
+    _demand_no_gap(file, path, record)
+    labels = [_text(signal.label) for signal in file.signals]
     names = options.without_order(labels).names(labels, len(labels), path, record)
     notes: cleaned.Notes = [("names", options.origin(labels, names))]
-    rows = cleaned.leads_of(names, np.zeros((len(names), 0)), record, notes)
-    if len(found := {rates[i] for i in rows}) > 1:
+    rows = cleaned.leads_of(names, record, notes)
+    signals = [file.signals[i] for i in rows]
+    if len(found := {signal.sampling_frequency for signal in signals}) > 1:
         each = ", ".join(f"{rate:g}" for rate in sorted(found))
         raise BadRecord(f"{record}: its leads have different rates: {each} Hz")
-    scales = [_scale(units[i], record) or options.scale(None, path, record) for i in rows]
-    notes += [("unit", "the file" if all(units[i] for i in rows) else "--unit")]
-    notes += [("rate", "the file")]
+    units = [_text(signal.physical_dimension) for signal in signals]
+    scales = [
+        voltage(unit, record) if unit else options.scale(None, path, record) for unit in units
+    ]
+    notes += [("unit", "the file" if all(units) else "--unit"), ("rate", "the file")]
     fs = options.rate([("its header", found.pop())], path, record, field=True)
-    array = np.stack([signals[i] / scale for i, scale in zip(rows, scales)])
-    return cleaned.recording(array, [names[i] for i in rows], fs, (record, patient), notes)
+    values = np.empty((len(signals), len(signals[0].digital)))
+    for row, signal, scale in zip(values, signals, scales):
+        np.divide(_physical(signal, path, record), scale, out=row)
+    return cleaned.recording(values, [names[i] for i in rows], fs, (record, patient), notes)
 
 
-def _opened(path: Path, record: str) -> tuple[list[str], list[str], list[float], list[np.ndarray]]:
-    """Labels, units, rates and samples of all signals, NaN where a sample is marked as missing."""
+def _opened(path: Path, record: str) -> Any:
+    """The edfio.Edf or edfio.Bdf of a file."""
+    import edfio
+
     with path.open("rb") as file:
-        first = file.read(HEAD)
-        signals = int(first[252:256]) if first[252:256].strip().isdigit() else 0
-        rest = file.read(signals * SIGNAL)
-    if (first[1:] + rest).isascii():
-        with suppress(OSError, ValueError):
-            return _signals(path)
-    # a date that is none, a text that breaks the rules, and EDF+ without annotations cost no
-    # samples: read as plain EDF, as its time stamps were tested
-    plain = (b"24BIT" if first[0] == 0xFF else b"").ljust(44)
-    texts = b"X X X X".ljust(80) + b"Startdate X X X X".ljust(80) + b"01.01.8500.00.00"
-    with TemporaryDirectory() as folder, path.open("rb") as source:
-        copy = Path(folder) / "legible"
-        with copy.open("wb") as out:
-            head = first[:8] + texts + first[184:192] + plain + first[236:]
-            out.write(head + b"".join(_ascii(rest, signals)))
-            source.seek(HEAD + len(rest))
-            copyfileobj(source, out)
-        try:
-            return _signals(copy)
-        except (OSError, ValueError) as error:
-            renamed = type(error)(str(error).replace(str(copy), path.name))
-            raise unreadable(path, record, "EDF or BDF", renamed) from error
+        parsed = edfio.read_bdf if file.read(1) == b"\xff" else edfio.read_edf
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            opened = parsed(path, header_encoding="latin-1")
+        if not opened.data_record_duration > 0:
+            raise ValueError(f"its data records last {opened.data_record_duration:g} s")
+        return opened
+    except UnboundLocalError:  # the package divides by it
+        zero = ValueError("its data records last 0 s")
+        raise unreadable(path, record, "EDF or BDF", zero) from None
+    except Exception as error:  # the package raises whatever its parsing runs into
+        raise unreadable(path, record, "EDF or BDF", error) from error
 
 
-def _signals(path: Path) -> tuple[list[str], list[str], list[float], list[np.ndarray]]:
-    import pyedflib
-
-    with pyedflib.EdfReader(str(path), pyedflib.DO_NOT_READ_ANNOTATIONS) as opened:
-        every = range(opened.signals_in_file)
-        rates = [float(opened.getSampleFrequency(i)) for i in every]
-        signals = []
-        for i in every:
-            steps = cleaned.marked(opened.readSignal(i, digital=True)[None])[0]
-            signals.append(np.where(np.isnan(steps), np.nan, opened.readSignal(i)))
-        units = [opened.getPhysicalDimension(i).strip() for i in every]
-        return opened.getSignalLabels(), units, rates, signals
+def _text(field: str) -> str:
+    """A field of the header, which may be in UTF-8 or Latin-1."""
+    with suppress(UnicodeDecodeError):
+        field = field.encode("latin-1").decode()
+    return field.strip()
 
 
-def _ascii(rest: bytes, signals: int) -> Iterator[bytes]:
-    """The fields of all signals, one after the other, without other than ASCII characters."""
-    at = 0
-    for width in (16, 80, 8, 8, 8, 8, 8, 80, 8, 32):
-        for _ in range(signals):
-            field = rest[at : at + width]
-            for micro in (b"\xc2\xb5", b"\xce\xbc", b"\xb5"):
-                field = field.replace(micro, b"u")
-            yield bytes(byte if 32 <= byte < 127 else 63 for byte in field).ljust(width)
-            at += width
-
-
-def _scale(unit: str, record: str) -> float | None:
-    """What a file states of a unit; BadRecord where that is no voltage."""
-    scale = per_mv(unit)
-    if unit.strip() and scale is None:
-        raise BadRecord(f"{record}: unit {unit!r} is not a unit of voltage (V, mV, uV, nV)")
-    return scale
-
-
-def _demand_range(path: Path, record: str) -> None:
-    """BadRecord where the digital minimum of a signal with samples is its maximum: its voltages are
-    not known.
-    """
-    with path.open("rb") as file:
-        head = file.read(HEAD)
-        count = int(head[252:256]) if head[252:256].strip().isdigit() else 0
-        rest = file.read(count * SIGNAL)
-    for i in range(count):
-        name, low, high = (
-            rest[at * count + i * wide : at * count + (i + 1) * wide].strip()
-            for at, wide in ((0, 16), (120, 8), (128, 8))
+def _physical(signal: Any, path: Path, record: str) -> np.ndarray:
+    """(time,) float64 in the unit of a signal, NaN where a sample is marked as missing."""
+    try:
+        (low, high), (bottom, top) = signal.digital_range, signal.physical_range
+    except ValueError as error:
+        raise unreadable(path, record, "EDF or BDF", error) from error
+    limit = 2 ** (23 if signal.digital.dtype == np.int32 else 15)
+    if not (-limit <= low < high < limit and bottom != top):
+        raise BadRecord(
+            f"{record}: steps of {_text(signal.label)} from {low} to {high} are {bottom:g} to "
+            f"{top:g} {_text(signal.physical_dimension)} by its header, which cannot be; correct it"
         )
-        if low == high and low and b"Annotations" not in name:
-            label = name.decode("latin-1")
-            raise BadRecord(
-                f"{record}: digital minimum and maximum of {label} are both {low.decode('latin-1')}"
-                f", so its voltages are not known; correct the header"
-            )
+    gain = float((top - bottom) / (high - low))
+    steps: np.ndarray = cleaned.marked(signal.digital[None])[0]
+    steps += top / gain - high
+    steps *= gain
+    return np.asarray(steps)
 
 
-def _demand_no_gap(path: Path, record: str) -> None:
+def _demand_no_gap(file: Any, path: Path, record: str) -> None:
     """BadRecord where the data records of EDF+ or BDF+ do not follow one another: each states when
     it begins. EDF+D without time stamps is refused, as nobody knows its gaps; EDF+C is read.
     """
-    with path.open("rb") as file:
-        head = file.read(HEAD)
-        count = int(head[252:256]) if head[252:256].strip().isdigit() else 0
-        rest = file.read(count * SIGNAL)
-    kind = head[192:197]
-    if kind[1:] not in (b"DF+C", b"DF+D"):
-        return
-    try:
-        lengths = [int(rest[216 * count + 8 * i :][:8]) for i in range(count)]
-        duration = float(head[244:252])
-    except ValueError:
-        return  # the library says it better
-    labels = [rest[16 * i : 16 * i + 16].strip() for i in range(count)]
-    notes = [i for i, label in enumerate(labels) if label.endswith(b"DF Annotations")]
-    if not notes or duration <= 0:
-        if kind.endswith(b"D"):
+    duration = file.data_record_duration
+    stamps = next(iter(file._annotation_signals), None)
+    content = stamps.digital.tobytes() if stamps else b""
+    each = len(content) // max(1, file.num_data_records)
+    begins = np.array([_begin(content[k : k + each]) for k in range(0, len(content), each or 1)])
+    if np.isnan(begins).all():
+        if file.reserved.startswith(("EDF+D", "BDF+D")):
             raise BadRecord(f"{record}: {path.name} is discontinuous, without time stamps")
         return
-    width = 3 if head[0] == 0xFF else 2
-    if path.stat().st_size < HEAD + count * SIGNAL + width * sum(lengths) or sum(lengths) <= 0:
-        return  # not one data record
-    data = np.memmap(path, np.uint8, "r", offset=HEAD + count * SIGNAL)
-    each, at = width * sum(lengths), width * sum(lengths[: notes[0]])
-    stamps = data[: len(data) // each * each].reshape(-1, each)
-    begins = [_begin(row[at : at + width * lengths[notes[0]]].tobytes()) for row in stamps]
-    slack = max(
-        0.001, 0.5 * duration / max((n for i, n in enumerate(lengths) if i not in notes), default=1)
-    )
+    most = max((signal.samples_per_data_record for signal in file.signals), default=1)
     apart = np.abs(np.diff(begins) - duration)
-    if (odd := ~(apart <= slack)).any() and not (kind.endswith(b"C") and np.isnan(begins).all()):
+    if (odd := ~(apart <= max(0.001, 0.5 * duration / most))).any():
         k = int(odd.argmax())
         raise BadRecord(
             f"{record}: {path.name} has a gap or a jump: its data record {k + 1} begins at "
@@ -176,23 +122,3 @@ def _begin(notes: bytes) -> float:
         return float(stated) if mark else float("nan")
     except ValueError:
         return float("nan")
-
-
-def _demand_size(path: Path, record: str) -> None:
-    """BadRecord where a file has not the size that its header implies; nothing where the header is
-    none, which the library says better.
-    """
-    with path.open("rb") as file:
-        head = file.read(HEAD)
-        try:
-            blocks, signals = int(head[236:244]), int(head[252:256])
-            each = file.read(signals * SIGNAL)[216 * signals : 224 * signals]
-            samples = sum(int(each[8 * i : 8 * i + 8]) for i in range(signals))
-        except ValueError:
-            return
-    wanted = HEAD + signals * SIGNAL + blocks * samples * (3 if head[0] == 0xFF else 2)
-    if blocks > 0 and (size := path.stat().st_size) != wanted:
-        what = "is truncated" if size < wanted else "is too long"
-        raise BadRecord(
-            f"{record}: {path.name} {what}: {size} bytes of the {wanted} that its header implies"
-        )

@@ -30,8 +30,8 @@ from ecgbench.errors import BadRecord
 
 LONG = 5e6
 """Samples of all leads of which no copy as float64 is held."""
-OFFSET = 10.0
-"""mV: a lead whose middle is farther from 0 has the voltage of its electrode in it."""
+FAR = 10.0
+"""How many times larger than all others the first number of each lead may be."""
 
 
 def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recording:
@@ -63,12 +63,14 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
     names = options.names(stated, len(signals), path, record)
     given = stated if columns == table.names and not generated(stated or "") else None
     notes.append(("names", options.origin(given, names)))
-    rows = cleaned.leads_of(names, first[:, signals].T, record, notes)
+    rows = cleaned.leads_of(names, record, notes)
     notes += [("ignored signal", f"{n}, which rises") for i in timed if signed(n := columns[i])]
     leads = [signals[i] for i in rows]
-    if (np.abs(first[0, leads]) > 1e9).any() and (np.abs(first[-1, leads]) < 1e6).all():
+    most = np.nanmax(np.abs(first[1:, leads]), axis=0, initial=0.0)
+    if len(first) > 2 and (np.abs(first[0, leads]) > FAR * most).all():
         raise BadRecord(
-            f"{record}: its first line of numbers is a time since 1970; take out what is no sample"
+            f"{record}: its first line of numbers is far from all others; take it out if it is no "
+            f"sample"
         )
     samples = first[:, leads][np.isfinite(first[:, leads])]
     whole = bool((samples == np.rint(samples)).all())
@@ -91,20 +93,13 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
     source = "the file" if said.rates else "the column of time" if rates else "--fs"
     notes += [("unit", "the file" if all(units) else "--unit"), ("rate", source)]
     values, chosen = cleaned.marked(values, in_place=True), [names[i] for i in rows]
-    _to_millivolts(values, scales, chosen, notes)
-    return cleaned.recording(values, chosen, fs, whose, notes)
-
-
-def _to_millivolts(values: np.ndarray, scales: list[float], names: list[str], notes: Notes) -> None:
-    """Divides (lead, time) in place, and takes off the voltage of an electrode."""
-    for row, scale, name in zip(values, scales, names):
+    steps = whole and (bool(said.gains) or said.are_steps(own, options))
+    if (zero := said.zero(steps, values, record)) and not said.zeros:
+        notes.append(("offset", f"steps are all above 0: {zero:g} is taken as 0 mV"))
+    for row, scale in zip(values, scales):
+        row -= zero
         row /= scale
-        some = row[:: max(1, len(row) // layout.CHUNK)]
-        some = some[np.isfinite(some)]
-        low, middle, high = np.quantile(some, (0.01, 0.5, 0.99)) if len(some) else (0.0,) * 3
-        if abs(middle) > OFFSET and low * high > 0:
-            row -= middle
-            notes.append(("offset", f"{name} lies at {middle:.3g} mV"))
+    return cleaned.recording(values, chosen, fs, whose, notes)
 
 
 def _kinds(

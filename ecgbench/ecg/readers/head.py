@@ -14,6 +14,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ecgbench.core.text import shortened
 from ecgbench.ecg.readers.notation import (
     AGREE,
@@ -51,6 +53,8 @@ _OTHER = _set(
 """Words of a line on something else: a filter, a heart, another signal."""
 _UNIT = _set("unit units voltage scale values axis dimension yunit yunits")
 _STEPS = _set("resolution lsb step stepsize quantization quantisation")
+_ZERO = _set("zero baseline offset adczero zerolevel")
+_OF_ZERO = _ZERO | _set("adc digital dc level value of the converter signal ecg ekg in")
 _LEAD = _set("lead leads channel channels signal signals label labels electrode")
 _NAMES = _set("name names ecg ekg")
 _STEP = r"(?:lsb|adu|adc(?: ?units?| ?counts?)?|counts?|bits?|steps?|units?|digits?|du|nu|1)"
@@ -78,6 +82,8 @@ class Head:
     """(where it stands, how many of the file's units make 1 mV) of lines on the unit."""
     gains: list[tuple[str, float]] = field(default_factory=list)
     """The same, of lines on the gain or the size of a step."""
+    zeros: list[tuple[str, float]] = field(default_factory=list)
+    """(line, step of 0 mV, NaN where it is in another unit) of lines on it that do not say 0."""
     leads: list[str] = field(default_factory=list)
     """Names of leads that stand alone on a line."""
     raw: str = ""
@@ -111,6 +117,28 @@ class Head:
                     f"if it is on something else, call it what it is (Mains frequency, Display "
                     f"unit) or take it out"
                 )
+
+    def are_steps(self, units: Sequence[str], options: ReadOptions) -> bool:
+        """Whether whole numbers in columns of these units are steps of a converter."""
+        odd = any(map(STEPS.fullmatch, units)) or (options.unit or "")[:1].isdigit()
+        return bool(self.raw) or (odd and not (self.units or any(map(per_mv, units))))
+
+    def zero(self, steps: bool, values: np.ndarray, record: str) -> float:
+        """The step of 0 mV; the middle of samples (lead, time) that are steps above 0, as those of
+        a converter without a sign are, where no line states it. BadRecord where lines state
+        several, and where the samples are no steps or do not lie about it.
+        """
+        stated = {value for _, value in self.zeros}
+        if not stated:
+            above = steps and np.nanmin(values) > 0
+            return float(np.nanmedian(values[:, :: 1 + values.shape[1] // 2**17])) if above else 0.0
+        step = stated.pop()
+        if stated or not steps or not np.nanmin(values) <= step <= np.nanmax(values):
+            raise BadRecord(
+                f"{record}: the line {shortened(self.zeros[0][0], 40)!r} does not fit its samples; "
+                f"if it is subtracted already, or on something else, take it out"
+            )
+        return step
 
     def scale(
         self, whole: bool, unit: str, alone: bool, options: ReadOptions, record: str
@@ -192,6 +220,9 @@ def _take(line: str, head: Head) -> None:
         each = value.split()
         by_blanks = all(map(signed, each))
         head.leads += each if by_blanks else [one.strip() for one in re.split(r"[,;|\t]", value)]
+    elif words & _ZERO and words <= _OF_ZERO and (found := _zero(value, unit)):
+        if found[0]:
+            head.zeros.append((line, found[0]))
     elif gain := _gain(name, words, value, unit):
         head.gains.append((where, gain))
     elif words & _OTHER or "mm/" in line.lower():  # of paper
@@ -221,6 +252,18 @@ def _rate(words: set[str], value: str, unit: str) -> float | None:
     if words & _INTERVAL or not (words & (_ALONE | _RATE) or re.search("[a-z]", value)):
         return None
     return hertz(value, unit or "hz" * ("hz" in words))
+
+
+def _zero(value: str, unit: str) -> tuple[float] | None:
+    """The step of 0 mV by the value of a line, NaN where it is no one number of steps; None where
+    it is of something else (5 s, off).
+    """
+    if not (found := re.fullmatch(r"([-+]?\d+(?:\.\d*)?)\s*([^\d,;]*)", value)):
+        return (np.nan,) if re.search(r"\d", value) else None
+    number, of = float(found[1]), _per(found[2]) or _per(unit)
+    if of and not (re.fullmatch(_STEP, of) or _VOLT.fullmatch(of)):
+        return None
+    return (np.nan if number and (_VOLT.fullmatch(of) or number % 1) else number,)
 
 
 def _gain(name: str, words: set[str], value: str, unit: str) -> float | None:

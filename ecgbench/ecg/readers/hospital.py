@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ecgbench.ecg.readers import cleaned, dicom, muse
+from ecgbench.ecg.readers import cleaned, dicom, muse, scp
 from ecgbench.ecg.readers.arrays import existing_file, unreadable
 from ecgbench.ecg.readers.notation import ReadOptions, per_mv
 from ecgbench.ecg.recording import Recording
@@ -55,7 +55,7 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     labels = [lead.label for lead in found.leads]
     names = options.without_order(labels).names(labels, len(labels), path, record)
     notes.append(("names", options.origin(labels, names)))
-    rows = cleaned.leads_of(names, np.zeros((len(names), 0)), record, notes)
+    rows = cleaned.leads_of(names, record, notes)
     leads = [found.leads[i] for i in rows]
     facts = {
         "rates in Hz": [lead.sampling_rate for lead in leads],
@@ -128,6 +128,8 @@ def _parsed(path: Path, record: str) -> tuple[Any, cleaned.Notes, list[float]]:
                 parsed, skews = dicom.prepared(path, Path(folder), noted)
             elif kind == "GE MUSE XML":
                 parsed = muse.prepared(path, Path(folder), noted)
+            elif kind == "SCP-ECG":
+                parsed = scp.prepared(path, Path(folder))
             found = known["parser_class"]().parse(parsed)
         except ImportError:
             raise missing from None
@@ -150,17 +152,32 @@ def _demand_whole(found: Any, notes: cleaned.Notes, path: Path, record: str) -> 
     if lost := next((what for _, what in notes if LOST.search(what)), ""):
         raise BadRecord(f"{record}: {path.name} is truncated, or has a gap ({lost})")
     if found.source_format == "ishne_holter":
-        meta, each = found.raw_metadata, len(found.leads)
-        size = path.stat().st_size - 522 - meta["var_block_size"]
-        if size % (2 * each) or meta["samples_per_lead"] < meta["ecg_size"]:
-            raise BadRecord(
-                f"{record}: {path.name} is truncated: {size / 2 / each:g} samples of the "
-                f"{meta['ecg_size']} that its header states"
-            )
+        _demand_ishne(found.raw_metadata, notes, path, record)
     if path.suffix.lower() == ".xml" and (
         rate := FRACTION.search(path.read_bytes().replace(b"\0", b""))
     ):
         raise BadRecord(f"{record}: its rate is no whole number ({rate[0].decode()}...)")
+
+
+def _demand_ishne(meta: dict[str, Any], notes: cleaned.Notes, path: Path, record: str) -> None:
+    """BadRecord where the last sample lacks a lead, or as many leads are not named as are stored.
+    How many samples there are the file itself shows: many headers state a nominal number.
+    """
+    each, codes = len(meta["lead_spec"]), np.fromfile(path, "<i2", 12, offset=158)
+    size = path.stat().st_size - 522 - meta["var_block_size"]
+    there, stated = size / 2 / each, meta["ecg_size"]
+    if (codes[:each] == -9).any() or (codes[each:] > 0).any():
+        raise BadRecord(
+            f"{record}: {path.name} states {each} leads, and codes of {(codes > 0).sum()}; correct "
+            f"its header"
+        )
+    if there % 1:
+        raise BadRecord(
+            f"{record}: {path.name} is truncated: {there:g} samples of the {stated} that its "
+            f"header states"
+        )
+    if stated not in (there, there * each):
+        notes.append(("warning", f"it states {stated} samples of a lead and holds {there:g}"))
 
 
 def _rate(found: Any, lead: Any) -> float:

@@ -1,6 +1,7 @@
 """Exports of devices and programs whose lines before the numbers are no plain head: how each is
-known, and the plain head that says the same. Apple Health, Samsung Health, Movesense, PhysioNet's
-rdsamp and Bard state everything in plain lines and need no row here.
+known, and the plain head that says the same. Apple Health, Samsung Health, PhysioNet's
+rdsamp and Bard state everything in plain lines and need no row here; nor does Movesense, of whose
+head no public file was found: `timestamp,sample` is a guess.
 """
 
 import json
@@ -52,10 +53,14 @@ def _acqknowledge(lines: Lines) -> Lines:
 
 
 def _opensignals(lines: Lines) -> Lines:
-    """A dictionary of devices in JSON; samples are steps of their converters."""
+    """A dictionary of devices in JSON; samples are steps of their converters, of which the middle
+    one is 0 mV (the sensor's data sheet: (step / 2**bits - 1/2) x voltage / gain).
+    """
     text = next(line for line in lines if "{" in line)
     devices = [*json.loads(text[text.index("{") :]).values()]
     rates = [f"Sampling rate: {device['sampling rate']} Hz" for device in devices]
+    bits = [max(device["resolution"]) for device in devices if "resolution" in device]
+    rates += [f"ADC zero: {2 ** (most - 1)}" for most in bits]
     return [*rates, "Unit: ADC", "\t".join(name for d in devices for name in d["column"])]
 
 

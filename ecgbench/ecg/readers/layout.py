@@ -78,7 +78,7 @@ def layout_of(path: Path, encoding: str, options: ReadOptions, record: str) -> T
         lines, skipped = lines[1:], skipped + 1
     rows = [line.split(export.comment)[0] if export.comment else line for line in lines]
     samples = [line.strip(" ") for line in rows if line.strip()][:SAMPLE_LINES]
-    if not samples or not _numbers(lines[0]):
+    if not samples:
         raise BadRecord(f"{record}: {path.name} holds no line of numbers")
     above = [re.sub(r"^\s*[#%/]+\s*", "", line).strip("\n ") for line in above]
     try:
@@ -184,10 +184,6 @@ def _columns(
     names, units, used = [""] * count, [""] * count, set()
     if above and _are_units(rows[k]):
         units, used, k = [word.strip("()[]-_= ") for word in rows[k]], {k}, k - 1
-        while k >= 0 and rows[k] and len({*rows[k]}) < len(rows[k]):
-            used, k = used | {k}, k - 1  # RAW, RAW
-    elif above and rows[k] and not any(word.strip("-_= ") for word in rows[k]):
-        used, k = {k}, k - 1  # a rule below the names
     if k >= 0 and rows[k] and not _states(above[k], rows[k]):
         names, own = _split_units(rows[k])
         units, used = units if any(units) else own, used | {k}

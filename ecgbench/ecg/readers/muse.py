@@ -26,10 +26,11 @@ def prepared(path: Path, folder: Path, notes: Notes) -> Path:
             name = (lead.findtext("LeadID") or "a lead without a name").strip()
             notes.append(("not measured", f"{name} has no samples that can be read"))
             changed = True
-    rhythms = sorted(filter(_is_rhythm, waveforms), key=_seconds, reverse=True)
+    rhythms = [each for each in waveforms if _seconds(each) >= SHORTEST]
+    rhythms.sort(key=lambda each: (-_seconds(each), _kind(each) == "median"))
     ordered = rhythms + [each for each in waveforms if each not in rhythms]
     kinds = ["Rhythm"] * len(rhythms) + ["Median"] * (len(ordered) - len(rhythms))
-    stated = [(each.findtext("WaveformType") or "Rhythm").strip().lower() for each in ordered]
+    stated = [_kind(each) for each in ordered]
     first = [each for each in waveforms if each in rhythms][:1]
     if changed or stated != [kind.lower() for kind in kinds] or first != rhythms[:1]:
         for waveform, kind in zip(ordered, kinds):
@@ -63,7 +64,5 @@ def _seconds(waveform: ET.Element) -> float:
         return 0.0
 
 
-def _is_rhythm(waveform: ET.Element) -> bool:
-    """A median beat is known by its length; a longer one that is called so is believed."""
-    kind = (waveform.findtext("WaveformType") or "").strip().lower()
-    return kind != "median" and _seconds(waveform) >= SHORTEST
+def _kind(waveform: ET.Element) -> str:
+    return (waveform.findtext("WaveformType") or "Rhythm").strip().lower()

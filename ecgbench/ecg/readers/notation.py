@@ -222,6 +222,13 @@ def per_mv(unit: str) -> float | None:
     return 1 / (steps * size) if size and steps else None
 
 
+def voltage(unit: str, record: str) -> float:
+    """As `per_mv`, of what a header states; BadRecord where that is no voltage."""
+    if scale := per_mv(unit):
+        return scale
+    raise BadRecord(f"{record}: unit {unit!r} is not a unit of voltage (V, mV, uV, nV)")
+
+
 def hertz(text: str, unit: str = "", interval: bool = False) -> float | None:
     """A rate as files write it, or the one of the interval between two samples; `unit` where the
     text has none. None for what is neither, and for a number that can be read in two ways.

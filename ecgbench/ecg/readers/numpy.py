@@ -90,21 +90,16 @@ def alone(path: Path, record: str, patient: str, options: ReadOptions) -> Record
         )
     array = np.squeeze(next(iter(stored.values())))
     array = array[None] if array.ndim == 1 else array
-    if array.ndim != 2 or array.dtype.kind not in "iuf":
-        raise BadRecord(
-            f"{record}: an array of shape {array.shape} and type {array.dtype}, not (lead, time) "
-            f"of real numbers"
-        )
     own = _texts(words, _NAMES) or None
     if own is None and len(array) == 1 and any(map(signed, stored)):
         own = [*stored]
-    count = len(own or options.ordered) or min(array.shape)
-    if array.shape[0] == array.shape[1]:
+    count = len(own or options.ordered) or min(array.shape, default=0)
+    one_way = array.ndim == 2 and array.shape[0] != array.shape[1] and count in array.shape
+    if array.dtype.kind not in "iuf" or not one_way:
         raise BadRecord(
-            f"{record}: an array of shape {array.shape}: leads and time cannot be distinguished"
+            f"{record}: an array of shape {array.shape} and type {array.dtype} is not (lead, time) "
+            f"or (time, lead) of {count} signals in real numbers"
         )
-    if count not in array.shape:
-        raise BadRecord(f"{record}: an array of shape {array.shape} for {count} signals")
     array = array if array.shape[0] == count else array.T
     names = options.names(own, count, path, record)
     notes: cleaned.Notes = [("names", options.origin(own, names))]
@@ -115,7 +110,7 @@ def alone(path: Path, record: str, patient: str, options: ReadOptions) -> Record
         raise BadRecord(f"{record}: {len(units)} units for {count} signals")
     found = times.time_columns(names, array, record)
     rates += [(f"the column of time {names[i]!r}", fs) for i, fs in found.items() if fs]
-    rows = cleaned.leads_of(names, array, record, notes)
+    rows = [i for i in cleaned.leads_of(names, record, notes) if i not in found]
     scales = np.array([options.scale(units[i], path, record) for i in rows])
     notes.append(("unit", "the file" if all(units) else "--unit"))
     fs = options.rate(rates, path, record)

@@ -11,6 +11,7 @@ ECG).
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -23,7 +24,7 @@ from ecgbench.core.text import one_line
 from ecgbench.ecg.readers import cleaned
 from ecgbench.ecg.readers.arrays import MISSING, demand_samples, existing_file, standard
 from ecgbench.ecg.readers.cleaned import Notes
-from ecgbench.ecg.readers.notation import per_mv
+from ecgbench.ecg.readers.notation import voltage
 from ecgbench.ecg.recording import Recording
 from ecgbench.ecg.repair import Repair
 from ecgbench.errors import BadRecord
@@ -37,68 +38,39 @@ MARKED = THROUGH_WFDB | {"80": -(2**7), "212": -(2**11), "24": -(2**23), "32": -
 """Signal format -> the value that stands for "no sample"; of the others it is that of 16 bits."""
 
 
-def read(
+def read(  # noqa: PLR0913  (each is what a dataset publishes)
     path: Path,
     record: str,
     patient: str,
     expected_fs: float | None = None,
     expected_gain: float | None = None,
     names: Mapping[str, str] = MappingProxyType({}),
+    repair: Repair | None = None,
 ) -> Recording:
     """The standard leads of the recording whose header is `path` + ".hea", in mV, in the order of
     the file.
 
     expected_fs in Hz and expected_gain in digital steps per mV: what the dataset publishes; another
     value is refused, and beside a published gain a baseline other than 0. names: of leads that the
-    header spells in a way of its own (in capitals) -> standard ones. BadRecord for a missing, empty
-    or truncated file, a header that wfdb refuses or that disagrees with its signal in length or
-    checksum, samples marked missing (NaN), unknown units, no lead, a lead that is there twice, a
-    wrong rate, gain or baseline. Other signals, and files that hold no lead, are not looked at.
+    header spells in a way of its own (in capitals) -> standard ones. repair: of missing samples and
+    peaks. BadRecord for a missing, empty or truncated file, a header that wfdb refuses or that
+    disagrees with its signal in length or checksum, samples marked missing (NaN) without `repair`,
+    unknown units, no lead, a lead that is there twice, a wrong rate, gain or baseline. Other
+    signals, and files that hold no lead, are not looked at.
     """
-    signal, leads, fs = _read(path, record, expected_fs, expected_gain, names)
-    demand_samples(signal, record)
-    return Recording(signal=signal, unit="mV", leads=leads, fs=fs, record=record, patient=patient)
-
-
-def read_repaired(
-    path: Path,
-    record: str,
-    patient: str,
-    repair: Repair,
-    expected_fs: float | None = None,
-    expected_gain: float | None = None,
-) -> Recording:
-    """As `read`, but `repair` is applied to missing samples and peaks, and noted in
-    `Recording.repaired`.
-    """
-    signal, leads, fs = _read(path, record, expected_fs, expected_gain, {})
-    signal, done = repair(signal, fs, record)
-    return Recording(
-        signal=signal,
-        unit="mV",
-        leads=leads,
-        fs=fs,
-        record=record,
-        patient=patient,
-        repaired=done,
-    )
-
-
-def _read(
-    path: Path,
-    record: str,
-    expected_fs: float | None,
-    expected_gain: float | None,
-    names: Mapping[str, str],
-) -> tuple[np.ndarray, tuple[str, ...], float]:
-    """(lead, time) float64 in mV, NaN where a sample is marked as missing; its leads, and Hz."""
     header = _header(path, record)
     header.sig_name = [names.get(name.upper(), name) for name in header.sig_name]
-    if expected_fs is not None and header.fs != expected_fs:
-        raise BadRecord(f"{record}: sampling rate {header.fs:g} Hz, expected {expected_fs:g} Hz")
     rows = standard(header.sig_name, record)
+    fs = _rate(header, rows, record)
+    if expected_fs is not None and fs != expected_fs:
+        raise BadRecord(f"{record}: sampling rate {fs:g} Hz, expected {expected_fs:g} Hz")
     signal = _millivolts(header, rows, path, record, expected_gain)
-    return signal, tuple(header.sig_name[i] for i in rows), float(header.fs)
+    leads, done = tuple(header.sig_name[i] for i in rows), tuple[tuple[str, str], ...]()
+    if repair is not None:
+        signal, done = repair(signal, fs, record)
+    demand_samples(signal, record)
+    made = Recording(signal=signal, unit="mV", leads=leads, fs=fs, record=record, patient=patient)
+    return replace(made, repaired=done) if done else made
 
 
 def signals(
@@ -109,11 +81,23 @@ def signals(
     """
     header = _header(path, record)
     rows = list(wanted(header.sig_name))
+    fs = _rate(header, rows, record)
     skews = {header.sig_name[i]: header.skew[i] for i in rows if header.skew[i]}
     if skews:
-        late = ", ".join(f"{name} {skew} samples" for name, skew in skews.items())
+        late = ", ".join(f"{name} {skew} frames" for name, skew in skews.items())
         notes.append(("read as", f"skews of its header are undone: {late}"))
-    return _millivolts(header, rows, path, record, None, cleaned.marked), float(header.fs)
+    return _millivolts(header, rows, path, record, None, cleaned.marked), fs
+
+
+def _rate(header: Any, rows: list[int], record: str) -> float:
+    """Hz of some signals: that of frames by the samples that each has in one; BadRecord where they
+    differ.
+    """
+    rates = {header.sig_name[i]: header.fs * header.samps_per_frame[i] for i in rows}
+    if len({*rates.values()}) > 1:
+        each = ", ".join(f"{name} {rate:g} Hz" for name, rate in rates.items())
+        raise BadRecord(f"{record}: its leads have different rates: {each}")
+    return float(header.fs * header.samps_per_frame[rows[0]])
 
 
 def _millivolts(
@@ -125,7 +109,7 @@ def _millivolts(
     marked: Callable[[np.ndarray], np.ndarray] = np.asarray,
 ) -> np.ndarray:
     """(row, time) float64, NaN where a sample is marked as missing. A signal with a skew begins as
-    many samples later in its file; all end where the first one of them ends.
+    many frames later in its file; all end where the first one of them ends.
     """
     if expected_gain is None:
         _demand_calibrated(path, header, rows, record)
@@ -137,7 +121,7 @@ def _millivolts(
     signal = (marked(digital.T).T - np.asarray(header.baseline)[rows]) / gain
     marks = [MARKED.get(header.fmt[i], MISSING) for i in rows]
     signal[digital == np.array(marks, digital.dtype)] = np.nan
-    skews = [header.skew[i] or 0 for i in rows]
+    skews = [(header.skew[i] or 0) * header.samps_per_frame[i] for i in rows]
     if any(skews):
         length = len(signal) - max(skews)
         columns = [signal[skew : skew + length, k] for k, skew in enumerate(skews)]
@@ -228,13 +212,7 @@ def _demand_calibrated(path: Path, header: Any, rows: list[int], record: str) ->
 
 def _gain(header: Any, rows: list[int], record: str, expected: float | None) -> np.ndarray:
     """(lead,) digital steps per mV."""
-    scale = {unit: per_mv(unit) for unit in sorted({str(header.units[i]) for i in rows})}
-    if unknown := [unit for unit, per in scale.items() if per is None]:
-        raise BadRecord(
-            f"{record}: unit {', '.join(map(repr, unknown))} is not a unit of voltage (V, mV, uV, "
-            f"nV)"
-        )
-    gain = np.array([header.adc_gain[i] * scale[header.units[i]] for i in rows], np.float64)
+    gain = np.array([header.adc_gain[i] * voltage(header.units[i], record) for i in rows])
     if expected is not None and (gain != expected).any():
         raise BadRecord(
             f"{record}: gain {gain[gain != expected][0]:g} per mV, expected {expected:g} per mV"
@@ -259,7 +237,8 @@ def _samples(header: Any, rows: list[int], path: Path, record: str) -> np.ndarra
     holds a lead has the very size that the header implies.
     """
     plain = {header.fmt[i] for i in rows} == {"16"}
-    digital = np.empty((header.sig_len, len(rows)), np.int16 if plain else np.int32)
+    length = header.sig_len * header.samps_per_frame[rows[0]]
+    digital = np.empty((length, len(rows)), np.int16 if plain else np.int32)
     for name in dict.fromkeys(header.file_name[i] for i in rows):
         signals = [i for i, f in enumerate(header.file_name) if f == name]
         formats = {header.fmt[i] for i in signals}
@@ -269,18 +248,14 @@ def _samples(header: Any, rows: list[int], path: Path, record: str) -> np.ndarra
                 f"{record}: signal format {', '.join(sorted(formats))}; one of "
                 f"{', '.join([*BYTES, *THROUGH_WFDB])} is read, the same for all signals of a file"
             )
-        if any(header.samps_per_frame[i] != 1 for i in signals):
-            raise BadRecord(
-                f"{record}: {name} holds several samples a frame, which is not read; write it "
-                f"anew with one sample a frame (xform of the WFDB programs)"
-            )
         columns = [k for k, i in enumerate(rows) if i in signals]
         file = _on_disk(path.parent / name, record)
         if fmt in THROUGH_WFDB:
             digital[:, columns] = _through_wfdb(path, [rows[k] for k in columns], header, record)
             continue
         size = file.stat().st_size
-        offset, count = header.byte_offset[signals[0]] or 0, len(signals) * header.sig_len
+        ends = np.cumsum([header.samps_per_frame[i] for i in signals])  # in a frame
+        offset, count = header.byte_offset[signals[0]] or 0, int(ends[-1]) * header.sig_len
         wanted = offset + math.ceil(count * BYTES[fmt])
         if size < wanted:
             raise BadRecord(
@@ -297,11 +272,13 @@ def _samples(header: Any, rows: list[int], path: Path, record: str) -> np.ndarra
             samples = _decoded(file, fmt, offset, count)
         except OSError as error:
             raise BadRecord(f"{record}: {name} cannot be read ({one_line(error)})") from error
-        within = [signals.index(rows[k]) for k in columns]
-        steps = samples.reshape(header.sig_len, len(signals))[:, within]
-        if fmt == "8":  # differences from one sample to the next
-            steps = steps.cumsum(axis=0) + [header.init_value[rows[k]] for k in columns]
-        digital[:, columns] = steps
+        frames = samples.reshape(header.sig_len, -1)
+        for k in columns:
+            end = int(ends[signals.index(rows[k])])
+            steps = frames[:, end - header.samps_per_frame[rows[k]] : end].reshape(-1)
+            if fmt == "8":  # differences from one sample to the next
+                steps = steps.cumsum() + header.init_value[rows[k]]
+            digital[:, k] = steps
     return digital
 
 
@@ -312,12 +289,14 @@ def _through_wfdb(path: Path, rows: list[int], header: Any, record: str) -> np.n
     if any(header.skew[i] for i in rows):
         raise BadRecord(f"{record}: a skew in signal format {header.fmt[rows[0]]} is not read")
     try:
-        read = wfdb.rdrecord(str(path), channels=rows, physical=False).d_signal
+        read = wfdb.rdrecord(str(path), channels=rows, physical=False, smooth_frames=False)
+        steps = np.stack(read.e_d_signal, axis=1)
     except Exception as error:  # wfdb raises whatever its reading runs into
         raise BadRecord(f"{record}: wfdb cannot read its samples ({one_line(error)})") from error
-    if read.shape != (header.sig_len, len(rows)):
-        raise BadRecord(f"{record}: {len(read)} samples of the {header.sig_len} in its header")
-    return np.asarray(read)
+    wanted = header.sig_len * header.samps_per_frame[rows[0]]
+    if len(steps) != wanted:
+        raise BadRecord(f"{record}: {len(steps)} samples of the {wanted} in its header")
+    return steps
 
 
 def _decoded(file: Path, fmt: str, offset: int, count: int) -> np.ndarray:

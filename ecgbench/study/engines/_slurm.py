@@ -39,7 +39,7 @@ LARGEST = 1001
 
 
 @dataclass(frozen=True)
-class Task:
+class ArrayTask:
     """The work of a job of Slurm on its node: it computes cells in a separate process."""
 
     work: Work
@@ -66,7 +66,7 @@ class Task:
 
 
 def submit(
-    task: Task, jobs: Sequence[Job], folder: Path, options: dict[str, str], at_once: int
+    task: ArrayTask, jobs: Sequence[Job], folder: Path, options: dict[str, str], at_once: int
 ) -> list[str]:
     """The ids of jobs in Slurm; BadSetting with the message of sbatch where it refuses."""
     if not shutil.which("sbatch"):

@@ -17,7 +17,7 @@ from ecgbench.errors import BadSetting
 from ecgbench.study.engines import Died, EngineCard, Show, Work
 from ecgbench.study.engines._slurm import (
     ENDED,
-    Task,
+    ArrayTask,
     accounted,
     largest_array,
     minutes,
@@ -56,7 +56,7 @@ def run(
         new = [job for job in new if job.name not in alive]
         for start in range(0, len(new), most := largest_array()):
             part = new[start : start + most]
-            ids = submit(Task(work), part, folder, options, at_once)
+            ids = submit(ArrayTask(work), part, folder, options, at_once)
             lines = [f"{number}\t{job.name}" for number, job in zip(ids, part, strict=True)]
             append(folder / SUBMITTED, lines)
             following |= dict(zip(ids, part, strict=True))

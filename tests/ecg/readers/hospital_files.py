@@ -263,3 +263,49 @@ def mfer(file: Path, steps: np.ndarray) -> Path:
 WRITERS: tuple[Callable[[Path, np.ndarray], Path], ...] = (
     *(dicom, scp, scp_packed, muse, aecg, sierra, mortara, kardia, atc, ishne, mfer),
 )
+
+
+def edf(
+    path: Path,
+    steps: Sequence[np.ndarray],
+    names: Sequence[str],
+    *,
+    units: Sequence[str] | str = "uV",
+    physical: tuple[float, float] | None = None,
+    digital: tuple[int, int] | None = None,
+    rates: Sequence[int] | int = RATE,
+    kind: str = "",
+    begins: Sequence[float] = (),
+    bdf: bool = False,
+) -> Path:
+    """A file of whole seconds: of each signal (time,) steps. physical: of the whole range of steps,
+    in the unit; else a step is 1. begins: what the time stamps say, in seconds.
+    """
+    width, full = (3, (-(2**23), 2**23 - 1)) if bdf else (2, (-(2**15), 2**15 - 1))
+    units = [units] * len(steps) if isinstance(units, str) else units
+    each = [rates] * len(steps) if isinstance(rates, int) else list(rates)
+    low, high = digital or full
+    signals = [
+        (name, "", unit, *(physical or (low, high)), low, high, "", rate, "")
+        for name, unit, rate in zip(names, units, each)
+    ]
+    if begins:
+        label = f"{'BDF' if bdf else 'EDF'} Annotations"
+        signals.append((label, "", "", -1, 1, *full, "", 30 // width, ""))
+    count = len(steps[0]) // each[0]
+    sizes = (str(256 * (1 + len(signals))), kind or "24BIT" * bdf, str(count), "1")
+    head = ("X X X X", "Startdate X X X X", "01.01.20", "00.00.00", *sizes, str(len(signals)))
+    widths = (80, 80, 8, 8, 8, 44, 8, 8, 4)
+    text = "".join(part.ljust(n) for part, n in zip(head, widths))
+    for column, n in zip(zip(*signals), (16, 80, 8, 8, 8, 8, 8, 80, 8, 32)):
+        text += "".join(str(part).ljust(n) for part in column)
+    made = (b"\xffBIOSEMI" if bdf else b"0       ") + text.encode("latin-1")
+    for k in range(count):
+        for row, rate in zip(steps, each):
+            wide = row[k * rate : (k + 1) * rate].astype("<i4")
+            made += wide.view("u1").reshape(-1, 4)[:, :width].tobytes()
+        if begins:
+            made += f"{begins[k]:+g}\x14\x14".encode().ljust(30, b"\0")
+    path = path.with_suffix(".bdf" if bdf else ".edf")
+    path.write_bytes(made)
+    return path

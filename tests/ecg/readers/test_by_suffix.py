@@ -8,13 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-import pyedflib
 import pytest
 import wfdb as package
 
 from ecgbench.ecg.readers import by_suffix, wfdb
 from ecgbench.ecg.readers.notation import ReadOptions, per_mv
 from ecgbench.errors import BadRecord, BadSetting
+from tests.ecg.readers import hospital_files as files
 
 RATE = 256
 NAMES = ("Resp", "EKG V1", "Lead I", "ecg_avr")
@@ -59,19 +59,8 @@ def _rdsamp(file: Path, signal: np.ndarray) -> Path:
 
 
 def _edf(file: Path, signal: np.ndarray, bdf: bool = False) -> Path:
-    file = file.with_suffix(".bdf" if bdf else ".edf")
-    kind = pyedflib.FILETYPE_BDFPLUS if bdf else pyedflib.FILETYPE_EDFPLUS
-    steps = 2**23 if bdf else 2**15
-    with pyedflib.EdfWriter(str(file), 4, file_type=kind) as out:
-        for i, (name, unit) in enumerate(zip(NAMES, ("", "uV", "mV", "mV"))):
-            most = 4096 if unit == "uV" else 4.096
-            limits = {"physical_max": most, "physical_min": -most}
-            digital = {"digital_max": steps - 1, "digital_min": -steps}
-            words = {"label": name, "dimension": unit, "sample_frequency": RATE}
-            kept = {"transducer": "", "prefilter": ""}
-            out.setSignalHeader(i, {**words, **limits, **digital, **kept})
-        out.writeSamples([s * 1000 if i == 1 else s for i, s in enumerate(signal)])
-    return file
+    units = ["", "uV", "uV", "uV"]
+    return files.edf(file, np.round(signal * 1000), NAMES, units=units, rates=RATE, bdf=bdf)
 
 
 def _bdf(file: Path, signal: np.ndarray) -> Path:
@@ -217,7 +206,7 @@ def _hole(file: Path) -> None:
 
 
 FAULTS: dict[str, tuple[Callable[[Path, np.ndarray], Path], Callable[[Path], None], str]] = {
-    "EDF cut": (_edf, _cut, "is truncated"),
+    "EDF cut": (_edf, _cut, "Incomplete data record"),
     "EDF web page": (_edf, _page, "cannot be read as EDF"),
     "BDF empty": (_bdf, lambda file: file.write_text("") and None, "is empty"),
     "npy cut": (_npy, _cut, "cannot be read as an array"),
@@ -288,6 +277,14 @@ def test_a_column_that_counts_the_samples_is_no_part_of_them(tmp_path: Path) -> 
     (tmp_path / "r.csv").write_text(f"Sample Rate,500\n{HEAD}\n" + "1,5\n2,5\n2,25\n")
     found = by_suffix.read(tmp_path / "r.csv", "r", "p", ReadOptions())
     np.testing.assert_allclose(found.signal[0], [0.0015, 0.0025, 0.00225], rtol=1e-6)
+
+
+def test_a_row_that_counts_is_no_lead_under_any_name(signal: np.ndarray, tmp_path: Path) -> None:
+    np.save(tmp_path / "r.npy", np.vstack([np.arange(512), signal[1:2]]))
+    said = ReadOptions(fs=RATE, unit="mV", signals=("I", "II"))
+    found = by_suffix.read(tmp_path / "r.npy", "r", "p", said)
+    assert found.leads == ("II",)
+    np.testing.assert_allclose(found.signal, signal[1:2], atol=1e-6)
 
 
 def test_an_npz_that_says_nothing_by_an_empty_array_is_asked_about(tmp_path: Path) -> None:

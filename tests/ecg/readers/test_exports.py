@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ecgbench.ecg.checks import scale
 from ecgbench.ecg.readers import by_suffix, export, layout
 from ecgbench.ecg.readers.notation import ReadOptions as Options
 from ecgbench.errors import BadRecord, BadSetting, EcgbenchError
+from tests.ecg.readers.hospital_files import edf
 
 COUNT = 600
 UV = np.random.default_rng(3).integers(-900, 900, (3, COUNT))
@@ -114,7 +116,25 @@ RIGHT: dict[str, tuple[str, Options, str, float]] = {
         "I",
         500,
     ),
-    "OpenSignals": (OPENSIGNALS + lines(CYCLE, ONES, ONES, UV[0], NONE), A2, "II", 1000),
+    "OpenSignals": (OPENSIGNALS + lines(CYCLE, ONES, ONES, UV[0] + 512, NONE), A2, "II", 1000),
+    **{
+        f"a step of 0 mV, {line}": (
+            f"Sample rate: 500 Hz\n{line}\n\nI\tII\n" + lines(*UV[:2] + zero),
+            STEP,
+            "I II",
+            500,
+        )
+        for line, zero in (
+            ("ADC zero: 2048", 2048),
+            ("Baseline,-100", -100),
+            ("ADC zero (LSB): 512", 512),
+            ("Zero level = 1024 counts", 1024),
+            ("adc_zero=0", 0),
+            ("Resolution: 1 uV\nOffset: 300", 300),
+            ("Offset: 5 s", 0),
+            ("Baseline filter: 0.5 Hz", 0),
+        )
+    },
     "Shimmer": (
         SHIMMER.format("Unix", "ms") + lines([EPOCH + 2 * i for i in range(COUNT)], *MV, NONE),
         Options(),
@@ -134,7 +154,7 @@ RIGHT: dict[str, tuple[str, Options, str, float]] = {
         "I",
         130,
     ),
-    "Movesense": (
+    "Movesense, a guess": (
         "timestamp,sample\n" + lines([EPOCH + 2 * i for i in range(COUNT)], UV[0], sep=","),
         Options(signals=("sample=I",), unit="uV"),
         "I",
@@ -213,6 +233,30 @@ RIGHT: dict[str, tuple[str, Options, str, float]] = {
         "I II",
         500,
     ),
+    "a sign at each end, names": (
+        "ch1;ch2;\n" + lines(*MV[:2], NONE, sep=";"),
+        Options(fs=500, unit="mV", signals=("I", "II")),
+        "I II",
+        500,
+    ),
+    "numbers of columns": (
+        ",0,1\n" + lines(range(COUNT), *MV[:2], sep=","),
+        Options(fs=500, unit="mV", signals=("I", "II")),
+        "I II",
+        500,
+    ),
+    "numbers of columns, alone": (
+        "0\n" + lines(MV[0]),
+        Options(fs=500, unit="mV", signals=("I",)),
+        "I",
+        500,
+    ),
+    "numbers of three columns": (
+        "0,1,2\n" + lines(*UV, sep=","),
+        Options(fs=500, unit="uV", signals=("I", "II", "V1")),
+        "I II V1",
+        500,
+    ),
     "quoted commas": (
         '"I","II"\n' + lines(*([f'"{x}"' for x in comma(v)] for v in MV[:2]), sep=","),
         Options(fs=500, unit="mV"),
@@ -262,6 +306,22 @@ def test_an_export_gives_its_leads_rate_and_voltage(name: str, tmp_path: Path) -
 BODY = lines(*UV[:2], sep=";")
 DAY = timedelta(days=1)
 REFUSED: dict[str, tuple[str, Options, type[EcgbenchError], str]] = {
+    **{
+        f"a step of 0 mV, {line}": (
+            f"Sample rate: 500 Hz\n{line}\nI;II\n" + BODY,
+            said,
+            BadRecord,
+            "does not fit its samples",
+        )
+        for line, said in (
+            ("ADC zero: 2048", STEP),  # it was subtracted
+            ("ADC zero: 100", Options(unit="uV")),
+            ("Unit: uV\nADC zero: 100", Options()),
+            ("ADC zero: 100\nBaseline: 90", STEP),
+            ("Offset: 0.5 mV", STEP),
+            ("ADC zero,100,90", STEP),
+        )
+    },
     "LabChart asks": (
         LABCHART + lines(SECONDS, *MV[:2]),
         Options(signals=("ECG=I",)),
@@ -330,7 +390,13 @@ REFUSED: dict[str, tuple[str, Options, type[EcgbenchError], str]] = {
         "1714550400.0\n500.0\n" + lines(MV[0]),
         Options(fs=500, unit="mV", signals=("I",)),
         BadRecord,
-        "time since 1970",
+        "first line of numbers",
+    ),
+    "a rate before the samples": (
+        "I,II\n500,500\n" + lines(*MV[:2], sep=","),
+        Options(fs=500, unit="mV"),
+        BadRecord,
+        "first line of numbers",
     ),
     "a jump back": (
         "x,I (mV)\n" + lines(SECONDS[:300] + SECONDS[100:400], MV[0], sep=","),
@@ -387,9 +453,21 @@ def test_what_is_not_sure_is_refused_by_one_line(name: str, tmp_path: Path) -> N
     assert "\n" not in str(caught.value)
 
 
-def test_the_voltage_of_an_electrode_is_no_wrong_unit(tmp_path: Path) -> None:
+def test_steps_without_a_sign_lie_about_their_middle(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text("I,II\n" + lines(*UV[:2] + 1024, sep=","))
+    found = by_suffix.read(tmp_path / "r.csv", "r", "p", Options(fs=500, unit="1uV"))
+    np.testing.assert_allclose(found.signal, MV[:2] - np.median(MV[:2]), atol=1e-6)
+    assert any(kind == "offset" for kind, _ in found.notes)
+    found = by_suffix.read(tmp_path / "r.csv", "r", "p", Options(fs=500, unit="uV"))
+    np.testing.assert_allclose(found.signal, MV[:2] + 1.024, atol=1e-6)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".bdf"])
+def test_the_voltage_of_an_electrode_is_no_wrong_unit(suffix: str, tmp_path: Path) -> None:
     (tmp_path / "r.csv").write_text("I (mV),II (mV)\n" + lines(MV[0] + 120, MV[1], sep=","))
-    found = by_suffix.read(tmp_path / "r.csv", "r", "p", Options(fs=500))
+    edf(tmp_path / "r", [UV[0] + 120_000, UV[1]], ["I", "II"], bdf=True, rates=200)
+    found = by_suffix.read(tmp_path / f"r{suffix}", "r", "p", Options(fs=500))
+    scale.demand_possible(found)
     np.testing.assert_allclose(found.signal[0], MV[0] - np.median(MV[0]), atol=1e-5)
     np.testing.assert_allclose(found.signal[1], MV[1], atol=1e-6)
     assert [what[:13] for kind, what in found.notes if kind == "offset"] == ["I lies at 120"]
@@ -414,4 +492,4 @@ def test_the_genuine_file_of_a_bitalino(real_data: Path) -> None:
     steps = np.loadtxt(file)[:, -1]
     found = by_suffix.read(file, "r", "p", A2)
     assert (found.leads, found.fs) == (("II",), 1000)
-    np.testing.assert_allclose(found.signal[0], steps * 2.93e-3, rtol=1e-5)
+    np.testing.assert_allclose(found.signal[0], (steps - 512) * 2.93e-3, atol=1e-6)

@@ -125,9 +125,54 @@ def test_leads_that_do_not_belong_together(steps: np.ndarray, tmp_path: Path) ->
     found = read(files.dicom(tmp_path / "r", steps, first, second))
     assert found.leads == LEADS[:3]
     assert any("1 additional multiplex group" in what for kind, what in found.notes)
-    only_median = files.group(steps, "MEDIAN")
+    only_median = files.group(steps[:, :600], "RHYTHM")  # 1.2 s
     with pytest.raises(BadRecord, match="no rhythm"):
         read(files.dicom(tmp_path / "r", steps, only_median))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_samples_of_scp_may_be_counted_from_0(
+    packed: bool, steps: np.ndarray, tmp_path: Path
+) -> None:
+    """Of all leads at once: one that begins at 1 beside one at 0 begins a sample later."""
+    path = files.scp(tmp_path / "r", steps, starts=(0,) * 5, packed=packed)
+    np.testing.assert_allclose(read(path).signal, millivolts(steps), atol=STEP / 4000)
+    damaged = bytearray(path.read_bytes())
+    damaged[-200] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(BadRecord, match=r"damaged|cannot be read"):
+        read(path)
+    for starts in ((0, 1, 1, 1, 1), (1, 1, 1, 0, 1)):
+        with pytest.raises(BadRecord, match="different starts"):
+            read(files.scp(tmp_path / "r", steps, starts=starts, packed=packed))
+
+
+def test_the_header_of_ishne_may_state_a_nominal_number_of_samples(
+    steps: np.ndarray, tmp_path: Path
+) -> None:
+    path = files.ishne(tmp_path / "r", steps)
+    whole = path.read_bytes()
+
+    def changed(at: int, value: bytes) -> Recording:
+        data = bytearray(whole)
+        data[at : at + len(value)] = value
+        data[8:10] = files._crc(bytes(data[10:522]))
+        path.write_bytes(data)
+        return read(path)
+
+    for stated, named in ((1000, False), (5000, False), (43_200_000, True), (0, True), (7, True)):
+        found = changed(14, struct.pack("<i", stated))
+        np.testing.assert_allclose(found.signal, millivolts(steps), atol=1e-3)
+        assert any(str(stated) in what for _, what in found.notes) == named
+    for at, value in ((158 + 2 * 4, -9), (158 + 2 * 5, 12), (156, 4)):
+        with pytest.raises(BadRecord, match=r"states . leads"):
+            changed(at, struct.pack("<h", value))
+    for size in (0, -9):  # of a step of II: not stated
+        with pytest.raises(BadSetting, match="does not state its unit"):
+            changed(206 + 2, struct.pack("<h", size))
+    path.write_bytes(whole[:-2])
+    with pytest.raises(BadRecord, match="truncated"):
+        read(path)
 
 
 def test_a_unit_that_the_file_does_not_state(steps: np.ndarray, tmp_path: Path) -> None:
@@ -150,6 +195,7 @@ def test_damaged_files_are_refused_in_one_line(
     path = write(tmp_path / "r", steps)
     whole = path.read_bytes()
     cuts = [0, 1, 7, 40, 130, *np.linspace(200, len(whole) - 3, 12).astype(int)]
+    cuts = [cut - (write is files.ishne) * (cut % 10 == 2) for cut in cuts]  # not whole samples
     for damaged in (*(whole[:cut] for cut in cuts), b"\0" * 999, whole[::-1], b"{<x>" * 400):
         path.write_bytes(damaged)
         with pytest.raises(BadRecord) as refused:

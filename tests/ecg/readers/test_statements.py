@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pyedflib
 import pytest
 
 from ecgbench.ecg.leads import LEADS
@@ -419,38 +418,6 @@ def test_what_an_npz_states(name: str, tmp_path: Path) -> None:
         found = by_suffix.read(tmp_path / "r.npz", "r", "p", said)
         assert found.fs == pytest.approx(wanted)
         np.testing.assert_allclose(found.signal[0], STEPS / 1000, atol=1e-6)
-
-
-def _edf(file: Path, steps: np.ndarray) -> bytes:
-    with pyedflib.EdfWriter(str(file), 1, file_type=pyedflib.FILETYPE_EDFPLUS) as out:
-        more = {"digital_max": 32767, "digital_min": -32768, "transducer": "", "prefilter": ""}
-        words = {"label": "I", "dimension": "uV", "sample_frequency": 250}
-        limits = {"physical_max": 32767, "physical_min": -32768}
-        out.setSignalHeader(0, {**words, **limits, **more})
-        out.writeSamples([steps.astype(np.int32)], digital=True)
-    return file.read_bytes()
-
-
-def test_a_head_of_edf_costs_no_recording(tmp_path: Path) -> None:
-    file, steps = tmp_path / "r.edf", np.resize(STEPS, 750)
-    whole = _edf(file, steps)
-    date, unit = whole[168:176], b"uV      "
-    assert unit in whole
-    for old, new in (
-        (unit, "µV".encode("latin-1").ljust(8)),
-        (unit, "µV".encode().ljust(8)),
-        (date, b"00.00.00"),
-        (date, b"xx.xx.xx"),
-        (whole[88:168], b"Startdate 99-XXX-0000 X X X".ljust(80)),
-        (whole[8:88], "Müller".encode("latin-1").ljust(80)),
-    ):
-        file.write_bytes(whole.replace(old, new, 1))
-        found = by_suffix.read(file, "r", "p", Options())
-        assert (found.leads, found.fs) == (("I",), 250)
-        np.testing.assert_allclose(found.signal[0], steps / 1000, atol=1e-6)
-    _edf(file, np.where(np.arange(750) == 9, -32768, steps))
-    with pytest.raises(BadRecord, match=r"1 samples are missing .* sample 10"):
-        by_suffix.read(file, "r", "p", Options())
 
 
 def test_messages_are_one_line_and_name_the_file(tmp_path: Path) -> None:

@@ -212,10 +212,48 @@ def test_a_skew_moves_a_signal_as_the_package_moves_it(tmp_path: Path) -> None:
     theirs = package.rdrecord(str(path)).p_signal[:-7].T  # its last 7 samples of II are missing
     np.testing.assert_array_equal(recording.signal, theirs.astype(np.float32))
     np.testing.assert_array_equal(recording.signal[1], (STEPS[1, 7:] / 200).astype(np.float32))
-    assert ("read as", "skews of its header are undone: II 7 samples") in recording.notes
+    assert ("read as", "skews of its header are undone: II 7 frames") in recording.notes
     two = _own(_write(tmp_path, ["16:2", "16:7", "16"]))
     np.testing.assert_array_equal(two.signal[0], (STEPS[0, 2:115] / 200).astype(np.float32))
     np.testing.assert_array_equal(two.signal[2], (STEPS[2, :113] / 200).astype(np.float32))
+
+
+def _packed(steps: np.ndarray, fmt: str) -> bytes:
+    """(sample,) integers of an even number in formats that need no package."""
+    if fmt == "212":
+        a, b = (steps.reshape(-1, 2) & 0xFFF).T
+        return np.stack([a & 0xFF, a >> 8 | b >> 8 << 4, b & 0xFF], 1).astype("u1").tobytes()
+    kind, shift = {"16": ("<i2", 0), "80": ("u1", 128), "8": ("i1", 0), "61": (">i2", 0)}[fmt]
+    return (steps + shift).astype(kind).tobytes()
+
+
+@pytest.mark.parametrize("skew", ["", ":3"])
+@pytest.mark.parametrize("fmt", ["16", "61", "80", "212", "8"])
+def test_several_samples_a_frame_are_read_as_the_package_reads_them(
+    fmt: str, skew: str, tmp_path: Path
+) -> None:
+    import wfdb as package
+
+    rng, each = np.random.default_rng(3), (2, 1, 2, 3)
+    signals = [rng.integers(-40, 40, 100 * n) for n in each]
+    stored = [np.diff(x, prepend=0) if fmt == "8" else x for x in signals]
+    frames = np.hstack([x.reshape(100, n) for x, n in zip(stored, each)])
+    (tmp_path / "r.dat").write_bytes(_packed(frames.reshape(-1), fmt))
+    names, skews = ("II", "resp", "V1", "ppg"), (skew, "", "", "")
+    lines = [
+        f"r.dat {fmt}x{n}{late} 200(-3)/mV 12 0 0 {x.sum() % 65536} 0 {name}"
+        for x, n, name, late in zip(signals, each, names, skews)
+    ]
+    (tmp_path / "r.hea").write_text("\n".join(["r 4 125 100", *lines]) + "\n")
+    found = _own(tmp_path / "r")
+    assert (found.leads, found.fs) == (("II", "V1"), 250)
+    late = 6 if skew else 0
+    np.testing.assert_allclose(found.signal[0], (signals[0][late:] + 3) / 200, rtol=1e-6)
+    np.testing.assert_allclose(found.signal[1], (signals[2][: 200 - late] + 3) / 200, rtol=1e-6)
+    if fmt != "8" or not skew:  # the package fails there
+        theirs = package.rdrecord(str(tmp_path / "r"), smooth_frames=False).e_p_signal
+        for row, k in zip(found.signal, (0, 2)):
+            np.testing.assert_allclose(row, theirs[k][: 200 - late], rtol=1e-6)
 
 
 @pytest.mark.parametrize("fmt", ["310", "311", "508", "516", "524"])
@@ -305,7 +343,10 @@ def test_leads_that_are_inverted_or_not_measured_are_named(tmp_path: Path) -> No
     [
         ("r/2 3 500 240\na 120\nb 120\n", "multi-segment"),
         ("r/3 3 500 240\nr_layout 0\na 120\n~ 120\n", "multi-segment"),
-        ("r 3 500 120\n" + "r.dat 16x2 200/mV 16 0 0 0 0 I\n" * 3, "samples a frame|twice"),
+        (
+            "r 2 250 120\nr.dat 16x2 200 16 0 0 0 0 I\nr.dat 16 200 16 0 0 0 0 II\n",
+            "different rates: I 500 Hz, II 250 Hz",
+        ),
     ],
 )
 def test_what_is_not_read_is_refused_as_what_it_is(text: str, reason: str, tmp_path: Path) -> None:
