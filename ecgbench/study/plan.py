@@ -1,13 +1,13 @@
 """Checks of a request: names and numbers, before anything heavy is loaded; no network is built."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
 from ecgbench import adapters, datasets, metrics, models
 from ecgbench.adapters.hide import NATIVE
 from ecgbench.core.cards import DatasetCard
-from ecgbench.core.cells import EXCLUDABLE, PAPER, Request, Training
+from ecgbench.core.cells import EXCLUDABLE, PAPER, Request, Training, weights_of
 from ecgbench.core.division import Division
 from ecgbench.core.registry import own_file, plain
 from ecgbench.data.source import root_of
@@ -111,7 +111,7 @@ def check(request: Request) -> Request:
     if named != list(request.models):
         names = tuple(models.names())
     _demand_groups(names, protocol)
-    weights = weights_of(request.weights, names)
+    weights = weights_of(request.weights, names, models.resolve)
     chosen = tuple(dict.fromkeys(map(metrics.resolve, request.scoring.metrics)))
     found = tuple(resolve_tasks(_expanded(request.tasks)))
     every = datasets.tasks()
@@ -156,7 +156,7 @@ def _demand_groups(names: Sequence[str], protocol: str) -> None:
     sorts = any(protocols.uses(protocol, setting) for setting in ("lr_groups", "layer_decay"))
     for name in names if sorts else ():
         try:
-            card = models.get(name).CARD
+            card = models.ROOM.card(name)
         except BadSetting:  # its cells fail
             continue
         if not card.groups and card.parameters != 0:
@@ -186,39 +186,10 @@ def _of_the_leads(request: Request) -> None:
         )
 
 
-def weights_of(text: str, names: Sequence[str]) -> dict[str, str]:
-    """The weights of each model by `--weights`: one word for all, or name=value pairs; a model that
-    no pair names takes the released ones.
-    """
-    if "=" not in text or Path(text).expanduser().is_file():
-        return dict.fromkeys(names, text)
-    pairs = list(_pairs(text.split(",")))
-    chosen = {models.resolve(name): value for name, value in pairs}
-    stray = [k for k in chosen if k not in names]
-    if stray or not all(chosen.values()) or len(pairs) != len(chosen):
-        raise BadSetting(
-            f"--weights {text}: name some of {', '.join(names)}, each at most once, for example "
-            f"--weights {names[0]}=random; the others take their released weights"
-        )
-    return {name: chosen.get(name, "released") for name in names}
-
-
-def _pairs(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """name=value pairs that were joined by commas; a comma in the name of a file is none of
-    these.
-    """
-    while parts:
-        name, _, value = parts[0].partition("=")
-        joined = {n: ",".join([value, *parts[1:n]]) for n in range(len(parts), 0, -1)}
-        used = next((n for n, w in joined.items() if Path(w).expanduser().is_file()), 1)
-        yield name, joined[used]
-        parts = parts[used:]
-
-
 def _usual_policy(model: str, contract: str) -> str:
     """What a model's contract says; zero for one that cannot be imported, whose cells fail."""
     try:
-        card = models.get(model).CARD
+        card = models.ROOM.card(model)
     except BadSetting:
         return "zero"
     return str(card.contract(contract).policy)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ecgbench import adapters, datasets
-from ecgbench.core.cells import Plan, Request, Scoring, Training, plan_of
+from ecgbench import adapters, datasets, models
+from ecgbench.core.cells import Plan, Request, Scoring, Training, plan_of, weights_of
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
 from ecgbench.study import plan as planning
@@ -103,7 +103,7 @@ def test_draws_grow_with_the_family() -> None:
     ],
 )
 def test_weights_text(text: str, expected: dict[str, str]) -> None:
-    assert planning.weights_of(text, ["laef", "stmem"]) == expected
+    assert weights_of(text, ["laef", "stmem"], models.resolve) == expected
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_a_comma_in_the_name_of_a_file_of_weights_is_part_of_it(
         (tmp_path / name).touch()
     expected = {"laef": "a,b=1.pth", "stmem": "c.pth"}
     text = "laef=a,b=1.pth,stmem=c.pth"
-    assert planning.weights_of(text, ["laef", "stmem"]) == expected
+    assert weights_of(text, ["laef", "stmem"], models.resolve) == expected
     request = Request(models=("laef", "stmem"), tasks=("demo",), leads=(12,), weights=text)
     assert request.weights_of() == expected
     both = dict.fromkeys(expected, "a,b=1.pth")
-    assert planning.weights_of("a,b=1.pth", ["laef", "stmem"]) == both
+    assert weights_of("a,b=1.pth", ["laef", "stmem"]) == both
