@@ -20,7 +20,7 @@ _study, _machine = (partial(option, rich_help_panel=panel) for panel in ("Study"
 
 def run(
     plan: str = argument("A plan's name, file or run folder.  (default: demo)", None),
-    models: str = _study("laef,stmem,./mine.py; all.", "--models", "-m"),
+    models: str = _study("laef,stmem,./mine.py; baselines, published, all.", "--models", "-m"),
     tasks: str = _study("ptbxl_super,./mine.py; all.", "--tasks", "-t"),
     leads: str = _study("Drawn at random 1,2,12 or 1-12; named I,II,I+V2.", "--leads", "-l"),
     weights: str = _study("released, random, PATH; laef=random,stmem=PATH.", "--weights", "-w"),
