@@ -65,7 +65,7 @@ Words = str | int | Path | Sequence[str | int | Path] | Mapping[str, str | int |
 
 Column = str | tuple[str, str]
 """A model of a run, or (model, policy) where the run has several policies of it."""
-OTHERS = ("controls", "perturb", "records", "labels", "fs", "unit", "signals")
+OTHERS = ("controls", "perturb", "labels_used", "records", "labels", "fs", "unit", "signals")
 """Further options of `run`."""
 PATHS = ("records", "labels", "data", "prepared", "out")
 COMPARED = ["task", "leads", "metric", "difference", "low", "high", "p"]

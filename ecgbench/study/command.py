@@ -86,6 +86,13 @@ def run(options: Mapping[str, Any], sets: Sequence[str] = (), command: str = "")
     wanted = controls.resolve(words(given("controls")) or ())
     wanted += controls.of_heads(trained[1:])
     wanted += controls.of_perturbations(given("perturb") or perturbations.NONE)
+    if used := given("labels_used"):
+        if request.training.protocol != "probe":
+            raise BadSetting(
+                f"--labels-used {used}: only for --protocol probe, whose heads are fitted to "
+                f"stored features; this study has --protocol {request.training.protocol}"
+            )
+        wanted += controls.of_labels(used)
     return _compute(request, where, execution, wanted, bool(given("dry_run")))
 
 
