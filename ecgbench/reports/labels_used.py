@@ -110,7 +110,9 @@ def _equal(row: r.Row) -> Any:
     return r.TableCell(_number(row["equal"]), small=f"[{low}, {high}]")
 
 
-def _number(value: float) -> str:
+def _number(value: float | None) -> str:
+    if value is None:
+        return "unknown"
     if value == 0:
         return "below the fewest"
     return "beyond all" if value == float("inf") else f"{value:,.0f}"
