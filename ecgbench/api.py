@@ -24,9 +24,10 @@ import pandas as pd
 from ecgbench import datasets, models, reports
 from ecgbench.adapters.hide import Policy
 from ecgbench.core.cards import ModelCard
-from ecgbench.core.cells import PAPER, RELEASED
+from ecgbench.core.cells import PAPER, RELEASED, weights_of
 from ecgbench.core.note import Note, Notes
 from ecgbench.core.registry import plain
+from ecgbench.core.settings import Words
 from ecgbench.core.text import one_line, shortened
 from ecgbench.data.prepare import prepare
 from ecgbench.data.reading import checked, encode
@@ -44,6 +45,7 @@ from ecgbench.results import joint, study, verdicts
 from ecgbench.results.precompute import Stage
 from ecgbench.study import command
 from ecgbench.study.jobs import ROOMS
+from ecgbench.study.options import RunOptions
 from ecgbench.study.plan import resolve_tasks
 from ecgbench.study.progress import counting, display
 
@@ -58,35 +60,27 @@ if TYPE_CHECKING:  # torch takes seconds, which reading results need not spend
 
 __all__ = ["Model", "Run", "embed", "load", "load_model", "predict", "read", "run"]
 
-Words = str | int | Path | Sequence[str | int | Path] | Mapping[str, str | int | Path] | None
-"""What an option takes: text as on the command line; a list; name -> value, where it has names
-(weights, folds); None: its default.
-"""
-
 Column = str | tuple[str, str]
 """A model of a run, or (model, policy) where the run has several policies of it."""
-OTHERS = ("controls", "perturb", "labels_used", "records", "labels", "fs", "unit", "signals")
-"""Further options of `run`."""
-PATHS = ("records", "labels", "data", "prepared", "out")
 COMPARED = ["task", "leads", "metric", "difference", "low", "high", "p"]
 COMPARED += ["n_records", "n_patients", "note"]
 """Columns of `Run.compare`."""
 
 
 def run(  # noqa: PLR0913  (each is an option of the command)
-    models: Words = None,
-    tasks: Words = None,
-    leads: Words = None,
+    models: Words | None = None,
+    tasks: Words | None = None,
+    leads: Words | None = None,
     *,
     out: str | Path,
     plan: str | Path | None = None,
-    weights: Words = None,
-    policy: Words = None,
+    weights: Words | None = None,
+    policy: Words | None = None,
     protocol: str | None = None,
     train_leads: str | None = None,
-    metrics: Words = None,
+    metrics: Words | None = None,
     seeds: int | None = None,
-    folds: Words = None,
+    folds: Words | None = None,
     limit: int | None = None,
     data: str | Path | None = None,
     prepared: str | Path | None = None,
@@ -106,48 +100,36 @@ def run(  # noqa: PLR0913  (each is an option of the command)
 
     >>> study = run(["laef", "stmem"], "ptbxl_super", "1,2,12", out="runs/a")  # doctest: +SKIP
     """
-    own = {name: value for name, value in locals().items() if name not in ("settings", "others")}
-    for name in others:
-        if name not in OTHERS:
-            raise UnknownName("option", name, [*own, *OTHERS])
-    given = {name: _text(value) for name, value in (own | others).items() if value is not None}
-    sets = [f"{key}={_text(value)}" for key, value in (settings or {}).items()]
+    study = {"models": models, "tasks": tasks, "leads": leads, "weights": weights}
+    how = {"policy": policy, "protocol": protocol, "train_leads": train_leads, "metrics": metrics}
+    count = {"seeds": seeds, "folds": folds, "limit": limit, **others}
+    where = {"data": data, "prepared": prepared, "out": out, "device": device, "engine": engine}
+    options = {"plan": plan, **study, **how, **count, **where}
     for name, room in ROOMS.items():  # files of one's own may have been edited since
         if name == "metrics":  # a study that was read needs them
             room.ROOM.reload()
         else:
             room.ROOM.forget()
-    typed = {name: _typed(name, value) for name, value in given.items()}
-    done = command.run(typed, sets, _command(given, sets))
+    done = command.run(
+        RunOptions.of(settings or (), command=_command(options, settings or {}), **options)
+    )
     made_from = reports.made_from(done.out)
     found = read(out, stage=display().stage)
-    if done.report is not None:
+    if done.report is not None and not reports.up_to_date(done.report, made_from):
         with done.reporting():
             reports.write(found, done.report, made_from=made_from)
     return found
 
 
-def _command(given: Mapping[str, str], sets: Sequence[str]) -> str:
+def _command(options: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """The command line with these options: a run folder keeps it as the one that repeats the
     run.
     """
-    words = ["ecgbench", "run", *([given["plan"]] if "plan" in given else [])]
-    for name, value in given.items():
-        if name != "plan":
-            words += [f"--{name.replace('_', '-')}", value]
-    return shlex.join([*words, *(word for one in sets for word in ("--set", one))])
-
-
-def _typed(name: str, value: str) -> Any:
-    """The value of an option as the command gets it."""
-    if name in PATHS:
-        return Path(value).expanduser()
-    if name != "fs":
-        return value
-    try:
-        return float(value)
-    except ValueError:
-        raise BadSetting(f"{name}={value}: a number") from None
+    given = {name: _text(value) for name, value in options.items() if value is not None}
+    plan = [given.pop("plan")] if "plan" in given else []
+    words = [w for n, v in given.items() for w in (f"--{n.replace('_', '-')}", v)]
+    sets = [w for key, v in settings.items() for w in ("--set", f"{key}={_text(v)}")]
+    return shlex.join(["ecgbench", "run", *plan, *words, *sets])
 
 
 def _text(value: Any) -> str:
@@ -245,7 +227,7 @@ def load_model(
 
     name = models.resolve(model)
     demand(chosen := choose(device))
-    built = networks.build(name, str(weights).removeprefix(f"{name}="), chosen)
+    built = networks.build(name, weights_of(str(weights), [name], models.resolve)[name], chosen)
     card, contract = built.card, built.card.contract(PAPER)
     filled = Policy.of(contract.policy if plain(policy) == PAPER else policy, _untaught)
     if filled.fill is None and not card.native:
@@ -332,7 +314,7 @@ class Run(study.Run):
         return verdicts.verdicts(self)
 
     def compare(
-        self, a: Column, b: Column, leads: Words = None, task: str | None = None
+        self, a: Column, b: Column, leads: Words | None = None, task: str | None = None
     ) -> pd.DataFrame:
         """How much better a is than b: a row for each task and lead setting, or of those named.
 

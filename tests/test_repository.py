@@ -30,7 +30,7 @@ DOCS += [page for folder in ("docs", "models") for page in sorted((ROOT / folder
 
 FLOORS = (
     {"errors", "core", "ecg"},
-    {"stats"},
+    {"contracts", "stats"},
     {"datasets", "perturbations"},
     {"data", "layers", "metrics", "published", "suites", "weights"},
     {"adapters", "models"},
@@ -45,7 +45,7 @@ FLOORS = (
 )
 FLOORS_HOLD = (
     "files, cards, cells, the registry of plug-ins; leads, recordings, filters, readers",
-    "arrays in, numbers out",
+    "arrays in, numbers out; what a plug-in of each room must have",
     "rooms: one file a collection, one file a perturbation",
     "from published files to arrays; what serves the rooms",
     "rooms, which import neither one another nor `results`",

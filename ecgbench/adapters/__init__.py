@@ -2,7 +2,8 @@
 `measured`.
 """
 
+from ecgbench.contracts import Adapter
 from ecgbench.core.registry import Room
 
-ROOM = Room("ecgbench.adapters", "adapter", ("fill",), besides=frozenset({"hide"}))
+ROOM = Room("ecgbench.adapters", "adapter", Adapter, besides=frozenset({"hide"}))
 names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve

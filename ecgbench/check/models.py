@@ -16,7 +16,9 @@ from ecgbench.adapters.hide import NATIVE, Policy
 from ecgbench.check._properties import Broken, demand, identical, tried
 from ecgbench.core import process
 from ecgbench.core.cards import InputContract, ModelCard
+from ecgbench.core.cells import RANDOM, weights_of
 from ecgbench.core.seeds import rng
+from ecgbench.core.text import counted
 from ecgbench.datasets import demo
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
@@ -61,17 +63,32 @@ LEAKS = (
 """Of all other properties."""
 
 
-def check(name: str, begin: Callable[[str], object] = str) -> Iterator[dict[str, Any]]:
-    """Try every property on the model called `name` with random weights: rows of name, ok,
-    detail, and of a property that it lacks means. begin: called with each name before.
+def check(
+    name: str, begin: Callable[[str], object] = str, weights: str = RANDOM
+) -> Iterator[dict[str, Any]]:
+    """Try every property on the model called `name`: rows of name, ok, detail, and of a property
+    that it lacks means. begin: called with each name before. weights: as of `ecgbench run`; what of
+    a file is left out has a row.
     """
     begin("it is built")
-    network = build(models.resolve(name), "random")
+    name = models.resolve(name)
+    own = weights_of(weights, [name], models.resolve)[name]
+    network = build(name, own)
+    yield from _left_out(network)
     fresh = "one lead gives the same in a process that has seen no other"
-    last: tuple[str, Callable[[], str]] = (fresh, partial(remembers_nothing, network))
+    last: tuple[str, Callable[[], str]] = (fresh, partial(remembers_nothing, network, own))
     for row in tried([*properties(network), last], begin=begin):
         means = next((text for p, text in MEANS.items() if row["name"].startswith(p)), LEAKS)
         yield row if row["ok"] else {**row, "means": means}
+
+
+def _left_out(network: Network) -> Iterator[dict[str, Any]]:
+    """A row for each file of weights, and for each part of it that the network does without."""
+    for file in network.files:
+        rows = {f"weights {file.path.name}": f"read as {file.place}"}
+        for left, number in file.left_out.items():
+            rows[f"left out of {file.path.name}: {left}"] = counted(number, "tensor")
+        yield from ({"name": what, "ok": True, "detail": how} for what, how in rows.items())
 
 
 def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
@@ -246,11 +263,11 @@ def _same(one: Any, other: Any) -> bool:
     return all(torch.equal(a, b) for a, b in pairs)
 
 
-def remembers_nothing(network: Network) -> str:
+def remembers_nothing(network: Network, weights: str = RANDOM) -> str:
     """Features of one lead do not depend on what the process has seen before: here the twelve leads
     of that recording, in a fresh process nothing.
     """
-    words = models.ROOM.argument(network.name), str(torch.get_num_threads())
+    words = models.ROOM.argument(network.name), weights, str(torch.get_num_threads())
     try:
         fresh = process.ask(__name__, words, SECONDS)
     except process.DiedError as died:
@@ -270,9 +287,9 @@ def remembers_nothing(network: Network) -> str:
 
 
 def _one_lead(words: list[str]) -> dict[str, Any]:
-    name, threads = words
+    name, weights, threads = words
     torch.set_num_threads(int(threads))
-    network = build(models.resolve(name), "random")
+    network = build(models.resolve(name), weights)
     encoders = [_encoder(network, contract) for contract in network.card.contracts]
     found = [_encoded(e, _seen(1, e.contract), SUBSETS[0]) for e in encoders]
     return {"features": [features.tolist() for features in found]}

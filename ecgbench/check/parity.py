@@ -77,7 +77,7 @@ def check(name: str, pack: Path, keys: Path, seed: str) -> list[Row]:
     """
     name = models.resolve(name)
     module, key_facts, arrays = models.get(name), _read_keys(keys), _arrays(pack)
-    network: nn.Module = module.build()
+    network = module.build()
     if problem := rule.fill(network, key_facts, seed, module.CARD.weights):
         return [Row(array, "cannot compute", reason=problem) for array in arrays]
     # frozen: the path that a run takes

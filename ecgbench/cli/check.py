@@ -21,10 +21,11 @@ NAME = argument("A name, or the path of your own: ./mine.py")
 
 def model(
     name: str = NAME,
+    weights: str = option("random, released, or a PATH.", "--weights", "-w", default="random"),
     seconds: float = option("Seconds after which a test is stopped."),
     as_json: bool = JSON,
 ) -> None:
-    """Test a model with random weights. Exit 1 when a test fails.
+    """Test a model. Exit 1 when a test fails. Of a file of weights it names what is left out.
 
     The most important test: changing the hidden leads of a raw recording, in millivolts, leaves
     the features bit-identical.
@@ -32,7 +33,7 @@ def model(
     from ecgbench.check.models import SECONDS, check
 
     with _stopped(name, seconds or SECONDS) as begin:
-        _show(check(name, begin), as_json)
+        _show(check(name, begin, weights), as_json)
 
 
 @contextmanager

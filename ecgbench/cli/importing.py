@@ -55,16 +55,24 @@ def import_(
 
     Signals are identified by the names of leads; others are ignored.
     """
+    from ecgbench.ecg.readers.notation import ReadOptions
     from ecgbench.study.own_records import RecordFiles, import_records, is_taken, name_of
+    from ecgbench.study.plan_file import RecordSettings
 
     if name and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
         raise BadSetting(f"--name {name}: letters, digits, _ and -; a letter or digit comes first")
     if name and is_taken(name):
         raise BadSetting(f"--name {name} is taken already; give another, for example own_{name}")
     chosen = name or name_of(folder)
-    records = RecordFiles(folder=folder, labels=labels, fs=fs, unit=unit, signals=signals)
-    how = {"positive": positive, "patients": patients, "split": split, "partial": partial}
-    columns = words(label_columns) or ()
-    to = to or Path(chosen)
-    how |= {"match_zeros": match_zeros, "overwrite": overwrite}
-    import_records(records.order(chosen, to, columns=columns, **how))
+    how = RecordSettings(
+        label_columns=words(label_columns) or (),
+        positive=positive,
+        patients=patients,
+        split=split,
+        partial=partial,
+        match_zeros=match_zeros,
+        overwrite=overwrite,
+    )
+    options = ReadOptions(fs=fs, unit=unit, signals=words(signals) or ())
+    records = RecordFiles(folder=folder, labels=labels, options=options, how=how)
+    import_records(records.order(chosen, to or Path(chosen)))

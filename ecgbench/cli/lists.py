@@ -3,10 +3,9 @@ what there is, as a table or as JSON.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import typer
@@ -64,13 +63,13 @@ def _rows(name: str, data: Path | None, prepared: Path | None) -> Rows:
         abouts = {plan: suites.about(plan).partition("\n\n")[0] for plan in suites.names()}
         return [{"name": plan, "summary": line(about)} for plan, about in abouts.items()]
     if name == "adapters":
-        texts = {one: module.__doc__ or "" for one, module in _modules(adapters.ROOM)}
+        texts = {one: module.__doc__ or "" for one, module in _of(adapters.ROOM, adapters.get)}
         first = {one: text.strip().partition("\n")[0] for one, text in texts.items()}
         first[NATIVE] = "Native: the network reads the measured leads only; models that can."
         return [{"name": one, "summary": text} for one, text in first.items()]
     package = "ecgbench.study.engines" if name == "engines" else f"ecgbench.{name}"
     room = import_module(package).ROOM
-    return [{"name": one, **facts(module.CARD)} for one, module in _modules(room)]
+    return [{"name": one, **facts(card)} for one, card in _of(room, room.card)]
 
 
 def _models() -> Rows:
@@ -78,8 +77,8 @@ def _models() -> Rows:
     from ecgbench.weights import released
 
     rows = []
-    for name, module in _modules(room.ROOM):
-        card, contract = module.CARD, module.CARD.contracts[0]
+    for name, card in _of(room.ROOM, room.ROOM.card):
+        contract = card.contracts[0]
         here = [w.name for w in card.weights if released.is_here(name, w)]
         without = "none released" if card.parameters else "none needed"
         where = ", ".join(here) or ("not here" if card.weights else without)
@@ -96,8 +95,7 @@ def _tasks(data: Path | None, prepared: Path | None) -> Rows:
 
     of_card = ("records", "country", "pretraining", "verified", "licence", "access", "synthetic")
     rows = []
-    for dataset, module in _modules(room.ROOM):
-        card = module.CARD
+    for dataset, card in _of(room.ROOM, room.ROOM.card):
         try:
             where: str = state(dataset, data, prepared)
         except Exception as error:  # a plug-in's index may fail in any way
@@ -117,17 +115,15 @@ def _fields(card: Any, *names: str) -> dict[str, Any]:
     return {name: getattr(card, name) for name in names}
 
 
-def _modules(room: Room) -> Iterator[tuple[str, ModuleType]]:
-    """Names and modules; a plug-in that cannot be imported is left out, with a line on standard
-    error.
+def _of(room: Room, read: Callable[[str], Any]) -> Iterator[tuple[str, Any]]:
+    """Names, and what is read of each (its card, its module); a plug-in that cannot be imported is
+    left out, with a line on standard error.
     """
     for name in room.names():
         try:
-            module = room.get(name)
+            yield name, read(name)
         except EcgbenchError as error:
             _complain(str(error))
-        else:
-            yield name, module
 
 
 def _complain(text: str) -> None:

@@ -1,11 +1,9 @@
-"""Options of the commands: how they are declared, those that several share, and what their text
-means: lists, settings, plans.
-"""
+"""Options of the commands: how they are declared, and those that several share."""
 
 import inspect
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,6 @@ import typer
 from typer.core import TyperCommand
 
 from ecgbench.core.text import words as words
-from ecgbench.errors import BadSetting, UnknownName
 
 MACHINE = "Machine"
 """Panel of `--help` for what changes no number."""
@@ -84,50 +81,6 @@ DEVICE = option(
 JSON = flag("One array of objects instead of a table.", "--json")
 SETS = option("KEY=VALUE, a setting named above.", "--set", default=[], metavar="KEY=VALUE")
 YES = flag("Remove it; without this, only list what would be removed.", "--yes", "-y")
-
-
-def assigned(sets: Sequence[str], known: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
-    """Key -> value of `--set KEY=VALUE` of other commands; known: key -> what reads its value.
-    UnknownName, BadSetting.
-    """
-    found = {}
-    for word in sets:
-        key, equals, value = (part.strip() for part in word.partition("="))
-        if key not in known:
-            raise UnknownName("setting", key, known)
-        try:
-            found[key] = known[key](value)
-        except (ValueError, KeyError):
-            wanted = _WANTED.get(known[key], "KEY=VALUE")
-            raise BadSetting(f"--set {word}: {wanted}") from None
-        if not equals:
-            raise BadSetting(f"--set {word}: KEY=VALUE")
-    return found
-
-
-def numbers(text: str) -> tuple[int, ...]:
-    """Whole numbers with commas between."""
-    return tuple(int(word) for word in text.split(","))
-
-
-def switch(text: str) -> bool:
-    """on or off."""
-    return {"on": True, "yes": True, "off": False, "no": False}[text.lower()]
-
-
-def fractions(text: str) -> tuple[float, ...]:
-    """Numbers with commas between."""
-    return tuple(float(word) for word in text.split(","))
-
-
-_WANTED: dict[Callable[[str], Any], str] = {
-    int: "a whole number",
-    float: "a number",
-    numbers: "whole numbers, comma-separated",
-    fractions: "numbers, comma-separated",
-    switch: "on or off",
-}
-"""What reads a value -> what the value must be."""
 
 
 def demand_writable(folder: Path) -> None:

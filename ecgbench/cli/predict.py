@@ -29,6 +29,7 @@ def predict(
     to: Path = TO,
     task: str = option("Task whose labels are predicted.  (default: the run's)"),
     model: str = option("Model; a path for your own.  (default: the run's)"),
+    weights: str = option("The model's file of weights.  (default: where the run had it)"),
     leads: str = LEADS,
     policy: str = option("How missing leads are filled.  (default: as in the run)"),
     fold: str = option("The fit of one fold, such as 2/5.  (default: the mean of all)"),
@@ -67,8 +68,9 @@ def predict(
     from ecgbench.prediction import external
     from ecgbench.prediction import predict as made
 
-    chosen = {"task": task, "model": model, "policy": policy, "fold": fold, "device": device}
+    chosen = {"task": task, "model": model, "weights": weights, "policy": policy, "fold": fold}
     how: dict[str, Any] = {"leads": leads, "fs": fs, "unit": unit, "signals": words(signals) or ()}
+    how["device"] = device
     if pairs and labels is None:
         raise BadSetting("--map belongs to --labels, the table that it speaks of")
     wanted = external.mapping(pairs)

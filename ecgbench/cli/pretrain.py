@@ -3,17 +3,17 @@ ablate`: the paper's ablations, at any budget.
 """
 
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ecgbench.cli import options
 from ecgbench.cli.options import DATA, DEVICE, PREPARED, SETS, argument, flag, option, words
 from ecgbench.core.cells import Folders
 from ecgbench.core.registry import folder_name
+from ecgbench.core.settings import assigned
 from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from ecgbench.pretrain.run import Session
     from ecgbench.study.progress import Display
 
-_READ: dict[Callable[[str], Any], str] = {
+_KINDS: dict[Any, str] = {
     str: "task descriptor init leads decay precision",
     int: "batch micro_batch warmup checkpoint_every probe_every held_out seed",
     float: "masked edge_drop lr clip weight_decay",
-    options.numbers: "codes refined steps",
-    options.switch: "adamw alarm",
+    tuple[int, ...]: "codes refined steps",
+    bool: "adamw alarm",
 }
-SETTINGS = {key: read for read, keys in _READ.items() for key in keys.split()}
-"""Key of `--set` and of a recipe file -> what reads its value."""
+SETTINGS = {key: kind for kind, keys in _KINDS.items() for key in keys.split()}
+"""Key of `--set` and of a recipe file -> type of its value."""
 FIELDS = {
     "micro_batch": "micro",
     "leads": "shown",
@@ -38,14 +38,14 @@ FIELDS = {
     "held_out": "apart",
 }
 """Keys that are called otherwise in `pretrain`."""
-ABLATE: dict[str, Callable[[str], Any]] = {
+ABLATE: dict[str, Any] = {
     **dict.fromkeys(("recipe", "task", "precision"), str),
     **dict.fromkeys(("steps", "batch", "micro_batch", "records"), int),
     **dict.fromkeys(("probe_records", "probe_epochs"), int),
-    "lr": options.fractions,
-    "only_seeds": options.numbers,
+    "lr": tuple[float, ...],
+    "only_seeds": tuple[int, ...],
 }
-"""Key of `--set` of an ablation -> what reads its value."""
+"""Key of `--set` of an ablation -> type of its value."""
 
 
 def pretrain(
@@ -106,7 +106,7 @@ def pretrain(
 
 def _settings(recipe: str, sets: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """Name of a recipe, and field -> value of its file and of what was typed."""
-    typed = list(sets)
+    values: dict[str, Any] = {}
     if recipe.endswith(".toml"):
         try:
             table = tomllib.loads(Path(recipe).read_text(encoding="utf-8"))
@@ -115,8 +115,8 @@ def _settings(recipe: str, sets: Sequence[str]) -> tuple[str, dict[str, Any]]:
         if "recipe" not in table:
             raise BadSetting(f'{recipe} names no recipe to start from; write recipe = "small"')
         recipe = str(table.pop("recipe"))
-        typed = [f"{key}={_as_typed(value)}" for key, value in table.items()] + typed
-    values = _task_known(options.assigned(typed, SETTINGS))
+        values = assigned(table, SETTINGS)
+    values = _task_known(values | assigned(sets, SETTINGS))
     if len(steps := values.get("steps", (0, 0))) != 2:
         text = ",".join(map(str, steps))
         raise BadSetting(f"--set steps={text}: one number for each stage, for example 800,800")
@@ -138,12 +138,6 @@ def _task_known(chosen: dict[str, Any]) -> dict[str, Any]:
             f"compared on one task, for example --set task={task}"
         )
     return {**chosen, "task": task}
-
-
-def _as_typed(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
 def _session(
@@ -244,7 +238,7 @@ def ablate(
 
     study = studies.get(name)
     cells = [study.cell(word) for word in words(only) or ()]
-    chosen = _task_known(options.assigned(sets, ABLATE))
+    chosen = _task_known(assigned(sets, ABLATE))
     of_recipe = ("task", "batch", "micro_batch", "precision", "probe_records")
     given = {FIELDS.get(key, key): chosen[key] for key in of_recipe if key in chosen}
     recipe = recipes.get(chosen.get("recipe", "small-cpu"))

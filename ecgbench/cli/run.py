@@ -20,7 +20,7 @@ _study, _machine = (partial(option, rich_help_panel=panel) for panel in ("Study"
 
 def run(
     plan: str = argument("A plan's name, file or run folder.  (default: demo)", None),
-    models: str = _study("laef,stmem,./mine.py; all.", "--models", "-m"),
+    models: str = _study("laef,stmem,./mine.py; baselines, published, all.", "--models", "-m"),
     tasks: str = _study("ptbxl_super,./mine.py; all.", "--tasks", "-t"),
     leads: str = _study("Drawn at random 1,2,12 or 1-12; named I,II,I+V2.", "--leads", "-l"),
     weights: str = _study("released, random, PATH; laef=random,stmem=PATH.", "--weights", "-w"),
@@ -62,15 +62,46 @@ def run(
 
       ecgbench run --records FOLDER --labels labels.csv -m laef,merl -l I
     """
-    typed = dict(locals())
-    from ecgbench.study import command
-    from ecgbench.study.plan_file import in_words, keys
-
     if settings:
+        from ecgbench.study.plan_file import in_words, keys
+
         rows = [(key.name, in_words(key), key.help) for key in keys().values()]
         typer.echo("\n".join(aligned([("setting", "default", "what it is"), *rows])))
         return
-    done = command.run(typed, sets)
+    from ecgbench.study import command
+    from ecgbench.study.options import RunOptions
+
+    done = command.run(
+        RunOptions.of(
+            sets,
+            plan=plan,
+            models=models,
+            tasks=tasks,
+            leads=leads,
+            weights=weights,
+            policy=policy,
+            protocol=protocol,
+            train_leads=train_leads,
+            metrics=metrics,
+            seeds=seeds,
+            folds=folds,
+            limit=limit,
+            controls=controls,
+            perturb=perturb,
+            labels_used=labels_used,
+            records=records,
+            labels=labels,
+            fs=fs,
+            unit=unit,
+            signals=signals,
+            data=data,
+            prepared=prepared,
+            out=out,
+            device=device,
+            engine=engine,
+            dry_run=dry_run,
+        )
+    )
     for text in _answer(done):
         typer.echo(text)
     if done.failed:
@@ -90,7 +121,8 @@ def _answer(done: "Done") -> list[str]:
             made_from = reports.made_from(done.out)
             study = reports.read(done.out, stage=display().stage)
             lines += reports.summary(study, _width())
-            reports.write(study, done.report, made_from=made_from)
+            if not reports.up_to_date(done.report, made_from):
+                reports.write(study, done.report, made_from=made_from)
             lines += ["", f"the page: {done.report / 'index.html'}"]
     return lines
 

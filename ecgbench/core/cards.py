@@ -26,6 +26,10 @@ record or each window: see `InputContract.scope`.
 """
 
 
+Reads = Literal["run", "profile", "pretraining", "ablation"]
+"""What a report is of."""
+
+
 class CheckedFields:
     """Base of all cards: BadSetting where a field does not have its annotated type."""
 
@@ -520,6 +524,37 @@ class PerturbationCard(CheckedFields):
     """Citation or data set."""
     corpora: tuple[str, ...] = ()
     """Collections whose recordings it adds; models that were trained with them are marked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineCard(CheckedFields):
+    """Facts of an engine."""
+
+    title: str
+    summary: str
+    """One line: where jobs run."""
+    other_machines: bool = False
+    """Whether they run on machines whose devices this one does not know."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportCard(CheckedFields):
+    """What a report is."""
+
+    title: str
+    summary: str
+    reads: Reads
+    """What `sections` receives: a run (results.study), a profile (profile.stored), a pre-training
+    (pretrain.stored) or an ablation (pretrain.ablation).
+    """
+    order: int = 500
+    """Its place on the page: the lowest comes first."""
+    option: str = ""
+    """Option of `ecgbench report` that puts it on the page; without one it is always there."""
+    exploratory: bool = True
+    """Whether it holds results that no frozen plan asks for: where one is frozen it says so. False
+    for the planned hypotheses, and for what describes a run without a result.
+    """
 
 
 def facts(card: object) -> dict[str, Any]:

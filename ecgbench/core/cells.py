@@ -5,14 +5,15 @@ data, and keys.
 import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from ecgbench.core.division import OFFICIAL as OFFICIAL
 from ecgbench.core.division import Division
 from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, settings
 from ecgbench.ecg.leads import LeadSubset
-from ecgbench.errors import UnknownName
+from ecgbench.errors import BadSetting, UnknownName
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -26,9 +27,6 @@ SCORES = 1
 """Raised by hand when the same fit gives other predictions or scores. In keys of cells."""
 FORMAT = 2
 """Of plan.toml, cell.json and fit.json; a run of another format is refused."""
-
-OFFICIAL = "official"
-"""The fold of a fit on the dataset's own splits."""
 
 PAPER = "paper"
 """`--policy paper`: what each model's contract says (zero for the baselines, native for LAEF)."""
@@ -168,23 +166,32 @@ EXCLUDABLE = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """The cells of one or several requests, and their common settings."""
+class Settings:
+    """What all cells of a study have in common."""
 
-    name: str
-    cells: tuple[Cell, ...]
+    limit: int | None = None
+    """Number of records of each dataset."""
+    exclude: tuple[str, ...] = ()
+    """Kinds of records to leave out: flat_leads, suspect_leads."""
+    fix: bool = False
+    """Use the copies in which exchanged or inverted limb leads are corrected."""
+    division: Division = field(default_factory=Division)
+    """5: cross-validation; ptb=10: another number of folds of a split; reference; not set: the
+    datasets' own splits.
+    """
     training: Training = field(default_factory=Training)
     scoring: Scoring = field(default_factory=Scoring)
-    limit: int | None = None
-    """Number of records per dataset; None for every record."""
-    exclude: tuple[str, ...] = ()
-    """Kinds of records to leave out (EXCLUDABLE)."""
-    fix: bool = False
-    """Whether errors beyond doubt are corrected when records are prepared."""
-    division: Division = field(default_factory=Division)
-    """The division of records, if not as published or as their cards say."""
+    name: str = ""
+    """Name of the run folder, if none is given."""
     control: str = ""
-    """Name of the control (`controls`); "" for a study itself."""
+    """Name of the control; "" for a study itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Settings):
+    """The cells of one or several requests."""
+
+    cells: tuple[Cell, ...]
 
     @property
     def fits(self) -> tuple[Fit, ...]:
@@ -236,7 +243,7 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class Request(Settings):
     """A study as typed."""
 
     models: tuple[str, ...]
@@ -255,39 +262,14 @@ class Request:
     """How missing leads are filled: paper (each model's own way), native, or names."""
     contract: str = "paper"
     """How models are fed: paper (reference benchmark) or upstream (authors)."""
-    limit: int | None = None
-    """Number of records of each dataset."""
-    exclude: tuple[str, ...] = ()
-    """Kinds of records to leave out: flat_leads, suspect_leads."""
-    fix: bool = False
-    """Use the copies in which exchanged or inverted limb leads are corrected."""
-    division: Division = field(default_factory=Division)
-    """5: cross-validation; ptb=10: another number of folds of a split; reference; not set: the
-    datasets' own splits.
-    """
-    training: Training = field(default_factory=Training)
-    scoring: Scoring = field(default_factory=Scoring)
-    name: str = ""
-    """Name of the run folder, if none is given."""
     parents: Mapping[str, str] = field(default_factory=dict)
     """Task -> the task whose fit scores it; from the cards, once names are checked."""
     own_policies: Mapping[str, str] = field(default_factory=dict)
     """Model -> its policy under `paper`; from the cards, once names are checked."""
-    control: str = ""
-    """Name of the control; "" for a study itself."""
 
     def weights_of(self) -> dict[str, str]:
         """Model -> its weights, for a checked study."""
-        if "=" not in self.weights:
-            return dict.fromkeys(self.models, self.weights)
-        found, last = dict[str, str](), ""
-        for part in self.weights.split(","):
-            model, _, word = part.partition("=")
-            if model in self.models or not last:
-                last, found[model] = model, word
-            else:  # of a file with a comma in its name
-                found[last] += f",{part}"
-        return found
+        return weights_of(self.weights, self.models)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,6 +286,35 @@ class Folders:
         """The same folders as absolute paths."""
         folders = {name: folder and folder.absolute() for name, folder in vars(self).items()}
         return replace(self, **folders)
+
+
+def weights_of(
+    text: str, models: Sequence[str], resolve: Callable[[str], str] | None = None
+) -> dict[str, str]:
+    """The weights of each model by `--weights`: one word for all, or name=value pairs; a model that
+    no pair names takes the released ones. A comma may be part of the name of a file.
+
+    resolve: gives the proper name of a model. BadSetting where a pair names no model of these, or
+    none has a value.
+    """
+    if "=" not in text or Path(text).expanduser().is_file():
+        return dict.fromkeys(models, text)
+    pairs: list[tuple[str, str]] = []
+    for part in text.split(","):
+        name, equals, word = part.partition("=")
+        joined = f"{pairs[-1][1]},{part}" if pairs else ""
+        of_a_file = joined and Path(joined).expanduser().is_file()
+        if pairs and (not equals or of_a_file or (resolve is None and name not in models)):
+            pairs[-1] = pairs[-1][0], joined
+        else:
+            pairs.append((resolve(name) if resolve else name, word))
+    chosen = dict(pairs)
+    if not {*chosen} <= {*models} or not all(chosen.values()) or len(pairs) != len(chosen):
+        raise BadSetting(
+            f"--weights {text}: name some of {', '.join(models)}, each at most once, for example "
+            f"--weights {models[0]}=random; the others take their released weights"
+        )
+    return {name: chosen.get(name, RELEASED) for name in models}
 
 
 def grouped(items: Iterable[T], by: Callable[[T], K]) -> dict[K, list[T]]:
@@ -331,8 +342,7 @@ def plan_of(request: Request) -> Plan:
         for policy in policies
         for setting in tested
     ]
-    same_fields = ("name", "training", "scoring", "limit", "exclude", "fix", "division", "control")
-    same = {name: getattr(request, name) for name in same_fields}
+    same = {one.name: getattr(request, one.name) for one in fields(Settings)}
     return Plan(cells=tuple(dict.fromkeys(cells)), **same).powered()
 
 

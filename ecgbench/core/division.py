@@ -14,6 +14,8 @@ LEAST, MOST = 3, 20
 """Folds of a cross-validation: one is tested, one validates, the others train."""
 REFERENCE = "reference"
 """Word of `--folds`."""
+OFFICIAL = "official"
+"""The dataset's own splits; the fold of a fit on them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,8 @@ class Division:
         >>> str(Division.parse("reference, ptb=10")), Division.parse("3").fits
         ('ptb=10,reference', ('1/3', '2/3', '3/3'))
         """
+        if text in ("", OFFICIAL):
+            return cls()
         words = [word.strip() for word in text.split(",") if word.strip()]
         if len(words) == 1 and words[0].isdecimal():
             if not LEAST <= int(words[0]) <= MOST:

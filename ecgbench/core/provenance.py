@@ -33,6 +33,14 @@ def code() -> dict[str, Any]:
     }
 
 
+def files() -> list[tuple[str, int, int]]:
+    """Name, size and time of every file of this package."""
+    folder = Path(ecgbench.__file__).parent
+    every = (file for file in sorted(folder.rglob("*.*")) if file.suffix != ".pyc")
+    known = [(f"{file.relative_to(folder)}", file.stat()) for file in every if file.is_file()]
+    return [(name, state.st_size, state.st_mtime_ns) for name, state in known]
+
+
 def versions() -> dict[str, str]:
     """Installed versions of PACKAGES."""
     installed = {}

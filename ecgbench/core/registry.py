@@ -10,25 +10,28 @@ import difflib
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext
+from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache, cached_property, lru_cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from multiprocessing import parent_process
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from ecgbench.core.beside import neighbours, package_of
+from ecgbench.core.card_file import card_of
 from ecgbench.core.restored import restored
 from ecgbench.core.source_hash import SourceFiles
 from ecgbench.core.text import one_line, shortened
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
 
+P = TypeVar("P")
 same_directory = partial(chdir, ".")
 """Around code from outside: this process is afterwards in the directory where it was, for what a
 person typed is found from there.
@@ -83,16 +86,14 @@ def folder_name(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Room:
-    """The plug-ins of one package, e.g. `Room("ecgbench.models", "model", ("CARD", "build"))`."""
+class Room(Generic[P]):
+    """The plug-ins of one package, e.g. `Room("ecgbench.models", "model", contracts.Model)`."""
 
     package: str
     kind: str
     """The word for one plug-in, used in errors."""
-    needs: tuple[str, ...]
-    """What every plug-in's module must define."""
-    declares: type | None = None
-    """Type of its CARD."""
+    contract: type[P]
+    """What every plug-in's module must define, as a Protocol of `ecgbench.contracts`."""
     besides: frozenset[str] = frozenset()
     """Public files of the folder that are not plug-ins."""
     before_import: Callable[[set[str]], object] = field(default=bool, compare=False)
@@ -103,13 +104,15 @@ class Room:
     """Files of the folder that hold many plug-ins: `timm` those called `timm:NAME`. They define
     `spelled(name)`, `member(name)` and `version()`.
     """
+    heavy: bool = False
+    """Whether its plug-ins take long to import, so that their cards are read without that."""
     as_data: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Suffix of files given by path that are no Python -> the module that reads them, with
     `name_of(file)` and `module(file)`.
     """
     _paths: dict[str, Path] = field(default_factory=dict, compare=False)
     """Files given by path; absolute, as a plug-in may change the directory."""
-    _loaded: dict[str, ModuleType] = field(default_factory=dict, compare=False)
+    _loaded: dict[str, Any] = field(default_factory=dict, compare=False)
     """Those of them that have been imported."""
     _as_loaded: dict[str, dict[Path, str]] = field(default_factory=dict, compare=False)
     """Their files and hashes by then."""
@@ -280,7 +283,7 @@ class Room:
             self._refused.add(name)
             self._loaded.pop(name, None)
 
-    def get(self, name: str) -> Any:
+    def get(self, name: str) -> P:
         """The module of one plug-in; an unknown name raises UnknownName with the nearest ones.
 
         Fills the field `name` of a CARD that has one.
@@ -290,7 +293,10 @@ class Room:
         if family:
             return self._checked(family.member(member), name)
         if name in self._paths:
-            return self._loaded.get(name) or self._load(name, self._paths[name])
+            if name not in self._loaded:
+                self._load(name, self._paths[name])
+            loaded: P = self._loaded[name]
+            return loaded
         if name in self._files:
             return self._checked(importlib.import_module(self._files[name]), name)
         point = self._installed[name]
@@ -302,8 +308,13 @@ class Room:
         return self._checked(module, name)
 
     def card(self, name: str) -> Any:
-        """A plug-in's CARD; its module is imported."""
-        return self.get(name).CARD
+        """A plug-in's CARD; its module is imported only where the card needs it."""
+        module = self._files.get(name := self.resolve(name), "")
+        alone = self.heavy and module and module not in sys.modules
+        if alone and (card := card_of(module)) is not None:
+            return replace(card, name=name)
+        imported: Any = self.get(name)
+        return imported.CARD
 
     @contextmanager
     def calling(self, name: str, *expected: type[Exception]) -> Iterator[None]:
@@ -316,7 +327,8 @@ class Room:
         if self.built_in(name):
             yield
             return
-        with self._failing(f"{name!r} failed", self.get(name).__file__, EcgbenchError, *expected):
+        file = getattr(self.get(name), "__file__", None)
+        with self._failing(f"{name!r} failed", file, EcgbenchError, *expected):
             yield
 
     @contextmanager
@@ -356,8 +368,27 @@ class Room:
         return "; of an import: remove it, then ecgbench data import FOLDER --labels TABLE"
 
     @property
+    def _names(self) -> list[str]:
+        """What every plug-in's module must define."""
+        every = (*self.contract.__annotations__, *vars(self.contract))
+        return [name for name in every if not name.startswith("_")]
+
+    @property
     def _needs(self) -> str:
-        return " and ".join(self.needs)
+        return " and ".join(self._names)
+
+    def _without(self, module: Any) -> list[str]:
+        """Functions that do not take what the contract says, with that."""
+        found = []
+        for name in filter(vars(self.contract).get, self._names):
+            _, *wanted = inspect.signature(getattr(self.contract, name)).parameters.values()
+            given = [one.name for one in wanted if one.default is one.empty]
+            with suppress(ValueError):  # it has no signature that could be read
+                try:
+                    inspect.signature(getattr(module, name)).bind(*given)
+                except TypeError:
+                    found.append(f"{name}({', '.join(given)})")
+        return found
 
     def _enter(self, path: Path) -> str:
         if not path.is_file():
@@ -376,7 +407,7 @@ class Room:
         self._paths[name] = path.absolute()
         return name
 
-    def _load(self, name: str, path: Path) -> ModuleType:
+    def _load(self, name: str, path: Path) -> None:
         files, own = self._files_of(name), f"ecgbench_{self.kind}_{path.stem}".replace(".", "_")
         self._refused.add(name)  # unless it is loaded
         if reader := self._reader(path):
@@ -401,29 +432,32 @@ class Room:
             raise
         return self._kept(name)
 
-    def _kept(self, name: str) -> ModuleType:
+    def _kept(self, name: str) -> None:
         """A file that was loaded, with its hashes, by which an edit is seen."""
         self._as_loaded[name] = self._files_of(name).hashes()
         self._refused.discard(name)
-        return self._loaded[name]
 
     def _reader(self, path: Path) -> Any:
         """The module that reads a file which is no Python; None for one of Python."""
         reader = self.as_data.get(path.suffix)
         return importlib.import_module(reader) if reader else None
 
-    def _checked(self, module: Any, name: str) -> Any:
+    def _checked(self, module: Any, name: str) -> P:
         """The module, if it is a plug-in of this room; its CARD knows its name afterwards."""
         file, card = getattr(module, "__file__", ""), getattr(module, "CARD", None)
-        problem, missing = "", [word for word in self.needs if not hasattr(module, word)]
+        problem, missing = "", [word for word in self._names if not hasattr(module, word)]
+        declared = self.contract.__annotations__.get("CARD")
         if not isinstance(module, ModuleType):
             problem = f"its entry point gives {module!r}, not a module"
         elif missing:
             problem = f"it does not define {' and '.join(missing)}"
-        elif self.declares is not None and not isinstance(card, self.declares):
-            problem = f"its CARD is a {type(card).__name__}, not a {self.declares.__name__}"
+        elif declared is not None and not isinstance(card, declared):
+            problem = f"its CARD is a {type(card).__name__}, not a {declared.__name__}"
+        elif other := self._without(module):
+            problem = f"it cannot be called as {' and '.join(other)}"
         if problem:
             raise BadSetting(f"{self.kind} {name!r} ({file}): {problem}")
         if is_dataclass(card) and getattr(card, "name", name) != name:
             module.CARD = replace(card, name=name)  # type: ignore[type-var]
-        return module
+        checked: P = module
+        return checked

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar
 
 import pandas as pd
@@ -120,7 +119,7 @@ class Source:
     """A dataset as published, before preparing."""
 
     name: str
-    module: ModuleType
+    module: Any
     """Its plug-in: CARD, index, read."""
     root: Path | None
     """Its folder; None where the data are generated."""
@@ -206,7 +205,7 @@ class Source:
         ]
 
 
-def _index(name: str, module: ModuleType, root: Path | None) -> pd.DataFrame:
+def _index(name: str, module: Any, root: Path | None) -> pd.DataFrame:
     """The index, made now and checked."""
     with ROOM.calling(name):
         index = module.index(root)
@@ -231,20 +230,20 @@ def cached(
     return made
 
 
-def fingerprint(name: str, module: ModuleType, root: Path | None) -> str:
+def fingerprint(name: str, module: Any, root: Path | None) -> str:
     """sha256 of all that decides how the files of a dataset are read."""
     if isinstance(module, Recordings):  # whatever else changes, a file is read as it was
         return hashlib.sha256(canonical([LAYOUT, asdict(module.said.options)])).hexdigest()
     total = hashlib.sha256(canonical([LAYOUT, facts(module.CARD)]))
     # LAYOUT knows nothing of a plug-in from outside, nor of data that are made by code
     total.update((ROOM.source_hash(name) or "").encode())
-    code = [Path(str(module.__file__))] if root is None else []
+    code = [Path(module.__file__)] if root is None else []
     for file in [*code, *_tables(module, root)]:
         total.update(sha256_of(file).encode())
     return total.hexdigest()
 
 
-def _tables(module: ModuleType, root: Path | None) -> list[Path]:
+def _tables(module: Any, root: Path | None) -> list[Path]:
     files = module.CARD.index_files
     return [t for f in files if root for t in either(root, f) if t.is_file()]
 

@@ -1,5 +1,6 @@
 """The room of datasets: one file per dataset, each with a card, an index and a reader."""
 
+from ecgbench.contracts import Dataset
 from ecgbench.core.cards import DatasetCard, Task
 from ecgbench.core.registry import Room, plain
 from ecgbench.errors import BadSetting
@@ -7,8 +8,7 @@ from ecgbench.errors import BadSetting
 ROOM = Room(
     "ecgbench.datasets",
     "dataset",
-    ("CARD", "index", "read"),
-    DatasetCard,
+    Dataset,
     besides=frozenset({"own"}),
     as_data={".toml": "ecgbench.datasets.own"},
 )

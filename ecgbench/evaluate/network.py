@@ -1,6 +1,7 @@
 """A network for evaluation: built, with loaded or seeded weights, frozen, and hashed."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,8 +21,8 @@ from ecgbench.core.seeds import seed_of
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.layers.features import Features, pooled_of
-from ecgbench.weights import released
-from ecgbench.weights.load import digest, noting, origin
+from ecgbench.weights.chosen import ModelWeights
+from ecgbench.weights.load import FileRead, digest, noting
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,9 @@ class Network:
     precision: Precision = "float32"
     """Of what `encoder` computes."""
     source: Mapping[str, Any] = field(default_factory=dict)
-    """Origin of the weights: see `_weights.origin`."""
+    """Origin of the weights: see `ModelWeights.origin`."""
+    files: tuple[FileRead, ...] = ()
+    """How files of weights of one's own were read."""
 
     @property
     def file_sha256(self) -> str | None:
@@ -97,29 +100,27 @@ def build(
     Random weights have a fixed seed and are the same in every run. BadWeights for weights that do
     not match. A model without parameters has no weights, whichever of these words is given.
     """
-    module = models.get(name)
-    if module.CARD.parameters == 0 and weights in (RELEASED, EITHER):
-        weights = RANDOM
+    module, chosen = models.get(name), _settled(name, weights)
     # float32 means float32: by default torch lets convolutions round to 10 bits there
     if device != "cpu":
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    if weights == EITHER:
-        weights = RELEASED if _has_released(name) else RANDOM
     with torch.random.fork_rng(devices=[]), restored("weights", name), models.ROOM.reading(name):
         torch.manual_seed(seed_of("weights", name) % 2**63)
         with noting() as read:
-            network = module.build() if weights == RANDOM else module.build(weights=weights)
+            given = {} if chosen.kind == RANDOM else {"weights": chosen.word}
+            network = module.build(**given)
         with models.ROOM.calling(name):
             card = counted(module.CARD, _ready(network, module.CARD))
     network.to(device)
-    called = Path(weights).name if card.parameters else NONE
-    source = origin(card, weights)
+    called = Path(chosen.word).name if card.parameters else NONE
+    source = replace(chosen, card=card).origin()
     source = {**source, "name": source["name"] and called}
-    for path, text in read:
-        warn_once(path, f"{name}: {text}")
+    for one in read:
+        warn_once(one.path, f"{name}: {one}")
     if read:  # what of its file a network does without
-        source["read"] = "; ".join(text for _, text in read)
-    return Network(name, card, network, called, digest(network), device, precision, source)
+        source["read"] = "; ".join(map(str, read))
+    made = Network(name, card, network, called, digest(network), device, precision, source)
+    return replace(made, files=tuple(read))
 
 
 def _ready(network: nn.Module, card: ModelCard) -> nn.Module:
@@ -167,18 +168,15 @@ def environment(device: str) -> str:
     return f"torch {torch.__version__}, {kind}"
 
 
-def _has_released(name: str) -> bool:
-    """Whether released weights are on this machine; files that are there but cannot be read or do
-    not match still stop the run.
+def _settled(name: str, weights: str) -> ModelWeights:
+    """The weights that are loaded. Files that are there but cannot be read or do not match stop the
+    run.
     """
     module = models.get(name)
-    layout = next((w for w in module.CARD.weights if w.name == RELEASED), None)
-    if layout is not None:
-        return released.is_here(name, layout)
-    if models.ROOM.built_in(name):
-        return False
-    try:  # a plug-in may keep its weights in its own way
-        module.build(weights=RELEASED)
-    except BadSetting:
-        return False
-    return True
+    chosen = ModelWeights.of(module.CARD, weights)
+    known = models.ROOM.built_in(name) or any(w.name == RELEASED for w in module.CARD.weights)
+    if chosen.kind == EITHER and module.CARD.parameters != 0 and not known:
+        with suppress(BadSetting):  # a plug-in may keep its weights in its own way
+            module.build(weights=RELEASED)
+            return ModelWeights.of(module.CARD, RELEASED)
+    return chosen.settled()

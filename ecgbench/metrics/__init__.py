@@ -15,8 +15,8 @@ taken in groups that are known of the same records, and each call gets those lab
 alone: study/scores.py does it, and a label must not depend on those beside it.
 """
 
-from ecgbench.core.cards import MetricCard
+from ecgbench.contracts import Metric
 from ecgbench.core.registry import Room
 
-ROOM = Room("ecgbench.metrics", "metric", ("CARD", "value", "influence"), MetricCard)
+ROOM = Room("ecgbench.metrics", "metric", Metric)
 names, get, resolve, card = ROOM.names, ROOM.get, ROOM.resolve, ROOM.card

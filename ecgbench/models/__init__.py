@@ -5,7 +5,7 @@
 from contextlib import suppress
 from typing import Any
 
-from ecgbench.core.cards import ModelCard
+from ecgbench.contracts import Model
 from ecgbench.core.registry import Room
 from ecgbench.errors import BadSetting
 
@@ -22,10 +22,10 @@ def _ready(packages: set[str]) -> None:
 ROOM = Room(
     "ecgbench.models",
     "model",
-    ("CARD", "build"),
-    ModelCard,
+    Model,
     before_import=_ready,
     families=frozenset({"timm"}),
+    heavy=True,
 )
 names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 

@@ -53,7 +53,7 @@ CARD = ModelCard(
     native=True,
     groups={
         "early": ("first_conv.", "first_bn.", "stage_list.0.", "stage_list.1.", "stage_list.2."),
-        "late": tuple(f"stage_list.{i}." for i in range(3, len(SHAPE.stages))),
+        "late": tuple(f"stage_list.{i}." for i in range(3, 7)),
     },
     weights=(
         Weights(

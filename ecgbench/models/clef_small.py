@@ -23,7 +23,7 @@ CARD = replace(
     dim=256,
     groups={
         "early": _MEDIUM.groups["early"],
-        "late": tuple(f"stage_list.{i}." for i in range(3, len(SHAPE.stages))),
+        "late": tuple(f"stage_list.{i}." for i in range(3, 6)),
     },
     weights=tuple(
         replace(w, url=w.url.replace(w.file, "clef_small.ckpt"), file="clef_small.ckpt")

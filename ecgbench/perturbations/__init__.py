@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ecgbench.core.cards import PerturbationCard
+from ecgbench import contracts
 from ecgbench.core.registry import Room
 from ecgbench.core.seeds import rng
 from ecgbench.ecg import electrodes
@@ -32,7 +32,7 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting
 
-ROOM = Room("ecgbench.perturbations", "perturbation", ("CARD", "apply"), PerturbationCard)
+ROOM = Room("ecgbench.perturbations", "perturbation", contracts.Perturbation)
 names, get, resolve, card = ROOM.names, ROOM.get, ROOM.resolve, ROOM.card
 
 NONE = "none"

@@ -13,7 +13,17 @@ from safetensors.numpy import load
 from ecgbench import adapters, models
 from ecgbench.adapters.hide import NATIVE, Policy
 from ecgbench.core.cards import facts
-from ecgbench.core.cells import FEATURES, FITS, PAPER, RANDOM, RELEASED, Cell, Fit, grouped
+from ecgbench.core.cells import (
+    FEATURES,
+    FITS,
+    PAPER,
+    RANDOM,
+    RELEASED,
+    Cell,
+    Fit,
+    grouped,
+    weights_of,
+)
 from ecgbench.core.files import sha256_of
 from ecgbench.core.folders import damaged, read_bytes
 from ecgbench.core.registry import plain
@@ -56,9 +66,10 @@ def predict(run: str | Path, records: str | Path, **how: Any) -> pd.DataFrame:
 
     how: leads ("I", "I+II", "12"; the others are hidden; without: those of the run, of several sets
     the largest that a recording has); task, model and policy (may be left out where the run has
-    one); fold ("2/5": the fit of one fold in place of the mean of all fits); fs (Hz), unit and
-    signals of files that do not say them (without: as the run's recordings were imported); device;
-    progress (a `Display`); without (files that are no recordings).
+    one); weights (the file of the run, where it lies elsewhere now); fold ("2/5": the fit of one
+    fold in place of the mean of all fits); fs (Hz), unit and signals of files that do not say them
+    (without: as the run's recordings were imported); device; progress (a `Display`); without (files
+    that are no recordings).
 
     Columns: record, file, patient (of test records of the run), leads, windows, `probability:LABEL`
     (of several fits their mean, beside it `lowest:LABEL` and `highest:LABEL`), auroc, auroc_low and
@@ -73,7 +84,7 @@ def predict(run: str | Path, records: str | Path, **how: Any) -> pd.DataFrame:
     >>> table = ecgbench.predict("runs/ptbxl", "ecgs", model="laef", leads="I")  # doctest: +SKIP
     """
     chosen = {option: how.pop(option, None) for option in _OF}
-    fits = Fits.of(Path(run), chosen, how.pop("device", "cpu"))
+    fits = Fits.of(Path(run), chosen, how.pop("weights", None), how.pop("device", "cpu"))
     how |= {"fix": fits.reader.plan.fix, "usual": fits.usual, "stated": fits.options}
     made = table(fits, [*fits.columns, *fits.flags], Path(records), **how)
     return made.astype(dict.fromkeys(fits.flags, "Int8"))
@@ -95,7 +106,9 @@ def embed(
     >>> features = table.filter(regex="^f[0-9]{4}").to_numpy()  # doctest: +SKIP
     """
     name = models.resolve(model)
-    network = _built(name, weights.removeprefix(f"{name}="), how.pop("device", "cpu"))
+    network = _built(
+        name, weights_of(weights, [name], models.resolve)[name], how.pop("device", "cpu")
+    )
     usual = network.card.contract(PAPER).policy
     filled = Policy.of(usual if plain(policy) == PAPER else policy, _untaught)
     encoder = _encoder(network, PAPER, filled, False)
@@ -135,9 +148,12 @@ class Fits:
     _scores: dict[LeadSubset, tuple[float, float, float]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, run: Path, chosen: dict[str, str | None], device: str) -> "Fits":
-        """Those that are `chosen`, by the names in _OF. BadSetting or UnknownName lists what there
-        is; MissingData where nothing is finished; Damaged where a file is not as it was written.
+    def of(
+        cls, run: Path, chosen: dict[str, str | None], weights: str | None, device: str
+    ) -> "Fits":
+        """Those that are `chosen`, by the names in _OF. weights: as of `predict`. BadSetting or
+        UnknownName lists what there is; MissingData where nothing is finished; Damaged where a file
+        is not as it was written.
         """
         store = Store(run)
         plan = store.existing_plan()
@@ -156,8 +172,8 @@ class Fits:
         # a model from outside may keep some of its weights elsewhere than in its state dict
         whole = tuned and models.ROOM.built_in(model)
         untrained = whole or first.document["weights_name"] == RANDOM
-        weights = RANDOM if untrained else first.cell.fit.weights
-        network = _built(model, weights, device)
+        given = weights_of(weights or first.cell.fit.weights, [model], models.resolve)
+        network = _built(model, RANDOM if untrained else given[model], device)
         encoders: dict[tuple[str, str], Encoder] = {}
         fits = {}
         for fit, result in results.items():
@@ -353,11 +369,13 @@ def _chosen(store: Store, cells: Sequence[Cell], chosen: dict[str, str | None]) 
         if not cells:
             raise UnknownName(option, name, known, f"({store.path} has no other.)")
     model = cells[0].fit.model
-    if not models.ROOM.known(model):
+    try:
+        models.resolve(model)  # one of ./adapters is found by its name
+    except UnknownName:
         raise BadSetting(
             f"the model {model} of {store.path} is a file of your own; give it: --model "
             f"PATH/{model}.py"
-        )
+        ) from None
     return cells
 
 

@@ -152,7 +152,7 @@ def new_network(model: str, shape: Sequence[tuple[str, Any]] = ()) -> NodeEncode
 
 
 def _built(model: str, shape: dict[str, Any]) -> NodeEncoder:
-    module = models.get(model)
+    module: Any = models.get(model)
     if not shape:
         network: NodeEncoder = module.build()
         return network

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ecgbench.contracts import Report
 from ecgbench.core.registry import Room
 from ecgbench.reports import _made
 from ecgbench.reports._columns import difference_cell, difference_column, estimate_column
@@ -93,8 +94,7 @@ __all__ = [
 ROOM = Room(
     "ecgbench.reports",
     "report",
-    ("CARD", "sections"),
-    ReportCard,
+    Report,
     elsewhere={
         "cost": "ecgbench.profile.page",
         "pretraining": "ecgbench.pretrain.page",

@@ -5,12 +5,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ecgbench.core.cards import Reads
 from ecgbench.core.registry import Room
 from ecgbench.core.text import counted, enumerated, quoted
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.reports._facts import columns, tasks
 from ecgbench.reports._filters import filters
-from ecgbench.reports._section import Heading, Kind, Reads
+from ecgbench.reports._section import Heading, Kind
 from ecgbench.results import study
 from ecgbench.results.precompute import Stage
 

@@ -9,15 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import ecgbench
+from ecgbench.core import provenance
 from ecgbench.core.cells import key
 from ecgbench.core.files import put_proved, read_proved, sha256_of
-from ecgbench.core.provenance import versions
 
 NOTE = "made_from.json"
 REPORT = (NOTE, "index.html")
 """A folder that holds one of these is a report."""
-_NOT_READ = ("locks", "logs", "__pycache__")
+_NOT_READ = ("locks", "logs", "receipts", "__pycache__")
 """Folders that no report reads."""
 
 
@@ -26,7 +25,7 @@ def made_from(folder: Path, asked: Mapping[str, Any] = {}, others: Sequence[Path
     and of `others` (files and folders), what was asked, and the code. To be computed before the
     folder is read.
     """
-    code = [_files(Path(ecgbench.__file__).parent), versions(), sys.version]
+    code = [provenance.files(), provenance.versions(), sys.version]
     files = [_files(place) for place in (folder, *others)]
     return key({"files": files, "asked": dict(asked), "code": code})
 

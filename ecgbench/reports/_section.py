@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import pandas as pd
 
+from ecgbench.core.cards import ReportCard as ReportCard
 from ecgbench.errors import BadSetting
 from ecgbench.results.columns import meaning
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
 
-Reads = Literal["run", "profile", "pretraining", "ablation"]
 Format = Literal["csv", "md", "tex", "html"]
 Row = Mapping[str, Any]
 SIGNS = {
@@ -29,26 +29,6 @@ _COUNTS = (
     *("n", "positives", "seed", "fit_seed", "excluded", "lost"),
 )
 """Columns that count; pandas makes them float where a row has none."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportCard:
-    """What a report is."""
-
-    title: str
-    summary: str
-    reads: Reads
-    """What `sections` receives: a run (results.study), a profile (profile.stored), a pre-training
-    (pretrain.stored) or an ablation (pretrain.ablation).
-    """
-    order: int = 500
-    """Its place on the page: the lowest comes first."""
-    option: str = ""
-    """Option of `ecgbench report` that puts it on the page; without one it is always there."""
-    exploratory: bool = True
-    """Whether it holds results that no frozen plan asks for: where one is frozen it says so. False
-    for the planned hypotheses, and for what describes a run without a result.
-    """
 
 
 @dataclass(frozen=True)

@@ -168,21 +168,25 @@ def of_heads(others: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{HEADS}{word}" for word in others)
 
 
-def of_labels(text: str) -> tuple[str, ...]:
-    """Of `--labels-used`: the controls of plans. `all` is the run itself.
+def of_labels(words: Sequence[str], protocol: str) -> tuple[str, ...]:
+    """Of `--labels-used`: the controls of plans. `all` is the run itself. BadSetting.
 
-    >>> of_labels("25,100,all")
+    >>> of_labels(["25", "100", "all"], "probe")
     ('labels-used 25', 'labels-used 100')
     """
-    typed = [word.strip() for word in text.split(",")]
-    for word in typed:
+    typed = ",".join(words)
+    for word in words:
         if word != ALL and not (word.isdecimal() and int(word) >= FEWEST):
             raise BadSetting(
-                f"--labels-used {text}: {word!r}; numbers of labelled patients, {FEWEST} or more, "
+                f"--labels-used {typed}: {word!r}; numbers of labelled patients, {FEWEST} or more, "
                 f"and all: --labels-used 25,100,400,all"
             )
-    numbers = sorted({int(word) for word in typed if word != ALL})
-    return tuple(f"{USED}{number}" for number in numbers)
+    if words and protocol != "probe":
+        raise BadSetting(
+            f"--labels-used {typed}: only for --protocol probe, whose heads are fitted to stored "
+            f"features; this study has --protocol {protocol}"
+        )
+    return tuple(f"{USED}{number}" for number in sorted({int(w) for w in words if w != ALL}))
 
 
 def labelled(control: str) -> tuple[int, int] | None:

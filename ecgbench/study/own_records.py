@@ -2,16 +2,17 @@
 
 import re
 import sys
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ecgbench import datasets, models
 from ecgbench.core.cards import PATIENTS_UNKNOWN
-from ecgbench.core.cells import EITHER, OFFICIAL, RANDOM, RELEASED
+from ecgbench.core.cells import EITHER, OFFICIAL, RANDOM, Request
 from ecgbench.core.division import Division
 from ecgbench.core.registry import plain
-from ecgbench.core.text import visible, words
+from ecgbench.core.text import visible
 from ecgbench.data.imported import summary
 from ecgbench.data.imported.corrections import edited
 from ecgbench.data.imported.importing import Order, bring, same, usual_folds
@@ -20,98 +21,95 @@ from ecgbench.errors import BadSetting
 from ecgbench.study.plan_file import RecordSettings, keys
 from ecgbench.study.progress import counting, display
 
+IMPORTED = "imported"
+"""Folder of a run with the cards of recordings that came with it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RecordFiles:
-    """The options of recordings: --records, --labels, --fs, --unit and --signals."""
+    """Recordings in files, and how they and their labels are read."""
 
-    folder: Path | None
+    folder: Path
     labels: Path | None
-    fs: float | None
-    unit: str | None
-    signals: str | None
+    options: ReadOptions
+    how: RecordSettings = field(default_factory=RecordSettings)
 
-    def order(self, name: str, to: Path, **how: Any) -> Order:
-        """The request to import them. how: its further fields."""
-        assert self.folder is not None
+    @classmethod
+    def of(cls, given: Mapping[str, Any], settings: dict[str, Any]) -> Self | None:
+        """Of the options of `ecgbench run`; None without --records. settings: key -> value that
+        was typed, without those of `records` afterwards. BadSetting for an option without it.
+        """
+        typed = {name: settings.pop(key) for name, key in _keys().items() if key in settings}
+        if folder := given.get("records"):
+            options = {n: given[n] for n in ("fs", "unit", "signals") if n in given}
+            how, labels = RecordSettings(**typed), given.get("labels")
+            return cls(folder=folder, labels=labels, options=ReadOptions(**options), how=how)
+        stray = [f"--{name}" for name in ("labels", "fs", "unit", "signals") if name in given]
+        if stray := [*stray, *(f"--set {_keys()[name]}" for name in typed)]:
+            raise BadSetting(f"{stray[0]} belongs to --records FOLDER; add that")
+        return None
+
+    def order(self, name: str, to: Path) -> Order:
+        """The request to import them as a dataset called `name` into the folder `to`."""
         if self.labels is None:
             raise BadSetting(f"--records {self.folder} has no labels: add --labels labels.csv")
-        options = ReadOptions(fs=self.fs, unit=self.unit, signals=words(self.signals) or ())
-        return Order(
-            folder=self.folder, labels=self.labels, name=name, to=to, options=options, **how
-        )
+        how: dict[str, Any] = {"columns": self.how.label_columns, **asdict(self.how)}
+        del how["label_columns"]
+        where: dict[str, Any] = {"folder": self.folder, "labels": self.labels, "to": to}
+        return Order(name=name, options=self.options, **where, **how)
 
 
-def within(
-    records: RecordFiles,
-    values: dict[str, Any],
-    folders: tuple[Path | None, Path | None],
-    studied: bool,
-) -> tuple[Path | None, Path | None]:
-    """The run folder and the folder of prepared copies of a run, after its --records (if any) were
-    imported into the run folder, now or by an earlier run on the same files.
-
-    values: key -> value that was typed; receives tasks, models and folds. studied: whether a plan
-    says which models.
+def bring_in(records: RecordFiles, out: Path) -> Path:
+    """The card of recordings that are imported into a run folder, now or by an earlier run on the
+    same files.
     """
-    typed = {name: values.pop(key) for name, key in _keys().items() if key in values}
-    tasks: tuple[str, ...] = values.get("tasks") or ()
-    out, prepared = folders
-    if records.folder is None:
-        given = {f"--{name}": value for name, value in asdict(records).items()}
-        given |= {f"--set {_keys()[name]}": True for name in typed}
-        if stray := [name for name, value in given.items() if value]:
-            raise BadSetting(f"{stray[0]} belongs to --records FOLDER; add that")
-        card = Path(tasks[0]) if len(tasks) == 1 else Path()
-        if card.suffix in datasets.ROOM.as_data and card.is_file():
-            _cross_validate(values, card)
-        return out, prepared
-    how = asdict(RecordSettings(**typed))
-    name = name_of(records.folder)
-    out = out or Path("runs") / name
-    order = records.order(name, out / "imported", columns=how.pop("label_columns"), **how)
-    choice = "" if studied or "models" in values else _choose_models(values)
-    if same(order):
-        print(f"{order.card}: imported before from the same files and labels", file=sys.stderr)
-        if not datasets.get(str(order.card)).CARD.patients_known:
-            print(PATIENTS_UNKNOWN, file=sys.stderr)
-        for file in edited(order.to):
-            print(f"{file} was edited after the import; it is used as it is", file=sys.stderr)
-    else:
+    order = records.order(name_of(records.folder), out / IMPORTED)
+    if not same(order):
         import_records(order, err=True)
-    if choice:
-        print(choice, file=sys.stderr)
-    if not tasks:
-        _cross_validate(values, order.card)
-    values["tasks"] = (*tasks, str(order.card))
-    return out, prepared
+        return order.card
+    print(f"{order.card}: imported before from the same files and labels", file=sys.stderr)
+    if not datasets.get(str(order.card)).CARD.patients_known:
+        print(PATIENTS_UNKNOWN, file=sys.stderr)
+    for file in edited(order.to):
+        print(f"{file} was edited after the import; it is used as it is", file=sys.stderr)
+    return order.card
 
 
-def _cross_validate(values: dict[str, Any], card: Path) -> None:
-    """Cross-validation of few recordings, where no folds are typed."""
-    if "folds" not in values and (folds := usual_folds(card)):
-        few = "patients" if datasets.get(str(card)).CARD.patients_known else "recordings"
-        what = f"few {few}: --folds {folds}, so that each record is tested once"
-        print(f"{what} (--folds {OFFICIAL}: the split that records.csv gives)", file=sys.stderr)
-        values["folds"] = Division.parse(str(folds))
+def imported_card(tasks: Sequence[str]) -> Path | None:
+    """The card of an import, where it is all that is asked."""
+    card = Path(tasks[0]) if len(tasks) == 1 else Path()
+    return card if card.suffix in datasets.ROOM.as_data and card.is_file() else None
 
 
-def _choose_models(values: dict[str, Any]) -> str:
-    """Choose the models whose weights are here, where none is named; a line that says which."""
+def cross_validated(request: Request, card: Path) -> Request:
+    """The same study with cross-validation where an import has few recordings."""
+    if not (folds := usual_folds(card)):
+        return request
+    few = "patients" if datasets.get(str(card)).CARD.patients_known else "recordings"
+    what = f"few {few}: --folds {folds}, so that each record is tested once"
+    print(f"{what} (--folds {OFFICIAL}: the split that records.csv gives)", file=sys.stderr)
+    return replace(request, division=Division.parse(str(folds)))
+
+
+def chooses_models(typed: Collection[str], weights: str) -> bool:
+    """Whether the models of recordings are those whose weights are here, as none is named."""
+    return (
+        not {"models", "plan"} & {*typed} and "=" not in weights and weights not in (RANDOM, EITHER)
+    )
+
+
+def models_here(weights: str) -> tuple[str, ...]:
+    """The models whose `weights` are here; BadSetting where there is none."""
     from ecgbench.study.preflight import locate  # torch: names are checked before it is loaded
 
-    text = values.get("weights") or RELEASED
-    if "=" in text or text in (RANDOM, EITHER):
-        return ""
-    cards = {name: models.get(name).CARD for name in models.names() if models.ROOM.built_in(name)}
-    here = [m for m in cards if cards[m].parameters and not locate(m, text)]
+    cards = {name: models.ROOM.card(name) for name in models.names() if models.ROOM.built_in(name)}
+    here = [m for m in cards if cards[m].parameters and not locate(m, weights)]
     if not here:
         raise BadSetting(
-            f"the {text} weights of no model are here; get them: ecgbench models fetch NAME "
+            f"the {weights} weights of no model are here; get them: ecgbench models fetch NAME "
             f"(ecgbench list models shows them), or give --weights random"
         )
-    values["models"] = tuple(here)
-    return f"models whose {text} weights are here: {', '.join(here)}"
+    return tuple(here)
 
 
 def import_records(order: Order, err: bool = False) -> None:

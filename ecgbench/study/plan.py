@@ -1,13 +1,13 @@
 """Checks of a request: names and numbers, before anything heavy is loaded; no network is built."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
-from ecgbench import adapters, datasets, metrics, models
+from ecgbench import adapters, datasets, metrics, models, published
 from ecgbench.adapters.hide import NATIVE
 from ecgbench.core.cards import DatasetCard
-from ecgbench.core.cells import EXCLUDABLE, PAPER, Request, Training
+from ecgbench.core.cells import EXCLUDABLE, PAPER, Request, Training, weights_of
 from ecgbench.core.division import Division
 from ecgbench.core.registry import own_file, plain
 from ecgbench.data.source import root_of
@@ -15,9 +15,10 @@ from ecgbench.data.splits import ours
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, MissingData, UnknownName
 from ecgbench.evaluate import protocols
+from ecgbench.weights.shipped import is_shipped
 
 ALL = "all"
-"""`--models all`: every registered model; `--tasks all`: every task of the datasets of patients."""
+"""`--tasks all`: every task of the datasets of patients."""
 
 
 def present(tasks: Sequence[str], data: Path | None) -> tuple[list[str], list[str]]:
@@ -106,12 +107,9 @@ def check(request: Request) -> Request:
     for flag, values in lists.items():
         if not values:
             raise BadSetting(f"{flag} names nothing; leave it out for the default")
-    named = [m for m in request.models if plain(m) != ALL]
-    names = tuple(dict.fromkeys(map(models.resolve, named)))
-    if named != list(request.models):
-        names = tuple(models.names())
+    names = tuple(dict.fromkeys(m for word in request.models for m in _models(word)))
     _demand_groups(names, protocol)
-    weights = weights_of(request.weights, names)
+    weights = weights_of(request.weights, names, models.resolve)
     chosen = tuple(dict.fromkeys(map(metrics.resolve, request.scoring.metrics)))
     found = tuple(resolve_tasks(_expanded(request.tasks)))
     every = datasets.tasks()
@@ -128,6 +126,19 @@ def check(request: Request) -> Request:
         division=_division(request.division, {every[t][0]: every[t][1] for t in found}),
         scoring=replace(request.scoring, metrics=chosen),
     )
+
+
+def _models(word: str) -> list[str]:
+    """The models that a word of `--models` names."""
+    match plain(word):
+        case "all":
+            return models.names()
+        case "baselines":
+            return [name for name in published.MODELS if name != "laef"]
+        case "published":
+            cards = {name: models.ROOM.card(name) for name in models.names()}
+            return [n for n, c in cards.items() if any(not is_shipped(w.url) for w in c.weights)]
+    return [models.resolve(word)]
 
 
 def _of_the_protocol(training: Training) -> None:
@@ -156,7 +167,7 @@ def _demand_groups(names: Sequence[str], protocol: str) -> None:
     sorts = any(protocols.uses(protocol, setting) for setting in ("lr_groups", "layer_decay"))
     for name in names if sorts else ():
         try:
-            card = models.get(name).CARD
+            card = models.ROOM.card(name)
         except BadSetting:  # its cells fail
             continue
         if not card.groups and card.parameters != 0:
@@ -186,39 +197,10 @@ def _of_the_leads(request: Request) -> None:
         )
 
 
-def weights_of(text: str, names: Sequence[str]) -> dict[str, str]:
-    """The weights of each model by `--weights`: one word for all, or name=value pairs; a model that
-    no pair names takes the released ones.
-    """
-    if "=" not in text or Path(text).expanduser().is_file():
-        return dict.fromkeys(names, text)
-    pairs = list(_pairs(text.split(",")))
-    chosen = {models.resolve(name): value for name, value in pairs}
-    stray = [k for k in chosen if k not in names]
-    if stray or not all(chosen.values()) or len(pairs) != len(chosen):
-        raise BadSetting(
-            f"--weights {text}: name some of {', '.join(names)}, each at most once, for example "
-            f"--weights {names[0]}=random; the others take their released weights"
-        )
-    return {name: chosen.get(name, "released") for name in names}
-
-
-def _pairs(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """name=value pairs that were joined by commas; a comma in the name of a file is none of
-    these.
-    """
-    while parts:
-        name, _, value = parts[0].partition("=")
-        joined = {n: ",".join([value, *parts[1:n]]) for n in range(len(parts), 0, -1)}
-        used = next((n for n, w in joined.items() if Path(w).expanduser().is_file()), 1)
-        yield name, joined[used]
-        parts = parts[used:]
-
-
 def _usual_policy(model: str, contract: str) -> str:
     """What a model's contract says; zero for one that cannot be imported, whose cells fail."""
     try:
-        card = models.get(model).CARD
+        card = models.ROOM.card(model)
     except BadSetting:
         return "zero"
     return str(card.contract(contract).policy)

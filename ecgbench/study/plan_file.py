@@ -10,22 +10,23 @@ import inspect
 import itertools
 import json
 import tomllib
-import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, get_type_hints
 
 from ecgbench import suites
-from ecgbench.core.cells import OFFICIAL, Request, grouped
+from ecgbench.core.cells import Request, grouped
 from ecgbench.core.division import Division
+from ecgbench.core.settings import assigned, read
 from ecgbench.core.text import quoted
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting, MissingData, UnknownName
 
 ALPHA, LARGEST_ALPHA = 0.05, 0.2
 FILE = "plan.toml"
+USUAL_MODELS = ("laef", "stmem")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +111,8 @@ def keys() -> dict[str, Key]:
 
 def _of(cls: Any, path: tuple[str, ...]) -> Iterator[Key]:
     hints, texts = get_type_hints(cls), _texts(cls)
-    for one in fields(cls):
+    # its own fields before those that it inherits
+    for one in sorted(fields(cls), key=lambda one: one.name not in cls.__annotations__):
         hint = hints[one.name]
         if one.name in RESOLVED:
             continue
@@ -126,8 +128,10 @@ def _of(cls: Any, path: tuple[str, ...]) -> Iterator[Key]:
 
 def _texts(cls: type) -> dict[str, str]:
     """What the strings below its fields say of them."""
+    if cls is object:
+        return {}
     body = ast.parse(inspect.getsource(cls)).body[0].body  # type: ignore[attr-defined]
-    texts = {}
+    texts = _texts(*cls.__bases__)
     for one, below in itertools.pairwise(body):
         match one, below:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=text)):
@@ -135,72 +139,16 @@ def _texts(cls: type) -> dict[str, str]:
     return texts
 
 
-def value_of(name: str, value: Any, where: str = "") -> tuple[Key, Any]:
-    """A key and its value, from text or TOML; BadSetting, UnknownName. where: how it was written,
-    up to the value, if not with --set.
+def values(options: Mapping[str, Any], sets: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
+    """Key -> value of the options that were typed and of `--set`, which wins; BadSetting, and
+    UnknownName with the nearest key.
     """
-    key = keys().get(name)
-    if key is None:
-        raise UnknownName("setting", name, keys(), "List them: ecgbench run --settings.")
-    try:
-        return key, _typed(key.type, value)
-    except (ValueError, TypeError, KeyError):
-        raise BadSetting(f"{where or f'--set {name}='}{value}: {_wanted(key.type)}") from None
-
-
-def values(options: Mapping[str, Any], sets: Sequence[str]) -> dict[str, Any]:
-    """Key -> value of the typed options and of `--set`, which wins."""
-    found = {}
-    for key, value in options.items():
-        if value is not None:
-            found[key] = value_of(key, value, f"--{_OPTIONS.get(key, key)} ")[1]
-    for word in sets:
-        key, equals, value = word.partition("=")
-        if not equals:
-            raise BadSetting(
-                f"--set {word}: KEY=VALUE, for example --set training.epochs=20; the keys: "
-                f"ecgbench run --settings"
-            )
-        found[key.strip()] = value_of(key.strip(), value.strip())[1]
-    return found
-
-
-def _typed(hint: Any, value: Any) -> Any:
-    origin, inner = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        return None if value in ("", "none") else _typed(inner[0], value)
-    if hint is Division:
-        return Division() if str(value) in ("", OFFICIAL) else Division.parse(str(value))
-    if origin is tuple:
-        items = value.split(",") if isinstance(value, str) else value
-        items = [str(item).strip() for item in items] if isinstance(items, Sequence) else [items]
-        if int in get_args(inner[0]):
-            return parse_leads(",".join(map(str, items)))
-        return tuple(_typed(inner[0], item) for item in items)
-    if origin is Literal:
-        (found,) = [word for word in inner if word == value]
-        return found
-    if hint is bool:
-        words = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
-        return value if isinstance(value, bool) else words[str(value).lower()]
-    if hint is str and isinstance(value, Mapping):
-        return ",".join(f"{name}={word}" for name, word in value.items())
-    if isinstance(value, bool) or (hint is int and isinstance(value, float)):
-        raise ValueError
-    return hint(value)
-
-
-def _wanted(hint: Any) -> str:
-    """What a value must be, in words."""
-    origin, inner = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        return f"{_wanted(inner[0])}, or none"
-    if origin is Literal:
-        return f"one of {', '.join(map(str, inner))}"
-    if origin is tuple:
-        return "a list, with commas between"
-    names = {bool: "on or off", int: "a whole number", float: "a number", str: "a word"}
-    return names.get(hint, "a word")
+    found = {
+        key: read(keys()[key].type, value, f"--{_OPTIONS.get(key, key)} ")
+        for key, value in options.items()
+    }
+    hints = {key.name: key.type for key in keys().values()}
+    return found | assigned(sets, hints, "List them: ecgbench run --settings.")
 
 
 def changed(request: Request, path: tuple[str, ...], value: Any) -> Request:
@@ -228,7 +176,7 @@ class PlanFile:
 
     def request(self, base: Request | None = None) -> Request:
         """The study, not checked yet."""
-        made = base or Request(models=("laef", "stmem"), tasks=(), leads=parse_leads("1,2,12"))
+        made = base or Request(models=USUAL_MODELS, tasks=(), leads=parse_leads("1,2,12"))
         for name, value in self.values.items():
             if (path := keys()[name].path)[0] not in _BESIDES:
                 made = changed(made, path, value)
@@ -277,7 +225,9 @@ def parse(text: str, where: str) -> PlanFile:
         section = isinstance(value, dict) and name not in keys()
         own = {f"{name}.{k}": v for k, v in value.items()} if section else {name: value}
         for key, one in own.items():
-            values[key] = value_of(key, one, f"{where}: {key} = ")[1]
+            if key not in keys():
+                raise UnknownName("setting", key, keys(), "List them: ecgbench run --settings.")
+            values[key] = read(keys()[key].type, one, f"{where}: {key} = ")
     return PlanFile(
         values=values,
         title=title,

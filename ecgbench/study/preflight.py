@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ecgbench import datasets, models
-from ecgbench.core.cells import EITHER, RANDOM, RELEASED, Folders, Plan, Request, grouped, plan_of
+from ecgbench.core.cells import EITHER, RANDOM, Folders, Plan, Request, grouped, plan_of
 from ecgbench.core.provenance import command
 from ecgbench.core.text import quoted
 from ecgbench.data.prepare import seen
@@ -23,7 +23,7 @@ from ecgbench.study import frozen
 from ecgbench.study.plan import check
 from ecgbench.study.plan_file import as_values, parse
 from ecgbench.study.store import Store, free
-from ecgbench.weights.load import located
+from ecgbench.weights.chosen import of as weights_of
 
 MAY_GROW = ("models", "tasks", "leads", "seeds", "weights", "policy", "name")
 """Keys that a later command may change; weights only of other models."""
@@ -64,17 +64,16 @@ def locate(model: str, weights: str) -> str:
     Left to the model's first job: a model that cannot be imported, and a plug-in's own released
     weights.
     """
-    if weights in (RANDOM, EITHER):
-        return ""
     try:
-        card = models.get(model).CARD
+        chosen = weights_of(model, weights)
     except BadSetting:
         return ""
-    named = weights in {layout.name for layout in card.weights}
+    if chosen.kind in (RANDOM, EITHER):
+        return ""
     try:
-        if card.parameters != 0 and (named or models.ROOM.built_in(model)):
-            located(weights, card)
-        if not named and weights != RELEASED:
+        if chosen.card.parameters != 0 and (chosen.kind == "card" or models.ROOM.built_in(model)):
+            chosen.located()
+        if chosen.kind == "file":
             from ecgbench.evaluate.network import build  # torch: a second or two
 
             with models.ROOM.calling(model):

@@ -3,6 +3,7 @@
 A failing cell leaves a reason, and the others go on.
 """
 
+import itertools
 import secrets
 import shutil
 from collections import deque
@@ -18,7 +19,7 @@ from ecgbench.data.counts import in_words, per_fold, sizes_of
 from ecgbench.data.people import people as people_of
 from ecgbench.data.prepare import prepare
 from ecgbench.data.select import Selection
-from ecgbench.study import engines, people
+from ecgbench.study import engines, people, receipts
 from ecgbench.study.engines import Died, Event
 from ecgbench.study.facts import dataset_facts
 from ecgbench.study.invocation import Invocation
@@ -46,15 +47,16 @@ def run(
         whole = store.add_request(request, plugins())
     requested = {cell for request in requests for cell in plan_of(request).cells}
     cells = [c for c in whole.cells if c in requested or _is_known(c, progress)]
-    prepared = [
-        _prepare(name, whole, folders, progress)
+    data = {
+        name: _prepare(name, whole, folders, progress)
         for name in dict.fromkeys(datasets.tasks()[c.task][0] for c in cells)
-    ]
+    }
     missing = [c for c in cells if store.state(c)[0] not in ("ok", "skipped")]
     if missing and not requests[0].control:
-        for text in (*prepared, f"{counted(len(missing), 'cell')} to compute of {len(cells)}"):
+        records = [text for text, _ in data.values()]
+        for text in (*records, f"{counted(len(missing), 'cell')} to compute of {len(cells)}"):
             progress.note(text)
-    command, invocation = secrets.token_hex(6), Invocation(store, execution)
+    command = secrets.token_hex(6)
     jobs = [
         Job(
             model=part.cells[0].fit.model,
@@ -68,13 +70,22 @@ def run(
         for part in group(replace(whole, cells=tuple(cells)), datasets.tasks())
     ]
     outcome, time_left = outcome or Outcome(), TimeLeft(len(missing), progress)
-    before = outcome.computed
+    before, rest_on = outcome.computed, [receipts.rests_on(j, data[j.dataset][1]) for j in jobs]
+    over = [receipts.complete(*pair, store) for pair in zip(jobs, rest_on)]
+    for job in itertools.compress(jobs, over):
+        outcome.settle(job, job.cells, store, progress)
+    if all(over) and store.files_of("invocations"):
+        return outcome
+    invocation = Invocation(store, execution)
 
     def settled() -> None:
         invocation.note(outcome.computed, outcome.reused)
         time_left(outcome.computed - before)
 
-    carry_out(jobs, execution, store, progress, outcome, settled)
+    left = [(job, on) for job, on, done in zip(jobs, rest_on, over) if not done]
+    carry_out([job for job, _ in left], execution, store, progress, outcome, settled)
+    for job, on in left:
+        receipts.keep(job, on, store)
     invocation.note(outcome.computed, outcome.reused, ended=not outcome.elsewhere)
     return outcome
 
@@ -159,19 +170,21 @@ def _is_known(cell: Cell, progress: Display) -> bool:
     return known
 
 
-def _prepare(name: str, plan: Plan, folders: Folders, progress: Display) -> str:
-    """Prepare a dataset, and keep its facts with the run; its records, in words."""
+def _prepare(name: str, plan: Plan, folders: Folders, progress: Display) -> tuple[str, list[str]]:
+    """Prepare a dataset, and keep its facts with the run; its records, in words, and the hash of
+    its records and labels in each fold.
+    """
     where = name, folders.data, folders.prepared
     store = Store(folders.out)
     with counting(f"prepare {name}", progress) as shown:
         prepared = prepare(*where, shown, plan.limit, plan.fix, plan.division)
         selection = Selection(prepared, plan.limit, plan.exclude)
         people.keep(store.path, prepared.name, people_of(prepared, selection.index))
-        for one in selection.crossed(plan.folds).values():
+        crossed = selection.crossed(plan.folds).values()
+        for one in crossed:
             store.add_facts("datasets", dataset_facts(one))
-    return in_words(
-        name, per_fold(sizes_of(selection.index["split"]), plan.division), plan.division
-    )
+    sizes = per_fold(sizes_of(selection.index["split"]), plan.division)
+    return in_words(name, sizes, plan.division), [one.digest for one in crossed]
 
 
 def remove_windows(store: Store) -> None:

@@ -184,7 +184,8 @@ def _wins(metric: str, target: np.ndarray, probability: np.ndarray) -> np.ndarra
     won = np.zeros(target.shape)
     for part in parts(target):
         known = part.of(target)
-        both, module = (known, part.of(probability)), metrics.get(metric)
+        module: Any = metrics.get(metric)  # one that has wins
+        both = (known, part.of(probability))
         won[part.index] = own = called(metric, known.shape, module.wins, *both)
         if not metrics.ROOM.built_in(metric):
             values = called(metric, known.shape[1:], module.value, *both)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ecgbench.core.cells import Cell
-from ecgbench.core.files import sha256_of
+from ecgbench.core.files import quarantine, sha256_of
 from ecgbench.core.folders import damaged, demand_intact, finished
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.study import frozen, invocation, people
@@ -58,6 +58,46 @@ class Verifier:
             self._fits[known] = fault(_demand_fit, folder, weights)
         if error := self._fits[known]:
             raise Damaged(*error.args)
+
+
+class Intact:
+    """Compares what is stored with its hashes before it is used again; a damaged folder is
+    quarantined.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store, self._verifier = store, Verifier.of(store)
+
+    def cell(self, cell: Cell) -> bool:
+        """Whether a cell is there, with all of it and its features as they were written. Features
+        that are not there are none to compare: they may be removed to free disk.
+        """
+        if (folder := self.store.folder(cell)) is None:
+            return False
+        result = Result(cell=cell, run=self.store.path, folder=folder)
+        whole = self._is_whole(folder, self._verifier.demand_files, result)
+        if not (whole and self._is_whole(folder, self._verifier.demand_documents, result)):
+            return False
+        if pooled_damaged(self.store.path, reference := result.document["features"]):
+            quarantine(self.store.path / reference["path"])
+            return False
+        return True
+
+    def fit(self, folder: Path) -> bool:
+        """Whether a finished fit is as it was written."""
+        return self._is_whole(folder, self._verifier.demand_fit, folder)
+
+    def cell_and_fit(self, cell: Cell) -> bool:
+        """Whether a cell is there, and its fit, both as they were written."""
+        if not self.cell(cell) or (folder := self.store.folder(cell)) is None:
+            return False
+        fitted = Result(cell=cell, run=self.store.path, folder=folder).fit_folder
+        return finished(fitted) and self.fit(fitted)
+
+    def _is_whole(self, folder: Path, demand: Callable[..., object], of: Any) -> bool:
+        if error := fault(demand, of):
+            self.store.quarantine(folder, f"is damaged ({str(error).split(';')[0]})")
+        return error is None
 
 
 def _demand_fit(folder: Path, weights: bool) -> None:

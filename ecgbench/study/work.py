@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from ecgbench import models
 from ecgbench.adapters.hide import Policy
 from ecgbench.core import provenance
 from ecgbench.core.cells import Cell, grouped
-from ecgbench.core.files import quarantine, warnings_to
+from ecgbench.core.files import warnings_to
 from ecgbench.core.folders import finished
 from ecgbench.core.registry import same_directory
 from ecgbench.core.text import quoted, shortened
@@ -37,8 +36,7 @@ from ecgbench.study.facts import dataset_facts, network_facts
 from ecgbench.study.jobs import Job, enter
 from ecgbench.study.progress import Reporter
 from ecgbench.study.store import Store
-from ecgbench.study.stored import Result, pooled_damaged
-from ecgbench.study.verify import Verifier, fault
+from ecgbench.study.verify import Intact
 from ecgbench.weights import released
 from ecgbench.weights.load import digest
 
@@ -126,7 +124,8 @@ def _tabular(control: str, selection: Selection) -> np.ndarray | str | None:
     if named is None or not named.tabular:
         return None
     known = people(selection.prepared).iloc[selection.index.index]
-    features: np.ndarray | str = models.get(control).features(known)
+    shortcut: Any = models.get(control)
+    features: np.ndarray | str = shortcut.features(known)
     return features
 
 
@@ -194,6 +193,10 @@ class _CellComputation:
                 self.store.quarantine(folder, reason_of(error))
             self._fail(cells, error)
 
+    @cached_property
+    def _intact(self) -> Intact:
+        return Intact(self.store)
+
     def _demand_same_network(self, evaluation: Evaluation) -> None:
         facts = evaluation.facts(evaluation.contract.policy)
         runs = self.store.path, self.job.folders.shared or self.store.path
@@ -204,7 +207,7 @@ class _CellComputation:
         known = [c for c in self.plan.cells if c in self.requests and c not in self.lost]
         for folder in dict.fromkeys(self.requests[c].fitting.folder for c in known):
             if finished(folder):
-                self._is_whole(folder, self._verifier.demand_fit, folder)
+                self._intact.fit(folder)
         todo = [c for c in known if not self._is_over(c)]
         there = [self.requests[c].key for c in known if self.store.folder(c)]
         self.store.add_finished(there, at=0.0)
@@ -305,7 +308,7 @@ class _CellComputation:
         """Whether a cell is finished already or cannot run, which is stored. One whose fit is gone
         is computed once more, which makes the fit; what is stored of it stays.
         """
-        finished_already = self._has(cell) and finished(self.requests[cell].fitting.folder)
+        finished_already = self._intact.cell(cell) and finished(self.requests[cell].fitting.folder)
         if not finished_already:
             evaluation = self._tested(self.by_fold[cell.fit.fold])
             reason = evaluation.refusal(cell, self.plan.scoring)
@@ -322,30 +325,3 @@ class _CellComputation:
         if evaluation not in self._changed:
             self._changed[evaluation] = evaluation.changed(self.plan.control)
         return self._changed[evaluation]
-
-    # what is stored is compared with its hashes before it is used again
-
-    @cached_property
-    def _verifier(self) -> Verifier:
-        return Verifier.of(self.store)
-
-    def _has(self, cell: Cell) -> bool:
-        """Whether a cell is there, with all of it and its features as they were written. Features
-        that are not there are none to compare: they may be removed to free disk.
-        """
-        if (folder := self.store.folder(cell)) is None:
-            return False
-        result = Result(cell=cell, run=self.store.path, folder=folder)
-        whole = self._is_whole(folder, self._verifier.demand_files, result)
-        if not (whole and self._is_whole(folder, self._verifier.demand_documents, result)):
-            return False
-        if pooled_damaged(self.store.path, reference := result.document["features"]):
-            quarantine(self.store.path / reference["path"])
-            return False
-        return True
-
-    def _is_whole(self, folder: Path, demand: Callable[..., object], of: Any) -> bool:
-        """Whether a finished folder is as it was written; a damaged one goes out of the way."""
-        if error := fault(demand, of):
-            self.store.quarantine(folder, f"is damaged ({str(error).split(';')[0]})")
-        return error is None

@@ -18,6 +18,7 @@ from ecgbench.data.fetch.resumed import DownloadError
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.models import ROOM
 from ecgbench.weights import hub, load, read, released, shipped
+from ecgbench.weights.endings import demand_ending
 
 
 class Listener(Protocol):
@@ -136,7 +137,7 @@ def _refuse(source: Path, layout: Weights) -> None:
             f"--from {source}: no such file; give the path of {layout.file}, as you downloaded it "
             f"from {layout.url}"
         )
-    read.demand_ending(source, f"--from {source}", archive=bool(layout.member))
+    demand_ending(source, f"--from {source}", archive=bool(layout.member))
 
 
 def _stored(

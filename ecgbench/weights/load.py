@@ -3,7 +3,6 @@ stops.
 """
 
 import hashlib
-import os
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,10 +17,11 @@ from torch import Tensor, nn
 
 from ecgbench.core.cards import ModelCard, Weights
 from ecgbench.core.files import warn_once
+from ecgbench.core.text import counted
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.weights import read, released, shipped
-from ecgbench.weights.read import INDEX, SAFE, TORCH
-from ecgbench.weights.released import origin as origin
+from ecgbench.weights.chosen import ModelWeights, where
+from ecgbench.weights.endings import demand_ending
 from ecgbench.weights.usual import PLAIN, Search, extras, same_shape, tensors_of
 
 N = TypeVar("N", bound=nn.Module)
@@ -59,9 +59,10 @@ def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
     dict (buffers too), or is not the one that its card or the lock file pins, is BadWeights, and
     `network` is as before.
     """
-    if weights == released.RANDOM:
+    chosen = ModelWeights.of(card, weights)
+    if chosen.kind == released.RANDOM:
         return
-    found = located(weights, card)
+    found = chosen.located()
     if isinstance(found, Weights):
         own = shipped.is_shipped(found.url)
         tensors = _shipped_tensors(network, found) if own else _converted(network, found, card)
@@ -93,7 +94,7 @@ def load_checkpoint(
     path = Path(path).expanduser()
     if not path.is_file():
         raise BadSetting(f"no file {path} (given as weights); --weights random needs no file")
-    read.demand_ending(path, f"weights {path}", archive=False)
+    demand_ending(path, f"weights {path}", archive=False)
     content = read.read(path)
     found = Search(network, content, not read.is_safe(path), prefix, tuple(without))
     if rivals := found.rivals():
@@ -112,43 +113,45 @@ def load_checkpoint(
     best = _Reading(where, inside, problems)
     tensors = _whole(network, best, path, type(network).__name__, remedy)
     network.load_state_dict(tensors | extras(network, content, found.start))
-    if where != PLAIN or found.named:
-        rest = f"; left out: {', '.join(found.named)}" if found.named else ""
-        _say(path, f"read as {where}{rest}")
+    if where != PLAIN or found.left_out:
+        _note(FileRead(path, where, dict(found.left_out)))
     return network
 
 
-_said: ContextVar[list[tuple[Path, str]] | None] = ContextVar("said", default=None)
+@dataclass(frozen=True)
+class FileRead:
+    """How `load_checkpoint` has read a file."""
+
+    path: Path
+    place: str
+    """Where in the file the network's tensors were, in words."""
+    left_out: Mapping[str, int]
+    """Module of the file that the network does without -> how many tensors it has."""
+
+    def __str__(self) -> str:
+        named = [f"{name} ({counted(n, 'tensor')})" for name, n in self.left_out.items()]
+        return f"read as {self.place}" + (f"; left out: {', '.join(named)}" if named else "")
+
+
+_noted: ContextVar[list[FileRead] | None] = ContextVar("noted", default=None)
 
 
 @contextmanager
-def noting() -> Iterator[list[tuple[Path, str]]]:
-    """What `load_checkpoint` says inside, of which file, in place of a warning."""
-    lines: list[tuple[Path, str]] = []
-    token = _said.set(lines)
+def noting() -> Iterator[list[FileRead]]:
+    """The files that `load_checkpoint` reads inside, in place of a warning."""
+    files: list[FileRead] = []
+    token = _noted.set(files)
     try:
-        yield lines
+        yield files
     finally:
-        _said.reset(token)
+        _noted.reset(token)
 
 
-def _say(path: Path, text: str) -> None:
-    if (lines := _said.get()) is None:
-        warn_once(path, text)
+def _note(read: FileRead) -> None:
+    if (files := _noted.get()) is None:
+        warn_once(read.path, str(read))
     else:
-        lines.append((path, text))
-
-
-def located(weights: str | Path, card: ModelCard) -> Weights | Path:
-    """What `weights` names: an entry of the card whose file is here, or the path of a file. Nothing
-    is read; BadSetting or UnknownName, as of `load`, where it is not here.
-    """
-    layout = next((w for w in card.weights if w.name == weights), None)
-    if layout is None:
-        return _path(weights, card)
-    if not released.is_here(released.name_of(card), layout):
-        raise released.not_here(card, released.name_of(card), layout.name)
-    return layout
+        files.append(read)
 
 
 def loaded(network: N, weights: str | Path | None, card: ModelCard) -> N:
@@ -172,7 +175,7 @@ def matched(
         (_read_as(network, content, layout) for layout in layouts),
         key=lambda reading: sum(map(len, reading.problems.values())),
     )
-    return _whole(network, best, path, card.title, _where(card))
+    return _whole(network, best, path, card.title, where(card))
 
 
 def _whole(
@@ -262,7 +265,7 @@ def _converted(network: nn.Module, layout: Weights, card: ModelCard) -> Mapping[
     """The conversion of an authors' file, proved against its record, the card and the lock file."""
     model, name = released.name_of(card), layout.name
     notes, path = released.record(model, layout), released.converted(model, name)
-    assert notes is not None  # `located` has seen it
+    assert notes is not None  # `ModelWeights.located` has seen it
     released.prove(notes["source_sha256"], str(path), layout, model, released.lock_file())
     tensors = read.read(path)
     again = f"run: {released.fetching(name, model)} --force"
@@ -278,38 +281,6 @@ def as_converted(path: Path, notes: released.Json) -> bool:
         return fingerprint(read.read(path)) == notes["tensors_sha256"]
     except BadWeights:
         return False
-
-
-def _path(weights: str | Path, card: ModelCard) -> Path:
-    path = Path(weights).expanduser()
-    if isinstance(weights, str) and (
-        weights in _names(card) or not (path.suffix or os.sep in weights or path.exists())
-    ):
-        ending = f"Or the path of a file ending in {', '.join((*SAFE, *TORCH, INDEX))}"
-        raise released.unknown(card, weights, _names(card), ending)
-    if not path.is_file():
-        raise BadSetting(f"no file {path} (given as weights of {card.title}); {_where(card)}")
-    read.demand_ending(path, f"weights {path}", archive=bool(released.member_of(card)))
-    return path
-
-
-def _names(card: ModelCard) -> list[str]:
-    return ["released", *(w.name for w in card.weights if w.name != "released"), "random"]
-
-
-def _where(card: ModelCard) -> str:
-    first = card.weights[0] if card.weights else None
-    if first is not None and shipped.is_shipped(first.url):
-        return (
-            f"the {first.name} weights come with ecgbench (--weights {first.name}); --weights "
-            f"random needs no file"
-        )
-    source = (
-        "no weights are released"
-        if first is None
-        else f"the authors' file is {first.file} at {first.url}"
-    )
-    return f"{source}; --weights random needs no file"
 
 
 def _plain_layout(card: ModelCard) -> Weights:

@@ -22,11 +22,8 @@ from safetensors.torch import load_file
 
 from ecgbench.core.text import shortened
 from ecgbench.errors import BadSetting, BadWeights
+from ecgbench.weights.endings import INDEX, SAFE, TORCH, ending
 
-SAFE = (".safetensors",)
-TORCH = (".pth", ".pt", ".ckpt", ".bin")
-INDEX = ".index.json"
-"""Ending of the file that says which of several files holds each tensor."""
 LARGEST = 16 * 2**30
 """Bytes that a file of weights may hold once unpacked."""
 SWELLING = 100
@@ -35,13 +32,7 @@ SWELLING = 100
 
 def is_safe(path: Path) -> bool:
     """Whether a file is of safetensors, by its name; such a file has no order."""
-    return _ending(path) in (*SAFE, INDEX)
-
-
-def _ending(path: Path) -> str:
-    """What says how a file is read, of whatever case: ".pth" of `best.PTH.tar`."""
-    name = path.name.lower().removesuffix(".tar")
-    return next((e for e in (*SAFE, *TORCH, ".zip", INDEX) if name.endswith(e)), "")
+    return ending(path) in (*SAFE, INDEX)
 
 
 def read(path: Path) -> Mapping[str, Any]:
@@ -50,7 +41,7 @@ def read(path: Path) -> Mapping[str, Any]:
     """
     refuse_pages(path)
     try:
-        if _ending(path) == INDEX:
+        if ending(path) == INDEX:
             content: Any = _of_index(path)
         else:
             content = load_file(path) if is_safe(path) else _checkpoint(path)
@@ -84,7 +75,7 @@ def _of_index(path: Path) -> dict[str, Any]:
     files = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
     whole: dict[str, Any] = {}
     for name in dict.fromkeys(files.values()):
-        if Path(name).name != name or _ending(path.with_name(name)) not in SAFE + TORCH:
+        if Path(name).name != name or ending(path.with_name(name)) not in SAFE + TORCH:
             raise BadWeights(f"{path} names {name!r}, which is no file of weights beside it")
         whole |= read(path.with_name(name))
     if lost := [name for name in files if name not in whole]:
@@ -166,18 +157,6 @@ keeps a defaultdict; and what makes an array of numbers.
 """
 _KINDS = ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "?", "c8")
 _DTYPES = [type(np.dtype(kind)) for kind in _KINDS]
-
-
-def demand_ending(path: Path, setting: str, archive: bool) -> None:
-    """BadSetting, which repeats the setting, where the name of a file does not say how it is
-    read.
-    """
-    known = (*SAFE, *TORCH, INDEX, *((".zip",) if archive else ()))
-    if _ending(path) not in known:
-        raise BadSetting(
-            f"{setting}: the name of the file must end in {', '.join(known)}, which says how it is "
-            f"read"
-        )
 
 
 @contextmanager

@@ -34,8 +34,6 @@ RELEASED, RANDOM = "released", "random"
 DOWNLOAD = "download"
 """Folder of a model's folder that holds its download until that is converted."""
 Json = dict[str, Any]
-_NOWHERE: Json = dict.fromkeys(("file", "sha256", "licence", "url"))
-"""The origin of weights that come from no file."""
 
 
 def cache() -> Path:
@@ -226,55 +224,6 @@ def show_terms(layout: Weights, show: Callable[[str], None]) -> None:
     """Say what the licence forbids."""
     if layout.terms:
         show(f"{layout.member or layout.file} ({layout.licence}): {layout.terms}")
-
-
-def origin(card: ModelCard, weights: str | Path) -> Json:
-    """Where weights come from, for provenance: name, file, sha256 (of the authors' or the user's
-    file), licence, url, tensors_sha256.
-
-    `weights`: "random", a name on the card whose conversion is here (else BadSetting), or a path.
-    Of a path, licence and url are known where its hash is a card's; its folder is left out.
-    tensors_sha256 is that of a conversion, own: True of weights that this project trained and
-    ships.
-    """
-    if weights == RANDOM:
-        return {"name": RANDOM, **_NOWHERE}
-    model = name_of(card)
-    if isinstance(weights, str) and any(w.name == weights for w in card.weights):
-        notes = record(model, layout_of(card, model, weights))
-        if notes is None:
-            raise not_here(card, model, weights)
-        from_record: Json = {
-            k: notes[k] for k in ("licence", "url", "terms", "tensors_sha256") if k in notes
-        }
-        own = {"own": True} if shipped.is_shipped(notes.get("url") or "") else {}
-        return {
-            "name": weights,
-            "file": notes["file"],
-            "sha256": notes["source_sha256"],
-            **from_record,
-            **own,
-        }
-    path = Path(weights).expanduser()
-    if not path.exists():  # a plug-in's own word
-        return {"name": str(weights), **_NOWHERE}
-    # with torch, which the list of models does without
-    from ecgbench.weights import read
-
-    with read.unpacked(path, member_of(card)) as file:
-        digest = sha256(file)
-    same = next((w for w in card.weights if w.sha256 == digest), None)
-    known: Json = (
-        {"licence": None, "url": None}
-        if same is None
-        else {"licence": same.licence, "url": same.url, "terms": same.terms}
-    )
-    return {
-        "name": path.name if same is None else same.name,
-        "file": path.name,
-        "sha256": digest,
-        **known,
-    }
 
 
 def _lock(path: Path) -> Json:

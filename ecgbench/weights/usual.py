@@ -49,8 +49,8 @@ class Search:
     """Whether the file has its tensors in the order of the layers."""
     prefix: str = ""
     without: Sequence[str] = ()
-    named: dict[str, None] = field(default_factory=dict)
-    """What was left out."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    """Module, or tensor, that was left out -> how many tensors it has."""
 
     @cached_property
     def wanted(self) -> dict[str, Tensor]:
@@ -200,7 +200,7 @@ class Search:
         return bool(ours) and ours[0] < theirs < ours[-1]
 
     def _leave_out(self, name: str) -> None:
-        self.named[self._module(name).rstrip(".") or name] = None
+        self.left_out[self._module(name).rstrip(".") or name] += 1
 
 
 def extras(network: nn.Module, content: Mapping[str, Any], start: str) -> dict[str, Any]:

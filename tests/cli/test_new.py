@@ -46,6 +46,8 @@ def test_a_checkpoint_is_opened_before_any_data_are_read(
     done = here(*study, "--weights", "mynet=my.pt", *ways, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "under 'state_dict.module.'; left out: state_dict.module.head" in caplog.text
+    done = here("check", "model", "mynet", "--weights", "my.pt", cwd=tmp_path)
+    assert "ok     left out of my.pt: state_dict.module.head: 1 tensor" in done.stdout
 
 
 def test_a_new_dataset_reads_the_tables_that_its_page_names(here: Command, tmp_path: Path) -> None:

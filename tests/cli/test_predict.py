@@ -2,6 +2,7 @@
 recordings of all kinds, and wrong words, give.
 """
 
+import shutil
 import subprocess
 from collections.abc import Callable
 from functools import partial
@@ -164,6 +165,29 @@ def test_recordings_of_all_kinds(here: Here, run: Path, tmp_path: Path) -> None:
     seen = known["note"].str.contains("has the name of a record that the fit was trained")
     tested = known["note"].str.contains("name of a test record")
     assert (seen ^ tested).all()
+
+
+def test_a_model_in_adapters_is_found_by_its_name(here: Here, study: Path) -> None:
+    (study / "adapters").mkdir()
+    shutil.copy(TINY, study / "adapters" / "small.py")
+    run = (
+        "run",
+        "--records",
+        "ecgs",
+        *USUAL,
+        "--models",
+        "small",
+        "--leads",
+        "I",
+        "--out",
+        "named",
+    )
+    assert here(*run, cwd=study).returncode == 0
+    words = ("predict", "named", "--records", "ecgs/r00.csv", "--to", "one.csv")
+    done = here(*words, "--weights", "small=random", cwd=study)
+    assert "1 of 1 recordings" in done.stdout, done.stderr
+    done = here(*words, "--weights", "other=random", "--overwrite", cwd=study)
+    assert (done.returncode, "unknown model" in done.stderr) == (2, True)
 
 
 def test_a_run_says_which_leads_are_read_how_and_flagged_where(here: Here, tmp_path: Path) -> None:

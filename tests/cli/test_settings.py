@@ -95,13 +95,12 @@ def test_plans_that_come_with_ecgbench_are_studies():
     ],
 )
 def test_a_setting_as_text(word, value):
-    key, _, text = word.partition("=")
-    assert plan_file.value_of(key, text)[1] == value
+    assert plan_file.values({}, [word]) == {word.partition("=")[0]: value}
 
 
 def test_an_unknown_key_proposes_the_nearest(here, tmp_path):
     with pytest.raises(UnknownName, match=r"did you mean training\.epochs"):
-        plan_file.value_of("training.epoch", "3")
+        plan_file.values({}, ["training.epoch=3"])
     (tmp_path / "p.toml").write_text('models = ["laef"]\n[training]\nepoch = 3\n')
     done = here("run", "p.toml", cwd=tmp_path)
     assert (done.returncode, "training.epochs" in done.stderr) == (2, True)

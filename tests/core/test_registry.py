@@ -8,6 +8,7 @@ import sys
 from importlib.metadata import EntryPoint
 from itertools import count
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pytest
@@ -18,6 +19,12 @@ from ecgbench.core.registry import Room, plain
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
 
 _number = count()
+
+
+class Contract(Protocol):
+    CARD: object
+
+    def build(self) -> object: ...
 
 
 @pytest.fixture
@@ -36,7 +43,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def room(house: Path) -> Room:
-    return Room(house.name, "model", ("CARD", "build"))
+    return Room(house.name, "model", Contract)
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, **points: str) -> None:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pytest
@@ -21,6 +22,10 @@ FILES = {
     "beside.py": "not_imported = 1\n",
     "broken.py": "def (",
 }
+
+
+class Contract(Protocol):
+    CARD: object
 
 
 @pytest.fixture
@@ -101,7 +106,7 @@ def test_what_is_installed_below_the_folder_does_not_count(tmp_path: Path) -> No
 
 def _hashed(*files: Path) -> list[str | None]:
     """In one process: those that come later find modules that the earlier ones have imported."""
-    room = Room("ecgbench.metrics", "metric", ("CARD",))
+    room = Room("ecgbench.metrics", "metric", Contract)
     return [room.source_hash(room.resolve(str(file))) for file in files]
 
 
@@ -139,11 +144,11 @@ def test_a_room_hashes_what_a_file_read_when_it_was_imported(folder: Path) -> No
     )
 
     def hashed() -> str | None:
-        room = Room("ecgbench.metrics", "metric", ("CARD",))
+        room = Room("ecgbench.metrics", "metric", Contract)
         return room.source_hash(room.resolve(str(folder / "mine.py")))
 
     before = hashed()
     assert hashed() == before
     (folder / "table.csv").write_text("2")
     assert hashed() != before
-    assert Room("ecgbench.metrics", "metric", ("CARD",)).source_hash("auroc") is None
+    assert Room("ecgbench.metrics", "metric", Contract).source_hash("auroc") is None

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ecgbench import adapters, datasets
-from ecgbench.core.cells import Plan, Request, Scoring, Training, plan_of
+from ecgbench import adapters, datasets, models
+from ecgbench.core.cells import Plan, Request, Scoring, Training, plan_of, weights_of
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
 from ecgbench.study import plan as planning
@@ -35,6 +35,16 @@ def test_a_grid_in_the_order_typed() -> None:
         *(f"laef {s} native" for s in ("II", "12", "1@seed0", "1@seed1")),
     ]
     assert len(found.fits) == 2
+
+
+def test_groups_of_models() -> None:
+    asked = planning.check(replace(ASKED, models=("laef", "baselines")))
+    assert asked.models == (
+        *("laef", "ecgfounder", "ecgjepa", "stmem", "merl", "ecgfmked", "hubertecg", "ecgcpc"),
+    )
+    found = set(planning.check(replace(ASKED, models=("published",))).models)
+    assert {*asked.models[1:], "clef_medium", "clef_small", "tolerantecg", "ecgfm"} <= found
+    assert not {"laef", "untrained_laef", "simple_features"} & found
 
 
 def test_files_of_ones_own_are_found_by_their_names(
@@ -103,7 +113,7 @@ def test_draws_grow_with_the_family() -> None:
     ],
 )
 def test_weights_text(text: str, expected: dict[str, str]) -> None:
-    assert planning.weights_of(text, ["laef", "stmem"]) == expected
+    assert weights_of(text, ["laef", "stmem"], models.resolve) == expected
 
 
 @pytest.mark.parametrize(
@@ -142,8 +152,8 @@ def test_a_comma_in_the_name_of_a_file_of_weights_is_part_of_it(
         (tmp_path / name).touch()
     expected = {"laef": "a,b=1.pth", "stmem": "c.pth"}
     text = "laef=a,b=1.pth,stmem=c.pth"
-    assert planning.weights_of(text, ["laef", "stmem"]) == expected
+    assert weights_of(text, ["laef", "stmem"], models.resolve) == expected
     request = Request(models=("laef", "stmem"), tasks=("demo",), leads=(12,), weights=text)
     assert request.weights_of() == expected
     both = dict.fromkeys(expected, "a,b=1.pth")
-    assert planning.weights_of("a,b=1.pth", ["laef", "stmem"]) == both
+    assert weights_of("a,b=1.pth", ["laef", "stmem"]) == both

@@ -22,6 +22,7 @@ from ecgbench.errors import BadSetting, BadWeights, UnknownName
 from ecgbench.evaluate import network
 from ecgbench.models import ROOM
 from ecgbench.weights import convert, load, released
+from ecgbench.weights.chosen import ModelWeights
 
 SAGE = '''"""Sage: two layers, published by nobody."""
 from pathlib import Path
@@ -400,9 +401,9 @@ def test_released_or_random_takes_random_weights_only_where_there_are_no_others(
 def test_the_origin_for_provenance(author: Author) -> None:
     card, path = ROOM.get("sage").CARD, author.publish()
     with pytest.raises(BadSetting, match="not on this machine"):
-        load.origin(card, "released")
+        ModelWeights.of(card, "released").origin()
     author.fetch()
-    found = load.origin(card, "released")
+    found = ModelWeights.of(card, "released").origin()
     assert (found["name"], found["file"], found["sha256"], found["licence"]) == (
         "released",
         "sage.pth",
@@ -410,7 +411,7 @@ def test_the_origin_for_provenance(author: Author) -> None:
         "CC BY-NC 4.0",
     )
     assert found["tensors_sha256"] == load.digest(author.load())
-    assert load.origin(card, path) == {
+    assert ModelWeights.of(card, path).origin() == {
         "name": "sage.pth",
         "file": "sage.pth",
         "sha256": hash_of(path),
@@ -418,13 +419,13 @@ def test_the_origin_for_provenance(author: Author) -> None:
         "url": None,
     }
     author.model(sha256=hash_of(path))
-    known = load.origin(ROOM.get("sage").CARD, str(path))
+    known = ModelWeights.of(ROOM.get("sage").CARD, str(path)).origin()
     assert (known["name"], known["licence"], known["terms"]) == (
         "released",
         "CC BY-NC 4.0",
         "no commercial use",
     )
-    assert load.origin(card, "random")["sha256"] is None
+    assert ModelWeights.of(card, "random").origin()["sha256"] is None
     author.model("Sage Checkpoint.zip", member="last.ckpt", sha256=hash_of(path))
     zipped = archive(author, ("last.ckpt", path.read_bytes()))
-    assert load.origin(ROOM.get("sage").CARD, zipped)["licence"] == "CC BY-NC 4.0"
+    assert ModelWeights.of(ROOM.get("sage").CARD, zipped).origin()["licence"] == "CC BY-NC 4.0"

@@ -23,6 +23,7 @@ from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.evaluate import network
 from ecgbench.models import ROOM, laef
 from ecgbench.weights import convert, load, released, shipped
+from ecgbench.weights.chosen import ModelWeights
 
 ROOT = Path(__file__).parents[2]
 URL = "models/laef/laef.safetensors"
@@ -84,7 +85,7 @@ def test_the_released_weights_are_the_file_in_float32(file: Path) -> None:
     }
     assert known.items() <= found.source.items()
     assert network.build("laef", str(file)).sha256 == found.sha256
-    assert load.origin(laef.CARD, file)["name"] == "released"
+    assert ModelWeights.of(laef.CARD, file).origin()["name"] == "released"
 
 
 def test_a_file_that_is_not_the_cards_stops_the_run_and_one_that_is_gone_is_none(

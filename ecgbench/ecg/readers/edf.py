@@ -85,8 +85,8 @@ def _physical(signal: Any, path: Path, record: str) -> np.ndarray:
             f"{record}: steps of {_text(signal.label)} from {low} to {high} are {bottom:g} to "
             f"{top:g} {_text(signal.physical_dimension)} by its header, which cannot be; correct it"
         )
-    gain = (top - bottom) / (high - low)
-    steps = cleaned.marked(signal.digital[None])[0]
+    gain = float((top - bottom) / (high - low))
+    steps: np.ndarray = cleaned.marked(signal.digital[None])[0]
     steps += top / gain - high
     steps *= gain
     return np.asarray(steps)

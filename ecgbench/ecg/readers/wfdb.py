@@ -11,6 +11,7 @@ ECG).
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -68,15 +69,8 @@ def read(  # noqa: PLR0913  (each is what a dataset publishes)
     if repair is not None:
         signal, done = repair(signal, fs, record)
     demand_samples(signal, record)
-    return Recording(
-        signal=signal,
-        unit="mV",
-        leads=leads,
-        fs=fs,
-        record=record,
-        patient=patient,
-        repaired=done,
-    )
+    made = Recording(signal=signal, unit="mV", leads=leads, fs=fs, record=record, patient=patient)
+    return replace(made, repaired=done) if done else made
 
 
 def signals(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecgbench.contracts import TrainingProtocol
 from ecgbench.core.cells import Precision, Training
 from ecgbench.core.registry import Room
 from ecgbench.errors import UnknownName
@@ -24,7 +25,7 @@ from ecgbench.errors import UnknownName
 if TYPE_CHECKING:
     from torch import Tensor
 
-ROOM = Room("ecgbench.evaluate.protocols", "protocol", ("SETTINGS", "frozen", "needs", "fit"))
+ROOM = Room("ecgbench.evaluate.protocols", "protocol", TrainingProtocol)
 names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 
 

@@ -11,26 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ecgbench.contracts import Engine
+from ecgbench.core.cards import EngineCard as EngineCard
 from ecgbench.core.registry import Room
 from ecgbench.study.jobs import Job
 
-ROOM = Room("ecgbench.study.engines", "engine", ("CARD", "run"))
+ROOM = Room("ecgbench.study.engines", "engine", Engine)
 names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 
 Event = tuple[Any, ...]
 Work = Callable[[Job, Callable[[Event], None]], None]
 Show = Callable[[Job, Event], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class EngineCard:
-    """Facts of an engine."""
-
-    title: str
-    summary: str
-    """One line: where jobs run."""
-    other_machines: bool = False
-    """Whether they run on machines whose devices this one does not know."""
 
 
 @dataclass(frozen=True)
