@@ -33,6 +33,7 @@ def run(
     limit: str = _study("Use only so many records of each dataset.", "--limit"),
     controls: str = _study("Then also run its controls: all, or names.", "--controls"),
     perturb: str = _study("Then test noise, exchanged cables: em@6,RA/LA,off:V3.", "--perturb"),
+    labels_used: str = _study("Then heads of fewer patients: 25,100,400,all.", "--labels-used"),
     sets: list[str] = _study(
         "KEY=VALUE, any other setting; see --settings.", "--set", default=[], metavar="KEY=VALUE"
     ),
@@ -87,6 +88,7 @@ def run(
             limit=limit,
             controls=controls,
             perturb=perturb,
+            labels_used=labels_used,
             records=records,
             labels=labels,
             fs=fs,
