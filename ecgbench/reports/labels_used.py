@@ -76,15 +76,15 @@ def _draw(own: pd.DataFrame, heads: list[facts.Head], sheet: "Sheet") -> list[An
         mine = own[(own["model"] == head.model) & (own["policy"] == head.policy)]
         for at, leads in enumerate(settings):
             line, style = mine[mine["leads"] == leads].sort_values("labelled"), r.look(at)
-            x = line["labelled"] * 1.02 ** (at - len(settings) / 2)
+            x = line["labelled"] * 1.02 ** (at - (len(settings) - 1) / 2)
             ax.vlines(x, 100 * line["low"], 100 * line["high"], color=style["color"], alpha=0.5)
             ax.plot(x, 100 * line["value"], **style, markersize=4, linewidth=1.4)
         ax.set_xscale("log")
         ticks = sorted({*own["labelled"]})
         ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         ax.minorticks_off()
-        ax.set_title(shortened(head.label, 26))
-    axes[0].set_ylabel("macro AUROC")
+        ax.set(title=shortened(head.label, 26), xlabel="labelled patients")
+    axes[0].set_ylabel("macro AUROC × 100")
     return [r.handle(facts.setting_words(leads), at) for at, leads in enumerate(settings)]
 
 
