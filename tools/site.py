@@ -298,28 +298,23 @@ def floors() -> str:
 
 
 def covered() -> str:
-    """What the README says is covered: models by weights and licence, collections by access."""
-    rows = []
-    for _, module in plug_ins(models.ROOM):
-        card = module.CARD
-        licence = re.split("[;:]", card.weights[0].licence)[0] if card.weights else card.licence
-        if card.weights and "://" not in card.weights[0].url:
-            licence += ", our own weights"
-        reads = f"any of {len(card.contracts[0].leads)}" if card.native else "all, padded"
-        size = f"{card.parameters / 1e6:.1f} M" if card.parameters else "nothing is learned"
-        rows.append((card.title, size, reads, licence))
+    """What the README says is covered: models by what they read, collections by access."""
+    every = [module.CARD for _, module in plug_ins(models.ROOM)]
+    native, padded = (
+        ", ".join(c.title for c in every if c.native == reads) for reads in (True, False)
+    )
     named = [module.CARD for _, module in plug_ins(datasets.ROOM) if module.CARD.tasks]
     opened, asked = (
         ", ".join(c.title for c in named if (c.access == "open") == is_open and not c.synthetic)
         for is_open in (True, False)
     )
-    return "\n\n".join(
-        (
-            table(("model", "size", "leads it reads", "licence, as its authors state it"), rows),
-            f"Collections, open: {opened}. On request: {asked}. "
-            f"Protocols: {', '.join(protocols.ROOM.names()).replace('_', '-')}.",
-        )
+    lines = (
+        f"Networks that read whatever leads are there: {native}. Padded: {padded}. "
+        "[Sizes and licences](docs/reference/models.md).",
+        f"Collections, open: {opened}. On request: {asked}. "
+        f"Protocols: {', '.join(protocols.ROOM.names()).replace('_', '-')}.",
     )
+    return "\n\n".join(textwrap.fill(line, 140, break_on_hyphens=False) for line in lines)
 
 
 def command_line() -> str:

@@ -20,7 +20,7 @@ _study, _machine = (partial(option, rich_help_panel=panel) for panel in ("Study"
 
 def run(
     plan: str = argument("A plan's name, file or run folder.  (default: demo)", None),
-    models: str = _study("laef,stmem,./mine.py; all.", "--models", "-m"),
+    models: str = _study("laef,stmem,./mine.py; baselines, published, all.", "--models", "-m"),
     tasks: str = _study("ptbxl_super,./mine.py; all.", "--tasks", "-t"),
     leads: str = _study("Drawn at random 1,2,12 or 1-12; named I,II,I+V2.", "--leads", "-l"),
     weights: str = _study("released, random, PATH; laef=random,stmem=PATH.", "--weights", "-w"),
@@ -33,6 +33,7 @@ def run(
     limit: str = _study("Use only so many records of each dataset.", "--limit"),
     controls: str = _study("Then also run its controls: all, or names.", "--controls"),
     perturb: str = _study("Then test noise, exchanged cables: em@6,RA/LA,off:V3.", "--perturb"),
+    labels_used: str = _study("Then heads of fewer patients: 25,100,400,all.", "--labels-used"),
     sets: list[str] = _study(
         "KEY=VALUE, any other setting; see --settings.", "--set", default=[], metavar="KEY=VALUE"
     ),
@@ -87,6 +88,7 @@ def run(
             limit=limit,
             controls=controls,
             perturb=perturb,
+            labels_used=labels_used,
             records=records,
             labels=labels,
             fs=fs,

@@ -412,7 +412,7 @@ class Room(Generic[P]):
         self._refused.add(name)  # unless it is loaded
         if reader := self._reader(path):
             with self.reading(name):
-                self._loaded[name] = reader.module(path)
+                self._loaded[name] = self._checked(reader.module(path), name)
             return self._kept(name)
         self.before_import(files.packages)
         failing = self._failing(f"{self.argument(name)} cannot be imported", str(path))

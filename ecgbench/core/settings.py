@@ -28,7 +28,7 @@ def read(hint: Any, value: Any, where: str) -> Any:
 
 
 def assigned(
-    sets: Sequence[str] | Mapping[str, Any], hints: Mapping[str, Any], listed: str = "see --help"
+    sets: Sequence[str] | Mapping[str, Any], hints: Mapping[str, Any], listed: str = "See --help."
 ) -> dict[str, Any]:
     """Key -> value of `--set`, given as KEY=VALUE each or as a mapping.
 
@@ -39,7 +39,7 @@ def assigned(
     for key, equals, value in _pairs(sets):
         if not equals:
             example = f"{key if key in hints else next(iter(hints))}=VALUE"
-            raise BadSetting(f"--set {key}: KEY=VALUE, for example --set {example}; {listed}")
+            raise BadSetting(f"--set {key}: KEY=VALUE, for example --set {example}. {listed}")
         if key not in hints:
             raise UnknownName("setting", key, hints, listed)
         found[key] = read(hints[key], value, f"--set {key}=")

@@ -22,6 +22,8 @@ from ecgbench.core.seeds import rng
 from ecgbench.data.copy import Copy
 from ecgbench.data.reading import digest
 from ecgbench.data.splits import cross_validation, splits_of
+from ecgbench.errors import BadSetting
+from ecgbench.stats.known import UNKNOWN
 
 SPLITS = ("train", "val", "test")
 _COLUMN = {FLAT_LEADS: "flat", SUSPECT_LEADS: "found"}
@@ -44,6 +46,8 @@ class Selection:
     """(record,) the fold in which each used record is tested."""
     permutation: int | None = None
     """Of a control: the number of the permutation of labels among patients (`permuted`)."""
+    few: tuple[int, int] | None = None
+    """Number of patients whose labels training sees, and their draw; None: of all."""
 
     @cached_property
     def index(self) -> pd.DataFrame:
@@ -55,7 +59,11 @@ class Selection:
             index = index[index[_COLUMN[kind]] == ""]
         if self.permutation is not None:
             index = permuted(index, self.prepared.name, self.permutation)
-        return index if self.dealt is None else index.assign(split=splits_of(self.dealt, self.fold))
+        if self.dealt is not None:
+            index = index.assign(split=splits_of(self.dealt, self.fold))
+        if self.few is not None:
+            index = only_labelled(index, self.prepared.name, *self.few)
+        return index
 
     def crossed(self, folds: Sequence[str]) -> "dict[str, Selection]":
         """The same records in each of these folds: "official", or a fold of a cross-validation over
@@ -64,7 +72,8 @@ class Selection:
         own, several = self.prepared, [f for f in folds if f != OFFICIAL]
         if not several:
             return {OFFICIAL: self}
-        dealt = cross_validation(own.name, own.tasks, self.index, fold_number(several[0])[1])
+        index = replace(self, few=None).index
+        dealt = cross_validation(own.name, own.tasks, index, fold_number(several[0])[1])
         return {f: self if f == OFFICIAL else replace(self, fold=f, dealt=dealt) for f in folds}
 
     @cached_property
@@ -193,6 +202,25 @@ def permuted(index: pd.DataFrame, *words: str | int) -> pd.DataFrame:
             gives = np.concatenate([rows[p] for p in order])
             dealt[takes] = labels[gives]
     return index.assign(**{c: dealt[:, i] for i, c in enumerate(columns)})
+
+
+def only_labelled(index: pd.DataFrame, name: str, number: int, draw: int) -> pd.DataFrame:
+    """The index with the labels of `number` patients of training and validation; those of the
+    others are not known. The patients of a smaller number are among those of a larger one.
+
+    BadSetting where there are fewer patients.
+    """
+    learned = index["split"] != "test"
+    patients = sorted(set(index.loc[learned, "patient"].astype(str)))
+    if number > len(patients):
+        raise BadSetting(
+            f"--labels-used {number}: {name} has {len(patients):,} patients in training and "
+            f"validation; give fewer, or all"
+        )
+    chosen = rng("labels used", name, draw).permutation(patients)[:number]
+    unknown = learned & ~index["patient"].astype(str).isin(chosen)
+    columns = [c for c in index.columns if ":" in c]
+    return index.assign(**{c: index[c].mask(unknown, UNKNOWN) for c in columns})
 
 
 def _groups(counts: dict[str, int]) -> list[list[str]]:

@@ -10,16 +10,14 @@ else it is part of the information. Always by macro AUROC, paired over the same 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ecgbench.adapters.hide import NATIVE
-from ecgbench.results.compare import few
 from ecgbench.results.controls import Place, cells_of, places, why_missing
-from ecgbench.results.evidence import Contrasts, by_fold, over
-from ecgbench.results.robustness import with_leads
+from ecgbench.results.paired import Values, paired, with_leads
 from ecgbench.results.score import counted
 from ecgbench.results.study import AUROC, FULL, Run, by_auroc, once, read
 from ecgbench.study import controls
@@ -33,7 +31,6 @@ COLUMNS = [
     *(f"{term}{end}" for term in TERMS for end in ("", "_low", "_high")),
     *("n_patients", "status", "reason"),
 ]
-Values = dict[str, Any]
 
 
 class _Side(NamedTuple):
@@ -98,30 +95,9 @@ def _terms(sides: Sequence[_Side]) -> dict[str, Values]:
     for study, cells in sides:
         assert study.scorer is not None
         rows.append(counted([study.scorer(result, AUROC) for result in cells]))
-    of = over(by_fold(rows, first.scoring.absent))
-    found = Contrasts({"": rows}, {"": 1.0}, of.components, of.offset)
     one = np.eye(len(rows))
     full, value, heads, reader = one[0], one[1], one[2], one[-1]
     wanted = {"total": value - full, "information": reader - full, "head": value - heads}
     if len(rows) > 3:
         wanted["filling"] = heads - reader
-    patients = sum({c.cell.fit.fold: c.n_patients for c in rows[1]}.values())
-    shown = {"full": full, "value": value, "own_head": heads}
-    made: dict[str, Values] = {
-        MACRO: {"label": MACRO, "n_patients": patients, "reason": few(patients)}
-        | {name: found.of(weights).value for name, weights in shown.items()}
-    }
-    for name, weights in wanted.items():
-        made[MACRO] |= _ends(name, found.of(weights))
-    for name, weights in shown.items():
-        for label, e in zip(map(str, of.components.names), found.by_label(weights)):
-            made.setdefault(label, {"label": label})[name] = e.value
-    for name, weights in wanted.items():
-        for label, e in zip(map(str, of.components.names), found.by_label(weights)):
-            made[label] |= _ends(name, e)
-    return made
-
-
-def _ends(name: str, found: Any) -> Values:
-    low, high = found.as_difference()
-    return {name: found.value, f"{name}_low": low, f"{name}_high": high}
+    return paired(rows, first.scoring.absent, ("full", "value", "own_head"), wanted)

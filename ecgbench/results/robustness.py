@@ -6,24 +6,23 @@ Always by macro AUROC; heads are those of the run.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from pathlib import Path
 from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cells import Absent, grouped
+from ecgbench.core.cells import grouped
 from ecgbench.core.seeds import rng
-from ecgbench.results.compare import few, weak
 from ecgbench.results.controls import Place, cells_of, places, why_missing
-from ecgbench.results.evidence import Contrasts, Rows, by_fold, ordered, over
+from ecgbench.results.evidence import ordered
 from ecgbench.results.operating import thresholds
+from ecgbench.results.paired import Values, paired, with_leads
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.study import AUROC, Run, by_auroc, once, read
 from ecgbench.stats.agreement import icc, kappa
 from ecgbench.stats.bootstrap import percentile_interval
 from ecgbench.stats.clustered import Bools, Patients
-from ecgbench.stats.components import Estimate, Interval
 from ecgbench.stats.known import UNKNOWN
 from ecgbench.stats.operating import Measure
 from ecgbench.study import controls
@@ -45,7 +44,6 @@ RETEST = [
     *("task", "label", "leads", "n_leads", "named", "model", "policy", "n_records", "n_patients"),
     *("icc", "icc_low", "icc_high", "kappa", "kappa_low", "kappa_high"),
 ]
-Values = dict[str, Any]
 
 
 @once
@@ -85,14 +83,6 @@ def _both(own: Run, theirs: Run) -> list[Place]:
     return [place for place in places(own) if place in there]
 
 
-def with_leads(own: Run, rows: pd.DataFrame) -> pd.DataFrame:
-    """With n_leads and named, of the lead settings of a run."""
-    known = own.main.drop_duplicates("leads").set_index("leads")
-    for name in ("n_leads", "named"):
-        rows[name] = rows["leads"].map(known[name])
-    return rows
-
-
 def _of_place(own: Run, theirs: Run, place: Place) -> Iterator[Values]:
     """The macro and every label of a row."""
     others = cells_of(theirs, place)
@@ -106,9 +96,11 @@ def _of_place(own: Run, theirs: Run, place: Place) -> Iterator[Values]:
         yield {"label": MACRO, "status": "no number", "reason": "no label has both values"}
         return
     assert own.scorer is not None
-    decided = _decided(mine, others)
-    for label, row in _contrasted(rows, own.scorer.scoring.absent).items():
-        yield {"label": label, **row, **decided.get(label, {})}
+    decided = _decided(own, mine, others)
+    less = {"difference": np.array([-1.0, 1.0])}
+    for label, row in paired(rows, own.scorer.scoring.absent, ("clean", "value"), less).items():
+        ends = {"low": row["value_low"], "high": row["value_high"]}
+        yield row | ends | decided.get(label, {})
 
 
 def _scored(study: Run, results: Sequence[Result], others: Sequence[Result]) -> list[Scored]:
@@ -122,48 +114,7 @@ def _scored(study: Run, results: Sequence[Result], others: Sequence[Result]) -> 
     return counted(made)
 
 
-def _contrasted(rows: Rows, absent: Absent) -> dict[str, Values]:
-    """The macro, then each label: its score as it is, perturbed, and the difference."""
-    of = over(by_fold(rows, absent))
-    found = Contrasts({"": rows}, {"": 1.0}, of.components, of.offset)
-    less = np.array([-1.0, 1.0])
-    difference = found.of(less)
-    clean, other = (found.of(one).value for one in np.eye(2))
-    patients = sum({c.cell.fit.fold: c.n_patients for c in rows[1]}.values())
-    names = of.components.names
-    carrier = f"the label {names[difference.label]}" if len(names) > 2 else ""
-    weakness = weak(difference.df, difference.share if carrier else np.nan, carrier)
-    why = few(patients) or weakness
-    made = {MACRO: _row(clean, other, found.interval(1), difference)}
-    made[MACRO] |= {
-        "n_patients": patients,
-        "n_records": sum({c.cell.fit.fold: c.n_records for c in rows[1]}.values()),
-        "p": np.nan if why else difference.p,
-        "reason": why,
-    }
-    each = zip(map(str, names), found.labels(0), found.labels(1), found.by_label(less))
-    for name, (was, _), (value, ends), change in each:
-        made[name] = _row(was, value, ends, change)
-        with_it, without, _, known = of.counts[name]
-        made[name] |= {"n_patients": with_it + without, "n_records": known}
-    return made
-
-
-def _row(clean: float, value: float, ends: Interval, change: Estimate) -> Values:
-    low, high = change.as_difference()
-    return {
-        "clean": clean,
-        "value": value,
-        "low": ends.low,
-        "high": ends.high,
-        "difference": change.value,
-        "difference_low": low,
-        "difference_high": high,
-        "p": change.p,
-    }
-
-
-def _decided(mine: Sequence[Result], others: Sequence[Result]) -> dict[str, Values]:
+def _decided(own: Run, mine: Sequence[Result], others: Sequence[Result]) -> dict[str, Values]:
     """Of each label that has a threshold in every fit: sensitivity and specificity before and
     after, and the share of decisions that change; means over lead draws, of the records of all
     folds.
@@ -171,7 +122,7 @@ def _decided(mine: Sequence[Result], others: Sequence[Result]) -> dict[str, Valu
     found: dict[str, list[Values]] = {}
     draws = grouped(zip(mine, others), lambda pair: str(pair[0].cell.setting))
     for pairs in draws.values():
-        for label, parts in _flags(pairs).items():
+        for label, parts in _flags(own, pairs).items():
             if len(parts) == len(pairs):
                 target, before, after = (np.concatenate(one) for one in zip(*parts))
                 found.setdefault(label, []).append(_shares(target, before, after))
@@ -182,12 +133,14 @@ def _decided(mine: Sequence[Result], others: Sequence[Result]) -> dict[str, Valu
     }
 
 
-def _flags(pairs: Sequence[tuple[Result, Result]]) -> dict[str, list[tuple[Bools, Bools, Bools]]]:
+def _flags(
+    own: Run, pairs: Sequence[tuple[Result, Result]]
+) -> dict[str, list[tuple[Bools, Bools, Bools]]]:
     """Label -> of each fold (record,) who has it, who is flagged, and who is when perturbed."""
     made: dict[str, list[tuple[Bools, Bools, Bools]]] = {}
     for result, other in pairs:
         one, two = _aligned(result, other)
-        for k, label, at in _with_threshold(result, one.labels):
+        for k, label, at in _with_threshold(own, result, one.labels):
             known = one.target[:, k] != UNKNOWN
             before, after = (p.probability[known, k] >= at for p in (one, two))
             made.setdefault(label, []).append((one.target[known, k] == 1, before, after))
@@ -201,9 +154,25 @@ def _aligned(*results: Result) -> list[Predicted]:
     return [ordered(AUROC, t.only(there), probabilities=True) for t in tables]
 
 
-def _with_threshold(result: Result, labels: Sequence[str]) -> Iterator[tuple[int, str, float]]:
+@once
+def _known_thresholds(_: Run) -> dict[Path, dict[str, float | str]]:
+    """Folder of a cell -> its thresholds; filled as they are asked for."""
+    return {}
+
+
+def _thresholds(own: Run, result: Result) -> dict[str, float | str]:
+    """Of each label, read once for all perturbations."""
+    known = _known_thresholds(own)
+    if result.folder not in known:
+        known[result.folder] = thresholds(result)[KEPT]
+    return known[result.folder]
+
+
+def _with_threshold(
+    own: Run, result: Result, labels: Sequence[str]
+) -> Iterator[tuple[int, str, float]]:
     """Place, name and threshold of each label for which the validation records gave one."""
-    known = thresholds(result)[KEPT]
+    known = _thresholds(own, result)
     for k, label in enumerate(labels):
         at = known.get(label, "")
         if not isinstance(at, str):
@@ -253,7 +222,7 @@ def _agreed(own: Run, halves: Sequence[Run], place: Place) -> Iterator[Values]:
     folds = [each for each in zip(mine, *sides) if str(each[0].cell.setting) == drawn]
     tables = [_aligned(*both) for _, *both in folds]
     for k, label in enumerate(tables[0][0].labels):
-        at = [thresholds(result)[KEPT].get(label, "") for result, *_ in folds]
+        at = [_thresholds(own, result).get(label, "") for result, *_ in folds]
         first, second = (
             np.concatenate([t[half].probability[:, k] for t in tables]) for half in (0, 1)
         )

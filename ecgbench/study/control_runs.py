@@ -47,7 +47,7 @@ def lines(requests: Sequence[Request], folders: Folders, wanted: Sequence[str]) 
             for derived_requests, into in every
             for cell in {cell for one in derived_requests for cell in plan_of(one).cells}
         )
-        times = f", {len(every)} permutations" if len(every) > 1 else ""
+        times = f", {len(every)} times" if len(every) > 1 else ""
         yield f"{called(control)}: {counted(missing, 'cell')} left{times}"
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, cast, get_args
 from ecgbench import perturbations
 from ecgbench.core.cells import RELEASED, Request, Training, TrainLeads
 from ecgbench.core.registry import folder_name
-from ecgbench.errors import UnknownName
+from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.evaluate import protocols
 from ecgbench.perturbations import PERTURBED, Perturbation
 
@@ -23,6 +23,13 @@ PERTURBATIONS = "perturbations"
 """Folder of perturbed test recordings below a run."""
 HEADS, RETRAINED = "heads ", "heads"
 """Before the leads that training shows, in the control of a plan; and their folder below a run."""
+USED = "labels-used "
+"""Before the number of labelled patients and their draw, in the control of a plan."""
+CURVE = "labels_used"
+"""Folder of heads trained on fewer labelled patients, below a run."""
+FEWEST, MANY = 5, 400
+"""Labelled patients; and how many need fewer draws."""
+DRAWS, DRAWS_OF_MANY = 10, 3
 ALL = "all"
 """Of `--controls`: every control."""
 REPEATS = 20
@@ -161,6 +168,37 @@ def of_heads(others: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{HEADS}{word}" for word in others)
 
 
+def of_labels(words: Sequence[str], protocol: str) -> tuple[str, ...]:
+    """Of `--labels-used`: the controls of plans. `all` is the run itself. BadSetting.
+
+    >>> of_labels(["25", "100", "all"], "probe")
+    ('labels-used 25', 'labels-used 100')
+    """
+    typed = ",".join(words)
+    for word in words:
+        if word != ALL and not (word.isdecimal() and int(word) >= FEWEST):
+            raise BadSetting(
+                f"--labels-used {typed}: {word!r}; numbers of labelled patients, {FEWEST} or more, "
+                f"and all: --labels-used 25,100,400,all"
+            )
+    if words and protocol != "probe":
+        raise BadSetting(
+            f"--labels-used {typed}: only for --protocol probe, whose heads are fitted to stored "
+            f"features; this study has --protocol {protocol}"
+        )
+    return tuple(f"{USED}{number}" for number in sorted({int(w) for w in words if w != ALL}))
+
+
+def labelled(control: str) -> tuple[int, int] | None:
+    """Number of labelled patients in training, and their draw; None where all are.
+
+    >>> labelled("labels-used 100@3"), labelled("phases")
+    ((100, 3), None)
+    """
+    number, _, draw = control.removeprefix(USED).partition("@")
+    return (int(number), int(draw)) if control.startswith(USED) else None
+
+
 def reuses_fits(control: str) -> bool:
     """Whether the heads of the run are tested, on other recordings."""
     return control == LEADS or control.startswith(PERTURBED)
@@ -173,7 +211,10 @@ def sources(control: str) -> dict[str, Any]:
 
 
 def names(control: str, training: Training) -> list[str]:
-    """Names of the plans of a control: one, or one for each permutation."""
+    """Names of the plans of a control: one, or one for each permutation or draw of patients."""
+    if control.startswith(USED):
+        few = int(control.removeprefix(USED)) < MANY
+        return [f"{control}@{draw}" for draw in range(DRAWS if few else DRAWS_OF_MANY)]
     if control != LABELS:
         return [control]
     repeats = REPEATS if protocols.is_frozen(training.protocol) else 1
@@ -181,11 +222,13 @@ def names(control: str, training: Training) -> list[str]:
 
 
 def folder(run: Path, control: str) -> Path:
-    """Folder of a control, a perturbation or other heads of a run."""
+    """Folder of a control, a perturbation or heads of another training of a run."""
     if way := retrained(control):
         return run / RETRAINED / way
     if control.startswith(PERTURBED):
         return run / PERTURBATIONS / folder_name(control.removeprefix(PERTURBED))
+    if labelled(control):
+        return run / CURVE / control.removeprefix(USED)
     return run / FOLDER / control
 
 

@@ -29,7 +29,7 @@ STUDY = {
 KINDS: dict[str, Any] = {
     **dict.fromkeys(("plan", "unit", "engine", "device", "command"), str),
     **dict.fromkeys(("records", "labels", "data", "prepared", "out"), Path),
-    **dict.fromkeys(("signals", "controls", "perturb"), tuple[str, ...]),
+    **dict.fromkeys(("signals", "controls", "perturb", "labels_used"), tuple[str, ...]),
     "fs": float,
     "dry_run": bool,
 }
@@ -81,6 +81,7 @@ class RunOptions:
                 *controls.resolve(given.get("controls", ())),
                 *controls.of_heads(retrained),
                 *controls.of_perturbations(perturbed),
+                *controls.of_labels(given.get("labels_used", ()), request.training.protocol),
             ),
             records=files,
             typed=frozenset([*given, *settings]),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
-from ecgbench import adapters, datasets, metrics, models
+from ecgbench import adapters, datasets, metrics, models, published
 from ecgbench.adapters.hide import NATIVE
 from ecgbench.core.cards import DatasetCard
 from ecgbench.core.cells import EXCLUDABLE, PAPER, Request, Training, weights_of
@@ -15,9 +15,10 @@ from ecgbench.data.splits import ours
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, MissingData, UnknownName
 from ecgbench.evaluate import protocols
+from ecgbench.weights.shipped import is_shipped
 
 ALL = "all"
-"""`--models all`: every registered model; `--tasks all`: every task of the datasets of patients."""
+"""`--tasks all`: every task of the datasets of patients."""
 
 
 def present(tasks: Sequence[str], data: Path | None) -> tuple[list[str], list[str]]:
@@ -106,10 +107,7 @@ def check(request: Request) -> Request:
     for flag, values in lists.items():
         if not values:
             raise BadSetting(f"{flag} names nothing; leave it out for the default")
-    named = [m for m in request.models if plain(m) != ALL]
-    names = tuple(dict.fromkeys(map(models.resolve, named)))
-    if named != list(request.models):
-        names = tuple(models.names())
+    names = tuple(dict.fromkeys(m for word in request.models for m in _models(word)))
     _demand_groups(names, protocol)
     weights = weights_of(request.weights, names, models.resolve)
     chosen = tuple(dict.fromkeys(map(metrics.resolve, request.scoring.metrics)))
@@ -128,6 +126,19 @@ def check(request: Request) -> Request:
         division=_division(request.division, {every[t][0]: every[t][1] for t in found}),
         scoring=replace(request.scoring, metrics=chosen),
     )
+
+
+def _models(word: str) -> list[str]:
+    """The models that a word of `--models` names."""
+    match plain(word):
+        case "all":
+            return models.names()
+        case "baselines":
+            return [name for name in published.MODELS if name != "laef"]
+        case "published":
+            cards = {name: models.ROOM.card(name) for name in models.names()}
+            return [n for n, c in cards.items() if any(not is_shipped(w.url) for w in c.weights)]
+    return [models.resolve(word)]
 
 
 def _of_the_protocol(training: Training) -> None:

@@ -101,7 +101,8 @@ def open_evaluation(job: Job, reporter: Reporter) -> Evaluation:
     where = job.dataset, folders.data, folders.prepared
     copy = prepare(*where, limit=plan.limit, fix=plan.fix, division=plan.division)
     permutation = controls.permutation(plan.control)
-    selection = Selection(copy, plan.limit, plan.exclude, permutation=permutation)
+    few = controls.labelled(plan.control)
+    selection = Selection(copy, plan.limit, plan.exclude, permutation=permutation, few=few)
     store = Store(folders.out, folders.shared)
     return Evaluation(
         network=built,

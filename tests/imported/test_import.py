@@ -245,6 +245,7 @@ def test_a_card_that_was_edited_wrongly_is_refused_in_one_line(folder: Path, nam
     with pytest.raises(EcgbenchError, match=re.escape(said)) as caught:
         assert datasets.get(str(card)).CARD
     assert "\n" not in str(caught.value)
+    assert "mine" not in datasets.tasks()  # which others may ask for
     bring(order(folder, overwrite=True))
     datasets.ROOM.forget()
     assert datasets.get(str(card)).CARD.records == 2 * PATIENTS

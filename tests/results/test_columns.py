@@ -9,11 +9,22 @@ import pytest
 
 from ecgbench import reports
 from ecgbench.ecg.leads import LEADS
-from ecgbench.reports import Column, Table, cka, controls, gap, lead_importance, robustness
+from ecgbench.reports import (
+    Column,
+    Table,
+    cka,
+    controls,
+    gap,
+    labels_used,
+    lead_importance,
+    robustness,
+)
 from ecgbench.results.columns import Meaning, dictionary, meaning
 from ecgbench.results.controls import COLUMNS
 from ecgbench.results.gap import COLUMNS as GAP
 from ecgbench.results.gap import TERMS
+from ecgbench.results.labels_used import COLUMNS as USED
+from ecgbench.results.labels_used import EXCHANGE
 from ecgbench.results.options import Options
 from ecgbench.results.robustness import COLUMNS as PERTURBED
 from ecgbench.results.robustness import RETEST
@@ -66,6 +77,8 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     perturbed[["clean", "value", "low", "high"]] = 0.5
     budget = pd.DataFrame([PLACE | {"label": "macro", "reason": ""}], columns=GAP)
     budget[[name for name in GAP if name.startswith(TERMS)]] = 0.0
+    used = pd.DataFrame([PLACE | {"label": "macro", "labelled": 25}], columns=USED)
+    rate = pd.DataFrame([PLACE | {"equal": 0.0}], columns=EXCHANGE)
     halves = pd.DataFrame([PLACE | {"label": "OTHER0"}], columns=RETEST)
     halves[["icc", "kappa"]] = 0.5
     alike = dict.fromkeys(cka.NUMBERS, 0.5) | {"patients": N, "patients_seen": N}
@@ -75,6 +88,8 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr(robustness, "robustness", lambda study: perturbed)
     monkeypatch.setattr(robustness, "retest", lambda study: halves)
     monkeypatch.setattr(gap, "gap", lambda study: budget)
+    monkeypatch.setattr(labels_used, "labels_used", lambda study: used)
+    monkeypatch.setattr(labels_used, "exchange", lambda study: rate)
     monkeypatch.setattr(lead_importance, "categories", lambda: {"OTHER0": "block"})
     return replace(read(run), options=Options(against=("paper",)))
 

@@ -37,6 +37,16 @@ def test_a_grid_in_the_order_typed() -> None:
     assert len(found.fits) == 2
 
 
+def test_groups_of_models() -> None:
+    asked = planning.check(replace(ASKED, models=("laef", "baselines")))
+    assert asked.models == (
+        *("laef", "ecgfounder", "ecgjepa", "stmem", "merl", "ecgfmked", "hubertecg", "ecgcpc"),
+    )
+    found = set(planning.check(replace(ASKED, models=("published",))).models)
+    assert {*asked.models[1:], "clef_medium", "clef_small", "tolerantecg", "ecgfm"} <= found
+    assert not {"laef", "untrained_laef", "simple_features"} & found
+
+
 def test_files_of_ones_own_are_found_by_their_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,7 +80,7 @@ def test_what_one_commit_began_and_another_finished_names_both(
 
     with monkeypatch.context() as patch:
         patch.setattr(provenance, "code", lambda: {"version": "0", "commit": "b", "dirty": True})
-        patch.setattr(Fitting, "train", broken)
+        patch.setattr(Fitting, "_train", broken)
         assert typed(run, *words) == 1
     assert typed(run, *words) == 0
     (result,) = read(run).results
