@@ -41,7 +41,10 @@ _PAPER = InputContract(
 CARD = ModelCard(
     title="CLEF M",
     summary="ECGFounder's network for one lead of any name, contrastive with risk scores",
-    paper="CLEF, arXiv:2512.02180 (2025)",
+    paper=(
+        "Shu, Charlton, Kawsar, Hernesniemi and Malekzadeh, CLEF: Clinically-Guided Contrastive "
+        "Learning for Electrocardiogram Foundation Models, arXiv:2512.02180 (2025)"
+    ),
     origin="github.com/Nokia-Bell-Labs/ecg-foundation-model at 0a1156e",
     licence=_LICENCE,
     parameters=30_654_000,

@@ -30,7 +30,10 @@ _LICENCE = "CC BY-NC-SA 4.0 (weights); none is stated for the code"
 CARD = ModelCard(
     title="TolerantECG",
     summary="ConvNeXt V2 in one dimension, taught to bear missing leads and noise",
-    paper="TolerantECG, ACM Multimedia 2025, arXiv:2507.09887",
+    paper=(
+        "Dang, Pham, Le and Nguyen, TolerantECG: A Foundation Model for Imperfect "
+        "Electrocardiogram, ACM Multimedia 2025, arXiv:2507.09887"
+    ),
     origin="github.com/Fsoft-AIC/TolerantECG at f38ad82",
     licence=_LICENCE,
     parameters=26_814_144,

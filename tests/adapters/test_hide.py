@@ -256,8 +256,8 @@ def test_recordings_that_a_policy_learns_from_are_no_files_of_it(tmp_path: Path)
         "def fit(signals, leads):\n"
         "    table = Path(__file__).with_name('table.csv').read_text()\n"
         "    return {'mean': sum(s.mean(1) for s in signals)}\n"
-        "def fill(view, measured, state):\n"
-        "    return view\n"
+        "def fill(signal, measured, state):\n"
+        "    return signal\n"
     )
     for name in ("recording.npy", "table.csv"):
         (tmp_path / name).write_text("1")

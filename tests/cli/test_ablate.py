@@ -62,7 +62,7 @@ def test_a_study_in_small_ends_with_a_report_that_goes_on(
         (("encoder",), "unknown study 'encoder'; did you mean encoders"),
         (("encoders", "--only", "gat"), "unknown cell of encoders 'gat'"),
         (("encoders", "--set", "recipe=smal"), "unknown recipe 'smal'; did you mean small"),
-        (("layers", "--set", "lr=1e-4,x"), "--set lr=1e-4,x: numbers, comma-separated"),
+        (("layers", "--set", "lr=1e-4,x"), "--set lr=1e-4,x: numbers"),
         (("layers", "--set", "lr=0"), "lr=0.0"),
         (("layers", "--set", "probe_records=-5"), "learns from -5 recordings"),
         (("layers", "--set", "steps=0"), "--set steps=0: 1 or more"),

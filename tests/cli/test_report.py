@@ -127,7 +127,7 @@ def test_other_options_other_code_or_a_plug_in_make_it_again(
     _told(*words)
     assert "up to date" not in _told(*words, "--baseline", "good")
     assert "up to date" in _told(*words, "--baseline", "good")
-    monkeypatch.setattr("ecgbench.reports._made.versions", lambda: {"numpy": "another"})
+    monkeypatch.setattr("ecgbench.core.provenance.versions", lambda: {"numpy": "another"})
     assert "up to date" not in _told(*words, "--baseline", "good")
     own = shutil.copy(template.__file__, tmp_path / "made_each_time.py")
     for _ in range(2):
