@@ -13,7 +13,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache, cached_property, lru_cache, partial
@@ -83,6 +83,14 @@ def folder_name(name: str) -> str:
     if len(spelled) <= 120:
         return spelled
     return f"{spelled[:80]}~{hashlib.sha256(spelled.encode()).hexdigest()[:32]}"
+
+
+def _takes(function: Callable[..., Any], given: Sequence[str]) -> bool:
+    try:
+        inspect.signature(function).bind(*given)
+    except TypeError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -383,10 +391,10 @@ class Room(Generic[P]):
         for name in filter(vars(self.contract).get, self._names):
             _, *wanted = inspect.signature(getattr(self.contract, name)).parameters.values()
             given = [one.name for one in wanted if one.default is one.empty]
+            own = getattr(module, name)
             with suppress(ValueError):  # it has no signature that could be read
-                try:
-                    inspect.signature(getattr(module, name)).bind(*given)
-                except TypeError:
+                # what a caller may leave out, a plug-in may need: `state` of a policy that learns
+                if not (_takes(own, given) or _takes(own, [one.name for one in wanted])):
                     found.append(f"{name}({', '.join(given)})")
         return found
 

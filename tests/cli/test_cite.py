@@ -61,7 +61,7 @@ def test_entries_are_valid_and_for_things_that_exist() -> None:
     for reason in entries():
         kind, _, name = reason.partition(" ")
         room = rooms.get(kind)
-        assert not room or name in {*room.names(), *room.families}, reason
+        assert not room or name in {*room.names(), *room.variants(), *room.families}, reason
     assert {f"model {n}" for n in built_in(models.ROOM)} <= {*entries()}
     assert {f"dataset {n}" for n in built_in(datasets.ROOM)} <= {*entries()}
 
