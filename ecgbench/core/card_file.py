@@ -24,25 +24,28 @@ def card_of(module: str) -> Any:
 
 @cache
 def _names(module: str) -> dict[str, Any]:
-    """What the imports of LIGHT and the assignments of a file give, up to its CARD. A line that
-    needs anything else is left out, and with it what follows from that line.
+    """What the imports of LIGHT and the assignments of a file give, up to its (last) CARD. A line
+    that needs anything else is left out, and with it what follows from that line.
     """
     spec = find_spec(module)
     if spec is None or spec.origin is None:
         return {}
     names: dict[str, Any] = {"__name__": module}
     for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
-        if "CARD" in names:
-            break
         match node:
             case ast.ImportFrom(module=str(other), level=0) if _parent(other) == _parent(module):
                 known = _names(other)
                 names |= {a.asname or a.name: known[a.name] for a in node.names if a.name in known}
             case ast.ImportFrom() | ast.Import() if all(map(_light, _imported(node))):
                 _execute(node, spec.origin, names)
-            case ast.Assign() | ast.AnnAssign():
+            case ast.Assign() | ast.AnnAssign() if "CARD" not in names or _of_card(node):
                 _execute(node, spec.origin, names)
     return names
+
+
+def _of_card(node: ast.Assign | ast.AnnAssign) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return any(isinstance(one, ast.Name) and one.id == "CARD" for one in targets)
 
 
 def _parent(module: str) -> str:
