@@ -176,7 +176,7 @@ class Fits:
         given = weights_of(weights or first.cell.fit.weights, [model], models.resolve)
         word = RANDOM if untrained else given[model]
         own = weights_by(model, word)
-        if own.kind == "file" and not own.path.is_file():
+        if own.kind == "file" and not own.path.exists():
             raise BadSetting(f"no file {own.path}, the weights of {model} in {run}: --weights PATH")
         network = _built(model, word, device)
         encoders: dict[tuple[str, str], Encoder] = {}

@@ -254,7 +254,7 @@ def test_a_card_that_was_edited_wrongly_is_refused_in_one_line(folder: Path, nam
 def test_an_import_of_an_earlier_version_is_refused(folder: Path) -> None:
     (folder / "mine").mkdir()
     (folder / "mine" / "as_imported.json").write_text("{}")
-    with pytest.raises(BadSetting, match=r"ecgbench data import"):
+    with pytest.raises(BadSetting, match=r"as_imported\.json without its card\.toml"):
         bring(order(folder))
     old = folder / "mine" / "mine.py"
     old.write_text("from ecgbench.data.imported import records\n")
