@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ecgbench import adapters, datasets, metrics, models
+from ecgbench.study import jobs
 
 WORDS = ("--models", "simple_features", "--tasks", "demo", "--leads", "I", "--limit", "40")
 Run = Callable[..., Any]
@@ -19,8 +19,8 @@ def again(here: Run, tmp_path: Path) -> Callable[..., Any]:
         return here("run", *usual, *words, cwd=tmp_path)
 
     # a file that another test gave by path is a plug-in, of which no receipt speaks
-    for room in (adapters.ROOM, datasets.ROOM, metrics.ROOM, models.ROOM):
-        room.forget()
+    for room in jobs.ROOMS.values():
+        room.ROOM.forget()
     assert "1 cells computed" in run().stdout
     return run
 
