@@ -6,24 +6,22 @@ from a convolution over the tokens, and twelve post-norm layers follow. State-di
 the authors' files without what only pre-training reads.
 """
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.parametrizations import weight_norm
 
 from ecgbench.core.cards import InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
 from ecgbench.layers import paper_flop
 from ecgbench.layers.blocks import gelu
 from ecgbench.layers.features import Features, demand_all
-from ecgbench.models.hubertecg import Attention
+from ecgbench.models.hubertecg import GROUPS, Attention, placing_conv
 from ecgbench.weights.load import loaded
 
 WIDTH, DEPTH, HIDDEN, CHANNELS, CONVOLUTIONS = 768, 12, 3072, 256, 4
-TAPS, GROUPS, DROPOUT = 128, 16, 0.1
+DROPOUT = 0.1
 SHORTEST = 2**CONVOLUTIONS
 """Samples of one token."""
 
@@ -146,10 +144,7 @@ class Positions(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        conv = nn.Conv1d(WIDTH, WIDTH, TAPS, padding=TAPS // 2, groups=GROUPS)
-        nn.init.normal_(conv.weight, std=math.sqrt(4 / (TAPS * WIDTH)))
-        nn.init.zeros_(conv.bias)  # type: ignore[arg-type]
-        self.pos_conv = nn.Sequential(weight_norm(conv, dim=2))
+        self.pos_conv = nn.Sequential(placing_conv())
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, token, 768) -> the same shape, to be added; the convolution's last output of

@@ -217,6 +217,16 @@ class Projection(nn.Module):
         return self.projection(self.layer_norm(x))
 
 
+def placing_conv() -> nn.Module:
+    """A convolution over tokens in 16 groups, its weight normalised per tap, as wav2vec 2.0 has
+    it.
+    """
+    conv = nn.Conv1d(WIDTH, WIDTH, TAPS, padding=TAPS // 2, groups=GROUPS)
+    nn.init.normal_(conv.weight, std=math.sqrt(4 / (TAPS * WIDTH)))
+    nn.init.zeros_(conv.bias)  # type: ignore[arg-type]
+    return weight_norm(conv, dim=2)
+
+
 class PositionalConv(nn.Module):
     """What places the tokens: a convolution over them in 16 groups, its weight normalised per tap,
     then exact GELU.
@@ -224,10 +234,7 @@ class PositionalConv(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        conv = nn.Conv1d(WIDTH, WIDTH, TAPS, padding=TAPS // 2, groups=GROUPS)
-        nn.init.normal_(conv.weight, std=math.sqrt(4 / (TAPS * WIDTH)))
-        nn.init.zeros_(conv.bias)  # type: ignore[arg-type]
-        self.conv = weight_norm(conv, dim=2)
+        self.conv = placing_conv()
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, token, 768) -> the same shape, to be added; the convolution's last output of
