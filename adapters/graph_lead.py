@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GATv2Conv, global_mean_pool
 from torch_geometric.utils import to_dense_batch
 
-from ecgbench.core.cards import InputContract, ModelCard
+from ecgbench.cards.model import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import Features
 from ecgbench.weights.load import loaded

@@ -15,7 +15,8 @@ from scipy.ndimage import uniform_filter1d
 from scipy.signal import find_peaks
 from torch import Tensor, nn
 
-from ecgbench.core.cards import Filter, InputContract, ModelCard
+from ecgbench.cards.model import InputContract, ModelCard
+from ecgbench.ecg.filters import Filter
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting
 from ecgbench.models import Features

@@ -15,7 +15,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from ecgbench.core.cards import Filter, InputContract, ModelCard
+from ecgbench.cards.model import InputContract, ModelCard
+from ecgbench.ecg.filters import Filter
 from ecgbench.ecg.leads import LEADS
 from ecgbench.layers.torchvision_operators import import_timm
 from ecgbench.models import Features

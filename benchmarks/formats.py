@@ -38,7 +38,7 @@ SLOW = {"wfdb": 5, "csv": 5}
 """Formats of which a part of the records is enough."""
 PLUG_IN = '''"""Recordings of one format."""
 import pandas as pd
-from ecgbench.core.cards import DatasetCard
+from ecgbench.cards.dataset import DatasetCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import {reader} as reader
 from ecgbench.ecg.readers.arrays import FileFormat

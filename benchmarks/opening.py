@@ -25,9 +25,10 @@ def write(folder: Path, count: int, records: int) -> int:
     """A run of about `count` cells in `folder`; returns how many."""
     import numpy as np
 
-    from ecgbench.core.cells import Request, key
+    from ecgbench.cards.plan import Request
     from ecgbench.core.files import as_json, as_parquet
     from ecgbench.core.folders import DONE, sha256_of
+    from ecgbench.core.keys import key
     from ecgbench.ecg.draw import parse_leads, settings
     from ecgbench.study.scores import prediction_table, score_table, with_wins
     from ecgbench.study.store import Store

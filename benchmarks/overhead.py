@@ -58,7 +58,8 @@ def main() -> None:
         print("skipped: name the folder that holds ptbxl/ with --data DIR or ECGBENCH_DATA")
         return
     started = time.perf_counter()
-    from ecgbench.core.cells import Folders, Request, Training
+    from ecgbench.cards.cell import Training
+    from ecgbench.cards.plan import Folders, Request
     from ecgbench.data.prepare import prepare
     from ecgbench.ecg.draw import parse_leads
 

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from timer import machine
 
-from ecgbench.adapters.hide import NATIVE, Policy
 from ecgbench.ecg.draw import Count, Fixed, bits
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.models import laef
+from ecgbench.policies.hide import NATIVE, Policy
 
 TARGET, SECONDS = 1.5, 10
 DRAWN = [Count(k, seed) for k in (1, 2, 12) for seed in range(5)]

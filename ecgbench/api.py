@@ -22,12 +22,12 @@ import numpy as np
 import pandas as pd
 
 from ecgbench import datasets, models, reports
-from ecgbench.adapters.hide import Policy
-from ecgbench.core.cards import ModelCard
-from ecgbench.core.cells import PAPER, RELEASED, weights_of
+from ecgbench.cards.cell import PAPER, RELEASED
+from ecgbench.cards.model import ModelCard
+from ecgbench.cards.plan import weights_of
+from ecgbench.cards.settings import Words
 from ecgbench.core.note import Note, Notes
 from ecgbench.core.registry import plain
-from ecgbench.core.settings import Words
 from ecgbench.core.text import one_line, shortened
 from ecgbench.data.prepare import prepare
 from ecgbench.data.reading import checked, encode
@@ -38,6 +38,7 @@ from ecgbench.ecg.leads import LEADS, LeadSubset
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.evaluate.device import choose, demand
+from ecgbench.policies.hide import Policy
 from ecgbench.prediction.predict import embed, predict
 from ecgbench.prediction.records import features
 from ecgbench.results import compare as comparing

@@ -11,14 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ecgbench.core.cards import (
-    DatasetCard,
-    EngineCard,
-    MetricCard,
-    ModelCard,
-    PerturbationCard,
-    ReportCard,
-)
+from ecgbench.cards.dataset import DatasetCard
+from ecgbench.cards.model import ModelCard
+from ecgbench.cards.rooms import EngineCard, MetricCard, PerturbationCard, ReportCard
 
 if TYPE_CHECKING:  # a contract is read without torch and pandas
     import pandas as pd
@@ -53,7 +48,7 @@ class Dataset(Protocol):
         """The recording of a row: (lead, time), its unit, rate and leads."""
 
 
-class Adapter(Protocol):
+class FillingPolicy(Protocol):
     """How missing leads are filled. May learn: `fit(signals, leads) -> {name: array}`, of each
     training record (12, time) mV; the arrays come back as `state`.
     """

@@ -152,7 +152,7 @@ def typed(copies: Path) -> Callable[..., int]:
 
     Later words override. Returns the exit code.
     """
-    from ecgbench import adapters, models
+    from ecgbench import models, policies
     from ecgbench.cli import main
     from ecgbench.evaluate import protocols
 
@@ -161,7 +161,7 @@ def typed(copies: Path) -> Callable[..., int]:
     linear = ("--protocol", "linear", "--set", "training.epochs=2")
 
     def run(out: Path, *words: str) -> int:
-        for room in (models, adapters, protocols):
+        for room in (models, policies, protocols):
             room.ROOM.forget()  # as in a new process
         line = ["ecgbench", "run", *usual.split(), "--models", str(tiny)]
         line += () if "probe" in words else linear
@@ -182,10 +182,10 @@ def here() -> Callable[..., "subprocess.CompletedProcess[str]"]:
     """here(*words, cwd=folder, **env): an `ecgbench` command in this process, for what a start of
     its own would not change; plug-ins are found anew. Prepared copies and weights lie in `cwd`.
     """
-    from ecgbench import adapters, cli, datasets, metrics, models, reports
+    from ecgbench import cli, datasets, metrics, models, policies, reports
     from ecgbench.study import engines
 
-    rooms = (adapters, datasets, engines, metrics, models, reports)
+    rooms = (datasets, engines, metrics, models, reports, policies)
 
     def run(*words: object, cwd: Path, **env: str) -> "subprocess.CompletedProcess[str]":
         out, err = io.StringIO(), io.StringIO()

@@ -11,10 +11,12 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, logit
 
-from ecgbench.core.cells import OFFICIAL, Cell, Request, Scoring, key
-from ecgbench.core.division import Division
+from ecgbench.cards.cell import Cell, Scoring
+from ecgbench.cards.plan import Request
+from ecgbench.core.division import OFFICIAL, Division
 from ecgbench.core.files import as_json, as_parquet
 from ecgbench.core.folders import publish
+from ecgbench.core.keys import key
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.evaluate.predict import prediction_table

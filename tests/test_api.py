@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 import ecgbench
 from ecgbench import metrics, models
-from ecgbench.core.cells import RANDOM
+from ecgbench.cards.cell import RANDOM
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadRecord, BadSetting, EcgbenchError, UnknownName
 from ecgbench.reports import write
@@ -330,7 +330,7 @@ def test_recordings_of_ones_own_as_the_command_takes_them(
 CONSTANT = '''"""A constant."""
 import numpy as np
 from constant_of_a_test import CONSTANT
-from ecgbench.core.cards import MetricCard
+from ecgbench.cards.rooms import MetricCard
 CARD = MetricCard(
     title="C", direction="higher", range=(0.0, 1.0), chance=0.5, summary="none", source="none"
 )

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from ecgbench import adapters, metrics
+from ecgbench import metrics, policies
 from ecgbench.errors import BadSetting
 from ecgbench.study.jobs import ROOMS
 
 LACKING = {
-    "adapters": ("def fill(signal):\n    return signal\n", r"fill\(signal, measured\)"),
+    "policies": ("def fill(signal):\n    return signal\n", r"fill\(signal, measured\)"),
     "metrics": ("def value(target, score):\n    return 0\n", "does not define CARD and influence"),
 }
 
@@ -18,7 +18,7 @@ LACKING = {
 def test_what_a_plug_in_lacks_is_named(room: str, tmp_path: Path) -> None:
     text, why = LACKING[room]
     (tmp_path / f"lacking_{room}.py").write_text(text)
-    own = {"adapters": adapters, "metrics": metrics}[room].ROOM
+    own = {"policies": policies, "metrics": metrics}[room].ROOM
     with pytest.raises(BadSetting, match=why):
         own.get(str(tmp_path / f"lacking_{room}.py"))
     own.forget()

@@ -1,7 +1,7 @@
 """The numbers of this package stay what they are: features of its models and policies, what fits
 predict, and scores, against tests/data/numbers.json.
 
-Keys of results hold three integers of `ecgbench.core.cells` in place of this package's code.
+Keys of results hold three integers of `ecgbench.cards.cell` in place of this package's code.
 Where a number here moves, raise the right one and run
 `WRITE_NUMBERS=1 pytest tests/test_numbers.py`, which writes the file anew,
 but nothing that moved without that.
@@ -18,20 +18,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecgbench import adapters, models
-from ecgbench.adapters.hide import Policy
-from ecgbench.core import cells
+from ecgbench import models, policies
+from ecgbench.cards import cell
 from ecgbench.datasets import demo
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import ALL, LeadSubset
 from ecgbench.evaluate import network
 from ecgbench.evaluate.encode import Encoder
+from ecgbench.policies.hide import Policy
 from ecgbench.results.study import read
 
 FILE = Path(__file__).parent / "data" / "numbers.json"
-NUMBERS = {name: getattr(cells, name) for name in ("FEATURES", "FITS", "SCORES")}
+NUMBERS = {name: getattr(cell, name) for name in ("FEATURES", "FITS", "SCORES")}
 OURS = [name for name in models.names() if models.ROOM.built_in(name)]
-POLICIES = [name for name in adapters.names() if adapters.ROOM.built_in(name)]
+POLICIES = [name for name in policies.names() if policies.ROOM.built_in(name)]
 NEAR = 1e-4
 
 
@@ -91,7 +91,7 @@ def check(number: str, name: str, now: list[float]) -> None:
         FILE.write_text(json.dumps(stored, indent=1) + "\n")
         return
     assert near, (
-        f"{name} moved: raise {number} in ecgbench/core/cells.py, then see the head of this file"
+        f"{name} moved: raise {number} in ecgbench/cards/cell.py, then see the head of this file"
     )
     assert not raised, f"{number} was raised: see the head of this file"
 

@@ -29,11 +29,13 @@ DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 DOCS += [page for folder in ("docs", "models") for page in sorted((ROOT / folder).rglob("*.md"))]
 
 FLOORS = (
-    {"errors", "core", "ecg"},
+    {"errors", "core"},
+    {"ecg"},
+    {"cards"},
     {"contracts", "stats"},
     {"datasets", "perturbations"},
     {"data", "layers", "metrics", "published", "suites", "weights"},
-    {"adapters", "models"},
+    {"policies", "models"},
     {"evaluate"},
     {"study"},
     {"results"},
@@ -44,7 +46,9 @@ FLOORS = (
     {"cli", "__main__", "api"},
 )
 FLOORS_HOLD = (
-    "files, cards, cells, the registry of plug-ins; leads, recordings, filters, readers",
+    "files, keys, seeds, the registry of plug-ins",
+    "leads, recordings, filters, readers",
+    "what plug-ins declare; fits, cells and plans",
     "arrays in, numbers out; what a plug-in of each room must have",
     "rooms: one file a collection, one file a perturbation",
     "from published files to arrays; what serves the rooms",
@@ -64,7 +68,7 @@ OPEN = {
 }
 """Imports upwards that are left."""
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
-APART = {"datasets", "models", "adapters", "metrics", "perturbations"}
+APART = {"datasets", "models", "policies", "metrics", "perturbations"}
 """Rooms of floor 3: none imports another, and none imports results, which may read them."""
 TORCH = {"torch", "torch_geometric", "torchvision", "timm", "safetensors.torch"}
 TORCH_ROOMS = {"models", "layers", "weights", "evaluate", "check", "pretrain"}
@@ -82,7 +86,7 @@ def tree(path: Path) -> ast.Module:
 
 
 def place(path: Path) -> str:
-    """The floor's word for a file: ecgbench/ecg/draw.py -> ecg, ecgbench/core/cards.py -> cards."""
+    """The floor's word for a file: ecgbench/ecg/draw.py -> ecg, ecgbench/core/files.py -> core."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
@@ -316,7 +320,7 @@ def test_torch_is_imported_only_where_networks_live() -> None:
         for name, line, at_import in imports(path):
             if line in typing_only(path):
                 continue
-            wrong = is_torch(name) and not allowed and (at_import or place(path) != "adapters")
+            wrong = is_torch(name) and not allowed and (at_import or place(path) != "policies")
             if wrong or (name.split(".")[0] == "torch_geometric" and at_import):
                 problems.append(f"{path.relative_to(ROOT)}:{line}: {name}")
     assert problems == []
@@ -328,7 +332,7 @@ def test_imports_with_torch_blocked() -> None:
     """
     modules = [
         ".".join(p.relative_to(ROOT).with_suffix("").parts)
-        for package in ("reports", "results", "datasets", "adapters", "suites", "stats", "ecg")
+        for package in ("reports", "results", "datasets", "policies", "suites", "stats", "ecg")
         for p in sorted((PACKAGE / package).rglob("*.py"))
     ]
     code = f"""

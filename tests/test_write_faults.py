@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ecgbench import adapters, models
+from ecgbench import models, policies
 from ecgbench.cli import main
 from ecgbench.core.folders import DONE, intact
 from ecgbench.core.seeds import rng
@@ -33,7 +33,7 @@ TINY = Path(__file__).parent / "tiny.py"
 def typed(*words: object) -> int:
     """The exit code of a command, given in this process as if it were a new one."""
     models.ROOM.forget()
-    adapters.ROOM.forget()
+    policies.ROOM.forget()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["ecgbench", *map(str, words)])
         try:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 import ecgbench
-from ecgbench.core.cells import OFFICIAL
+from ecgbench.core.division import OFFICIAL
 from ecgbench.errors import MissingData
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.study import Run

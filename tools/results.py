@@ -20,7 +20,7 @@ from typing import Any
 import jinja2
 
 from ecgbench import datasets, models
-from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.cards.dataset import DatasetCard, Task
 from ecgbench.core.registry import Room
 
 HERE = Path(__file__).parent

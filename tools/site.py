@@ -24,8 +24,8 @@ from typing import Any
 import differences  # these two are beside this script
 import results
 
-from ecgbench import adapters, datasets, metrics, models, reports, suites
-from ecgbench.core.cards import InputContract, ModelCard
+from ecgbench import datasets, metrics, models, policies, reports, suites
+from ecgbench.cards.model import InputContract, ModelCard
 from ecgbench.core.registry import Room
 from ecgbench.data import contamination as corpora
 from ecgbench.ecg.leads import LEADS
@@ -164,11 +164,11 @@ def task_table() -> str:
     return table(("name", "title", "dataset", "labels", "predicted by"), rows)
 
 
-def adapter_table() -> str:
+def policy_table() -> str:
     """Policies, and `native`, which is no file."""
     rows = [
         (f"`{name}`", first_sentence(module), yes(hasattr(module, "fit")))
-        for name, module in plug_ins(adapters.ROOM)
+        for name, module in plug_ins(policies.ROOM)
     ]
     native = ("`native`", "No filling: the network reads the measured leads only.", yes(False))
     return table(("name", "a missing lead", "learns from the training split"), [*rows, native])
@@ -242,7 +242,7 @@ BLOCKS = {
     "choices": choice_lists,
     "datasets": dataset_table,
     "tasks": task_table,
-    "adapters": adapter_table,
+    "policies": policy_table,
     "metrics": metric_table,
     "reports": report_table,
     "columns": column_table,

@@ -119,11 +119,11 @@ def forward(name: str, device: str) -> Report:
     """
     import numpy as np
 
-    from ecgbench.adapters.hide import NATIVE, Policy
     from ecgbench.core.seeds import rng
     from ecgbench.ecg.leads import ALL, LEADS
     from ecgbench.evaluate.encode import Encoder
     from ecgbench.evaluate.network import build
+    from ecgbench.policies.hide import NATIVE, Policy
 
     name, started = models.resolve(name), 0.0
     built = build(name, "random", device)

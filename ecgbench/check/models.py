@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from ecgbench import adapters, models
-from ecgbench.adapters.hide import NATIVE, Policy
+from ecgbench import models, policies
+from ecgbench.cards.cell import RANDOM
+from ecgbench.cards.model import InputContract, ModelCard
+from ecgbench.cards.plan import weights_of
 from ecgbench.check._properties import Broken, demand, identical, tried
 from ecgbench.core import process
-from ecgbench.core.cards import InputContract, ModelCard
-from ecgbench.core.cells import RANDOM, weights_of
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import counted
 from ecgbench.datasets import demo
@@ -29,6 +29,7 @@ from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.features import CONSTANT
 from ecgbench.evaluate.network import Network, build
 from ecgbench.layers.features import pooled_of
+from ecgbench.policies.hide import NATIVE, Policy
 
 WINDOWS = 3
 """Of a recording whose leads are embedded once for all lead settings: an embedding that mixes
@@ -101,7 +102,7 @@ def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
         yield f"the same twice ({where})", partial(deterministic, encoder)
         yield f"features depend on the recording ({where})", partial(tell_apart, encoder)
         views = cache(partial(_disturbed, contract))
-        for policy in [*adapters.names(), *([NATIVE] if card.native else [])]:
+        for policy in [*policies.names(), *([NATIVE] if card.native else [])]:
             encoder = _encoder(network, contract, policy)
             if policy != NATIVE:
                 encoder = replace(encoder, network=InputAsFeatures())

@@ -29,10 +29,10 @@ import torch
 from torch import nn
 
 from ecgbench import models
+from ecgbench.cards.cell import EITHER
+from ecgbench.cards.model import ModelCard
 from ecgbench.check import rule
 from ecgbench.check.models import SUBSETS
-from ecgbench.core.cards import ModelCard
-from ecgbench.core.cells import EITHER
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.leads import ALL, LEADS, LIMB, canonical
 from ecgbench.errors import BadSetting, UnknownName

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ecgbench.core.cards import Weights
+from ecgbench.cards.model import Weights
 
 LAYOUTS = ("entries", "encoder_checkpoint", "checkpoint")
 """Where a keys file lists its entries; a `full_checkpoint` beside `encoder_checkpoint` adds a

@@ -69,7 +69,7 @@ GROUPS = (
         (importing.import_, *data.COMMANDS),
     ),
     ("models", MODELS, "Published weights of models.", (models.fetch,)),
-    ("check", MODELS, "Test plug-ins: models, adapters, datasets, metrics.", check.COMMANDS),
+    ("check", MODELS, "Test plug-ins: models, policies, datasets, metrics.", check.COMMANDS),
 )
 for name, panel, text, commands in GROUPS:
     group = typer.Typer(help=text, no_args_is_help=True)

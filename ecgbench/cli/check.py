@@ -1,4 +1,4 @@
-"""`ecgbench check model | adapter | dataset | metric | perturbation | parity`: conformance tests of
+"""`ecgbench check model | policy | dataset | metric | perturbation | parity`: conformance tests of
 plug-ins.
 """
 
@@ -62,9 +62,9 @@ def _stopped(name: str, seconds: float) -> Iterator[Callable[[str], None]]:
             timer.cancel()
 
 
-def adapter(name: str = NAME, as_json: bool = JSON) -> None:
+def policy(name: str = NAME, as_json: bool = JSON) -> None:
     """Test a policy for missing leads. Exit 1 when a test fails."""
-    from ecgbench.check.adapters import check
+    from ecgbench.check.policies import check
 
     _show(check(name), as_json)
 
@@ -142,4 +142,4 @@ def parity(
         raise typer.Exit(1)
 
 
-COMMANDS = (model, adapter, dataset, metric, perturbation, parity)
+COMMANDS = (model, policy, dataset, metric, perturbation, parity)

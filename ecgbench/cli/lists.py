@@ -1,4 +1,4 @@
-"""`ecgbench list models | tasks | adapters | perturbations | metrics | reports | engines | plans`:
+"""`ecgbench list models | tasks | policies | perturbations | metrics | reports | engines | plans`:
 what there is, as a table or as JSON.
 """
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import typer
 
+from ecgbench.cards.checked import facts
 from ecgbench.cli.options import DATA, JSON, PREPARED, argument
-from ecgbench.core.cards import facts
 from ecgbench.core.registry import Room, plain
 from ecgbench.core.text import aligned, line
 from ecgbench.errors import EcgbenchError, UnknownName
@@ -20,7 +20,7 @@ Rows = list[dict[str, Any]]
 _COLUMNS = {
     "models": "name title parameters fs seconds leads policy native weights",
     "tasks": "name title dataset targets paper records verified data",
-    "adapters": "name summary",
+    "policies": "name summary",
     "perturbations": "name level levels summary",
     "metrics": "name title direction range summary",
     "reports": "name reads summary",
@@ -32,7 +32,7 @@ _COLUMNS = {
 
 def list_(
     what: str = argument(
-        "models, tasks, adapters, perturbations, metrics, reports, engines, plans."
+        "models, tasks, policies, perturbations, metrics, reports, engines, plans."
     ),
     as_json: bool = JSON,
     data: Path = DATA,
@@ -52,8 +52,8 @@ def list_(
 
 
 def _rows(name: str, data: Path | None, prepared: Path | None) -> Rows:
-    from ecgbench import adapters, suites
-    from ecgbench.adapters.hide import NATIVE
+    from ecgbench import policies, suites
+    from ecgbench.policies.hide import NATIVE
 
     if name == "models":
         return _models()
@@ -62,8 +62,8 @@ def _rows(name: str, data: Path | None, prepared: Path | None) -> Rows:
     if name == "plans":
         abouts = {plan: suites.about(plan).partition("\n\n")[0] for plan in suites.names()}
         return [{"name": plan, "summary": line(about)} for plan, about in abouts.items()]
-    if name == "adapters":
-        texts = {one: module.__doc__ or "" for one, module in _of(adapters.ROOM, adapters.get)}
+    if name == "policies":
+        texts = {one: module.__doc__ or "" for one, module in _of(policies.ROOM, policies.get)}
         first = {one: text.strip().partition("\n")[0] for one, text in texts.items()}
         first[NATIVE] = "Native: the network reads the measured leads only; models that can."
         return [{"name": one, "summary": text} for one, text in first.items()]

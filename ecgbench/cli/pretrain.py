@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ecgbench.cards.plan import Folders
+from ecgbench.cards.settings import assigned
 from ecgbench.cli.options import DATA, DEVICE, PREPARED, SETS, argument, flag, option, words
-from ecgbench.core.cells import Folders
 from ecgbench.core.registry import folder_name
-from ecgbench.core.settings import assigned
 from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting
 

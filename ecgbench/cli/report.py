@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ecgbench.cards.settings import assigned
 from ecgbench.cli.options import SETS, argument, flag, option, words
 from ecgbench.core.registry import folder_name
-from ecgbench.core.settings import assigned
 from ecgbench.errors import BadSetting, MissingData
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-LIGHT = ("ecgbench.core", "ecgbench.ecg", "ecgbench.errors")
+LIGHT = ("ecgbench.cards", "ecgbench.core", "ecgbench.ecg", "ecgbench.errors")
 """Packages that a card may be made of, beside Python's own and other cards of its room."""
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.cards.dataset import DatasetCard, Task
 from ecgbench.core.files import warn_once
 from ecgbench.core.parts import Parts
 from ecgbench.core.text import quoted, shortened

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ecgbench.core.cards import DatasetCard
+from ecgbench.cards.dataset import DatasetCard
 from ecgbench.core.files import DAMAGED, locked, writing
 from ecgbench.core.parts import Parts
 from ecgbench.data.copy import ABOUT, Copy, opened

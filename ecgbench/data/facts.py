@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ecgbench.core.cards import Task
+from ecgbench.cards.dataset import Task
 from ecgbench.core.text import counted
 from ecgbench.data.copy import Copy, is_counted
 from ecgbench.data.duplicates import identical

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard
+from ecgbench.cards.dataset import DatasetCard
 from ecgbench.core.text import line, shortened
 from ecgbench.data.source import Source, canonical, read
 from ecgbench.ecg.checks import KINDS, findings

@@ -16,8 +16,8 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cells import FLAT_LEADS, OFFICIAL, SUSPECT_LEADS
-from ecgbench.core.division import fold_number
+from ecgbench.cards.plan import FLAT_LEADS, SUSPECT_LEADS
+from ecgbench.core.division import OFFICIAL, fold_number
 from ecgbench.core.seeds import rng
 from ecgbench.data.copy import Copy
 from ecgbench.data.reading import digest

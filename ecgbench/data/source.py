@@ -20,7 +20,8 @@ import pandas as pd
 import platformdirs
 
 from ecgbench import datasets
-from ecgbench.core.cards import DatasetCard, facts
+from ecgbench.cards.checked import facts
+from ecgbench.cards.dataset import DatasetCard
 from ecgbench.core.files import as_parquet, put_hashed, read_hashed, sha256_of, sha256_once
 from ecgbench.core.text import hidden, quoted, shortened
 from ecgbench.datasets import ROOM, get, resolve

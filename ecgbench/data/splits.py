@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.cards.dataset import DatasetCard, Task
 from ecgbench.core.division import LEAST, Division, fold_number
 from ecgbench.data.copy import Copy
 from ecgbench.data.source import cached

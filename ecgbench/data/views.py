@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ecgbench.core.cards import InputContract
+from ecgbench.cards.model import InputContract
 from ecgbench.core.files import sweep, warn_once
 from ecgbench.core.parts import Parts
 from ecgbench.data.copy import Copy

@@ -1,7 +1,7 @@
 """The room of datasets: one file per dataset, each with a card, an index and a reader."""
 
+from ecgbench.cards.dataset import DatasetCard, Task
 from ecgbench.contracts import Dataset
-from ecgbench.core.cards import DatasetCard, Task
 from ecgbench.core.registry import Room, plain
 from ecgbench.errors import BadSetting
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard, Limb, Manifest, Task
+from ecgbench.cards.dataset import DatasetCard, Limb, Manifest, Task
 from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.folds import dealt
 from ecgbench.ecg.leads import LEADS

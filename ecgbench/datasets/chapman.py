@@ -20,7 +20,7 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard, Listed, Listing, Task
+from ecgbench.cards.dataset import DatasetCard, Listed, Listing, Task
 from ecgbench.datasets._labels import codes, multi_hot
 from ecgbench.datasets.indexing import challenge, tables
 from ecgbench.datasets.indexing.folds import dealt

@@ -22,7 +22,7 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard, Manifest, Task
+from ecgbench.cards.dataset import DatasetCard, Manifest, Task
 from ecgbench.core.text import shortened
 from ecgbench.datasets._labels import multi_hot
 from ecgbench.datasets.indexing import tables

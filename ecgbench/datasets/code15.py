@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard, Download, Limb, Task
+from ecgbench.cards.dataset import DatasetCard, Download, Limb, Task
 from ecgbench.datasets._labels import codes, table
 from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.folds import dealt

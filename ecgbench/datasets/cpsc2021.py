@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard, Manifest, Task
+from ecgbench.cards.dataset import DatasetCard, Manifest, Task
 from ecgbench.core.text import one_line
 from ecgbench.datasets._labels import multi_hot
 from ecgbench.datasets.indexing import tables

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.cards.dataset import DatasetCard, Task
 from ecgbench.core.seeds import rng
 from ecgbench.datasets._labels import codes
 from ecgbench.ecg.leads import LEADS

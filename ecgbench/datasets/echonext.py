@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard, Limb, Task
+from ecgbench.cards.dataset import DatasetCard, Limb, Task
 from ecgbench.datasets._labels import codes, table
 from ecgbench.datasets.indexing import tables
 from ecgbench.ecg.leads import LEADS

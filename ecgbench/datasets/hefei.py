@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.cards.dataset import DatasetCard, Task
 from ecgbench.datasets._labels import codes, multi_hot
 from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.folds import dealt

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard, Listed, Listing
+from ecgbench.cards.dataset import DatasetCard, Listed, Listing
 from ecgbench.datasets.indexing import tables
 from ecgbench.ecg.leads import CHEST
 from ecgbench.ecg.readers import hdf5

@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard
+from ecgbench.cards.dataset import DatasetCard
 from ecgbench.datasets.indexing import tables
 from ecgbench.ecg.leads import MIMIC_LEADS
 from ecgbench.ecg.readers import wfdb

@@ -28,7 +28,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cards import CheckedFields, DatasetCard, Task
+from ecgbench.cards.checked import CheckedFields
+from ecgbench.cards.dataset import DatasetCard, Task
 from ecgbench.core.text import one_line
 from ecgbench.datasets.indexing import sheet
 from ecgbench.datasets.indexing.folds import splits

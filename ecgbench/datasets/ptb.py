@@ -23,7 +23,7 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard, Manifest, Task
+from ecgbench.cards.dataset import DatasetCard, Manifest, Task
 from ecgbench.datasets._labels import codes, multi_hot
 from ecgbench.datasets.indexing.folds import dealt
 from ecgbench.ecg.leads import LEADS

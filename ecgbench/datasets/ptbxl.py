@@ -19,7 +19,7 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard, Limb, Manifest, Task
+from ecgbench.cards.dataset import DatasetCard, Limb, Manifest, Task
 from ecgbench.core.text import one_line, shortened
 from ecgbench.datasets._labels import codes, multi_hot, table
 from ecgbench.datasets.indexing import tables

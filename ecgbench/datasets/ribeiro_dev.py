@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.cards.dataset import DatasetCard, Task
 from ecgbench.core.seeds import seed_of
 from ecgbench.datasets import code
 from ecgbench.datasets._labels import codes, table

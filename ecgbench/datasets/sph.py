@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard, Listed, Listing, Task
+from ecgbench.cards.dataset import DatasetCard, Listed, Listing, Task
 from ecgbench.datasets._labels import codes, multi_hot
 from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.folds import dealt

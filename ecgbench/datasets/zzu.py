@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard, Download, Task
+from ecgbench.cards.dataset import DatasetCard, Download, Task
 from ecgbench.datasets._labels import multi_hot, table
 from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.folds import dealt

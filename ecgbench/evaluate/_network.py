@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from ecgbench.core.cards import InputContract, ModelCard
-from ecgbench.core.cells import Training
+from ecgbench.cards.cell import Training
+from ecgbench.cards.model import InputContract, ModelCard
 from ecgbench.evaluate import gates
 from ecgbench.evaluate.loop import head
 from ecgbench.layers.features import pooled_of

@@ -14,12 +14,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from ecgbench.adapters.hide import NATIVE
 from ecgbench.core.prefetch import GPU_THREADS, prefetched
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.leads import LeadSubset
 from ecgbench.evaluate.encode import Encoder, demand_finite
 from ecgbench.evaluate.rows import decode
+from ecgbench.policies.hide import NATIVE
 
 SLOTS = 256
 """Windows of a batch. Part of every key of features computed this way."""

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from ecgbench.adapters.hide import NATIVE, Policy, adapt, cut
-from ecgbench.core.cards import InputContract
+from ecgbench.cards.model import InputContract
 from ecgbench.ecg.leads import ALL, LeadSubset, bits_to_mask
 from ecgbench.errors import EcgbenchError, LeakError
 from ecgbench.layers.features import pooled_of
+from ecgbench.policies.hide import NATIVE, Policy, adapt, cut
 
 LEAD_BY_LEAD = ("none", "minmax-per-lead", "standardise-per-lead")
 """Normalisations that can be done before hiding, so that leads may be embedded before it is known

@@ -13,11 +13,14 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from ecgbench import adapters, datasets, models, perturbations
-from ecgbench.adapters.hide import NATIVE, Policy, sees
-from ecgbench.core.cards import InputContract, Task, facts
-from ecgbench.core.cells import FEATURES, OFFICIAL, Cell, Fit, Scoring, Training, key
+from ecgbench import datasets, models, perturbations, policies
+from ecgbench.cards.cell import FEATURES, Cell, Fit, Scoring, Training
+from ecgbench.cards.checked import facts
+from ecgbench.cards.dataset import Task
+from ecgbench.cards.model import InputContract
+from ecgbench.core.division import OFFICIAL
 from ecgbench.core.files import as_parquet
+from ecgbench.core.keys import key
 from ecgbench.core.text import quoted
 from ecgbench.data.select import SPLITS, Selection
 from ecgbench.data.views import View
@@ -33,6 +36,7 @@ from ecgbench.evaluate.network import Network
 from ecgbench.evaluate.predict import prediction_table
 from ecgbench.evaluate.rows import Record, positions, windows_of
 from ecgbench.perturbations import PERTURBED, Perturbation
+from ecgbench.policies.hide import NATIVE, Policy, sees
 
 SHARED_CHECKED = 3
 """Number of records, and of sets of leads per record, whose features are computed in two ways."""
@@ -271,7 +275,7 @@ class Evaluation:
         if self.perturbation:
             own["perturbation"] = perturbations.identity(self.perturbation.name)
         if policy != NATIVE:
-            own["policy_source"] = adapters.ROOM.source_hash(policy)
+            own["policy_source"] = policies.ROOM.source_hash(policy)
         if self.slots is not None:
             own["batch"] = batches.SLOTS
         if isinstance(self.tabular, np.ndarray):

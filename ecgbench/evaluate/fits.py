@@ -12,11 +12,13 @@ import numpy as np
 from safetensors.numpy import load, save
 from safetensors.torch import save as save_state
 
+from ecgbench.cards.cell import FITS, FORMAT, Fit
+from ecgbench.cards.dataset import Task
 from ecgbench.core import provenance
-from ecgbench.core.cards import Task
-from ecgbench.core.cells import FITS, FORMAT, OFFICIAL, Fit, key
+from ecgbench.core.division import OFFICIAL
 from ecgbench.core.files import as_json, put
 from ecgbench.core.folders import document, finished, publish, read_bytes
+from ecgbench.core.keys import key
 from ecgbench.evaluate import gates, protocols, rows
 from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.features import NOT_OF_THE_RECORDING

@@ -12,15 +12,15 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from ecgbench import models
-from ecgbench.adapters.hide import Policy
-from ecgbench.core.cards import InputContract, ModelCard, Weights
-from ecgbench.core.cells import EITHER, NONE, RANDOM, RELEASED, Precision
+from ecgbench.cards.cell import EITHER, NONE, RANDOM, RELEASED, Precision
+from ecgbench.cards.model import InputContract, ModelCard, Weights
 from ecgbench.core.files import warn_once
 from ecgbench.core.restored import restored
 from ecgbench.core.seeds import seed_of
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.layers.features import Features, pooled_of
+from ecgbench.policies.hide import Policy
 from ecgbench.weights.chosen import ModelWeights
 from ecgbench.weights.load import FileRead, digest, noting
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from ecgbench.core.cards import Task
+from ecgbench.cards.dataset import Task
 from ecgbench.data.copy import Copy
 from ecgbench.ecg.leads import bits_to_mask
 from ecgbench.errors import BadSetting

@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ecgbench.adapters.hide import adapt, cut
-from ecgbench.core.cells import Fit
+from ecgbench.cards.cell import Fit
 from ecgbench.core.prefetch import prefetched
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.leads import bits_to_mask
@@ -21,6 +20,7 @@ from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.loop import steps, summed
 from ecgbench.evaluate.rows import Record
 from ecgbench.evaluate.torchrun import out_of_memory
+from ecgbench.policies.hide import adapt, cut
 from ecgbench.stats.known import UNKNOWN
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # a command reads its rank before it needs torch, or numpy
     import torch
     from lightning_fabric import Fabric
 
-    from ecgbench.core.cells import Precision
+    from ecgbench.cards.cell import Precision
 
 T = TypeVar("T")
 PATIENCE = timedelta(days=7)

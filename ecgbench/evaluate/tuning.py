@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ecgbench.core.cells import Fit
+from ecgbench.cards.cell import Fit
 from ecgbench.core.files import put_hashed, read_hashed
 from ecgbench.core.prefetch import threads_for
 from ecgbench.evaluate import _network, batches, gates, rows, torchrun

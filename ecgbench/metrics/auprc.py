@@ -7,7 +7,7 @@ within a label, not between labels or data sets.
 
 import numpy as np
 
-from ecgbench.core.cards import MetricCard
+from ecgbench.cards.rooms import MetricCard
 from ecgbench.stats.ranking import average_precision
 
 CARD = MetricCard(

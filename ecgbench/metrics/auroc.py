@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ecgbench.core.cards import MetricCard
+from ecgbench.cards.rooms import MetricCard
 from ecgbench.stats import auroc, bootstrap
 
 CARD = MetricCard(

@@ -6,7 +6,7 @@ Compare it within a label, not between labels or data sets.
 
 import numpy as np
 
-from ecgbench.core.cards import MetricCard
+from ecgbench.cards.rooms import MetricCard
 from ecgbench.stats.calibration import squared_error
 from ecgbench.stats.known import two_valued
 

@@ -6,7 +6,7 @@ A label that more than 5 % of the records have cannot reach 100 %.
 
 import numpy as np
 
-from ecgbench.core.cards import MetricCard
+from ecgbench.cards.rooms import MetricCard
 from ecgbench.stats.ranking import caught
 
 SHARE = 0.05

@@ -14,7 +14,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from ecgbench.core.cards import Filter, InputContract, ModelCard, Weights
+from ecgbench.cards.model import InputContract, ModelCard, Weights
+from ecgbench.ecg.filters import Filter
 from ecgbench.ecg.leads import LEADS
 from ecgbench.layers import paper_flop
 from ecgbench.layers.features import Features, demand_some

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ecgbench.core.cards import ModelCard, Weights, reference_feeding
+from ecgbench.cards.model import ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS, MIMIC_LEADS
 from ecgbench.layers import paper_flop
 from ecgbench.layers.features import Features, demand_all

@@ -15,7 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ecgbench.core.cards import Filter, ModelCard, Weights, reference_feeding
+from ecgbench.cards.model import ModelCard, Weights, reference_feeding
+from ecgbench.ecg.filters import Filter
 from ecgbench.ecg.leads import LEADS
 from ecgbench.layers import paper_flop
 from ecgbench.layers.features import Features, demand_all

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ecgbench.core.cards import ModelCard, Weights, reference_feeding
+from ecgbench.cards.model import ModelCard, Weights, reference_feeding
 from ecgbench.layers import paper_flop
 from ecgbench.layers.blocks import gelu
 from ecgbench.layers.features import Features, by_number_of_leads, demand_some

@@ -16,7 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from ecgbench.core.cards import Filter, InputContract, ModelCard, Weights
+from ecgbench.cards.model import InputContract, ModelCard, Weights
+from ecgbench.ecg.filters import Filter
 from ecgbench.ecg.leads import LEADS
 from ecgbench.layers import paper_flop
 from ecgbench.layers.blocks import gelu

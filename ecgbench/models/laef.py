@@ -18,7 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ecgbench.core.cards import Filter, InputContract, ModelCard, Weights
+from ecgbench.cards.model import InputContract, ModelCard, Weights
+from ecgbench.ecg.filters import Filter
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting
 from ecgbench.layers import paper_flop

@@ -14,7 +14,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from ecgbench.core.cards import Filter, ModelCard, Weights, reference_feeding
+from ecgbench.cards.model import ModelCard, Weights, reference_feeding
+from ecgbench.ecg.filters import Filter
 from ecgbench.ecg.leads import LEADS
 from ecgbench.layers import paper_flop
 from ecgbench.layers.blocks import Block

@@ -26,9 +26,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ecgbench.core.cards import Filter, InputContract, ModelCard, Weights
+from ecgbench.cards.model import InputContract, ModelCard, Weights
 from ecgbench.core.registry import plain
 from ecgbench.core.text import one_line
+from ecgbench.ecg.filters import Filter
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, BadWeights, UnknownName
 from ecgbench.layers.features import Features, demand_all

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from ecgbench.core.cards import InputContract, ModelCard, Weights
+from ecgbench.cards.model import InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
 from ecgbench.layers import paper_flop
 from ecgbench.layers.blocks import gelu

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.signal import butter, sosfiltfilt
 
-from ecgbench.core.cards import PerturbationCard
+from ecgbench.cards.rooms import PerturbationCard
 
 CARD = PerturbationCard(
     title="low-pass {} Hz",

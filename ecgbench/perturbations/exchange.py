@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 
-from ecgbench.core.cards import PerturbationCard
+from ecgbench.cards.rooms import PerturbationCard
 from ecgbench.ecg.electrodes import ELECTRODES
 from ecgbench.ecg.leads import CHEST
 

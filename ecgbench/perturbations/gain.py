@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ecgbench.core.cards import PerturbationCard
+from ecgbench.cards.rooms import PerturbationCard
 
 CARD = PerturbationCard(
     title="gain {}",

@@ -10,22 +10,13 @@ import numpy as np
 import pandas as pd
 from safetensors.numpy import load
 
-from ecgbench import adapters, models
-from ecgbench.adapters.hide import NATIVE, Policy
-from ecgbench.core.cards import facts
-from ecgbench.core.cells import (
-    FEATURES,
-    FITS,
-    PAPER,
-    RANDOM,
-    RELEASED,
-    Cell,
-    Fit,
-    grouped,
-    weights_of,
-)
+from ecgbench import models, policies
+from ecgbench.cards.cell import FEATURES, FITS, PAPER, RANDOM, RELEASED, Cell, Fit
+from ecgbench.cards.checked import facts
+from ecgbench.cards.plan import weights_of
 from ecgbench.core.files import sha256_of
 from ecgbench.core.folders import damaged, read_bytes
+from ecgbench.core.keys import grouped
 from ecgbench.core.registry import plain
 from ecgbench.core.text import counted, enumerated
 from ecgbench.datasets.own import CARD
@@ -39,6 +30,7 @@ from ecgbench.errors import BadRecord, BadSetting, Damaged, MissingData, Unknown
 from ecgbench.evaluate import protocols
 from ecgbench.evaluate.device import choose, demand
 from ecgbench.evaluate.predict import probabilities
+from ecgbench.policies.hide import NATIVE, Policy
 from ecgbench.prediction.records import Values, features, table
 from ecgbench.results import operating
 from ecgbench.results.reader import Reader
@@ -356,7 +348,7 @@ def _chosen(store: Store, cells: Sequence[Cell], chosen: dict[str, str | None]) 
     """The cells that options choose; of an option that is not given, those of the only name, and of
     folds all. BadSetting, UnknownName.
     """
-    rooms = {"model": models, "policy": adapters}
+    rooms = {"model": models, "policy": policies}
     for option, of in _OF.items():
         name, known = chosen[option], list(dict.fromkeys(map(of, cells)))
         if name is None and option == "fold":
@@ -411,7 +403,7 @@ def _of_fit(network: "Network", result: Result, tuned: bool) -> "Network":
         "preprocess": preprocess.VERSION,
         "contract": {k: v for k, v in contract.items() if k != "absent"},
         "source": models.ROOM.source_hash(network.name),
-        "policy_source": None if policy == NATIVE else adapters.ROOM.source_hash(policy),
+        "policy_source": None if policy == NATIVE else policies.ROOM.source_hash(policy),
         "weights": network.sha256,
         "weights_file": network.file_sha256,
         "path": "eager",

@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from ecgbench import models
-from ecgbench.adapters.hide import sees
 from ecgbench.core.text import counted, line, visible
 from ecgbench.data.imported import matching
 from ecgbench.data.reading import checked, encode
@@ -28,6 +27,7 @@ from ecgbench.ecg.readers.notation import ReadOptions
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, EcgbenchError
 from ecgbench.evaluate import rows
+from ecgbench.policies.hide import sees
 from ecgbench.study.progress import SILENT, Display
 
 if TYPE_CHECKING:  # with torch, which names are checked without

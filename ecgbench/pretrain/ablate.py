@@ -28,9 +28,10 @@ import pandas as pd
 import torch
 
 from ecgbench import datasets
+from ecgbench.cards.plan import Folders
 from ecgbench.core import files, provenance
-from ecgbench.core.cells import Folders, key
 from ecgbench.core.files import as_json, as_npy, as_parquet, proved, put, put_proved, read_proved
+from ecgbench.core.keys import key
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretrain import checkpoint, codebook, descriptors, probes

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cells import key
 from ecgbench.core.files import array_of, facts_of, read_proved, sha256_of
+from ecgbench.core.keys import key
 from ecgbench.core.text import counted
 from ecgbench.errors import BadWeights, MissingData
 from ecgbench.pretrain.lead_sampling import Contrast, Key, Score, contrast, contrasts, scores

@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import islice
 
 from ecgbench import datasets, models
-from ecgbench.core.cells import Folders
+from ecgbench.cards.plan import Folders
 from ecgbench.core.division import Division
 from ecgbench.core.seeds import rng
 from ecgbench.data.contamination import told_by

@@ -28,8 +28,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from ecgbench.core.cells import key
 from ecgbench.core.files import put
+from ecgbench.core.keys import key
 from ecgbench.core.seeds import seed_of
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.layers.node_encoder import NodeEncoder

@@ -14,8 +14,8 @@ from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
-from ecgbench.core import cells
-from ecgbench.core.cards import InputContract
+from ecgbench.cards.model import InputContract
+from ecgbench.core import keys
 from ecgbench.core.files import sweep, warn_once
 from ecgbench.core.parallel import on_all_cores
 from ecgbench.core.parts import DATA, Parts
@@ -117,7 +117,7 @@ class _Packed:
     def __init__(self, prepared: Copy, contract: InputContract) -> None:
         self.view, self.how = View(prepared, contract, keep=False), contract.normalisation
         identity = {"view": views.key(contract.preparation), "normalised": self.how}
-        self.folder = prepared.folder / "views" / cells.key(identity)[:16]
+        self.folder = prepared.folder / "views" / keys.key(identity)[:16]
         sweep(self.folder, below=False)
         self.parts = Parts(self.folder)
         self._names = prepared.index["sha256"].array

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from ecgbench import datasets, models
-from ecgbench.core.cells import Folders
+from ecgbench.cards.plan import Folders
 from ecgbench.core.provenance import command
 from ecgbench.core.text import counted, duration, size
 from ecgbench.data.counts import count

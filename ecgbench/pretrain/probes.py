@@ -16,8 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ecgbench.core.cards import InputContract, Task
-from ecgbench.core.cells import Training
+from ecgbench.cards.cell import Training
+from ecgbench.cards.dataset import Task
+from ecgbench.cards.model import InputContract
 from ecgbench.core.seeds import rng
 from ecgbench.data.copy import Copy
 from ecgbench.data.views import View

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 from ecgbench import models
-from ecgbench.core.cells import key
+from ecgbench.core.keys import key
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.pretrain import descriptors
 from ecgbench.pretrain.collapse import EVERY, WINDOWS

@@ -33,8 +33,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from ecgbench.core import provenance
-from ecgbench.core.cells import key
 from ecgbench.core.files import as_json, facts_of, locked, proved, put, sweep
+from ecgbench.core.keys import key
 from ecgbench.core.seeds import seed_of
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, BadWeights

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 import torch
 from torch import Tensor
 
-from ecgbench.core.cells import Precision
+from ecgbench.cards.cell import Precision
 from ecgbench.core.files import sweep
 from ecgbench.core.prefetch import threads_for
 from ecgbench.core.seeds import seed_of

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ecgbench import errors, models, published
+from ecgbench.cards.model import InputContract, ModelCard
 from ecgbench.core import process
-from ecgbench.core.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.profile.stored import CLASSES, PAPER, Costs, Row
 from ecgbench.study.progress import Display

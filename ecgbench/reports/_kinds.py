@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ecgbench.core.cards import Reads
+from ecgbench.cards.rooms import Reads
 from ecgbench.core.registry import Room
 from ecgbench.core.text import counted, enumerated, quoted
 from ecgbench.errors import BadSetting, MissingData

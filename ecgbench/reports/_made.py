@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ecgbench.core import provenance
-from ecgbench.core.cells import key
 from ecgbench.core.files import put_proved, read_proved, sha256_of
+from ecgbench.core.keys import key
 
 NOTE = "made_from.json"
 REPORT = (NOTE, "index.html")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.core.cards import PATIENTS_UNKNOWN
+from ecgbench.cards.dataset import PATIENTS_UNKNOWN
 from ecgbench.core.text import counted, enumerated
 from ecgbench.data import contamination
 from ecgbench.reports._best import CLEAR, EQUAL, best_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ecgbench.core.cells import grouped
+from ecgbench.core.keys import grouped
 from ecgbench.core.text import enumerated
 from ecgbench.reports import _facts as facts
 from ecgbench.reports._scores import reasons

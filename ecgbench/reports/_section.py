@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import pandas as pd
 
-from ecgbench.core.cards import ReportCard as ReportCard
+from ecgbench.cards.rooms import ReportCard as ReportCard
 from ecgbench.errors import BadSetting
 from ecgbench.results.columns import meaning
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ecgbench.core.cards import Reads
+from ecgbench.cards.rooms import Reads
 from ecgbench.core.files import put, sweep
 from ecgbench.core.parallel import on_all_cores
 from ecgbench.core.registry import Room

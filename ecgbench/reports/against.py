@@ -10,7 +10,7 @@ import pandas as pd
 
 from ecgbench import published
 from ecgbench import reports as r
-from ecgbench.core.cells import RANDOM
+from ecgbench.cards.cell import RANDOM
 from ecgbench.core.text import counted, quoted, shortened
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from ecgbench import reports as r
-from ecgbench.core.cells import OFFICIAL
+from ecgbench.core.division import OFFICIAL
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import enumerated, shortened
 from ecgbench.ecg.draw import Fixed

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ecgbench import reports as r
-from ecgbench.core.cards import MetricCard
+from ecgbench.cards.rooms import MetricCard
 from ecgbench.core.text import counted, enumerated, shortened
 from ecgbench.datasets._labels import table
 from ecgbench.reports import _facts as facts

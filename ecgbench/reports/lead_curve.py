@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ecgbench import reports as r
-from ecgbench.core.cards import MetricCard
-from ecgbench.core.cells import grouped
+from ecgbench.cards.rooms import MetricCard
+from ecgbench.core.keys import grouped
 from ecgbench.core.text import enumerated, shortened
 from ecgbench.ecg.leads import LEADS
 from ecgbench.evaluate import protocols

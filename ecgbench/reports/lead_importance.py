@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ecgbench import reports as r
-from ecgbench.core.cells import grouped
+from ecgbench.core.keys import grouped
 from ecgbench.core.text import counted, enumerated, shortened
 from ecgbench.datasets._labels import categories
 from ecgbench.ecg.leads import LEADS

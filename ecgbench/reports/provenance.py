@@ -11,8 +11,8 @@ from urllib.parse import quote
 import pandas as pd
 
 from ecgbench import reports as r
+from ecgbench.cards.cell import RANDOM
 from ecgbench.core import provenance
-from ecgbench.core.cells import RANDOM
 from ecgbench.core.text import counted, duration, enumerated
 from ecgbench.reports import _facts as facts
 from ecgbench.reports._text import millions, moment

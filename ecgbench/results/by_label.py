@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ecgbench.core.cells import grouped
+from ecgbench.core.keys import grouped
 from ecgbench.core.seeds import rng
 from ecgbench.stats.clustered import Ends, Floats, Influence, Patients, mean_of_labels, together
 from ecgbench.stats.known import UNKNOWN

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cells import grouped
+from ecgbench.core.keys import grouped
 from ecgbench.core.note import Note, Notes
 from ecgbench.results.evidence import Evidence, Sure
 from ecgbench.results.score import Scored, counted, firsts

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ecgbench.core.cells import Absent, grouped
+from ecgbench.cards.cell import Absent
+from ecgbench.core.keys import grouped
 from ecgbench.results.score import Scored, counted, label_weights
 from ecgbench.stats.auroc import placements
 from ecgbench.stats.bootstrap import percentile_interval

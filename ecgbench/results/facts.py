@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
-from ecgbench.core.cells import Absent, Bootstrap
+from ecgbench.cards.cell import Absent, Bootstrap
 from ecgbench.study.stored import Code
 
 

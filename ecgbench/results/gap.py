@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ecgbench.adapters.hide import NATIVE
+from ecgbench.policies.hide import NATIVE
 from ecgbench.results.controls import Place, cells_of, places, why_missing
 from ecgbench.results.paired import Values, paired, with_leads
 from ecgbench.results.score import counted

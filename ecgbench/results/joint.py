@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from ecgbench.core.cells import Absent, grouped
+from ecgbench.cards.cell import Absent
+from ecgbench.core.keys import grouped
 from ecgbench.core.seeds import rng
 from ecgbench.data.contamination import RELATIONS
 from ecgbench.errors import MissingData

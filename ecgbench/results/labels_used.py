@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cells import grouped
+from ecgbench.core.keys import grouped
 from ecgbench.results.controls import Place, cells_of, places
 from ecgbench.results.paired import Values, paired, with_leads
 from ecgbench.results.score import Scored, counted

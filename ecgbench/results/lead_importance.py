@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ecgbench.core.cells import grouped
+from ecgbench.core.keys import grouped
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.leads import LEADS
 from ecgbench.results.evidence import Fold, between, by_fold, over

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ecgbench import metrics
-from ecgbench.core.cells import NONE, RANDOM, Plan, grouped
+from ecgbench.cards.cell import NONE, RANDOM
+from ecgbench.cards.plan import Plan
 from ecgbench.core.folders import finished
+from ecgbench.core.keys import grouped
 from ecgbench.core.note import Note
 from ecgbench.core.text import counted, enumerated
 from ecgbench.data import contamination

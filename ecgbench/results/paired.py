@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cells import Absent
+from ecgbench.cards.cell import Absent
 from ecgbench.results.compare import few, weak
 from ecgbench.results.evidence import Contrasts, Rows, by_fold, over
 from ecgbench.results.study import Run

@@ -12,7 +12,8 @@ from functools import partial
 from itertools import islice
 from typing import TypeVar
 
-from ecgbench.core.cells import Cell, grouped
+from ecgbench.cards.cell import Cell
+from ecgbench.core.keys import grouped
 from ecgbench.core.parallel import on_all_cores, one_thread
 from ecgbench.results.compare import Row
 from ecgbench.results.reader import Reader

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from ecgbench.core.cells import grouped
+from ecgbench.core.keys import grouped
 from ecgbench.results.by_label import (
     Columns,
     Labels,

@@ -8,8 +8,10 @@ from typing import Any
 import pandas as pd
 
 from ecgbench import metrics as room
-from ecgbench.core.cards import MetricCard
-from ecgbench.core.cells import NONE, RANDOM, Cell, Plan, grouped
+from ecgbench.cards.cell import NONE, RANDOM, Cell
+from ecgbench.cards.plan import Plan
+from ecgbench.cards.rooms import MetricCard
+from ecgbench.core.keys import grouped
 from ecgbench.core.note import Note
 from ecgbench.core.parallel import on_all_cores
 from ecgbench.data import contamination

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cells import grouped
+from ecgbench.core.keys import grouped
 from ecgbench.core.seeds import rng
 from ecgbench.results.controls import Place, cells_of, places, why_missing
 from ecgbench.results.evidence import ordered

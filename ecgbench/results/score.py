@@ -11,7 +11,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from ecgbench import metrics
-from ecgbench.core.cells import OFFICIAL, Absent, Bootstrap, Cell
+from ecgbench.cards.cell import Absent, Bootstrap, Cell
+from ecgbench.core.division import OFFICIAL
 from ecgbench.core.seeds import rng
 from ecgbench.stats import bootstrap
 from ecgbench.stats.auroc import placements

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from ecgbench.core.cells import Scoring
+from ecgbench.cards.cell import Scoring
 from ecgbench.results.evidence import Evidence, evidence
 from ecgbench.results.score import Draws, Scored, score
 from ecgbench.study.scores import ROUNDING, Predicted

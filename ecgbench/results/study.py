@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cards import MetricCard
-from ecgbench.core.cells import RANDOM, grouped
+from ecgbench.cards.cell import RANDOM
+from ecgbench.cards.rooms import MetricCard
+from ecgbench.core.keys import grouped
 from ecgbench.core.note import Note
 from ecgbench.core.registry import plain
 from ecgbench.core.text import enumerated

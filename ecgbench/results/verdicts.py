@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cells import grouped
+from ecgbench.core.keys import grouped
 from ecgbench.results import controls, precompute
 from ecgbench.results.compare import LEAST_PATIENTS
 from ecgbench.results.joint import Entry, Joint, joint, why_missing

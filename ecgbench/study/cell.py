@@ -11,11 +11,12 @@ import numpy as np
 from safetensors.numpy import save
 
 from ecgbench import metrics
+from ecgbench.cards.cell import FITS, FORMAT, SCORES, Cell, Scoring
+from ecgbench.cards.dataset import Task
 from ecgbench.core import provenance
-from ecgbench.core.cards import Task
-from ecgbench.core.cells import FITS, FORMAT, SCORES, Cell, Scoring, key
 from ecgbench.core.files import as_json, as_parquet
 from ecgbench.core.folders import publish, read_json
+from ecgbench.core.keys import key
 from ecgbench.core.registry import folder_name
 from ecgbench.evaluate import rows
 from ecgbench.evaluate.evaluation import Evaluation

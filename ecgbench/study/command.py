@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ecgbench.core.cells import Folders, Request
+from ecgbench.cards.plan import Folders, Request
 from ecgbench.core.text import line, quoted
 from ecgbench.study import engines
 from ecgbench.study.jobs import Execution

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ecgbench import models
-from ecgbench.core.cells import Folders, Request, plan_of
+from ecgbench.cards.plan import Folders, Request, plan_of
 from ecgbench.core.files import DAMAGED, making, move
 from ecgbench.core.text import counted
 from ecgbench.study import shortcuts

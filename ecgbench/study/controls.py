@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from ecgbench import perturbations
-from ecgbench.core.cells import RELEASED, Request, Training, TrainLeads
+from ecgbench.cards.cell import RELEASED, Training, TrainLeads
+from ecgbench.cards.plan import Request
 from ecgbench.core.registry import folder_name
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.evaluate import protocols

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ecgbench.core.cells import Folders, Plan
+from ecgbench.cards.plan import Folders, Plan
 from ecgbench.data.prepare import find
 from ecgbench.data.select import Selection
 from ecgbench.stats.detectable import expected

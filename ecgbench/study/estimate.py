@@ -16,8 +16,9 @@ from functools import partial
 import numpy as np
 
 from ecgbench import datasets, models
-from ecgbench.adapters.hide import NATIVE, Policy
-from ecgbench.core.cells import Cell, Fit, Folders, Plan, Request, grouped, plan_of
+from ecgbench.cards.cell import Cell, Fit
+from ecgbench.cards.plan import Folders, Plan, Request, plan_of
+from ecgbench.core.keys import grouped
 from ecgbench.core.parallel import cores
 from ecgbench.core.seeds import rng
 from ecgbench.core.text import aligned, counted, duration, size
@@ -34,6 +35,7 @@ from ecgbench.errors import BadRecord, BadWeights, EcgbenchError, MissingData, W
 from ecgbench.evaluate import network, protocols, rows
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.protocols.probe import LEAD_DRAWS
+from ecgbench.policies.hide import NATIVE, Policy
 from ecgbench.study.differences import differences
 from ecgbench.study.store import Store
 from ecgbench.study.stored import CELL, document_of

@@ -4,9 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard, facts
-from ecgbench.core.cells import EXCLUDABLE, OFFICIAL, RANDOM, RELEASED
-from ecgbench.core.division import fold_number
+from ecgbench.cards.cell import RANDOM, RELEASED
+from ecgbench.cards.checked import facts
+from ecgbench.cards.dataset import DatasetCard
+from ecgbench.cards.plan import EXCLUDABLE
+from ecgbench.core.division import OFFICIAL, fold_number
 from ecgbench.data.contamination import NOT_STATED
 from ecgbench.data.copy import is_counted
 from ecgbench.data.reading import by_kind

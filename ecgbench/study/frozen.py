@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ecgbench.core.cells import key
 from ecgbench.core.files import as_json, locked, put
+from ecgbench.core.keys import key
 from ecgbench.core.note import Note
 from ecgbench.errors import BadSetting
 

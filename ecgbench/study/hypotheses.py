@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ecgbench import datasets
-from ecgbench.core.cells import Request
+from ecgbench.cards.plan import Request
 from ecgbench.core.registry import plain
 from ecgbench.ecg.draw import parse_leads, settings
 from ecgbench.ecg.leads import LEADS

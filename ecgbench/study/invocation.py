@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ecgbench.cards.cell import FORMAT
 from ecgbench.core import provenance
-from ecgbench.core.cells import FORMAT, key
 from ecgbench.core.files import as_json, put
 from ecgbench.core.folders import damaged, document
+from ecgbench.core.keys import key
 from ecgbench.study.store import Store
 
 if TYPE_CHECKING:  # a report imports this file, and no model

@@ -8,15 +8,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
-from ecgbench import adapters, datasets, metrics, models, perturbations
-from ecgbench.core.cells import Cell, Folders, Plan, grouped
+from ecgbench import datasets, metrics, models, perturbations, policies
+from ecgbench.cards.cell import Cell
+from ecgbench.cards.plan import Folders, Plan
+from ecgbench.core.keys import grouped
 from ecgbench.core.registry import folder_name
 from ecgbench.evaluate import protocols
 from ecgbench.study.plan_file import RunSettings
 
 ROOMS: Mapping[str, Any] = {
     "models": models,
-    "adapters": adapters,
+    "policies": policies,
     "datasets": datasets,
     "metrics": metrics,
     "protocols": protocols,

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ecgbench.core.cells import Cell
+from ecgbench.cards.cell import Cell
 from ecgbench.core.files import DAMAGED, making, move, put
 from ecgbench.core.folders import DONE, demand_intact, finished
 from ecgbench.errors import BadSetting, Damaged

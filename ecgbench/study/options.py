@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from ecgbench import perturbations
-from ecgbench.core.cells import Folders, Request
+from ecgbench.cards.plan import Folders, Request
+from ecgbench.cards.settings import Words, items, read
 from ecgbench.core.registry import folder_name
-from ecgbench.core.settings import Words, items, read
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.evaluate import torchrun
 from ecgbench.study import controls, engines, frozen, jobs, own_records

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ecgbench.core.cells import Cell
+from ecgbench.cards.cell import Cell
 from ecgbench.core.text import counted, shortened, visible
 from ecgbench.study.jobs import Job
 from ecgbench.study.progress import Display

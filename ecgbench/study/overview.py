@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ecgbench.core.cells import Cell
+from ecgbench.cards.cell import Cell
 from ecgbench.core.files import DAMAGED, locked
 from ecgbench.errors import BadSetting
 from ecgbench.study.index import Index

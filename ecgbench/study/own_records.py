@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from ecgbench import datasets, models
-from ecgbench.core.cards import PATIENTS_UNKNOWN
-from ecgbench.core.cells import EITHER, OFFICIAL, RANDOM, Request
-from ecgbench.core.division import Division
+from ecgbench.cards.cell import EITHER, RANDOM
+from ecgbench.cards.dataset import PATIENTS_UNKNOWN
+from ecgbench.cards.plan import Request
+from ecgbench.core.division import OFFICIAL, Division
 from ecgbench.core.registry import plain
 from ecgbench.core.text import visible
 from ecgbench.data.imported import summary

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
-from ecgbench import adapters, datasets, metrics, models, published
-from ecgbench.adapters.hide import NATIVE
-from ecgbench.core.cards import DatasetCard
-from ecgbench.core.cells import EXCLUDABLE, PAPER, Request, Training, weights_of
+from ecgbench import datasets, metrics, models, policies, published
+from ecgbench.cards.cell import PAPER, Training
+from ecgbench.cards.dataset import DatasetCard
+from ecgbench.cards.plan import EXCLUDABLE, Request, weights_of
 from ecgbench.core.division import Division
 from ecgbench.core.registry import own_file, plain
 from ecgbench.data.source import root_of
@@ -15,6 +15,7 @@ from ecgbench.data.splits import ours
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, MissingData, UnknownName
 from ecgbench.evaluate import protocols
+from ecgbench.policies.hide import NATIVE
 from ecgbench.weights.shipped import is_shipped
 
 ALL = "all"
@@ -210,12 +211,12 @@ def _policy(name: str) -> str:
     """The proper name of a policy; UnknownName."""
     if plain(name) in (PAPER, NATIVE):
         return plain(name)
-    known = [*adapters.names(), NATIVE, PAPER]
+    known = [*policies.names(), NATIVE, PAPER]
     found = next((one for one in known if plain(one) == plain(name)), None)
     if found is None and (name.endswith(".py") or own_file(name)):
-        return adapters.resolve(name)
+        return policies.resolve(name)
     if found is None:
-        raise UnknownName("policy", name, known, "List them: ecgbench list adapters")
+        raise UnknownName("policy", name, known, "List them: ecgbench list policies")
     return found
 
 

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_type_hints
 
 from ecgbench import suites
-from ecgbench.core.cells import Request, grouped
+from ecgbench.cards.plan import Request
+from ecgbench.cards.settings import assigned, read
 from ecgbench.core.division import Division
-from ecgbench.core.settings import assigned, read
+from ecgbench.core.keys import grouped
 from ecgbench.core.text import quoted
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting, MissingData, UnknownName

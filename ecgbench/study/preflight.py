@@ -5,7 +5,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from ecgbench import datasets, models
-from ecgbench.core.cells import EITHER, RANDOM, Folders, Plan, Request, grouped, plan_of
+from ecgbench.cards.cell import EITHER, RANDOM
+from ecgbench.cards.plan import Folders, Plan, Request, plan_of
+from ecgbench.core.keys import grouped
 from ecgbench.core.provenance import command
 from ecgbench.core.text import quoted
 from ecgbench.data.prepare import seen

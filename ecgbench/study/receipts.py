@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+from ecgbench.cards.cell import FEATURES, FITS, SCORES
 from ecgbench.core import provenance
-from ecgbench.core.cells import FEATURES, FITS, SCORES, key
 from ecgbench.core.files import put_proved, read_proved
+from ecgbench.core.keys import key
 from ecgbench.errors import EcgbenchError
 from ecgbench.evaluate.device import choose
 from ecgbench.study.jobs import Job

@@ -10,15 +10,16 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from ecgbench import adapters, datasets, models
-from ecgbench.adapters.hide import NATIVE
-from ecgbench.core.cells import Cell, Folders, Plan, Request, plan_of
+from ecgbench import datasets, models, policies
+from ecgbench.cards.cell import Cell
+from ecgbench.cards.plan import Folders, Plan, Request, plan_of
 from ecgbench.core.files import sweep
 from ecgbench.core.text import counted
 from ecgbench.data.counts import in_words, per_fold, sizes_of
 from ecgbench.data.people import people as people_of
 from ecgbench.data.prepare import prepare
 from ecgbench.data.select import Selection
+from ecgbench.policies.hide import NATIVE
 from ecgbench.study import engines, people, receipts
 from ecgbench.study.engines import Died, Event
 from ecgbench.study.facts import dataset_facts
@@ -160,7 +161,7 @@ def _is_known(cell: Cell, progress: Display) -> bool:
     """
     known = (
         models.ROOM.known(cell.fit.model)
-        and cell.policy in (*adapters.names(), NATIVE)
+        and cell.policy in (*policies.names(), NATIVE)
         and cell.task in datasets.tasks()
     )
     if not known:

@@ -13,14 +13,14 @@ import numpy as np
 import torch
 
 from ecgbench import models
-from ecgbench.adapters.hide import Policy
-from ecgbench.core.cards import InputContract
-from ecgbench.core.cells import key
+from ecgbench.cards.model import InputContract
 from ecgbench.core.files import as_json, put
+from ecgbench.core.keys import key
 from ecgbench.core.seeds import rng
 from ecgbench.errors import EcgbenchError
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.network import Network
+from ecgbench.policies.hide import Policy
 
 FOLDER = "networks"
 """Of a run: a file for each network, named by its key."""

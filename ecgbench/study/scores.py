@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ecgbench import metrics
-from ecgbench.core.cells import Absent
+from ecgbench.cards.cell import Absent
 from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting, LeakError
 from ecgbench.evaluate.predict import prediction_table

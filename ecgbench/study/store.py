@@ -28,9 +28,12 @@ from itertools import chain, count, takewhile
 from pathlib import Path
 from typing import Any, Literal
 
-from ecgbench.core.cells import FORMAT, OFFICIAL, Cell, Fit, Plan, Request, key, plan_of
+from ecgbench.cards.cell import FORMAT, Cell, Fit
+from ecgbench.cards.plan import Plan, Request, plan_of
+from ecgbench.core.division import OFFICIAL
 from ecgbench.core.files import DAMAGED, as_json, locked, put, quarantine
 from ecgbench.core.folders import DONE, below, damaged, document, finished, read_json
+from ecgbench.core.keys import key
 from ecgbench.core.registry import folder_name
 from ecgbench.core.text import enumerated
 from ecgbench.errors import BadSetting, Damaged, MissingData

@@ -15,10 +15,11 @@ import pandas as pd
 from safetensors import safe_open
 from safetensors.numpy import save
 
-from ecgbench.core.cells import OFFICIAL, Cell, key
-from ecgbench.core.division import fold_number
+from ecgbench.cards.cell import Cell
+from ecgbench.core.division import OFFICIAL, fold_number
 from ecgbench.core.files import sha256_of
 from ecgbench.core.folders import DONE, damaged, finished, read_json, read_table, recorded
+from ecgbench.core.keys import key
 from ecgbench.core.registry import folder_name
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.study.recent import Recent

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ecgbench.core.cells import Cell
+from ecgbench.cards.cell import Cell
 from ecgbench.core.files import quarantine, sha256_of
 from ecgbench.core.folders import damaged, demand_intact, finished
 from ecgbench.errors import BadSetting, Damaged

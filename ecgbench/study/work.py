@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from ecgbench import models
-from ecgbench.adapters.hide import Policy
+from ecgbench.cards.cell import Cell
 from ecgbench.core import provenance
-from ecgbench.core.cells import Cell, grouped
 from ecgbench.core.files import warnings_to
 from ecgbench.core.folders import finished
+from ecgbench.core.keys import grouped
 from ecgbench.core.registry import same_directory
 from ecgbench.core.text import quoted, shortened
 from ecgbench.data.people import people
@@ -29,6 +29,7 @@ from ecgbench.evaluate.encode import SHARED_TOLERANCE, Encoder
 from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.features import NOT_OF_THE_RECORDING
 from ecgbench.evaluate.fits import Fitting
+from ecgbench.policies.hide import Policy
 from ecgbench.study import controls, same_network
 from ecgbench.study.cell import CellRequest, compute
 from ecgbench.study.engines import Event

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from ecgbench.core.cards import ModelCard, Weights
-from ecgbench.core.cells import EITHER, RANDOM, RELEASED
+from ecgbench.cards.cell import EITHER, RANDOM, RELEASED
+from ecgbench.cards.model import ModelCard, Weights
 from ecgbench.errors import BadSetting
 from ecgbench.models import ROOM
 from ecgbench.weights import released, shipped

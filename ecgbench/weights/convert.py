@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save
 
 import ecgbench
-from ecgbench.core.cards import ModelCard, Weights
+from ecgbench.cards.model import ModelCard, Weights
 from ecgbench.core.files import as_json, locked, put, quarantine, writing
 from ecgbench.data.fetch.fetch import download
 from ecgbench.data.fetch.resumed import DownloadError

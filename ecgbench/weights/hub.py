@@ -16,7 +16,8 @@ from safetensors.torch import load, save
 from torch import nn
 
 import ecgbench
-from ecgbench.core.cards import ModelCard, facts
+from ecgbench.cards.checked import facts
+from ecgbench.cards.model import ModelCard
 from ecgbench.core.files import as_json, put
 from ecgbench.data.fetch import fetch
 from ecgbench.data.fetch.resumed import DownloadError

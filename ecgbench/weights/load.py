@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load as load_bytes
 from torch import Tensor, nn
 
-from ecgbench.core.cards import ModelCard, Weights
+from ecgbench.cards.model import ModelCard, Weights
 from ecgbench.core.files import warn_once
 from ecgbench.core.text import counted
 from ecgbench.errors import BadSetting, BadWeights

@@ -19,8 +19,8 @@ from typing import Any
 
 import platformdirs
 
+from ecgbench.cards.model import ModelCard, Weights
 from ecgbench.core import files
-from ecgbench.core.cards import ModelCard, Weights
 from ecgbench.core.files import as_json, put
 from ecgbench.core.registry import folder_name, plain
 from ecgbench.core.text import shortened

@@ -9,7 +9,7 @@ neither a download nor a conversion; the card's sha256 is compared at every load
 import hashlib
 from pathlib import Path
 
-from ecgbench.core.cards import Weights
+from ecgbench.cards.model import Weights
 from ecgbench.errors import BadSetting, BadWeights
 
 FOLDER = "models/"

@@ -124,7 +124,7 @@ def plug_in(folder: Path, value: str, influence: str, more: str = "") -> str:
     text = f'''
 """Mine."""
 import numpy as np
-from ecgbench.core.cards import MetricCard
+from ecgbench.cards.rooms import MetricCard
 from ecgbench.stats import auroc
 CARD = MetricCard(
     title="Mine", direction="higher", range=(0, 1), chance=None, summary="", source=""

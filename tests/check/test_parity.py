@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from ecgbench import models
+from ecgbench.cards.model import Weights
 from ecgbench.check import parity
-from ecgbench.core.cards import Weights
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.layers.features import Features
 from ecgbench.models import laef, stmem

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from ecgbench import adapters, datasets
-from ecgbench.check import adapters as policies
+from ecgbench import datasets, policies
 from ecgbench.check import datasets as sets
+from ecgbench.check import policies as checks
 from ecgbench.errors import BadSetting
 
 
-@pytest.mark.parametrize("name", adapters.names())
+@pytest.mark.parametrize("name", policies.names())
 def test_policies(name):
-    assert [row for row in policies.check(name) if not row["ok"]] == []
+    assert [row for row in checks.check(name) if not row["ok"]] == []
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,9 @@ def test_a_bad_policy_is_caught(tmp_path: Path, body, caught_by):
         f'"""Bad."""\nimport numpy as np\n\ndef fill(signal, measured, state=None):\n    {body}\n'
     )
     try:
-        broken = [row["name"] for row in policies.check(str(file)) if not row["ok"]]
+        broken = [row["name"] for row in checks.check(str(file)) if not row["ok"]]
     finally:
-        adapters.ROOM.forget()  # the room outlives the test
+        policies.ROOM.forget()  # the room outlives the test
     assert any(name.startswith(caught_by) for name in broken)
 
 

@@ -145,7 +145,7 @@ def test_all_that_a_run_lacks_is_told_at_once_with_one_command(here, tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("room", ["models", "tasks", "adapters", "reports"])
+@pytest.mark.parametrize("room", ["models", "tasks", "policies", "reports"])
 def test_lists_as_json(here, tmp_path, room):
     done = here("list", room, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

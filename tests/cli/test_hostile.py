@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ecgbench.core.cells import Cell, Fit
+from ecgbench.cards.cell import Cell, Fit
 from ecgbench.core.registry import folder_name
 from ecgbench.ecg.draw import Count
 from ecgbench.study.store import Store
@@ -79,10 +79,10 @@ def test_control_characters_of_a_file_never_reach_the_terminal(tmp_path, here):
 
 def test_lists_survive_plug_ins_that_cannot_be_imported(installed, tmp_path):
     site = tmp_path / "site"
-    for group in ("models", "adapters", "datasets", "reports"):
+    for group in ("models", "policies", "datasets", "reports"):
         plugin(site, group, f"evil{group}", "raise RuntimeError('boom')\n")
     plugin(site, "models", "cardless", "CARD = build = 'none'\n")
-    rooms = ("models", "tasks", "adapters", "reports")
+    rooms = ("models", "tasks", "policies", "reports")
     printed = installed(site, tmp_path, *(("list", room) for room in rooms))
     for own in ("laef", "ptbxl_super", "zero", "main_table"):
         assert f"\n{own} " in printed

@@ -17,7 +17,7 @@ TINY = Path(__file__).parents[1] / "tiny.py"
 
 PLUG_IN = '''"""{name}: one layer."""
 from torch import nn
-from ecgbench.core.cards import InputContract, ModelCard, Weights
+from ecgbench.cards.model import InputContract, ModelCard, Weights
 from ecgbench.weights import load
 
 CARD = ModelCard(

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from ecgbench import cli, suites
-from ecgbench.core.cells import Request, Scoring, Training
+from ecgbench.cards.cell import Scoring, Training
+from ecgbench.cards.plan import Request
 from ecgbench.core.division import Division
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting, UnknownName

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ecgbench.core.cells import Plan
+from ecgbench.cards.plan import Plan
 from ecgbench.core.division import Division
 from ecgbench.errors import BadSetting
 

@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from ecgbench.core.cards import Limb
+from ecgbench.cards.dataset import Limb
 from ecgbench.data.copy import Copy
 from ecgbench.data.disk import verify
 from ecgbench.data.facts import facts, lines

@@ -22,7 +22,7 @@ PLUGIN = '''"""Recordings of a test, from the demo's hearts."""
 from pathlib import Path
 import numpy as np
 import pandas as pd
-from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.cards.dataset import DatasetCard, Task
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ecgbench.core.cards import Task
+from ecgbench.cards.dataset import Task
 from ecgbench.data.copy import counted, is_counted
 from ecgbench.datasets import demo
 from ecgbench.errors import BadSetting

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ecgbench.core.cards import Task
+from ecgbench.cards.dataset import Task
 from ecgbench.data.select import Selection, permuted
 from ecgbench.datasets import demo
 

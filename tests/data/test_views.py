@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecgbench.core.cards import Filter, InputContract
+from ecgbench.cards.model import InputContract
 from ecgbench.data.copy import Copy
 from ecgbench.data.disk import verify
 from ecgbench.data.prepare import prepare
 from ecgbench.data.views import View
 from ecgbench.ecg import preprocess
+from ecgbench.ecg.filters import Filter
 from ecgbench.ecg.leads import LEADS
 
 CONTRACT = InputContract(

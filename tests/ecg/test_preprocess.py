@@ -1,5 +1,5 @@
 """The lead-by-lead preparation against its table of gains, and the independence of leads. Published
-values: adapters/test_contracts.py.
+values: policies/test_contracts.py.
 """
 
 from fractions import Fraction
@@ -8,7 +8,8 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from ecgbench.core.cards import Filter, Normalisation
+from ecgbench.cards.model import Normalisation
+from ecgbench.ecg.filters import Filter
 from ecgbench.ecg.preprocess import Preparation, Resampler, decimate, normalise, view
 from ecgbench.errors import BadSetting
 

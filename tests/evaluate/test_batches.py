@@ -13,8 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from ecgbench.adapters import zero
-from ecgbench.adapters.hide import NATIVE, Policy
 from ecgbench.data.prepare import prepare
 from ecgbench.data.views import View
 from ecgbench.ecg.draw import Count, Fixed
@@ -25,6 +23,8 @@ from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.features import FeatureCache
 from ecgbench.layers.features import Features
 from ecgbench.models import laef
+from ecgbench.policies import zero
+from ecgbench.policies.hide import NATIVE, Policy
 from ecgbench.results.study import read
 from ecgbench.study.store import Store
 from tests.narrow import CONFIG

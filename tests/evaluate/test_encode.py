@@ -8,10 +8,8 @@ import torch
 from safetensors.numpy import load
 from torch import Tensor, nn
 
-from ecgbench.adapters import zero
-from ecgbench.adapters.hide import NATIVE, Policy
+from ecgbench.cards.model import reference_feeding
 from ecgbench.core import provenance
-from ecgbench.core.cards import reference_feeding
 from ecgbench.data.prepare import prepare
 from ecgbench.data.views import View
 from ecgbench.ecg.draw import Count, Fixed, bits
@@ -23,6 +21,8 @@ from ecgbench.evaluate.features import FeatureCache
 from ecgbench.evaluate.gates import GateError
 from ecgbench.evaluate.predict import averaged, probabilities
 from ecgbench.layers.features import Features
+from ecgbench.policies import zero
+from ecgbench.policies.hide import NATIVE, Policy
 
 CONTRACT = reference_feeding(fs=100, seconds=2.5, leads=LEADS)
 ZERO = Policy("zero", zero.fill)

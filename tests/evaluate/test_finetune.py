@@ -14,10 +14,8 @@ import torch.nn.functional as F
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
-from ecgbench.adapters.hide import Policy
-from ecgbench.adapters.zero import fill
-from ecgbench.core.cards import ModelCard, reference_feeding
-from ecgbench.core.cells import Fit, Training
+from ecgbench.cards.cell import Fit, Training
+from ecgbench.cards.model import ModelCard, reference_feeding
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.draw import training_leads
 from ecgbench.ecg.leads import ALL, LEADS
@@ -26,6 +24,8 @@ from ecgbench.evaluate import gates, loop, tuning
 from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.rows import Record
 from ecgbench.models import Features
+from ecgbench.policies.hide import Policy
+from ecgbench.policies.zero import fill
 
 SAMPLES = 40
 ZERO, NATIVE = Policy("zero", fill), Policy("native", None)

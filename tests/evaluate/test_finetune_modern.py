@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ecgbench.core.cards import ModelCard
-from ecgbench.core.cells import Training
+from ecgbench.cards.cell import Training
+from ecgbench.cards.model import ModelCard
 from ecgbench.core.seeds import rng
 from ecgbench.evaluate import gates, loop, tuning
 from ecgbench.evaluate.protocols import Trained

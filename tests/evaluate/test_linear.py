@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ecgbench.core.cells import Training
+from ecgbench.cards.cell import Training
 from ecgbench.core.seeds import rng
 from ecgbench.evaluate import loop
 from ecgbench.evaluate.protocols.linear import Split, one_window_each, train

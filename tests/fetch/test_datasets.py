@@ -26,8 +26,8 @@ from requests.adapters import HTTPAdapter
 from typer.testing import CliRunner
 
 from ecgbench import datasets as room
+from ecgbench.cards.dataset import Download, Listing, Manifest
 from ecgbench.cli import app
-from ecgbench.core.cards import Download, Listing, Manifest
 from ecgbench.data.fetch import datasets, resumed
 from ecgbench.errors import BadSetting, EcgbenchError
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ecgbench.core.cards import Listed, Listing
+from ecgbench.cards.dataset import Listed, Listing
 from ecgbench.data.fetch import listings
 from tests.fetch.test_datasets import HOST, Site, answer, below, failure, fetch
 from tests.fetch.test_datasets import site as site

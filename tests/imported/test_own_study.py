@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import wfdb
 
-from ecgbench.core.cards import PATIENTS_UNKNOWN
+from ecgbench.cards.dataset import PATIENTS_UNKNOWN
 from ecgbench.ecg.leads import LEADS, LIMB_FROM_I_II
 from ecgbench.results.study import read
 

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from ecgbench.adapters.hide import NATIVE, Policy
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.layers.features import Features
 from ecgbench.layers.lead_embedder import PlainLeadEmbedder
 from ecgbench.models import laef
+from ecgbench.policies.hide import NATIVE, Policy
 
 MIXED = [[1, 0, 1, 0, 0], [1, 1, 1, 1, 1], [0, 0, 0, 1, 0], [0, 1, 0, 0, 1]]
 

@@ -178,7 +178,7 @@ def test_one_of_your_own_that_gives_something_else(
 ) -> None:
     file = tmp_path / f"odd{abs(hash(body)) % 1000}.py"
     file.write_text(
-        "from ecgbench.core.cards import PerturbationCard\n"
+        "from ecgbench.cards.rooms import PerturbationCard\n"
         "CARD = PerturbationCard(title='odd {}', acts_on='leads', level='a factor',\n"
         "    levels=('1',), range=(0.0, 9.0), summary='odd')\n"
         f"def apply(signal, fs, level, random):\n    return {body}\n"

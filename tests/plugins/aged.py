@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.cards.dataset import DatasetCard, Task
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording

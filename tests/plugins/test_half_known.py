@@ -30,7 +30,7 @@ PROTOCOLS = {
 }
 COUNTS = """
 import numpy as np
-from ecgbench.core.cards import MetricCard
+from ecgbench.cards.rooms import MetricCard
 CARD = MetricCard(title="Strict", direction="higher", range=(0, 1), chance=None, summary="",
                   source="")
 def value(target, score):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.core.cards import DatasetCard, Task
+from ecgbench.cards.dataset import DatasetCard, Task
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import csv
 from ecgbench.ecg.readers.arrays import FileFormat

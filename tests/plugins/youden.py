@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ecgbench.core.cards import MetricCard
+from ecgbench.cards.rooms import MetricCard
 
 CARD = MetricCard(
     title="Youden index",

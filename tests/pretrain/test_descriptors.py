@@ -13,7 +13,7 @@ import torch
 from scipy.signal import decimate
 from scipy.stats import kurtosis, skew
 
-from ecgbench.core.cards import Filter
+from ecgbench.ecg.filters import Filter
 from ecgbench.ecg.preprocess import Preparation, normalise, view
 from ecgbench.errors import UnknownName
 from ecgbench.models import laef
@@ -52,7 +52,7 @@ such filters ours differ by less than 2e-4.
 
 
 def recorded() -> np.ndarray:
-    """The record of the check values, 10 s at 500 Hz (tests/adapters/test_contracts.py)."""
+    """The record of the check values, 10 s at 500 Hz (tests/policies/test_contracts.py)."""
     z = (
         np.random.RandomState(zlib.crc32(b"input|preproc|public-0"))
         .standard_normal((1, 12, 5000))

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from ecgbench.core.cells import Folders
+from ecgbench.cards.plan import Folders
 from ecgbench.data.copy import Copy
 from ecgbench.data.prepare import prepare
 from ecgbench.errors import BadSetting, LeakError

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import wfdb
 
-from ecgbench.core.cells import Folders
+from ecgbench.cards.plan import Folders
 from ecgbench.core.division import Division
 from ecgbench.data.prepare import prepare, seen
 from ecgbench.ecg.leads import LEADS

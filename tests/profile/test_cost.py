@@ -120,7 +120,7 @@ def test_memory_of_whoever_measures_is_not_that_of_the_model() -> None:
 
 EIGHT = '''"""A plug-in that reads any of eight leads."""
 from torch import nn
-from ecgbench.core.cards import InputContract, ModelCard
+from ecgbench.cards.model import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import Features
 CARD = ModelCard(title="Eight", summary="s", paper="none", origin="this", licence="MIT",

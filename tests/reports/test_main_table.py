@@ -210,7 +210,7 @@ def test_survival_is_of_skill_above_chance_and_undefined_where_there_is_none():
     assert none["1"] is None
 
 
-OTHER = """from ecgbench.core.cards import MetricCard
+OTHER = """from ecgbench.cards.rooms import MetricCard
 CARD = MetricCard(title="Other", direction="higher", range=(0, 1), chance=None, summary="a test's", source="none")
 def value(target, score): ...
 def influence(target, score): ...

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecgbench.core.cells import Scoring
+from ecgbench.cards.cell import Scoring
 from ecgbench.errors import MissingData
 from ecgbench.results.joint import Entry, joint, why_missing
 from ecgbench.results.study import Run, read

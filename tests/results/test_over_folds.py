@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from ecgbench.core.cells import Bootstrap, Cell, Fit
+from ecgbench.cards.cell import Bootstrap, Cell, Fit
 from ecgbench.core.note import Notes
 from ecgbench.ecg.draw import Count
 from ecgbench.evaluate.predict import prediction_table

@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from ecgbench import metrics
-from ecgbench.core.cells import Bootstrap, Cell, Fit, Scoring
+from ecgbench.cards.cell import Bootstrap, Cell, Fit, Scoring
 from ecgbench.core.note import Note
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting, LeakError
@@ -38,7 +38,7 @@ def plugin(tmp_path: Path) -> Iterator[Plugin]:
         )
         none = "" if "def influence" in body else "def influence(target, score):\n    return None\n"
         (tmp_path / f"{name}.py").write_text(
-            f"import numpy as np\nfrom ecgbench.core.cards import MetricCard\n{card}{none}{body}"
+            f"import numpy as np\nfrom ecgbench.cards.rooms import MetricCard\n{card}{none}{body}"
         )
         return metrics.resolve(str(tmp_path / f"{name}.py"))
 

@@ -19,10 +19,12 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 import ecgbench
 from ecgbench import metrics
+from ecgbench.cards.cell import Cell, Scoring, Training
+from ecgbench.cards.plan import Request, plan_of
 from ecgbench.core import provenance
-from ecgbench.core.cells import Cell, Request, Scoring, Training, key, plan_of
 from ecgbench.core.files import as_json, as_parquet
 from ecgbench.core.folders import publish, read_table
+from ecgbench.core.keys import key
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting, Damaged, EcgbenchError, MissingData
@@ -412,7 +414,7 @@ def test_any_metric_can_be_read_from_stored_predictions(tmp_path: Path) -> None:
 
 
 HALF = """import numpy as np
-from ecgbench.core.cards import MetricCard
+from ecgbench.cards.rooms import MetricCard
 CARD = MetricCard(title="Half", summary="", range=(0, 9), direction="lower", chance=None, source="")
 def value(target, score):
     return np.where(np.ptp(target, axis=0) > 0, {}, np.nan)

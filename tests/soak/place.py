@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ecgbench import __main__ as program
-from ecgbench import adapters, datasets, metrics, models, reports
+from ecgbench import datasets, metrics, models, policies, reports
 from ecgbench.errors import EcgbenchError
 from ecgbench.study import engines
 
 TESTS = Path(__file__).parents[1]
 TINY = TESTS / "tiny.py"
-ROOMS = (adapters, datasets, engines, metrics, models, reports)
+ROOMS = (datasets, engines, metrics, models, reports, policies)
 TASK = ("--tasks", "demo", "--limit", 24, "--seeds", 1, "--weights", "random")
 LINEAR = (*TASK, "--protocol", "linear", "--set", "training.epochs=3", "--leads", "12,I")
 STUDY = (*LINEAR, "--policy", "zero,ridge")

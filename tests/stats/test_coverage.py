@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from ecgbench.core.cells import Cell, Fit
+from ecgbench.cards.cell import Cell, Fit
 from ecgbench.core.seeds import rng
 from ecgbench.datasets.indexing.folds import stratified
 from ecgbench.ecg.draw import Count

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from ecgbench.core.cards import Task
-from ecgbench.core.cells import Cell, Fit, Scoring, Training, key
+from ecgbench.cards.cell import Cell, Fit, Scoring, Training
+from ecgbench.cards.dataset import Task
+from ecgbench.core.keys import key
 from ecgbench.data.prepare import prepare
 from ecgbench.data.select import Selection
 from ecgbench.ecg.draw import Count

@@ -2,7 +2,8 @@
 
 import pytest
 
-from ecgbench.core.cells import Request, Training, plan_of
+from ecgbench.cards.cell import Training
+from ecgbench.cards.plan import Request, plan_of
 from ecgbench.ecg.leads import LeadSubset
 from ecgbench.errors import UnknownName
 from ecgbench.study import controls

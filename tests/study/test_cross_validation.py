@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from safetensors.numpy import load_file
 
-from ecgbench.core.cards import InputContract
+from ecgbench.cards.model import InputContract
 from ecgbench.data.prepare import prepare
 from ecgbench.data.views import View
 from ecgbench.results.study import Run, read

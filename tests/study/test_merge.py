@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from ecgbench.core.cells import Cell, Fit, Request, key
+from ecgbench.cards.cell import Cell, Fit
+from ecgbench.cards.plan import Request
 from ecgbench.core.files import as_json
 from ecgbench.core.folders import publish
+from ecgbench.core.keys import key
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting
 from ecgbench.study.merge import merge

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from ecgbench import adapters, datasets, models
-from ecgbench.core.cells import Plan, Request, Scoring, Training, plan_of, weights_of
+from ecgbench import datasets, models, policies
+from ecgbench.cards.cell import Scoring, Training
+from ecgbench.cards.plan import Plan, Request, plan_of, weights_of
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
 from ecgbench.study import plan as planning
@@ -63,7 +64,7 @@ def test_files_of_ones_own_are_found_by_their_names(
             planned(leads="II", tasks=("average",))
     finally:
         datasets.ROOM.forget()
-        adapters.ROOM.forget()
+        policies.ROOM.forget()
 
 
 def test_policies_are_those_of_each_model_and_named_once() -> None:

@@ -212,7 +212,7 @@ def test_a_policy_that_fails_does_not_cost_the_others(typed: Typed, tmp_path: Pa
     assert typed(tmp_path / "run", "--policy", f"{policy},zero") == 1
     study = read(tmp_path / "run")
     assert states(study) == {"tiny 12 clumsy": "failed", "tiny 12 zero": "ok"}
-    assert "adapter 'clumsy' failed at clumsy.py:2: ValueError: singular" in set(
+    assert "policy 'clumsy' failed at clumsy.py:2: ValueError: singular" in set(
         study.cells["reason"]
     )
 
@@ -322,7 +322,7 @@ MIXED = '''"""Mixed: a native network that takes one lead, or one window, for an
 import torch
 from torch import nn
 
-from ecgbench.core.cards import InputContract, ModelCard
+from ecgbench.cards.model import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import Features
 

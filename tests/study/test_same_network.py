@@ -17,7 +17,7 @@ START = """
 import numpy as np, random, torch
 from pathlib import Path
 from torch import nn
-from ecgbench.core.cards import InputContract, ModelCard
+from ecgbench.cards.model import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import Features
 from ecgbench.weights import load

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from ecgbench.core.cells import Cell, Fit, Request, Scoring, Training, plan_of
+from ecgbench.cards.cell import Cell, Fit, Scoring, Training
+from ecgbench.cards.plan import Request, plan_of
 from ecgbench.core.division import Division
 from ecgbench.core.files import as_json
 from ecgbench.core.folders import publish

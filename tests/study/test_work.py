@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from ecgbench import models
-from ecgbench.core.cells import Folders, Request, Training
+from ecgbench.cards.cell import Training
+from ecgbench.cards.plan import Folders, Request
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import MissingData
 from ecgbench.results.study import read

@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch import nn
 
-from ecgbench.adapters.hide import Policy
-from ecgbench.core.cards import reference_feeding
+from ecgbench.cards.model import reference_feeding
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import EcgbenchError
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.models import Features
+from ecgbench.policies.hide import Policy
 from ecgbench.results.study import read
 
 TINY = Path(__file__).parents[1] / "tiny.py"

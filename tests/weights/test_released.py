@@ -28,7 +28,7 @@ SAGE = '''"""Sage: two layers, published by nobody."""
 from pathlib import Path
 import torch
 from torch import nn
-from ecgbench.core.cards import InputContract, ModelCard, Weights
+from ecgbench.cards.model import InputContract, ModelCard, Weights
 from ecgbench.weights import load
 
 CARD = ModelCard(
@@ -372,7 +372,7 @@ def test_tensors_that_are_none_of_the_network(author: Author) -> None:
 def test_pins_of_several_commands_are_all_kept(tmp_path: Path) -> None:
     """As several `ecgbench models fetch` at once write them."""
     code = (
-        "import sys; from pathlib import Path; from ecgbench.core.cards import Weights; from "
+        "import sys; from pathlib import Path; from ecgbench.cards.model import Weights; from "
         "ecgbench.weights import released\n"
     )
     code += (

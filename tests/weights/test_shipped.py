@@ -17,7 +17,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from ecgbench.core.cards import Weights
+from ecgbench.cards.model import Weights
 from ecgbench.data.contamination import NOT_STATED
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.evaluate import network
@@ -151,7 +151,7 @@ def test_found_where_the_package_lies(kind: str, tmp_path: Path) -> None:
     layout = stand_in(copy / URL)
     with (copy / "ecgbench" / "models" / "laef.py").open("a") as source:
         source.write(
-            "\n\nfrom ecgbench.core.cards import Weights\n"
+            "\n\nfrom ecgbench.cards.model import Weights\n"
             f"CARD = replace(CARD, weights=({layout!r},))\n"
         )
     if kind == "wheel":

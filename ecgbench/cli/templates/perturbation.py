@@ -6,7 +6,7 @@ Run it:  ecgbench run --models laef --leads I,12 --perturb NAME@12
 
 import numpy as np
 
-from ecgbench.core.cards import PerturbationCard
+from ecgbench.cards.rooms import PerturbationCard
 
 CARD = PerturbationCard(
     title="NAME, {} dB",  # in tables; {} is the level

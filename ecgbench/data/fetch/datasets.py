@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ecgbench.core.cards import Download, Listing, Manifest
+from ecgbench.cards.dataset import Download, Listing, Manifest
 from ecgbench.core.files import as_json, locked, put
 from ecgbench.core.text import size
 from ecgbench.data.disk import free_bytes

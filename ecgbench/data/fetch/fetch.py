@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ecgbench.core.cards import Download
+from ecgbench.cards.dataset import Download
 from ecgbench.core.files import writing
 from ecgbench.core.text import shortened
 from ecgbench.data.fetch import resumed

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import requests
 
-from ecgbench.core.cards import Download, Listing, Manifest
+from ecgbench.cards.dataset import Download, Listing, Manifest
 from ecgbench.core.text import enumerated, shortened
 from ecgbench.data.fetch import resumed
 from ecgbench.data.fetch.resumed import DownloadError

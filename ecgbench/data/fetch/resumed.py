@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import requests
 import urllib3
 
-from ecgbench.core.cards import Download
+from ecgbench.cards.dataset import Download
 from ecgbench.core.files import writing
 from ecgbench.core.text import shortened
 from ecgbench.errors import BadSetting

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ecgbench.core.cards import PATIENTS_UNKNOWN
+from ecgbench.cards.dataset import PATIENTS_UNKNOWN
 from ecgbench.core.text import aligned, counted, quoted
 from ecgbench.data.imported.corrections import some
 from ecgbench.data.imported.importing import Imported

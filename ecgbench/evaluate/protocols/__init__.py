@@ -1,6 +1,6 @@
 """The room of protocols: how a fit is trained, one file each.
 
-A protocol says in `SETTINGS` which fields of `core.cells.Training` it uses: they are in the key of
+A protocol says in `SETTINGS` which fields of `cards.cell.Training` it uses: they are in the key of
 its fits, and no other may be set. `frozen`: whether the encoder stays as it is, so that all fits
 share its features. `needs(evaluation, fit)` gives the rows of work (`rows.Needed`) whose features
 a fit on a frozen encoder is made of, and `fit(evaluation, fit, needed, checkpoint)` trains and
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecgbench.cards.cell import Precision, Training
 from ecgbench.contracts import TrainingProtocol
-from ecgbench.core.cells import Precision, Training
 from ecgbench.core.registry import Room
 from ecgbench.errors import UnknownName
 

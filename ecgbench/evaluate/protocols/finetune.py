@@ -13,7 +13,7 @@ passes or several processes its statistics are of fewer records, everything else
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ecgbench.core.cells import Fit
+from ecgbench.cards.cell import Fit
 from ecgbench.core.text import counted
 from ecgbench.evaluate import rows
 from ecgbench.evaluate.protocols import Trained, linear

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ecgbench.core.cells import Fit
+from ecgbench.cards.cell import Fit
 from ecgbench.errors import BadSetting
 from ecgbench.evaluate.protocols import Trained, finetune, linear
 from ecgbench.evaluate.rows import Needed

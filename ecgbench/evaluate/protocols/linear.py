@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ecgbench.core.cells import Fit, Training
+from ecgbench.cards.cell import Fit, Training
 from ecgbench.core.seeds import rng
 from ecgbench.evaluate import rows
 from ecgbench.evaluate.predict import probabilities

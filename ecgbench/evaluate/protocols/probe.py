@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from safetensors.numpy import load, save
 
-from ecgbench.core.cells import Fit
+from ecgbench.cards.cell import Fit
 from ecgbench.core.files import lines, put_hashed, read_hashed
 from ecgbench.core.seeds import rng
 from ecgbench.errors import BadSetting

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ecgbench.cards.rooms import EngineCard as EngineCard
 from ecgbench.contracts import Engine
-from ecgbench.core.cards import EngineCard as EngineCard
 from ecgbench.core.registry import Room
 from ecgbench.study.jobs import Job
 

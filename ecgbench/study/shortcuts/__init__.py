@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ecgbench.core.cards import InputContract, reference_feeding
+from ecgbench.cards.model import InputContract, reference_feeding
 from ecgbench.ecg.leads import LEADS
 
 SECONDS = 10.0

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from torch import nn
 
-from ecgbench.core.cards import ModelCard
+from ecgbench.cards.model import ModelCard
 from ecgbench.study.shortcuts import contract, one_hot
 
 BANDS = (2, 12, 20, 30, 40, 50, 60, 70, 80)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ecgbench.core.cards import ModelCard
+from ecgbench.cards.model import ModelCard
 from ecgbench.ecg.beats import measured as measure
 from ecgbench.layers.features import Features
 from ecgbench.study.shortcuts import contract

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from torch import nn
 
-from ecgbench.core.cards import ModelCard
+from ecgbench.cards.model import ModelCard
 from ecgbench.study.shortcuts import contract, one_hot
 
 LEAST = 10

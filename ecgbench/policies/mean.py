@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ecgbench.adapters.hide import State
+from ecgbench.policies.hide import State
 
 
 def fit(signals: Iterable[np.ndarray], leads: tuple[str, ...]) -> State:

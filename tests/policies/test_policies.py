@@ -1,7 +1,7 @@
 """Policies: the laws that every file of the room keeps, and what each of ours makes of missing
 leads.
 
-The laws run over `adapters.names()`: a policy dropped into the room is covered without a line here.
+The laws run over `policies.names()`: a policy dropped into the room is covered without a line here.
 """
 
 from collections.abc import Iterator
@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from ecgbench import adapters
-from ecgbench.adapters.copy import nearest
-from ecgbench.adapters.hide import Policy
+from ecgbench import policies
 from ecgbench.ecg.leads import LEADS, LIMB, LIMB_FROM_I_II, LeadSubset
+from ecgbench.policies.copy import nearest
+from ecgbench.policies.hide import Policy
 
-NAMES = adapters.names()
+NAMES = policies.names()
 SUBSETS = [
     LeadSubset.parse(t)
     for t in ("I", "aVR", "V4", "I+II", "III+aVF", "II+V2", "V1+V6", "I+aVL+V3", "III+aVR+aVL+aVF")
@@ -81,7 +81,7 @@ def test_mean_is_the_average_of_the_records_averages_whatever_their_lengths() ->
     expected = (short.astype(np.float64).mean(1) + long.astype(np.float64).mean(1)) / 2
     np.testing.assert_allclose(state["mean"], expected, rtol=0, atol=1e-12)
     subset = LeadSubset.of("II", "V5")
-    out = adapters.get("mean").fill(
+    out = policies.get("mean").fill(
         np.where(subset.mask[:, None], ecg(3, np.float64), np.nan), subset.mask, state
     )
     np.testing.assert_allclose(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ecgbench.adapters.hide import State
+from ecgbench.policies.hide import State
 
 
 def fill(signal: np.ndarray, measured: np.ndarray, state: State | None = None) -> np.ndarray:

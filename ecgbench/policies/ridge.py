@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ecgbench.adapters.hide import State
 from ecgbench.errors import BadSetting
+from ecgbench.policies.hide import State
 
 PENALTY = 1e-5
 """Ridge penalty, as a share of the average variance of the twelve leads.

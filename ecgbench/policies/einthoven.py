@@ -4,8 +4,8 @@ Goldberger 1942).
 
 import numpy as np
 
-from ecgbench.adapters.hide import State
 from ecgbench.ecg.leads import LIMB, derive_limb
+from ecgbench.policies.hide import State
 
 
 def fill(signal: np.ndarray, measured: np.ndarray, state: State | None = None) -> np.ndarray:

@@ -7,8 +7,8 @@ kind measured: 0 mV.
 
 import numpy as np
 
-from ecgbench.adapters.hide import State
 from ecgbench.ecg.leads import ANGLE, LEADS, LIMB
+from ecgbench.policies.hide import State
 
 
 def fill(signal: np.ndarray, measured: np.ndarray, state: State | None = None) -> np.ndarray:

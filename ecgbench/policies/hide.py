@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ecgbench.core.cards import InputContract
+from ecgbench.cards.model import InputContract
 from ecgbench.core.registry import plain
 from ecgbench.core.seeds import rng
 from ecgbench.core.source_hash import unnoted
@@ -41,12 +41,12 @@ class Policy:
         """
         if plain(name) == NATIVE:
             return cls(NATIVE, None)
-        from ecgbench import adapters  # the room imports this module
+        from ecgbench import policies  # the room imports this module
 
-        name = adapters.resolve(name)
-        module, calling = adapters.get(name), adapters.ROOM.calling(name, OSError)
+        name = policies.resolve(name)
+        module, calling = policies.get(name), policies.ROOM.calling(name, OSError)
         if state is None and hasattr(module, "fit"):
-            with adapters.ROOM.reading(name):
+            with policies.ROOM.reading(name):
                 state = calling(module.fit)(_read_by_us(training()), LEADS)
             if not isinstance(state, Mapping):
                 message = f"its fit() gives a {type(state).__name__} where a dict of arrays belongs"

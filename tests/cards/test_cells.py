@@ -4,7 +4,9 @@ import hashlib
 from dataclasses import replace
 from typing import Any
 
-from ecgbench.core.cells import Fit, Request, Scoring, Training, key, plan_of
+from ecgbench.cards.cell import Fit, Scoring, Training
+from ecgbench.cards.plan import Request, plan_of
+from ecgbench.core.keys import key
 from ecgbench.ecg.draw import parse_leads, settings
 
 FITS = [

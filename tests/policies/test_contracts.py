@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from ecgbench import models
-from ecgbench.adapters.hide import NATIVE, Policy, adapt, cut
-from ecgbench.core.cards import Filter, InputContract
+from ecgbench.cards.model import InputContract
+from ecgbench.ecg.filters import Filter
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
 from ecgbench.ecg.preprocess import decimate, view
 from ecgbench.errors import LeakError
+from ecgbench.policies.hide import NATIVE, Policy, adapt, cut
 
 GOLDEN = np.load(Path(__file__).parents[1] / "data" / "preproc" / "golden_seed0.npz")
 ZERO = Policy.of("zero", lambda: pytest.fail("it does not learn"))

@@ -10,14 +10,10 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from ecgbench import adapters, datasets, models
-from ecgbench.core.cards import (
-    DatasetCard,
-    InputContract,
-    ModelCard,
-    Normalisation,
-    facts,
-)
+from ecgbench import datasets, models, policies
+from ecgbench.cards.checked import facts
+from ecgbench.cards.dataset import DatasetCard
+from ecgbench.cards.model import InputContract, ModelCard, Normalisation
 from ecgbench.core.registry import plain
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting
@@ -80,7 +76,7 @@ def test_cards_of_models(name: str) -> None:
     assert len({w.name for w in card.weights}) == len(card.weights)
     for c in card.contracts:
         assert c.samples == pytest.approx(c.fs * c.seconds)
-        assert c.policy in [*adapters.names(), *(["native"] if card.native else [])]
+        assert c.policy in [*policies.names(), *(["native"] if card.native else [])]
         assert c.normalisation in get_args(Normalisation)
         assert c.samples % c.decimate == 0
         assert c.fill in ("before", "after")

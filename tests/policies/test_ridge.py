@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from ecgbench.adapters import mean, ridge, zero
 from ecgbench.data.source import rows
 from ecgbench.datasets import ptbxl
 from ecgbench.ecg.leads import ALL, LEADS, LIMB, LIMB_FROM_I_II, LeadSubset, rows_of
 from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.rows import Record
+from ecgbench.policies import mean, ridge, zero
 
 SUBSETS = [
     LeadSubset.parse(t)

@@ -5,19 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from ecgbench import adapters
-from ecgbench.adapters.hide import Policy
+from ecgbench import policies
 from ecgbench.check._properties import demand, identical, tried
 from ecgbench.core.seeds import rng
 from ecgbench.datasets import demo
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
+from ecgbench.policies.hide import Policy
 
 SUBSETS = tuple(LeadSubset.parse(text) for text in ("I", "V4", "II+aVF", "I+III+V1+V2+V6"))
 
 
 def check(name: str) -> Iterator[dict[str, Any]]:
     """Try every property on the policy called `name`: rows of name, ok, detail."""
-    name = adapters.resolve(name)
+    name = policies.resolve(name)
     return tried(properties(), name)
 
 
@@ -70,7 +70,7 @@ def learns(name: str) -> str:
     """A policy with `fit` gives finite arrays, and others for other training records; one without
     keeps no state.
     """
-    module = adapters.get(name)
+    module = policies.get(name)
     if not hasattr(module, "fit"):
         return "it does not learn"
     first, second = (module.fit([_signal(i), _signal(i + 1)], LEADS) for i in (2, 4))

@@ -1,7 +1,7 @@
 """The way from a record to a network's input: hidden leads influence nothing, and a policy that
 leaks is stopped.
 
-Every case runs over `adapters.names()` and native, so a policy dropped into the room is covered
+Every case runs over the names of the room and native, so a policy dropped into the room is covered
 without a line here.
 """
 
@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecgbench import adapters
-from ecgbench.adapters.hide import NATIVE, Policy, adapt
-from ecgbench.core.cards import InputContract
+from ecgbench.cards.model import InputContract
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
 from ecgbench.errors import LeakError
+from ecgbench.policies import ROOM
+from ecgbench.policies.hide import NATIVE, Policy, adapt
 
 EIGHT = ("I", "II", "V1", "V2", "V3", "V4", "V5", "V6")
-POLICIES = [*adapters.names(), NATIVE]
+POLICIES = [*ROOM.names(), NATIVE]
 NORMALISATIONS = ("none", "minmax-per-lead", "standardise-per-lead", "standardise-record")
 FEEDINGS = list(product(NORMALISATIONS, ("before", "after")))
 SUBSETS = [
@@ -266,11 +266,11 @@ def test_recordings_that_a_policy_learns_from_are_no_files_of_it(tmp_path: Path)
         (tmp_path / "recording.npy").read_text()
         yield np.zeros((12, 10), np.float32)
 
-    name = adapters.resolve(str(tmp_path / "mine.py"))
+    name = ROOM.resolve(str(tmp_path / "mine.py"))
     Policy.of(name, signals)
-    before = adapters.ROOM.source_hash(name)
+    before = ROOM.source_hash(name)
     (tmp_path / "recording.npy").write_text("2")
-    assert adapters.ROOM.source_hash(name) == before
+    assert ROOM.source_hash(name) == before
     (tmp_path / "table.csv").write_text("2")
-    assert adapters.ROOM.source_hash(name) != before
-    adapters.ROOM.forget()
+    assert ROOM.source_hash(name) != before
+    ROOM.forget()
