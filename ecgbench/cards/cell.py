@@ -19,7 +19,7 @@ SCORES = 1
 """Raised by hand when the same fit gives other predictions or scores. In keys of cells."""
 
 
-FORMAT = 2
+FORMAT = 3
 """Of plan.toml, cell.json and fit.json; a run of another format is refused."""
 
 

@@ -111,6 +111,7 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
     note = {
         "format": FORMAT,
         "identity": cell.identity,
+        "study": key(request.job.plan.shared()),
         "key": request.key,
         "key_facts": request.key_facts,
         "fit": request.fitting.folder.relative_to(store.path).as_posix(),
@@ -138,7 +139,7 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
         "features_code": evaluation.cache(cell.policy).code,
     }
     publish(
-        store.cell_folder(cell, request.key),
+        store.cell_folder(cell),
         {
             "predictions.parquet": as_parquet(table),
             "scores.parquet": as_parquet(scores),
@@ -146,7 +147,6 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
         },
     )
     store.reason_file(cell).unlink(missing_ok=True)
-    store.add_finished([request.key])
     return float(scores["value"].iloc[0])
 
 
