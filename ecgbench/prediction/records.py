@@ -130,7 +130,7 @@ def table(  # noqa: PLR0913  (each is a setting)
     if records.suffix == ".toml":
         records, stated = own.place(records)
     folder = records if records.is_dir() else records.parent
-    leads = draw.SETS.get(leads.lower(), leads)
+    leads = draw.SETS.get((leads or "").lower(), leads)
     wanted = ALL if leads == str(len(ALL)) else LeadSubset.parse(leads) if leads else None
     choose = usual if wanted is None else lambda recording: wanted
     known = {option: value for option, value in typed.items() if value}

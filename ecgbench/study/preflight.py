@@ -4,7 +4,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from ecgbench import datasets, models
+from ecgbench import datasets, metrics, models
 from ecgbench.cards.cell import EITHER, RANDOM
 from ecgbench.cards.plan import Folders, Plan, Request, plan_of
 from ecgbench.core.keys import grouped
@@ -24,6 +24,7 @@ from ecgbench.errors import (
 from ecgbench.study import frozen
 from ecgbench.study.plan import check
 from ecgbench.study.plan_file import as_values, parse
+from ecgbench.study.scores import demand_labels
 from ecgbench.study.store import Store, free
 from ecgbench.weights.chosen import of as weights_of
 
@@ -41,9 +42,20 @@ def demand(request: Request, folders: Folders, data: bool = True, typed: str = "
     plan = plan_of(request)
     _demand_divisible(plan, folders)
     try:
-        Store(folders.out).join(plan)
+        whole = Store(folders.out).join(plan)
     except BadSetting as error:
         raise BadSetting(f"{error}: {command(free(folders.out), typed)}") from None
+    _demand_labels(whole)
+
+
+def _demand_labels(plan: Plan) -> None:
+    """BadSetting where a metric of a plan cannot read the labels of one of its tasks."""
+    known = datasets.tasks()
+    for metric in filter(metrics.ROOM.known, plan.scoring.metrics):
+        for task in dict.fromkeys(cell.task for cell in plan.cells):
+            if task in known:
+                dataset, _, of = known[task]
+                demand_labels(metric, of, datasets.codes(dataset))
 
 
 def demand_writable(out: Path) -> None:
