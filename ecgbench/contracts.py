@@ -5,7 +5,7 @@ Time is along the last axis, signals are float32, `card` is 12 or the leads of t
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
