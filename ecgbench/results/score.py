@@ -215,8 +215,7 @@ def _replicates(
 ) -> np.ndarray:
     """(draw, 1 + label) the macro, and each label from the records that it is known of."""
     if metrics.card(metric).together:
-        known = stored.together(metric, own)
-        return _replicates_of(metric, known, values, draws.weights(patients))
+        return _replicates_of(metric, own.together, values, draws.weights(patients))
     made = np.full((draws.draws, len(values)), np.nan)
     of_labels = made[:, 1:]
     for part in parts(own.target):

@@ -87,9 +87,12 @@ class Predicted:
     """Label -> its SNOMED CT code, of as many labels as have one."""
 
     @property
-    def known_as(self) -> list[str]:
-        """(label,) what a metric that reads all labels together knows them by: code, else name."""
-        return [self.codes.get(label, label) for label in self.labels]
+    def together(self) -> tuple[np.ndarray, np.ndarray, list[str]]:
+        """What a metric that reads all labels together is given: targets, probabilities, and
+        (label,) codes, or names where there are none.
+        """
+        known_as = [self.codes.get(label, label) for label in self.labels]
+        return self.target, self.probability, known_as
 
     @classmethod
     def of(cls, table: Any) -> "Predicted":
@@ -278,8 +281,12 @@ def values_of(metric: str, own: Predicted, absent: Absent = "undefined") -> np.n
     """
     module, target = metrics.get(metric), own.target
     if module.CARD.together:
-        _demand_known(metric, target)
-        values = called(metric, (1 + target.shape[1],), module.value, *together(metric, own))
+        if (target == UNKNOWN).any():
+            raise BadSetting(
+                f"metric {metric!r} reads all labels of a record together, and here some are not "
+                f"known of all records; leave it out"
+            )
+        values = called(metric, (1 + target.shape[1],), module.value, *own.together)
     else:
         of_labels = np.full(target.shape[1], np.nan)
         for part in parts(target):
@@ -288,22 +295,6 @@ def values_of(metric: str, own: Predicted, absent: Absent = "undefined") -> np.n
         values = np.array([macro_of(of_labels, absent), *of_labels])
     _demand_possible(metric, target, values)
     return values
-
-
-def together(metric: str, own: Predicted) -> tuple[Any, ...]:
-    """What is given to a metric: predictions, and where it reads all labels together what it knows
-    them by.
-    """
-    known_as = (own.known_as,) if metrics.card(metric).together else ()
-    return own.target, own.probability, *known_as
-
-
-def _demand_known(metric: str, target: np.ndarray) -> None:
-    if (target == UNKNOWN).any():
-        raise BadSetting(
-            f"metric {metric!r} reads all labels of a record together, and here some are not known "
-            f"of all records; leave it out"
-        )
 
 
 def demand_labels(metric: str, task: Task, codes: Mapping[str, str]) -> None:
