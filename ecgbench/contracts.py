@@ -5,7 +5,7 @@ Time is along the last axis, signals are float32, `card` is 12 or the leads of t
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -37,7 +37,9 @@ class Model(Protocol):
 
 
 class Dataset(Protocol):
-    """Recordings as published. A task's labels are int8 columns `task:label`: 1, 0, -1 unknown."""
+    """Recordings as published. A task's labels are int8 columns `task:label`: 1, 0, -1 unknown.
+    May define CODES: label -> SNOMED CT code, several separated by `|`.
+    """
 
     CARD: DatasetCard
 
@@ -82,14 +84,18 @@ class TrainingProtocol(Protocol):
 
 
 class Metric(Protocol):
-    """How good predictions are. May define `replicates` (draw, label), `wins` (record, label)."""
+    """How good predictions are. May define `replicates` (draw, label), `wins` (record, label).
+
+    With CARD.together it takes the names (label,) or codes of the labels too, raises BadSetting for
+    labels that it does not know, and gives the macro before the labels: (1 + label).
+    """
 
     CARD: MetricCard
 
-    def value(self, target: Array, score: Array) -> Array:
+    def value(self, target: Array, score: Array, labels: Sequence[str] = ()) -> Array:
         """(record, label) int8 of 0 and 1, (record, label) -> (label,) float64, NaN: undefined."""
 
-    def influence(self, target: Array, score: Array) -> Array | None:
+    def influence(self, target: Array, score: Array, labels: Sequence[str] = ()) -> Array | None:
         """(record, label): how much each record moves the value; None: intervals draw patients."""
 
 

@@ -180,13 +180,12 @@ def metric_table() -> str:
     for name, module in plug_ins(metrics.ROOM):
         card = module.CARD
         chance = "depends on the data" if card.chance is None else f"{card.chance:g}"
-        low, high = card.range
         rows.append(
             (
                 f"`{name}`",
                 card.title,
                 card.summary,
-                f"{low:g} to {high:g}",
+                "{:g} to {:g}".format(*card.ends),
                 card.direction,
                 chance,
                 card.source,

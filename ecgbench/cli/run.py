@@ -22,7 +22,11 @@ def run(
     plan: str = argument("A plan's name, file or run folder.  (default: demo)", None),
     models: str = _study("laef,stmem,./mine.py; baselines, published, all.", "--models", "-m"),
     tasks: str = _study("ptbxl_super,./mine.py; all.", "--tasks", "-t"),
-    leads: str = _study("Drawn at random 1,2,12 or 1-12; named I,II,I+V2.", "--leads", "-l"),
+    leads: str = _study(
+        "Drawn at random 1,2,12 or 1-12; named I,II,I+V2; cinc12, cinc6, cinc4, cinc3, cinc2.",
+        "--leads",
+        "-l",
+    ),
     weights: str = _study("released, random, PATH; laef=random,stmem=PATH.", "--weights", "-w"),
     policy: str = _study("How missing leads are filled: paper, native, zero, ...", "--policy"),
     protocol: str = _study("probe, linear, finetune, finetune-modern.", "--protocol"),

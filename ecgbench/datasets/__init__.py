@@ -1,5 +1,7 @@
 """The room of datasets: one file per dataset, each with a card, an index and a reader."""
 
+from collections.abc import Mapping
+
 from ecgbench.cards.dataset import DatasetCard, Task
 from ecgbench.contracts import Dataset
 from ecgbench.core.registry import Room, plain
@@ -13,6 +15,12 @@ ROOM = Room(
     as_data={".toml": "ecgbench.datasets.own"},
 )
 names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
+
+
+def codes(dataset: str) -> Mapping[str, str]:
+    """Label -> its SNOMED CT code, several separated by `|`; of as many labels as have one."""
+    found: Mapping[str, str] = getattr(get(dataset), "CODES", {})
+    return found
 
 
 def tasks() -> dict[str, tuple[str, DatasetCard, Task]]:

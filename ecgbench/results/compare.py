@@ -19,6 +19,7 @@ from ecgbench.core.note import Note, Notes
 from ecgbench.results.evidence import Evidence, Sure
 from ecgbench.results.score import Scored, counted, firsts
 from ecgbench.stats.paired import Difference, holm
+from ecgbench.study.scores import counting
 
 UNTRAINED = Note("untrained", "untrained encoder: not ranked, not tested")
 """The note of a frozen encoder with random weights."""
@@ -283,7 +284,7 @@ def _main(row: Row) -> dict[str, Any]:
     known = vars(row.sure) | _compared(row) | {"value": row.score, "std": row.std}
     if row.status == "ok":
         folds = [c.columns for c in row.folds]
-        valued = np.any([np.isfinite(one["value"][1:]) for one in folds], axis=0)
+        valued = np.any([counting(one) for one in folds], axis=0)
         positives = np.sum([one["positives"][1:] for one in folds], axis=0)[valued]
         known |= {
             "n_records": row.records,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from ecgbench import metrics
+from ecgbench import datasets, metrics
 from ecgbench.cards.cell import FITS, FORMAT, SCORES, Cell, Scoring
 from ecgbench.cards.dataset import Task
 from ecgbench.core import provenance
@@ -102,7 +102,7 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
     # an earlier run may have named a plug-in
     known = [m for m in scoring.metrics if m in metrics.names()]
     table = with_wins(known, predictions.table())
-    scores = score_table(known, table)
+    scores = score_table(known, table, datasets.codes(evaluation.selection.prepared.name))
     pooled = None
     if request.job.settings.keep_features:
         averages = averaged(features, record_of).astype(np.float32)
