@@ -11,14 +11,25 @@ from ecgbench.ecg.preprocess import Preparation, Resampler
 from ecgbench.errors import BadSetting
 
 Normalisation = Literal[
-    "none", "minmax-per-lead", "minmax-record", "standardise-per-lead", "standardise-record"
+    "none",
+    "minmax-per-lead",
+    "minmax-record",
+    "standardise-per-lead",
+    "standardise-record",
+    "median-record",
 ]
 """`none`: the network receives `unit`. `minmax-per-lead`: each lead to [-1, 1] by its own extremes,
 a constant lead to -1. `minmax-record`: all present rows to [0, 1] by their common extremes.
 `standardise-per-lead`: each lead by its own mean and standard deviation, a constant lead to 0.
-`standardise-record`: one mean and one standard deviation over the present rows. Over the whole
-record or each window: see `InputContract.scope`.
+`standardise-record`: one mean and one standard deviation over the present rows. `median-record`:
+each lead less its median, over one scale: the 95th percentile of the magnitudes of the first two
+present rows together, 0.05 at least; limited to 6 (limb6-rhythm). Over the whole record or each
+window: see `InputContract.scope`.
 """
+
+
+OURS = "this project"
+"""Origin on the card of a network that its own makers ship here."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from ecgbench import datasets, metrics, models, policies, published
 from ecgbench.cards.cell import PAPER, Training
 from ecgbench.cards.dataset import DatasetCard
+from ecgbench.cards.model import OURS
 from ecgbench.cards.plan import EXCLUDABLE, Request, weights_of
 from ecgbench.core.division import Division
 from ecgbench.core.registry import own_file, plain
@@ -16,7 +17,6 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, MissingData, UnknownName
 from ecgbench.evaluate import protocols
 from ecgbench.policies.hide import NATIVE
-from ecgbench.weights.shipped import is_shipped
 
 ALL = "all"
 """`--tasks all`: every task of the datasets of patients."""
@@ -138,7 +138,7 @@ def _models(word: str) -> list[str]:
             return [name for name in published.MODELS if name != "laef"]
         case "published":
             cards = {name: models.ROOM.card(name) for name in models.names()}
-            return [n for n, c in cards.items() if any(not is_shipped(w.url) for w in c.weights)]
+            return [n for n, c in cards.items() if c.weights and c.origin != OURS]
     return [models.resolve(word)]
 
 

@@ -251,10 +251,11 @@ def _must_fit(
 
 
 def _shipped_tensors(network: nn.Module, layout: Weights) -> Mapping[str, Tensor]:
-    """The tensors of shipped weights, proved against the card; the file may hold fewer digits
-    (float16) than `network` computes with.
+    """The tensors of shipped weights, proved against the card, without those that are no part of
+    the backbone; the file may hold fewer digits (float16) than `network` computes with.
     """
-    tensors = load_bytes(shipped.content(layout))
+    content = load_bytes(shipped.content(layout))
+    tensors = {name: t for name, t in content.items() if not _dropped(name, layout)}
     _must_fit(
         network, tensors, f"{layout.url} does not fit the network", shipped.remedy(layout.url)
     )
