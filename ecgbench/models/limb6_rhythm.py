@@ -11,7 +11,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from ecgbench.cards.model import InputContract, ModelCard, Weights
+from ecgbench.cards.model import Classifier, InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LIMB
 from ecgbench.layers import paper_flop
 from ecgbench.layers.features import Features, demand_all
@@ -58,6 +58,7 @@ CARD = ModelCard(
             sha256="1a2a1b08ecfbcd5e337a3707e577fa41f37c059a913ab18ad2a9ed1f469b01df",
             licence=_LICENCE,
             drop=("classifier.",),
+            classifier=Classifier(tensors="classifier.", table="limb6_rhythm", softmax=True),
             terms="for research, by its authors' card: no medical device, not for diagnosis",
         ),
     ),

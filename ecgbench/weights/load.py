@@ -291,7 +291,7 @@ def _plain_layout(card: ModelCard) -> Weights:
 def _read_as(network: nn.Module, content: Mapping[str, Any], layout: Weights) -> _Reading:
     tensors: dict[str, Tensor] = {}
     unexpected, differing = [], []
-    for key, value in _inside(content, layout).items():
+    for key, value in inside(content, layout).items():
         if _dropped(str(key), layout):
             continue
         if not (
@@ -329,7 +329,7 @@ def _differences(
     return {kind: found for kind, found in names.items() if found}
 
 
-def _inside(content: Mapping[str, Any], layout: Weights) -> Mapping[str, Any]:
+def inside(content: Mapping[str, Any], layout: Weights) -> Mapping[str, Any]:
     """The state dict inside the containers; a file that holds tensors only (a conversion to
     safetensors) has none.
     """
