@@ -17,6 +17,8 @@ from ecgbench.weights.chosen import ModelWeights
 from ecgbench.weights.load import inside
 
 NAMES = ("weight", "bias")
+_READ: dict[tuple[Path, int, str], "Head | None"] = {}
+"""Of files of a gigabyte, which each cell asks for."""
 
 
 class Head(NamedTuple):
@@ -39,9 +41,7 @@ def head(card: ModelCard, word: str) -> Head | None:
         return None
     found = chosen.located()
     if isinstance(found, Path):
-        with read.unpacked(found, released.member_of(card)) as file:
-            content = read.read(file)
-            return next((h for w in card.weights if (h := _in(content, w, card))), None)
+        return _of_file(found, card)
     if found.classifier is None:
         return None
     if shipped.is_shipped(found.url):
@@ -56,9 +56,19 @@ def head(card: ModelCard, word: str) -> Head | None:
     return Head(found.classifier, **load(kept))
 
 
+def _of_file(path: Path, card: ModelCard) -> Head | None:
+    layouts = [w for w in card.weights if w.classifier]
+    which = path.resolve(), path.stat().st_mtime_ns, card.title
+    if which not in _READ and layouts:
+        with read.unpacked(path, released.member_of(card)) as file:
+            content = read.read(file)
+            _READ[which] = next((h for w in layouts if (h := _in(content, w, card))), None)
+    return _READ.get(which)
+
+
 def keep(model: str, layout: Weights, card: ModelCard, file: Path) -> None:
     """Store the classifier of an authors' file beside its conversion, where the card knows one."""
-    if (made := _in(read.read(file), layout, card)) is not None:
+    if layout.classifier and (made := _in(read.read(file), layout, card)):
         put_hashed(_file(model, layout), save(dict(zip(NAMES, made[1:]))))
 
 
