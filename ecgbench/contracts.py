@@ -70,7 +70,8 @@ class Perturbation(Protocol):
 
 class TrainingProtocol(Protocol):
     """How a fit is trained: the fields of `Training` that it uses, and whether the encoder stays as
-    it is. May define `facts()` for its key, and SAME_LEADS.
+    it is. May define `facts()` and `of_the_fit(evaluation, fit)` for its key, `refuses(card,
+    weights, task)` (why it cannot be, or ""), SAME_LEADS and LEARNS.
     """
 
     SETTINGS: tuple[str, ...]
@@ -80,7 +81,7 @@ class TrainingProtocol(Protocol):
         """The rows of work (`rows.Needed`) whose features it is made of."""
 
     def fit(self, evaluation: Any, fit: Any, needed: Any, checkpoint: Path) -> Any:
-        """A `Trained`: head weight (label, dim) and bias (label,)."""
+        """A `Trained`: head weight (label, dim) and bias (label,), see `predict.probabilities`."""
 
 
 class Metric(Protocol):

@@ -54,7 +54,9 @@ class Training:
     """
 
     protocol: str = "probe"
-    """probe, linear, finetune, finetune-modern or a plug-in; each uses some of these settings."""
+    """probe, linear, finetune, finetune-modern, shipped or a plug-in; each uses some of these
+    settings.
+    """
     epochs: int = 100
     lr: float = 1e-3
     """Of the head. `finetune`: a tenth of it for late layers and a hundredth for early ones (groups

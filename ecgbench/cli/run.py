@@ -29,7 +29,7 @@ def run(
     ),
     weights: str = _study("released, random, PATH; laef=random,stmem=PATH.", "--weights", "-w"),
     policy: str = _study("How missing leads are filled: paper, native, zero, ...", "--policy"),
-    protocol: str = _study("probe, linear, finetune, finetune-modern.", "--protocol"),
+    protocol: str = _study("probe, linear, finetune, finetune-modern, shipped.", "--protocol"),
     train_leads: str = _study("Leads in training: all, random, same; all,same.", "--train-leads"),
     metrics: str = _study("auroc,auprc,./mine.py; the first is the main one.", "--metrics"),
     seeds: str = _study("Draws of random leads.  (default: 5; demo: 2)", "--seeds"),

@@ -23,6 +23,15 @@ def codes(dataset: str) -> Mapping[str, str]:
     return found
 
 
+def vocabulary(task: Task) -> dict[str, frozenset[str]]:
+    """Label of a built-in task -> its codes in the vocabularies of `cards.model.VOCABULARIES`, such
+    as "SCP AFIB"; only labels that have one.
+    """
+    from ecgbench.datasets import _labels  # with pandas
+
+    return _labels.vocabulary(task.parent or task.name)
+
+
 def tasks() -> dict[str, tuple[str, DatasetCard, Task]]:
     """Task -> (dataset, its card, task), in the order of the cards; those of a plug-in that cannot
     be imported are not among them (`ecgbench list tasks` names it).

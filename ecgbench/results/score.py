@@ -117,6 +117,12 @@ class Scored(Scores):
         return float(self.columns["value"][0])
 
     @cached_property
+    def known(self) -> frozenset[str]:
+        """The labels that are known of any of its records."""
+        there = self.columns["n"][1:] > 0
+        return frozenset(self.columns["label"][1:][there].tolist())
+
+    @cached_property
     def empty(self) -> bool:
         """Whether no label has both values in its records, so that there is nothing to score."""
         if not np.isnan(self.value):

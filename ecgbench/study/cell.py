@@ -21,7 +21,7 @@ from ecgbench.core.registry import folder_name
 from ecgbench.evaluate import rows
 from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.fits import Fitting
-from ecgbench.evaluate.predict import averaged, probabilities
+from ecgbench.evaluate.predict import averaged, defined, probabilities
 from ecgbench.evaluate.rows import positions, records_of_windows
 from ecgbench.study import controls
 from ecgbench.study.jobs import Job
@@ -98,7 +98,7 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
     scoring = request.job.plan.scoring
     needed, records = evaluation.rows(cell, scoring), evaluation.tested(cell.setting)
     features, record_of = evaluation.cache(cell.policy).take(needed), records_of_windows(records)
-    predictions = predict(evaluation, request, needed, probabilities(features, record_of, *head))
+    predictions = predict(evaluation, request, needed, probabilities(features, record_of, **head))
     # an earlier run may have named a plug-in
     known = [m for m in scoring.metrics if m in metrics.names()]
     table = with_wins(known, predictions.table())
@@ -176,12 +176,13 @@ def predict(
         table, probability = table[labelled], probability[labelled]
         expected = expected[expected[task.columns].eq(1).any(axis=1)]
     ours = [request.fitting.task.columns.index(c) for c in task.columns]
+    known, target = defined(probability[:, ours], table[task.columns].to_numpy(np.int8))
     return Predictions(
         records=list(table["record"]),
         patients=list(table["patient"]),
         labels=task.labels,
         leads=list(table["leads"]),
-        target=table[task.columns].to_numpy(np.int8),
-        probability=probability[:, ours],
+        target=target,
+        probability=known,
         expected=frozenset(expected["record"]),
     )
