@@ -30,6 +30,10 @@ from ecgbench.core.registry import Room
 from ecgbench.data import contamination as corpora
 from ecgbench.ecg.leads import LEADS
 from ecgbench.evaluate import protocols
+from ecgbench.evaluate._network import SLOWER
+from ecgbench.models import laef
+from ecgbench.pretrain import codebook, descriptors, probes, recipe
+from ecgbench.study import plan_file
 
 ROOT = Path(__file__).parents[1]
 NETWORKS = ROOT / "docs" / "reference" / "models"
@@ -324,7 +328,35 @@ def command_line() -> str:
     return text.partition("\n")[2]
 
 
-BLOCKS |= differences.BLOCKS | {"command line": command_line, "results": results.excerpt}
+def hyper_parameters() -> str:
+    """The paper's hyper-parameters and ours: tools/hyperparameters.md, in which ours are fields of
+    the code.
+    """
+    paper = recipe.get(recipe.PAPER)
+    kinds = descriptors.preset(paper.descriptor).parts
+    ours = {
+        "fed": laef.CARD.contracts[0],
+        "config": laef.LaefConfig(),
+        "choices": laef.CARD.choices,
+        "parameters": laef.CARD.parameters,
+        "recipe": paper,
+        "first": paper.stages[0],
+        "second": paper.stages[1],
+        "mel": next(kind for kind in kinds if isinstance(kind, descriptors.Mfcc)),
+        "records": codebook.RECORDS,
+        "last": probes.LAST,
+        "slower": ", ".join(f"{share:g} ({group})" for group, share in SLOWER.items()),
+        "plan": plan_file.load(suites.path("paper")).request(),
+    }
+    template = Path(__file__).with_name("hyperparameters.md")
+    return template.read_text(encoding="utf-8").format(**ours)
+
+
+BLOCKS |= differences.BLOCKS | {
+    "command line": command_line,
+    "hyper parameters": hyper_parameters,
+    "results": results.excerpt,
+}
 
 
 def on_pre_build(config: Any) -> None:
@@ -335,9 +367,13 @@ def on_pre_build(config: Any) -> None:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """mkdocs: a page with its generated parts."""
+    """mkdocs: a page with its generated parts. A link to reports/ is one folder nearer in the site,
+    and HTML, because mkdocs does not know that folder.
+    """
     part = re.compile(r"^<!-- ([a-z ]+) -->$", re.MULTILINE)
-    return part.sub(lambda m: BLOCKS[m[1]]() if m[1] in BLOCKS else m[0], markdown)
+    whole = part.sub(lambda m: BLOCKS[m[1]]() if m[1] in BLOCKS else m[0], markdown)
+    shown = re.sub(r"!\[([^]]*)\]\(\.\./(\.\./reports/[^)]+)\)", r'<img alt="\1" src="\2">', whole)
+    return re.sub(r"\[([^]]*)\]\(\.\./(\.\./reports/[^)]+)\)", r'<a href="\2">\1</a>', shown)
 
 
 def on_post_build(config: Any) -> None:
