@@ -1,10 +1,10 @@
 """What the site (`make docs`) has that nobody writes by hand: tables from the cards, the command
 line from typer, and the folder in which the tutorials run.
 
-A page says where a part goes, `<!-- models -->`; BLOCKS has all of them. README.md and
-CONTRIBUTING.md are read outside of the site, so theirs are in the files, and so is the page of
-results: `python tools/site.py` writes them anew, with `--check` it only says whether they are
-fresh.
+A page says where a part goes, `<!-- models -->`, or a CSV file, `<!-- table PATH -->`; BLOCKS has
+the parts. README.md and CONTRIBUTING.md are read outside of the site, so theirs are in the files,
+and so is the page of results: `python tools/site.py` writes them anew, with `--check` it only says
+whether they are fresh.
 """
 
 import csv
@@ -21,7 +21,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import differences  # these two are beside this script
+import differences  # these three are beside this script
+import lists
 import results
 
 from ecgbench import datasets, metrics, models, policies, reports, suites
@@ -219,6 +220,13 @@ def report_table() -> str:
     return table(("name", "of", "what it shows"), rows)
 
 
+def csv_table(path: str) -> str:
+    """A CSV file of the repository."""
+    with (ROOT / path).open(encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    return table(head, rows)
+
+
 def column_table() -> str:
     """The data dictionary of the CSV files of a run."""
     with (ROOT / "ecgbench" / "results" / "columns.csv").open(encoding="utf-8", newline="") as file:
@@ -352,11 +360,16 @@ def hyper_parameters() -> str:
     return template.read_text(encoding="utf-8").format(**ours)
 
 
-BLOCKS |= differences.BLOCKS | {
-    "command line": command_line,
-    "hyper parameters": hyper_parameters,
-    "results": results.excerpt,
-}
+BLOCKS |= (
+    differences.BLOCKS
+    | lists.BLOCKS
+    | {
+        "command line": command_line,
+        "hyper parameters": hyper_parameters,
+        "results": results.excerpt,
+        "soak": lambda: (ROOT / "tests" / "soak" / "last.md").read_text(encoding="utf-8"),
+    }
+)
 
 
 def on_pre_build(config: Any) -> None:
@@ -370,8 +383,10 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     """mkdocs: a page with its generated parts. A link to reports/ is one folder nearer in the site,
     and HTML, because mkdocs does not know that folder.
     """
+    file = re.compile(r"^<!-- table (\S+) -->$", re.MULTILINE)
     part = re.compile(r"^<!-- ([a-z ]+) -->$", re.MULTILINE)
-    whole = part.sub(lambda m: BLOCKS[m[1]]() if m[1] in BLOCKS else m[0], markdown)
+    whole = file.sub(lambda m: csv_table(m[1]), markdown)
+    whole = part.sub(lambda m: BLOCKS[m[1]]() if m[1] in BLOCKS else m[0], whole)
     shown = re.sub(r"!\[([^]]*)\]\(\.\./(\.\./reports/[^)]+)\)", r'<img alt="\1" src="\2">', whole)
     return re.sub(r"\[([^]]*)\]\(\.\./(\.\./reports/[^)]+)\)", r'<a href="\2">\1</a>', shown)
 
