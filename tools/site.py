@@ -21,10 +21,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import differences  # these three are beside this script
+import differences  # these four are beside this script
 import lists
 import results
+from notebook import notebook
 
+import ecgbench
 from ecgbench import datasets, metrics, models, policies, reports, suites
 from ecgbench.cards.model import InputContract, ModelCard
 from ecgbench.core.registry import Room
@@ -372,6 +374,14 @@ BLOCKS |= (
 )
 
 
+def on_config(config: Any) -> None:
+    """mkdocs: every page says of which version it is, and where a fault is told."""
+    told = f"ecgbench {ecgbench.__version__}"
+    if address := config["repo_url"]:
+        told += f' · <a href="{address.rstrip("/")}/issues">Tell us of a fault</a>'
+    config["copyright"] = told
+
+
 def on_pre_build(config: Any) -> None:
     """mkdocs: the tutorials begin in an empty folder, with the adapters of this repository."""
     shutil.rmtree(WORK, ignore_errors=True)
@@ -396,13 +406,15 @@ def on_post_build(config: Any) -> None:
     shutil.copytree(ROOT / "reports", Path(config["site_dir"]) / "reports", dirs_exist_ok=True)
 
 
+TUTORIAL = ROOT / "docs" / "tutorials" / "first_run.md"
+"""It is a notebook, too."""
 WRITTEN = {ROOT / "CONTRIBUTING.md": ("floors", floors), ROOT / "README.md": ("covered", covered)}
 """Pages that are read outside of the site: their generated part is in the file."""
 
 
 def written() -> dict[Path, str]:
     """The files as they should be."""
-    fresh = {results.PAGE: results.page()}
+    fresh = {results.PAGE: results.page(), TUTORIAL.with_suffix(".ipynb"): notebook(TUTORIAL)}
     for page, (name, block) in WRITTEN.items():
         before, start, rest = page.read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")
         fresh[page] = f"{before}{start}\n{block()}\n\n{''.join(rest.partition('<!-- end -->')[1:])}"
