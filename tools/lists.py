@@ -19,8 +19,6 @@ EXPECTED = {
     "shortcut": "below the model",
 }
 """Kind of a control -> the macro AUROC × 100 that it should have."""
-PAGES = ("ecgcpc", "ecgfmked", "ecgfounder", "ecgjepa", "hubertecg", "laef", "merl", "stmem")
-"""Networks with a page of their own."""
 
 
 def about(name: str) -> str:
@@ -77,7 +75,7 @@ def setting_table(prefix: str) -> str:
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    **{f"about {name}": partial(about, name) for name in PAGES},
+    **{f"about {name}": partial(about, name) for name in models.names()},
     "perturbations": perturbation_table,
     "recipes": recipe_table,
     "studies": study_table,

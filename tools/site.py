@@ -21,20 +21,24 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import differences  # these four are beside this script
+import any_lead  # these five are beside this script
+import differences
 import lists
 import results
+from differences import table
 from notebook import notebook
 
 import ecgbench
 from ecgbench import datasets, metrics, models, policies, reports, suites
 from ecgbench.cards.model import InputContract, ModelCard
 from ecgbench.core.registry import Room
+from ecgbench.core.text import enumerated
 from ecgbench.data import contamination as corpora
 from ecgbench.ecg.leads import LEADS
 from ecgbench.evaluate import protocols
 from ecgbench.evaluate._network import SLOWER
 from ecgbench.models import laef
+from ecgbench.policies.hide import NATIVE
 from ecgbench.pretrain import codebook, descriptors, probes, recipe
 from ecgbench.study import plan_file
 
@@ -49,8 +53,9 @@ def model_table() -> str:
     rows = []
     for name, module in plug_ins(models.ROOM):
         card = module.CARD
-        page = NETWORKS / f"{name}.md"
-        title = f"[{card.title}](models/{name}.md)" if page.exists() else card.title
+        # networks of one family share the page that their names begin with
+        pages = [page.name for page in NETWORKS.glob("*.md") if name.startswith(page.stem)]
+        title = f"[{card.title}](models/{max(pages, key=len)})" if pages else card.title
         trained_on = ", ".join(card.corpora) or "none"
         files = (
             ", ".join(
@@ -187,13 +192,12 @@ def metric_table() -> str:
     for name, module in plug_ins(metrics.ROOM):
         card = module.CARD
         chance = "depends on the data" if card.chance is None else f"{card.chance:g}"
-        low, high = card.range
         rows.append(
             (
                 f"`{name}`",
                 card.title,
                 card.summary,
-                f"{low:g} to {high:g}",
+                "{:g} to {:g}".format(*card.ends),
                 card.direction,
                 chance,
                 card.source,
@@ -280,14 +284,6 @@ def yes(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(
-        "| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines
-    )
-
-
 def floors() -> str:
     """What may import what, from the test that reads the imports."""
     spec = importlib.util.spec_from_file_location(
@@ -317,6 +313,7 @@ def covered() -> str:
     native, padded = (
         ", ".join(c.title for c in every if c.native == reads) for reads in (True, False)
     )
+    filled = enumerated([c.title for c in every if c.native and c.contracts[0].policy != NATIVE])
     named = [module.CARD for _, module in plug_ins(datasets.ROOM) if module.CARD.tasks]
     opened, asked = (
         ", ".join(c.title for c in named if (c.access == "open") == is_open and not c.synthetic)
@@ -324,6 +321,7 @@ def covered() -> str:
     )
     lines = (
         f"Networks that read whatever leads are there: {native}. Padded: {padded}. "
+        f"{filled} are filled as in the paper; `--policy native` runs them without filling. "
         "[Sizes and licences](docs/reference/models.md).",
         f"Collections, open: {opened}. On request: {asked}. "
         f"Protocols: {', '.join(protocols.ROOM.names()).replace('_', '-')}.",
@@ -364,6 +362,7 @@ def hyper_parameters() -> str:
 
 BLOCKS |= (
     differences.BLOCKS
+    | any_lead.BLOCKS
     | lists.BLOCKS
     | {
         "command line": command_line,
@@ -394,7 +393,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     and HTML, because mkdocs does not know that folder.
     """
     file = re.compile(r"^<!-- table (\S+) -->$", re.MULTILINE)
-    part = re.compile(r"^<!-- ([a-z ]+) -->$", re.MULTILINE)
+    part = re.compile(r"^<!-- ([a-z0-9_ ]+) -->$", re.MULTILINE)
     whole = file.sub(lambda m: csv_table(m[1]), markdown)
     whole = part.sub(lambda m: BLOCKS[m[1]]() if m[1] in BLOCKS else m[0], whole)
     shown = re.sub(r"!\[([^]]*)\]\(\.\./(\.\./reports/[^)]+)\)", r'<img alt="\1" src="\2">', whole)

@@ -80,7 +80,9 @@ class Reader:
         self.results = self._believed()
         """Identity -> every other finished cell."""
         self.models, self.datasets, patients = self._facts()
-        self.score = Scorer(scoring=plan.scoring, patients=patients)
+        tasks = {t: facts for d in self.datasets.values() for t, facts in d["tasks"].items()}
+        codes = {task: facts.get("codes", {}) for task, facts in tasks.items()}
+        self.score = Scorer(scoring=plan.scoring, patients=patients, codes=codes)
 
     def _believed(self) -> dict[str, Result]:
         finished = [

@@ -19,7 +19,7 @@ from ecgbench.core.keys import key
 from ecgbench.errors import EcgbenchError
 from ecgbench.evaluate.device import choose
 from ecgbench.study.jobs import Job
-from ecgbench.study.store import Store
+from ecgbench.study.store import Store, noted
 from ecgbench.study.verify import Intact
 from ecgbench.weights import chosen, released
 
@@ -35,11 +35,10 @@ def rests_on(job: Job, data: Iterable[str]) -> str:
         return ""
     try:
         weights = chosen.of(job.model, job.weights).settled()
-        lock = released.locked(released.lock_file(), job.model, weights.word)
         facts: dict[str, Any] = {
             "plan": job.plan.shared(),
             "fits": [asdict(fit) for fit in job.plan.fits],
-            "weights": [weights.word, lock, *map(released.sha256, weights.files())],
+            "weights": [weights.word, *map(released.sha256, weights.files())],
             "data": [job.dataset, *data],
             "device": choose(job.device),
             "code": [FEATURES, FITS, SCORES, provenance.files(), provenance.versions()],
@@ -74,7 +73,11 @@ def _keys(job: Job, store: Store) -> dict[str, str]:
     """Identity -> key of the cells that are finished, or "" for those that cannot run."""
     states = [(cell.identity, store.state(cell)[0], store.folder(cell)) for cell in job.cells]
     known = ("ok", "skipped")
-    return {name: folder.name if folder else "" for name, s, folder in states if s in known}
+    return {
+        name: noted(folder).get("key", "") if folder else ""
+        for name, s, folder in states
+        if s in known
+    }
 
 
 def _named(job: Job) -> str:

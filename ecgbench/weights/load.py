@@ -56,7 +56,7 @@ def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
     the authors publish one). A card without `weights` takes what `load_checkpoint` finds. Nothing
     in a file is executed. A name whose file was not fetched, or a
     path without a file, is BadSetting; a file that cannot be read, does not match the whole state
-    dict (buffers too), or is not the one that its card or the lock file pins, is BadWeights, and
+    dict (buffers too), or is not the one that its card knows, is BadWeights, and
     `network` is as before.
     """
     chosen = ModelWeights.of(card, weights)
@@ -251,10 +251,11 @@ def _must_fit(
 
 
 def _shipped_tensors(network: nn.Module, layout: Weights) -> Mapping[str, Tensor]:
-    """The tensors of shipped weights, proved against the card; the file may hold fewer digits
-    (float16) than `network` computes with.
+    """The tensors of shipped weights, proved against the card, without those that are no part of
+    the backbone; the file may hold fewer digits (float16) than `network` computes with.
     """
-    tensors = load_bytes(shipped.content(layout))
+    content = load_bytes(shipped.content(layout))
+    tensors = {name: t for name, t in content.items() if not _dropped(name, layout)}
     _must_fit(
         network, tensors, f"{layout.url} does not fit the network", shipped.remedy(layout.url)
     )
@@ -262,11 +263,11 @@ def _shipped_tensors(network: nn.Module, layout: Weights) -> Mapping[str, Tensor
 
 
 def _converted(network: nn.Module, layout: Weights, card: ModelCard) -> Mapping[str, Tensor]:
-    """The conversion of an authors' file, proved against its record, the card and the lock file."""
+    """The conversion of an authors' file, proved against its record and the card."""
     model, name = released.name_of(card), layout.name
     notes, path = released.record(model, layout), released.converted(model, name)
     assert notes is not None  # `ModelWeights.located` has seen it
-    released.prove(notes["source_sha256"], str(path), layout, model, released.lock_file())
+    released.prove(notes["source_sha256"], str(path), layout, model)
     tensors = read.read(path)
     again = f"run: {released.fetching(name, model)} --force"
     _must_fit(network, tensors, f"{path} does not fit {card.title}", again)
@@ -290,7 +291,7 @@ def _plain_layout(card: ModelCard) -> Weights:
 def _read_as(network: nn.Module, content: Mapping[str, Any], layout: Weights) -> _Reading:
     tensors: dict[str, Tensor] = {}
     unexpected, differing = [], []
-    for key, value in _inside(content, layout).items():
+    for key, value in inside(content, layout).items():
         if _dropped(str(key), layout):
             continue
         if not (
@@ -328,7 +329,7 @@ def _differences(
     return {kind: found for kind, found in names.items() if found}
 
 
-def _inside(content: Mapping[str, Any], layout: Weights) -> Mapping[str, Any]:
+def inside(content: Mapping[str, Any], layout: Weights) -> Mapping[str, Any]:
     """The state dict inside the containers; a file that holds tensors only (a conversion to
     safetensors) has none.
     """
