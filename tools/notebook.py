@@ -12,6 +12,8 @@ BEGIN = """\
 import os
 import sys
 
+from IPython.display import Markdown, display
+
 os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
 """
 """The commands are those of the Python of the notebook, in an activated environment or not."""
@@ -36,8 +38,7 @@ def _code(language: str, options: str, code: str) -> str:
         return "%%bash\nset -eo pipefail\n" + code
     if "source=" in options:
         return code
-    shown = TOLD.sub(r"display(Markdown(\1))", code)
-    return "from IPython.display import Markdown, display\n" + shown
+    return TOLD.sub(r"display(Markdown(\1))", code)
 
 
 def _cell(kind: str, text: str) -> dict[str, object]:
