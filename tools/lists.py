@@ -26,13 +26,15 @@ def about(name: str) -> str:
     card = models.ROOM.card(name)
     corpora = ", ".join(card.corpora)
     size = f"{card.parameters:,} parameters, {card.dim} features a window"
-    absent = [f"`{c.name}`: {c.absent}." for c in card.contracts]
+    absent: dict[str, list[str]] = {}
+    for contract in card.contracts:
+        absent.setdefault(contract.absent, []).append(f"`{contract.name}`")
     rows = [
         ("network", f"{card.summary}; {size}"),
         ("pre-training", f"{card.objective}; on {corpora}"),
         ("paper, code", f"{card.paper}; {card.origin}"),
         ("licence", card.licence),
-        ("an absent lead", " ".join(dict.fromkeys(absent))),
+        ("an absent lead", ". ".join(f"{', '.join(of)}: {what}" for what, of in absent.items())),
         ("reads any leads natively", "yes, `--policy native`" if card.native else "no"),
     ]
     return table(("", ""), rows)
