@@ -46,6 +46,7 @@ def test_ctrl_c_during_imports_is_one_line(
 def test_a_signal_of_a_scheduler_or_a_closed_terminal_is_one_line(
     number: int, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    signal.signal(number, signal.SIG_DFL)  # also where these tests run below nohup
     monkeypatch.setattr(cli, "app", lambda **_: os.kill(os.getpid(), number))
     with pytest.raises(SystemExit) as ended:
         cli.main()
