@@ -38,6 +38,7 @@ from ecgbench.ecg.leads import LEADS, LeadSubset
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.evaluate.device import choose, demand
+from ecgbench.exchange import opened
 from ecgbench.policies.hide import Policy
 from ecgbench.prediction.predict import embed, predict
 from ecgbench.prediction.records import features
@@ -147,7 +148,9 @@ def read(
     stage: Stage | None = None,
     tasks: str | Sequence[str] = (),
 ) -> "Run":
-    """Read a run folder. MissingData where there is no run.
+    """Read a run folder, a folder that others exported (`ecgbench runs export`), or a published
+    report, which has tables and no predictions. MissingData where it is none of them; BadSetting
+    where an export is not as it was exported.
 
     metrics: names or paths, the one that tables lead with first; those of the run if left out.
     tasks: of those alone. stage: shows what takes long (`results.precompute.Stage`). Intervals are
@@ -158,7 +161,7 @@ def read(
     """
     named = [[words] if isinstance(words, str) else words for words in (metrics, tasks)]
     ROOMS["metrics"].ROOM.reload()  # files of one's own may have been edited since
-    found = study.read(Path(path).expanduser(), named[0], stage, named[1])
+    found = opened(Path(path).expanduser(), named[0], stage, named[1])
     return Run(**{one.name: getattr(found, one.name) for one in fields(found)})
 
 

@@ -36,6 +36,11 @@ def origins(results: Sequence[Result]) -> tuple[Origin, ...]:
     )
 
 
+def without_folders(command: str) -> str:
+    """A command without the folders of this machine that lead to a file or folder."""
+    return _FOLDERS.sub("", command)
+
+
 def published(study: "Run") -> "Run":
     """The study with the note that its report may be published, and commands without the folders
     of this machine; BadSetting where it may not.
@@ -47,13 +52,11 @@ def published(study: "Run") -> "Run":
     )
     named = f" Plug-ins, known by the hashes of their files: {', '.join(outside)}."
     known = study.provenance
-    commands = (replace(c, command=_FOLDERS.sub("", c.command)) for c in known.commands)
+    commands = (replace(c, command=without_folders(c.command)) for c in known.commands)
     return replace(
         study,
         notes=[*study.notes, Note("published", PUBLISHED + (named if outside else ""))],
-        provenance=replace(
-            known, command=_FOLDERS.sub("", known.command), commands=tuple(commands)
-        ),
+        provenance=replace(known, command=without_folders(known.command), commands=tuple(commands)),
     )
 
 

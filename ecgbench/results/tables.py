@@ -1,0 +1,93 @@
+"""A published report, read from its CSV files: scores as they were printed. It has no predictions,
+so nothing is computed again.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ecgbench import datasets, metrics
+from ecgbench.core.note import Note, Notes
+from ecgbench.errors import BadSetting
+from ecgbench.results.facts import DatasetFacts, ModelFacts, Provenance, TaskFacts
+from ecgbench.results.study import Run
+from ecgbench.study.lent import MARK
+
+MAIN = "main_table.csv"
+"""The file by which a folder is known for a report of a run."""
+_TABLES = {"main": "main_table", **{name: name for name in ("cells", "labels", "comparisons")}}
+_TEXTS = dict.fromkeys(("leads", "setting", "fold", "commit"), str)
+_COUNTS = ("records", "records_prepared", "records_release", "test_records", "test_patients")
+
+
+def read(folder: Path) -> Run:
+    """The tables of a report, each row marked as not computed here. BadSetting where its files are
+    not those of a report.
+    """
+    try:
+        return _read(folder)
+    except (LookupError, ValueError, TypeError, OSError) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise BadSetting(f"{folder} is no whole report of a run ({why}); name another") from None
+
+
+def _read(folder: Path) -> Run:
+    tables: dict[str, Any] = {n: _table(folder / f"{file}.csv") for n, file in _TABLES.items()}
+    main = tables["main"]
+    printed = Note("", f"{MARK}: as printed in {folder}")
+    for name in ("main", "comparisons"):
+        notes = [[Note("", text)] if isinstance(text, str) else [] for text in tables[name]["note"]]
+        tables[name]["note"] = [Notes([printed, *own]) for own in notes]
+    facts = {name: _table(folder / f"{name}.csv") for name in ("datasets", "models")}
+    titles = dict(zip(dict.fromkeys(main["model"]), facts["models"].to_dict("records")))
+    cards = {name: metrics.card(name) for name in dict.fromkeys(main["metric"])}
+    code = _table(folder / "commits.csv").iloc[-1]
+    return Run(
+        path=folder,
+        **tables,
+        metrics=cards,
+        tasks=[_task(str(name), own) for name, own in main.groupby("task", sort=False)],
+        models=[
+            ModelFacts(name=name, title=f"{row['model']} ({MARK})", weights=row["weights"])
+            for name, row in titles.items()
+        ],
+        datasets=[_data(row) for row in facts["datasets"].to_dict("records")],
+        notes=[printed],
+        provenance=Provenance.of(
+            {"command": str(_table(folder / "provenance.csv")["command"].iloc[-1])},
+            version=str(code["version"]),
+            commit=str(code["commit"]),
+            **dict.fromkeys(("protocol", "contract", "draw", "plan_hash"), "not known"),
+            epochs=0,
+            draws=0,
+            bootstrap="none",
+            seeds=(),
+            fit_seeds=(),
+            metrics=tuple(cards),
+        ),
+        results=[],
+    )
+
+
+def _table(file: Path) -> pd.DataFrame:
+    return pd.read_csv(file, keep_default_na=False, na_values=[""], dtype=_TEXTS)
+
+
+def _task(name: str, rows: pd.DataFrame) -> TaskFacts:
+    data, _, task = datasets.tasks().get(name, ("", None, None))
+    return TaskFacts(
+        name=name,
+        title=task.title if task else name,
+        dataset=data,
+        evaluation_only=bool(task and task.parent),
+        n_labels=int(rows["n_labels"].max()),
+    )
+
+
+def _data(row: dict[Any, Any]) -> DatasetFacts:
+    every = {card.title: (name, card) for name, card, _ in datasets.tasks().values()}
+    name, card = every.get(row["dataset"], (row["dataset"], None))
+    known = {"name": name, "title": row["dataset"], "synthetic": bool(card and card.synthetic)}
+    known |= {"version": str(row["version"]), "licence": str(row["licence"])}
+    return DatasetFacts.of(known, **{count: int(row[count]) for count in _COUNTS})
