@@ -73,12 +73,17 @@ class Folder:
         shutil.rmtree(new / "locks", ignore_errors=True)
 
 
+def free(to: Path) -> None:
+    """BadSetting where a folder holds anything."""
+    if to.exists() and (not to.is_dir() or any(to.iterdir())):
+        raise BadSetting(f"{to} is there and not empty; name a new folder: --to FOLDER")
+
+
 def export(study: Run, to: Path, by: str) -> list[str]:
     """Write what may be given away of a run; returns what stays, in sentences. BadSetting where the
     folder holds anything, or others measured it.
     """
-    if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        raise BadSetting(f"{to} is there and not empty; name a new folder: --to FOLDER")
+    free(to)
     if lent.read(study.path):
         raise BadSetting(f"{study.path} is an export already; copy it")
     names = Names.of(study)
@@ -156,14 +161,15 @@ def _page(given: Run, by: str) -> str:
     commands = [c.command for c in given.provenance.commands if c.command]
     known = given.provenance
     packages = ", ".join(f"{name} {version}" for name, version in known.packages.items())
+    made = f"ecgbench {known.version}, Python {known.python}, {packages}"
+    made = made if known.version else "another program"
     titled = enumerated([d.title for d in given.datasets])
     licences = "; ".join(f"{d.title}: {d.licence}" for d in given.datasets)
     return f"""# {enumerated([m.title for m in given.models])} on {titled}
 
-{counted(len(given.results), "cell")}, exported by ecgbench {__version__}. Computed by ecgbench \
-{known.version}, Python {known.python}, {packages or "packages not known"}.
+{counted(len(given.results), "cell")}, exported by ecgbench {__version__}. Computed by {made}.
 
-    {(chr(10) + "    ").join(commands or ["ecgbench run (the command is not exported)"])}
+    {(chr(10) + "    ").join(commands or ["ecgbench read FOLDER"])}
 
 | task | model | leads | missing leads | macro {given.metrics[given.metric].title} × 100 | 95 % |
 | :-- | :-- | --: | :-- | --: | --: |
