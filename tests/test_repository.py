@@ -19,8 +19,10 @@ import pytest
 
 import ecgbench
 from ecgbench import models
+from ecgbench.check.results import check
 from ecgbench.core.registry import Room
 from ecgbench.results.origin import PUBLISHED
+from ecgbench.study import lent
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "ecgbench"
@@ -456,8 +458,15 @@ def test_the_version_is_told_alike_everywhere() -> None:
     assert ecgbench.__version__ in (ROOT / "CHANGELOG.md").read_text()
 
 
+def test_results_that_others_added_are_those_of_their_predictions() -> None:
+    rows = [row for page in ROOT.glob(f"reports/*/{lent.FILE}") for row in check(page.parent)]
+    assert [row for row in rows if not row["ok"]] == []
+
+
 @pytest.mark.parametrize(
-    "page", sorted(ROOT.glob("reports/*/index.html")), ids=lambda p: p.parent.name
+    "page",
+    [p for p in sorted(ROOT.glob("reports/*/index.html")) if not lent.read(p.parent)],
+    ids=lambda p: p.parent.name,
 )
 def test_published_reports_are_of_clean_commits(page: Path) -> None:
     """Written with `ecgbench report --publish`, which refuses others."""
