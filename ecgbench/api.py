@@ -44,6 +44,7 @@ from ecgbench.prediction.predict import embed, predict
 from ecgbench.prediction.records import features
 from ecgbench.results import compare as comparing
 from ecgbench.results import joint, study, verdicts
+from ecgbench.results.columns import meaning
 from ecgbench.results.precompute import Stage
 from ecgbench.study import command
 from ecgbench.study.jobs import ROOMS
@@ -427,14 +428,28 @@ class Run(study.Run):
         frame.attrs = {"caption": table.caption, "notes": notes}
         return frame
 
+    def rows(self, name: str) -> pd.DataFrame:
+        """What a report such as "robustness" is made of, unrounded; no rows where the run has
+        nothing of it. docs/reference/columns.md says what its columns are. UnknownName, BadSetting.
+        """
+        name = self._report(name)
+        frame = reports.get(name).rows(self)
+        # a report may give itself more, which is no number and no text
+        return frame[[c for c in frame if not reports.ROOM.built_in(name) or meaning(c, name)]]
+
+    def _report(self, name: str) -> str:
+        """Of a run."""
+        name = reports.resolve(name)
+        if (reads := reports.ROOM.card(name).reads) != "run":
+            raise BadSetting(f"the report {name} is not of a run, but of a {reads}")
+        return name
+
     def _of_report(self, name: str, kind: Any, word: str) -> list[Any]:
         """Figures, or printed tables, of a report."""
-        report = reports.get(reports.resolve(name))
-        if report.CARD.reads != "run":
-            raise BadSetting(f"the report {name} is not of a run, but of a {report.CARD.reads}")
+        name = self._report(name)
         found = [
             part
-            for section in report.sections(self)
+            for section in reports.sections(name, self)
             for outer in section.parts
             for part in getattr(outer, "parts", [outer])
             if isinstance(part, kind) and (kind is reports.Figure or (part.columns and part.rows))

@@ -5,7 +5,7 @@ Time is along the last axis, signals are float32, `card` is 12 or the leads of t
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -109,5 +109,7 @@ class Report(Protocol):
 
     CARD: ReportCard
 
-    def sections(self, source: Any) -> Sequence[Any]:
-        """The sections of the page; every column of a table is in results/columns.csv."""
+    def rows(self, source: Any) -> "pd.DataFrame":
+        """Unrounded numbers; every column of a CSV file of ours is in results/columns.csv. What the
+        page shows of them is said by `sections(source, rows)`; without it, all of them.
+        """

@@ -16,7 +16,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import ecgbench
-from ecgbench import metrics, models
+from ecgbench import metrics, models, reports
 from ecgbench.cards.cell import RANDOM
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadRecord, BadSetting, EcgbenchError, UnknownName
@@ -212,6 +212,18 @@ def test_tables_are_those_of_a_report(made: "ecgbench.api.Run", tmp_path: Path) 
     assert "<table" in made._repr_html_()
     assert repr(made).splitlines()[:2] == [f"Run {made.path}", "  tasks: a, b"]
     assert len(repr(made).splitlines()) == 6
+
+
+def test_rows_are_the_numbers_of_a_report(made: "ecgbench.api.Run", tmp_path: Path) -> None:
+    write(made, tmp_path, only=["lead_curve"], pictures=[])
+    rows = made.rows("lead_curve").reset_index(drop=True)
+    written = pd.read_csv(tmp_path / "lead_curve.csv", dtype={"leads": str})
+    pd.testing.assert_frame_equal(rows, written, check_dtype=False)
+    for name, card in ((name, reports.ROOM.card(name)) for name in reports.names()):
+        if card.reads == "run":
+            kinds = {type(value) for value in made.rows(name).to_numpy().ravel()}
+            ours = [kind for kind in kinds if kind.__module__.startswith("ecgbench.r")]
+            assert ours == [], name
 
 
 def test_figures_are_those_of_a_report(made: "ecgbench.api.Run") -> None:

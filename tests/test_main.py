@@ -1,5 +1,7 @@
 """`ecgbench` from its first import on."""
 
+import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
@@ -7,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from ecgbench import cli
 from ecgbench.__main__ import main
 
 
@@ -37,3 +40,15 @@ def test_ctrl_c_during_imports_is_one_line(
     said = capsys.readouterr().err
     assert said.startswith("ecgbench: interrupted; ")
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_of_a_scheduler_or_a_closed_terminal_is_one_line(
+    number: int, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "app", lambda **_: os.kill(os.getpid(), number))
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == code
+    assert capsys.readouterr().err.startswith("ecgbench: interrupted; ")
+    assert signal.getsignal(number) is signal.SIG_DFL

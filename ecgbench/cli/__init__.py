@@ -3,8 +3,11 @@ line.
 """
 
 import re
+import signal
 import sys
-from collections.abc import Collection
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import typer
@@ -91,10 +94,12 @@ def _version(
 
 def main() -> None:
     """The program: exit codes 0 done, 1 some cells or a check failed, 2 bad input, 130
-    interrupted.
+    interrupted, 143 and 129 by SIGTERM and SIGHUP.
     """
+    signals = list[int]()
     try:
-        code = app(standalone_mode=False) or 0
+        with _interrupted_by(signals):
+            code = app(standalone_mode=False) or 0
     except MissingRequirements as error:
         code = _complain(*error.args)
     except EcgbenchError as error:
@@ -113,8 +118,32 @@ def main() -> None:
             raise
         code = _misused(error)
     if code == 130:
-        print(f"ecgbench: {INTERRUPTED}", file=sys.stderr)
-    sys.exit(code)
+        with suppress(OSError):  # a terminal that was closed
+            print(f"ecgbench: {INTERRUPTED}", file=sys.stderr)
+    sys.exit(128 + signals[0] if signals else code)
+
+
+@contextmanager
+def _interrupted_by(signals: list[int]) -> Iterator[None]:
+    """SIGTERM of a scheduler and SIGHUP of a closed terminal interrupt what is inside, as Ctrl+C
+    does, and are added to `signals`; what nohup has switched off stays off.
+    """
+
+    def interrupt(number: int, frame: object) -> None:
+        signals.append(number)
+        raise KeyboardInterrupt
+
+    heeded = []
+    if threading.current_thread() is threading.main_thread():
+        every = signal.SIGTERM, signal.SIGHUP
+        heeded = [one for one in every if signal.getsignal(one) is signal.SIG_DFL]
+    for one in heeded:
+        signal.signal(one, interrupt)
+    try:
+        yield
+    finally:
+        for one in heeded:
+            signal.signal(one, signal.SIG_DFL)
 
 
 def _misused(error: Any) -> int:

@@ -79,7 +79,7 @@ def _report(measured: "Costs", to: Path) -> None:
     file = save(measured, to)
     profile = reports.read(to)
     typer.echo("\n".join(str(path) for path in [file, *reports.write(profile, to)]))
-    parts = [part for section in reports.get("cost").sections(profile) for part in section.parts]
+    parts = [part for section in reports.sections("cost", profile) for part in section.parts]
     for part in parts:
         if isinstance(part, reports.Table) and part.name == file.stem:
             typer.echo("\n".join(["", *reports.terminal_lines(part)]))

@@ -312,7 +312,7 @@ def read_proved(path: Path) -> dict[str, Any] | None:
     quarantined.
     """
     with _checked(path):
-        whole = json.loads(path.read_bytes())
+        whole = json.loads(content_of(path))
         if PROOF in whole:
             return facts_of(whole)
         raise ValueError("it holds no hash")
@@ -329,7 +329,7 @@ def read_hashed(path: Path) -> bytes | None:
     quarantined.
     """
     with _checked(path):
-        content = path.read_bytes()
+        content = content_of(path)
         if hashlib.sha256(content[32:]).digest() == content[:32]:
             return content[32:]
         raise ValueError("its hash is another")
@@ -356,9 +356,24 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
+def opened(path: Path | str) -> io.FileIO:
+    """A file to be read, which nobody is waited for: a named pipe is empty until somebody writes
+    into it.
+    """
+    return io.FileIO(
+        os.fspath(path), opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)
+    )
+
+
+def content_of(path: Path | str) -> bytes:
+    """What a file holds; see `opened`."""
+    with opened(path) as file:
+        return file.readall() or b""
+
+
 def sha256_of(path: Path | str) -> str:
     """The hash of a file's content; "" where there is no file."""
-    with suppress(FileNotFoundError, IsADirectoryError), open(path, "rb", buffering=0) as file:
+    with suppress(FileNotFoundError, IsADirectoryError), opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
     return ""
 

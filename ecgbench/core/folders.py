@@ -14,6 +14,7 @@ from ecgbench.core.files import (
     DAMAGED,
     Content,
     as_json,
+    content_of,
     making,
     move,
     put_into,
@@ -110,8 +111,8 @@ def _content(file: str) -> bytes:
     """Of a file, which is empty where there is none. Tens of thousands are read when a run is
     opened: a Path for each would take as long as reading it.
     """
-    with suppress(FileNotFoundError, IsADirectoryError), open(file, "rb", buffering=0) as opened:
-        return opened.read()
+    with suppress(FileNotFoundError, IsADirectoryError):
+        return content_of(file)
     return b""
 
 

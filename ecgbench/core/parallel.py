@@ -69,7 +69,8 @@ def _begin() -> None:
     """In the child."""
     from threadpoolctl import threadpool_limits
 
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for ends in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ends, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     threadpool_limits(1)
 

@@ -23,7 +23,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ecgbench.core.files import as_parquet, making, move, put_into, quarantine
+from ecgbench.core.files import as_parquet, content_of, making, move, put_into, quarantine
 
 TABLE, DATA = "rows.parquet", "data"
 LOCATION = ("part", "first", "bytes", "sha256")
@@ -45,7 +45,7 @@ class Parts:
 
     def _add_part(self, path: Path) -> None:
         try:
-            content = (path / TABLE).read_bytes()
+            content = content_of(path / TABLE)
         except FileNotFoundError:
             content = b""
         if not path.name.endswith(_short(content)):

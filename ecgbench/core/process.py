@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from ecgbench.core.text import shortened
@@ -15,6 +16,8 @@ from ecgbench.errors import EcgbenchError
 
 GRACE = 5
 """Seconds that a child may outlive its parent's timeout before its own alarm ends it."""
+LOADING = 60
+"""Seconds after which a copy that loads a file is no longer waited for."""
 LONGEST = 300
 """Longest message of an error, in characters; errors of this package are kept in full."""
 
@@ -66,6 +69,31 @@ def answer(work: Callable[[list[str]], dict[str, Any]]) -> NoReturn:
     os._exit(0)  # threads and exit handlers of the model are not waited for
 
 
+def ends(work: Callable[[], object]) -> str:
+    """How a copy of this process that does this work ends before it is done, in words; "" where it
+    does not, whatever it raises. Where processes cannot be copied nothing is tried.
+    """
+    if sys.platform != "linux":
+        return ""
+    theirs, ours = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            signal.alarm(LOADING)  # by which a copy ends that waits for threads it has not
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(nowhere, stream)
+            work()
+        os.write(ours, b".")
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.write(ours, b"!")  # something to read, whatever it left behind
+    done = os.read(theirs, 1) == b"."
+    os.close(ours)
+    os.close(theirs)
+    return "" if done or code == -signal.SIGALRM else ended_in_words(code)
+
+
 def ended_in_words(code: int) -> str:
     """An exit code in words, negative for a signal.
 
@@ -73,7 +101,8 @@ def ended_in_words(code: int) -> str:
     ('its process was killed by SIGABRT', 'its process ended with exit code 3')
     """
     if code >= 0:
-        return f"its process ended with exit code {code}"
+        by_itself = ", by a call such as os._exit" if code == 0 else ""
+        return f"its process ended with exit code {code}{by_itself}"
     known = {s.value: s.name for s in signal.Signals}
     memory = " (memory may have run out)" if code == -signal.SIGKILL else ""
     return f"its process was killed by {known.get(-code, f'signal {-code}')}{memory}"

@@ -26,6 +26,7 @@ from urllib.parse import quote
 
 from ecgbench.core.beside import neighbours, package_of
 from ecgbench.core.card_file import card_of
+from ecgbench.core.process import ends
 from ecgbench.core.restored import restored
 from ecgbench.core.source_hash import SourceFiles
 from ecgbench.core.text import one_line, shortened
@@ -91,6 +92,14 @@ def _takes(function: Callable[..., Any], given: Sequence[str]) -> bool:
     except TypeError:
         return False
     return True
+
+
+def _demand_return(imported: Callable[[], object]) -> None:
+    """ImportError where an import ends the process, which is tried on a copy of it; the processes
+    of jobs may end.
+    """
+    if parent_process() is None and (how := ends(imported)):
+        raise ImportError(how)
 
 
 @dataclass(frozen=True)
@@ -311,6 +320,7 @@ class Room(Generic[P]):
         failing = self._failing(f"{name!r} ({point.value}) cannot be imported")
         with failing:
             self.before_import(self._files_of(name).packages)
+            _demand_return(point.load)
             with self.reading(name), restored(self.kind, name):
                 module = point.load()
         return self._checked(module, name)
@@ -423,16 +433,23 @@ class Room(Generic[P]):
                 self._loaded[name] = self._checked(reader.module(path), name)
             return self._kept(name)
         self.before_import(files.packages)
-        failing = self._failing(f"{self.argument(name)} cannot be imported", str(path))
-        with failing, self.reading(name), restored(self.kind, name), neighbours(files.home):
-            package = package_of(files.home, files.module.parent)
-            spec = importlib.util.spec_from_file_location(f"{package}.{own}", path)
-            assert spec is not None
-            assert spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            # dataclasses and pickling look their module up by name
-            sys.modules[spec.name] = module
-            spec.loader.exec_module(module)
+
+        def imported() -> ModuleType:
+            with restored(self.kind, name), neighbours(files.home):
+                package = package_of(files.home, files.module.parent)
+                spec = importlib.util.spec_from_file_location(f"{package}.{own}", path)
+                assert spec is not None
+                assert spec.loader is not None
+                module = importlib.util.module_from_spec(spec)
+                # dataclasses and pickling look their module up by name
+                sys.modules[spec.name] = module
+                spec.loader.exec_module(module)
+                return module
+
+        with self._failing(f"{self.argument(name)} cannot be imported", str(path)):
+            _demand_return(imported)
+            with self.reading(name):
+                module = imported()
         try:
             self._loaded[name] = self._checked(module, name)
         except BaseException:

@@ -22,7 +22,7 @@ from ecgbench.core.files import as_json, as_parquet, making, move, put, sha256_o
 from ecgbench.core.folders import DONE, publish
 from ecgbench.core.keys import key
 from ecgbench.core.provenance import date
-from ecgbench.core.text import counted, enumerated
+from ecgbench.core.text import counted, enumerated, line
 from ecgbench.errors import BadSetting
 from ecgbench.exchange import every_eval_ever
 from ecgbench.exchange.names import LEFT_OUT, WITHHELD, Names, may_go
@@ -63,7 +63,7 @@ class Folder:
         """Write the page of what was added, read as `given`, the scores of what is `told`, and who
         measured them.
         """
-        new = self.store.path
+        new, by = self.store.path, line(by)
         for model, content in every_eval_ever.logs(told, by).items():
             put(new / "results" / f"{model}.json", as_json(content))
         reports.write(given, new, only=REPORTS, pictures=("png",))

@@ -2,6 +2,7 @@
 `models.get("laef").build()` gives a torch module with random weights.
 """
 
+import importlib
 from contextlib import suppress
 from typing import Any
 
@@ -11,7 +12,11 @@ from ecgbench.errors import BadSetting
 
 
 def _ready(packages: set[str]) -> None:
-    """Make timm importable, see `torchvision_operators`, where a plug-in imports it."""
+    """Load torch, and make timm importable, see `torchvision_operators`, where a plug-in imports
+    them.
+    """
+    if "torch" in packages:
+        importlib.import_module("torch")
     if packages & {"timm", "torchvision"}:
         from ecgbench.layers.torchvision_operators import import_timm
 

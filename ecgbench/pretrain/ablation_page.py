@@ -57,9 +57,13 @@ _SAMPLING = (
 )
 
 
-def sections(source: Ablation) -> list[r.Section]:
+def rows(source: Ablation) -> pd.DataFrame:
+    """Differences of cells, or contrasts."""
+    return _differences(source)
+
+
+def sections(source: Ablation, rows: pd.DataFrame) -> list[r.Section]:
     """What the order says, the cells, their differences, the rates that were tried, the budget."""
-    rows = _differences(source)
     outcome = [*_outcome(source, rows), *([source.warning] if source.warning else [])]
     made = [
         r.Section(name="outcome", parts=[r.Notes(outcome, "findings")]),

@@ -31,7 +31,26 @@ _STAR: dict[str, Any] = {"color": "#333333", "linewidth": 1.1, "linestyle": ":",
 _KNOWN: dict[str, Any] = {"color": "#D55E00", "linewidth": 1.2, "linestyle": "--", "zorder": 2}
 
 
-def sections(source: Pretraining) -> list[r.Section]:
+def rows(source: Pretraining) -> pd.DataFrame:
+    """The encoder that each stage selects, and its probe."""
+    made = [
+        {
+            "stage": stage.name,
+            "step": chosen["step"],
+            "probe": chosen["score"],
+            "best": stage.best,
+            "encoders": len(stage.checkpoints),
+            "encoder": chosen["encoder"],
+            "task": source.recipe["task"],
+            "data": source.data,
+        }
+        for stage in source.stages
+        if (chosen := stage.selected)
+    ]
+    return pd.DataFrame(made)
+
+
+def sections(source: Pretraining, rows: pd.DataFrame) -> list[r.Section]:
     """One section for each question that a reader of the weights has."""
     parts: dict[str, tuple[str, Sequence[r.Part | None]]] = {
         "recipe": ("Recipe", _recipe(source)),
@@ -42,7 +61,7 @@ def sections(source: Pretraining) -> list[r.Section]:
         "phases": ("Time", [_times(source)]),
         "made_with": ("Made with", [facts_of(source.finished.get("made_with", {}))]),
     }
-    made = [r.Section(name="outcome", parts=[_outcome(source), _selection(source)])]
+    made = [r.Section(name="outcome", parts=[_outcome(source), _selection(rows)])]
     for name, (title, shown) in parts.items():
         if there := [part for part in shown if part is not None]:
             made.append(r.Section(name=name, title=title, parts=there))
@@ -105,24 +124,10 @@ def _value(value: Any) -> Any:
     return r.Code(value) if digest else value
 
 
-def _selection(source: Pretraining) -> r.Table:
+def _selection(rows: pd.DataFrame) -> r.Table:
     """The encoder that each stage selects."""
-    rows = [
-        {
-            "stage": stage.name,
-            "step": chosen["step"],
-            "probe": chosen["score"],
-            "best": stage.best,
-            "encoders": len(stage.checkpoints),
-            "encoder": chosen["encoder"],
-            "task": source.recipe["task"],
-            "data": source.data,
-        }
-        for stage in source.stages
-        if (chosen := stage.selected)
-    ]
     summary = "the probes that the page opens with"
-    return r.Table(name="opening", rows=pd.DataFrame(rows), summary=summary)
+    return r.Table(name="opening", rows=rows, summary=summary)
 
 
 def _times(source: Pretraining) -> r.Part:

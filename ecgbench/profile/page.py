@@ -51,12 +51,17 @@ _COUNTED = (
 )
 
 
-def sections(costs: Costs) -> list[r.Section]:
+def rows(costs: Costs) -> pd.DataFrame:
+    """Of each model and number of leads."""
+    return pd.DataFrame(costs.rows, columns=COSTS, dtype=object)
+
+
+def sections(costs: Costs, rows: pd.DataFrame) -> list[r.Section]:
     """Nothing where no model could be measured."""
-    if not costs.rows:
+    if rows.empty:
         return []
     title = "Cost by the number of measured leads"
-    return [r.Section(name="cost", title=title, short="Cost", parts=list(_parts(costs)))]
+    return [r.Section(name="cost", title=title, short="Cost", parts=list(_parts(costs, rows)))]
 
 
 def _columns(shown: dict[str, tuple[str, str]]) -> list[r.Column]:
@@ -71,7 +76,7 @@ def _columns(shown: dict[str, tuple[str, str]]) -> list[r.Column]:
     ]
 
 
-def _parts(costs: Costs) -> Iterator[r.Part]:
+def _parts(costs: Costs, numbers: pd.DataFrame) -> Iterator[r.Part]:
     timed = any(row["latency_ms_sample"] is not None for row in costs.rows)
     batch = next((row["batch"] for row in costs.rows if row["batch"] is not None), None)
     yield r.Table(
@@ -85,7 +90,7 @@ def _parts(costs: Costs) -> Iterator[r.Part]:
         ],
         rows=list(_lines(costs)),
         notes=[f"Device: {costs.device}.", _COUNTED, *_exceptions(costs)],
-        numbers=pd.DataFrame(costs.rows, columns=COSTS, dtype=object),
+        numbers=numbers,
         summary="one row per model and number of leads",
     )
     if costs.paper:

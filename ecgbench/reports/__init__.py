@@ -1,8 +1,9 @@
 """The room of reports: each file turns a run, a profile, a pre-training or an ablation into
 sections, which `write` makes files of.
 
-A report is a docstring, a `CARD` and `sections(source)`. It reads what `read` gives and writes
-nothing itself.
+A report is a docstring, a `CARD` and `rows(source)`, a table of unrounded numbers; what of it the
+page shows stands in `sections(source, rows)`, and is all of it where there is no such function. A
+report reads what `read` gives and writes nothing itself.
 """
 
 from collections.abc import Sequence
@@ -82,6 +83,7 @@ __all__ = [
     "read",
     "records",
     "resolve",
+    "sections",
     "signed",
     "signed_bracket",
     "summary",
@@ -124,6 +126,13 @@ def read(
     from ecgbench.reports import _kinds
 
     return _kinds.read(ROOM, folder, metrics, stage, tasks, others)
+
+
+def sections(name: str, source: Any) -> list[Section]:
+    """What a report shows of a source. UnknownName, BadSetting."""
+    from ecgbench.reports import _write
+
+    return _write.sections_of(ROOM, resolve(name), source)
 
 
 def write(

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import pandas as pd
+
 from ecgbench.cards.rooms import Reads
 from ecgbench.core.files import put, sweep
 from ecgbench.core.parallel import on_all_cores
@@ -18,6 +20,7 @@ from ecgbench.reports import _kinds, _predictions
 from ecgbench.reports._figure import pictures
 from ecgbench.reports._page import html
 from ecgbench.reports._section import (
+    Column,
     Figure,
     Group,
     Notes,
@@ -106,9 +109,25 @@ def _sections(
     return [section for name in order for section in made[name]]
 
 
-def _of_report(room: Room, name: str, source: Any) -> list[Section]:
+def sections_of(room: Room, name: str, source: Any) -> list[Section]:
+    """What a report shows of its rows: what its `sections` say, or a table of all of them."""
+    module = room.get(name)
     with room.calling(name):
-        sections = list(room.get(name).sections(source))
+        rows = module.rows(source)
+        if not isinstance(rows, pd.DataFrame):
+            raise BadSetting(f"rows gives a {type(rows).__name__} where a DataFrame belongs")
+        if shown := getattr(module, "sections", None):
+            return list(shown(source, rows))
+    if rows.empty:
+        return []
+    card, numbers = module.CARD, rows.select_dtypes("number").columns
+    columns = [Column(c, kind="number" if c in numbers else "text") for c in map(str, rows.columns)]
+    table = Table(name=Path(name).stem, caption=card.summary, columns=columns, rows=rows)
+    return [Section(name=table.name, title=card.title, parts=[table])]
+
+
+def _of_report(room: Room, name: str, source: Any) -> list[Section]:
+    sections = sections_of(room, name, source)
     for section in sections:
         if not isinstance(section, Section):
             word = type(section).__name__

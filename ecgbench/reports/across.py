@@ -52,13 +52,26 @@ _NOTES = (
 Values = dict[str, Any]
 
 
-def sections(study: Run) -> list[r.Section]:
-    """Nothing of a run of one task."""
-    settings = means.settings(study)
-    found = [s for s in means.at_settings(study, settings) if s and len(s.tasks) > 1]
+def rows(study: Run) -> pd.DataFrame:
+    """MEANS of each lead setting and column, and `means`: all that is said of the setting. None of
+    a run of one task.
+    """
+    every = means.at_settings(study, means.settings(study))
+    found = [s for s in every if s and len(s.tasks) > 1]
+    made = [row | {"means": s} for s in found for row in _means(study, s)]
+    return pd.DataFrame(made, columns=[*MEANS, "means"], dtype=object)
+
+
+def sections(study: Run, rows: pd.DataFrame) -> list[r.Section]:
+    """Means, and every model against a baseline."""
+    found: list[Means] = list(dict.fromkeys(rows["means"]))
     if not found:
         return []
-    parts: list[r.Part] = [_means_table(study, found), _pairs_table(found), _notes(found)]
+    parts: list[r.Part] = [
+        _means_table(study, rows[list(MEANS)]),
+        _pairs_table(found),
+        _notes(found),
+    ]
     section = r.Section(name="across", page=False, title=CARD.title, parts=parts)
     few = [s for s in found if s.leads in means.foremost(study, MOST)]
     return [section, *_forest(study, few)]
@@ -110,8 +123,7 @@ def _means(study: Run, s: Means) -> Iterator[Values]:
         yield row
 
 
-def _means_table(study: Run, found: Sequence[Means]) -> r.Table:
-    rows = [row for s in found for row in _means(study, s)]
+def _means_table(study: Run, rows: pd.DataFrame) -> r.Table:
     return r.Table(
         name="across",
         caption=f"Macro {study.metrics[study.metric].title} × 100, means over tasks.",
@@ -129,7 +141,7 @@ def _means_table(study: Run, found: Sequence[Means]) -> r.Table:
             r.Column("gain", kind="number", spell=r.signed, note="mean, over best other"),
             r.Column("note"),
         ],
-        rows=pd.DataFrame(rows, columns=MEANS, dtype=object),
+        rows=rows,
         summary="one row per lead setting and column",
     )
 

@@ -52,22 +52,24 @@ Known = list[tuple[Any, str]]
 """Whether something differs, and what."""
 
 
-def sections(study: Run) -> list[r.Section]:
-    """One for each source of `study.options.against`, for all where it names none; BadSetting of a
-    study that was read without AUROCs.
+def rows(study: Run) -> pd.DataFrame:
+    """`pairs` of each source of `study.options.against`, of all where it names none, and `source`.
+    BadSetting of a study that was read without AUROCs.
     """
-    names = study.options.against or published.SOURCES
-    return [_section(study, published.source(name)) for name in names]
+    named = study.options.against or published.SOURCES
+    each = [(name, published.source(name)) for name in named]
+    return pd.concat([pairs(study, other).assign(source=name) for name, other in each])
 
 
-def _section(study: Run, other: Source) -> r.Section:
-    if METRIC not in study.metrics:
-        raise BadSetting(
-            f"--against {other.name}: macro AUROCs are printed there, and this report has "
-            f"{', '.join(study.metrics)}; run: ecgbench report {quoted(study.path)} "
-            f"--against {other.name} --metrics {METRIC}"
-        )
-    found, words = pairs(study, other), other.title.lower()
+def sections(study: Run, rows: pd.DataFrame) -> list[r.Section]:
+    """One for each source."""
+    named = study.options.against or published.SOURCES
+    own = {name: rows[rows["source"] == name] for name in named}
+    return [_section(study, published.source(name), found) for name, found in own.items()]
+
+
+def _section(study: Run, other: Source, found: pd.DataFrame) -> r.Section:
+    words = other.title.lower()
     folders = [f"Run {at}: {run.path.name}." for at, run in enumerate(study.other_runs, 2)]
     parts: list[r.Part] = [
         r.Notes(
@@ -92,6 +94,12 @@ def pairs(study: Run, other: Source) -> pd.DataFrame:
     no number), `head` and `titled` (our column and task), `reasons` (what differs but the number of
     labels).
     """
+    if METRIC not in study.metrics:
+        raise BadSetting(
+            f"--against {other.name}: macro AUROCs are printed there, and this report has "
+            f"{', '.join(study.metrics)}; run: ecgbench report {quoted(study.path)} "
+            f"--against {other.name} --metrics {METRIC}"
+        )
     runs = [study.of(METRIC), *(run.of(METRIC) for run in study.other_runs)]
     rows = [pair for at, run in enumerate(runs, 1) for pair in _of_run(at, run, other)]
     found = pd.DataFrame(rows, columns=[*_NUMBERS, "head", "titled", "reasons"], dtype=object)

@@ -45,9 +45,13 @@ _NOTES = (
 )
 
 
-def sections(study: Run) -> list[r.Section]:
+def rows(study: Run) -> pd.DataFrame:
+    """Of each label and row of the main table; none of a study made by hand."""
+    return predicted.frame(study, Calibration)
+
+
+def sections(study: Run, rows: pd.DataFrame) -> list[r.Section]:
     """A table of all tasks, and a figure of each; nothing of a study made by hand."""
-    rows = predicted.frame(study, Calibration)
     if rows.empty:
         return []
     each = list(predicted.by_task(study, rows))

@@ -129,27 +129,37 @@ def _seen(features: np.ndarray) -> np.ndarray:
     return np.asarray(times[back.ravel()] == 1)
 
 
-def sections(study: Run) -> list[r.Section]:
-    """Tables and figures of every panel; a sentence where no features were kept."""
+def rows(study: Run) -> pd.DataFrame:
+    """NUMBERS of two columns at each setting that both have, then of each column at twelve leads
+    and at another (`second` None); or `reason`, why there are none.
+    """
     panels = _panels(study)
     two = [(panel, *both) for panel in panels for both in combinations(panel.cells, 2)]
     one = [(panel, head) for panel in panels for head in panel.cells]
     pieces = [partial(_pair, *which) for which in two]
     pieces += [partial(_kept, *which, study) for which in one]
-    parts: list[r.Part] = []
     try:
         found = precompute.each(study.scorer, study.stage, (CARD.title, "comparisons"), pieces)
     except MissingData as error:
-        parts.append(r.Notes([f"Not computed: {error}."]))
-    else:
-        pairs = [row for own in found[: len(two)] for row in own]
-        kept = [row for own in found[len(two) :] for row in own]
-        if pairs or kept:
-            parts.append(r.Notes(_notes(study, [*pairs, *kept])))
-        if kept:
-            parts.append(_table("cka_stability", "Twelve leads against fewer", kept))
-        if pairs:
-            parts += [*_maps(panels, pairs), _table("cka_pairs", "Two models", pairs)]
+        found = [[{"reason": str(error)}]]
+    names = ["task", "first", "second", "leads", "named", *NUMBERS, "within", "score", "reason"]
+    return pd.DataFrame([row for own in found for row in own], columns=names, dtype=object)
+
+
+def sections(study: Run, rows: pd.DataFrame) -> list[r.Section]:
+    """Tables and figures of every panel; a sentence where no features were kept."""
+    parts: list[r.Part] = [
+        r.Notes([f"Not computed: {why}."]) for why in rows["reason"].dropna().unique()
+    ]
+    two, one = rows["second"].notna(), rows["second"].isna() & rows["reason"].isna()
+    pairs: list[Any] = rows[two].drop(columns=["within", "score", "reason"]).to_dict("records")
+    kept: list[Any] = rows[one].drop(columns=["second", "named", "reason"]).to_dict("records")
+    if pairs or kept:
+        parts.append(r.Notes(_notes(study, [*pairs, *kept])))
+    if kept:
+        parts.append(_table("cka_stability", "Twelve leads against fewer", kept))
+    if pairs:
+        parts += [*_maps(_panels(study), pairs), _table("cka_pairs", "Two models", pairs)]
     title = "How alike features are"
     return (
         [r.Section(name="cka", page=False, title=title, short=CARD.title, parts=parts)]

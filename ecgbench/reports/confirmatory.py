@@ -37,12 +37,17 @@ CARD = r.ReportCard(
 SHOWN, OPPOSITE, NOT_SHOWN = "shown", "the opposite was shown", "not shown"
 
 
-def sections(study: Run) -> list[r.Section]:
+def rows(study: Run) -> pd.DataFrame:
+    """Of each hypothesis, in the order of the plan; none where no plan was frozen."""
+    kept = frozen.read(study.path)
+    return pd.DataFrame() if kept is None else _rows(study, kept)
+
+
+def sections(study: Run, rows: pd.DataFrame) -> list[r.Section]:
     """One section, where a plan was frozen."""
     kept = frozen.read(study.path)
     if kept is None:
         return []
-    rows = _rows(study, kept)
     parts: list[r.Part] = [r.Notes(_sentences(study, rows), "plain"), _table(study, rows)]
     parts += [r.Facts(_facts(kept)), r.Notes(_NOTES)]
     title = f"Planned: {kept.plan.title}" if kept.plan.title else CARD.title

@@ -44,12 +44,16 @@ _NUMBERS = [
 ]
 
 
-def sections(study: Run) -> list[r.Section]:
+def rows(study: Run) -> pd.DataFrame:
+    """Of each control and model; none of a run without controls."""
+    found = checked(study)
+    return found if found.empty else _titled(study, found)
+
+
+def sections(study: Run, rows: pd.DataFrame) -> list[r.Section]:
     """Nothing of a run without controls."""
-    rows = checked(study)
     if rows.empty:
         return []
-    rows = _titled(study, rows)
     grave = (rows["kind"] != "shortcut") & (rows["verdict"] == UNEXPECTED)
     every, first = list(_notices(rows)), rows["title"].nunique() + int(grave.sum())
     parts: list[r.Part] = [r.Notes(every[:first], "plain")]

@@ -7,6 +7,8 @@ A run has it where `ecgbench run --train-leads all,same` trained both heads.
 from functools import partial
 from typing import Any
 
+import pandas as pd
+
 from ecgbench import reports as r
 from ecgbench.reports import _facts as facts
 from ecgbench.results.gap import TERMS, gap
@@ -27,9 +29,13 @@ _NOTE = (
 )
 
 
-def sections(study: Run) -> list[r.Section]:
+def rows(study: Run) -> pd.DataFrame:
+    """Of each task, label, lead setting and model; none with one kind of heads."""
+    return gap(study)
+
+
+def sections(study: Run, rows: pd.DataFrame) -> list[r.Section]:
     """Nothing of a run with one kind of heads."""
-    rows = gap(study)
     if rows.empty:
         return []
     macro = rows[rows["label"] == MACRO]

@@ -35,7 +35,12 @@ _MOST = 5
 """Members of a class that are named one by one where the class has no name of its own."""
 
 
-def sections(study: Run) -> list[r.Section]:
+def rows(study: Run) -> pd.DataFrame:
+    """Of each cell, metric and label."""
+    return study.labels
+
+
+def sections(study: Run, rows: pd.DataFrame) -> list[r.Section]:
     """A map per metric and task; labels.csv holds all draws."""
     intro = (
         "A value is the mean over lead draws and folds. Grey where a label has no positive or no "
@@ -61,7 +66,7 @@ def sections(study: Run) -> list[r.Section]:
             for title, figure in zip(titles, maps)
         ]
     summary = "one row per cell, metric and label"
-    all_rows = r.Table(name="labels", rows=study.labels, summary=summary)
+    all_rows = r.Table(name="labels", rows=rows, summary=summary)
     above = [r.Text(intro, "fine")] if maps else []
     title = f"{enumerated([card.title for card in study.metrics.values()])} × 100 of each label"
     parts = [*above, *shown, all_rows]

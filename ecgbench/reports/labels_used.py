@@ -34,9 +34,13 @@ _NOTE = (
 )
 
 
-def sections(study: Run) -> list[r.Section]:
+def rows(study: Run) -> pd.DataFrame:
+    """Of each number of labelled patients; none where heads saw all labels."""
+    return labels_used(study)
+
+
+def sections(study: Run, rows: pd.DataFrame) -> list[r.Section]:
     """Nothing of a run whose heads saw all labels."""
-    rows = labels_used(study)
     if rows.empty:
         return []
     macro = rows[rows["label"] == MACRO]

@@ -63,14 +63,19 @@ ONE_LEAD = [
 ]
 
 
-def sections(study: Run) -> list[r.Section]:
+def rows(study: Run) -> pd.DataFrame:
+    """The points of the curves of all metrics."""
+    return pd.concat([curve(study, name).rows[COLUMNS] for name in study.metrics])
+
+
+def sections(study: Run, rows: pd.DataFrame) -> list[r.Section]:
     """One figure per metric; what skill is kept; one lead, where a run has all twelve."""
     figures: list[r.Part] = []
     for name in study.metrics:
         drawn = curve(study, name)
         if drawn.rows["leads"].nunique() == 1:  # one point is no curve
-            rows, words = drawn.rows[COLUMNS], "one row per task and model"
-            figures.append(r.Table(name="lead_curve", rows=rows, summary=words))
+            words = "one row per task and model"
+            figures.append(r.Table(name="lead_curve", rows=drawn.rows[COLUMNS], summary=words))
             break
         figures.append(
             r.Figure(

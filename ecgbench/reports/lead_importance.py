@@ -63,7 +63,7 @@ _WRITTEN = 40
 """Rows of a heat map that has its numbers written in the squares."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Shown:
     """A column of a task."""
 
@@ -95,11 +95,21 @@ class Shown:
         return self.frame(rows)[["task", *facts.MODEL, *_LONG, *more]]
 
 
-def sections(study: Run) -> list[r.Section]:
-    """Nothing where no column holds all twelve single leads, or no label has a category; on the
-    page the first trained column of each task.
+def rows(study: Run) -> pd.DataFrame:
+    """The macro mean, categories and conditions of each column of a task at each lead, and `shown`:
+    all that is known of the column. None where no column holds all twelve single leads, or no label
+    has a category.
     """
-    shown = list(_shown(study)) if METRIC in study.metrics else []
+    found = list(_shown(study)) if METRIC in study.metrics else []
+    frames = [one.long([*_whole(one), *one.found.conditions], of_conditions=True) for one in found]
+    for frame, one in zip(frames, found):
+        frame["shown"] = pd.Series([one] * len(frame), frame.index, dtype=object)
+    return pd.concat(frames) if frames else pd.DataFrame({"shown": []})
+
+
+def sections(study: Run, rows: pd.DataFrame) -> list[r.Section]:
+    """On the page the first trained column of each task."""
+    shown: list[Shown] = list(dict.fromkeys(rows["shown"]))
     if not shown:
         return []
     tasks = grouped(shown, lambda one: one.found.task).values()
@@ -181,10 +191,9 @@ def _tables(one: Shown) -> list[r.Table]:
         for g in averages
         for (a, b), pair in zip(PAIRS, g.pairs)
     ]
-    whole = [found.macro, *sorted(found.categories, key=lambda g: not g.conditions)]
     apart = "the macro mean or a category: how far leads are apart, what is left out of it"
     named = {
-        "": (one.long(whole), _SUMMARY),
+        "": (one.long(_whole(one)), _SUMMARY),
         "_conditions": (one.long(found.conditions, of_conditions=True), _SUMMARY),
         "_ranges": (one.frame(ranges), apart),
         "_pairs": (one.frame(pairs), "a lead less another, for the macro mean and each category"),
@@ -193,6 +202,11 @@ def _tables(one: Shown) -> list[r.Table]:
         r.Table(name=f"lead_importance{name}{one.suffix}", rows=rows, summary=summary)
         for name, (rows, summary) in named.items()
     ]
+
+
+def _whole(one: Shown) -> list[Profile]:
+    """The macro mean, then categories, those with conditions first."""
+    return [one.found.macro, *sorted(one.found.categories, key=lambda g: not g.conditions)]
 
 
 def _map(one: Shown) -> list[r.Figure]:

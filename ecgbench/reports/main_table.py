@@ -38,7 +38,12 @@ _HOW_COMPARED = (
 )
 
 
-def sections(study: Run) -> list[r.Section]:
+def rows(study: Run) -> pd.DataFrame:
+    """Of each metric, task, model and lead setting."""
+    return study.main
+
+
+def sections(study: Run, rows: pd.DataFrame) -> list[r.Section]:
     """What stands at the top of the page, the table of each metric, and what is left of it for
     few leads; comparisons; what has no number.
     """

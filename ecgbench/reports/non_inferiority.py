@@ -3,6 +3,8 @@ best model there, with verdicts by margin: see results/non_inferiority.py. The p
 verdicts; this is the table with all margins.
 """
 
+import pandas as pd
+
 from ecgbench import reports as r
 from ecgbench.reports import _facts as facts
 from ecgbench.reports._text import margin as margin_words
@@ -23,9 +25,13 @@ CARD = r.ReportCard(
 )
 
 
-def sections(study: Run) -> list[r.Section]:
+def rows(study: Run) -> pd.DataFrame:
+    """Of each lead setting and what it is compared with; none without twelve leads, or fewer."""
+    return compared(study)
+
+
+def sections(study: Run, rows: pd.DataFrame) -> list[r.Section]:
     """Nothing of a run without twelve leads, or without fewer."""
-    rows = compared(study)
     if rows.empty:
         return []
     heads = facts.heads_of(study)

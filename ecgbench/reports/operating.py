@@ -72,9 +72,13 @@ _WORTH = (
 )
 
 
-def sections(study: Run) -> list[r.Section]:
+def rows(study: Run) -> pd.DataFrame:
+    """Of each label and row of the main table; none of a study made by hand."""
+    return predicted.frame(study, Operating)
+
+
+def sections(study: Run, rows: pd.DataFrame) -> list[r.Section]:
     """Thresholds, then net benefits; nothing of a study made by hand."""
-    rows = predicted.frame(study, Operating)
     if rows.empty:
         return []
     each = list(predicted.by_task(study, rows))

@@ -100,14 +100,20 @@ _COMMITS = (
 )
 
 
-def sections(study: Run) -> list[r.Section]:
+def rows(study: Run) -> pd.DataFrame:
+    """Of each command that worked in the folder."""
+    commands: pd.DataFrame = _frame(list(map(vars, study.provenance.commands)), _COMMANDS)
+    return commands
+
+
+def sections(study: Run, rows: pd.DataFrame) -> list[r.Section]:
     """Data, models, and what is known of the commands; facts in words on the page, in tables for a
     paper.
     """
     return [
         r.Section(name="data", title="Data", parts=_data(study)),
         r.Section(name="models", title="Models", parts=_models(study)),
-        r.Section(name="provenance", title="Provenance", parts=_made_by(study)),
+        r.Section(name="provenance", title="Provenance", parts=_made_by(study, rows)),
     ]
 
 
@@ -185,6 +191,10 @@ def _models(study: Run) -> list[r.Part]:
     rows = []
     for model in study.models:
         contract, source = model.contract, model.weights_source
+        fed, absent = "not known", ""
+        if contract:
+            fed = contract_words(contract)
+            absent = f"under policy {contract['policy']}: {contract['absent']}"
         heads = [head for head in facts.columns(study) if head.model == model.name]
         terms = [f"licence {source['licence']}"] if source.get("licence") else []
         terms += [source["terms"]] if source.get("terms") else []
@@ -195,9 +205,9 @@ def _models(study: Run) -> list[r.Part]:
                 "fs": contract.get("fs"),
                 "seconds": contract.get("seconds"),
                 "leads": len(contract.get("leads", ())),
-                "input": contract_words(contract) if contract else "not known",
+                "input": fed,
                 "policy": enumerated([head.policy for head in heads]),
-                "absent": contract and f"under policy {contract['policy']}: {contract['absent']}",
+                "absent": absent,
                 "weights": model.weights + (" (own)" if source.get("own") else ""),
                 "tensors": model.weights_sha256,
                 "file": source.get("file"),
@@ -233,7 +243,7 @@ def contract_words(contract: Mapping[str, Any]) -> str:
     return f"{contract['name']}: " + ", ".join(filter(None, parts))
 
 
-def _made_by(study: Run) -> list[r.Part]:
+def _made_by(study: Run, rows: pd.DataFrame) -> list[r.Part]:
     """Everything that is known, what is empty left out."""
     known, writer = study.provenance, provenance.code()
     other = {
@@ -253,7 +263,7 @@ def _made_by(study: Run) -> list[r.Part]:
             caption="The commands that worked in the folder. Fits took "
             f"{duration(known.seconds_fits)}, scores {duration(known.seconds_cells)}."
             + (f" {lost} did not end: counted until the last note." if lost else ""),
-            rows=_frame(list(map(vars, known.commands)), _COMMANDS),
+            rows=rows,
             columns=_COMMANDS,
             summary="one row per command in the folder",
             formats=("csv", "md", "html"),

@@ -43,9 +43,13 @@ _NOTES = (
 )
 
 
-def sections(study: Run) -> list[r.Section]:
+def rows(study: Run) -> pd.DataFrame:
+    """Of each perturbation; none of a run without any."""
+    return robustness(study)
+
+
+def sections(study: Run, rows: pd.DataFrame) -> list[r.Section]:
     """Nothing of a run without perturbations."""
-    rows = robustness(study)
     if rows.empty:
         return []
     macro = rows[rows["label"] == MACRO]

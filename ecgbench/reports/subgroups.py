@@ -46,13 +46,22 @@ _WORST = [
 _DRAWN = [*ROW, "variable", "group", "rest", "n_patients", *DIFFERENCE]
 
 
-def sections(study: Run) -> list[r.Section]:
-    """Nothing of a run of a metric without placements, or that keeps nothing of its patients."""
-    if study.scorer is None or not ranks_records(study.metric):
+def rows(study: Run) -> pd.DataFrame:
+    """Of each task, column, lead setting and group, then of each group of a task that is not
+    compared (`reason`). None of a run of a metric without placements, or that keeps nothing of its
+    patients.
+    """
+    kept = any(len(people(study.path, data.name)) for data in study.datasets)
+    if study.scorer is None or not ranks_records(study.metric) or not kept:
+        return pd.DataFrame()
+    return pd.concat(_gathered(study), ignore_index=True)
+
+
+def sections(study: Run, rows: pd.DataFrame) -> list[r.Section]:
+    """What is shown of them, and what is not compared."""
+    if rows.empty:
         return []
-    if not any(len(people(study.path, data.name)) for data in study.datasets):
-        return []
-    rows, left = _gathered(study)
+    rows, left = _divided(rows)
     parts: list[r.Part] = []
     if len(rows):
         texts = [*_sentences(study, rows, "difference"), *_sentences(study, rows, "change")]
@@ -73,6 +82,15 @@ def sections(study: Run) -> list[r.Section]:
             name="subgroups", page=False, title="Groups of patients", short=CARD.title, parts=parts
         )
     ]
+
+
+def _divided(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Comparisons, and groups that are not compared."""
+    if "reason" not in rows:
+        return rows, rows[:0]
+    left = rows["reason"].notna()
+    lost = rows.loc[left, ["task", "variable", "group", "n_patients", "reason"]]
+    return rows[~left].drop(columns="reason"), lost
 
 
 def _gathered(study: Run) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -51,12 +51,16 @@ MEANING = {
 }
 
 
-def sections(study: Run) -> list[r.Section]:
+def rows(study: Run) -> pd.DataFrame:
+    """Of each task, diagnosis, lead setting and model."""
+    return verdicts(study)
+
+
+def sections(study: Run, rows: pd.DataFrame) -> list[r.Section]:
     """What a page opens with; then a row for each diagnosis and a column for each lead setting, of
     the model of each task that scores highest with twelve leads, or with the first ones.
     """
     first = r.Section(name="findings", parts=[opening(study)])
-    rows = verdicts(study)
     if rows.empty:
         return [first]
     settings = [s for s in dict.fromkeys(study.main["leads"]) if s in set(rows["leads"])]

@@ -10,6 +10,7 @@ from ecgbench.core.note import Note
 from ecgbench.core.text import counted, quoted
 from ecgbench.errors import BadSetting
 from ecgbench.results.facts import Origin
+from ecgbench.study import lent
 from ecgbench.study.stored import Code, Result
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ def published(study: "Run") -> "Run":
 def _against(study: "Run") -> Iterator[str]:
     command = study.provenance.command or "the same `ecgbench run` command"
     cells = study.of(study.metric).cells
+    if lent.read(study.path):
+        yield f"{study.path} was measured by others, and is published as it was exported"
     if pending := int((cells["status"] == "missing").sum()):
         yield f"{pending} of {counted(len(cells), 'cell')} are not computed yet; run: {command}"
     if damaged := int((cells["status"] == "damaged").sum()):

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ecgbench.core.files import as_json, locked, put
+from ecgbench.core.files import as_json, content_of, locked, put
 from ecgbench.core.keys import key
 from ecgbench.core.note import Note
 from ecgbench.errors import BadSetting
@@ -98,7 +98,7 @@ def read(run: Path) -> FrozenFile | None:
     if not file.is_file():
         return None
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = json.loads(content_of(file))
         if document["format"] != FORMAT:
             raise ValueError
         body = document["frozen"]

@@ -1,8 +1,8 @@
 """What others measured: a run folder with export.json, which `ecgbench runs export` and `ecgbench
 read TABLE` write. It holds predictions and facts; no recording, no weights, nothing that goes on.
 
-    export.json   format, by (who measured it), made (when), cells (identity -> hash of its DONE),
-                  named (whether its records have names that others know), proof
+    export.json   format, by (who measured it), made (when), version (of ecgbench), cells
+                  (identity -> hash of its DONE), proof
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,9 @@ def read(run: Path) -> dict[str, Any]:
     try:
         found = facts_of(document(run / FILE))
     except (ValueError, BadSetting):
-        raise BadSetting(f"{run / FILE} is not as it was written; {again}") from None
+        found = {}
+    if "by" not in found or not isinstance(found.get("cells"), dict):
+        raise BadSetting(f"{run / FILE} is not as it was written; {again}")
     if (made := found.get("format")) != FORMAT:
         raise BadSetting(f"{run} is an export of format {made}, and this reads {FORMAT}; {again}")
     return found

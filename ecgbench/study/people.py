@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ecgbench.core.files import as_parquet, put, quarantine, sha256_of
+from ecgbench.core.files import as_parquet, content_of, put, quarantine, sha256_of
 from ecgbench.core.registry import folder_name
 
 COLUMNS = ("record", "patient", "age", "sex", "device", "site", "paced")
@@ -26,7 +26,7 @@ def keep(run: Path, dataset: str, table: pd.DataFrame) -> None:
     file, content = _file(run, dataset), as_parquet(table[list(COLUMNS)])
     if is_damaged(file):
         quarantine(file)
-    if not is_known(run, dataset) or file.read_bytes() != content:
+    if not is_known(run, dataset) or content_of(file) != content:
         _hash(file).unlink(missing_ok=True)  # who is killed between the two leaves no false hash
         put(file, content)
         put(_hash(file), sha256_of(file))
@@ -57,7 +57,7 @@ def faults(run: Path) -> Iterator[str]:
 def is_damaged(file: Path) -> bool:
     """Whether a table has a wrong hash."""
     own = _hash(file)
-    return file.is_file() and own.is_file() and own.read_bytes() != sha256_of(file).encode()
+    return file.is_file() and own.is_file() and content_of(own) != sha256_of(file).encode()
 
 
 def _hash(file: Path) -> Path:

@@ -14,7 +14,7 @@ import torch
 
 from ecgbench import models
 from ecgbench.cards.model import InputContract
-from ecgbench.core.files import as_json, put
+from ecgbench.core.files import as_json, content_of, put
 from ecgbench.core.keys import key
 from ecgbench.core.seeds import rng
 from ecgbench.errors import EcgbenchError
@@ -66,7 +66,7 @@ def demand(
 
 def _read(file: Path) -> np.ndarray | None:
     with suppress(OSError, ValueError, KeyError, TypeError):
-        return np.asarray(json.loads(file.read_text(encoding="utf-8"))["sketch"], float)
+        return np.asarray(json.loads(content_of(file))["sketch"], float)
     return None
 
 

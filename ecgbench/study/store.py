@@ -31,7 +31,7 @@ from typing import Any, Literal
 from ecgbench.cards.cell import FORMAT, Cell, Fit
 from ecgbench.cards.plan import Plan, Request, plan_of
 from ecgbench.core.division import OFFICIAL
-from ecgbench.core.files import DAMAGED, as_json, locked, put, quarantine
+from ecgbench.core.files import DAMAGED, as_json, content_of, locked, put, quarantine
 from ecgbench.core.folders import DONE, below, damaged, document, finished, read_json
 from ecgbench.core.keys import key
 from ecgbench.core.registry import folder_name
@@ -283,7 +283,7 @@ class Store:
 
 def put_named(file: Path, content: bytes) -> None:
     """Write a file that is named by its content, once; a damaged one is quarantined."""
-    if file.exists() and file.read_bytes() != content:
+    if file.exists() and content_of(file) != content:
         quarantine(file, "has not the hash that is its name")
     if not file.exists():
         put(file, content)
@@ -295,7 +295,8 @@ def _setting_folders(cell: Cell) -> Iterator[str]:
 
 def _text_of(file: Path) -> str:
     """A plan file of a run without its hash; Damaged, BadSetting where it is of another format."""
-    body, mark, stated = file.read_text(encoding="utf-8", errors="replace").rpartition(_MARK)
+    text = content_of(file).decode("utf-8", errors="replace")
+    body, mark, stated = text.rpartition(_MARK)
     if not mark or _sha256(body) != stated.strip():
         raise Damaged(
             f"{file} is not what a run wrote; restore it, or move it away and give the commands of "

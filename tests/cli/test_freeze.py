@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ecgbench import reports
 from ecgbench.errors import BadSetting
-from ecgbench.reports import confirmatory, records
+from ecgbench.reports import records
 from ecgbench.results.study import read
 from ecgbench.stats.paired import holm
 from ecgbench.study import frozen
@@ -150,7 +151,7 @@ def test_every_hypothesis_stands_there_with_what_the_joint_contrast_says(tmp_pat
     with pytest.raises(BadSetting, match="holds a frozen plan"):
         read(run, tasks=["a"])
     study = read(run)
-    (section,) = confirmatory.sections(study)
+    (section,) = reports.sections("confirmatory", study)
     (table,) = (p for p in section.parts if p.kind == "table")
     assert table.numbers is not None
     rows = {str(r["name"]): r for r in records(table.numbers)}
@@ -175,7 +176,9 @@ def test_every_hypothesis_stands_there_with_what_the_joint_contrast_says(tmp_pat
         assert (rows[name]["p"] < 0.05) == (rows[name]["low"] > -margin)
     # a number with an untrained side has its mark
     random = study.main["weights"].mask(study.main["model"] == "weak", "random")
-    (section,) = confirmatory.sections(replace(study, main=study.main.assign(weights=random)))
+    (section,) = reports.sections(
+        "confirmatory", replace(study, main=study.main.assign(weights=random))
+    )
     (table,) = (p for p in section.parts if p.kind == "table")
     shown = {row["name"]: row for row in table.rows}
     assert "untrained" in shown["better"]["verdict"]
@@ -193,7 +196,7 @@ def test_a_plan_that_was_changed_is_said_before_any_number(
     assert not any("PLAN" in note for note in map(str, read(run).notes))
     file = run / frozen.FILE
     file.write_text(file.read_text().replace('"alpha": 0.05', '"alpha": 0.2'))
-    (section,) = confirmatory.sections(read(run))
+    (section,) = reports.sections("confirmatory", read(run))
     assert section.parts[0].texts[0].startswith("FROZEN PLAN CHANGED: ")  # type: ignore[union-attr]
     file.unlink()
     assert read(run).notes[-1].text == frozen.NONE

@@ -98,6 +98,14 @@ def test_a_file_of_ones_own_is_suggested_to_who_nearly_spells_it(
         room(house).resolve("zzzz")
 
 
+@pytest.mark.parametrize("text", ["import os\nos._exit(0)\n", "import os\nos.abort()\n"])
+def test_a_file_that_ends_the_process_is_refused(text: str, house: Path, tmp_path: Path) -> None:
+    here = room(house)
+    with pytest.raises(BadSetting, match="cannot be imported"):
+        here.get(str(written(tmp_path, "deadly.py", text)))
+    assert here.get(str(written(tmp_path, "sound.py"))).CARD == 1
+
+
 def test_an_unknown_name_suggests_the_nearest_in_one_line(house: Path) -> None:
     with pytest.raises(UnknownName) as caught:
         room(house).get("leaf")

@@ -176,6 +176,20 @@ def test_others_are_compared_on_the_same_test_records_and_labels(
         read(study.path, others=[to])
 
 
+def test_what_others_measured_is_neither_merged_nor_published(
+    study: Run, sent: Path, here: Callable[..., Any], tmp_path: Path
+) -> None:
+    for words in (
+        ("runs", "merge", study.path, sent, "--to", tmp_path / "both"),
+        ("runs", "export", sent, "--to", tmp_path / "again"),
+        ("report", sent, "--publish", "--to", tmp_path / "page"),
+    ):
+        done = here(*words, cwd=tmp_path)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), words
+        assert "sent" in done.stderr
+    assert not any(tmp_path.glob("*/*"))
+
+
 def test_own_records_become_numbers_and_the_numbers_stay(tmp_path: Path) -> None:
     write(tmp_path / "run", replace(MADE, data={"clinic": Data(tasks={"heart": 2})}))
     mine = read(tmp_path / "run")

@@ -75,7 +75,7 @@ ALIKE = dict.fromkeys(NAMES, 1.0)
 
 def words(source: Ablation) -> str:
     """What the page opens with."""
-    (notes,) = report.sections(source)[0].parts
+    (notes,) = reports.sections("ablation", source)[0].parts
     return "\n".join(notes.texts)  # type: ignore[union-attr, arg-type]
 
 
@@ -142,7 +142,9 @@ def test_cells_alike_are_rarely_told_apart(spread: float) -> None:
 
 def test_the_picture_shows_differences_with_their_intervals() -> None:
     source = study(APART, spread=0.1)
-    figure, table = next(s for s in report.sections(source) if s.name == "differences").parts
+    figure, table = next(
+        s for s in reports.sections("ablation", source) if s.name == "differences"
+    ).parts
     assert isinstance(figure, reports.Figure)
     with reports.drawing(figure) as sheet:
         (ax,) = sheet.axes
@@ -168,7 +170,7 @@ def test_no_rank_correlation_below_five_seeds() -> None:
 
 def test_cells_that_are_not_made_stand_in_the_table_with_the_reason() -> None:
     source = study(APART)
-    table, probes = next(s for s in report.sections(source) if s.name == "cells").parts
+    table, probes = next(s for s in reports.sections("ablation", source) if s.name == "cells").parts
     assert len(records(probes.numbers)) == len(NAMES) * 3 * 3  # type: ignore[union-attr]
     rows = {row["cell"]: row for row in table.rows}  # type: ignore[union-attr]
     assert rows["sheaf_attention_v2/spatiotemporal"]["state"] == "not reproduced"

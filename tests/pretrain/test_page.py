@@ -126,7 +126,7 @@ def figures(folder: Path) -> dict[str, reports.Figure]:
     """Figures of the report by name."""
     parts = (
         part
-        for section in reports.get("pretraining").sections(reports.read(folder))
+        for section in reports.sections("pretraining", reports.read(folder))
         for part in section.parts
     )
     return {part.name: part for part in parts if isinstance(part, reports.Figure)}
@@ -219,7 +219,7 @@ def test_the_page_opens_with_the_outcome_of_the_selection(drawn: Path, tmp_path:
     held = {row["stage"]: row for row in rows(drawn / "report/opening.csv")}
     assert (held["stage 1"]["step"], held["stage 1"]["probe"]) == ("200", "0.9505")
     source = reports.read(make(tmp_path, stages=1, dataset="demo"))
-    shown = reports.get("pretraining").sections(source)[0].parts[0]
+    shown = reports.sections("pretraining", source)[0].parts[0]
     ((head, rest),) = shown.lines
     assert "Not finished" in head
     assert "(synthetic)" in head

@@ -80,7 +80,7 @@ def test_tables_round_and_the_csv_does_not(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_the_plot_shows_the_csv_and_is_drawn_only_of_times(tmp_path: Path) -> None:
-    (section,) = reports.get("cost").sections(costs())
+    (section,) = reports.sections("cost", costs())
     figure = section.parts[-1]
     with reports.drawing(figure) as sheet:
         drawn = [

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ecgbench import reports
 from ecgbench.errors import BadSetting
-from ecgbench.reports import across, records
+from ecgbench.reports import records
 from ecgbench.reports import write as write_report
 from ecgbench.results.joint import Entry, joint
 from ecgbench.results.options import Options
@@ -49,7 +50,9 @@ def part(section: Any, name: str) -> Any:
 
 def whole(study: Run) -> Any:
     """All sections as one."""
-    return SimpleNamespace(parts=[p for section in across.sections(study) for p in section.parts])
+    return SimpleNamespace(
+        parts=[p for section in reports.sections("across", study) for p in section.parts]
+    )
 
 
 def rows_of(one: Run) -> dict[tuple[str, str], dict[str, object]]:
@@ -198,7 +201,7 @@ def test_the_forest_is_of_joint_differences(three: Run) -> None:
         assert row["baseline"] == "near"
     assert len(rows) == 2 * 2 * 4
     with pytest.raises(BadSetting, match="--baseline nobody"):
-        across.sections(replace(three, options=Options(baseline="nobody")))
+        reports.sections("across", replace(three, options=Options(baseline="nobody")))
 
 
 @pytest.mark.long

@@ -45,7 +45,7 @@ def study(on: tuple[str, ...] = ("ptbxl_sub", "ptbxl_super"), **more: Any) -> Ru
 
 def sections(of: Run, name: str) -> list[reports.Section]:
     of = replace(of, options=Options(against=(name,)))
-    return reports.get("against").sections(of)
+    return reports.sections("against", of)
 
 
 def tables(of: Run, name: str = "paper") -> dict[str, reports.Table]:
@@ -269,7 +269,7 @@ def test_an_asterisk_does_not_depend_on_the_rank() -> None:
         models=[make.model(r.model, published.MODELS[r.model], 1) for r in row],
         tasks=[make.task("ptb", "PTB")],
     )
-    sections = {s.name: s for s in reports.get("main_table").sections(of)}
+    sections = {s.name: s for s in reports.sections("main_table", of)}
     (line,) = sections["main_table"].parts[0].rows
     scores = list(line.values())[2:]
     assert [score.star for score in scores] == [r.asterisk for r in row]

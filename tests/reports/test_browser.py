@@ -42,7 +42,11 @@ def _draw(sheet):
     sheet.subplots().imshow([[0, 1], [2, 3]])
 
 
-def sections(study):
+def rows(study):
+    return study.main
+
+
+def sections(study, rows):
     """One figure."""
     figure = Figure(name="image", draw=_draw, caption="Four numbers.", size=(3, 3))
     return [Section(name="image", title="Image", short="Image", parts=[figure])]

@@ -11,7 +11,8 @@ from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
 
-from ecgbench.reports import calibration, operating, write
+from ecgbench import reports
+from ecgbench.reports import write
 from ecgbench.results.study import Run
 from ecgbench.study.stored import Result
 from tests.invented import make, rows, seen, shifted
@@ -27,7 +28,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def found(study: Run, name: str = "calibration") -> pd.DataFrame:
-    (section,) = calibration.sections(study)
+    (section,) = reports.sections("calibration", study)
     return rows(section.parts, name)
 
 
@@ -72,7 +73,7 @@ def test_a_label_without_a_slope_in_one_row_is_in_no_mean(study: Run, tmp_path: 
         return table.assign(**{"probability:A0": sure}) if here else table
 
     changed = seen(study, perfect)
-    (section,) = calibration.sections(changed)
+    (section,) = reports.sections("calibration", changed)
     table = rows(section.parts, "calibration").set_index(KEYS)
     assert "no slope" in table.loc[("good", "12", "A0"), "reason"]
     assert (table.xs("mean of labels", level="label")["labels"] == 3 - 1).all()
@@ -102,7 +103,7 @@ def test_bins_hold_every_record_once(study: Run) -> None:
 
 
 def test_net_benefit_again_and_of_flagging_everybody(study: Run) -> None:
-    _, section = operating.sections(study)
+    _, section = reports.sections("operating", study)
     table = rows(section.parts, "decision_curves")
     own = study.result("a", "weak", "12", "zero").predictions()
     for chance in (0.05, 0.2, 0.5):
@@ -120,5 +121,5 @@ def test_a_study_made_by_hand_has_no_predictions_to_report(study: Run) -> None:
     import dataclasses
 
     bare = dataclasses.replace(study, results=[])
-    for report in (calibration, operating):
-        assert report.sections(bare) == []
+    for report in ("calibration", "operating"):
+        assert reports.sections(report, bare) == []

@@ -87,7 +87,7 @@ def test_an_untrained_column_has_a_sign_and_its_meaning_in_every_table():
     tables = [
         part
         for report in ("main_table", "lead_curve")
-        for section in reports.get(report).sections(beaten())
+        for section in reports.sections(report, beaten())
         for part in section.parts
         if part.kind == "table" and "html" in part.formats
     ]
@@ -105,14 +105,14 @@ def test_an_untrained_column_has_a_sign_and_its_meaning_in_every_table():
 
 
 def test_an_untrained_column_is_called_so_in_the_map_of_labels():
-    figure = reports.get("labels").sections(beaten())[0].parts[1]
+    figure = reports.sections("labels", beaten())[0].parts[1]
     with reports.drawing(figure) as sheet:
         names = [text.get_text() for text in sheet.axes[0].texts]
     assert names == ["LAEF", "ST-MEM", "Odd (random weights)"]
 
 
 def test_an_untrained_column_has_a_difference_with_an_interval_and_no_test():
-    sections = {section.name: section for section in reports.get("main_table").sections(beaten())}
+    sections = {section.name: section for section in reports.sections("main_table", beaten())}
     (row,) = [
         row
         for row in sections["comparisons"].parts[0].rows
@@ -126,7 +126,7 @@ def test_an_untrained_column_has_a_difference_with_an_interval_and_no_test():
 
 def test_a_fine_tuned_column_from_a_random_start_is_trained():
     study = beaten(provenance=replace(make.PROVENANCE, protocol="finetune"))
-    sections = reports.get("main_table").sections(study)
+    sections = reports.sections("main_table", study)
     section = next(one for one in sections if one.name == "main_table")
     assert "‡" not in section.parts[0].marks
     (best,) = [s.parts[0].numbers for s in sections if s.name == "best"]

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ecgbench import reports
 from ecgbench.ecg.leads import LEADS
 from ecgbench.reports import cka as report
 from ecgbench.results.study import read
@@ -28,7 +29,7 @@ def run(typed: Callable[..., int], tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_every_number_again_from_the_stored_features(run: Path) -> None:
     study = read(run)
-    (section,) = report.sections(study)
+    (section,) = reports.sections("cka", study)
     tables = {part.name: part for part in section.parts if part.kind == "table"}
     stays = {(r["first"], r["leads"]): r for r in tables["cka_stability"].rows}
     assert len(stays) == 3 * 2
@@ -74,7 +75,7 @@ def test_the_page_and_the_files(run: Path, tmp_path: Path, here: Callable[..., o
 
 def test_features_that_were_not_kept_are_told(typed: Callable[..., int], tmp_path: Path) -> None:
     assert typed(tmp_path / "run", "--leads", "1,12", "--set", "run.keep_features=no") == 0
-    (section,) = report.sections(read(tmp_path / "run"))
+    (section,) = reports.sections("cka", read(tmp_path / "run"))
     assert "Not computed: features of this cell were not kept" in section.parts[0].texts[0]
 
 
@@ -86,7 +87,7 @@ def test_features_of_other_records_are_told(run: Path, monkeypatch: pytest.Monke
         return records[1:], features[1:]
 
     monkeypatch.setattr(Result, "features", fewer)
-    (section,) = report.sections(read(run))
+    (section,) = reports.sections("cka", read(run))
     assert "of which its features tell nothing" in section.parts[0].texts[0]
 
 
@@ -127,7 +128,7 @@ def test_of_too_few_patients_there_is_no_mean_within_leads(
         data={"real": Data(tasks={"a": 1}, records=40)}, leads=",".join(["1", "12", *LEADS])
     )
     write(tmp_path, made)
-    (section,) = report.sections(read(tmp_path))
+    (section,) = reports.sections("cka", read(tmp_path))
     table = next(part for part in section.parts if getattr(part, "name", "") == "cka_stability")
     assert {(row["cka"], row["within"]) for row in table.rows} == {(None, None)}
     assert f"Fewer than {report.FEWEST} patients: no CKA for A." in section.parts[0].texts

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from ecgbench import reports
 from ecgbench.reports import Notes, Section
 from ecgbench.reports import controls as report
 from ecgbench.results.controls import COLUMNS
@@ -22,7 +23,7 @@ ROW = {
 
 def written(study: Run, rows: list[dict], patch: pytest.MonkeyPatch) -> list[Section]:
     patch.setattr(report, "checked", lambda study: pd.DataFrame(rows, columns=COLUMNS))
-    return report.sections(study)
+    return reports.sections("controls", study)
 
 
 def said_in(section: Section) -> str:

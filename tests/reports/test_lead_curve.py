@@ -16,7 +16,7 @@ pytestmark = pytest.mark.rendered
 
 
 def curve(study: Run) -> reports.Figure:
-    return reports.get("lead_curve").sections(study)[0].parts[0]
+    return reports.sections("lead_curve", study)[0].parts[0]
 
 
 def lines(study: Run):

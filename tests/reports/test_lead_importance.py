@@ -11,6 +11,7 @@ import pytest
 import scipy.stats
 from sklearn.metrics import roc_auc_score
 
+from ecgbench import reports
 from ecgbench.datasets._labels import categories, table
 from ecgbench.ecg.leads import LEADS
 from ecgbench.reports import lead_importance as report
@@ -130,7 +131,7 @@ def test_two_columns_have_files_of_their_own_and_one_map(tmp_path: Path) -> None
     invented.write(
         tmp_path / "run", made(data=small, models=("good", "weak"), leads=",".join(LEADS))
     )
-    (section,) = report.sections(read(tmp_path / "run"))
+    (section,) = reports.sections("lead_importance", read(tmp_path / "run"))
     assert section.title.endswith("A, Good")
     assert sum(part.kind == "figure" for part in section.parts) <= 1
     names = [part.name for part in section.parts if hasattr(part, "name")]
@@ -166,14 +167,14 @@ def test_a_lead_that_has_no_score_leaves_nothing(lacking: str, tmp_path: Path) -
     invented.write(tmp_path / "run", made(data=small, lacking=[("a", "good", lacking)]))
     study = read(tmp_path / "run")
     assert columns(study, "a") == []
-    assert report.sections(study) == []
+    assert reports.sections("lead_importance", study) == []
 
 
 def test_labels_without_a_category_leave_nothing(
     study: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(report, "categories", lambda: {"MI": "infarction"})
-    assert report.sections(study) == []
+    assert reports.sections("lead_importance", study) == []
 
 
 def test_every_code_of_ptbxl_has_a_category_but_normal() -> None:

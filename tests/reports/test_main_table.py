@@ -32,7 +32,7 @@ def texts(tmp_path: Path) -> "Iterator[object]":
 
 def section(name: str, study: Run) -> reports.Section:
     """A section of the reports of the main table and the lead curve."""
-    found = [s for r in ("main_table", "lead_curve") for s in reports.get(r).sections(study)]
+    found = [s for r in ("main_table", "lead_curve") for s in reports.sections(r, study)]
     return next(s for s in found if s.name == name)
 
 

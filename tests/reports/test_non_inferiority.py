@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ecgbench import reports
 from ecgbench.reports import non_inferiority as report
 from ecgbench.reports import records
 from ecgbench.results.non_inferiority import BEST
@@ -29,7 +30,7 @@ def study(path: Path, how: Made = MADE) -> Run:
 
 
 def rows_of(one: Run) -> dict[tuple[str, str, str], dict[str, Any]]:
-    (section,) = report.sections(one)
+    (section,) = reports.sections("non_inferiority", one)
     table = next(p for p in section.parts if getattr(p, "name", "") == "non_inferiority")
     return {(r["model"], r["leads"], r["against"]): r for r in records(table.numbers)}
 
@@ -103,11 +104,16 @@ def test_a_label_that_is_lost_over_folds_cancels_a_yes(tmp_path: Path) -> None:
 
 
 def test_a_margin_is_spelled_as_it_was_given(made: Run) -> None:
-    (section,) = report.sections(replace(made, options=Options(margins=(0.005, 0.015, 0.07))))
+    (section,) = reports.sections(
+        "non_inferiority", replace(made, options=Options(margins=(0.005, 0.015, 0.07)))
+    )
     table = next(p for p in section.parts if getattr(p, "name", "") == "non_inferiority")
     headings = [c.heading for c in table.columns if c.name.startswith("margin")]
     assert headings == ["Within 0.5", "Within 1.5", "Within 7"]
 
 
 def test_without_twelve_leads_there_is_nothing(tmp_path: Path) -> None:
-    assert report.sections(study(tmp_path / "run", replace(MADE, leads="I,II"))) == []
+    assert (
+        reports.sections("non_inferiority", study(tmp_path / "run", replace(MADE, leads="I,II")))
+        == []
+    )

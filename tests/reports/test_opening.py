@@ -20,7 +20,7 @@ from tests.invented import Data, Made, make, write
 
 def opening(study: Run) -> Any:
     """What the page begins with."""
-    return reports.get("verdicts").sections(study)[0].parts[0]
+    return reports.sections("verdicts", study)[0].parts[0]
 
 
 HEART = Data(tasks={"heart": 2}, records=300)
@@ -148,5 +148,5 @@ def test_a_perfect_model_has_its_interval_wherever_it_has_a_score(tmp_path: Path
     for row in study.comparisons.to_dict("records"):
         assert row["difference"] == 0
         assert (row["low"], row["high"]) == pytest.approx((low - 1, 1 - low))
-    rows = [p for p in reports.get("non_inferiority").sections(study)[0].parts if p.kind == "table"]
+    rows = [p for p in reports.sections("non_inferiority", study)[0].parts if p.kind == "table"]
     assert {r["margin_0.02"] for r in records(rows[0].numbers)} == {"not tested"}

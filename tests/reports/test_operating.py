@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 from sklearn.metrics import confusion_matrix, roc_curve
 
-from ecgbench.reports import operating, write
+from ecgbench import reports
+from ecgbench.reports import write
 from ecgbench.results.study import Run, read
 from ecgbench.study.stored import Result
 from tests.invented import VALIDATED, Data, in_folds, make, rows, seen, shifted
@@ -28,7 +29,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def found(study: Run, name: str = "operating_points") -> pd.DataFrame:
-    section, _ = operating.sections(study)
+    section, _ = reports.sections("operating", study)
     return rows(section.parts, name)
 
 
@@ -69,7 +70,7 @@ def test_frozen_thresholds_and_their_rates_again(study: Run, kept: str) -> None:
 def test_thresholds_of_fits_for_each_set_of_leads_are_not_of_twelve(study: Run) -> None:
     cells = [replace(r.cell, fit=replace(r.cell.fit, shown="I")) for r in study.results]
     same = [replace(r, cell=cell) for r, cell in zip(study.results, cells)]
-    section, _ = operating.sections(replace(study, results=same))
+    section, _ = reports.sections("operating", replace(study, results=same))
     assert "twelve" not in section.title
     (table,) = (part for part in section.parts if part.name == "operating_points")
     assert "frozen on validation records with the leads of their fit" in table.caption
@@ -157,7 +158,7 @@ def test_what_has_no_number_says_why(tmp_path: Path) -> None:
     row = table.loc[("weak", "1", "mean of labels", "specificity", FROZEN)]
     assert (row["status"], "it broke" in row["reason"]) == ("failed", True)
     assert np.isnan(row["sensitivity"])
-    section, _ = operating.sections(study)
+    section, _ = reports.sections("operating", study)
     shown = [r for r in section.parts[0].rows if r["leads"] == "1"]
     assert {getattr(r["labels"], "text", r["labels"]) for r in shown} == {3, "failed"}
     shutil.rmtree(tmp_path / "run" / "fits" / "a" / "good")
@@ -170,7 +171,7 @@ def test_what_has_no_number_says_why(tmp_path: Path) -> None:
 def test_few_positives_are_said_and_not_dropped(tmp_path: Path) -> None:
     data = Data(tasks={"a": 3}, records=300, prevalence=0.04)
     study = make(tmp_path / "run", replace(VALIDATED, data={"first": data}))
-    section, _ = operating.sections(study)
+    section, _ = reports.sections("operating", study)
     table = rows(section.parts, "operating_points")
     labels = table[table["label"] != "mean of labels"]
     assert set(labels["label"]) == {f"A{k}" for k in range(3)}

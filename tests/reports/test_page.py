@@ -80,7 +80,7 @@ def read(folder: Path) -> Reader:
 
 def marks(study: Run) -> list[list[str]]:
     """Rows of marks of who is best; none where nothing is compared."""
-    sections = reports.get("main_table").sections(study)
+    sections = reports.sections("main_table", study)
     table = next((s.parts[0] for s in sections if s.name == "best"), None)
     columns = [c.name for c in table.columns if c.name.isdigit()] if table else []
     return [[row[c].text for c in columns] for row in table.rows] if table else []
@@ -88,7 +88,7 @@ def marks(study: Run) -> list[list[str]]:
 
 def rows(name: str, study: Run) -> list:
     """Rows of the first table of a section of the main table's report."""
-    sections = {section.name: section for section in reports.get("main_table").sections(study)}
+    sections = {section.name: section for section in reports.sections("main_table", study)}
     return list(sections[name].parts[0].rows)
 
 
@@ -156,7 +156,7 @@ def test_weights_of_our_own_are_called_so_wherever_a_number_is_shown():
     study.models[0] = replace(
         study.models[0], weights_source={"own": True, "file": "laef.safetensors", "sha256": "ab"}
     )
-    sections = {section.name: section for section in reports.get("main_table").sections(study)}
+    sections = {section.name: section for section in reports.sections("main_table", study)}
     section = sections["main_table"]
     assert [column.title for column in section.parts[0].columns] == [
         "Task",
@@ -217,7 +217,7 @@ def test_banners_stay_when_the_main_table_is_not_asked_for(tmp_path):
 
 
 def test_labels_are_means_over_lead_draws_and_undefined_stays_undefined():
-    (section,) = reports.get("labels").sections(make.two_models())
+    (section,) = reports.sections("labels", make.two_models())
     (figure,) = [part for part in section.parts if part.kind == "figure"]
     held = {(row["label"], row["model"], row["leads"]): row for row in records(figure.numbers)}
     assert held["MI", "stmem", "1"]["value"] == pytest.approx(0.583)
@@ -232,10 +232,9 @@ def test_counts_are_whole_in_the_files_beside(tmp_path):
 
 
 def test_a_network_with_random_weights_is_called_so_where_it_is_described() -> None:
-    from ecgbench.reports import provenance
 
     study = make.crowded()
-    _, models, _ = provenance.sections(study)
+    _, models, _ = reports.sections("provenance", study)
     titles = [part.title for part in models.parts if part.kind == "group"]
     wanted = [f"{m.title}{' (random weights)' * (m.weights == 'random')}" for m in study.models]
     assert titles == wanted

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from ecgbench import reports
 from ecgbench.reports import records
 from ecgbench.reports import subgroups as report
 from ecgbench.results.study import Run, read
@@ -48,7 +49,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def _tables(study: Run) -> dict[str, list[dict]]:
-    (section,) = report.sections(study)
+    (section,) = reports.sections("subgroups", study)
     found = {}
     for part in section.parts:
         for one in part.parts if part.kind == "group" else [part]:
@@ -99,7 +100,7 @@ def test_each_difference_is_that_of_the_same_labels_on_both_sides(study: Run) ->
 
 
 def test_a_change_is_told_as_a_change_of_the_difference(study: Run) -> None:
-    (section,) = report.sections(study)
+    (section,) = reports.sections("subgroups", study)
     texts = [text for part in section.parts if part.kind == "notes" for text in part.texts]
     rows = pd.DataFrame(_tables(study)["subgroups"]).astype({"change": float})
     one = rows[rows["change"].notna()].iloc[[0]].assign(change_p_holm=0.001, change=-0.043)
@@ -153,6 +154,6 @@ def test_a_second_reading_computes_nothing_and_gives_the_same(
 
 def test_nothing_is_said_of_a_run_that_knows_nobody(tmp_path: Path) -> None:
     write(tmp_path / "run", Made(data={"a": Data(tasks={"a": 1})}))
-    assert report.sections(read(tmp_path / "run")) == []
+    assert reports.sections("subgroups", read(tmp_path / "run")) == []
     unknown = _people(sex=[""] * N, device=[""] * N, age=[np.nan] * N)
     assert groups(unknown) == []

@@ -28,10 +28,13 @@ def draw(sheet):
     sheet.subplots().plot([1, 2], [3, 4])
 
 
-def sections(study):
+def rows(study):
+    return pd.DataFrame({"x": [1, 2], "y": [3, 4]})
+
+
+def sections(study, numbers):
     rows = [{"what": "rows & <more>", "count": len(study.main), "share": 1 / 3}, {"what": "none", "count": None, "share": None}]
     columns = (Column("what"), Column("count", "Count", "number"), Column("share", "Share", "number", "{:.2f}".format))
-    numbers = pd.DataFrame({"x": [1, 2], "y": [3, 4]})
     parts = [Table(name="NAME", columns=columns, rows=rows), Figure(name="mine_curve", draw=draw, numbers=numbers)]
     return [Section(name="mine", title="My own section", parts=parts)]
 '''  # noqa: E501

@@ -98,7 +98,7 @@ def test_every_column_of_a_report_has_its_meaning_and_every_meaning_a_column(
     study: Run, tmp_path: Path
 ) -> None:
     files = [p for p in reports.write(study, tmp_path / "to", pictures=()) if p.suffix == ".csv"]
-    section = reports.get("against").sections(study)[0]
+    section = reports.sections("against", study)[0]
     heads = {p.name: list(p.numbers) for p in section.parts if isinstance(p, Table)}
     for file in files:
         with file.open(encoding="utf-8", newline="") as rows:

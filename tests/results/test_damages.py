@@ -4,6 +4,7 @@ command that reads the run says of it. tests/benchmark/test_reused.py tries what
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -83,7 +84,16 @@ def copied(cell: Path) -> None:
     shutil.copytree(other, cell)
 
 
+def piped(file: Path) -> None:
+    """Nobody will ever write into it."""
+    file.unlink()
+    os.mkfifo(file)
+
+
 CELL: dict[str, Spoil] = {
+    "a pipe of predictions": lambda cell: piped(cell / "predictions.parquet"),
+    "a pipe of cell.json": lambda cell: piped(cell / "cell.json"),
+    "a pipe of DONE": lambda cell: piped(cell / "DONE"),
     "a bit of the predictions": lambda cell: flip(cell / "predictions.parquet"),
     "half of the predictions": lambda cell: cut(cell / "predictions.parquet"),
     "no predictions": lambda cell: (cell / "predictions.parquet").unlink(),

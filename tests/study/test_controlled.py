@@ -9,9 +9,8 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from ecgbench import datasets
+from ecgbench import datasets, reports
 from ecgbench.data import select
-from ecgbench.reports import controls as report
 from ecgbench.results.controls import checked
 from ecgbench.results.study import Run, read
 from ecgbench.study import controls
@@ -119,6 +118,6 @@ def test_a_permutation_that_keeps_the_test_labels_shows(
     broken = read(study("kept", "labels"))
     row = found(broken)["labels", "aged_loud", "12"]
     assert row.verdict == "NOT as expected", row
-    section, *_ = report.sections(broken)
+    section, *_ = reports.sections("controls", broken)
     sentences = section.parts[0].texts  # type: ignore[union-attr]
     assert any("something in this run knows the labels" in one for one in sentences)

@@ -54,6 +54,12 @@ def work(job: Any, send: Callable[[Any], None]) -> None:
     elif job.do == "hang":
         send(("stage", 1, "training", 3, "steps"))
         time.sleep(300)
+    elif job.do == "copies":  # as a model that forks: each copy says the same
+        send(("stage", 1, "test windows", 3, "windows"))
+        while True:
+            send(("note", "copied again 1"))
+            send(("advance", 1, 1))
+            time.sleep(0.1)
     elif job.do == "child":  # which keeps the pipe open, in a session of its own
         if not os.fork():
             os.setsid()
@@ -82,7 +88,7 @@ def carried(
 
 
 def test_each_death_costs_its_own_job_and_is_told_in_words(tmp_path: Path) -> None:
-    does = ("fine", "exit", "talk", "abort", "memory", "raise", "hang", "child", "last")
+    does = ("fine", "exit", "talk", "abort", "memory", "raise", "hang", "copies", "child", "last")
     came, notes = carried(tmp_path, *does, options="2", timeout=3.0)
     assert {do: died and died.reason for do, died in came.items()} == {
         **dict.fromkeys(("fine", "talk", "last")),
@@ -91,6 +97,7 @@ def test_each_death_costs_its_own_job_and_is_told_in_words(tmp_path: Path) -> No
         "memory": "its process was killed by SIGKILL (memory may have run out)",
         "raise": "its process ended with exit code 1",
         "hang": "no progress for 3 s (training), so it was ended (--set run.timeout)",
+        "copies": "no progress for 3 s (test windows), so it was ended (--set run.timeout)",
         "child": "its process ended with exit code 1",
     }
     for do, printed in {"raise": "no such thing", "hang": "most recent call first"}.items():

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing.connection import wait
 from types import ModuleType
+from typing import Any
 from unittest.mock import patch
 
 from ecgbench import errors
@@ -81,6 +82,7 @@ class _Worker:
     def begin(self, job: Job) -> None:
         self.job, self.heard, self.doing = job, time.monotonic() + self.grace, ""
         self.grace = 0.0
+        self._seen, self._left = set[Any](), dict[int, int]()
         with suppress(OSError):  # it died between two jobs: `listen` finds out
             self.pipe.send(job)
 
@@ -91,10 +93,11 @@ class _Worker:
         try:
             if self.pipe.poll():
                 kind, what = self.pipe.recv()
-                self.heard = time.monotonic()
                 if kind == "stop":
                     raise errors.named(*what)
                 if kind == "event":
+                    if self.is_progress(what):
+                        self.heard = time.monotonic()
                     self.doing = f" ({what[2]})" if what[0] == "stage" else self.doing
                     show(self.job, what)
                 return kind == "over", None
@@ -110,6 +113,24 @@ class _Worker:
             why = f"no progress for {timeout:g} s{self.doing}, so it was ended"
             return False, Died(f"{why} (--set run.timeout)")
         return False, None
+
+    def is_progress(self, event: tuple[Any, ...]) -> bool:
+        """Whether an event says something new. A model that copies its process says all of it twice
+        and may go on for ever.
+        """
+        kind, *what = event
+        if kind == "wait":  # for another command that computes the same
+            return True
+        if kind == "advance":
+            stage, more = what
+            left = self._left.get(stage, 0)
+            self._left[stage] = left - more
+            return min(left, more) > 0
+        new = event not in self._seen
+        if new and kind == "stage":
+            self._left[what[0]] = what[2]
+        self._seen.add(event)
+        return new
 
     def end(self) -> None:
         """End the process and all that it started."""
