@@ -1,7 +1,6 @@
 """Results of which there are predictions only: a table of them becomes an export.
 
-    .csv, .tsv, .parquet   record, label, probability; and perhaps target, patient. Or a row per
-                           record with probability:LABEL, and perhaps target:LABEL
+    .csv, .tsv, .parquet   record, label, probability; and perhaps target, patient
     .npz                   probability (record, label); and perhaps target, record, patient, label
 
 Without targets, and wherever the recordings are at hand, records are looked up in the test split.
@@ -36,11 +35,16 @@ from ecgbench.study.plan import resolve_tasks
 from ecgbench.study.scores import score_table
 from ecgbench.study.stored import PREDICTIONS, SCORES
 
-KINDS = (".csv", ".tsv", ".parquet", ".npz")
 ELSEWHERE = "elsewhere"
 """The protocol of predictions that ecgbench did not make."""
-_LONG = ["record", "label", "probability"]
-_DATASET = ("title", "doi", "licence", "synthetic", "verified")
+_NEEDED = ("record", "label", "probability")
+_WORDS = dict.fromkeys(("record", "patient", "label"), str)
+_READ: dict[str, Any] = {
+    ".csv": lambda file, task: pd.read_csv(file, dtype=_WORDS, keep_default_na=False),
+    ".tsv": lambda file, task: pd.read_csv(file, dtype=_WORDS, keep_default_na=False, sep="\t"),
+    ".parquet": lambda file, task: pd.read_parquet(file),
+    ".npz": lambda file, task: _of_arrays(file, task),
+}
 
 
 def write(  # noqa: PLR0913  (each is a setting)
@@ -63,17 +67,14 @@ def write(  # noqa: PLR0913  (each is a setting)
     (name,) = resolve_tasks([task])
     free(to)
     dataset, _, known = datasets.tasks()[name]
-    table = _table(file, known)
-    copy = None
-    if data or prepared or f"target:{known.labels[0]}" not in table:
+    table, copy = _table(file, known), None
+    if data or prepared or not any(name.startswith("target:") for name in map(str, table)):
         places = [Path(place).expanduser() if place else None for place in (data, prepared)]
         copy = prepare(dataset, places[0], places[1])
         table = _looked_up(table, copy, known, file)
-    table = table.assign(leads=leads)
-    settings = parse_leads(leads)
+    called, settings = re.sub(r"\W+", "_", model or file.stem), parse_leads(leads)
     if len(settings) > 1:
         raise BadSetting(f"--leads {leads}: one setting, such as 12 or I")
-    called = re.sub(r"\W+", "_", model or file.stem)
     request = Request(
         models=(called,),
         tasks=(name,),
@@ -84,26 +85,27 @@ def write(  # noqa: PLR0913  (each is a setting)
         parents={name: known.parent or name},
         training=Training(protocol=ELSEWHERE),
     )
+    network = {"name": called, "title": model or file.stem, "weights": OWN_WEIGHTS}
+    about = _of_copy(copy, name) if copy else _of_card(dataset, known, table)
     with making(to) as new:
         folder = Folder(new, [request])
-        network = {"name": called, "title": model or file.stem, "weights": OWN_WEIGHTS}
-        about = _data_facts(dataset, known, table, copy)
-        cell_facts = {
+        of_cell = {
             "model": folder.store.add_facts("models", network),
             "dataset": folder.store.add_facts("datasets", about),
             "dataset_name": dataset,
             "weights_name": OWN_WEIGHTS,
-            "n_records": len(table),
-            "windows": None,
             "fit": f"fits/{ELSEWHERE}",
             "blind": 0.0,
             "code": {},
             "device": "",
             "excluded": 0,
             "finished": 0.0,
+            "n_records": len(table),
+            "windows": None,
         }
-        tables = {PREDICTIONS: table, SCORES: score_table(request.scoring.metrics, table)}
-        folder.add(plan_of(request).cells[0], cell_facts, tables)
+        scores = score_table(request.scoring.metrics, table)
+        tables = {PREDICTIONS: table.assign(leads=leads), SCORES: scores}
+        folder.add(plan_of(request).cells[0], of_cell, tables)
         given = read(new)
         folder.close(by, given, given)
         move(new, to)
@@ -113,72 +115,47 @@ def _table(file: Path, task: Task) -> pd.DataFrame:
     """record, perhaps patient, then probability:LABEL and perhaps target:LABEL in the order of the
     task.
     """
-    if file.suffix not in KINDS:
-        raise BadSetting(f"{file}: predictions are read from {enumerated(KINDS)}")
+    if file.suffix not in _READ:
+        raise BadSetting(f"{file}: predictions are read from {enumerated(list(_READ))}")
     try:
-        if file.suffix == ".npz":
-            wide = _of_arrays(file, task)
-        elif file.suffix == ".parquet":
-            wide = _wide(pd.read_parquet(file))
-        else:
-            names = {"record": str, "patient": str, "label": str}
-            separator = "\t" if file.suffix == ".tsv" else ","
-            wide = _wide(pd.read_csv(file, dtype=names, sep=separator, keep_default_na=False))
-        labels = [n.partition(":")[2] for n in map(str, wide) if n.startswith("probability:")]
-        odd = [n for n in labels if n not in task.labels] or [
-            n for n in task.labels if n not in labels and task.least is None
-        ]
-        if odd:
-            raise ValueError(f"label {odd[0]!r} is in the file or in {task.name}, not in both")
-        kept = [n for n in task.labels if n in labels]
-        targets = [f"target:{n}" for n in kept]
-        p = wide[[f"probability:{n}" for n in kept]].to_numpy(float)
-        if not ((p >= 0) & (p <= 1)).all():
-            raise ValueError("a probability is missing, or not between 0 and 1")
-        if wide["record"].duplicated().any():
-            raise ValueError("a record is there twice")
-        y = wide[targets].to_numpy(float) if targets[0] in wide else None
-        if y is not None and not np.isin(y, (-1, 0, 1)).all():
-            raise ValueError("a target is not 1, 0 or -1 (not known)")
+        long = _READ[file.suffix](file, task)
+        long = long.astype({name: str for name in _WORDS if name in long})
+        return _wide(long, task)
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise BadSetting(
-            f"{file}: {one_line(error)}; it needs the columns {enumerated(_LONG)}"
-        ) from None
-    columns = {n: wide[n].astype(str) for n in ("record", "patient") if n in wide}
-    target = np.zeros(p.shape, np.int8) if y is None else y.astype(np.int8)
-    made = prediction_table(columns, kept, p, target)
-    return made.drop(columns=targets) if y is None else made
+        raise BadSetting(f"{file}: {one_line(error)}; it needs {enumerated(_NEEDED)}") from None
 
 
 def _of_arrays(file: Path, task: Task) -> pd.DataFrame:
+    """The rows of an .npz; ValueError where its arrays do not belong together."""
     with np.load(file, allow_pickle=False) as held:
         arrays = {name: held[name] for name in held}
-    labels = arrays.get("label", np.asarray(task.labels)).tolist()
-    shape = (len(arrays["probability"]), len(labels))
-    for name in {"probability", "target"} & set(arrays):
-        if arrays[name].shape != shape:
-            raise ValueError(
-                f"{name} is {arrays[name].shape}, and {task.name} has {shape[1]} labels"
-            )
-    numbers = [f"{n:0{len(str(shape[0]))}}" for n in range(1, shape[0] + 1)]
-    made = {"record": arrays.get("record", np.asarray(numbers))}
-    made |= {"patient": arrays["patient"]} if "patient" in arrays else {}
-    for kind in ("probability", "target"):
-        if kind in arrays:
-            made |= {f"{kind}:{label}": arrays[kind][:, k] for k, label in enumerate(labels)}
+    records, labels = arrays["probability"].shape
+    names = {"record": [f"{n:0{len(str(records))}}" for n in range(1, records + 1)]}
+    made = {n: np.repeat(a, labels) for n, a in (names | arrays).items() if n in _WORDS}
+    made["label"] = np.tile(arrays.get("label", task.labels), records)
+    made |= {n: arrays[n].ravel() for n in ("probability", "target") if n in arrays}
     return pd.DataFrame(made)
 
 
-def _wide(table: pd.DataFrame) -> pd.DataFrame:
-    """A row per record."""
-    if not set(_LONG) <= set(table):
-        return table
-    kinds = [kind for kind in ("probability", "target") if kind in table]
-    made = table.pivot(index="record", columns="label", values=kinds)
-    made.columns = [":".join(pair) for pair in made.columns]
-    if "patient" in table:
-        made.insert(0, "patient", table.groupby("record")["patient"].first())
-    return made.reset_index()
+def _wide(long: pd.DataFrame, task: Task) -> pd.DataFrame:
+    """A row per record; ValueError where numbers or labels are not those of predictions."""
+    there = set(long["label"])
+    lacking = set() if task.least else set(task.labels) - there
+    if odd := there - set(task.labels) or lacking:
+        raise ValueError(f"label {min(odd)!r} is in the file or in {task.name}, not in both")
+    labels = [label for label in task.labels if label in there]
+    kinds = ["probability", *(["target"] if "target" in long else [])]
+    both = long.pivot(index="record", columns="label", values=kinds).astype(float)
+    p, y = (both[kind][labels].to_numpy() for kind in (kinds[0], kinds[-1]))
+    if not ((p >= 0) & (p <= 1)).all():
+        raise ValueError("a probability is missing, or not between 0 and 1")
+    if len(kinds) > 1 and not np.isin(y, (-1, 0, 1)).all():
+        raise ValueError("a target is not 1, 0 or -1 (not known)")
+    columns = {"record": both.index.to_numpy()}
+    if "patient" in long:
+        columns["patient"] = long.groupby("record")["patient"].first().to_numpy()
+    made = prediction_table(columns, labels, p, y.astype(np.int8))
+    return made if len(kinds) > 1 else made.drop(columns=[f"target:{n}" for n in labels])
 
 
 def _looked_up(table: pd.DataFrame, copy: Copy, task: Task, file: Path) -> pd.DataFrame:
@@ -192,25 +169,23 @@ def _looked_up(table: pd.DataFrame, copy: Copy, task: Task, file: Path) -> pd.Da
             f"{file}: other test records of {task.name}: {len(table):,} in the file, "
             f"{len(split):,} in the copy, {common:,} in both"
         )
-    own = split.loc[table["record"]]
-    labels = [n.partition(":")[2] for n in map(str, table) if n.startswith("probability:")]
-    column = dict(zip(task.labels, task.columns))
-    targets = {f"target:{n}": own[column[n]].to_numpy(np.int8) for n in labels}
-    if any(name in table and (table[name] != values).any() for name, values in targets.items()):
+    own = split.loc[table["record"]].reset_index()
+    columns = dict(zip(task.labels, task.columns))
+    known = {f"target:{n}": own[columns[n]] for n in columns if f"probability:{n}" in table}
+    if any(name in table and (table[name] != values).any() for name, values in known.items()):
         raise BadSetting(f"{file}: its targets are not those of {task.name}")
-    table = table.drop(columns=[n for n in ("patient", *targets) if n in table])
-    whole = table.assign(**targets)
-    whole.insert(1, "patient", own["patient"].to_numpy())
-    return whole
+    return table.assign(patient=own["patient"], **known)
 
 
-def _data_facts(name: str, task: Task, table: pd.DataFrame, copy: Copy | None) -> dict[str, Any]:
-    """Facts of the data set, as far as they are known."""
-    if copy:
-        made = dataset_facts(Selection(copy, None))
-        return made | {"quarantined": [], "tasks": {task.name: made["tasks"][task.name]}}
-    card = facts(datasets.ROOM.card(name))
-    named = "patient" in table
+def _of_copy(copy: Copy, task: str) -> dict[str, Any]:
+    """Facts of the data set as it lies here."""
+    made = dataset_facts(Selection(copy, None))
+    return made | {"quarantined": [], "tasks": {task: made["tasks"][task]}}
+
+
+def _of_card(name: str, task: Task, table: pd.DataFrame) -> dict[str, Any]:
+    """Facts of a data set of which the table is all that is here; gives the table patients."""
+    card, named = facts(datasets.ROOM.card(name)), "patient" in table
     if not named:
         table["patient"] = table["record"]
     patients = sorted(set(table["patient"]))
@@ -218,14 +193,14 @@ def _data_facts(name: str, task: Task, table: pd.DataFrame, copy: Copy | None) -
     about |= {"rule": task.rule, "paper": task.paper, "absent": task.absent}
     return {
         "name": name,
-        **{k: card[k] for k in _DATASET},
+        **{k: card[k] for k in ("title", "doi", "licence", "synthetic", "verified")},
         "version": "not known",
         "patients_known": named,
+        "limit": None,
         **dict.fromkeys(("records", "records_prepared", "records_release"), card["records"]),
         "test_records": len(table),
         "test_patients": len(patients),
         "patients": patients,
-        "limit": None,
         "tasks": {task.name: about | {"n_labels": len(task.labels)}},
         "cautions": ["its test records were not compared with those of the task"],
     }

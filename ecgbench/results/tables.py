@@ -10,7 +10,7 @@ import pandas as pd
 from ecgbench import datasets, metrics
 from ecgbench.core.note import Note, Notes
 from ecgbench.errors import BadSetting
-from ecgbench.results.facts import DatasetFacts, ModelFacts, Provenance, TaskFacts
+from ecgbench.results.facts import ModelFacts, Provenance, TaskFacts
 from ecgbench.results.study import Run
 from ecgbench.study.lent import MARK
 
@@ -18,7 +18,6 @@ MAIN = "main_table.csv"
 """The file by which a folder is known for a report of a run."""
 _TABLES = {"main": "main_table", **{name: name for name in ("cells", "labels", "comparisons")}}
 _TEXTS = dict.fromkeys(("leads", "setting", "fold", "commit"), str)
-_COUNTS = ("records", "records_prepared", "records_release", "test_records", "test_patients")
 
 
 def read(folder: Path) -> Run:
@@ -39,8 +38,7 @@ def _read(folder: Path) -> Run:
     for name in ("main", "comparisons"):
         notes = [[Note("", text)] if isinstance(text, str) else [] for text in tables[name]["note"]]
         tables[name]["note"] = [Notes([printed, *own]) for own in notes]
-    facts = {name: _table(folder / f"{name}.csv") for name in ("datasets", "models")}
-    titles = dict(zip(dict.fromkeys(main["model"]), facts["models"].to_dict("records")))
+    networks = _table(folder / "models.csv")[["model", "weights"]].to_numpy().tolist()
     cards = {name: metrics.card(name) for name in dict.fromkeys(main["metric"])}
     code = _table(folder / "commits.csv").iloc[-1]
     return Run(
@@ -49,10 +47,10 @@ def _read(folder: Path) -> Run:
         metrics=cards,
         tasks=[_task(str(name), own) for name, own in main.groupby("task", sort=False)],
         models=[
-            ModelFacts(name=name, title=f"{row['model']} ({MARK})", weights=row["weights"])
-            for name, row in titles.items()
+            ModelFacts(name=name, title=f"{title} ({MARK})", weights=weights)
+            for name, (title, weights) in zip(dict.fromkeys(main["model"]), networks)
         ],
-        datasets=[_data(row) for row in facts["datasets"].to_dict("records")],
+        datasets=[],
         notes=[printed],
         provenance=Provenance.of(
             {"command": str(_table(folder / "provenance.csv")["command"].iloc[-1])},
@@ -83,11 +81,3 @@ def _task(name: str, rows: pd.DataFrame) -> TaskFacts:
         evaluation_only=bool(task and task.parent),
         n_labels=int(rows["n_labels"].max()),
     )
-
-
-def _data(row: dict[Any, Any]) -> DatasetFacts:
-    every = {card.title: (name, card) for name, card, _ in datasets.tasks().values()}
-    name, card = every.get(row["dataset"], (row["dataset"], None))
-    known = {"name": name, "title": row["dataset"], "synthetic": bool(card and card.synthetic)}
-    known |= {"version": str(row["version"]), "licence": str(row["licence"])}
-    return DatasetFacts.of(known, **{count: int(row[count]) for count in _COUNTS})
