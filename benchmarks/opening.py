@@ -62,7 +62,7 @@ def write(folder: Path, count: int, records: int) -> int:
         run.add_facts(kind, {"name": kind, "patients": sorted(names["patient"])})
         for kind in ("models", "datasets")
     ]
-    keys: dict[str, str] = {}
+    study = key(run.existing_plan().shared())
     for cell in cells:
         # as long as a genuine one
         own: dict[str, Any] = {
@@ -73,10 +73,10 @@ def write(folder: Path, count: int, records: int) -> int:
             "identity": cell.identity,
             "contract": {f"fact {i}": "x" * 40 for i in range(30)},
         }
-        keys[cell.identity] = key(own)
         about = {
             "identity": cell.identity,
-            "key": keys[cell.identity],
+            "study": study,
+            "key": key(own),
             "key_facts": own,
             "fit": f"fits/a/{cell.fit.model}/{'f' * 64}",
             "model": facts[0],
@@ -92,14 +92,13 @@ def write(folder: Path, count: int, records: int) -> int:
             "blind": 0.0,
             "finished": 0.0,
         }
-        place = run.cell_folder(cell, keys[cell.identity])
+        place = run.cell_folder(cell)
         place.mkdir(parents=True)
         (place / "cell.json").write_text(as_json(about))
         for name in shared:
             os.link(folder / name, place / name)
         of_cell = {**hashes, "cell.json": sha256_of(place / "cell.json")}
         (place / DONE).write_text(as_json(of_cell))
-    run.add_keys(keys)
     return len(cells)
 
 

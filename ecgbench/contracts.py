@@ -5,7 +5,7 @@ Time is along the last axis, signals are float32, `card` is 12 or the leads of t
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -37,7 +37,9 @@ class Model(Protocol):
 
 
 class Dataset(Protocol):
-    """Recordings as published. A task's labels are int8 columns `task:label`: 1, 0, -1 unknown."""
+    """Recordings as published. A task's labels are int8 columns `task:label`: 1, 0, -1 unknown.
+    May define CODES: label -> SNOMED CT code, several separated by `|`.
+    """
 
     CARD: DatasetCard
 
@@ -68,7 +70,8 @@ class Perturbation(Protocol):
 
 class TrainingProtocol(Protocol):
     """How a fit is trained: the fields of `Training` that it uses, and whether the encoder stays as
-    it is. May define `facts()` for its key, and SAME_LEADS.
+    it is. May define `facts()` and `of_the_fit(evaluation, fit)` for its key, `refuses(card,
+    weights, task)` (why it cannot be, or ""), SAME_LEADS and LEARNS.
     """
 
     SETTINGS: tuple[str, ...]
@@ -78,18 +81,22 @@ class TrainingProtocol(Protocol):
         """The rows of work (`rows.Needed`) whose features it is made of."""
 
     def fit(self, evaluation: Any, fit: Any, needed: Any, checkpoint: Path) -> Any:
-        """A `Trained`: head weight (label, dim) and bias (label,)."""
+        """A `Trained`: head weight (label, dim) and bias (label,), see `predict.probabilities`."""
 
 
 class Metric(Protocol):
-    """How good predictions are. May define `replicates` (draw, label), `wins` (record, label)."""
+    """How good predictions are. May define `replicates` (draw, label), `wins` (record, label).
+
+    With CARD.together it takes the names (label,) or codes of the labels too, raises BadSetting for
+    labels that it does not know, and gives the macro before the labels: (1 + label).
+    """
 
     CARD: MetricCard
 
-    def value(self, target: Array, score: Array) -> Array:
+    def value(self, target: Array, score: Array, labels: Sequence[str] = ()) -> Array:
         """(record, label) int8 of 0 and 1, (record, label) -> (label,) float64, NaN: undefined."""
 
-    def influence(self, target: Array, score: Array) -> Array | None:
+    def influence(self, target: Array, score: Array, labels: Sequence[str] = ()) -> Array | None:
         """(record, label): how much each record moves the value; None: intervals draw patients."""
 
 

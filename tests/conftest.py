@@ -147,8 +147,8 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def typed(copies: Path) -> Callable[..., int]:
     """typed(out, *words): `ecgbench run --engine inline` of the tiny plug-in on 60 records of the
-    demo at twelve leads, with random weights; protocol linear, two epochs, unless `words` name the
-    probe.
+    demo at twelve leads, with random weights; protocol linear, two epochs, unless `words` name
+    `probe` or `shipped`.
 
     Later words override. Returns the exit code.
     """
@@ -164,7 +164,7 @@ def typed(copies: Path) -> Callable[..., int]:
         for room in (models, policies, protocols):
             room.ROOM.forget()  # as in a new process
         line = ["ecgbench", "run", *usual.split(), "--models", str(tiny)]
-        line += () if "probe" in words else linear
+        line += linear if {"probe", "shipped"}.isdisjoint(words) else ()
         line += ["--prepared", str(copies), "--out", str(out), *words]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "argv", line)

@@ -129,7 +129,6 @@ def write(path: Path, made: Made, **more: Any) -> Store:
     asked = run.add_request(request(made))
     models = {m: run.add_facts("models", model_facts(m) | more.get(m, {})) for m in made.models}
     run.add_facts("invocations", invocation_facts())
-    run.add_keys({c.identity: key(key_facts(c)) for c in asked.cells})
     where = {task: name for name, data in made.data.items() for task in data.tasks}
     known = {name: targets(made, data, name) for name, data in made.data.items()}
     facts = {
@@ -217,15 +216,15 @@ def _write_cell(
     table = prediction_table(columns, labels, 1 / (1 + np.exp(-score)), target)
     tested = _in_fold(data, cell.fit.fold).get("patients", columns["patient"])
     table = table[table["patient"].isin(tested)].reset_index(drop=True)
-    note = cell_note(cell, len(table), about)
+    study = key(run.existing_plan().shared())
+    note = cell_note(cell, len(table), about | {"study": study})
     metrics = made.scoring.metrics
     files = {
         "predictions.parquet": as_parquet(with_wins(metrics, table)),
         "scores.parquet": as_parquet(score_table(metrics, table)),
         "cell.json": as_json(note),
     }
-    publish(run.cell_folder(cell, note["key"]), files)
-    run.add_finished([note["key"]])
+    publish(run.cell_folder(cell), files)
 
 
 def cell_note(cell: Cell, records: int, about: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ import jinja2
 
 from ecgbench import datasets, models
 from ecgbench.cards.dataset import DatasetCard, Task
+from ecgbench.cards.model import OURS
 from ecgbench.core.registry import Room
 
 HERE = Path(__file__).parent
@@ -301,6 +302,8 @@ def absent_models(runs: Sequence[Group]) -> list[Row]:
         if card.parameters and (label := lacking(WEIGHTS["released"], seen)):
             fetched = any("://" in weights.url for weights in card.weights)
             why = "weights: fetch with" if fetched else "weights: not published"
+            if card.weights and not fetched and card.origin != OURS:
+                why = "nothing: its weights come with the package"
             command = f"ecgbench models fetch {name}" if fetched else ""
             rows.append(Row(card.title, label, missing=why, command=command))
     tuned = {group.task for group in runs if group.source.protocol == "finetune"}

@@ -21,15 +21,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import differences  # these two are beside this script
+import any_lead  # these three are beside this script
+import differences
 import results
+from differences import table
 
 from ecgbench import datasets, metrics, models, policies, reports, suites
 from ecgbench.cards.model import InputContract, ModelCard
 from ecgbench.core.registry import Room
+from ecgbench.core.text import enumerated
 from ecgbench.data import contamination as corpora
 from ecgbench.ecg.leads import LEADS
 from ecgbench.evaluate import protocols
+from ecgbench.policies.hide import NATIVE
 
 ROOT = Path(__file__).parents[1]
 NETWORKS = ROOT / "docs" / "reference" / "models"
@@ -42,8 +46,9 @@ def model_table() -> str:
     rows = []
     for name, module in plug_ins(models.ROOM):
         card = module.CARD
-        page = NETWORKS / f"{name}.md"
-        title = f"[{card.title}](models/{name}.md)" if page.exists() else card.title
+        # networks of one family share the page that their names begin with
+        pages = [page.name for page in NETWORKS.glob("*.md") if name.startswith(page.stem)]
+        title = f"[{card.title}](models/{max(pages, key=len)})" if pages else card.title
         trained_on = ", ".join(card.corpora) or "none"
         files = (
             ", ".join(
@@ -180,13 +185,12 @@ def metric_table() -> str:
     for name, module in plug_ins(metrics.ROOM):
         card = module.CARD
         chance = "depends on the data" if card.chance is None else f"{card.chance:g}"
-        low, high = card.range
         rows.append(
             (
                 f"`{name}`",
                 card.title,
                 card.summary,
-                f"{low:g} to {high:g}",
+                "{:g} to {:g}".format(*card.ends),
                 card.direction,
                 chance,
                 card.source,
@@ -266,14 +270,6 @@ def yes(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(
-        "| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines
-    )
-
-
 def floors() -> str:
     """What may import what, from the test that reads the imports."""
     spec = importlib.util.spec_from_file_location(
@@ -303,6 +299,7 @@ def covered() -> str:
     native, padded = (
         ", ".join(c.title for c in every if c.native == reads) for reads in (True, False)
     )
+    filled = enumerated([c.title for c in every if c.native and c.contracts[0].policy != NATIVE])
     named = [module.CARD for _, module in plug_ins(datasets.ROOM) if module.CARD.tasks]
     opened, asked = (
         ", ".join(c.title for c in named if (c.access == "open") == is_open and not c.synthetic)
@@ -310,6 +307,7 @@ def covered() -> str:
     )
     lines = (
         f"Networks that read whatever leads are there: {native}. Padded: {padded}. "
+        f"{filled} are filled as in the paper; `--policy native` runs them without filling. "
         "[Sizes and licences](docs/reference/models.md).",
         f"Collections, open: {opened}. On request: {asked}. "
         f"Protocols: {', '.join(protocols.ROOM.names()).replace('_', '-')}.",
@@ -324,7 +322,11 @@ def command_line() -> str:
     return text.partition("\n")[2]
 
 
-BLOCKS |= differences.BLOCKS | {"command line": command_line, "results": results.excerpt}
+BLOCKS |= (
+    differences.BLOCKS
+    | any_lead.BLOCKS
+    | {"command line": command_line, "results": results.excerpt}
+)
 
 
 def on_pre_build(config: Any) -> None:

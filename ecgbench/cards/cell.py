@@ -19,7 +19,7 @@ SCORES = 1
 """Raised by hand when the same fit gives other predictions or scores. In keys of cells."""
 
 
-FORMAT = 2
+FORMAT = 3
 """Of plan.toml, cell.json and fit.json; a run of another format is refused."""
 
 
@@ -54,7 +54,9 @@ class Training:
     """
 
     protocol: str = "probe"
-    """probe, linear, finetune, finetune-modern or a plug-in; each uses some of these settings."""
+    """probe, linear, finetune, finetune-modern, shipped or a plug-in; each uses some of these
+    settings.
+    """
     epochs: int = 100
     lr: float = 1e-3
     """Of the head. `finetune`: a tenth of it for late layers and a hundredth for early ones (groups

@@ -1,8 +1,12 @@
 """Frozen cards of models, and what a model is fed. Physical quantities have no defaults."""
 
+import csv
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from ecgbench.cards.checked import CheckedFields
 from ecgbench.ecg.filters import Filter
@@ -11,14 +15,29 @@ from ecgbench.ecg.preprocess import Preparation, Resampler
 from ecgbench.errors import BadSetting
 
 Normalisation = Literal[
-    "none", "minmax-per-lead", "minmax-record", "standardise-per-lead", "standardise-record"
+    "none",
+    "minmax-per-lead",
+    "minmax-record",
+    "standardise-per-lead",
+    "standardise-record",
+    "median-record",
 ]
 """`none`: the network receives `unit`. `minmax-per-lead`: each lead to [-1, 1] by its own extremes,
 a constant lead to -1. `minmax-record`: all present rows to [0, 1] by their common extremes.
 `standardise-per-lead`: each lead by its own mean and standard deviation, a constant lead to 0.
-`standardise-record`: one mean and one standard deviation over the present rows. Over the whole
-record or each window: see `InputContract.scope`.
+`standardise-record`: one mean and one standard deviation over the present rows. `median-record`:
+each lead less its median, over one scale: the 95th percentile of the magnitudes of the first two
+present rows together, 0.05 at least; limited to 6 (limb6-rhythm). Over the whole record or each
+window: see `InputContract.scope`.
 """
+
+
+OURS = "this project"
+"""Origin on the card of a network that its own makers ship here."""
+
+
+VOCABULARIES = ("scp", "snomed")
+"""Of the codes in a table of classes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +146,46 @@ def reference_feeding(*, fs: float, seconds: float, leads: tuple[str, ...]) -> I
     )
 
 
+class Class(NamedTuple):
+    """A class of a classifier."""
+
+    name: str
+    """As its authors call it."""
+    codes: frozenset[str]
+    """What means the same: "SCP AFIB", "SNOMED 164889003"."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classifier(CheckedFields):
+    """The head that a file of weights brings: a linear map of the pooled feature."""
+
+    tensors: str
+    """What stands in the file before `weight` (class, dim) and `bias` (class,): "dense."."""
+    table: str
+    """Name of the table of its classes in `ecgbench/models/classes`, or the path of one: a CSV file
+    with `class`, `scp` and `snomed` (codes with spaces between), in the order of the classes.
+    """
+    softmax: bool = False
+    """Whether a class excludes the others; else each has a sigmoid of its own."""
+
+    @cached_property
+    def classes(self) -> tuple[Class, ...]:
+        """In the order of its rows."""
+        file: Any = Path(self.table)
+        if not file.suffix:
+            file = files("ecgbench.models") / "classes" / f"{self.table}.csv"
+        rows = csv.DictReader(file.read_text(encoding="utf-8").splitlines())
+        return tuple(
+            Class(
+                row["class"],
+                frozenset(
+                    f"{kind.upper()} {c}" for kind in VOCABULARIES for c in row[kind].split()
+                ),
+            )
+            for row in rows
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Weights(CheckedFields):
     """One published file of weights, and how its tensors map to the network's."""
@@ -154,6 +213,8 @@ class Weights(CheckedFields):
     """
     member: str = ""
     """If `file` is a zip archive: the file of weights in it."""
+    classifier: Classifier | None = None
+    """The head in the file, one of `drop`, where its classes are known."""
     terms: str = ""
     """Restrictions of the licence in one sentence, printed before the file is used; "" for none."""
 

@@ -1,6 +1,7 @@
 """Frozen cards of metrics, perturbations, engines and reports."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
 from ecgbench.cards.checked import CheckedFields
@@ -17,14 +18,24 @@ class MetricCard(CheckedFields):
     """As printed in tables: "AUROC"."""
     direction: Literal["higher", "lower"]
     """Which values are better."""
-    range: tuple[float, float]
-    """Lowest and highest possible value."""
+    range: tuple[float | None, float]
+    """Lowest and highest possible value; None: nothing is the lowest."""
     chance: float | None
     """Value of guessing on any data; None where it depends on them."""
     summary: str
     """One line: what it is."""
     source: str
     """Citation with DOI or arXiv number."""
+    together: bool = False
+    """Whether it reads all labels of a record together, by their names: it gives a macro value,
+    and may give values of labels, which depend on one another.
+    """
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Lowest and highest possible value, -inf where nothing is the lowest."""
+        low, high = self.range
+        return -inf if low is None else low, high
 
     @property
     def sign(self) -> int:

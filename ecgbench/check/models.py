@@ -98,12 +98,12 @@ def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
     yield "card", partial(card_is_true, network)
     for contract in card.contracts:
         where = f"contract {contract.name}"
-        encoder = _encoder(network, contract)
+        encoder = encoder_of(network, contract)
         yield f"the same twice ({where})", partial(deterministic, encoder)
         yield f"features depend on the recording ({where})", partial(tell_apart, encoder)
         views = cache(partial(_disturbed, contract))
         for policy in [*policies.names(), *([NATIVE] if card.native else [])]:
-            encoder = _encoder(network, contract, policy)
+            encoder = encoder_of(network, contract, policy)
             if policy != NATIVE:
                 encoder = replace(encoder, network=InputAsFeatures())
             where = f"contract {contract.name}, policy {policy}"
@@ -142,8 +142,8 @@ def card_is_true(network: Network) -> str:
         message = f"parameter {name} is in {len(groups)} of the groups {', '.join(card.groups)}"
         demand(len(groups) == 1, message)
     contract = card.contracts[0]
-    encoder = _encoder(network, contract, "zero")
-    width = _encoded(encoder, _seen(1, contract), ALL).shape[1]
+    encoder = encoder_of(network, contract, "zero")
+    width = _encoded(encoder, seen(1, contract), ALL).shape[1]
     demand(width == card.dim, f"the card says {card.dim} features, the network gives {width}")
     alone = "" if card.groups or not count else ", no groups: it cannot be fine-tuned"
     return f"{count:,} parameters, {width} features{alone}"
@@ -169,7 +169,7 @@ def shared_and_alone(encoder: Encoder) -> str:
     """Embeddings that lead settings share give the features of a forward pass that sees the
     measured leads alone, in every window.
     """
-    signal = _seen(1, encoder.contract, WINDOWS)
+    signal = seen(1, encoder.contract, WINDOWS)
     every = np.arange(WINDOWS)
     try:
         worst = encoder.check_shared(signal, {s.bits: every for s in (*SUBSETS, ALL)})
@@ -180,11 +180,11 @@ def shared_and_alone(encoder: Encoder) -> str:
 
 def file_order(encoder: Encoder) -> str:
     """Leads stored in another order give the same features."""
-    recording = _recording(1, encoder.contract)
+    recording = recording_of(1, encoder.contract)
     order = rng("conformance", "order").permutation(len(LEADS))
     leads = tuple(LEADS[i] for i in order)
     shuffled = replace(recording, signal=recording.signal[order], leads=leads)
-    signals = _seen(1, encoder.contract), view(shuffled, encoder.contract)
+    signals = seen(1, encoder.contract), view(shuffled, encoder.contract)
     one, other = (_encoded(encoder, signal, SUBSETS[1]) for signal in signals)
     return identical(one, other, "they differ")
 
@@ -193,9 +193,9 @@ def deterministic(encoder: Encoder) -> str:
     """Two forward passes agree bit for bit, with all leads and with one."""
     for subset in (ALL, SUBSETS[0]):
         by_chance = f"two passes over the same input at {subset} differ: {CHANCE}"
-        first = _encoded(encoder, _seen(1, encoder.contract), subset)
+        first = _encoded(encoder, seen(1, encoder.contract), subset)
         for _ in range(REPEATS):
-            other = _encoded(encoder, _seen(1, encoder.contract), subset)
+            other = _encoded(encoder, seen(1, encoder.contract), subset)
             identical(first, other, f"{by_chance}{_restless(encoder.network)}")
     return "bit-identical"
 
@@ -219,7 +219,7 @@ def tell_apart(encoder: Encoder) -> str:
     leads = encoder.contract.leads
     one = SUBSETS[0] if "II" in leads else LeadSubset.of(leads[0])
     for subset in (ALL, one):
-        features = [_encoded(encoder, _seen(n, encoder.contract), subset)[0] for n in (1, 2, 3)]
+        features = [_encoded(encoder, seen(n, encoder.contract), subset)[0] for n in (1, 2, 3)]
         spread = float(np.ptp(features, axis=0).max())
         apart = spread > CONSTANT * max(1e-30, float(np.abs(features).max()))
         demand(apart, f"features do not depend on the recording (at {subset})")
@@ -276,7 +276,7 @@ def remembers_nothing(network: Network, weights: str = RANDOM) -> str:
     demand("features" in fresh, f"in a fresh process: {fresh.get('reason')}")
     worst = 0.0
     for contract, alone in zip(network.card.contracts, fresh["features"], strict=True):
-        encoder, signal = _encoder(network, contract), _seen(1, contract)
+        encoder, signal = encoder_of(network, contract), seen(1, contract)
         _encoded(encoder, signal, ALL)
         after = _encoded(encoder, signal, SUBSETS[0])
         difference = np.abs(np.array(alone) - after).max() / max(1.0, np.abs(after).max())
@@ -291,8 +291,8 @@ def _one_lead(words: list[str]) -> dict[str, Any]:
     name, weights, threads = words
     torch.set_num_threads(int(threads))
     network = build(models.resolve(name), weights)
-    encoders = [_encoder(network, contract) for contract in network.card.contracts]
-    found = [_encoded(e, _seen(1, e.contract), SUBSETS[0]) for e in encoders]
+    encoders = [encoder_of(network, contract) for contract in network.card.contracts]
+    found = [_encoded(e, seen(1, e.contract), SUBSETS[0]) for e in encoders]
     return {"features": [features.tolist() for features in found]}
 
 
@@ -301,9 +301,9 @@ def view(recording: Recording, contract: InputContract) -> np.ndarray:
     return preprocess.view(recording.rows, recording.fs, contract.preparation)
 
 
-def _encoder(network: Network, contract: InputContract, policy: str = "") -> Encoder:
+def encoder_of(network: Network, contract: InputContract, policy: str = "") -> Encoder:
     """Of the network under one policy, or under the contract's own."""
-    fed = Policy.of(policy or contract.policy, lambda: (_seen(n, contract) for n in (2, 3)))
+    fed = Policy.of(policy or contract.policy, lambda: (seen(n, contract) for n in (2, 3)))
     return Encoder(network.module, contract, fed)
 
 
@@ -313,14 +313,14 @@ def _input(contract: InputContract, word: str, windows: int) -> torch.Tensor:
     return torch.from_numpy(rng("conformance", word).standard_normal(shape).astype(np.float32))
 
 
-def _seen(number: int, contract: InputContract, windows: int = 1) -> np.ndarray:
-    """The view of `_recording`; the caller's own, for a network may write into its input."""
+def seen(number: int, contract: InputContract, windows: int = 1) -> np.ndarray:
+    """The view of `recording_of`; the caller's own, for a network may write into its input."""
     return _filtered(number, contract, windows).copy()
 
 
 @cache
 def _filtered(number: int, contract: InputContract, windows: int) -> np.ndarray:
-    return view(_recording(number, contract, windows), contract)
+    return view(recording_of(number, contract, windows), contract)
 
 
 def _encoded(encoder: Encoder, signal: np.ndarray, subset: LeadSubset) -> np.ndarray:
@@ -330,7 +330,7 @@ def _encoded(encoder: Encoder, signal: np.ndarray, subset: LeadSubset) -> np.nda
 
 
 @cache
-def _recording(number: int, contract: InputContract, windows: int = 1) -> Recording:
+def recording_of(number: int, contract: InputContract, windows: int = 1) -> Recording:
     """A demo recording, as long as some windows; longer ones go on with the next recordings."""
     whole = demo.recording(number)
     samples = round(contract.seconds * windows * whole.fs)
@@ -343,10 +343,10 @@ def _disturbed(contract: InputContract, windows: int) -> Disturbed:
     """Of each set of leads, the view of a recording and, by what stands in its hidden leads, those
     of others that agree in the measured ones; the first is called "".
     """
-    recording, found = _recording(1, contract, windows), {}
+    recording, found = recording_of(1, contract, windows), {}
     for subset in SUBSETS:
         noise = rng("conformance", str(subset)).normal(0, 5, recording.signal.shape)
-        found[subset] = {"": _seen(1, contract, windows)}
+        found[subset] = {"": seen(1, contract, windows)}
         for kind, other in (("noise", noise), ("a flat line", np.zeros_like(noise))):
             signal = np.where(~subset.mask[:, None], other, recording.signal).astype(np.float32)
             found[subset][kind] = view(replace(recording, signal=signal), contract)

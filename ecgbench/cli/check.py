@@ -13,7 +13,8 @@ from typing import Any
 
 import typer
 
-from ecgbench.cli.options import DATA, JSON, PREPARED, argument, option
+from ecgbench.cli.options import DATA, JSON, PREPARED, argument, flag, option
+from ecgbench.core.text import aligned, words
 from ecgbench.errors import BadSetting
 
 NAME = argument("A name, or the path of your own: ./mine.py")
@@ -23,17 +24,47 @@ def model(
     name: str = NAME,
     weights: str = option("random, released, or a PATH.", "--weights", "-w", default="random"),
     seconds: float = option("Seconds after which a test is stopped."),
+    audit: bool = flag("Instead, measure what missing leads do to models: NAME,NAME or all."),
     as_json: bool = JSON,
 ) -> None:
     """Test a model. Exit 1 when a test fails. Of a file of weights it names what is left out.
 
     The most important test: changing the hidden leads of a raw recording, in millivolts, leaves
     the features bit-identical.
+
+    --audit tells which rows it reads, what zeros, order and scale change, and whether limb leads
+    that follow from I and II change a score, on generated recordings.
     """
     from ecgbench.check.models import SECONDS, check
 
+    if audit:
+        _audit(name, weights, seconds or SECONDS, as_json)
+        return
     with _stopped(name, seconds or SECONDS) as begin:
         _show(check(name, begin, weights), as_json)
+
+
+def _audit(text: str, weights: str, seconds: float, as_json: bool) -> None:
+    """Each model in turn, then two tables of all."""
+    from ecgbench import models
+    from ecgbench.cards.plan import weights_of
+    from ecgbench.check import any_lead
+
+    chosen = models.names() if text == "all" else map(models.resolve, words(text) or [text])
+    names, rows = [*dict.fromkeys(chosen)], []
+    own = weights_of(weights, names, models.resolve)
+    for number, name in enumerate(names, 1):
+        typer.echo(f"{name}: {number} of {len(names)}", err=True)
+        with _stopped(name, seconds) as begin:
+            begin("audit")
+            rows += any_lead.audit(name, own[name])
+    if as_json:
+        typer.echo(json.dumps([row.plain for row in rows], indent=1))
+        return
+    kinds = ", ".join(sorted({row.weights for row in rows}))
+    typer.echo(f"weights: {kinds}; generated recordings; movement in units of their spread\n")
+    for table in (any_lead.reading(rows), any_lead.limb(rows)):
+        typer.echo("\n".join(aligned(table)) + "\n")
 
 
 @contextmanager

@@ -137,7 +137,7 @@ def ls(
             f"{folder} is not a folder; name one that holds runs: ecgbench runs ls DIR"
         )
     gc.disable()
-    listed = runs(folder, sizes, looking=verify)
+    listed = runs(folder, sizes, damages=verify)
     rows = []
     for r in listed:
         disk = r.disk if as_json else {part: size(n) for part, n in r.disk.items()}

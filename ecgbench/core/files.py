@@ -39,6 +39,8 @@ Content = bytes | str | Callable[[BinaryIO], object]
 TEMPORARY = ".tmp"
 """Suffix of files that are being written; leftovers of a kill are removed at the next start."""
 DAMAGED = ".damaged"
+OUTDATED = ".outdated"
+"""Behind the name of a folder whose place another one has taken."""
 """Suffix of quarantined files and folders; a later one replaces an earlier one."""
 CHANGED = "is not as it was written"
 PROOF = "proof"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ecgbench.core.files import (
     DAMAGED,
+    OUTDATED,
     Content,
     as_json,
     content_of,
@@ -47,7 +48,7 @@ def below(run: Path, part: str, levels: int) -> list[str]:
 def _names(folder: str) -> list[str]:
     with suppress(FileNotFoundError, NotADirectoryError):
         names = os.listdir(folder)
-        return [n for n in names if not n.startswith(".") and not n.endswith(DAMAGED)]
+        return [n for n in names if not n.startswith(".") and not n.endswith((DAMAGED, OUTDATED))]
     return []
 
 

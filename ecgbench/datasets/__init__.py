@@ -1,5 +1,7 @@
 """The room of datasets: one file per dataset, each with a card, an index and a reader."""
 
+from collections.abc import Mapping
+
 from ecgbench.cards.dataset import DatasetCard, Task
 from ecgbench.contracts import Dataset
 from ecgbench.core.registry import Room, plain
@@ -13,6 +15,21 @@ ROOM = Room(
     as_data={".toml": "ecgbench.datasets.own"},
 )
 names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
+
+
+def codes(dataset: str) -> Mapping[str, str]:
+    """Label -> its SNOMED CT code, several separated by `|`; of as many labels as have one."""
+    found: Mapping[str, str] = getattr(get(dataset), "CODES", {})
+    return found
+
+
+def vocabulary(task: Task) -> dict[str, frozenset[str]]:
+    """Label of a built-in task -> its codes in the vocabularies of `cards.model.VOCABULARIES`, such
+    as "SCP AFIB"; only labels that have one.
+    """
+    from ecgbench.datasets import _labels  # with pandas
+
+    return _labels.vocabulary(task.parent or task.name)
 
 
 def tasks() -> dict[str, tuple[str, DatasetCard, Task]]:

@@ -48,6 +48,21 @@ def multi_hot(
 
 
 @cache
+def vocabulary(task: str) -> dict[str, frozenset[str]]:
+    """Label of a task -> its codes, "SCP AFIB" or "SNOMED 164889003"; only labels that have one.
+
+    >>> vocabulary("ptbxl_all")["AFIB"], vocabulary("georgia")["atrial flutter"]
+    (frozenset({'SCP AFIB'}), frozenset({'SNOMED 164890007'}))
+    """
+    if task == "ptbxl_all":
+        return {code: frozenset({f"SCP {code}"}) for code in codes(task)}
+    if not (files("ecgbench.datasets") / "labels" / f"{task}.csv").is_file():
+        return {}
+    known = {row["code"]: row.get("snomed_code", "").split("|") for row in table(task)}
+    return {label: frozenset(f"SNOMED {c}" for c in own if c) for label, own in known.items()}
+
+
+@cache
 def categories() -> dict[str, str]:
     """Label -> the category of its condition ("conduction disorder"), ours: of the PTB-XL codes and
     classes, and of the Cardio-Learning labels by their abbreviation or name. Normal has none.

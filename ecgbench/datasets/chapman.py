@@ -76,6 +76,11 @@ SNOMED = {
 """Codes of the WFDB release that stand for one label alone. 164909002 stands for LBBB and LFBBB,
 698252002 for IDC and IVB, 164865005 for every infarction, and LRRI has none.
 """
+CODES = {label: code for code, label in SNOMED.items()}
+CODES |= dict.fromkeys(("LBBB", "LFBBB"), "164909002")
+CODES |= dict.fromkeys(("IDC", "IVB"), "698252002")
+CODES |= dict.fromkeys(("LVQRSCL", "LVQRSLL"), "251146004")
+"""Label -> code; of labels that the Challenge 2021 knows by one code, that."""
 
 TASK = Task(
     name="chapman",

@@ -10,9 +10,8 @@ Cardiology 2017, doi 10.22489/CinC.2017.065-469; PhysioNet challenge-2017 1.0.0,
     cinc2017/training/A00/A00001.{hea,mat} one signal "ECG", which is lead I; WFDB format 16 behind
                                            the 24 bytes of a MATLAB head, 1000 steps per mV
 
-The headers state no checksums (all are 0). The Challenge's own score is the mean F1 of N, A and O,
-where a recording has the label with the highest probability. It is not computed here: a metric of
-this package is a number of each label that does not depend on the labels beside it. AUROC is.
+The headers state no checksums (all are 0). The Challenge's own score, the mean F1 of N, A and O, is
+`--metrics f1_challenge2017`.
 """
 
 import re
@@ -65,8 +64,8 @@ CARD = DatasetCard(
         "there, and older ones give other numbers",
         "a recorder may be held either way round, which inverts lead I: in 50 of 150 genuine "
         "recordings the larger deflection is downwards",
-        "the test set of the Challenge is not published, and its F1 is not computed: scores here "
-        "cannot be compared with those of its entries",
+        "the test set of the Challenge is not published: scores here cannot be compared with those "
+        "of its entries",
         "no checksum proves its samples",
     ),
 )

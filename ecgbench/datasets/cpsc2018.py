@@ -27,6 +27,7 @@ CARD = challenge.card(
     min_seconds=10.0,
     cautions=("the length of a record depends on its diagnosis",),
 )
+CODES = challenge.snomed("cpsc2018")
 MANIFEST = challenge.manifest("cpsc_2018", 1_330_000_000)
 read = challenge.read
 

@@ -26,6 +26,7 @@ CARD = challenge.card(
     min_seconds=10.0,
     cautions=("Q0400 and Q2961 hold no signal at all",),
 )
+CODES = challenge.snomed("cpsc_extra")
 MANIFEST = challenge.manifest("cpsc_2018_extra", 660_000_000)
 read = challenge.read
 

@@ -25,6 +25,7 @@ CARD = challenge.card(
     country="USA",
     min_seconds=10.0,
 )
+CODES = challenge.snomed("georgia")
 MANIFEST = challenge.manifest("georgia", 1_250_000_000)
 read = challenge.read
 

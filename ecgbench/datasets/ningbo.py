@@ -28,6 +28,7 @@ CARD = challenge.card(
         "about 1,480 records have leads of zeros, most of them V1 to V6",
     ),
 )
+CODES = challenge.snomed("ningbo")
 MANIFEST = challenge.manifest("ningbo", 4_210_000_000)
 read = challenge.read
 

@@ -57,6 +57,15 @@ class Fixed:
 
 LeadSetting = Count | Fixed
 
+SETS = {
+    "cinc12": "12",
+    "cinc6": "I+II+III+aVR+aVL+aVF",
+    "cinc4": "I+II+III+V2",
+    "cinc3": "I+II+V2",
+    "cinc2": "I+II",
+}
+"""The lead sets of the PhysioNet/CinC Challenge 2021, as they may be typed."""
+
 
 def draw(
     count: int, seed: int, record: str, window: int | None = None, available: int = ALL.bits
@@ -109,10 +118,10 @@ def bits(
 
 
 def parse_leads(text: str) -> tuple[int | LeadSubset, ...]:
-    """What `--leads` means: counts, ranges of counts and named sets, in the order typed.
+    """What `--leads` means: counts, ranges of counts, named leads and `SETS`, in the order typed.
 
-    >>> [str(x) for x in parse_leads("1,2,12,I,V2+I")]
-    ['1', '2', '12', 'I', 'I+V2']
+    >>> [str(x) for x in parse_leads("1,2,12,I,V2+I,cinc3")]
+    ['1', '2', '12', 'I', 'I+V2', 'I+II+V2']
     >>> parse_leads("1-3,2")
     (1, 2, 3)
     """
@@ -122,6 +131,7 @@ def parse_leads(text: str) -> tuple[int | LeadSubset, ...]:
             raise BadSetting(
                 f"--leads {text}: an entry is empty; for example --leads 1,2,12,I,II,I+V2"
             )
+        part = SETS.get(part.lower(), part)
         count = part[0].isdigit() or part[0] == "-"
         settings += _counts(part) if count else [LeadSubset.parse(part)]
     return tuple(dict.fromkeys(settings))

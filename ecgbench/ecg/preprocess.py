@@ -152,8 +152,9 @@ def normalise(signal: np.ndarray, how: str) -> np.ndarray:
     """Scale (lead, time) as a contract says (see cards.Normalisation), over all of `time`.
 
     Returns float32. Rows that are NaN throughout (hidden leads) stay NaN and influence nothing. A
-    constant lead becomes exactly -1 under minmax-per-lead and 0 under standardise-per-lead; a
-    record without variation becomes 0 under the two others. Unknown `how`: BadSetting.
+    constant lead becomes exactly -1 under minmax-per-lead and 0 under standardise-per-lead and
+    median-record; a record without variation becomes 0 under the two others. Unknown `how`:
+    BadSetting.
     """
     if how == "none":
         return np.asarray(signal, np.float32)
@@ -171,10 +172,14 @@ def normalise(signal: np.ndarray, how: str) -> np.ndarray:
         # a constant's mean is rounded, so its own deviation is not exactly 0: ask the extremes
         # instead
         x = (x - x.mean()) / x.std() if x.size and np.ptp(x) else np.zeros_like(x)
+    elif how == "median-record":
+        x = x - np.median(x, axis=-1, keepdims=True)
+        scale = np.percentile(np.abs(x[:2]), 95) if x.size else 1
+        x = (x / max(scale, 0.05)).clip(-6, 6)
     else:
         raise BadSetting(
             f"normalisation {how!r} is none of: none, minmax-per-lead, minmax-record, "
-            f"standardise-per-lead, standardise-record"
+            f"standardise-per-lead, standardise-record, median-record"
         )
     out = np.full(signal.shape, np.nan, np.float32)
     out[there] = x

@@ -29,11 +29,11 @@ from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, can_give, training_leads
 from ecgbench.ecg.leads import ALL, LeadSubset, bits_to_mask
 from ecgbench.ecg.surrogates import CHANGES
 from ecgbench.errors import BadRecord, BadSetting
-from ecgbench.evaluate import batches, rows
+from ecgbench.evaluate import batches, protocols, rows
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.features import FeatureCache
 from ecgbench.evaluate.network import Network
-from ecgbench.evaluate.predict import prediction_table
+from ecgbench.evaluate.predict import defined, prediction_table
 from ecgbench.evaluate.rows import Record, positions, windows_of
 from ecgbench.perturbations import PERTURBED, Perturbation
 from ecgbench.policies.hide import NATIVE, Policy, sees
@@ -206,6 +206,9 @@ class Evaluation:
             return reason
         if isinstance(self.tabular, str):
             return f"{self.selection.prepared.name}: {self.tabular}"
+        task, weights = self.selection.prepared.task(cell.task), cell.fit.weights
+        if why := protocols.refuses(self.training.protocol, self.network.card, weights, task):
+            return why
         if cell.policy != NATIVE:
             return None
         title = self.network.card.title
@@ -381,8 +384,8 @@ class Evaluation:
         """A parquet table of (record, label) probabilities for some records, with their targets."""
         table = self.table.loc[positions(records)]
         named = {c: table[c].to_numpy() for c in ("record", "patient")}
-        target = table[task.columns].to_numpy(np.int8)
-        return as_parquet(prediction_table(named, task.labels, probability, target))
+        known = defined(probability, table[task.columns].to_numpy(np.int8))
+        return as_parquet(prediction_table(named, task.labels, *known))
 
     def target(self, split: str, columns: list[str]) -> np.ndarray:
         """(record, label) int8 of the records of a split."""

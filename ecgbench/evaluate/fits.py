@@ -27,6 +27,8 @@ from ecgbench.evaluate.protocols import Trained
 from ecgbench.weights.load import assign, digest
 
 ENCODER, HEAD, VALIDATION = "encoder.safetensors", "head.safetensors", "validation.parquet"
+PARTS = ("weight", "bias", "softmax")
+"""Of a head, as `predict.probabilities` takes them."""
 
 
 class FitFolders(Protocol):
@@ -69,6 +71,7 @@ class Fitting:
             "records": evaluation.selection.labelled(self.task.columns),
             "training": protocols.facts(evaluation.training),
             "seed": fit.seed,
+            **getattr(self._protocol, "of_the_fit", lambda *_: {})(evaluation, fit),
             **({"shown": fit.shown, "validation": "shown leads"} if fit.shown else {}),
             **evaluation.facts(evaluation.trained(fit)),
         }
@@ -102,14 +105,13 @@ class Fitting:
         self.evaluation.compute(self._policy, wanted, "training windows", singly)
         self.evaluation.compute(self._policy, needed.complete, "windows of held-out records")
 
-    def head(self) -> tuple[np.ndarray, np.ndarray]:
-        """Weight (label, dim) and bias (label,). GateError when a frozen encoder changed while its
+    def head(self) -> dict[str, np.ndarray]:
+        """Its PARTS. GateError when a frozen encoder changed while its
         features were computed.
         """
         if not finished(self.folder):
             self._store()
-        tensors = load(read_bytes(self.folder, HEAD))
-        return tensors["weight"], tensors["bias"]
+        return dict(load(read_bytes(self.folder, HEAD)))
 
     def tuned(self) -> Evaluation:
         """The evaluation with the fine-tuned network."""
@@ -139,9 +141,10 @@ class Fitting:
         else:
             files[ENCODER] = weights = save_state(trained.encoder)
             made = self._with(weights)
-        files[HEAD] = save(dict(zip(("weight", "bias"), trained.head)))
+        head = dict(zip(PARTS, trained.head))
+        files[HEAD] = save(head)
         if VALIDATION not in files:
-            files[VALIDATION] = self._validation(made, trained.head)
+            files[VALIDATION] = self._validation(made, head)
         files["fit.json"] = as_json(self._note(made, trained, time.time() - started))
         publish(self.folder, files)
         shutil.rmtree(self._checkpoint, ignore_errors=True)
@@ -173,13 +176,13 @@ class Fitting:
             "seconds": round(seconds, 2),
         }
 
-    def _validation(self, made: Evaluation, head: tuple[np.ndarray, np.ndarray]) -> bytes:
+    def _validation(self, made: Evaluation, head: dict[str, np.ndarray]) -> bytes:
         """What the fit predicts for the validation records, with the leads that they have."""
         records = made.showing(self.fit).records["val"]
         wanted = rows.complete(records)
         made.compute(self._policy, wanted, "validation windows")
         features = made.cache(self._policy).take(wanted)
-        probability = probabilities(features, rows.records_of_windows(records), *head)
+        probability = probabilities(features, rows.records_of_windows(records), **head)
         return made.predicted(records, self.task, probability)
 
     def _with(self, weights: bytes) -> Evaluation:

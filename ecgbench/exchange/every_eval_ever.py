@@ -73,9 +73,9 @@ def _result(study: Run, row: Mapping[Any, Any]) -> dict[str, Any]:
     card = study.metrics[row["metric"]]
     task = next(t for t in study.tasks if t.name == row["task"])
     known, name = study.provenance, f"{row['task']}, {row['leads']} leads, {row['policy']}"
-    low, high = card.range
-    bounded = math.isfinite(low) and math.isfinite(high)
-    bounds = {"score_type": "continuous", "min_score": low, "max_score": high} if bounded else {}
+    bounds = {"score_type": "continuous", **dict(zip(("min_score", "max_score"), card.range))}
+    if not all(end is not None and math.isfinite(end) for end in card.range):
+        bounds = {}
     scoring = {"bootstrap": known.bootstrap, "draws": known.draws, "absent": known.absent}
     training = {"protocol": known.protocol, "epochs": known.epochs, "contract": known.contract}
     numbers = {n: row[n] for n in ("n_patients", "n_labels", "seen", "weights", "std")}

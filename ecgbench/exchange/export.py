@@ -46,17 +46,15 @@ class Folder:
     def __init__(self, path: Path, requests: Sequence[Request]) -> None:
         self.store, self.cells = Store(path), dict[str, str]()
         for request in requests:
-            self.store.add_request(request)
+            self.study = key(self.store.add_request(request).shared())
 
     def add(self, cell: Cell, facts: dict[str, Any], tables: Mapping[str, pd.DataFrame]) -> None:
         """A cell; tables by the names of their files."""
         known = {"exported": facts.get("key", ""), "identity": cell.identity}
-        name = key(known)
-        folder = self.store.cell_folder(cell, name)
-        about = {"identity": cell.identity, "key": name, "key_facts": known, "features": None}
+        about = {"key": key(known), "key_facts": known, "features": None, "study": self.study}
+        folder = self.store.cell_folder(cell)
         files = {file: as_parquet(table) for file, table in tables.items()}
-        publish(folder, {**files, CELL: as_json(facts | about)})
-        self.store.add_keys({cell.identity: name})
+        publish(folder, {**files, CELL: as_json(facts | about | {"identity": cell.identity})})
         self.cells[cell.identity] = sha256_of(folder / DONE)
 
     def close(self, by: str, given: Run, told: Run) -> None:

@@ -10,6 +10,12 @@ record). A metric that is the mean over the positives of the share of negatives 
 define `wins(target, score)` (record, label), twice the comparisons that a record wins; its
 intervals are then made from placements (docs/explanation/intervals.md).
 
+A metric with `together=True` on its CARD reads all labels of a record at once. It takes what they
+are called as the last argument, `value(target, score, labels)`: their SNOMED CT codes where the
+task has them (`a|b`: either of two), else their names; BadSetting for labels that it does not know.
+It gives (1 + label,), the macro first, which then is no mean, and NaN for labels without a value of
+their own; `influence` and `replicates` likewise. A task with unknown labels is refused.
+
 A metric meets 0 and 1 only. Where labels of a task may be unknown of a record (-1), the labels are
 taken in groups that are known of the same records, and each call gets those labels and records
 alone: study/scores.py does it, and a label must not depend on those beside it.

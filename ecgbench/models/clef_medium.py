@@ -93,6 +93,22 @@ CARD = ModelCard(
 )
 
 
+def card_of(title: str, shape: Shape, file: str, parameters: int) -> ModelCard:
+    """The card of another size: what differs from `CARD` follows from these."""
+    return replace(
+        CARD,
+        name="",  # the room fills in the file's own
+        title=title,
+        parameters=parameters,
+        dim=shape.stages[-1][0],
+        groups={
+            "early": CARD.groups["early"],
+            "late": tuple(f"stage_list.{i}." for i in range(3, len(shape.stages))),
+        },
+        weights=tuple(replace(w, url=w.url.replace(w.file, file), file=file) for w in CARD.weights),
+    )
+
+
 class Clef(Net1D):
     """Net1D of one input, read lead by lead."""
 

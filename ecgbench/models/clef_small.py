@@ -1,10 +1,8 @@
 """CLEF S: the smallest network of `clef_medium`, with weights of its own."""
 
-from dataclasses import replace
 from pathlib import Path
 
-from ecgbench.models.clef_medium import CARD as _MEDIUM
-from ecgbench.models.clef_medium import Clef
+from ecgbench.models.clef_medium import Clef, card_of
 from ecgbench.models.clef_medium import paper_layers as paper_layers
 from ecgbench.models.ecgfounder import Shape
 from ecgbench.weights.load import loaded
@@ -15,21 +13,7 @@ SHAPE = Shape(
     per_group=8,
     ratio=0.5,
 )
-CARD = replace(
-    _MEDIUM,
-    name="",  # the room fills in this file's own
-    title="CLEF S",
-    parameters=447_792,
-    dim=256,
-    groups={
-        "early": _MEDIUM.groups["early"],
-        "late": tuple(f"stage_list.{i}." for i in range(3, 6)),
-    },
-    weights=tuple(
-        replace(w, url=w.url.replace(w.file, "clef_small.ckpt"), file="clef_small.ckpt")
-        for w in _MEDIUM.weights
-    ),
-)
+CARD = card_of("CLEF S", SHAPE, "clef_small.ckpt", 447_792)
 
 
 def build(weights: str | Path | None = None) -> Clef:

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ecgbench.cards.model import InputContract, ModelCard, Weights
+from ecgbench.cards.model import Classifier, InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
 from ecgbench.layers import paper_flop
 from ecgbench.layers.blocks import gelu
@@ -81,6 +81,7 @@ CARD = ModelCard(
             file="mimic_iv_ecg_finetuned.pt",
             prefix="encoder.",
             drop=("proj.",),
+            classifier=Classifier(tensors="proj.", table="ecgfm"),
         ),
     ),
     objective="masked tokens told from others, segments of one recording alike, leads masked",

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from ecgbench.cards.model import InputContract, ModelCard, Weights
+from ecgbench.cards.model import Classifier, InputContract, ModelCard, Weights
 from ecgbench.ecg.filters import Filter
 from ecgbench.ecg.leads import LEADS
 from ecgbench.layers import paper_flop
@@ -130,8 +130,20 @@ CARD = ModelCard(
             sha256=None,
             container=("model_state_dict",),
         ),
+        replace(
+            _RELEASED,
+            name="released-cardio",
+            url="https://huggingface.co/Edoardo-BS/HuBERT-ECG-SFT-CardioLearning-base/resolve/main/model.safetensors",
+            sha256=None,
+            prefix="hubert_ecg.",
+            drop=(*_RELEASED.drop, "classifier."),
+            classifier=Classifier(tensors="classifier.", table="hubertecg"),
+        ),
     ),
     choices={
+        "weights": "released and released-ssl: pre-trained; released-cardio: fine-tuned on the 164 "
+        "labels of Cardio-Learning, PTB-XL's among them, with its classifier (no file was at hand: "
+        "its names are those that the authors' code gives)",
         "initialisation": (
             "random weights: normal of standard deviation 0.02 for linear maps (the released "
             "configuration), Kaiming normal for the "

@@ -122,7 +122,7 @@ class OneFit(NamedTuple):
     """A finished cell of it."""
     encoder: "Encoder"
     head: dict[str, np.ndarray]
-    """`weight` (label, dim) and `bias` (label,)."""
+    """As `evaluate.predict.probabilities` takes it."""
     met: frozenset[str]
     """Records that it was trained or chosen on; of `linear` and `finetune` the latter alone."""
     tested: frozenset[str]
@@ -262,7 +262,8 @@ class Fits:
             "weights": first.document["weights_name"],
             "policy": first.cell.policy,
             "fit": " ".join(fit["key"] for fit in fitted),
-            "trained_on": f"{fitted[0]['records']} records of {first.dataset} at {trained_at}",
+            "trained_on": f"{fitted[0]['records'] or 'no'} records of {first.dataset} at "
+            f"{trained_at}",
         }
         parts = [values.mean(axis=0), values.min(axis=0), values.max(axis=0)]
         flag = np.where(np.isnan(at), np.nan, parts[0] >= at)
@@ -331,7 +332,9 @@ class Fits:
             notes.append("trained on synthetic recordings: it says nothing about a patient")
         if lost := len({c.fit for c in plan.cells} - {*self.fits}):
             notes.append(f"{counted(lost, 'fit')} of the run not finished, and left out")
-        if at != here:
+        if not protocols.learns(plan.training.protocol):
+            notes.append(f"its authors' classifier: perhaps not calibrated at {here}")
+        elif at != here:
             known = "not calibrated" if at == _TWELVE else "perhaps not calibrated"
             notes.append(f"trained at {at}: {known} at {here}")
         if np.isnan(score[0]):

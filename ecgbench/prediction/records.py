@@ -20,7 +20,7 @@ from ecgbench.core.text import counted, line, visible
 from ecgbench.data.imported import matching
 from ecgbench.data.reading import checked, encode
 from ecgbench.datasets import demo, own
-from ecgbench.ecg import preprocess
+from ecgbench.ecg import draw, preprocess
 from ecgbench.ecg.leads import ALL, LIMB, LeadSubset
 from ecgbench.ecg.readers import by_suffix
 from ecgbench.ecg.readers.notation import ReadOptions
@@ -130,6 +130,7 @@ def table(  # noqa: PLR0913  (each is a setting)
     if records.suffix == ".toml":
         records, stated = own.place(records)
     folder = records if records.is_dir() else records.parent
+    leads = draw.SETS.get((leads or "").lower(), leads)
     wanted = ALL if leads == str(len(ALL)) else LeadSubset.parse(leads) if leads else None
     choose = usual if wanted is None else lambda recording: wanted
     known = {option: value for option, value in typed.items() if value}

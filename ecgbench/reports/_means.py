@@ -187,7 +187,7 @@ def at_setting(study: Run, leads: str) -> Means | None:
         by_task=dict(zip(complete, map(float, whole.by("task").values))),
         values=value,
         sign=sign,
-        range=study.metrics[study.metric].range,
+        range=study.metrics[study.metric].ends,
     )
 
 

@@ -148,9 +148,11 @@ def _by_diagnosis(
         score = f"AUROC {sure(row['auroc'], row['low'], row['high'])}{against}."
         head = f"{names.get(row['label'], row['label'])} from {_where(row['leads'])}{by}: "
         yield head, " ".join(filter(None, [_found(row), score, _doubt(row)]))
-    more, few = max(len(enough) - MOST, 0), len(every) - len(enough)
+    unknown = int((every["patients"] == 0).sum())
+    more, few = max(len(enough) - MOST, 0), len(every) - len(enough) - unknown
     rest = [f"{more} further in verdicts.csv"] if more else []
     rest += [f"{few} with too few {shown['counted']} to say anything"] if few else []
+    rest += [f"{unknown} not known of any of the {shown['counted']}"] if unknown else []
     if rest:
         yield "", f"Diagnoses: {'; '.join(rest)}."
 

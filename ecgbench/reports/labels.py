@@ -134,7 +134,7 @@ def _figure(
 
 def _ends(metric: MetricCard) -> tuple[float, float]:
     """Where the colours begin, at chance or at the worst value, and the best value; x 100."""
-    worst, best = metric.range if metric.direction == "higher" else metric.range[::-1]
+    worst, best = metric.ends if metric.direction == "higher" else metric.ends[::-1]
     return 100 * (worst if metric.chance is None else metric.chance), 100 * best
 
 

@@ -271,7 +271,7 @@ def _scale(ax: "Axes", metric: MetricCard) -> None:
     """What the metric can reach, and the line of chance."""
     ax.margins(y=0.12)
     low, high = ax.get_ylim()
-    lowest, highest = (100 * end for end in metric.range)
+    lowest, highest = (100 * end for end in metric.ends)
     ax.set_ylim(max(low, lowest), min(high, highest + 2))
     if metric.chance is not None and low < (level := 100 * metric.chance) < high:
         ax.axhline(level, color="#999999", linewidth=1, linestyle=(0, (4, 3)), zorder=1)

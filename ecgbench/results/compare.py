@@ -19,6 +19,7 @@ from ecgbench.core.note import Note, Notes
 from ecgbench.results.evidence import Evidence, Sure
 from ecgbench.results.score import Scored, counted, firsts
 from ecgbench.stats.paired import Difference, holm
+from ecgbench.study.scores import counting
 
 UNTRAINED = Note("untrained", "untrained encoder: not ranked, not tested")
 """The note of a frozen encoder with random weights."""
@@ -75,8 +76,8 @@ class Row:
     cells: list[Scored] = field(default_factory=list)
     status: str = "ok"
     ragged: bool = False
-    """Whether it averages fewer lead draws or fits than another row of its task and setting; it is
-    then compared with none.
+    """Whether it averages fewer lead draws, fits or labels than another row of its task and
+    setting; it is then compared with none.
     """
     sure: Sure = field(default_factory=lambda: Sure(value=np.nan))
     difference: Difference | None = None
@@ -175,17 +176,19 @@ def compare(rows: Sequence[Row], rescore: Rescore, evidence: EvidenceOf) -> None
 
 
 def _together(rows: Sequence[Row], evidence: EvidenceOf) -> Evidence | None:
-    """One set of placements for all rows; None where they are not of the same records."""
-    records = {frozenset((c.cell.fit.fold, c.records) for c in row.cells) for row in rows}
+    """One set of placements for all rows; None where their records or labels are not the same."""
+    records = {frozenset((c.cell.fit.fold, c.records, c.known) for c in row.cells) for row in rows}
     return evidence([row.cells for row in rows]) if len(records) == 1 else None
 
 
 def _able(rows: Sequence[Row]) -> list[Row]:
-    """Rows that can be compared: a mean over other draws of leads or other fits is another
-    quantity, which has a number and is in no comparison.
+    """Rows that can be compared: a mean over other draws of leads, other fits or other labels is
+    another quantity, which has a number and is in no comparison. Of labels all that any row knows.
     """
     drawn = [
-        {(str(c.cell.setting), c.cell.fit.seed, c.cell.fit.fold) for c in r.cells} for r in rows
+        {(str(c.cell.setting), c.cell.fit.seed, c.cell.fit.fold) for c in r.cells}
+        | {(label, 0, "") for c in r.cells for label in c.known}
+        for r in rows
     ]
     for row, own in zip(rows, drawn, strict=True):
         row.ragged = own != set().union(*drawn)
@@ -283,7 +286,7 @@ def _main(row: Row) -> dict[str, Any]:
     known = vars(row.sure) | _compared(row) | {"value": row.score, "std": row.std}
     if row.status == "ok":
         folds = [c.columns for c in row.folds]
-        valued = np.any([np.isfinite(one["value"][1:]) for one in folds], axis=0)
+        valued = np.any([counting(one) for one in folds], axis=0)
         positives = np.sum([one["positives"][1:] for one in folds], axis=0)[valued]
         known |= {
             "n_records": row.records,

@@ -87,13 +87,16 @@ def why_missing(study: Run, entries: Sequence[Entry], tasks: Sequence[str]) -> d
             status, value = study.scores.get((task, *e), ("not in this study", np.nan))
             cells = [r.cell for r in study.finished.get((task, *e), [])]
             own = {(str(c.setting), c.fit.seed, c.fit.fold) for c in cells}
+            if study.scorer:
+                scored = [study.scorer(r, study.metric) for r in study.finished.get((task, *e), [])]
+                own |= {(label, 0, "") for one in scored for label in one.known}
             reason = ""
             if status != "ok":
                 reason = status
             elif not np.isfinite(value):
                 reason = "no label has both values"
             elif averaged.setdefault(e.leads, own) != own:
-                reason = "other lead draws, fits or folds than the rest"
+                reason = "other lead draws, fits, folds or labels than the rest"
             if reason:
                 why.setdefault(task, f"{e.model} at {e.leads}: {reason}")
     return why

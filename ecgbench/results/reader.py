@@ -98,7 +98,9 @@ class Reader:
 
     def _take_facts(self) -> None:
         self.models, self.datasets, patients = self._facts()
-        self.score = Scorer(scoring=self.plan.scoring, patients=patients)
+        tasks = {t: facts for d in self.datasets.values() for t, facts in d["tasks"].items()}
+        codes = {task: facts.get("codes", {}) for task, facts in tasks.items()}
+        self.score = Scorer(scoring=self.plan.scoring, patients=patients, codes=codes)
 
     def join(self, other: "Reader") -> None:
         """Take in the cells of a run of others; BadSetting as `beside.taken` says."""

@@ -5,6 +5,7 @@ patients.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,9 +21,6 @@ from ecgbench.stats.components import Components
 from ecgbench.stats.known import parts, two_valued
 from ecgbench.study import scores as stored
 from ecgbench.study.scores import COLUMNS, Predicted, ranks_records
-
-Known = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""target and probability (record, label), values (label,)."""
 
 
 def label_weights(defined: np.ndarray, absent: Absent) -> tuple[np.ndarray, float]:
@@ -119,6 +117,12 @@ class Scored(Scores):
         return float(self.columns["value"][0])
 
     @cached_property
+    def known(self) -> frozenset[str]:
+        """The labels that are known of any of its records."""
+        there = self.columns["n"][1:] > 0
+        return frozenset(self.columns["label"][1:][there].tolist())
+
+    @cached_property
     def empty(self) -> bool:
         """Whether no label has both values in its records, so that there is nothing to score."""
         if not np.isnan(self.value):
@@ -145,13 +149,15 @@ def firsts(cells: Sequence[Scored]) -> list[Scored]:
 
 
 def over_folds(cells: Sequence[Scored]) -> pd.DataFrame:
-    """label, n and positives of all folds together, and in how many of them it is `valued`."""
+    """label, n and positives of all folds together, and in how many of them it has both values."""
     tables = [c.table.iloc[1:].reset_index(drop=True) for c in firsts(cells)]
     return pd.DataFrame(
         {
             "label": tables[0]["label"],
             **{name: sum(t[name] for t in tables) for name in ("n", "positives")},
-            "valued": sum(t["value"].notna().astype(int) for t in tables),
+            "valued": sum(
+                ((t["positives"] > 0) & (t["positives"] < t["n"])).astype(int) for t in tables
+            ),
         }
     )
 
@@ -161,12 +167,12 @@ def score(
 ) -> Scores:
     """Scores of predictions under a metric, with 95 % intervals over patients."""
     own = Predicted.of(predictions)
-    labels, target, probability = own.labels, own.target, own.probability
-    values = stored.values_of(metric, target, probability)
+    labels, target = own.labels, own.target
+    values = stored.values_of(metric, own, absent)
     bounds = np.full((1 + len(labels), 2), np.nan)
     if ranks_records(metric):
-        placed = placements(target, stored.wins_of(metric, own, values))
-        weights, offset = label_weights(np.isfinite(values), absent)
+        placed = placements(target, stored.wins_of(metric, own, values[1:]))
+        weights, offset = label_weights(np.isfinite(values[1:]), absent)
         made = Components(target, own.patients, placed[None], weights)
         bounds[0] = made.interval(0, offset)
         for at, k in enumerate(np.flatnonzero(made.defined)):
@@ -177,11 +183,9 @@ def score(
     else:
         kind = draws.kind
         units = own.records if kind == "records" else own.patients.tolist()
-        of_labels = _replicates(metric, (target, probability, values), draws, units)
-        macro, gone = bootstrap.macro_replicates(of_labels, np.isfinite(values))
-        if absent == "half":
-            macro = np.where(np.isfinite(of_labels), of_labels, 0.5).mean(axis=1)
-        lost = int(gone.sum())
+        every = _replicates(metric, own, values, draws, units, absent)
+        macro, of_labels = every[:, 0], every[:, 1:]
+        lost = int(np.isnan(of_labels[:, np.isfinite(values[1:])]).sum())
         # nothing is resampled, and an interval of no width would look like certainty
         for part in parts(target):
             if len(set(np.asarray(units, dtype=str)[part.records])) == 1:
@@ -192,8 +196,10 @@ def score(
             [bootstrap.percentile_interval(column) for column in (macro, *of_labels.T)]
         )
         bounds = np.where(drawn[:, 1:] - drawn[:, :1] < stored.ROUNDING, bounds, drawn)
-    distinct, n_distinct = distinct_mean(values, target, absent)
-    columns = stored.columns_of(labels, target, values, absent)
+    columns = stored.columns_of(own, values)
+    distinct, n_distinct = float(values[0]), int(columns["positives"][0])
+    if not metrics.card(metric).together:
+        distinct, n_distinct = distinct_mean(values[1:], target, absent)
     return Scores(
         columns={**columns, "low": bounds[:, 0], "high": bounds[:, 1]},
         replicates=macro,
@@ -205,35 +211,49 @@ def score(
     )
 
 
-def _replicates(metric: str, known: Known, draws: Draws, patients: Sequence[str]) -> np.ndarray:
-    """(draw, label): each label from the records that it is known of."""
-    target, probability, values = known
+def _replicates(
+    metric: str,
+    own: Predicted,
+    values: np.ndarray,
+    draws: Draws,
+    patients: Sequence[str],
+    absent: Absent,
+) -> np.ndarray:
+    """(draw, 1 + label) the macro, and each label from the records that it is known of."""
+    if metrics.card(metric).together:
+        return _replicates_of(metric, own.together, values, draws.weights(patients))
     made = np.full((draws.draws, len(values)), np.nan)
-    for part in parts(target):
-        own = part.of(target), part.of(probability), values[part.labels]
-        whose = list(np.asarray(patients, dtype=str)[part.records])
-        made[:, part.labels] = _replicates_of(metric, own, draws.weights(whose))
+    of_labels = made[:, 1:]
+    for part in parts(own.target):
+        known = part.of(own.target), part.of(own.probability)
+        weights = draws.weights(list(np.asarray(patients, dtype=str)[part.records]))
+        of_labels[:, part.labels] = _replicates_of(metric, known, values[1:][part.labels], weights)
+    made[:, 0] = bootstrap.macro_replicates(of_labels, np.isfinite(values[1:]))[0]
+    if absent == "half":
+        made[:, 0] = np.where(np.isfinite(of_labels), of_labels, 0.5).mean(axis=1)
     return made
 
 
-def _replicates_of(metric: str, known: Known, weights: np.ndarray) -> np.ndarray:
-    """(draw, label): as the metric makes them; else from its influence values; else from the
-    records of the drawn patients. weights: (draw, record).
+def _replicates_of(
+    metric: str, known: tuple[Any, ...], values: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """(draw, value): as the metric makes them; else from its influence values; else from the
+    records of the drawn patients. weights: (draw, record); known: what the metric is given.
     """
-    target, probability, values = known
+    target, probability, *names = known
     module, shape = metrics.get(metric), (len(weights), len(values))
     call = partial(stored.called, metric)
     if hasattr(module, "replicates"):
-        return call(shape, module.replicates, target, probability, weights)
-    if module.influence(target, probability) is None:
-        drawn = partial(bootstrap.resampled, module.value)
+        return call(shape, module.replicates, target, probability, weights, *names)
+    if module.influence(*known) is None:
+        drawn = partial(bootstrap.resampled, lambda t, p: module.value(t, p, *names))
         return call(shape, drawn, target, probability, weights)
-    influence = call(target.shape, module.influence, target, probability)
+    influence = call((len(target), len(values)), module.influence, *known)
     made: np.ndarray = values + weights @ influence / weights.sum(axis=1, keepdims=True)
     if not metrics.ROOM.built_in(metric):
         _demand_around(metric, values, influence, made)
         # the slope knows no end of the range
-        made = made.clip(*module.CARD.range)
+        made = made.clip(*module.CARD.ends)
     return made
 
 

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from ecgbench import metrics
 from ecgbench.cards.cell import Scoring
 from ecgbench.results.evidence import Evidence, evidence
 from ecgbench.results.score import Draws, Scored, score
@@ -24,6 +25,8 @@ class Scorer:
     scoring: Scoring
     patients: Mapping[tuple[str, str], tuple[str, ...]]
     """(dataset, fold) -> who is drawn, each once, in alphabetical order."""
+    codes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Task -> label -> its SNOMED CT code."""
     known: Known = field(default_factory=dict, init=False, repr=False)
     """What was scored before, in its order: many tables ask for the same."""
 
@@ -42,6 +45,7 @@ class Scorer:
 
     def _scored(self, result: Result, metric: str, names: frozenset[str] | None) -> Scored:
         predictions = _predictions(result, names)
+        predictions = replace(predictions, codes=self.codes.get(result.cell.task, {}))
         drawn = own = tuple(np.unique(predictions.patients).tolist())
         if self.scoring.bootstrap == "records":
             drawn = tuple(sorted(predictions.records))
@@ -75,8 +79,9 @@ def _edited(result: Result, metric: str, value: np.ndarray) -> bool:
     stored = result.scored()
     own = stored["value"][stored["metric"] == metric]
     # the macro is stored without the labels that are absent
+    first = 0 if metrics.card(metric).together else 1
     same = len(own) == len(value) and np.allclose(
-        own[1:], value[1:], rtol=0, atol=ROUNDING, equal_nan=True
+        own[first:], value[first:], rtol=0, atol=ROUNDING, equal_nan=True
     )
     return len(own) > 0 and not same
 

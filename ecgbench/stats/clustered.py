@@ -11,6 +11,7 @@ Many labels are taken together: every shape may begin with axes of labels, writt
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,7 +62,7 @@ class Patients:
         """(..., patient) sums of (..., record)."""
         if self._each_once:
             return values
-        rows = values.reshape(-1, values.shape[-1])
+        rows = _rows(values)
         numbers = self.of_record + self.count * np.arange(len(rows))[:, None]
         made = np.bincount(numbers.ravel(), rows.ravel(), len(rows) * self.count)
         return np.asarray(made.reshape(*values.shape[:-1], self.count), np.float64)
@@ -74,11 +75,16 @@ class Patients:
         """(...) how many patients have one of these records (..., record)."""
         if self._each_once:
             return np.asarray(np.count_nonzero(records, axis=-1))
-        rows = records.reshape(-1, records.shape[-1])
+        rows = _rows(records)
         there = np.zeros((len(rows), self.count), bool)
         which, record = np.nonzero(rows)
         there[which, self.of_record[record]] = True
         return np.asarray(np.count_nonzero(there, axis=-1).reshape(records.shape[:-1]))
+
+
+def _rows(values: NDArray[Any]) -> NDArray[Any]:
+    """(..., record) as (row, record), also of no record."""
+    return values.reshape(prod(values.shape[:-1]), values.shape[-1])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from ecgbench import metrics
+from ecgbench import datasets, metrics
 from ecgbench.cards.cell import FITS, FORMAT, SCORES, Cell, Scoring
 from ecgbench.cards.dataset import Task
 from ecgbench.core import provenance
@@ -21,7 +21,7 @@ from ecgbench.core.registry import folder_name
 from ecgbench.evaluate import rows
 from ecgbench.evaluate.evaluation import Evaluation
 from ecgbench.evaluate.fits import Fitting
-from ecgbench.evaluate.predict import averaged, probabilities
+from ecgbench.evaluate.predict import averaged, defined, probabilities
 from ecgbench.evaluate.rows import positions, records_of_windows
 from ecgbench.study import controls
 from ecgbench.study.jobs import Job
@@ -98,11 +98,11 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
     scoring = request.job.plan.scoring
     needed, records = evaluation.rows(cell, scoring), evaluation.tested(cell.setting)
     features, record_of = evaluation.cache(cell.policy).take(needed), records_of_windows(records)
-    predictions = predict(evaluation, request, needed, probabilities(features, record_of, *head))
+    predictions = predict(evaluation, request, needed, probabilities(features, record_of, **head))
     # an earlier run may have named a plug-in
     known = [m for m in scoring.metrics if m in metrics.names()]
     table = with_wins(known, predictions.table())
-    scores = score_table(known, table)
+    scores = score_table(known, table, datasets.codes(evaluation.selection.prepared.name))
     pooled = None
     if request.job.settings.keep_features:
         averages = averaged(features, record_of).astype(np.float32)
@@ -111,6 +111,7 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
     note = {
         "format": FORMAT,
         "identity": cell.identity,
+        "study": key(request.job.plan.shared()),
         "key": request.key,
         "key_facts": request.key_facts,
         "fit": request.fitting.folder.relative_to(store.path).as_posix(),
@@ -138,7 +139,7 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
         "features_code": evaluation.cache(cell.policy).code,
     }
     publish(
-        store.cell_folder(cell, request.key),
+        store.cell_folder(cell),
         {
             "predictions.parquet": as_parquet(table),
             "scores.parquet": as_parquet(scores),
@@ -146,7 +147,6 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
         },
     )
     store.reason_file(cell).unlink(missing_ok=True)
-    store.add_finished([request.key])
     return float(scores["value"].iloc[0])
 
 
@@ -176,12 +176,13 @@ def predict(
         table, probability = table[labelled], probability[labelled]
         expected = expected[expected[task.columns].eq(1).any(axis=1)]
     ours = [request.fitting.task.columns.index(c) for c in task.columns]
+    known, target = defined(probability[:, ours], table[task.columns].to_numpy(np.int8))
     return Predictions(
         records=list(table["record"]),
         patients=list(table["patient"]),
         labels=task.labels,
         leads=list(table["leads"]),
-        target=table[task.columns].to_numpy(np.int8),
-        probability=probability[:, ours],
+        target=target,
+        probability=known,
         expected=frozenset(expected["record"]),
     )

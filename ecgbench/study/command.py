@@ -64,6 +64,7 @@ def _compute(
     if not engines.get(execution.engine).CARD.other_machines:
         demand(device)
     preflight.demand(request, folders, data=not dry_run, typed=execution.command)
+    preflight.demand_labelled(request, folders, controls)
     if not dry_run:
         return _finish(request, folders, execution, controls)
     from ecgbench.study import estimate  # torch: seconds, which a run leaves to its jobs

@@ -193,7 +193,8 @@ class _Trial:
         if not cells or not self.windows or not all(records.get(s) for s in SPLITS):
             return
         fits = list(dict.fromkeys(c.fit for c in cells))
-        test, trained = records["test"], records["train"] + records["val"]
+        fitted_to = ("train", "val") if protocols.learns(self.training.protocol) else ("val",)
+        test, trained = records["test"], sum(records[split] for split in fitted_to)
         if frozen and (folds := len({fit.fold for fit in fits})) > 1:
             # a frozen encoder meets each record once, whichever fold tests it
             test, trained = test * folds, trained + test

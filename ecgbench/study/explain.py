@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ecgbench.errors import BadSetting, MissingData
-from ecgbench.study.store import Store, flat
+from ecgbench.study.store import Store, flat, noted
 from ecgbench.study.stored import Result
 
 SHORTEST = 4
@@ -20,13 +20,15 @@ def result_of(store: Store, text: str) -> Result:
     cell has no number.
     """
     plan, found = store.existing_plan(), []
-    begins = Path(text).name.lower()  # a folder is called by its key
+    begins = Path(text).name.lower()
     for cell in plan.cells:
         folder, named = store.folder(cell), text in (cell.identity, cell.label)
         if named and folder is None:
             raise MissingData("{} has no number, it is {}: {}".format(text, *store.state(cell)))
-        by_key = len(begins) >= SHORTEST and folder and folder.name.startswith(begins)
-        if folder and (named or by_key):
+        if folder is None:
+            continue
+        names = (folder.name, str(noted(folder).get("key"))) if len(begins) >= SHORTEST else ()
+        if named or any(name.startswith(begins) for name in names):
             found.append(Result(cell=cell, run=store.path, folder=folder))
     if len(found) == 1:
         return found[0]

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from ecgbench import datasets
 from ecgbench.cards.cell import RANDOM, RELEASED
 from ecgbench.cards.checked import facts
 from ecgbench.cards.dataset import DatasetCard
@@ -57,6 +58,7 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
         _, folds = fold_number(selection.fold)
         divided = {"folds": folds, "division": _crossed(folds, prepared.card, index)}
         tested = index
+    codes = dict(datasets.codes(prepared.name))
     tasks = {
         task.name: {
             "title": task.title,
@@ -67,6 +69,7 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
             "paper": task.paper,
             "absent": task.absent,
             "counted": is_counted(task, prepared.published),
+            **({"codes": codes} if codes else {}),
         }
         for task in prepared.tasks
     }

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ecgbench.cards.cell import Cell
-from ecgbench.core.files import DAMAGED, making, move, put
+from ecgbench.core.files import DAMAGED, OUTDATED, making, move, put
 from ecgbench.core.folders import DONE, demand_intact, finished
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.study import frozen, lent
-from ecgbench.study.store import Store, noted
+from ecgbench.study.store import Store, noted, outdate
 from ecgbench.study.stored import CELL, FIT, document_of
 
 _VERSION = {"model": ("source", "weights"), "dataset": ("data",), "policy": ("policy_source",)}
@@ -60,9 +60,12 @@ def merge(run: Path, other: Path, to: Path) -> Counter[str]:
     for wanted in second.requested():
         target.add_request(wanted.request(), wanted.plugins)
     counts = Counter(dict.fromkeys(("cells", "fits", "files", "damaged"), 0))
+    taken = set(chosen.values())
     for folder in _finished(other):
         if _is_whole(folder):
             name = folder.relative_to(other)
+            if folder in taken and finished(to / name):  # this one is newer
+                outdate(to / name)
             counts[name.parts[0]] += _copy(folder, to / name)
         else:
             counts["damaged"] += 1
@@ -70,8 +73,6 @@ def merge(run: Path, other: Path, to: Path) -> Counter[str]:
         if not (target_file := to / file.relative_to(other)).exists():
             put(target_file, file.read_bytes())
             counts["files"] += 1
-    own = [(cell, folder) for cell, folder in chosen.items() if folder]
-    target.add_keys({c.identity: f.name for c, f in own if f == second.folder(c)})
     return counts
 
 
@@ -85,7 +86,9 @@ def _finished(run: Path) -> Iterator[Path]:
     for part in ("fits", "cells"):
         for done in sorted((run / part).rglob(DONE)):
             names = done.relative_to(run).parts
-            if not any(name.startswith(".") or name.endswith(DAMAGED) for name in names):
+            if not any(
+                name.startswith(".") or name.endswith((DAMAGED, OUTDATED)) for name in names
+            ):
                 yield done.parent
 
 
@@ -117,9 +120,11 @@ def _copy(folder: Path, to: Path) -> int:
 
 def _newest(cell: Cell, first: Store, second: Store) -> Path | None:
     """The undamaged folder of a cell in one of two runs, the newer of two; the first's where they
-    are of one age.
+    are of one age or of one key.
     """
     folders = [f for store in (first, second) if (f := store.folder(cell)) and _is_whole(f)]
+    if len({noted(folder)["key"] for folder in folders}) == 1:
+        return folders[0]
     return max(folders, key=lambda folder: float(noted(folder)["finished"]), default=None)
 
 

@@ -1,19 +1,17 @@
-"""Run folders from outside: progress, rate, disk space, and what can be removed. The index is read;
-cells that it does not name are looked up by their folders.
-"""
+"""Run folders from outside: progress, rate, disk space, and what can be removed."""
 
+import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ecgbench.cards.cell import Cell
-from ecgbench.core.files import DAMAGED, locked
+from ecgbench.core.files import DAMAGED, OUTDATED, locked
+from ecgbench.core.folders import DONE
 from ecgbench.errors import BadSetting
-from ecgbench.study.index import Index
-from ecgbench.study.store import STATES, Status, Store, cells_of, noted
+from ecgbench.study.store import STATES, Status, Store, cells_of
 
 PARTS = ("cells", "fits", "features", "checkpoints")
 """Parts of a run whose sizes are listed."""
@@ -54,30 +52,34 @@ class Listed:
         return missing / self.rate if self.rate else None if missing else 0.0
 
 
-def runs(folder: Path, sizes: bool = False, looking: bool = False) -> list[Listed]:
+def runs(folder: Path, sizes: bool = False, damages: bool = False) -> list[Listed]:
     """The runs in a folder, or the folder itself if it is one, by name; see `look`."""
     own = (folder / "plan.toml").is_file()
     found = []
     for plan in sorted(folder.glob("plan.toml" if own else "*/plan.toml")):
         try:
-            found.append(summary(plan.parent, sizes, looking))
+            found.append(summary(plan.parent, sizes, damages))
         except BadSetting as error:
             found.append(Listed(path=plan.parent, note=str(error)))
     return found
 
 
-def summary(path: Path, sizes: bool = False, looking: bool = False) -> Listed:
+def summary(path: Path, sizes: bool = False, damages: bool = False) -> Listed:
     """Count the cells of a run and, with `sizes`, the bytes of its files. MissingData where there
     is no run, BadSetting where its plan cannot be read.
 
-    looking: look for the folder of each cell, so that one that was removed by hand is noticed.
+    damages: look for what was found damaged.
     """
     store, now = Store(path), time.time()
     models: dict[str, Counter[Status]] = {}
-    for cell, status in states(store, store.existing_plan().cells, looking):
+    ended = []
+    for cell in store.existing_plan().cells:
+        status, folder = store.state(cell)[0], store.cell_folder(cell)
         models.setdefault(cell.fit.model, Counter())[status] += 1
+        if status == "ok":
+            ended.append(os.stat(f"{folder}/{DONE}").st_mtime)
     # a node's clock may be ahead of ours
-    ages = (max(0.0, now - at) for at in store.index.finished.values())
+    ages = (max(0.0, now - at) for at in ended)
     disk = Counter[str]()
     for child in path.iterdir() if sizes else ():
         disk[child.name if child.name in PARTS else "other"] += size(child)
@@ -86,19 +88,8 @@ def summary(path: Path, sizes: bool = False, looking: bool = False) -> Listed:
         models=models,
         recent=tuple(sorted((age for age in ages if age <= WINDOW), reverse=True)),
         disk={part: disk[part] for part in (*PARTS, "other")} if sizes else {},
-        damaged=sorted(path.rglob(f"*{DAMAGED}")) if sizes or looking else (),
+        damaged=sorted(path.rglob(f"*{DAMAGED}")) if sizes or damages else (),
     )
-
-
-def states(
-    store: Store, cells: Iterable[Cell], looking: bool = False
-) -> Iterator[tuple[Cell, Status]]:
-    """The state of each cell; `looking` as in `look`."""
-    store.index.read()
-    keys, finished = store.index.keys, store.index.finished
-    for cell in cells:
-        known = not looking and keys.get(cell.identity) in finished
-        yield cell, "ok" if known else store.state(cell)[0]
 
 
 def size(path: Path) -> int:
@@ -109,21 +100,17 @@ def size(path: Path) -> int:
 def spare(path: Path) -> Iterator[Path]:
     """What can be removed from a run without losing a number.
 
-    Features, checkpoints, intervals that reports of version 0.2 kept, quarantined files, cells that
-    its plan does not name, and cells under an old key where the current key is finished. A damaged
-    cell without a replacement stays.
+    Features, checkpoints, what reports keep, what was found damaged or is of an old key, and cells
+    that its plan does not name.
     """
     store = Store(path)
-    planned = {cell.identity: store.folder(cell) for cell in store.existing_plan().cells}
-    whole = [path / name for name in ("features", "checkpoints", "derived", "set_aside")]
+    planned = {*map(store.cell_folder, store.existing_plan().cells)}
+    whole = [path / name for name in ("features", "checkpoints", "derived")]
     yield from filter(size, whole)
-    for place in sorted(path.rglob(f"*{DAMAGED}")):
+    for place in sorted([*path.rglob(f"*{DAMAGED}"), *path.rglob(f"*{OUTDATED}")]):
         if not any(place.is_relative_to(folder) for folder in whole):
             yield place
-    for folder in sorted(cells_of(path)):
-        identity = noted(folder).get("identity")
-        if identity and planned.get(identity, path) not in (None, folder):
-            yield folder
+    yield from (folder for folder in sorted(cells_of(path)) if folder not in planned)
 
 
 def prune(path: Path) -> int:
@@ -132,12 +119,9 @@ def prune(path: Path) -> int:
         working = f"a run is working in {path}; prune it when it has ended"
         with locked(lock.parent, lock.name, otherwise=working):
             pass
-    freed, index = 0, Index(path)
-    index.read()
+    freed = 0
     for place in list(spare(path)):
         freed += size(place)
-        if place.name in index.finished:
-            index.add_gone([place.name])
         if place.is_dir():
             shutil.rmtree(place)
         else:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from ecgbench import datasets, metrics, models, policies, published
 from ecgbench.cards.cell import PAPER, Training
-from ecgbench.cards.dataset import DatasetCard
+from ecgbench.cards.dataset import DatasetCard, Task
+from ecgbench.cards.model import OURS
 from ecgbench.cards.plan import EXCLUDABLE, Request, weights_of
 from ecgbench.core.division import Division
 from ecgbench.core.registry import own_file, plain
@@ -16,7 +17,6 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, MissingData, UnknownName
 from ecgbench.evaluate import protocols
 from ecgbench.policies.hide import NATIVE
-from ecgbench.weights.shipped import is_shipped
 
 ALL = "all"
 """`--tasks all`: every task of the datasets of patients."""
@@ -114,6 +114,7 @@ def check(request: Request) -> Request:
     chosen = tuple(dict.fromkeys(map(metrics.resolve, request.scoring.metrics)))
     found = tuple(resolve_tasks(_expanded(request.tasks)))
     every = datasets.tasks()
+    _demand_one(weights, [every[task][2] for task in found], protocol)
     return replace(
         request,
         tasks=found,
@@ -138,7 +139,7 @@ def _models(word: str) -> list[str]:
             return [name for name in published.MODELS if name != "laef"]
         case "published":
             cards = {name: models.ROOM.card(name) for name in models.names()}
-            return [n for n, c in cards.items() if any(not is_shipped(w.url) for w in c.weights)]
+            return [n for n, c in cards.items() if c.weights and c.origin != OURS]
     return [models.resolve(word)]
 
 
@@ -179,10 +180,24 @@ def _demand_groups(names: Sequence[str], protocol: str) -> None:
             )
 
 
+def _demand_one(weights: Mapping[str, str], tasks: Sequence[Task], protocol: str) -> None:
+    """BadSetting where a protocol is for none of the models, with these weights, on any task."""
+    if refuses := getattr(protocols.get(protocol), "refuses", None):
+        pairs = [(models.ROOM.card(model), word) for model, word in weights.items()]
+        why = [refuses(*pair, task) for pair in pairs for task in tasks]
+        if all(why):
+            raise BadSetting(why[0])
+
+
 def _of_the_leads(request: Request) -> None:
-    """BadSetting where `--train-leads same` cannot be: of other protocols, and of random leads,
-    which are not the same in two records.
+    """BadSetting for training leads where nothing is trained, and where `--train-leads same` cannot
+    be: of other protocols, and of random leads, which are not the same in two records.
     """
+    protocol = request.training.protocol
+    if request.training.leads == "random" and not protocols.learns(protocol):
+        raise BadSetting(
+            f"--train-leads random with --protocol {protocol}: nothing is trained; leave it out"
+        )
     if request.training.leads != "same":
         return
     if not getattr(protocols.get(request.training.protocol), "SAME_LEADS", False):

@@ -1,19 +1,24 @@
 """Checks before a run: inputs that are missing, and changes that its folder does not allow."""
 
 import os
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ecgbench import datasets, models
+import pandas as pd
+
+from ecgbench import datasets, metrics, models
 from ecgbench.cards.cell import EITHER, RANDOM
 from ecgbench.cards.plan import Folders, Plan, Request, plan_of
+from ecgbench.core.division import OFFICIAL, fold_number
 from ecgbench.core.keys import grouped
 from ecgbench.core.provenance import command
 from ecgbench.core.text import quoted
+from ecgbench.data.copy import Copy
 from ecgbench.data.prepare import seen
-from ecgbench.data.select import Selection, selected
+from ecgbench.data.select import Selection, only_labelled, selected
 from ecgbench.data.source import root_of
-from ecgbench.data.splits import demand_enough
+from ecgbench.data.splits import cross_validation, demand_enough, splits_of
 from ecgbench.errors import (
     BadRecord,
     BadSetting,
@@ -21,9 +26,10 @@ from ecgbench.errors import (
     MissingData,
     MissingRequirements,
 )
-from ecgbench.study import frozen
+from ecgbench.study import controls, frozen
 from ecgbench.study.plan import check
 from ecgbench.study.plan_file import as_values, parse
+from ecgbench.study.scores import demand_labels
 from ecgbench.study.store import Store, free
 from ecgbench.weights.chosen import of as weights_of
 
@@ -41,9 +47,20 @@ def demand(request: Request, folders: Folders, data: bool = True, typed: str = "
     plan = plan_of(request)
     _demand_divisible(plan, folders)
     try:
-        Store(folders.out).join(plan)
+        whole = Store(folders.out).join(plan)
     except BadSetting as error:
         raise BadSetting(f"{error}: {command(free(folders.out), typed)}") from None
+    _demand_labels(whole)
+
+
+def _demand_labels(plan: Plan) -> None:
+    """BadSetting where a metric of a plan cannot read the labels of one of its tasks."""
+    known = datasets.tasks()
+    for metric in filter(metrics.ROOM.known, plan.scoring.metrics):
+        for task in dict.fromkeys(cell.task for cell in plan.cells):
+            if task in known:
+                dataset, _, of = known[task]
+                demand_labels(metric, of, datasets.codes(dataset))
 
 
 def demand_writable(out: Path) -> None:
@@ -128,18 +145,40 @@ def _demand_frozen(request: Request, run: Path) -> None:
 
 def _demand_divisible(plan: Plan, folders: Folders) -> None:
     """BadSetting where a dataset of the plan cannot be divided as it asks; datasets that are not
-    here are not looked at. tasks: task -> its dataset.
+    here are not looked at.
     """
     if not plan.division:
         return
+    for copy, own, index in _seen(plan, folders):
+        if plan.division.cross is not None:
+            named = [copy.task(task) for task in own]
+            demand_enough(copy.name, copy.tasks, named, index, plan.division.cross)
+
+
+def demand_labelled(request: Request, folders: Folders, wanted: Sequence[str]) -> None:
+    """BadSetting where one of the `wanted` controls needs the labels of more patients than there
+    are, in a dataset that is here.
+    """
+    known = (controls.labelled(controls.names(one, request.training)[0]) for one in wanted)
+    numbers = [few[0] for few in known if few]
+    plan = plan_of(request)
+    for copy, _, index in _seen(plan, folders) if numbers else ():
+        for fold in dict.fromkeys(fit.fold for fit in plan.fits):
+            if fold != OFFICIAL:
+                dealt = cross_validation(copy.name, copy.tasks, index, fold_number(fold)[1])
+                index = index.assign(split=splits_of(dealt, fold))
+            only_labelled(index, copy.name, max(numbers), draw=0)
+
+
+def _seen(plan: Plan, folders: Folders) -> Iterator[tuple[Copy, list[str], pd.DataFrame]]:
+    """Of each dataset of a plan that is here: its copy, its tasks in the plan, and the rows that
+    are used, as far as is known before it is prepared.
+    """
     wanted, tasks = dict.fromkeys(c.task for c in plan.cells), datasets.tasks()
     for name, own in grouped(wanted, lambda task: tasks[task][0]).items():
         with suppress(MissingData, BadRecord):  # preparing says what is wrong
             copy = seen(name, folders.data, folders.prepared, plan.division)
-            if plan.division.cross is None:
-                continue
             index = copy.published[copy.published["record"].isin(selected(copy, plan.limit))]
             if len(copy.index) and not set(index["record"]) - set(copy.index["record"]):
                 index = Selection(copy, plan.limit, plan.exclude).index
-            named = [copy.task(task) for task in own]
-            demand_enough(name, copy.tasks, named, index, plan.division.cross)
+            yield copy, own, index

@@ -19,7 +19,7 @@ from ecgbench.core.keys import key
 from ecgbench.errors import EcgbenchError
 from ecgbench.evaluate.device import choose
 from ecgbench.study.jobs import Job
-from ecgbench.study.store import Store
+from ecgbench.study.store import Store, noted
 from ecgbench.study.verify import Intact
 from ecgbench.weights import chosen, released
 
@@ -74,7 +74,11 @@ def _keys(job: Job, store: Store) -> dict[str, str]:
     """Identity -> key of the cells that are finished, or "" for those that cannot run."""
     states = [(cell.identity, store.state(cell)[0], store.folder(cell)) for cell in job.cells]
     known = ("ok", "skipped")
-    return {name: folder.name if folder else "" for name, s, folder in states if s in known}
+    return {
+        name: noted(folder).get("key", "") if folder else ""
+        for name, s, folder in states
+        if s in known
+    }
 
 
 def _named(job: Job) -> str:

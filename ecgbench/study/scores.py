@@ -14,11 +14,12 @@ import pandas as pd
 
 from ecgbench import metrics
 from ecgbench.cards.cell import Absent
+from ecgbench.cards.dataset import Task
 from ecgbench.core.text import quoted
 from ecgbench.errors import BadSetting, LeakError
 from ecgbench.evaluate.predict import prediction_table
 from ecgbench.stats.auroc import placements
-from ecgbench.stats.known import known_of, parts, positives_of, two_valued
+from ecgbench.stats.known import UNKNOWN, known_of, parts, positives_of, two_valued
 
 MACRO = "macro"
 """Name of the mean over the labels."""
@@ -82,6 +83,16 @@ class Predicted:
     """Metric -> (record, label) twice the number of comparisons that each record wins; for metrics
     whose wins were stored.
     """
+    codes: Mapping[str, str] = field(default_factory=dict)
+    """Label -> its SNOMED CT code, of as many labels as have one."""
+
+    @property
+    def together(self) -> tuple[np.ndarray, np.ndarray, list[str]]:
+        """What a metric that reads all labels together is given: targets, probabilities, and
+        (label,) codes, or names where there are none.
+        """
+        known_as = [self.codes.get(label, label) for label in self.labels]
+        return self.target, self.probability, known_as
 
     @classmethod
     def of(cls, table: Any) -> "Predicted":
@@ -162,7 +173,8 @@ def with_wins(metric_names: Sequence[str], predictions: pd.DataFrame) -> pd.Data
 
 def ranks_records(metric: str) -> bool:
     """Whether intervals under a metric are made from placements."""
-    return hasattr(metrics.get(metric), "wins")
+    module = metrics.get(metric)
+    return hasattr(module, "wins") and not module.CARD.together
 
 
 def wins_of(metric: str, predictions: Predicted, values: np.ndarray | None = None) -> np.ndarray:
@@ -216,60 +228,107 @@ def wrong(metric: str, fault: str) -> BadSetting:
     return BadSetting(f"metric {metric!r} {fault}; try: ecgbench check metric {argument}")
 
 
-def score_table(names: Sequence[str], predictions: pd.DataFrame) -> pd.DataFrame:
-    """metric, label, value, n, positives under each metric: the mean over defined labels first,
-    called "macro".
+def score_table(
+    names: Sequence[str], predictions: pd.DataFrame, codes: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """metric, label, value, n, positives under each metric: the macro first, which is the mean over
+    defined labels, or what a metric that reads them together makes of them.
 
     An undefined label is NaN and outside the mean. n counts records, of a label those that it is
-    known of; positives of the macro row: defined labels.
+    known of; positives of the macro row: labels that count. codes: of labels, in SNOMED CT.
     """
-    own, tables = Predicted.of(predictions), []
+    own, tables = replace(Predicted.of(predictions), codes=codes or {}), []
     for name in names:
-        values = values_of(name, own.target, own.probability)
-        tables.append(pd.DataFrame({"metric": name, **columns_of(own.labels, own.target, values)}))
+        columns = columns_of(own, values_of(name, own))
+        tables.append(pd.DataFrame({"metric": name, **columns}))
     return pd.concat(tables, ignore_index=True)
 
 
-def columns_of(
-    labels: Sequence[str],
-    target: np.ndarray,
-    values: np.ndarray,
-    absent: Absent = "undefined",
-) -> dict[str, np.ndarray]:
-    """label, value, n, positives, of the mean first; see `score_table`."""
-    defined = np.isfinite(values)
-    macro = np.nanmean(values) if defined.any() else np.nan
-    if absent == "half":
-        macro = np.where(defined, values, 0.5).mean()
-    return {
-        "label": np.array([MACRO, *labels], object),
-        "value": np.array([macro, *values]),
+def columns_of(own: Predicted, values: np.ndarray) -> dict[str, np.ndarray]:
+    """label, value, n, positives of `values_of`; see `score_table`."""
+    target = own.target
+    columns = {
+        "label": np.array([MACRO, *own.labels], object),
+        "value": values,
         "n": np.array([len(target), *known_of(target)]),
-        "positives": np.array([int(defined.sum()), *positives_of(target)]),
+        "positives": np.array([0, *positives_of(target)]),
     }
+    columns["positives"][0] = counting(columns).sum()
+    return columns
 
 
-def values_of(metric: str, target: np.ndarray, probability: np.ndarray) -> np.ndarray:
-    """(label,); NaN where a label has no value. BadSetting where a value is outside the range of
-    the metric's card.
+def counting(columns: Mapping[str, np.ndarray]) -> np.ndarray:
+    """(label,) the labels that the macro of such columns is of: those that have a value; where only
+    the macro has one, those that have both values.
     """
-    module, values = metrics.get(metric), np.full(target.shape[1], np.nan)
-    for part in parts(target):
-        known = part.of(target)
-        values[part.labels] = called(
-            metric, known.shape[1:], module.value, known, part.of(probability)
-        )
-    low, high = module.CARD.range
+    value, n, positives = (columns[name][1:] for name in ("value", "n", "positives"))
+    valued = np.isfinite(value)
+    both: np.ndarray = (positives > 0) & (positives < n)
+    return both if np.isfinite(columns["value"][0]) and not valued.any() else valued
+
+
+def macro_of(values: np.ndarray, absent: Absent) -> float:
+    """The mean over the labels of (label,)."""
+    defined = np.isfinite(values)
+    if absent == "half":
+        return float(np.where(defined, values, 0.5).mean())
+    return float(values[defined].mean()) if defined.any() else np.nan
+
+
+def values_of(metric: str, own: Predicted, absent: Absent = "undefined") -> np.ndarray:
+    """(1 + label,) the macro first; NaN where a label has no value. BadSetting where a value is
+    outside the range of the metric's card.
+    """
+    module, target = metrics.get(metric), own.target
+    if module.CARD.together:
+        if (target == UNKNOWN).any():
+            raise BadSetting(
+                f"metric {metric!r} reads all labels of a record together, and here some are not "
+                f"known of all records; leave it out"
+            )
+        values = called(metric, (1 + target.shape[1],), module.value, *own.together)
+    else:
+        of_labels = np.full(target.shape[1], np.nan)
+        for part in parts(target):
+            both = part.of(target), part.of(own.probability)
+            of_labels[part.labels] = called(metric, both[0].shape[1:], module.value, *both)
+        values = np.array([macro_of(of_labels, absent), *of_labels])
+    _demand_possible(metric, target, values)
+    return values
+
+
+def demand_labels(metric: str, task: Task, codes: Mapping[str, str]) -> None:
+    """BadSetting where a metric that reads all labels together cannot read those of a task."""
+    if not metrics.card(metric).together:
+        return
+    each = np.eye(len(task.labels), dtype=np.int8)
+    names = list(task.labels)
+    own = Predicted(
+        records=names,
+        patients=np.array(names),
+        labels=names,
+        target=np.where(task.masked, UNKNOWN, each),
+        probability=each.astype(float),
+        codes=codes,
+    )
+    try:
+        values_of(metric, own)
+    except BadSetting as error:
+        raise BadSetting(f"--tasks {task.name}: {error}") from error
+
+
+def _demand_possible(metric: str, target: np.ndarray, values: np.ndarray) -> None:
+    """BadSetting for values (1 + label,) that there cannot be."""
+    low, high = metrics.card(metric).ends
     outside = values[(values < low - ROUNDING) | (values > high + ROUNDING)]
     if len(outside):
         fault = f"gives {outside[0]:.4g}, and its CARD says that it lies in {low:g} to {high:g}"
         raise wrong(metric, fault)
     if np.isinf(values).any():
         raise wrong(metric, "gives infinity, which no mean can hold; NaN where there is no value")
-    if (given := values[~two_valued(target) & np.isfinite(values)]).size:
+    if (given := values[1:][~two_valued(target) & np.isfinite(values[1:])]).size:
         fault = f"gives {given[0]:.4g} for a label that all known records have, or none"
         raise wrong(metric, f"{fault}; NaN belongs there")
-    return values
 
 
 def called(
@@ -277,7 +336,7 @@ def called(
 ) -> np.ndarray:
     """The result of a metric; BadSetting in one line where it fails or has another shape."""
     if not metrics.ROOM.built_in(metric):  # one that sorts in place changes no other metric
-        arguments = tuple(map(np.array, arguments))
+        arguments = tuple(a.copy() if isinstance(a, np.ndarray) else a for a in arguments)
     with metrics.ROOM.calling(metric), warnings.catch_warnings(action="ignore"):
         made = function(*arguments)
         if isinstance(made, np.ma.MaskedArray) and np.ma.is_masked(made):

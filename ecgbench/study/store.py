@@ -1,11 +1,10 @@
-"""The store of a run, format 2: plain files, each whole or absent. A finished folder is complete.
+"""The store of a run, format 3: plain files, each whole or absent. A finished folder is complete.
 
 <run>/plan.toml, plan-2.toml, ...           what each command asked for that was new, and its hash
-      index.jsonl                           which key each cell has, and which cells are finished
       frozen.json                           a plan that was frozen
       people/<dataset>.parquet              age, sex, device, site and pacing of its records
-      cells/<task>/<model>/<setting>/<key>/ predictions.parquet, scores.parquet, cell.json, DONE;
-                                            OUTDATED where the cell got another key since
+      cells/<task>/<model>/<setting>/<id>/  predictions.parquet, scores.parquet, cell.json with the
+                                            key, DONE; <id> is the hash of the cell's identity
       fits/<task>/<model>/<key>/            weights, validation.parquet, log.csv, fit.json, DONE
       reasons/<task>/<model>/<setting>/     <id>.json: why a cell has no number
       features/<model>/<dataset>/           pooled features by setting, and windows/ for resuming
@@ -13,14 +12,15 @@
       datasets/<sha>.json                   facts of each selection of records
       policies/<sha>.safetensors            what a policy learned from the training split
       invocations/<time>-<id>.json          the commands that worked here
-      .../<name>.damaged                    what was found damaged; may be deleted
+      .../<name>.damaged, <name>.outdated   found damaged; of a key that a cell had: may be deleted
       checkpoints/<fit key>/                of fits that are not finished
       locks/, logs/                         who computes what; what the models printed
 """
 
 import hashlib
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -31,23 +31,18 @@ from typing import Any, Literal
 from ecgbench.cards.cell import FORMAT, Cell, Fit
 from ecgbench.cards.plan import Plan, Request, plan_of
 from ecgbench.core.division import OFFICIAL
-from ecgbench.core.files import DAMAGED, as_json, content_of, locked, put, quarantine
+from ecgbench.core.files import OUTDATED, as_json, content_of, locked, put, quarantine
 from ecgbench.core.folders import DONE, below, damaged, document, finished, read_json
 from ecgbench.core.keys import key
 from ecgbench.core.registry import folder_name
 from ecgbench.core.text import enumerated
 from ecgbench.errors import BadSetting, Damaged, MissingData
-from ecgbench.study.index import Index
 from ecgbench.study.plan_file import FILE, PlanFile, dump, parse
 
 Status = Literal["ok", "skipped", "failed", "damaged", "missing"]
 STATES: tuple[Status, ...] = ("ok", "failed", "skipped", "missing", "damaged")
 _WITHOUT: tuple[Status, ...] = ("failed", "skipped")
 """States of cells with a stored reason."""
-_OUTDATED = "OUTDATED"
-"""File in the folder of a finished cell whose cell has got another key since; it is read where the
-index is lost.
-"""
 _MARK = "# sha256 "
 """Before the hash of a plan file, in its last line."""
 _FORMAT = f"format = {FORMAT}"
@@ -62,11 +57,8 @@ class Store:
     def __init__(self, path: Path, shared: Path | None = None) -> None:
         """shared: the run folder whose features it uses, as `shared_features` says."""
         self.path, self.shared = path, shared or path
-        self.index = Index(path)
         self.plan_hash = ""
         """Of the plan that was read last."""
-        self._scanned: tuple[int, dict[str, str]] = 0, {}
-        """Which reading of the index it belongs to, and what `_unindexed` found then."""
 
     def plan_files(self) -> list[Path]:
         """The files of its requests, oldest first."""
@@ -117,46 +109,15 @@ class Store:
                 put(self.path / name, f"{body}{_MARK}{_sha256(body)}\n")
         return both
 
-    # which key a cell has
+    # what is known of a cell
 
-    def keys(self) -> dict[str, str]:
-        """Identity of a cell -> its key, for all cells that were begun: from the index, else from
-        the newest finished folder of the cell that is not outdated.
-        """
-        self.index.read()
-        return {**self._unindexed(), **self.index.keys}
-
-    def _unindexed(self) -> dict[str, str]:
-        """Identity -> key of finished cells whose folders the index does not name."""
-        if self._scanned[0] != self.index.begun:
-            found = _scan(self.path, self.index.keys.values())
-            self._scanned = self.index.begun, found
-        return self._scanned[1]
-
-    def add_keys(self, keys: Mapping[str, str]) -> None:
-        """Record the keys of cells; known ones are not written again."""
-        known = self.keys()
-        new = {i: k for i, k in {**known, **keys}.items() if self.index.keys.get(i) != k}
-        if new:
-            self._mark({known[i] for i, k in new.items() if known.get(i, k) != k}, {*new.values()})
-            self.index.add_keys(new)
-
-    def _mark(self, old: set[str], new: set[str]) -> None:
-        """Note in the cells' own folders which keys count no longer, and which count again."""
-        outdated, current = set(map(folder_name, old)), set(map(folder_name, new))
-        for folder in cells_of(self.path):
-            if folder.name in current:
-                (folder / _OUTDATED).unlink(missing_ok=True)
-            elif folder.name in outdated:
-                put(folder / _OUTDATED, "")
-
-    def add_finished(self, cell_keys: Iterable[str], at: float | None = None) -> None:
-        """Record finished cells in the index, since `at` (now; 0: long ago); known ones are not
-        written again.
-        """
-        self.index.read()
-        names = map(folder_name, cell_keys)
-        self.index.add_finished([n for n in names if n not in self.index.finished], at)
+    def set_aside(self, cell: Cell, cell_key: str) -> bool:
+        """Rename the folder of a finished cell that has another key; whether it had."""
+        folder = self.cell_folder(cell)
+        if noted(folder).get("key", cell_key) == cell_key:  # a damaged one says nothing of its key
+            return False
+        outdate(folder)
+        return True
 
     def state(self, cell: Cell) -> tuple[Status, str]:
         """(status, reason) of a cell, by the files that exist; only reasons are read."""
@@ -193,26 +154,16 @@ class Store:
             return str(document(self.reason_file(cell)).get("log", ""))
         return ""
 
-    def quarantine(self, cell: Path, why: str) -> None:
-        """Quarantine the folder of a cell, and note it in the index."""
-        quarantine(cell, why)
-        self.index.add_gone([cell.name])
-
     # where things lie
 
-    def cell_folder(self, cell: Cell, cell_key: str) -> Path:
-        """Folder of a cell under a key."""
-        return self.path.joinpath("cells", *_setting_folders(cell), folder_name(cell_key))
+    def cell_folder(self, cell: Cell) -> Path:
+        """Folder of a cell, finished or not."""
+        return self.path.joinpath("cells", *_setting_folders(cell), name_of(cell.identity))
 
     def folder(self, cell: Cell) -> Path | None:
-        """Folder of a cell under its current key; None where it is not finished."""
-        self.index.read()  # where it names the cell, no other folder needs to be looked at
-        cell_key = self.index.keys.get(cell.identity) or self._unindexed().get(cell.identity)
-        folder = self.cell_folder(cell, cell_key) if cell_key else None
-        if folder is None or not finished(folder):
-            return None
-        outdated = os.path.exists(f"{folder}/{_OUTDATED}")
-        return _current(folder, cell.identity) if outdated else folder
+        """Folder of a finished cell; None of another."""
+        folder = self.cell_folder(cell)
+        return folder if finished(folder) else None
 
     def fit_folder(self, fit: Fit, fit_key: str) -> Path:
         """Folder of a fit."""
@@ -233,8 +184,8 @@ class Store:
 
     def reason_file(self, cell: Cell) -> Path:
         """File with the reason why a cell has no number."""
-        name = _sha256(cell.identity)[:32]
-        return self.path.joinpath("reasons", *_setting_folders(cell), f"{name}.json")
+        name = f"{name_of(cell.identity)}.json"
+        return self.path.joinpath("reasons", *_setting_folders(cell), name)
 
     # facts that several cells share
 
@@ -281,6 +232,14 @@ class Store:
         return locked(self.path / "locks", _sha256(name)[:32], wait)
 
 
+def outdate(folder: Path) -> None:
+    """Rename a finished folder whose place another one takes."""
+    old = folder.with_name(f"{folder.name}{OUTDATED}")
+    if old.is_dir():
+        shutil.rmtree(old)
+    os.replace(folder, old)
+
+
 def put_named(file: Path, content: bytes) -> None:
     """Write a file that is named by its content, once; a damaged one is quarantined."""
     if file.exists() and content_of(file) != content:
@@ -291,6 +250,11 @@ def put_named(file: Path, content: bytes) -> None:
 
 def _setting_folders(cell: Cell) -> Iterator[str]:
     return map(folder_name, (cell.task, cell.fit.model, str(cell.setting)))
+
+
+def name_of(identity: str) -> str:
+    """The name of what belongs to a cell, whatever its key is."""
+    return _sha256(identity)[:32]
 
 
 def _text_of(file: Path) -> str:
@@ -306,7 +270,7 @@ def _text_of(file: Path) -> str:
     if first != _FORMAT:
         raise BadSetting(
             f"{file} holds a run of another version ({first}), and this one reads {_FORMAT}; "
-            f"{_ELSEWHERE}"
+            f"{_ELSEWHERE}, in which the same command computes it anew"
         )
     return body
 
@@ -374,7 +338,7 @@ def free(path: Path) -> Path:
 
 def cells_of(path: Path) -> Iterator[Path]:
     """Folders of all finished cells of a run, whether or not its plan names them."""
-    for folder in below(path, "cells", 4):  # cells/<task>/<model>/<setting>/<key>
+    for folder in below(path, "cells", 4):  # cells/<task>/<model>/<setting>/<id>
         if os.path.exists(f"{path}/{folder}/{DONE}"):
             yield path / folder
 
@@ -384,24 +348,3 @@ def noted(folder: Path) -> dict[str, Any]:
     with suppress(Damaged):
         return read_json(folder, "cell.json")
     return {}
-
-
-def _scan(path: Path, indexed: Collection[str]) -> dict[str, str]:
-    """Identity -> key of finished cells whose keys the index does not name; of several of one
-    cell, the newest that is not outdated.
-    """
-    names = set(map(folder_name, indexed))
-    unknown = [folder for folder in cells_of(path) if folder.name not in names]
-    notes = [noted(folder) for folder in unknown if not (folder / _OUTDATED).exists()]
-    whole = sorted((note for note in notes if note), key=lambda note: float(note["finished"]))
-    return {note["identity"]: note["key"] for note in whole}
-
-
-def _current(outdated: Path, identity: str) -> Path | None:
-    """Where a cell lies whose folder is outdated though the index names it: its last lines are
-    gone.
-    """
-    folders = (f for f in outdated.parent.glob("[!.]*") if not f.name.endswith(DAMAGED))
-    notes = {f: noted(f) for f in folders if finished(f) and not (f / _OUTDATED).exists()}
-    own = [f for f, note in notes.items() if note.get("identity") == identity]
-    return max(own, key=lambda folder: float(notes[folder]["finished"]), default=None)

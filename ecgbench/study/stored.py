@@ -24,7 +24,7 @@ from ecgbench.core.registry import folder_name
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.study.recent import Recent
 from ecgbench.study.scores import Predicted
-from ecgbench.study.store import put_named
+from ecgbench.study.store import name_of, put_named
 
 CELL, FIT = "cell.json", "fit.json"
 PREDICTIONS, SCORES, VALIDATION = "predictions.parquet", "scores.parquet", "validation.parquet"
@@ -178,7 +178,9 @@ def document_of(folder: Path, name: str, hashes: Mapping[str, str] | None = None
     hashes: content of DONE, if it was read already.
     """
     found = read_json(folder, name, hashes)
-    if folder_name(key(found.get("key_facts", {}))) != folder.name:
+    stated = key(found.get("key_facts", {}))
+    called = folder_name(stated) if name == FIT else name_of(str(found.get("identity")))
+    if stated != found.get("key") or called != folder.name:
         raise damaged(folder / name, folder, "does not hold the facts of its key")
     return found
 

@@ -14,6 +14,7 @@ from typing import Any
 from ecgbench.cards.cell import Cell
 from ecgbench.core.files import quarantine, sha256_of
 from ecgbench.core.folders import damaged, demand_intact, finished
+from ecgbench.core.keys import key
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.study import frozen, invocation, people
 from ecgbench.study.store import Store
@@ -28,21 +29,28 @@ class Verifier:
     models: dict[str, dict[str, Any]]
     """sha256 -> facts of intact files."""
     datasets: dict[str, dict[str, Any]]
+    study: str
+    """Of the settings that all cells of the run have in common."""
     _fits: dict[tuple[Path, bool], Damaged | None] = field(default_factory=dict, init=False)
 
     @classmethod
     def of(cls, store: Store) -> "Verifier":
         """Of a run, with its facts."""
-        return cls(store=store, models=store.facts("models"), datasets=store.facts("datasets"))
+        plan = store.plan()
+        study = key(plan.shared()) if plan else ""
+        models, data = store.facts("models"), store.facts("datasets")
+        return cls(store=store, models=models, datasets=data, study=study)
 
     def demand_files(self, result: Result) -> None:
         """Damaged where a file of a cell, besides cell.json, has a wrong hash."""
         demand_intact(result.folder, lambda name: name == CELL, result.hashes)
 
     def demand_documents(self, result: Result) -> None:
-        """Damaged where cell.json does not belong to the cell, its facts are gone, or a file of its
-        fit, besides the weights, has a wrong hash. A missing fit is not damage.
+        """Damaged where cell.json does not belong to the cell or to the run, its facts are gone, or
+        a file of its fit, besides the weights, has a wrong hash. A missing fit is not damage.
         """
+        if result.document.get("study") != self.study:
+            raise damaged(result.folder, result.folder, "is of a run with other settings")
         for kind, read in (("model", self.models), ("dataset", self.datasets)):
             sha256 = str(result.document.get(kind))
             if sha256 not in read:
@@ -96,7 +104,7 @@ class Intact:
 
     def _is_whole(self, folder: Path, demand: Callable[..., object], of: Any) -> bool:
         if error := fault(demand, of):
-            self.store.quarantine(folder, f"is damaged ({str(error).split(';')[0]})")
+            quarantine(folder, f"is damaged ({str(error).split(';')[0]})")
         return error is None
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ecgbench import models
 from ecgbench.cards.cell import Cell
 from ecgbench.core import provenance
-from ecgbench.core.files import warnings_to
+from ecgbench.core.files import quarantine, warnings_to
 from ecgbench.core.folders import finished
 from ecgbench.core.keys import grouped
 from ecgbench.core.registry import same_directory
@@ -191,7 +191,7 @@ class _CellComputation:
         except (LeakError, gates.GateError) as error:
             cells = [c for c in self.plan.cells if c not in self.over]
             for folder in filter(None, map(self.store.folder, cells)):
-                self.store.quarantine(folder, reason_of(error))
+                quarantine(folder, reason_of(error))
             self._fail(cells, error)
 
     @cached_property
@@ -204,15 +204,12 @@ class _CellComputation:
         same_network.demand(evaluation.network, evaluation.contract, facts, runs, keep=True)
 
     def _unfinished(self) -> list[Cell]:
-        """The cells that are left to do; the index knows all others from now on."""
+        """The cells that are left to do."""
         known = [c for c in self.plan.cells if c in self.requests and c not in self.lost]
         for folder in dict.fromkeys(self.requests[c].fitting.folder for c in known):
             if finished(folder):
                 self._intact.fit(folder)
-        todo = [c for c in known if not self._is_over(c)]
-        there = [self.requests[c].key for c in known if self.store.folder(c)]
-        self.store.add_finished(there, at=0.0)
-        return todo
+        return [c for c in known if not self._is_over(c)]
 
     def _compute(self, todo: list[Cell]) -> None:
         frozen = protocols.get(self.plan.training.protocol).frozen
@@ -289,7 +286,6 @@ class _CellComputation:
             }
             for fold, evaluation in self.by_fold.items()
         }
-        keys: dict[str, str] = {}
         fittings = {f: Fitting(self.by_fold[f.fold], f, self.store) for f in self.plan.fits}
         for part in grouped(self.plan.cells, lambda c: c.policy).values():
             with self._failing(part):
@@ -301,9 +297,8 @@ class _CellComputation:
                         store=self.store,
                         facts=shared[cell.fit.fold],
                     )
-                    keys[cell.identity] = request.key
+                    self.store.set_aside(cell, request.key)
                     self.requests[cell] = request
-        self.store.add_keys(keys)
 
     def _is_over(self, cell: Cell) -> bool:
         """Whether a cell is finished already or cannot run, which is stored. One whose fit is gone

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from ecgbench.cards.cell import EITHER, RANDOM, RELEASED
-from ecgbench.cards.model import ModelCard, Weights
+from ecgbench.cards.model import OURS, ModelCard, Weights
 from ecgbench.errors import BadSetting
 from ecgbench.models import ROOM
 from ecgbench.weights import released, shipped
@@ -106,7 +106,7 @@ class ModelWeights:
             if notes is None:
                 raise released.not_here(card, model, self.word)
             known = ("file", "licence", "url", "terms", "tensors_sha256")
-            own = {"own": True} if shipped.is_shipped(notes.get("url") or "") else {}
+            own = {"own": True} if card.origin == OURS else {}
             found = {k: notes[k] for k in known if k in notes}
             return {"name": self.word, "sha256": notes["source_sha256"], **found, **own}
         if self.kind == "random" or not self.path.exists():  # or a plug-in's own word

@@ -17,7 +17,7 @@ from ecgbench.data.fetch.fetch import download
 from ecgbench.data.fetch.resumed import DownloadError
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.models import ROOM
-from ecgbench.weights import hub, load, read, released, shipped
+from ecgbench.weights import classifier, hub, load, read, released, shipped
 from ecgbench.weights.endings import demand_ending
 
 
@@ -152,6 +152,7 @@ def _stored(
         digest, size = released.sha256(file), file.stat().st_size
         released.prove(digest, str(source), layout, model, pins)
         network.load_state_dict(load.matched(network, file, card, (layout,)))
+        classifier.keep(model, layout, card, file)
     path = released.converted(model, layout.name)
     notes = {
         "model": model,

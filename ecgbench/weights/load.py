@@ -251,10 +251,11 @@ def _must_fit(
 
 
 def _shipped_tensors(network: nn.Module, layout: Weights) -> Mapping[str, Tensor]:
-    """The tensors of shipped weights, proved against the card; the file may hold fewer digits
-    (float16) than `network` computes with.
+    """The tensors of shipped weights, proved against the card, without those that are no part of
+    the backbone; the file may hold fewer digits (float16) than `network` computes with.
     """
-    tensors = load_bytes(shipped.content(layout))
+    content = load_bytes(shipped.content(layout))
+    tensors = {name: t for name, t in content.items() if not _dropped(name, layout)}
     _must_fit(
         network, tensors, f"{layout.url} does not fit the network", shipped.remedy(layout.url)
     )
@@ -290,7 +291,7 @@ def _plain_layout(card: ModelCard) -> Weights:
 def _read_as(network: nn.Module, content: Mapping[str, Any], layout: Weights) -> _Reading:
     tensors: dict[str, Tensor] = {}
     unexpected, differing = [], []
-    for key, value in _inside(content, layout).items():
+    for key, value in inside(content, layout).items():
         if _dropped(str(key), layout):
             continue
         if not (
@@ -328,7 +329,7 @@ def _differences(
     return {kind: found for kind, found in names.items() if found}
 
 
-def _inside(content: Mapping[str, Any], layout: Weights) -> Mapping[str, Any]:
+def inside(content: Mapping[str, Any], layout: Weights) -> Mapping[str, Any]:
     """The state dict inside the containers; a file that holds tensors only (a conversion to
     safetensors) has none.
     """

@@ -1,5 +1,5 @@
-"""Our own weights, which come with the package: where their file lies, and the proof that it is the
-one that the card names.
+"""Weights that come with the package, our own or with their authors' leave: where their file lies,
+and the proof that it is the one that the card names.
 
 `models/<model>/` of the repository holds them; a wheel carries that folder as
 `ecgbench/shipped/<model>/`. Weights whose address on the card is a path under `models/` need

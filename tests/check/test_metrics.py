@@ -50,6 +50,29 @@ def test_a_bad_metric_is_caught(tmp_path: Path, value: str, influence: str, caug
     assert any(name.startswith(caught_by) for name in broken), broken
 
 
+TOGETHER = "np.append(((score > 0.5) == target).all(1).mean(), np.full(len(labels), np.nan))"
+
+
+@pytest.mark.parametrize(
+    ("value", "caught_by"),
+    [
+        (TOGETHER, ""),
+        (f"({TOGETHER})[1:]", "one float64 per label"),
+        (f"1 - {TOGETHER}", "better predictions"),
+        (f"{TOGETHER} - 1e-6 * score[0, 0]", "the order of the records"),
+        (f"np.nan_to_num({TOGETHER})", "NaN where a label"),
+    ],
+)
+def test_a_bad_metric_of_all_labels_together_is_caught(
+    tmp_path: Path, value: str, caught_by: str
+) -> None:
+    path = Path(plug_in(tmp_path, value, "None"))
+    text = path.read_text().replace("score):", "score, labels):")
+    path.write_text(text.replace('source=""', 'source="", together=True'))
+    broken = [row["name"] for row in check(str(path)) if not row["ok"]]
+    assert any(name.startswith(caught_by) for name in broken) == bool(caught_by), broken
+
+
 RANKED = "from ecgbench.stats import auroc\ndef wins(target, score):\n    return "
 
 

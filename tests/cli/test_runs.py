@@ -51,7 +51,14 @@ def folder(run: Path, setting: str) -> Path:
 def test_why_prints_what_a_number_rests_on(run: Path, told: Told) -> None:
     cell = folder(run, "I")
     note = json.loads((cell / "cell.json").read_text())
-    ways = (cell, cell.relative_to(run), cell.name[:8], note["identity"], "demo · tiny · I · zero")
+    ways = (
+        cell,
+        cell.relative_to(run),
+        cell.name[:8],
+        note["key"][:8],
+        note["identity"],
+        "demo · tiny · I · zero",
+    )
     answers = {told("runs", "why", run, way) for way in ways}
     assert len(answers) == 1, "however the cell is named"
     code, out, err = answers.pop()
@@ -59,7 +66,7 @@ def test_why_prints_what_a_number_rests_on(run: Path, told: Told) -> None:
     macro = read(run).cells.set_index("setting").loc["I", "value"]
     for line in (
         "setting: I",
-        f"key: {cell.name}",
+        f"key: {note['key']}",
         "fit: seed: 0",
         "fit: training.epochs: 2",
         f"auroc macro: {macro:.6g}",

@@ -98,6 +98,7 @@ def test_bits_say_what_is_measured_in_each_window() -> None:
         ("2-2,1 - 3,2", ["2", "1", "3"]),
         ("v2+i,I+V2, avr", ["I+V2", "aVR"]),
         ("12,1", ["12", "1"]),
+        ("cinc12,CINC4, cinc2,I+II", ["12", "I+II+III+V2", "I+II"]),
     ],
 )
 def test_leads_as_typed(text: str, meant: list[str]) -> None:

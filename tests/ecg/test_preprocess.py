@@ -203,5 +203,14 @@ def test_normalisations_by_their_definition() -> None:
     assert (normalise(flat, "standardise-per-lead")[4] == 0).all()
     lead = normalise(NOISE, "minmax-per-lead")[3]
     assert (lead.min(), lead.max()) == (-1, pytest.approx(1))
+    centred = NOISE - np.median(NOISE, axis=1, keepdims=True)
+    scale = np.percentile(np.abs(centred[:2]), 95)
+    np.testing.assert_allclose(
+        normalise(NOISE, "median-record"), (centred / scale).clip(-6, 6), atol=1e-5
+    )
+    tiny = np.array([[0, 0, 0, 0.02], [0, 0, 0, 3]])  # nothing below 0.05 is a scale
+    np.testing.assert_allclose(normalise(tiny / 100, "median-record")[:, 3], [0.004, 0.6])
+    spike = np.where(np.arange(100) == 7, 9, np.arange(100) % 2 - 0.5)[None]
+    assert normalise(spike, "median-record").max() == 6
     with pytest.raises(BadSetting, match="standardize"):
         normalise(NOISE, "standardize")

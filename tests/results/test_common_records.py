@@ -1,6 +1,7 @@
 """Models that were scored on different records are compared on those that both have."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from ecgbench.core.files import as_json, as_parquet
 from ecgbench.core.folders import DONE, publish
 from ecgbench.errors import BadSetting
-from ecgbench.results.joint import Entry, joint
+from ecgbench.results.joint import Entry, joint, why_missing
 from ecgbench.results.study import Run, read
 from ecgbench.study.scores import score_table, with_wins
 from ecgbench.study.store import Store
@@ -21,9 +22,8 @@ LEFT = {"weak": set(range(5, 13)), "third": set(range(10, 22))}
 """Model -> numbers of the records that it cannot take."""
 
 
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    run = tmp_path_factory.mktemp("uneven")
+def written(run: Path, change: Callable[[str, pd.DataFrame], pd.DataFrame]) -> Run:
+    """Three models whose predictions are changed: model, table -> table."""
     skill = {"good": 1.5, "weak": 0.5, "third": 0.8}
     models, data = tuple(skill), {"d": Data(tasks={"a": 3})}
     write(run, Made(data=data, models=models, leads="I,12", skill=lambda m, _: skill[m]))
@@ -32,9 +32,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Run:
         assert folder
         table = pd.read_parquet(folder / "predictions.parquet")
         kept = [c for c in table if not c.startswith("wins:")]
-        out = LEFT.get(one.fit.model, set())
-        table = table.loc[[int(r[1:]) not in out for r in table["record"]], kept]
-        table = table.reset_index(drop=True)
+        table = change(one.fit.model, table[kept]).reset_index(drop=True)
         note = json.loads((folder / "cell.json").read_text()) | {"n_records": len(table)}
         for file in (*folder.glob("*.*"), folder / DONE):
             file.unlink()
@@ -46,6 +44,29 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Run:
         }
         publish(folder, files)
     return read(run)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    def kept(model: str, table: pd.DataFrame) -> pd.DataFrame:
+        return table[[int(r[1:]) not in LEFT.get(model, ()) for r in table["record"]]]
+
+    return written(tmp_path_factory.mktemp("uneven"), kept)
+
+
+def test_a_mean_over_fewer_labels_is_compared_with_none(tmp_path: Path) -> None:
+    def unknown(model: str, table: pd.DataFrame) -> pd.DataFrame:
+        first = next(c for c in table if c.startswith("target:"))
+        return table.assign(**{first: np.int8(-1)}) if model == "good" else table
+
+    study = written(tmp_path / "run", unknown)
+    main = study.main[study.main["leads"] == "12"].set_index("model")
+    assert main["n_undefined"].to_dict() == {"good": 1, "weak": 0, "third": 0}
+    assert (main["low"] < main["value"]).all()
+    assert (main["value"] < main["high"]).all()
+    assert {*study.comparisons["model"]} == {"weak"}
+    entries = [Entry(model, "zero", "12") for model in ("good", "third")]
+    assert "labels" in why_missing(study, entries, ["a"])["a"]
 
 
 def macro(study: Run, model: str, records: set[str]) -> float:

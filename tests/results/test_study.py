@@ -37,7 +37,7 @@ from ecgbench.study.jobs import Execution
 from ecgbench.study.scores import score_table, with_wins
 from ecgbench.study.store import Store, cells_of
 from tests import invented
-from tests.invented import fit_facts, fit_folder, key_facts
+from tests.invented import fit_facts, fit_folder
 
 LABELS = ("NORM", "MI", "RARE")
 RECORDS = [f"r{i:02}" for i in range(60)]
@@ -97,11 +97,11 @@ def store_cell(run: Store, cell: Cell, rows: Iterable[int], about: dict[str, str
     """As a run does."""
     rows = list(rows)
     table = predictions(cell, rows)
-    about |= {"dataset_name": "toy"}
+    about |= {"dataset_name": "toy", "study": key(run.existing_plan().shared())}
     note = invented.cell_note(cell, len(rows), about)
     note |= {"seconds": 0.0, "excluded": 60 - len(rows), "fit": fit_folder("toy", cell.fit.model)}
     publish(
-        run.cell_folder(cell, note["key"]),
+        run.cell_folder(cell),
         {
             # every second cell as an earlier version stored it, without wins
             "predictions.parquet": as_parquet(
@@ -124,7 +124,6 @@ def made(
     models = {name: run.add_facts("models", one) for name, one in about["models"].items()}
     datasets = [run.add_facts("datasets", one) for one in about["datasets"].values()]
     run.add_facts("invocations", about["provenance"])
-    run.add_keys({c.identity: key(key_facts(c)) for c in plan_of(plan).cells})
     for cell in plan_of(plan).cells:
         outcome = outcome_of(cell)
         if isinstance(outcome, tuple):
@@ -632,8 +631,6 @@ def test_what_is_published_says_so_and_is_clean(
         document = json.loads((folder / "cell.json").read_text())
         facts = {**document["key_facts"], "source": "sha256 of a plug-in"}
         coded(folder, "cell.json", key=key(facts), key_facts=facts)
-        folder.rename(folder.with_name(key(facts)))
-        clean.add_keys({document["identity"]: key(facts)})
     typed = "ecgbench run --data /home/someone/ecg --out=/home/someone/fair"
     invocation.Invocation(clean, Execution(command=typed)).note(1, 3, ended=True)
     done = here("report", clean.path, "--publish", "--to", "out", cwd=tmp_path)

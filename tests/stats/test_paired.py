@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import ttest_1samp
 
 from ecgbench.core.seeds import rng
 from ecgbench.stats.auroc import macro_auroc
 from ecgbench.stats.bootstrap import label_replicates, macro_replicates, patient_weights
-from ecgbench.stats.paired import Difference, holm, p_value, paired_difference
+from ecgbench.stats.paired import Difference, holm, p_value, paired_difference, tost
 
 
 @pytest.mark.parametrize(
@@ -106,3 +107,16 @@ def test_the_asterisk_is_the_interval():
 def test_replicates_of_other_draws_are_refused():
     with pytest.raises(ValueError, match="same draws"):
         paired_difference(0.8, 0.7, np.ones(1000), np.ones(2000))
+
+
+@pytest.mark.parametrize("centre", [-0.02, -0.004, 0.0, 0.003, 0.005])
+def test_equivalence_is_two_one_sided_t_tests(centre):
+    differences = rng("tost", str(centre)).normal(centre, 0.01, 30)
+    above = ttest_1samp(differences, -0.005, alternative="greater").pvalue
+    below = ttest_1samp(differences, 0.005, alternative="less").pvalue
+    assert tost(differences, 0.005) == pytest.approx(max(above, below))
+
+
+def test_equivalence_without_spread_or_pairs():
+    assert [tost([d] * 3, 0.25) for d in (0.0, -0.125, 0.25, 0.5)] == [0, 0, 1, 1]
+    assert np.isnan(tost([0.1], 0.25))

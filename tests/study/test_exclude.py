@@ -9,7 +9,7 @@ import pytest
 from ecgbench.data.prepare import prepare
 from ecgbench.data.select import Selection
 from ecgbench.results.study import read
-from ecgbench.study.store import Store
+from ecgbench.study.store import cells_of, noted
 
 PLUG_IN = '''"""The demo's first records, of which every third is changed."""
 
@@ -52,7 +52,7 @@ def test_they_take_no_part_and_have_keys_of_their_own(
     left_out = 150 - len(used)
     line = f"Flat: {left_out} records with a lead without variation are left out (data.exclude)."
     assert any(line in note for note in map(str, part.notes)), part.notes
-    keys = [set(Store(tmp_path / name).keys().values()) for name in ("all", "some")]
+    keys = [{noted(f)["key"] for f in cells_of(tmp_path / name)} for name in ("all", "some")]
     assert not keys[0] & keys[1]
 
     # one folder holds one choice, and a word that is none is told
@@ -84,7 +84,7 @@ def test_what_is_put_right_is_another_study(
         f"(limb leads put right {suspect})."
     )
     assert done in map(str, fixed.notes)
-    keys = [set(Store(tmp_path / name).keys().values()) for name in ("plain", "fixed")]
+    keys = [{noted(f)["key"] for f in cells_of(tmp_path / name)} for name in ("plain", "fixed")]
     assert not keys[0] & keys[1]
     capsys.readouterr()
     assert typed(tmp_path / "fixed", *usual) == 2

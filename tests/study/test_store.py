@@ -1,7 +1,8 @@
-"""The store of a run: what a plan and an index hold, reasons, claims, facts."""
+"""The store of a run: cells and their keys, plans, reasons, claims, facts."""
 
+import json
 import multiprocessing
-import shutil
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +19,7 @@ from ecgbench.core.folders import publish
 from ecgbench.ecg.draw import Count
 from ecgbench.ecg.leads import LeadSubset
 from ecgbench.errors import BadSetting, Damaged
-from ecgbench.study.overview import prune, spare, states, summary
+from ecgbench.study.overview import prune, spare, summary
 from ecgbench.study.store import PENDING, Store
 
 pytestmark = pytest.mark.durable
@@ -39,66 +40,31 @@ def request(models: str = "b", *leads: int, **more: Any) -> Request:
     )
 
 
-def finish(run: Store, of: Cell, cell_key: str, finished: float = 0.0) -> Path:
+def finish(run: Store, of: Cell, cell_key: str) -> Path:
     """A finished cell as far as the store looks into it."""
-    folder = run.cell_folder(of, cell_key)
-    publish(
-        folder,
-        {"cell.json": as_json({"identity": of.identity, "key": cell_key, "finished": finished})},
-    )
+    folder = run.cell_folder(of)
+    publish(folder, {"cell.json": as_json({"identity": of.identity, "key": cell_key})})
     return folder
 
 
-def test_a_cell_is_there_under_the_key_it_has(tmp_path: Path) -> None:
+def test_a_cell_of_another_key_makes_room(tmp_path: Path) -> None:
     run, one = Store(tmp_path), cell("a", 1)
     assert run.state(one) == ("missing", PENDING)
+    assert not run.set_aside(one, "k1")
     folder = finish(run, one, "k1")
-    run.add_keys({one.identity: "k1"})
+    assert not run.set_aside(one, "k1")
     assert run.state(one) == ("ok", "")
     assert run.folder(one) == Store(tmp_path).folder(one) == folder
-    # its model was edited: what was computed for k1 is of another number
-    run.add_keys({one.identity: "k2"})
+    # its model was edited: what was computed for k1 is of another number, and stays
+    assert run.set_aside(one, "k2")
     assert run.state(one) == ("missing", PENDING)
-    run.add_keys({one.identity: "k1"})  # and edited back
-    assert run.folder(one) == folder
-
-
-@pytest.mark.parametrize("finished", [1.0, 3.0])
-def test_a_key_that_was_replaced_does_not_come_back_without_the_index(
-    finished: float, tmp_path: Path
-) -> None:
-    """A plug-in that was edited, and edited back: what counts is what was chosen last, not what is
-    newest.
-    """
-    run, one = Store(tmp_path), cell("a", 1)
-    run.add_keys({one.identity: "k1"})
-    first = finish(run, one, "k1", finished=finished)
-    run.add_keys({one.identity: "k2"})
-    run.index.file.unlink()
-    assert Store(tmp_path).folder(one) is None, "k2 was begun, and nothing else counts"
-    Store(tmp_path).add_keys({one.identity: "k2"})
-    second = finish(run, one, "k2", finished=2.0)
-    run.index.file.unlink()
-    assert Store(tmp_path).folder(one) == second
-    Store(tmp_path).add_keys({one.identity: "k1"})
-    run.index.file.unlink()
-    assert Store(tmp_path).folder(one) == first
-
-
-def test_an_index_whose_last_lines_are_gone_does_not_bring_an_old_number_back(
-    tmp_path: Path,
-) -> None:
-    run, one = Store(tmp_path), cell("a", 1)
-    run.add_keys({one.identity: "k1"})
-    finish(run, one, "k1", finished=1.0)
-    lines = run.index.file.read_bytes()
-    run.add_keys({one.identity: "k2"})
-    run.index.file.write_bytes(lines)
-    assert Store(tmp_path).folder(one) is None
-    second = finish(run, one, "k2", finished=2.0)
-    assert Store(tmp_path).folder(one) == second
-    run.quarantine(second, "is damaged")
-    assert Store(tmp_path).folder(one) is None
+    for newer in ("k2", "k3"):
+        finish(run, one, newer)
+        assert run.set_aside(one, f"{newer}+")
+    (old,) = folder.parent.iterdir()
+    assert json.loads((old / "cell.json").read_text())["key"] == "k3"
+    (finish(run, one, "k4") / "cell.json").write_text("{")
+    assert not run.set_aside(one, "k5"), "whoever compares it with its hash finds it damaged"
 
 
 def test_what_whoever_has_a_claim_meets_is_its_own(tmp_path: Path) -> None:
@@ -111,94 +77,6 @@ def test_what_whoever_has_a_claim_meets_is_its_own(tmp_path: Path) -> None:
 
     with pytest.raises(BlockingIOError, match="no process"):
         work()
-
-
-def test_what_is_finished_is_counted_from_the_index(tmp_path: Path) -> None:
-    """And from the folders where it says nothing; what was set aside or pruned is not."""
-    run = Store(tmp_path)
-    cells = [cell(model, 1) for model in "abcdef"]
-    run.add_request(request("abcdef"))
-    for number, one in enumerate(cells[:4]):
-        finish(run, one, f"k{number}")
-    run.add_keys({one.identity: f"k{number}" for number, one in enumerate(cells[:4])})
-    run.give_reason(cells[4], "failed", "no reason")
-    expected = {"a": "ok", "b": "ok", "c": "ok", "d": "ok", "e": "failed", "f": "missing"}
-
-    def counted() -> dict[str, str]:
-        found = states(Store(tmp_path), cells)
-        assert {c.fit.model: Store(tmp_path).state(c)[0] for c in cells} == expected
-        return {c.fit.model: state for c, state in found}
-
-    assert counted() == expected, "stores of earlier versions"
-    run.add_finished(["k0", "k1", "k2"])
-    size = run.index.file.stat().st_size
-    run.add_finished(["k0", "k2"])
-    assert run.index.file.stat().st_size == size
-    assert counted() == expected
-    whole = run.folder(cells[0])
-    assert whole is not None
-    run.quarantine(whole, "is damaged")
-    expected["a"] = "missing"
-    assert counted() == expected
-    finish(run, cells[0], "k0")
-    run.add_finished(["k0"])
-    expected["a"] = "ok"
-    assert counted() == expected
-    run.add_keys({cells[1].identity: "k9"})  # its model was edited
-    expected["b"] = "missing"
-    assert counted() == expected
-    finish(run, cells[1], "k9")
-    run.add_finished(["k9"])
-    prune(tmp_path)
-    run.add_keys({cells[1].identity: "k1"})  # and edited back
-    assert counted() == expected
-    run.add_finished(["k9"], at=time.time() + 9999)  # of a node whose clock is ahead
-    assert summary(tmp_path).rate >= 0
-    folder = run.folder(cells[3])
-    assert folder is not None
-    run.add_finished(["k3"])
-    shutil.move(folder, tmp_path / "taken by hand")
-    assert dict(states(Store(tmp_path), cells))[cells[3]] == "ok"
-    assert dict(states(Store(tmp_path), cells, looking=True))[cells[3]] == "missing"
-    shutil.move(tmp_path / "taken by hand", folder)
-    with run.index.file.open("ab") as file:
-        file.write(b'{"finished": ["k0"\n{"finished": [5, "k9"], "at": "x"}\n[]\n')
-    assert counted() == expected
-
-
-def test_an_index_that_was_deleted_is_made_again_from_the_cells(tmp_path: Path) -> None:
-    run = Store(tmp_path)
-    for model in ("a", "b"):
-        finish(run, cell(model, 1), f"{model}1", finished=1.0)
-        finish(run, cell(model, 1), f"{model}2", finished=2.0)
-    expected = {cell(m, 1).identity: f"{m}2" for m in ("a", "b")}
-    assert Store(tmp_path).keys() == expected
-    assert not run.index.file.exists()
-    again = Store(tmp_path)
-    again.add_keys({cell("c", 1).identity: "c1"})
-    assert Store(tmp_path).keys() == again.keys() == {**expected, cell("c", 1).identity: "c1"}
-
-
-@pytest.mark.parametrize("index", ["", '{"demo|a', "null\n"])
-def test_a_damaged_index_is_completed_from_the_cells(index: str, tmp_path: Path) -> None:
-    run, one, other = Store(tmp_path), cell("a", 1), cell("a", 2)
-    expected = finish(run, one, "k1")
-    finish(run, other, "k2")
-    cell_file = run.cell_folder(other, "k2") / "cell.json"
-    cell_file.write_text(cell_file.read_text()[:20])  # costs itself only
-    run.index.file.write_text(index)
-    assert (Store(tmp_path).folder(one), Store(tmp_path).folder(other)) == (expected, None)
-    Store(tmp_path).add_keys({other.identity: "k3"})
-    assert Store(tmp_path).keys() == {one.identity: "k1", other.identity: "k3"}
-
-
-@pytest.mark.parametrize("line", ["5", "[1]", '{"a": 5}', '{"a": null}', '{"b": "2', "[" * 100_000])
-def test_lines_that_name_no_key_are_passed_over(line: str, tmp_path: Path) -> None:
-    run = Store(tmp_path)
-    run.add_keys({"a": "1"})
-    with run.index.file.open("a") as file:
-        file.write(f"{line}\n")
-    assert Store(tmp_path).keys() == run.keys() == {"a": "1"}
 
 
 def test_a_damaged_reason_is_one_line(tmp_path: Path) -> None:
@@ -216,22 +94,19 @@ def test_a_damaged_reason_is_one_line(tmp_path: Path) -> None:
     assert run.state(one) == ("failed", "out of memory")
 
 
-@pytest.mark.parametrize("index", ["", '{"demo|a|paper|random|fit0|1@seed0|zero": "gone"}\n', None])
-def test_pruning_keeps_a_planned_cell_whatever_the_index_says(
-    index: str | None, tmp_path: Path
-) -> None:
+def test_pruning_keeps_what_the_plan_names(tmp_path: Path) -> None:
     run, one, other = Store(tmp_path), cell("a", 1), cell("b", 1)
     run.add_request(request("a"))
     folder, unplanned = finish(run, one, "k1"), finish(run, other, "k2")
-    if index is not None:
-        run.index.file.write_text(index)
-    prune(tmp_path)
-    assert folder.exists()
-    assert not unplanned.exists()
-    Store(tmp_path).add_keys({one.identity: "k3"})
-    assert list(spare(tmp_path)) == [], "the key of today is not finished"
+    assert list(spare(tmp_path)) == [unplanned]
+    run.set_aside(one, "k3")
     finish(run, one, "k3")
-    assert list(spare(tmp_path)) == [folder]
+    prune(tmp_path)
+    assert [*folder.parent.iterdir(), *spare(tmp_path)] == [folder]
+    ahead = time.time() + 9999  # of a node whose clock is ahead
+    os.utime(folder / "DONE", (ahead, ahead))
+    assert summary(tmp_path).rate >= 0
+    assert dict(summary(tmp_path).states)["ok"] == 1
 
 
 def test_reasons_are_kept_until_something_newer_is_known(tmp_path: Path) -> None:
@@ -242,7 +117,6 @@ def test_reasons_are_kept_until_something_newer_is_known(tmp_path: Path) -> None
     assert run.state(one) == ("failed", "out of memory")
     assert run.state(cell("a", 2)) == ("missing", PENDING)
     finish(run, one, "k")
-    run.add_keys({one.identity: "k"})
     assert run.state(one) == ("ok", "")
 
 
@@ -340,7 +214,6 @@ def _contend(folder: Path, which: int, gate: "multiprocessing.synchronize.Barrie
     run = Store(folder)
     gate.wait()
     for i in range(40):
-        run.add_keys({f"{which} {i}": "x" * 60})
         with run.claim(f"{i}") as mine:
             if mine and not (folder / f"{i}.txt").exists():
                 with (folder / f"{i}.txt").open("a") as notes:
@@ -348,7 +221,7 @@ def _contend(folder: Path, which: int, gate: "multiprocessing.synchronize.Barrie
     run.add_request(request(str(which)))
 
 
-def test_lines_and_plans_of_many_processes_are_all_there(tmp_path: Path) -> None:
+def test_plans_of_many_processes_are_all_there(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     gate = context.Barrier(3)
     racers = [context.Process(target=_contend, args=(tmp_path, i, gate)) for i in range(3)]
@@ -358,7 +231,6 @@ def test_lines_and_plans_of_many_processes_are_all_there(tmp_path: Path) -> None
         racer.join()
     assert [racer.exitcode for racer in racers] == [0, 0, 0]
     assert {file.read_text() for file in tmp_path.glob("*.txt")} == {"computed"}
-    assert set(Store(tmp_path).keys()) == {f"{which} {i}" for which in range(3) for i in range(40)}
     joined = Store(tmp_path).plan()
     assert joined is not None
     assert {c.fit.model for c in joined.cells} == {"0", "1", "2"}

@@ -12,6 +12,7 @@ import pytest
 from ecgbench import models
 from ecgbench.cards.cell import Training
 from ecgbench.cards.plan import Folders, Request
+from ecgbench.core.keys import key
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import MissingData
 from ecgbench.results.study import read
@@ -78,9 +79,9 @@ def test_a_cell_says_what_it_is(alone: Callable[..., Path]) -> None:
     plan = Store(run).plan()
     assert plan is not None
     assert (note["format"], note["identity"], note["key"]) == (
-        2,
+        3,
         plan.cells[0].identity,
-        folder.name,
+        key(note["key_facts"]),
     )
     assert sorted(p.name for p in folder.iterdir()) == [
         "DONE",
@@ -117,7 +118,7 @@ def test_a_fit_keeps_what_it_predicts_for_the_validation_records(
         table[[c for c in table if c.startswith(f"{kind}:")]].to_numpy()
         for kind in ("probability", "target")
     )
-    assert note["format"] == 2
+    assert note["format"] == 3
     assert macro_auroc(target, probability) == pytest.approx(note["validation"], abs=1e-6)
     assert set(table["record"]).isdisjoint(
         pd.read_parquet(next((run / "cells").rglob("predictions.parquet")))["record"]

@@ -127,11 +127,15 @@ def index(
     return pd.concat([frame, *hot], axis=1)
 
 
-def labelled(task: Task) -> dict[str, Dx]:
-    """The task with its codes, as `index` takes them, from the task's label table; a label may have
-    several codes, separated by `|`.
+def snomed(task: str) -> dict[str, str]:
+    """Label -> SNOMED CT code, several separated by `|`, from the label table of a task: `CODES` of
+    its dataset.
     """
-    rows = table(task.name)
-    own = {code: row["code"] for row in rows for code in row["snomed_code"].split("|")}
+    return {row["code"]: row["snomed_code"] for row in table(task)}
+
+
+def labelled(task: Task) -> dict[str, Dx]:
+    """The task with its codes, as `index` takes them."""
+    own = {code: label for label, codes in snomed(task.name).items() for code in codes.split("|")}
     assert set(own.values()) == set(task.labels)
     return {task.name: own}

@@ -5,8 +5,10 @@ its fits, and no other may be set. `frozen`: whether the encoder stays as it is,
 share its features. `needs(evaluation, fit)` gives the rows of work (`rows.Needed`) whose features
 a fit on a frozen encoder is made of, and `fit(evaluation, fit, needed, checkpoint)` trains and
 returns a `Trained`; `checkpoint` is a folder of this very fit for what must survive a kill. A
-protocol may also define `facts()`, what else of its file enters the key, and `SAME_LEADS = True`
-where it can fit to the leads that are tested (`Fit.shown`).
+protocol may also define `facts()`, what else of its file enters the key, `of_the_fit(evaluation,
+fit)`, what else of a model and a task does, `refuses(card, weights, task)`, a sentence where it is
+not for a model and a task, `SAME_LEADS = True` where it can fit to the leads that are tested
+(`Fit.shown`), and `LEARNS = False` where it uses no training record.
 
 Names, settings and `frozen` are read without torch: a protocol imports it where it trains.
 """
@@ -18,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ecgbench.cards.cell import Precision, Training
+from ecgbench.cards.dataset import Task
+from ecgbench.cards.model import ModelCard
 from ecgbench.contracts import TrainingProtocol
 from ecgbench.core.registry import Room
 from ecgbench.errors import UnknownName
@@ -33,8 +37,10 @@ names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 class Trained:
     """The result of a training."""
 
-    head: tuple[np.ndarray, np.ndarray]
-    """Weight (label, dim) and bias (label,)."""
+    head: tuple[np.ndarray, ...]
+    """Weight (label, dim) and bias (label,), NaN for a label that it does not know; or what a
+    softmax is made of (see `predict.probabilities`).
+    """
     encoder: "dict[str, Tensor] | None" = None
     """State of a trained network, on the CPU."""
     files: Mapping[str, bytes | str] = field(default_factory=dict)
@@ -69,6 +75,19 @@ def uses(name: str, setting: str) -> bool:
         return setting in get(name).SETTINGS
     except UnknownName:
         return False
+
+
+def learns(name: str) -> bool:
+    """Whether a protocol uses training records; assumed for one that is not here."""
+    try:
+        return bool(getattr(get(name), "LEARNS", True))
+    except UnknownName:
+        return True
+
+
+def refuses(name: str, card: ModelCard, weights: str, task: Task) -> str:
+    """Why a protocol is not for a model with these weights on a task; "" where it is."""
+    return str(getattr(get(name), "refuses", lambda *_: "")(card, weights, task))
 
 
 def is_frozen(name: str) -> bool:

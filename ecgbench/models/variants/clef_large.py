@@ -1,10 +1,8 @@
 """CLEF L: the largest network of `clef_medium`, with weights of its own."""
 
-from dataclasses import replace
 from pathlib import Path
 
-from ecgbench.models.clef_medium import CARD as _MEDIUM
-from ecgbench.models.clef_medium import Clef
+from ecgbench.models.clef_medium import Clef, card_of
 from ecgbench.models.clef_medium import paper_layers as paper_layers
 from ecgbench.models.ecgfounder import Shape
 from ecgbench.weights.load import loaded
@@ -18,21 +16,7 @@ SHAPE = Shape(
     per_group=32,
     ratio=1.5,
 )
-CARD = replace(
-    _MEDIUM,
-    name="",  # the room fills in this file's own
-    title="CLEF L",
-    parameters=296_623_360,
-    dim=2048,
-    groups={
-        "early": _MEDIUM.groups["early"],
-        "late": tuple(f"stage_list.{i}." for i in range(3, len(SHAPE.stages))),
-    },
-    weights=tuple(
-        replace(w, url=w.url.replace(w.file, "clef_largel.ckpt"), file="clef_largel.ckpt")
-        for w in _MEDIUM.weights
-    ),
-)
+CARD = card_of("CLEF L", SHAPE, "clef_largel.ckpt", 296_623_360)
 
 
 def build(weights: str | Path | None = None) -> Clef:

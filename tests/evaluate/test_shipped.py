@@ -1,0 +1,163 @@
+"""Protocol `shipped`: authors' own classifiers, read from their files, and labels by codes."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.numpy import load_file
+from safetensors.torch import save_file
+
+from ecgbench import datasets, models
+from ecgbench.cards.model import Classifier, ModelCard
+from ecgbench.check import rule
+from ecgbench.errors import BadWeights
+from ecgbench.evaluate.predict import probabilities
+from ecgbench.evaluate.protocols import shipped
+from ecgbench.results.study import read
+from ecgbench.weights import classifier
+
+PACKS = Path(__file__).parents[1] / "data" / "parity"
+KNOWN = [
+    (name, weights.classifier)
+    for name in models.names()
+    for weights in models.ROOM.card(name).weights
+    if weights.classifier
+]
+
+
+def with_head(card: ModelCard, name: str, head: Classifier) -> ModelCard:
+    """A card whose weights of this name bring a classifier."""
+    weights = (replace(w, classifier=head) if w.name == name else w for w in card.weights)
+    return replace(card, weights=tuple(weights))
+
+
+@pytest.fixture
+def invented(tmp_path: Path) -> Classifier:
+    """150 classes, of which three have codes."""
+    table, codes = tmp_path / "classes.csv", {3: "SR,426783006", 7: "AFIB,164889003", 9: "MI,"}
+    rows = [f"class {n},{codes.get(n, ',')}" for n in range(150)]
+    table.write_text("\n".join(["class,scp,snomed", *rows]))
+    return Classifier(tensors="dense.", table=str(table))
+
+
+def of_pack(prefix: str, classes: int, dim: int) -> dict[str, torch.Tensor]:
+    """A head with the numbers of a parity pack."""
+    shapes = {f"{prefix}weight": (classes, dim), f"{prefix}bias": (classes,)}
+    return {n: torch.from_numpy(rule.weight(n, shape, "public-0")) for n, shape in shapes.items()}
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_heads_give_the_logits_of_the_authors_code(
+    kept: bool, invented: Classifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the file itself, and as kept beside its conversion."""
+    monkeypatch.setenv("ECGBENCH_WEIGHTS", str(tmp_path / "cache"))
+    own = replace(models.ROOM.card("ecgfounder"), name="ecgfounder")
+    cards = {
+        "ecgfounder": (with_head(own, "released", invented), "released", "state_dict", "dense."),
+        "ecgfm": (models.ROOM.card("ecgfm"), "released-mimic", "model", "proj."),
+    }
+    for name, (card, word, container, prefix) in cards.items():
+        golden = dict(np.load(PACKS / name / "golden_seed0.npz"))
+        features, logits = (
+            (golden["features_T1250"], golden["logits150_T1250"])
+            if name == "ecgfounder"
+            else (golden["feat"], golden["logits17"])
+        )
+        file = tmp_path / f"{name}.pth"
+        torch.save({container: of_pack(prefix, logits.shape[1], features.shape[1])}, file)
+        if kept:
+            layout = next(w for w in card.weights if w.name == word)
+            classifier.keep(name, layout, card, file)
+            place = classifier.released.converted(name, word)
+            for part in (place, place.with_suffix(".json")):  # the network itself is not read
+                part.write_text("{}")
+        head = classifier.head(card, word if kept else str(file))
+        assert head is not None
+        np.testing.assert_allclose(features @ head.weight.T + head.bias, logits, atol=2e-5)
+
+
+def test_a_head_of_other_classes_is_refused(invented: Classifier, tmp_path: Path) -> None:
+    card = with_head(models.ROOM.card("ecgfounder"), "released", invented)
+    save_file(of_pack("dense.", 5, 1024), tmp_path / "other.safetensors")
+    with pytest.raises(BadWeights, match="150 classes"):
+        classifier.head(card, str(tmp_path / "other.safetensors"))
+    save_file(of_pack("fc.", 5, 1024), tmp_path / "none.safetensors")
+    assert classifier.head(card, str(tmp_path / "none.safetensors")) is None
+    assert classifier.head(card, "random") is None
+
+
+@pytest.mark.parametrize(("name", "known"), KNOWN)
+def test_each_code_is_of_one_class(name: str, known: Classifier) -> None:
+    codes = [code for one in known.classes for code in one.codes]
+    assert len(codes) == len(set(codes)) > 0
+    ptbxl = {
+        c for own in datasets.vocabulary(datasets.tasks()["ptbxl_all"][2]).values() for c in own
+    }
+    assert {c for c in codes if c.startswith("SCP")} <= ptbxl
+
+
+def test_labels_are_met_by_their_codes_and_not_by_their_spelling() -> None:
+    (hubert,) = (known for name, known in KNOWN if name == "hubertecg")
+
+    def met(task: str) -> dict[str, str]:
+        found = shipped.classes_of(datasets.tasks()[task][2], hubert)
+        return {label: hubert.classes[at].name for label, at in found.items()}
+
+    assert len(hubert.classes) == 164
+    rhythms = met("ptbxl_rhythm")
+    assert (rhythms["AFIB"], rhythms["AFLT"], rhythms["SVTAC"]) == ("AF", "AFL", "SVT")
+    assert {"NORM", "AMI"} & {*met("ptbxl_all").values()} == set()
+    assert met("cpsc2018")["ventricular ectopics"] == "VEB"
+    assert len(met("ningbo")) > 40
+    assert met("chapman") == {}, "AF is atrial flutter there"
+
+
+def test_a_softmax_is_over_all_classes_and_an_unknown_label_is_no_number() -> None:
+    rng = np.random.default_rng(0)
+    x, weight, bias = rng.normal(size=(3, 4)), rng.normal(size=(3, 4)), rng.normal(size=3)
+    each = np.exp(x @ weight.T + bias)
+    each /= each.sum(axis=1, keepdims=True)
+    found = probabilities(x, np.array([0, 0, 1]), weight, bias, np.array([2, -1, 0]))
+    np.testing.assert_allclose(found[:, 0], [each[:2, 2].mean(), each[2, 2]])
+    np.testing.assert_allclose(found[:, 2], [each[:2, 0].mean(), each[2, 0]])
+    assert np.isnan(found[:, 1]).all()
+
+
+def test_a_run_of_what_is_shipped(
+    typed: Callable[..., int], fake_ptbxl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    own = ["--protocol", "shipped", "--models", "limb6_rhythm", "--data", str(fake_ptbxl)]
+    own += ["--prepared", str(tmp_path / "prepared"), "--leads", "I+II,I"]
+    words = [*own, "--tasks", "ptbxl_rhythm", "--weights", "released", "--train-leads", "same"]
+    assert typed(run, *words) == 0
+    results = {str(r.cell.setting): r for r in read(run).results}
+    scores = results["I"].scores().set_index("label")
+    assert np.isfinite(scores.loc[["macro", "AFIB", "SR"], "value"]).all()
+    assert scores["value"].isna().sum() == 10
+    assert (scores.loc["PACE", "n"], scores.loc["AFIB", "n"]) == (0, 7)
+    fit = json.loads((results["I"].fit_folder / "fit.json").read_text())
+    assert fit["classes"] == {"AFIB": "af-like", "SR": "sinus-rhythm-like"}
+    assert fit["records"] == 0
+    head = load_file(results["I"].fit_folder / "head.safetensors")
+    assert head["weight"].shape == (3, 128)
+    told = pd.read_parquet(results["I"].fit_folder / "validation.parquet")
+    assert (told["target:PACE"] == -1).all()
+    assert set(told["target:AFIB"]) == {0, 1}
+
+    capsys.readouterr()
+    for words, said in (
+        ([*own, "--tasks", "ptbxl_super", "--weights", "released"], "af-like"),
+        ([*own, "--tasks", "ptbxl_rhythm", "--weights", "random"], "classifier"),
+        ([*own, "--tasks", "ptbxl_rhythm", "--train-leads", "random"], "nothing is trained"),
+    ):
+        assert typed(tmp_path / "other", *words) == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
