@@ -36,7 +36,7 @@ NUMBER = count()
 def _no_settings_from_outside(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    for name in ("ECGBENCH_DATA", "ECGBENCH_PREPARED", "ECGBENCH_LOCK"):
+    for name in ("ECGBENCH_DATA", "ECGBENCH_PREPARED"):
         monkeypatch.delenv(name, raising=False)
     weights = tmp_path_factory.getbasetemp() / f"weights{next(NUMBER)}"
     monkeypatch.setenv("ECGBENCH_WEIGHTS", str(weights))

@@ -213,7 +213,7 @@ def holm(p):
     return out
 
 
-def recompute(run, report):
+def recompute(run, report):  # noqa: C901  # one walk through a report
     """Column of a table -> (numbers compared, largest difference)."""
     tables = {n: pd.read_csv(report / f"{n}.csv") for n in ("main_table", "cells", "comparisons")}
     labels = pd.read_csv(report / "labels.csv")

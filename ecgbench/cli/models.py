@@ -19,9 +19,6 @@ def fetch(
     ),
     weights: str = option("Which of a model's weights.", "--weights", "-w", default="released"),
     file: Path = option("The authors' file, downloaded already.", "--from", metavar="FILE"),
-    lock: Path = option(
-        "File that pins hashes.  (default: ecgbench.lock)", metavar="FILE", envvar="ECGBENCH_LOCK"
-    ),
     force: bool = flag("Convert again even if the weights are here.", "--force"),
 ) -> None:
     """Download the authors' weights, check their hash and convert them to safetensors.
@@ -56,7 +53,7 @@ def fetch(
         try:
             with counting(f"download {name}", terminal, "MB", MEGABYTE) as progress:
                 listener: Any = SimpleNamespace(note=terminal.note, progress=progress)
-                convert.fetch(name, weights, file, lock, force, listener)
+                convert.fetch(name, weights, file, force, listener)
         except EcgbenchError as error:
             if len(chosen) == 1:
                 raise

@@ -76,6 +76,8 @@ class Evaluation:
     """Of a control: (record, dim) features of the used records from tables alone, or why there are
     none.
     """
+    shared: View | None = None
+    """The recordings of all folds of a selection."""
     _caches: dict[Path, FeatureCache] = field(default_factory=dict)
     """By folder: policies without a fit share one in all folds."""
     _policies: dict[str, Policy] = field(default_factory=dict)
@@ -84,6 +86,8 @@ class Evaluation:
     @cached_property
     def view(self) -> View:
         """The recordings at the contract's rate and filter; computed with progress on first use."""
+        if self.shared is not None:
+            return self.shared
         # tabular features need the length of a record alone
         keep = self.keep_views and self.tabular is None
         done = self.perturbation
@@ -113,15 +117,15 @@ class Evaluation:
         """
         if set(folds) == {self.selection.fold}:
             return {self.selection.fold: self}
-        view, found = self.view, {}
-        for fold, selection in self.selection.crossed(folds).items():
-            found[fold] = replace(self, selection=selection, _policies={}, _rows={})
-            found[fold].__dict__["view"] = view
-        return found
+        own = replace(self, shared=self.view)
+        return {
+            fold: replace(own, selection=selection, _policies={}, _rows={})
+            for fold, selection in self.selection.crossed(folds).items()
+        }
 
     def changed(self, change: str) -> "Evaluation":
         """The same with changed recordings; fitted policies stay."""
-        return replace(self, change=change, _caches={})
+        return replace(self, change=change, shared=None, _caches={})
 
     @property
     def name(self) -> str:

@@ -92,27 +92,11 @@ def rendered(sheet: "Sheet", kinds: Sequence[str]) -> dict[str, bytes]:
         engine.execute(sheet)
     sheet.set_layout_engine("none")
     made = {}
-    with _fonts_without_layout():
-        for kind in kinds:
-            out = io.BytesIO()
-            sheet.savefig(out, format=kind, dpi=160, metadata=_EMPTY[kind])
-            made[kind] = out.getvalue()
+    for kind in kinds:
+        out = io.BytesIO()
+        sheet.savefig(out, format=kind, dpi=160, metadata=_EMPTY[kind])
+        made[kind] = out.getvalue()
     return made
-
-
-@contextmanager
-def _fonts_without_layout() -> Iterator[None]:
-    """A PDF has the glyphs that matplotlib chose, where it put them; the tables of a font by which
-    it did so are left out of the file, for reading them takes longer than drawing a small figure.
-    """
-    from fontTools.subset import Options
-
-    usual = Options._drop_tables_default
-    Options._drop_tables_default = [*usual, "GSUB", "GPOS", "GDEF"]
-    try:
-        yield
-    finally:
-        Options._drop_tables_default = usual
 
 
 def inline(name: str, svg: str, of_column: Callable[[int], str]) -> str:

@@ -35,11 +35,10 @@ def rests_on(job: Job, data: Iterable[str]) -> str:
         return ""
     try:
         weights = chosen.of(job.model, job.weights).settled()
-        lock = released.locked(released.lock_file(), job.model, weights.word)
         facts: dict[str, Any] = {
             "plan": job.plan.shared(),
             "fits": [asdict(fit) for fit in job.plan.fits],
-            "weights": [weights.word, lock, *map(released.sha256, weights.files())],
+            "weights": [weights.word, *map(released.sha256, weights.files())],
             "data": [job.dataset, *data],
             "device": choose(job.device),
             "code": [FEATURES, FITS, SCORES, provenance.files(), provenance.versions()],

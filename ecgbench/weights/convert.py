@@ -31,21 +31,18 @@ class Listener(Protocol):
         """Bytes that are here, of how many."""
 
 
-def fetch(
-    model: str, name: str, given: Path | None, lock: Path | None, force: bool, listener: Listener
-) -> Path:
+def fetch(model: str, name: str, given: Path | None, force: bool, listener: Listener) -> Path:
     """The conversion of the weights of `model` called `name` ("released"), made where it is not
     here yet.
 
     given: the authors' file, where a person has it already; else the one they put into the model's
-    folder of the cache, else it is downloaded. lock: the lock file (see `released.lock_file`),
-    which pins the hash of a file whose card does not. force: convert again. BadSetting says what to
+    folder of the cache, else it is downloaded. force: convert again. BadSetting says what to
     do where the file cannot be downloaded; BadWeights refuses one that is not the authors' or does
     not fit, and leaves an earlier conversion as it is. Weights that are shipped are only proved.
     """
     model = ROOM.resolve(model)
     card = ROOM.card(model)
-    layout, pins = released.layout_of(card, model, name), released.lock_file(lock)
+    layout = released.layout_of(card, model, name)
     if shipped.is_shipped(layout.url):
         return _proved(model, layout, given, listener)
     busy = f"another command is fetching weights of {model}; wait for it, then run this one again"
@@ -58,19 +55,16 @@ def fetch(
             known = None
         if (notes := known) is None:
             released.show_terms(layout, listener.note)
-            notes = _made(card, layout, model, given, pins, listener)
+            notes = _made(card, layout, model, given, listener)
             listener.note(f"{model}, {name}: {path} (licence: {layout.licence})")
+            if layout.sha256 is None:
+                listener.note(
+                    f"{notes['file']} has the sha256 {notes['source_sha256']}, which no card "
+                    f"knows: compare it with that of whoever has these weights too"
+                )
         else:
-            released.prove(notes["source_sha256"], str(path), layout, model, pins)
+            released.prove(notes["source_sha256"], str(path), layout, model)
             listener.note(f"{model}, {name}: here already, {path}")
-        if layout.sha256 is None and released.pin(
-            pins, model, layout, notes["source_sha256"], notes["bytes"]
-        ):
-            listener.note(
-                f"no sha256 of {notes['file']} was known; {notes['source_sha256']} is now pinned "
-                f"in {pins}: commit that file, and every "
-                "later copy must match it"
-            )
     return path
 
 
@@ -92,7 +86,7 @@ def _proved(model: str, layout: Weights, given: Path | None, listener: Listener)
 
 
 def _made(
-    card: ModelCard, layout: Weights, model: str, given: Path | None, pins: Path, listener: Listener
+    card: ModelCard, layout: Weights, model: str, given: Path | None, listener: Listener
 ) -> dict[str, Any]:
     place = released.model_folder(model)
     passing = place / released.DOWNLOAD
@@ -100,12 +94,12 @@ def _made(
         (place / n for n in (layout.file, layout.member) if n and (place / n).is_file()), None
     )
     if source is None:
-        source = _downloaded(layout, model, passing, pins, listener)
+        source = _downloaded(layout, model, passing, listener)
     else:
         _refuse(source, layout)
         listener.note(f"{model}, {layout.name}: converting {source}")
     try:
-        notes = _stored(card, layout, model, source, pins)
+        notes = _stored(card, layout, model, source)
     except BadWeights:
         # or it would be the beginning of the next download
         shutil.rmtree(passing, ignore_errors=True)
@@ -114,13 +108,14 @@ def _made(
     return notes
 
 
-def _downloaded(layout: Weights, model: str, passing: Path, pins: Path, listener: Listener) -> Path:
+def _downloaded(layout: Weights, model: str, passing: Path, listener: Listener) -> Path:
     listener.note(f"{model}, {layout.name}: downloading {layout.file} from {layout.url}")
-    proved = layout.sha256 is not None or released.locked(pins, model, layout.name) is not None
     try:
         if layout.url.startswith(hub.HUB) and "/resolve/" not in layout.url:
             return hub.downloaded(layout.url.removeprefix(hub.HUB), layout.file)
-        return download(layout.url, layout.file, passing, proved, listener.progress)
+        return download(
+            layout.url, layout.file, passing, layout.sha256 is not None, listener.progress
+        )
     except DownloadError as error:
         command = released.fetching(layout.name, model)
         raise BadSetting(
@@ -140,9 +135,7 @@ def _refuse(source: Path, layout: Weights) -> None:
     demand_ending(source, f"--from {source}", archive=bool(layout.member))
 
 
-def _stored(
-    card: ModelCard, layout: Weights, model: str, source: Path, pins: Path
-) -> dict[str, Any]:
+def _stored(card: ModelCard, layout: Weights, model: str, source: Path) -> dict[str, Any]:
     """Convert one file; the record is removed first and written last, so what has a record is
     whole.
     """
@@ -150,7 +143,7 @@ def _stored(
         network = ROOM.get(model).build()
     with read.unpacked(source, layout.member) as file:
         digest, size = released.sha256(file), file.stat().st_size
-        released.prove(digest, str(source), layout, model, pins)
+        released.prove(digest, str(source), layout, model)
         network.load_state_dict(load.matched(network, file, card, (layout,)))
         classifier.keep(model, layout, card, file)
     path = released.converted(model, layout.name)

@@ -56,7 +56,7 @@ def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
     the authors publish one). A card without `weights` takes what `load_checkpoint` finds. Nothing
     in a file is executed. A name whose file was not fetched, or a
     path without a file, is BadSetting; a file that cannot be read, does not match the whole state
-    dict (buffers too), or is not the one that its card or the lock file pins, is BadWeights, and
+    dict (buffers too), or is not the one that its card knows, is BadWeights, and
     `network` is as before.
     """
     chosen = ModelWeights.of(card, weights)
@@ -263,11 +263,11 @@ def _shipped_tensors(network: nn.Module, layout: Weights) -> Mapping[str, Tensor
 
 
 def _converted(network: nn.Module, layout: Weights, card: ModelCard) -> Mapping[str, Tensor]:
-    """The conversion of an authors' file, proved against its record, the card and the lock file."""
+    """The conversion of an authors' file, proved against its record and the card."""
     model, name = released.name_of(card), layout.name
     notes, path = released.record(model, layout), released.converted(model, name)
     assert notes is not None  # `ModelWeights.located` has seen it
-    released.prove(notes["source_sha256"], str(path), layout, model, released.lock_file())
+    released.prove(notes["source_sha256"], str(path), layout, model)
     tensors = read.read(path)
     again = f"run: {released.fetching(name, model)} --force"
     _must_fit(network, tensors, f"{path} does not fit {card.title}", again)

@@ -2,9 +2,7 @@
 what they must hash to.
 
 `<cache>/<model>/<name>.safetensors` holds the network's tensors as converted from the authors'
-file, the JSON beside it where they come from; our own are shipped, see `shipped`. A lock file
-(`ecgbench.lock`, to be committed) pins files whose hash no card knows, from the first time they are
-used.
+file, the JSON beside it where they come from; our own are shipped, see `shipped`.
 """
 
 import functools
@@ -13,23 +11,20 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 
 from ecgbench.cards.model import ModelCard, Weights
-from ecgbench.core import files
-from ecgbench.core.files import as_json, put
 from ecgbench.core.registry import folder_name, plain
 from ecgbench.core.text import shortened
 from ecgbench.errors import BadSetting, BadWeights, EcgbenchError, UnknownName
 from ecgbench.models import ROOM
 from ecgbench.weights import shipped
 
-CACHE, LOCK = "ECGBENCH_WEIGHTS", "ECGBENCH_LOCK"
-"""Environment variables that move the cache folder and the lock file."""
+CACHE = "ECGBENCH_WEIGHTS"
+"""Environment variable that moves the cache folder."""
 RELEASED, RANDOM = "released", "random"
 DOWNLOAD = "download"
 """Folder of a model's folder that holds its download until that is converted."""
@@ -162,61 +157,13 @@ def sha256(path: Path) -> str:
     return _hashed(path.resolve(), state.st_size, state.st_mtime_ns)
 
 
-def lock_file(named: Path | None = None) -> Path:
-    """The lock file: as named, or ECGBENCH_LOCK, or ecgbench.lock in the current folder."""
-    return named or Path(os.environ.get(LOCK) or "ecgbench.lock").expanduser()
-
-
-def locked(path: Path, model: str, name: str) -> Json | None:
-    """What the lock file says of these weights, if anything; BadSetting where it cannot be read as
-    one.
-    """
-    entry = _lock(path).get(model, {}).get(name)
-    if entry is not None and not (isinstance(entry, dict) and isinstance(entry.get("sha256"), str)):
-        raise BadSetting(
-            f"{path}: the entry of {model}, {name} holds no sha256; correct or remove it"
-        )
-    return entry
-
-
-def pin(path: Path, model: str, layout: Weights, digest: str, size: int) -> bool:
-    """Write a hash that no card knows into the lock file; False where it stands there already.
-    WriteError names the file.
-    """
-    with files.locked(path.parent):
-        entries = _lock(path)
-        if entries.get(model, {}).get(layout.name, {}).get("sha256") == digest:
-            return False
-        today = datetime.now(UTC).date().isoformat()
-        entries.setdefault(model, {})[layout.name] = {
-            "file": layout.member or layout.file,
-            "sha256": digest,
-            "bytes": size,
-            "date": today,
-        }
-        put(path, as_json(entries))
-    return True
-
-
-def prove(digest: str, source: str, layout: Weights, model: str, lock: Path) -> None:
-    """BadWeights where the hash of a file is not the card's, or, of a file that no card knows, not
-    the lock file's.
-    """
-    if layout.sha256 is not None:
-        if digest != layout.sha256:
-            raise BadWeights(
-                f"{source} is not the authors' {layout.member or layout.file}: its sha256 is "
-                f"{digest}, theirs is {layout.sha256}. "
-                f"Get it again from {layout.url}; to use another file all the same, pass "
-                f"--weights {model}=PATH"
-            )
-        return
-    entry = locked(lock, model, layout.name)
-    if entry is not None and digest != entry["sha256"]:
+def prove(digest: str, source: str, layout: Weights, model: str) -> None:
+    """BadWeights where the card knows the hash of the authors' file, and it is another."""
+    if layout.sha256 not in (None, digest):
         raise BadWeights(
-            f"{source} is not the file that {lock} pins for {model}, {layout.name}: its sha256 is "
-            f"{digest}, not {entry['sha256']}. "
-            "Get the pinned one, or remove the entry and run the same command again to pin this one"
+            f"{source} is not the authors' {layout.member or layout.file}: its sha256 is {digest}, "
+            f"theirs is {layout.sha256}. Get it again from {layout.url}; to use another file all "
+            f"the same, pass --weights {model}=PATH"
         )
 
 
@@ -224,15 +171,6 @@ def show_terms(layout: Weights, show: Callable[[str], None]) -> None:
     """Say what the licence forbids."""
     if layout.terms:
         show(f"{layout.member or layout.file} ({layout.licence}): {layout.terms}")
-
-
-def _lock(path: Path) -> Json:
-    pins = _json(path, "correct it, or remove it to pin again") if path.is_file() else {}
-    if not all(isinstance(entries, dict) for entries in pins.values()):
-        raise BadSetting(
-            f"{path} is not a lock file of ecgbench; correct it, or remove it to pin again"
-        )
-    return pins
 
 
 def _json(path: Path, remedy: str) -> Json:

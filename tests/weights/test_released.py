@@ -1,12 +1,10 @@
-"""From an authors' file to `--weights released`: conversion, pins, lock file, terms, archives, and
+"""From an authors' file to `--weights released`: conversion, hashes, terms, archives, and
 what is said where it fails.
 """
 
 import hashlib
 import json
 import shutil
-import subprocess
-import sys
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -72,12 +70,8 @@ class Author:
     """A model from outside whose authors publish their file at a local address."""
 
     def __init__(self, place: Path) -> None:
-        self.place, self.shelf, self.lock, self.house = (
-            place,
-            place / "shelf",
-            place / "ecgbench.lock",
-            released.model_folder("sage"),
-        )
+        self.place, self.shelf = place, place / "shelf"
+        self.house = released.model_folder("sage")
         self.shelf.mkdir()
         self.server = ThreadingHTTPServer(
             ("127.0.0.1", 0), lambda *a: Quiet(*a, directory=str(self.shelf))
@@ -103,7 +97,7 @@ class Author:
         self, name: str = "released", given: Path | None = None, force: bool = False
     ) -> list[str]:
         ear = Ear()
-        convert.fetch("sage", name, given, self.lock, force, ear)
+        convert.fetch("sage", name, given, force, ear)
         return ear.heard
 
     def load(self) -> nn.Module:
@@ -151,13 +145,7 @@ def test_from_the_published_file_to_the_network(author: Author) -> None:
         "released.safetensors",
     }
     assert "no commercial use" in heard[0]
-    assert f"now pinned in {author.lock}" in heard[-1]
-    entry = json.loads(author.lock.read_text())["sage"]["released"]
-    assert (entry["sha256"], entry["bytes"], entry["file"]) == (
-        hash_of(source),
-        source.stat().st_size,
-        "sage.pth",
-    )
+    assert hash_of(source) in heard[-1]
     assert author.fetch() == [
         f"sage, released: here already, {author.house / 'released.safetensors'}"
     ]
@@ -207,7 +195,6 @@ def test_without_a_network_one_message_says_what_where_and_how(author: Author) -
     # a plug-in is known by its path
     with pytest.raises(BadSetting, match=rf"run: ecgbench models fetch {author.place}/sage\.py\. "):
         author.load()
-    assert not author.lock.exists()
 
 
 def test_what_is_not_weights_is_refused_and_not_kept(author: Author) -> None:
@@ -219,11 +206,10 @@ def test_what_is_not_weights_is_refused_and_not_kept(author: Author) -> None:
     author.load()
 
 
-def test_the_pin_of_a_card_wins(author: Author) -> None:
+def test_the_hash_of_a_card_holds(author: Author) -> None:
     author.publish(seed=1)
     author.model(sha256=hash_of(author.shelf / "sage.pth"))
-    author.lock.write_text(json.dumps({"sage": {"released": {"sha256": "0" * 64}}}))
-    assert not any("pinned" in line for line in author.fetch())
+    assert not any("sha256" in line for line in author.fetch())
     before = load.digest(author.load())
     author.publish(seed=2)
     with pytest.raises(
@@ -233,25 +219,6 @@ def test_the_pin_of_a_card_wins(author: Author) -> None:
     assert load.digest(author.load()) == before  # the earlier conversion stays
     author.model(sha256="0" * 64)  # a later version of the card knows better
     with pytest.raises(BadWeights, match="is not the authors'"):
-        author.load()
-
-
-def test_the_lock_file_is_a_pin_where_the_card_has_none(
-    author: Author, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    author.publish(seed=1)
-    author.fetch()
-    author.publish(seed=2)
-    with pytest.raises(BadWeights, match=r"ecgbench\.lock pins for sage, released"):
-        author.fetch(force=True)
-    author.lock.rename(author.place / "elsewhere.lock")
-    author.fetch(force=True)
-    author.load()
-    monkeypatch.setenv("ECGBENCH_LOCK", str(author.place / "elsewhere.lock"))
-    with pytest.raises(BadWeights, match=r"elsewhere\.lock pins for sage, released"):
-        author.load()
-    (author.place / "elsewhere.lock").write_text("{")
-    with pytest.raises(BadSetting, match=r"elsewhere\.lock cannot be read"):
         author.load()
 
 
@@ -369,23 +336,6 @@ def test_tensors_that_are_none_of_the_network(author: Author) -> None:
             author.fetch(given=author.place / "odd.pth")
 
 
-def test_pins_of_several_commands_are_all_kept(tmp_path: Path) -> None:
-    """As several `ecgbench models fetch` at once write them."""
-    code = (
-        "import sys; from pathlib import Path; from ecgbench.cards.model import Weights; from "
-        "ecgbench.weights import released\n"
-    )
-    code += (
-        "for i in range(10): released.pin(Path(sys.argv[1]), f'{sys.argv[2]}{i}', "
-        "Weights(name='released', url='', file='w', "
-    )
-    code += "sha256=None, licence=''), 'ab', 1)"
-    words = [sys.executable, "-c", code, str(tmp_path / "ecgbench.lock")]
-    running = [subprocess.Popen([*words, name]) for name in "abcd"]
-    assert [process.wait(60) for process in running] == [0] * 4
-    assert len(json.loads((tmp_path / "ecgbench.lock").read_text())) == 40
-
-
 def test_released_or_random_takes_random_weights_only_where_there_are_no_others(
     author: Author, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -393,8 +343,8 @@ def test_released_or_random_takes_random_weights_only_where_there_are_no_others(
     author.publish()
     author.fetch()
     assert network.build("sage", "released_or_random").weights == "released"
-    author.lock.write_text("{broken")
-    with pytest.raises(BadSetting, match=r"ecgbench\.lock cannot be read"):
+    (author.house / "released.json").write_text("{broken")
+    with pytest.raises(BadSetting, match=r"released\.json cannot be read"):
         network.build("sage", "released_or_random")
 
 
