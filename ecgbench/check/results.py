@@ -2,27 +2,31 @@
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ecgbench import datasets
-from ecgbench.check._properties import Broken, demand, tried
+from ecgbench.check._properties import demand, tried
 from ecgbench.core.folders import demand_intact
-from ecgbench.core.text import counted, enumerated
+from ecgbench.core.registry import folder_name
+from ecgbench.core.text import counted, enumerated, one_line
 from ecgbench.data.prepare import prepare
 from ecgbench.data.select import Selection
-from ecgbench.errors import Damaged, EcgbenchError
+from ecgbench.errors import Damaged
 from ecgbench.exchange.every_eval_ever import KEYS, VERSION
-from ecgbench.results.facts import DatasetFacts
+from ecgbench.results import tables
+from ecgbench.results.facts import DatasetFacts, ModelFacts
 from ecgbench.results.study import Run, read
 from ecgbench.study import lent
 from ecgbench.study.store import Store
 
 WITHIN = 1e-6
 """By which a stated score or end of an interval may differ from that of the predictions."""
+_ROW, _NUMBERS = ("model", *KEYS), ("value", "low", "high")
 
 
 def check(
@@ -38,14 +42,15 @@ def check(
         return
     try:
         study = read(folder)
-    except EcgbenchError as error:
-        yield {"name": "it can be read", "ok": False, "detail": str(error)}
+    except Exception as error:  # strangers may have written anything
+        yield {"name": "it can be read", "ok": False, "detail": one_line(error)}
         return
     for one in study.datasets:
         name = f"{one.title}: task and split are known"
         yield from tried([(name, _known)], study, one, data, prepared)
+    yield from tried([(f"scores in {tables.MAIN}", _printed)], folder, study)
     for model in study.models:
-        yield from tried([(f"scores of {model.name}", _scores)], folder, study, model.name)
+        yield from tried([(f"scores of {model.name} in results/", _scores)], folder, study, model)
 
 
 def _hashes(folder: Path) -> str:
@@ -94,39 +99,38 @@ def _known(study: Run, one: DatasetFacts, data: Path | None, prepared: Path | No
     return f"{found}, as in the prepared copy"
 
 
-def _scores(folder: Path, study: Run, model: str) -> str:
-    """Each stated score and interval is that of the predictions."""
-    file = next((f for f in (folder / "results").glob("*.json") if _model(f) == model), None)
-    demand(file, f"results/ has no file of {model}")
-    log = json.loads(file.read_text(encoding="utf-8")) if file else {}
-    demand(log["schema_version"] == VERSION, f"schema {log['schema_version']}, not {VERSION}")
-    rows = study.main[study.main["model"] == model]
-    again = {tuple(row[k] for k in KEYS): row for row in rows.to_dict("records")}
+def _printed(folder: Path, study: Run) -> str:
+    """Each score of the table, which the page of results shows, is that of the predictions."""
+    rows = tables.of_file(folder / tables.MAIN).to_dict("records")
+    return _compared(study, [(row, [row[name] for name in _NUMBERS]) for row in rows])
+
+
+def _scores(folder: Path, study: Run, model: ModelFacts) -> str:
+    """Each score and interval that a log states is that of the predictions."""
+    file = folder / "results" / f"{folder_name(model.name)}.json"
+    log = json.loads(file.read_text(encoding="utf-8"))
+    found = log["schema_version"], log["model_info"]["id"]
+    demand(found == (VERSION, model.name), f"{file.name} is of {found}, not {VERSION}")
+    stated = []
+    for one in (one["score_details"] for one in log["evaluation_results"]):
+        ends = one["uncertainty"].get("confidence_interval", {})
+        numbers = [one["score"], *(ends.get(name, math.nan) for name in ("lower", "upper"))]
+        stated.append((one["details"] | {"model": model.name}, numbers))
+    return _compared(study, stated, model.name)
+
+
+def _compared(study: Run, stated: Sequence[tuple[Any, list[float]]], model: str = "") -> str:
+    """Raises Broken where rows (of a model) and their numbers are not those of a study."""
+    rows = study.main[study.main["value"].notna()].to_dict("records")
+    again = {tuple(row[k] for k in _ROW): row for row in rows if model in ("", row["model"])}
     wrong, without = [], 0
-    for stated in log["evaluation_results"]:
-        of = tuple(stated["score_details"]["details"][k] for k in KEYS)
-        row = again.pop(of, None)
-        if row is None or row["status"] != "ok":
-            without += 1
-        elif not _equal(stated["score_details"], row):
-            score = stated["score_details"]["score"]
-            wrong.append(f"{' '.join(of)} is stated as {score:.6g} and is {row['value']:.6g}")
-    wrong += [f"{' '.join(of)} is not stated" for of, row in again.items() if row["status"] == "ok"]
-    if wrong:
-        raise Broken(enumerated(wrong[:3]) + (" and others" if len(wrong) > 3 else ""))
+    for facts, numbers in stated:
+        row = again.pop(of := tuple(str(facts[k]) for k in _ROW), None)
+        if row is None:
+            without += not pd.isna(numbers[0])
+        elif not np.allclose(numbers, [row[n] for n in _NUMBERS], 0, WITHIN, equal_nan=True):
+            wrong.append(f"{' '.join(of)} is stated as {numbers} and is {row['value']:.6g}")
+    wrong += [f"{' '.join(of)} is not stated" for of in again]
+    demand(not wrong, enumerated(wrong[:3]) + (" and others" if len(wrong) > 3 else ""))
     more = f"; {without} without predictions, not computed again" if without else ""
-    return f"{len(log['evaluation_results']) - without} computed again{more}"
-
-
-def _model(file: Path) -> str:
-    try:
-        return str(json.loads(file.read_text(encoding="utf-8"))["model_info"]["id"])
-    except (ValueError, LookupError, TypeError, OSError):
-        return ""
-
-
-def _equal(stated: Any, row: Any) -> bool:
-    ends = stated["uncertainty"].get("confidence_interval", {})
-    pairs = [(stated["score"], row["value"])]
-    pairs += [(ends.get("lower", math.nan), row["low"]), (ends.get("upper", math.nan), row["high"])]
-    return all(abs(a - b) <= WITHIN or (pd.isna(a) and pd.isna(b)) for a, b in pairs)
+    return f"{len(stated) - without} computed again{more}"

@@ -2,9 +2,8 @@
 
 README.md, index.html, ...     for people: who measured it, the command, tables
 results/MODEL.json             scores in the schema of Every Eval Ever
-export.json, plan.toml, cells/, models/, datasets/, invocations/
-                               predictions of each test record and what they are of, as a run
-                               folder has them
+export.json, and plan.toml, cells/, models/, datasets/, invocations/ as a run folder has them:
+                               predictions of each test record, and what they are of
 """
 
 import shutil
@@ -148,14 +147,6 @@ def _with_withheld(given: Run, study: Run, names: Names) -> Run:
 
 def _page(given: Run, by: str) -> str:
     """README.md."""
-    shown = given.main[(given.main["metric"] == given.metric) & given.main["value"].notna()]
-    titles = {t.name: t.title for t in given.tasks}
-    rows = [
-        f"| {titles.get(row['task'], row['task'])} | {row['model']} | {row['leads']} | "
-        f"{row['policy']} | {100 * row['value']:.1f} | {100 * row['low']:.1f} to "
-        f"{100 * row['high']:.1f} |"
-        for row in shown.to_dict("records")
-    ]
     commands = [c.command for c in given.provenance.commands if c.command]
     known = given.provenance
     packages = ", ".join(f"{name} {version}" for name, version in known.packages.items())
@@ -169,13 +160,10 @@ def _page(given: Run, by: str) -> str:
 
     {(chr(10) + "    ").join(commands or ["ecgbench read FOLDER"])}
 
-| task | model | leads | missing leads | macro {given.metrics[given.metric].title} × 100 | 95 % |
-| :-- | :-- | --: | :-- | --: | --: |
-{chr(10).join(rows)}
-
-`results/` has every score in the schema of Every Eval Ever, `cells/` the predictions (record,
-patient, and of each label probability and target; -1: not known), [index.html](index.html) tables
-and figures. Every score again from the predictions, and a report:
+[index.html](index.html) has tables and figures, [main_table.md](main_table.md) the scores,
+`results/` every score in the schema of Every Eval Ever, `cells/` the predictions (record, patient,
+and of each label probability and target; -1: not known). Every score again from the predictions,
+and a report:
 
     ecgbench check results FOLDER
     ecgbench report FOLDER

@@ -32,15 +32,15 @@ def read(folder: Path) -> Run:
 
 
 def _read(folder: Path) -> Run:
-    tables: dict[str, Any] = {n: _table(folder / f"{file}.csv") for n, file in _TABLES.items()}
+    tables: dict[str, Any] = {n: of_file(folder / f"{file}.csv") for n, file in _TABLES.items()}
     main = tables["main"]
     printed = Note("", f"{MARK}: as printed in {folder}")
     for name in ("main", "comparisons"):
         notes = [[Note("", text)] if isinstance(text, str) else [] for text in tables[name]["note"]]
         tables[name]["note"] = [Notes([printed, *own]) for own in notes]
-    networks = _table(folder / "models.csv")[["model", "weights"]].to_numpy().tolist()
+    networks = of_file(folder / "models.csv")[["model", "weights"]].to_numpy().tolist()
     cards = {name: metrics.card(name) for name in dict.fromkeys(main["metric"])}
-    code = _table(folder / "commits.csv").iloc[-1]
+    code = of_file(folder / "commits.csv").iloc[-1]
     return Run(
         path=folder,
         **tables,
@@ -53,7 +53,7 @@ def _read(folder: Path) -> Run:
         datasets=[],
         notes=[printed],
         provenance=Provenance.of(
-            {"command": str(_table(folder / "provenance.csv")["command"].iloc[-1])},
+            {"command": str(of_file(folder / "provenance.csv")["command"].iloc[-1])},
             version=str(code["version"]),
             commit=str(code["commit"]),
             **dict.fromkeys(("protocol", "contract", "draw", "plan_hash"), "not known"),
@@ -68,7 +68,8 @@ def _read(folder: Path) -> Run:
     )
 
 
-def _table(file: Path) -> pd.DataFrame:
+def of_file(file: Path) -> pd.DataFrame:
+    """A CSV file of a report."""
     return pd.read_csv(file, keep_default_na=False, na_values=[""], dtype=_TEXTS)
 
 

@@ -33,7 +33,7 @@ def broken(folder: Path, copies: Path) -> list[str]:
 def test_an_honest_export_passes(sent: Path, copies: Path) -> None:
     rows = list(check(sent, prepared=copies))
     assert [row["detail"] for row in rows if not row["ok"]] == []
-    assert len(rows) == 3
+    assert len(rows) == 4
 
 
 def stated(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
@@ -60,7 +60,17 @@ def test_a_score_that_predictions_do_not_give_is_broken(
 ) -> None:
     folder = Path(shutil.copytree(sent, tmp_path / "sent"))
     stated(folder, change)
-    assert broken(folder, copies) == ["scores of tiny"]
+    assert broken(folder, copies) == ["scores of tiny in results/"]
+
+
+def test_the_table_that_the_page_of_results_shows_is_compared(
+    sent: Path, copies: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(sent, tmp_path / "sent"))
+    table = pd.read_csv(folder / "main_table.csv")
+    table["value"] += 0.01
+    table.to_csv(folder / "main_table.csv", index=False)
+    assert broken(folder, copies) == ["scores in main_table.csv"]
 
 
 def test_test_records_of_another_split_are_broken(
