@@ -16,8 +16,8 @@ import pandas as pd
 from ecgbench import datasets
 from ecgbench.cards.cell import Cell
 from ecgbench.cards.plan import Request
-from ecgbench.core.division import Division
 from ecgbench.results.study import Run
+from ecgbench.study.scores import WINS
 
 LEFT_OUT = (
     "left out: signals, features and weights; ages, sexes, devices and sites; folders; names of "
@@ -77,8 +77,7 @@ class Names:
         """A study as typed, under other names."""
         weights = {m: self.weights(word) for m, word in request.weights_of().items()}
         pairs = ",".join(f"{model}={word}" for model, word in weights.items())
-        division = request.division
-        own = tuple((self.datasets.get(name, name), n) for name, n in division.own)
+        own = tuple((self.datasets.get(name, name), n) for name, n in request.division.own)
         return replace(
             request,
             name="",
@@ -87,16 +86,21 @@ class Names:
                 self.tasks.get(a, a): self.tasks.get(b, b) for a, b in request.parents.items()
             },
             weights=next(iter(weights.values())) if len(set(weights.values())) == 1 else pairs,
-            division=Division(own=own, reference=division.reference, cross=division.cross),
+            division=replace(request.division, own=own),
         )
 
     def predictions(self, table: pd.DataFrame, dataset: str) -> pd.DataFrame:
-        """Predictions of a cell; those of own recordings in the order of their numbers."""
+        """Predictions of a cell, and nothing that follows from them; those of own recordings in the
+        order of their numbers.
+        """
+        table = table[[column for column in table if not str(column).startswith(WINS)]]
         if dataset not in self.datasets:
             return table
-        for kind in ("record", "patient"):
-            table[kind] = [self.numbers[dataset, kind, str(name)] for name in table[kind]]
-        return table.sort_values("record", kind="stable", ignore_index=True)
+        made = {
+            kind: [self.numbers[dataset, kind, str(name)] for name in table[kind]]
+            for kind in ("record", "patient")
+        }
+        return table.assign(**made).sort_values("record", kind="stable", ignore_index=True)
 
     def data(self, facts: Mapping[str, Any]) -> dict[str, Any]:
         """Facts of a data set."""
