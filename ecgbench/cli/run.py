@@ -31,7 +31,7 @@ def run(
     train_leads: str = _study("Leads in training: all, random, same; all,same.", "--train-leads"),
     metrics: str = _study("auroc,auprc,./mine.py; the first is the main one.", "--metrics"),
     seeds: str = _study("Draws of random leads.  (default: 5; demo: 2)", "--seeds"),
-    folds: str = _study("5: cross-validation; ptb=10; official; reference.", "--folds"),
+    folds: str = _study("5: cross-validation; device=5: by recorder; ptb=10; official.", "--folds"),
     limit: str = _study("Use only so many records of each dataset.", "--limit"),
     controls: str = _study("Then also run its controls: all, or names.", "--controls"),
     perturb: str = _study("Then test noise, exchanged cables: em@6,RA/LA,off:V3.", "--perturb"),

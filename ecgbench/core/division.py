@@ -3,6 +3,7 @@
 --folds ptb=10,code15=20     the datasets' own splits, made with other numbers of folds
 --folds reference            patients without a label in training, as in the reference benchmark
 --folds 5                    cross-validation of every dataset, each record tested once
+--folds device=5             the same, by recorder: the four commonest, then all others
 """
 
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ from ecgbench.errors import BadSetting
 
 LEAST, MOST = 3, 20
 """Folds of a cross-validation: one is tested, one validates, the others train."""
-REFERENCE = "reference"
-"""Word of `--folds`."""
+REFERENCE, DEVICE = "reference", "device"
+"""Words of `--folds`."""
 OFFICIAL = "official"
 """The dataset's own splits; the fold of a fit on them."""
 
@@ -28,11 +29,14 @@ class Division:
     """Whether patients without a label go to training."""
     cross: int | None = None
     """Number of folds of the cross-validation."""
+    by: str = ""
+    """DEVICE: a fold is what one recorder recorded."""
 
     def __str__(self) -> str:
         words = [f"{name}={number}" for name, number in self.own]
         words += [REFERENCE] if self.reference else []
-        return ",".join(words if self.cross is None else [str(self.cross)])
+        crossed = f"{self.by}={self.cross}" if self.by else str(self.cross)
+        return ",".join(words if self.cross is None else [crossed])
 
     def __bool__(self) -> bool:
         return bool(str(self))
@@ -47,10 +51,13 @@ class Division:
         if text in ("", OFFICIAL):
             return cls()
         words = [word.strip() for word in text.split(",") if word.strip()]
-        if len(words) == 1 and words[0].isdecimal():
-            if not LEAST <= int(words[0]) <= MOST:
+        by, _, number = words[0].rpartition("=") if len(words) == 1 else ("", "", "")
+        if number == DEVICE:  # alone
+            by, number = DEVICE, "5"
+        if by in ("", DEVICE) and number.isdecimal():
+            if not LEAST <= int(number) <= MOST:
                 raise BadSetting(f"--folds {text}: {LEAST} to {MOST} folds, for example --folds 5")
-            return cls(cross=int(words[0]))
+            return cls(cross=int(number), by=by)
         own: dict[str, int] = {}
         for word in [word for word in words if word != REFERENCE]:
             name, _, number = word.rpartition("=")
@@ -67,14 +74,15 @@ class Division:
     @property
     def fits(self) -> tuple[str, ...]:
         """Names of the folds of a cross-validation; none without one."""
-        return tuple(f"{k + 1}/{self.cross}" for k in range(self.cross or 0))
+        before = f"{self.by} " if self.by else ""
+        return tuple(f"{before}{k + 1}/{self.cross}" for k in range(self.cross or 0))
 
 
 def fold_number(fold: str) -> tuple[int, int]:
     """Number of a fold, and the number of folds.
 
-    >>> fold_number("2/5")
-    (2, 5)
+    >>> fold_number("2/5"), fold_number("device 1/4")
+    ((2, 5), (1, 4))
     """
-    number, _, of = fold.partition("/")
+    number, _, of = fold.rpartition(" ")[2].partition("/")
     return int(number), int(of)

@@ -17,11 +17,11 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.cards.plan import FLAT_LEADS, SUSPECT_LEADS
-from ecgbench.core.division import OFFICIAL, fold_number
+from ecgbench.core.division import OFFICIAL
 from ecgbench.core.seeds import rng
 from ecgbench.data.copy import Copy
 from ecgbench.data.reading import digest
-from ecgbench.data.splits import cross_validation, splits_of
+from ecgbench.data.splits import divided, splits_of
 from ecgbench.errors import BadSetting
 from ecgbench.stats.known import UNKNOWN
 
@@ -73,7 +73,7 @@ class Selection:
         if not several:
             return {OFFICIAL: self}
         index = replace(self, few=None).index
-        dealt = cross_validation(own.name, own.tasks, index, fold_number(several[0])[1])
+        dealt = divided(own, index, several[0])
         return {f: self if f == OFFICIAL else replace(self, fold=f, dealt=dealt) for f in folds}
 
     @cached_property

@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.cards.dataset import DatasetCard, Task
-from ecgbench.core.division import LEAST, Division, fold_number
+from ecgbench.core.division import DEVICE, LEAST, Division, fold_number
 from ecgbench.data.copy import Copy
+from ecgbench.data.people import people
 from ecgbench.data.source import cached
 from ecgbench.datasets.indexing.folds import (
     STRATA,
@@ -118,6 +119,37 @@ def as_imported(index: pd.DataFrame, count: int) -> np.ndarray | None:
     return (index[IMPORTED].to_numpy(np.int64) * count + folds - 1) // folds
 
 
+def divided(copy: Copy, index: pd.DataFrame, fold: str) -> np.ndarray:
+    """(record,) the fold that each of these records of a copy is tested in, numbered from 1; fold:
+    one of them, which says how they are made. BadSetting.
+    """
+    _, count = fold_number(fold)
+    if fold.startswith(DEVICE):
+        return by_recorder(copy.name, people(copy, index), count)[0]
+    return cross_validation(copy.name, copy.tasks, index, count)
+
+
+def by_recorder(name: str, known: pd.DataFrame, count: int) -> tuple[np.ndarray, list[str]]:
+    """(record,) folds, and the recorder of each but the last. The first are the patients whom the
+    commonest recorder recorded alone, then those of the next, and so on; in the last are all
+    others, also those whom several recorded. So a patient is in one fold, and each fold but the
+    last is a recorder that training has not met alone.
+
+    known: device and patient of each record, of `data.people`. BadSetting for too few recorders.
+    """
+    device, patients = known["device"], known["patient"].map(alike)
+    alone = (device != "") & (device.groupby(patients).transform("nunique") == 1)
+    common = list(patients[alone].groupby(device[alone]).nunique().nlargest(count - 1).index)
+    number = device.where(alone).map({one: k + 1 for k, one in enumerate(common)})
+    if len(common) < count - 1 or number.notna().all():
+        there = device[device != ""].nunique()
+        raise BadSetting(
+            f"--folds {DEVICE}={count}: the records of {name} in this run name {there} recorders, "
+            f"and {count - 1} are wanted, and others besides; give fewer, or --folds {count}"
+        )
+    return number.fillna(count).to_numpy(np.int64), common
+
+
 def cross_validation(
     name: str, tasks: Sequence[Task], index: pd.DataFrame, count: int
 ) -> np.ndarray:
@@ -153,17 +185,15 @@ def splits_of(dealt: np.ndarray, fold: str) -> np.ndarray:
     )
 
 
-def demand_enough(
-    name: str, tasks: Sequence[Task], wanted: Sequence[Task], index: pd.DataFrame, count: int
-) -> None:
-    """BadSetting where a `wanted` task, of a dataset's `tasks`, has no label that can be trained,
-    validated and tested in some fold of a cross-validation of these records.
+def demand_enough(copy: Copy, wanted: Sequence[Task], index: pd.DataFrame, asked: Division) -> None:
+    """BadSetting where a `wanted` task of a dataset has no label that can be trained, validated and
+    tested in some fold of a cross-validation of these records.
     """
-    dealt = cross_validation(name, tasks, index, count)
+    dealt, count = divided(copy, index, asked.fits[0]), len(asked.fits)
     for task in wanted:
         if not trainable(index, task, dealt, count):
             raise BadSetting(
-                f"--folds {count}: no label of {task.name} has a positive and a negative in "
+                f"--folds {asked}: no label of {task.name} has a positive and a negative in "
                 f"training, validation and test of any fold, for which at least 3 patients with it "
                 f"and 3 without it are needed; give fewer folds, or more records (--limit)"
             )

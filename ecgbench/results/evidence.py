@@ -379,7 +379,7 @@ class Stacked:
                         at[place, record] = len(at)
                         patients.append(part.whose(str(patient)))
             rows_of.append(
-                np.array([at[place, r] for r in fold.records]) if m is None else rows_of[m]
+                np.array([at[place, r] for r in fold.records], np.intp) if m is None else rows_of[m]
             )
         labels = [part.called(str(label)) for part in parts for label in part.fold.labels]
         target, column = np.full((len(at), len(labels)), UNKNOWN, np.int8), 0

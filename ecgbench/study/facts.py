@@ -7,14 +7,14 @@ import pandas as pd
 from ecgbench import datasets
 from ecgbench.cards.cell import RANDOM, RELEASED
 from ecgbench.cards.checked import facts
-from ecgbench.cards.dataset import DatasetCard
 from ecgbench.cards.plan import EXCLUDABLE
-from ecgbench.core.division import OFFICIAL, fold_number
+from ecgbench.core.division import DEVICE, OFFICIAL, fold_number
 from ecgbench.data.contamination import NOT_STATED
 from ecgbench.data.copy import is_counted
+from ecgbench.data.people import people
 from ecgbench.data.reading import by_kind
 from ecgbench.data.select import Selection
-from ecgbench.data.splits import as_imported
+from ecgbench.data.splits import as_imported, by_recorder
 from ecgbench.ecg.leads import ALL, LeadSubset
 
 if TYPE_CHECKING:  # it needs torch, a second that a run itself need not spend
@@ -56,7 +56,7 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
     tested = test
     if selection.fold != OFFICIAL:
         _, folds = fold_number(selection.fold)
-        divided = {"folds": folds, "division": _crossed(folds, prepared.card, index)}
+        divided = {"folds": folds, "division": _crossed(selection, index)}
         tested = index
     codes = dict(datasets.codes(prepared.name))
     tasks = {
@@ -109,7 +109,15 @@ def _leads_of_all(index: pd.DataFrame) -> str:
     return str(LeadSubset.from_bits(int(known[0]))) if len(known) == 1 else ""
 
 
-def _crossed(folds: int, card: DatasetCard, index: pd.DataFrame) -> str:
+def _crossed(selection: Selection, index: pd.DataFrame) -> str:
+    copy, (_, folds) = selection.prepared, fold_number(selection.fold)
+    card = copy.card
+    if selection.fold.startswith(DEVICE):
+        _, recorders = by_recorder(copy.name, people(copy, index), folds)
+        return (
+            f"{folds} folds by recorder, of whole patients: {', '.join(recorders)}, then all other "
+            f"patients; its own split ({card.splits}) is set aside"
+        )
     whole = "patients" if card.patients_known else "recordings"
     if as_imported(index, folds) is not None:
         return f"cross-validation in the {folds} folds of the import, of whole {whole}"

@@ -10,7 +10,7 @@ import pandas as pd
 from ecgbench import datasets, metrics, models
 from ecgbench.cards.cell import EITHER, RANDOM
 from ecgbench.cards.plan import Folders, Plan, Request, plan_of
-from ecgbench.core.division import OFFICIAL, fold_number
+from ecgbench.core.division import OFFICIAL
 from ecgbench.core.keys import grouped
 from ecgbench.core.provenance import command
 from ecgbench.core.text import quoted
@@ -18,7 +18,7 @@ from ecgbench.data.copy import Copy
 from ecgbench.data.prepare import seen
 from ecgbench.data.select import Selection, only_labelled, selected
 from ecgbench.data.source import root_of
-from ecgbench.data.splits import cross_validation, demand_enough, splits_of
+from ecgbench.data.splits import demand_enough, divided, splits_of
 from ecgbench.errors import (
     BadRecord,
     BadSetting,
@@ -152,7 +152,7 @@ def _demand_divisible(plan: Plan, folders: Folders) -> None:
     for copy, own, index in _seen(plan, folders):
         if plan.division.cross is not None:
             named = [copy.task(task) for task in own]
-            demand_enough(copy.name, copy.tasks, named, index, plan.division.cross)
+            demand_enough(copy, named, index, plan.division)
 
 
 def demand_labelled(request: Request, folders: Folders, wanted: Sequence[str]) -> None:
@@ -165,7 +165,7 @@ def demand_labelled(request: Request, folders: Folders, wanted: Sequence[str]) -
     for copy, _, index in _seen(plan, folders) if numbers else ():
         for fold in dict.fromkeys(fit.fold for fit in plan.fits):
             if fold != OFFICIAL:
-                dealt = cross_validation(copy.name, copy.tasks, index, fold_number(fold)[1])
+                dealt = divided(copy, index, fold)
                 index = index.assign(split=splits_of(dealt, fold))
             only_labelled(index, copy.name, max(numbers), draw=0)
 

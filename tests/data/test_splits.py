@@ -21,6 +21,7 @@ from ecgbench.data import source, splits
 from ecgbench.data.copy import Copy
 from ecgbench.data.source import Source
 from ecgbench.data.splits import (
+    by_recorder,
     cross_validation,
     demand_enough,
     resplit,
@@ -149,12 +150,32 @@ def test_every_record_is_tested_once_and_validates_once_with_its_patient(
     )
 
 
+def test_a_fold_by_recorder_is_of_one_that_training_has_not_met() -> None:
+    devices = ["A"] * 12 + ["B"] * 9 + ["C"] * 6 + ["D"] * 3 + [""] * 2
+    known = pd.DataFrame({"device": devices, "patient": [f"p{i // 2}" for i in range(32)]})
+    fold, recorders = by_recorder("toy", known, 4)
+    assert recorders == ["A", "B", "C"]
+    assert (pd.Series(fold).groupby(known["patient"]).nunique() == 1).all()
+    for number, one in enumerate(recorders, 1):
+        assert set(known["device"][fold == number]) == {one}
+    # patients whom two recorders recorded are in the last fold
+    assert set(known["device"][fold == 4]) == {"B", "C", "D", ""}
+    assert (fold == 4).sum() == 8
+    with pytest.raises(BadSetting, match="name 4 recorders"):
+        by_recorder("toy", known, 7)
+    with pytest.raises(BadSetting, match="name 2 recorders"):
+        by_recorder("toy", known[:20], 3)
+
+
 def test_labels_have_their_share_in_every_fold() -> None:
     table = index(300)
     fold = cross_validation("toy", CARD.tasks, table, 5)
     for label in LABELS:
         assert np.ptp(table.groupby(fold)[f"t:{label}"].sum()) <= 3
     assert np.ptp(np.bincount(fold)[1:]) <= 3
+
+
+TOY: Any = SimpleNamespace(name="toy", tasks=CARD.tasks)
 
 
 def rare(positives: int, patients: int = 40) -> pd.DataFrame:
@@ -165,12 +186,12 @@ def rare(positives: int, patients: int = 40) -> pd.DataFrame:
 
 def test_a_task_of_which_no_label_can_be_trained_and_tested_is_refused() -> None:
     (task,) = CARD.tasks
-    demand_enough("toy", CARD.tasks, [task], rare(10), 10)
+    demand_enough(TOY, [task], rare(10), Division(cross=10))
     assert trainable(rare(10), task, cross_validation("toy", CARD.tasks, rare(10), 10), 10) == ["A"]
     # two patients with the label cannot train, validate and test
     with pytest.raises(BadSetting, match=r"--folds 5: no label of t .* more records"):
-        demand_enough("toy", CARD.tasks, [task], rare(2), 5)
+        demand_enough(TOY, [task], rare(2), Division(cross=5))
     # three can, in three folds
-    demand_enough("toy", CARD.tasks, [task], rare(3), 3)
+    demand_enough(TOY, [task], rare(3), Division(cross=3))
     with pytest.raises(BadSetting, match=r"--folds 20: no label of t .*; give fewer folds"):
-        demand_enough("toy", CARD.tasks, [task], rare(3), 20)
+        demand_enough(TOY, [task], rare(3), Division(cross=20))

@@ -2,6 +2,7 @@
 too small, and who is unknown.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -150,6 +151,18 @@ def test_a_second_reading_computes_nothing_and_gives_the_same(
 
     monkeypatch.setattr("ecgbench.results.subgroups.Components", never)
     assert _tables(read(study.path)) == first
+
+
+def test_a_group_may_be_missing_in_a_fold(tmp_path: Path) -> None:
+    """As the patients of a recorder are with `--folds device=3`."""
+    write(tmp_path / "run", replace(MADE, folds=3))
+    whose = np.arange(N) // 2
+    keep(tmp_path / "run", "a", _people(device=np.where(whose % 3, "A", "B")))
+    rows = _tables(read(tmp_path / "run"))["subgroups"]
+    found = [r for r in rows if r["variable"] == "device" and r["leads"] == "12"]
+    one = next(r for r in found if r["model"] == "good")
+    assert one["difference"] == pytest.approx(one["value"] - one["value_rest"])
+    assert one["n_patients"] + one["n_patients_rest"] == N // 2
 
 
 def test_nothing_is_said_of_a_run_that_knows_nobody(tmp_path: Path) -> None:
