@@ -119,7 +119,13 @@ class Names:
             for name, task in facts["tasks"].items()
         }
         whose = sorted(self.numbers.get((old, "patient", p), "") for p in facts["patients"])
-        hidden = {"cautions": [], "digest": "", "patients": [one for one in whose if one]}
+        hidden: dict[str, Any] = {
+            "cautions": [],
+            "digest": "",
+            "patients": [one for one in whose if one],
+        }
+        if "division" in facts:  # behind a colon it names recorders
+            hidden["division"] = facts["division"].partition(":")[0]
         called = {"name": self.datasets[old], "title": f"Own recordings {number}", "tasks": tasks}
         return made | called | hidden
 
