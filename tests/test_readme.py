@@ -17,9 +17,11 @@ import numpy as np
 import pytest
 import requests
 import torch
+import typer.main
 from requests.adapters import HTTPAdapter
 
 from ecgbench import models
+from ecgbench.cli import app
 from ecgbench.datasets import demo
 from ecgbench.study import engines
 from ecgbench.weights import released
@@ -119,6 +121,20 @@ def test_every_command_of_the_page_works(
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
     for out in re.findall(r"--out (\S+)", "\n".join(lines)):
         assert (folder / out / "plan.toml").exists()
+
+
+def test_options_that_docs_type_are_those_of_their_commands() -> None:
+    lost = []
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        text = page.read_text().replace("\\\n", " ")  # a command of several lines
+        for line in re.findall(r"^(?: {4}|)ecgbench (.*)$", text, re.M):
+            command: Any = typer.main.get_command(app)
+            words = re.split(r" #| \| ", line)[0].split()
+            while words and words[0] in getattr(command, "commands", {}):
+                command = command.commands[words.pop(0)]
+            known = {name for option in command.params for name in option.opts} | {"--help"}
+            lost += [f"{page.name}: {line}: {w}" for w in words if w[0] == "-" and w not in known]
+    assert lost == []
 
 
 def test_every_target_of_make_that_a_page_names_is_run_by_ci() -> None:

@@ -453,6 +453,33 @@ def test_files_that_docs_name_are_there() -> None:
     assert lost == []
 
 
+def test_messages_that_docs_explain_are_those_of_the_code() -> None:
+    """`...` stands for what a message fills in."""
+    page = (ROOT / "docs" / "howto" / "messages.md").read_text()
+    code = "\n".join(path.read_text() for path in PACKAGE.rglob("*.py"))
+    code = re.sub(r'"\n\s*f?"', "", code)  # texts of several lines
+    told = re.findall(r"^\| `([^`]+)`", page, re.M)
+    parts = [part.strip() for message in told for part in message.split("...")]
+    assert told
+    assert [part for part in parts if part not in code] == []
+
+
+def test_numbers_of_what_we_found_stand_in_the_files_that_it_names() -> None:
+    page = ROOT / "docs" / "explanation" / "found.md"
+    for paragraph in page.read_text().split("\n\n"):
+        files = re.findall(r"\]\((\.\./\.\./reports/[^)]+)\)", paragraph)
+        if files:
+            told = " ".join((page.parent / file).read_text() for file in files)
+            wanted = re.findall(r"(?<!\d)\d+\.\d(?!\d)", re.sub(r"\(\.\..*?\)", "", paragraph))
+            assert [n for n in wanted if not re.search(rf"(?<![\d.]){re.escape(n)}", told)] == []
+
+
+def test_docs_keep_to_their_length() -> None:
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    assert sum(len(page.read_text().split()) for page in pages) <= 22_000
+    assert len((ROOT / "README.md").read_text().split()) <= 650
+
+
 def test_the_version_is_told_alike_everywhere() -> None:
     assert f"\nversion: {ecgbench.__version__}\n" in (ROOT / "CITATION.cff").read_text()
     assert ecgbench.__version__ in (ROOT / "CHANGELOG.md").read_text()

@@ -27,7 +27,7 @@ from ecgbench.core.registry import Room
 HERE = Path(__file__).parent
 REPORTS = HERE.parent / "reports"
 PAGE = REPORTS / "index.html"
-COSTS = HERE.parent / "docs" / "explanation" / "costs.md"
+COSTS = HERE.parent / "benchmarks" / "fine_tuning.csv"
 FIRST = ("12", "2", "1", "I+II", "I", "II")
 """Lead settings that are always on the page; the others are behind a tick box."""
 EXCERPT = "ptbxl_super"
@@ -313,15 +313,10 @@ def absent_models(runs: Sequence[Group]) -> list[Row]:
 
 
 def gpu() -> str:
-    """What fine-tuning takes, from docs/explanation/costs.md."""
-    lines = COSTS.read_text(encoding="utf-8").splitlines()
-    head = next((line for line in lines if "| `laef` |" in line), "")
-    row = "| all 18 tasks at 10 TFLOP/s (assumed), hours |"
-    found = next((line for line in lines if line.startswith(row)), "")
-    if not (head and found):
-        raise SystemExit(f"{COSTS} has no table of models with the row {row}")
-    names, hours = ([cell.strip(" `") for cell in line.split("|")] for line in (head, found))
-    by_name = {n: int(h) for n, h in zip(names, hours, strict=True) if h.isdigit()}
+    """What fine-tuning takes, from benchmarks/fine_tuning.csv."""
+    with COSTS.open(encoding="utf-8", newline="") as file:
+        *_, hours = csv.DictReader(file)
+    by_name = {name.strip("`"): int(h) for name, h in hours.items() if h.isdigit()}
     laef = by_name.pop("laef")
     return (
         f"GPU: {laef} h for LAEF, {min(by_name.values())} to {max(by_name.values())} h for others, "

@@ -1,10 +1,10 @@
 """What the site (`make docs`) has that nobody writes by hand: tables from the cards, the command
 line from typer, and the folder in which the tutorials run.
 
-A page says where a part goes, `<!-- models -->`; BLOCKS has all of them. README.md and
-CONTRIBUTING.md are read outside of the site, so theirs are in the files, and so is the page of
-results: `python tools/site.py` writes them anew, with `--check` it only says whether they are
-fresh.
+A page says where a part goes, `<!-- models -->`, or a CSV file, `<!-- table PATH -->`; BLOCKS has
+the parts. README.md and CONTRIBUTING.md are read outside of the site, so theirs are in the files,
+and so is the page of results: `python tools/site.py` writes them anew, with `--check` it only says
+whether they are fresh.
 """
 
 import csv
@@ -21,11 +21,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import any_lead  # these three are beside this script
+import any_lead  # these five are beside this script
 import differences
+import lists
 import results
 from differences import table
+from notebook import notebook
 
+import ecgbench
 from ecgbench import datasets, metrics, models, policies, reports, suites
 from ecgbench.cards.model import InputContract, ModelCard
 from ecgbench.core.registry import Room
@@ -33,7 +36,11 @@ from ecgbench.core.text import enumerated
 from ecgbench.data import contamination as corpora
 from ecgbench.ecg.leads import LEADS
 from ecgbench.evaluate import protocols
+from ecgbench.evaluate._network import SLOWER
+from ecgbench.models import laef
 from ecgbench.policies.hide import NATIVE
+from ecgbench.pretrain import codebook, descriptors, probes, recipe
+from ecgbench.study import plan_file
 
 ROOT = Path(__file__).parents[1]
 NETWORKS = ROOT / "docs" / "reference" / "models"
@@ -219,6 +226,13 @@ def report_table() -> str:
     return table(("name", "of", "what it shows"), rows)
 
 
+def csv_table(path: str) -> str:
+    """A CSV file of the repository."""
+    with (ROOT / path).open(encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    return table(head, rows)
+
+
 def column_table() -> str:
     """The data dictionary of the CSV files of a run."""
     with (ROOT / "ecgbench" / "results" / "columns.csv").open(encoding="utf-8", newline="") as file:
@@ -322,11 +336,49 @@ def command_line() -> str:
     return text.partition("\n")[2]
 
 
+def hyper_parameters() -> str:
+    """The paper's hyper-parameters and ours: tools/hyperparameters.md, in which ours are fields of
+    the code.
+    """
+    paper = recipe.get(recipe.PAPER)
+    kinds = descriptors.preset(paper.descriptor).parts
+    ours = {
+        "fed": laef.CARD.contracts[0],
+        "config": laef.LaefConfig(),
+        "choices": laef.CARD.choices,
+        "parameters": laef.CARD.parameters,
+        "recipe": paper,
+        "first": paper.stages[0],
+        "second": paper.stages[1],
+        "mel": next(kind for kind in kinds if isinstance(kind, descriptors.Mfcc)),
+        "records": codebook.RECORDS,
+        "last": probes.LAST,
+        "slower": ", ".join(f"{share:g} ({group})" for group, share in SLOWER.items()),
+        "plan": plan_file.load(suites.path("paper")).request(),
+    }
+    template = Path(__file__).with_name("hyperparameters.md")
+    return template.read_text(encoding="utf-8").format(**ours)
+
+
 BLOCKS |= (
     differences.BLOCKS
     | any_lead.BLOCKS
-    | {"command line": command_line, "results": results.excerpt}
+    | lists.BLOCKS
+    | {
+        "command line": command_line,
+        "hyper parameters": hyper_parameters,
+        "results": results.excerpt,
+        "soak": lambda: (ROOT / "tests" / "soak" / "last.md").read_text(encoding="utf-8"),
+    }
 )
+
+
+def on_config(config: Any) -> None:
+    """mkdocs: every page says of which version it is, and where a fault is told."""
+    told = f"ecgbench {ecgbench.__version__}"
+    if address := config["repo_url"]:
+        told += f' · <a href="{address.rstrip("/")}/issues">Tell us of a fault</a>'
+    config["copyright"] = told
 
 
 def on_pre_build(config: Any) -> None:
@@ -337,9 +389,15 @@ def on_pre_build(config: Any) -> None:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """mkdocs: a page with its generated parts."""
-    part = re.compile(r"^<!-- ([a-z ]+) -->$", re.MULTILINE)
-    return part.sub(lambda m: BLOCKS[m[1]]() if m[1] in BLOCKS else m[0], markdown)
+    """mkdocs: a page with its generated parts. A link to reports/ is one folder nearer in the site,
+    and HTML, because mkdocs does not know that folder.
+    """
+    file = re.compile(r"^<!-- table (\S+) -->$", re.MULTILINE)
+    part = re.compile(r"^<!-- ([a-z0-9_ ]+) -->$", re.MULTILINE)
+    whole = file.sub(lambda m: csv_table(m[1]), markdown)
+    whole = part.sub(lambda m: BLOCKS[m[1]]() if m[1] in BLOCKS else m[0], whole)
+    shown = re.sub(r"!\[([^]]*)\]\(\.\./(\.\./reports/[^)]+)\)", r'<img alt="\1" src="\2">', whole)
+    return re.sub(r"\[([^]]*)\]\(\.\./(\.\./reports/[^)]+)\)", r'<a href="\2">\1</a>', shown)
 
 
 def on_post_build(config: Any) -> None:
@@ -347,13 +405,15 @@ def on_post_build(config: Any) -> None:
     shutil.copytree(ROOT / "reports", Path(config["site_dir"]) / "reports", dirs_exist_ok=True)
 
 
+TUTORIAL = ROOT / "docs" / "tutorials" / "first_run.md"
+"""It is a notebook, too."""
 WRITTEN = {ROOT / "CONTRIBUTING.md": ("floors", floors), ROOT / "README.md": ("covered", covered)}
 """Pages that are read outside of the site: their generated part is in the file."""
 
 
 def written() -> dict[Path, str]:
     """The files as they should be."""
-    fresh = {results.PAGE: results.page()}
+    fresh = {results.PAGE: results.page(), TUTORIAL.with_suffix(".ipynb"): notebook(TUTORIAL)}
     for page, (name, block) in WRITTEN.items():
         before, start, rest = page.read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")
         fresh[page] = f"{before}{start}\n{block()}\n\n{''.join(rest.partition('<!-- end -->')[1:])}"

@@ -29,7 +29,8 @@ def people(copy: Copy, index: pd.DataFrame | None = None) -> pd.DataFrame:
     the columns of `study.people`.
 
     age: float64, years; NaN where it is unknown. sex: "female", "male" or "". device, site: as
-    published, or "". paced: "yes", "no", or "" where no label of the dataset says it.
+    published, or "". paced, noted (whether a technician
+    noted bad quality): "yes", "no", or "" where nothing says it.
     """
     rows = copy.index if index is None else index
     published = copy.published.set_index("record").loc[rows["record"]]
@@ -41,6 +42,7 @@ def people(copy: Copy, index: pd.DataFrame | None = None) -> pd.DataFrame:
             "sex": sexes(_column(published, "sex")),
             **{name: _texts(_column(published, name)) for name in ("device", "site")},
             "paced": _paced(published),
+            "noted": _texts(_column(published, "noted")),
         }
     )
 

@@ -83,13 +83,15 @@ MANIFEST = Manifest(
 
 COLUMNS = ("ecg_id", "patient_id", "scp_codes", "strat_fold", "filename_hr")
 SEX = {"0": "male", "1": "female"}
+NOTED = ("baseline_drift", "static_noise", "burst_noise", "electrodes_problems")
+"""Columns in which a technician noted what disturbs a recording."""
 OVER_89 = 300.0
 """How the table says an age of more than 89 years; 90 stands in the index."""
 
 
 def index(root: Path | None) -> pd.DataFrame:
     """One row per record of the copy at `root`: record, patient, split, fold, path, age, sex,
-    device, site, and a column per label.
+    device, site, noted, and a column per label.
 
     MissingData when the table lacks a column or cannot be parsed; BadRecord for a row that cannot
     be trusted.
@@ -145,7 +147,9 @@ def _rows(root: Path | None) -> pd.DataFrame:
 
 
 def _people(raw: pd.DataFrame) -> pd.DataFrame:
-    """age, sex, device and site as text; "" where the table does not say it."""
+    """age, sex, device, site and whether a technician noted bad quality ("yes", "no") as text; ""
+    where the table does not say it.
+    """
     described = raw.reindex(columns=["age", "sex", "device", "site"], fill_value="")
     over = pd.to_numeric(described["age"], errors="coerce") == OVER_89
     return described.assign(
@@ -153,7 +157,15 @@ def _people(raw: pd.DataFrame) -> pd.DataFrame:
         sex=described["sex"].str.removesuffix(".0").map(SEX).fillna(""),
         device=described["device"].str.split().str.join(" ").astype(str),
         site=described["site"].str.removesuffix(".0"),
+        noted=_noted(raw),
     )
+
+
+def _noted(raw: pd.DataFrame) -> pd.Series:
+    if not {*NOTED} <= {*raw}:
+        return pd.Series("", raw.index)
+    said = raw[list(NOTED)].apply(lambda column: column.str.strip() != "").any(axis=1)
+    return said.map({True: "yes", False: "no"})
 
 
 def _whole(text: str) -> str:

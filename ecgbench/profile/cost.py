@@ -14,7 +14,7 @@ from ecgbench import errors, models, published
 from ecgbench.cards.model import InputContract, ModelCard
 from ecgbench.core import process
 from ecgbench.ecg.leads import LEADS
-from ecgbench.profile.stored import CLASSES, PAPER, Costs, Row
+from ecgbench.profile.stored import CLASSES, PAPER, Costs, Row, medians
 from ecgbench.study.progress import Display
 
 PATIENCE = 3600
@@ -119,16 +119,18 @@ def with_the_paper(rows: Iterable[Row]) -> list[Row]:
     """The figures of the paper's cost table with our counts, for the models and numbers of leads
     that it has and `rows` too.
     """
-    mine = {(row["model"], row["leads"]): row for row in rows}
+    rows = list(rows)
+    mine = {(row["model"], str(row["leads"])): row for row in [*rows, *medians(rows)]}
     compared = []
     for line in published.cost():
-        row = mine.get((line["model"], int(line["leads"])))
+        row = mine.get((line["model"], line["leads"]))
         if row is not None and row.get("backward_layers") is not None:
             compared.append(_compared(line, row))
     return compared
 
 
 def _compared(line: dict[str, str], row: Row) -> Row:
+    printed = line["gflop_forward"]  # nothing of the median
     counts = ("gflop_forward_paper", "backward_layers", "backward_layers_dense")
     forward, alone, dense = (row[name] for name in counts)
     tried = {rule: value(forward, alone, dense) for rule, value in RULES.items()}
@@ -142,13 +144,13 @@ def _compared(line: dict[str, str], row: Row) -> Row:
         **{name: row[name] for name in PAPER if name in row},
         "params_printed_m": line["params_m"],
         "params_with_both_heads_m": row["params_with_head_m"] + pooling / 1e6,
-        "gflop_forward_printed": line["gflop_forward"],
-        "forward_agrees": _rounds(forward, line["gflop_forward"]),
+        "gflop_forward_printed": printed,
+        "forward_agrees": _rounds(forward, printed) if printed else None,
         "gflop_backward_printed": line["gflop_backward"],
         "gflop_backward_alone": alone,
         "gflop_forward_and_backward": forward + alone,
         "gflop_forward_and_backward_one_group": forward + dense,
-        "backward_rule": rule or "none of these",
+        "backward_rule": rule or ("none of these" if printed else None),
         "gflop_backward_by_rule": None if rule is None else tried[rule],
         "peak_mb_printed": line["gpu_mem_mb"],
         "throughput_samples_s_printed": line["throughput_samples_s"],

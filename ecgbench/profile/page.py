@@ -11,7 +11,7 @@ import pandas as pd
 from ecgbench import reports as r
 from ecgbench.core.text import counted, enumerated
 from ecgbench.profile import stored
-from ecgbench.profile.stored import CLASSES, COSTS, PAPER, Costs
+from ecgbench.profile.stored import CLASSES, COSTS, PAPER, Costs, medians
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
@@ -52,8 +52,9 @@ _COUNTED = (
 
 
 def rows(costs: Costs) -> pd.DataFrame:
-    """Of each model and number of leads."""
-    return pd.DataFrame(costs.rows, columns=COSTS, dtype=object)
+    """Of each model and number of leads, and the median over all twelve where they differ."""
+    own = [row for row in medians(costs.rows) if row["model"] in costs.any_leads]
+    return pd.DataFrame([*costs.rows, *own], columns=COSTS, dtype=object)
 
 
 def sections(costs: Costs, rows: pd.DataFrame) -> list[r.Section]:
@@ -91,7 +92,7 @@ def _parts(costs: Costs, numbers: pd.DataFrame) -> Iterator[r.Part]:
         rows=list(_lines(costs)),
         notes=[f"Device: {costs.device}.", _COUNTED, *_exceptions(costs)],
         numbers=numbers,
-        summary="one row per model and number of leads",
+        summary="one row per model and number of leads, and the median over them",
     )
     if costs.paper:
         yield _with_the_paper(costs)
@@ -108,7 +109,7 @@ def _lines(costs: Costs) -> Iterator[r.Row]:
     for name, title in costs.titles.items():
         rows = [row | {"title": title} for row in costs.rows if row["model"] == name]
         if name in costs.any_leads:
-            yield from (row | {"shown": str(row["leads"])} for row in rows)
+            yield from (row | {"shown": str(row["leads"])} for row in [*rows, *medians(rows)])
         elif rows:
             leads = [row["leads"] for row in rows]
             every = leads == list(range(1, 13))

@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from ecgbench.core.files import facts_of, proved, put
@@ -32,6 +33,22 @@ CLASSES = 5
 GFLOP with three or more.
 """
 Row = dict[str, Any]
+MEDIAN = "median"
+"""In place of a number of leads: the median over 1 to 12 of each."""
+
+
+def medians(rows: list[Row]) -> list[Row]:
+    """A row for each model with rows at all of 1 to 12 leads, of the same keys: medians of what
+    differs between them.
+    """
+    made = []
+    for name in dict.fromkeys(row["model"] for row in rows):
+        mine = [row for row in rows if row["model"] == name]
+        if [row["leads"] for row in mine] == list(range(1, 13)):
+            of = {k: [row[k] for row in mine] for k, v in mine[0].items() if k != "leads"}
+            whole = {k: v[0] if v.count(v[0]) == 12 else median(v) for k, v in of.items()}
+            made.append({**mine[0], **whole, "leads": MEDIAN})
+    return made
 
 
 @dataclass(kw_only=True)

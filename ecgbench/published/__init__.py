@@ -216,8 +216,8 @@ def ablations() -> dict[tuple[str, str], float]:
 
 
 def cost() -> list[dict[str, str]]:
-    """The paper's cost table as it is printed, but the row of LAEF's median over numbers of
-    leads.
+    """The paper's cost table as it is printed: LAEF at 1 and 12 leads, and its median over numbers
+    of leads, of which no GFLOP are printed.
     """
     return list(_rows("paper/cost.csv"))
 

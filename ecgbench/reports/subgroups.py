@@ -27,7 +27,7 @@ from ecgbench.study.scores import ranks_records
 
 CARD = r.ReportCard(
     title="Subgroups",
-    summary="scores by sex, age, pacing, device and site, and whether fewer leads widen the gaps",
+    summary="scores by sex, age, quality, device and more, and whether fewer leads widen the gaps",
     reads="run",
     order=63,
 )
@@ -148,7 +148,7 @@ def _sentences(study: Run, rows: pd.DataFrame, name: str) -> Iterator[str]:
 
 def _named(row: Any) -> str:
     """`age 80 and over`, `device CS-12`, `female`."""
-    plain = row["variable"] in ("sex", "paced")
+    plain = row["variable"] in ("sex", "paced", "noted")
     return str(row["group"]) if plain else f"{row['variable']} {row['group']}"
 
 

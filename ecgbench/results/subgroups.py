@@ -1,4 +1,4 @@
-"""How a model does in groups of patients: by sex, age, pacing, device and site, each group against
+"""How a model does in groups of patients (sex, age, pacing, quality, device, site), each against
 the rest, at every lead setting.
 
 A comparison takes the labels that have at least LEAST patients with and without them on both
@@ -33,10 +33,17 @@ VARIABLES = {
     "sex": "Sex",
     "age": "Age, years",
     "paced": "Paced rhythm",
+    "noted": "Bad quality, by a technician",
     "device": "Device",
     "site": "Site",
 }
 Values = dict[str, Any]
+
+
+_YES_OR_NO = {
+    "paced": ("paced", "not paced"),
+    "noted": ("bad quality noted", "no bad quality noted"),
+}
 
 
 class Group(NamedTuple):
@@ -73,15 +80,16 @@ def _words(table: pd.DataFrame) -> dict[str, pd.Series]:
     """Variable -> (record,) the group of each record; "" where it is unknown."""
     ends, names = [*BANDS, np.inf], list(BANDS.values())
     bands = pd.cut(table["age"].astype(float), ends, right=False, labels=names)
-    paced = table["paced"].map({"yes": "paced", "no": "not paced"})
-    known = table[["sex", "device", "site"]].assign(age=bands.astype(object), paced=paced)
+    known = table[["sex", "device", "site"]].assign(age=bands.astype(object))
+    for variable, (yes, no) in _YES_OR_NO.items():
+        known[variable] = table[variable].map({"yes": yes, "no": no})
     return {variable: known[variable].fillna("").astype(str) for variable in VARIABLES}
 
 
 def _order(variable: str, words: pd.Series) -> list[str]:
     """Names of the groups that have records: ages in their order, else as usual or by size."""
     there = words[words != ""].value_counts()
-    usual = {"age": BANDS.values(), "sex": ("female", "male"), "paced": ("paced", "not paced")}
+    usual = {"age": BANDS.values(), "sex": ("female", "male"), **_YES_OR_NO}
     if variable in usual:
         return [name for name in usual[variable] if name in there]
     return sorted(map(str, there.index), key=lambda name: (-int(there[name]), name))

@@ -15,9 +15,9 @@ import pandas as pd
 from ecgbench.core.files import as_parquet, content_of, put, quarantine, sha256_of
 from ecgbench.core.registry import folder_name
 
-COLUMNS = ("record", "patient", "age", "sex", "device", "site", "paced")
+COLUMNS = ("record", "patient", "age", "sex", "device", "site", "paced", "noted")
 """record, patient, age (years, float64; NaN: unknown), sex ("female", "male"), device, site, paced
-("yes", "no"); "" where it is unknown.
+and noted (whether a technician noted bad quality; "yes", "no"); "" where it is unknown.
 """
 
 

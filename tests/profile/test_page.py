@@ -66,7 +66,9 @@ def test_tables_round_and_the_csv_does_not(tmp_path: Path) -> None:
     tables = {f"cost.{kind}" for kind in ("csv", "md", "tex", "json")}
     assert set(written) == tables | {*THROUGHPUT, "index.html"}
     rows = list(csv.DictReader(io.StringIO(written["cost.csv"].read_text())))
-    assert len(rows) == 24
+    assert len(rows) == 25
+    assert rows[24]["leads"] == "median"
+    assert float(rows[24]["latency_ms_sample"]) == 13
     assert rows[0]["params_with_head_m"] == "7.107845"
     assert (rows[0]["gflop_forward_paper"], rows[12]["gflop_backward"]) == ("", "")
     md = written["cost.md"].read_text()

@@ -37,6 +37,7 @@ def _people(**more: list[object]) -> pd.DataFrame:
         "device": np.where(whose == 0, "one of a kind", np.where(whose % 3, "A", "B")),
         "site": "",
         "paced": "",
+        "noted": "",
     }
     return pd.DataFrame({**table, **more})[list(COLUMNS)]
 

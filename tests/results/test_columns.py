@@ -57,7 +57,13 @@ HYPOTHESIS = frozen.Hypothesis(
 )
 PLACE = {"task": "other", "leads": "1", "model": "laef", "policy": "zero"}
 CONTROL = {"control": "age_sex", **PLACE}
-PEOPLE = {"age": range(20, 20 + N), "sex": ["female", "male"] * (N // 2), "site": "", "paced": ""}
+PEOPLE = {
+    "age": range(20, 20 + N),
+    "sex": ["female", "male"] * (N // 2),
+    "site": "",
+    "paced": "",
+    "noted": "",
+}
 
 
 @pytest.fixture

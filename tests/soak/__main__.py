@@ -1,7 +1,8 @@
 """`make soak`: every fault, or those whose name holds some words; `python -m tests.soak --help`.
 
 What came of each is kept in runs/soak: a soak that was stopped goes on from there, as long as the
-code is the same. A whole one writes its table into docs/explanation/reliability.md.
+code is the same. A whole one writes its table into last.md, which
+docs/explanation/reliability.md shows.
 """
 
 import argparse

@@ -13,8 +13,7 @@ from pathlib import Path
 import ecgbench
 from tests.soak.row import BAD, GOOD, Outcome, Verdict
 
-PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "reliability.md"
-BEGIN, END = "<!-- soak -->", "<!-- end -->"
+LAST = Path(__file__).with_name("last.md")
 COLUMNS: tuple[Outcome, ...] = (*GOOD, *BAD)
 
 
@@ -61,9 +60,6 @@ def _machine() -> str:
     return f"{os.cpu_count()} cores ({model})"
 
 
-def write(verdicts: Sequence[Verdict], seconds: float, page: Path = PAGE) -> None:
-    """Puts the table where the page has its marks."""
-    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    text = f"{before}{BEGIN}\n\n{table(verdicts, seconds)}\n{END}{after}"
-    page.write_text(text, encoding="utf-8")
+def write(verdicts: Sequence[Verdict], seconds: float) -> None:
+    """The file that the page shows."""
+    LAST.write_text(table(verdicts, seconds), encoding="utf-8")
