@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ecgbench.api import embed, load, load_model, predict, read, run
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = ["__version__", "embed", "load", "load_model", "predict", "read", "run"]
 
 

@@ -19,7 +19,7 @@ from ecgbench.data.select import Selection
 from ecgbench.errors import Damaged
 from ecgbench.exchange.every_eval_ever import KEYS, VERSION
 from ecgbench.results import tables
-from ecgbench.results.facts import DatasetFacts, ModelFacts
+from ecgbench.results.facts import DatasetFacts
 from ecgbench.results.study import Run, read
 from ecgbench.study import lent
 from ecgbench.study.store import Store
@@ -49,8 +49,9 @@ def check(
         name = f"{one.title}: task and split are known"
         yield from tried([(name, _known)], study, one, data, prepared)
     yield from tried([(f"scores in {tables.MAIN}", _printed)], folder, study)
-    for model in study.models:
-        yield from tried([(f"scores of {model.name} in results/", _scores)], folder, study, model)
+    stated = {file.stem for file in (folder / "results").glob("*.json")}
+    for name in sorted(stated | {folder_name(model.name) for model in study.models}):
+        yield from tried([(f"scores in results/{name}.json", _scores)], folder, study, name)
 
 
 def _hashes(folder: Path) -> str:
@@ -105,32 +106,35 @@ def _printed(folder: Path, study: Run) -> str:
     return _compared(study, [(row, [row[name] for name in _NUMBERS]) for row in rows])
 
 
-def _scores(folder: Path, study: Run, model: ModelFacts) -> str:
-    """Each score and interval that a log states is that of the predictions."""
-    file = folder / "results" / f"{folder_name(model.name)}.json"
-    log = json.loads(file.read_text(encoding="utf-8"))
-    found = log["schema_version"], log["model_info"]["id"]
-    demand(found == (VERSION, model.name), f"{file.name} is of {found}, not {VERSION}")
+def _scores(folder: Path, study: Run, name: str) -> str:
+    """Each score and interval that the log of a model states is that of the predictions."""
+    log = json.loads((folder / "results" / f"{name}.json").read_text(encoding="utf-8"))
+    model = str(log["model_info"]["id"])
+    demand(log["schema_version"] == VERSION, f"schema {log['schema_version']}, not {VERSION}")
+    demand(folder_name(model) == name, f"it is of {model}")
     stated = []
     for one in (one["score_details"] for one in log["evaluation_results"]):
         ends = one["uncertainty"].get("confidence_interval", {})
         numbers = [one["score"], *(ends.get(name, math.nan) for name in ("lower", "upper"))]
-        stated.append((one["details"] | {"model": model.name}, numbers))
-    return _compared(study, stated, model.name)
+        stated.append((one["details"] | {"model": model}, numbers))
+    return _compared(study, stated, model)
 
 
 def _compared(study: Run, stated: Sequence[tuple[Any, list[float]]], model: str = "") -> str:
     """Raises Broken where rows (of a model) and their numbers are not those of a study."""
     rows = study.main[study.main["value"].notna()].to_dict("records")
     again = {tuple(row[k] for k in _ROW): row for row in rows if model in ("", row["model"])}
-    wrong, without = [], 0
+    wrong, without, found = [], 0, 0
     for facts, numbers in stated:
         row = again.pop(of := tuple(str(facts[k]) for k in _ROW), None)
         if row is None:
             without += not pd.isna(numbers[0])
-        elif not np.allclose(numbers, [row[n] for n in _NUMBERS], 0, WITHIN, equal_nan=True):
+            continue
+        found += 1
+        if not np.allclose(numbers, [row[n] for n in _NUMBERS], 0, WITHIN, equal_nan=True):
             wrong.append(f"{' '.join(of)} is stated as {numbers} and is {row['value']:.6g}")
     wrong += [f"{' '.join(of)} is not stated" for of in again]
     demand(not wrong, enumerated(wrong[:3]) + (" and others" if len(wrong) > 3 else ""))
+    demand(found, f"none of {without} can be computed again: their predictions are not here")
     more = f"; {without} without predictions, not computed again" if without else ""
-    return f"{len(stated) - without} computed again{more}"
+    return f"{found} computed again{more}"

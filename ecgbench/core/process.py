@@ -2,6 +2,7 @@
 line of JSON.
 """
 
+import faulthandler
 import json
 import os
 import signal
@@ -79,6 +80,7 @@ def ends(work: Callable[[], object]) -> str:
     child = os.fork()
     if child == 0:
         with suppress(BaseException):
+            faulthandler.disable()
             signal.alarm(LOADING)  # by which a copy ends that waits for threads it has not
             nowhere = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):

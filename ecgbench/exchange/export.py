@@ -137,8 +137,11 @@ def _with_withheld(given: Run, study: Run, names: Names) -> Run:
     others = study.main[study.main["task"].isin(kept)]
     others = others.assign(weights=others["weights"].map(names.weights))
     here = given.main[~given.main["task"].isin(kept)]
+    known = {m.name for m in given.models}
+    lost = [replace(m, weights=names.weights(m.weights)) for m in study.models]
     return replace(
         given,
+        models=[*given.models, *(m for m in lost if m.name not in known)],
         main=pd.concat([here, others], ignore_index=True) if len(others) else here,
         tasks=[*given.tasks, *tasks],
         datasets=[*given.datasets, *data],

@@ -25,11 +25,6 @@ from ecgbench.core.text import shortened
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.weights.endings import INDEX, SAFE, TORCH, ending
 
-LARGEST = 16 * 2**30
-"""Bytes that a file of weights may hold once unpacked."""
-SWELLING = 100
-"""Times its own size that an archive may unpack to; trained weights hardly compress."""
-
 
 def is_safe(path: Path) -> bool:
     """Whether a file is of safetensors, by its name; such a file has no order."""
@@ -93,11 +88,6 @@ def _checkpoint(path: Path) -> Any:
     """What `torch.save` wrote, its tensors left on the disk until they are used."""
     if zipped := zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
-            if sum(i.file_size for i in archive.infolist()) > SWELLING * path.stat().st_size:
-                raise BadWeights(
-                    f"{path} would unpack to a hundred times its size, which no file of weights "
-                    f"does; get the file again"
-                )
             damaged = archive.testzip()  # torch does not look at checksums
         if damaged:
             raise BadWeights(
@@ -165,8 +155,7 @@ _DTYPES = [type(np.dtype(kind)) for kind in _KINDS]
 @contextmanager
 def unpacked(path: Path, member: str) -> Iterator[Path]:
     """The file of weights in a download: the download itself or, of an archive, the file called
-    `member`, in a temporary folder. BadWeights where there is no such file, or several, or one
-    that is larger than any weights.
+    `member`, in a temporary folder. BadWeights where there is no such file, or several.
     """
     if not member or path.suffix != ".zip":
         yield path
@@ -182,10 +171,6 @@ def unpacked(path: Path, member: str) -> Iterator[Path]:
                     raise ValueError(
                         f"it holds {len(found)} files of that name; it holds "
                         f"{', '.join(i.filename[:80] for i in files[:5])}"
-                    )
-                if found[0].file_size > min(LARGEST, SWELLING * path.stat().st_size):
-                    raise ValueError(
-                        f"it would unpack to {found[0].file_size:,} bytes, which no weights do"
                     )
                 with archive.open(found[0]) as source, out.open("wb") as target:
                     shutil.copyfileobj(source, target)

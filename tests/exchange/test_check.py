@@ -13,6 +13,7 @@ from ecgbench.check.results import check
 from ecgbench.core.files import as_json
 from ecgbench.exchange import export
 from ecgbench.results.study import read
+from tests.invented import Data, Made, write
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -60,7 +61,7 @@ def test_a_score_that_predictions_do_not_give_is_broken(
 ) -> None:
     folder = Path(shutil.copytree(sent, tmp_path / "sent"))
     stated(folder, change)
-    assert broken(folder, copies) == ["scores of tiny in results/"]
+    assert broken(folder, copies) == ["scores in results/tiny.json"]
 
 
 def test_the_table_that_the_page_of_results_shows_is_compared(
@@ -80,6 +81,13 @@ def test_test_records_of_another_split_are_broken(
     monkeypatch.setattr("ecgbench.check.results.Selection.of", lambda *_: other)
     (name,) = broken(sent, copies)
     assert name.endswith("task and split are known")
+
+
+def test_scores_without_predictions_are_not_taken_for_checked(tmp_path: Path, copies: Path) -> None:
+    write(tmp_path / "run", Made(data={"echonext": Data(tasks={"echonext": 2})}, models=("good",)))
+    export(read(tmp_path / "run"), tmp_path / "sent", "somebody")
+    names = broken(tmp_path / "sent", copies)
+    assert names == ["scores in main_table.csv", "scores in results/good.json"]
 
 
 def test_what_is_no_export_is_broken(tmp_path: Path, copies: Path) -> None:
