@@ -23,6 +23,7 @@ from ecgbench.models.ecgfounder import SHAPE, Net1D, Shape
 from ecgbench.models.ecgfounder import paper_layers as layers_of_one_lead
 from ecgbench.weights.load import loaded
 
+FOLDER = "https://zenodo.org/records/17572734/files"
 _LICENCE = "Clear BSD (code); the terms of the weights stand on their page at Zenodo"
 _PAPER = InputContract(
     name="paper",
@@ -62,7 +63,7 @@ CARD = ModelCard(
     weights=(
         Weights(
             name="released",
-            url="https://zenodo.org/records/17572734/files/clef_medium.ckpt",
+            url=f"{FOLDER}/clef_medium.ckpt",
             file="clef_medium.ckpt",
             sha256=None,
             licence=_LICENCE,
@@ -91,22 +92,6 @@ CARD = ModelCard(
         "them, but no gradient reaches them",
     },
 )
-
-
-def card_of(title: str, shape: Shape, file: str, parameters: int) -> ModelCard:
-    """The card of another size: what differs from `CARD` follows from these."""
-    return replace(
-        CARD,
-        name="",  # the room fills in the file's own
-        title=title,
-        parameters=parameters,
-        dim=shape.stages[-1][0],
-        groups={
-            "early": CARD.groups["early"],
-            "late": tuple(f"stage_list.{i}." for i in range(3, len(shape.stages))),
-        },
-        weights=tuple(replace(w, url=w.url.replace(w.file, file), file=file) for w in CARD.weights),
-    )
 
 
 class Clef(Net1D):

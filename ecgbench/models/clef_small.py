@@ -1,8 +1,10 @@
 """CLEF S: the smallest network of `clef_medium`, with weights of its own."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from ecgbench.models.clef_medium import Clef, card_of
+from ecgbench.models.clef_medium import CARD as MEDIUM
+from ecgbench.models.clef_medium import FOLDER, Clef
 from ecgbench.models.clef_medium import paper_layers as paper_layers
 from ecgbench.models.ecgfounder import Shape
 from ecgbench.weights.load import loaded
@@ -13,7 +15,17 @@ SHAPE = Shape(
     per_group=8,
     ratio=0.5,
 )
-CARD = card_of("CLEF S", SHAPE, "clef_small.ckpt", 447_792)
+CARD = replace(
+    MEDIUM,
+    name="",  # the room fills in the file's own
+    title="CLEF S",
+    parameters=447_792,
+    dim=256,
+    groups={**MEDIUM.groups, "late": tuple(f"stage_list.{i}." for i in range(3, 6))},
+    weights=tuple(
+        replace(w, url=f"{FOLDER}/clef_small.ckpt", file="clef_small.ckpt") for w in MEDIUM.weights
+    ),
+)
 
 
 def build(weights: str | Path | None = None) -> Clef:

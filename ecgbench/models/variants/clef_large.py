@@ -1,8 +1,10 @@
 """CLEF L: the largest network of `clef_medium`, with weights of its own."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from ecgbench.models.clef_medium import Clef, card_of
+from ecgbench.models.clef_medium import CARD as MEDIUM
+from ecgbench.models.clef_medium import FOLDER, Clef
 from ecgbench.models.clef_medium import paper_layers as paper_layers
 from ecgbench.models.ecgfounder import Shape
 from ecgbench.weights.load import loaded
@@ -16,7 +18,18 @@ SHAPE = Shape(
     per_group=32,
     ratio=1.5,
 )
-CARD = card_of("CLEF L", SHAPE, "clef_largel.ckpt", 296_623_360)
+CARD = replace(
+    MEDIUM,
+    name="",  # the room fills in the file's own
+    title="CLEF L",
+    parameters=296_623_360,
+    dim=2048,
+    groups={**MEDIUM.groups, "late": tuple(f"stage_list.{i}." for i in range(3, 9))},
+    weights=tuple(
+        replace(w, url=f"{FOLDER}/clef_largel.ckpt", file="clef_largel.ckpt")
+        for w in MEDIUM.weights
+    ),
+)
 
 
 def build(weights: str | Path | None = None) -> Clef:
