@@ -59,7 +59,7 @@ def write(folder: Path, count: int, records: int) -> int:
         (folder / name).write_bytes(content)
     hashes = {name: sha256_of(folder / name) for name in shared}
     facts = [
-        run.add_facts(kind, {"name": kind, "patients": sorted(names["patient"])})
+        run.add_facts(kind, {"name": kind, "tasks": {}, "patients": sorted(names["patient"])})
         for kind in ("models", "datasets")
     ]
     study = key(run.existing_plan().shared())
