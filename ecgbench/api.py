@@ -38,6 +38,7 @@ from ecgbench.ecg.leads import LEADS, LeadSubset
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.evaluate.device import choose, demand
+from ecgbench.exchange import opened
 from ecgbench.policies.hide import Policy
 from ecgbench.prediction.predict import embed, predict
 from ecgbench.prediction.records import features
@@ -147,19 +148,25 @@ def read(
     metrics: str | Sequence[str] = (),
     stage: Stage | None = None,
     tasks: str | Sequence[str] = (),
+    to: str | Path | None = None,
+    **of_table: Any,
 ) -> "Run":
-    """Read a run folder. MissingData where there is no run.
+    """Read a run folder, a folder that others exported (`ecgbench runs export`), a published
+    report, which has tables and no predictions, or a table of predictions. MissingData where it is
+    none of them; BadSetting where an export is not as it was exported.
 
     metrics: names or paths, the one that tables lead with first; those of the run if left out.
     tasks: of those alone. stage: shows what takes long (`results.precompute.Stage`). Intervals are
-    computed from the stored predictions. Nothing is written.
+    computed from the stored predictions. Of a table (.csv, .tsv, .parquet, .npz) tasks is the task
+    of its records; to: the export that is written of it (without: a temporary one); of_table:
+    model, leads, by, data and prepared, as `ecgbench read --help` says. Nothing else is written.
 
     >>> study = read("runs/demo")  # doctest: +SKIP
     >>> study.compare("laef", "stmem", leads="1")  # doctest: +SKIP
     """
     named = [[words] if isinstance(words, str) else words for words in (metrics, tasks)]
     ROOMS["metrics"].ROOM.reload()  # files of one's own may have been edited since
-    found = study.read(Path(path).expanduser(), named[0], stage, named[1])
+    found = opened(Path(path).expanduser(), named[0], stage, named[1], _path(to), **of_table)
     return Run(**{one.name: getattr(found, one.name) for one in fields(found)})
 
 

@@ -19,8 +19,10 @@ import pytest
 
 import ecgbench
 from ecgbench import models
+from ecgbench.check.results import check
 from ecgbench.core.registry import Room
 from ecgbench.results.origin import PUBLISHED
+from ecgbench.study import lent
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "ecgbench"
@@ -39,7 +41,7 @@ FLOORS = (
     {"evaluate"},
     {"study"},
     {"results"},
-    {"prediction", "reports"},
+    {"exchange", "prediction", "reports"},
     {"profile"},
     {"pretrain"},
     {"check"},
@@ -56,7 +58,7 @@ FLOORS_HOLD = (
     "one model on one data set",
     "a grid of cells: plan, run, store",
     "what a report may read",
-    "new recordings through a run; a room of reports, which read the results only",
+    "new recordings through a run; a room of reports; results of others",
     "cost of a model",
     "how LAEF is made",
     "what every plug-in keeps; tests and `ecgbench check` call the same functions",
@@ -483,8 +485,15 @@ def test_the_version_is_told_alike_everywhere() -> None:
     assert ecgbench.__version__ in (ROOT / "CHANGELOG.md").read_text()
 
 
+def test_results_that_others_added_are_those_of_their_predictions() -> None:
+    rows = [row for page in ROOT.glob(f"reports/*/{lent.FILE}") for row in check(page.parent)]
+    assert [row for row in rows if not row["ok"]] == []
+
+
 @pytest.mark.parametrize(
-    "page", sorted(ROOT.glob("reports/*/index.html")), ids=lambda p: p.parent.name
+    "page",
+    [p for p in sorted(ROOT.glob("reports/*/index.html")) if not lent.read(p.parent)],
+    ids=lambda p: p.parent.name,
 )
 def test_published_reports_are_of_clean_commits(page: Path) -> None:
     """Written with `ecgbench report --publish`, which refuses others."""

@@ -16,6 +16,9 @@ import pandas as pd
 import pytest
 
 from ecgbench import datasets, models
+from ecgbench.exchange import export
+from ecgbench.results.study import read
+from tests.invented import Data, Made, write
 from tests.reports.test_browser import AXE, LOOKS, OUTSIDE, RUN, SIZES, chromium, visit
 
 __all__ = ["chromium", "visit"]  # fixtures
@@ -82,7 +85,7 @@ def test_each_score_of_the_report_is_on_the_page_with_its_interval(page: str) ->
         (row,) = (
             cells
             for task, cells in rows
-            if task == line.task and cells[-1].strip() == "ptbxl-2000"
+            if task == line.task and cells[-1].split()[:1] == ["ptbxl-2000"]
             if cells[0].strip().startswith(shown[line.model])
             if ("untrained" in cells[0]) == (line.model == "untrained_laef")
             if ("padded" in cells[0]) == (line.policy == "zero")
@@ -94,6 +97,25 @@ def test_each_score_of_the_report_is_on_the_page_with_its_interval(page: str) ->
     numbers = sum(bool(re.search(r"\d\.\d", c)) for _, cells in rows for c in cells[1:])
     small = sum(pd.read_csv(path)["score"].count() for path in ROOT.glob("reports/*/ablation.csv"))
     assert numbers == len(scores) + small
+
+
+def test_each_row_says_who_measured_it(page: str) -> None:
+    made = re.search(r"^Measured by (.+) on (\S+), on", (REPORT / "README.md").read_text(), re.M)
+    assert made is not None
+    rows = [cells for _, cells in Table(page).rows if cells[-1].split()[:1] == ["ptbxl-2000"]]
+    assert rows
+    assert all(" ".join(cells[-1].split()[1:]) == f"{made[1]}, {made[2]}" for cells in rows)
+
+
+def test_what_others_export_stands_on_the_page(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "run", Made(data={"ptbxl": Data(tasks={"ptbxl_super": 3})}))
+    export(read(tmp_path / "run"), tmp_path / "reports" / "theirs", "R. Roe, Ghent")
+    shutil.copytree(REPORT, tmp_path / "reports" / REPORT.name)
+    monkeypatch.setattr(script, "REPORTS", tmp_path / "reports")
+    rows = [cells for _, cells in Table(script.page()).rows if "R. Roe, Ghent" in cells[-1]]
+    assert {cells[0].split()[0] for cells in rows} == {"Good", "Weak"}
 
 
 def test_every_model_and_task_has_numbers_or_a_reason(page: str) -> None:

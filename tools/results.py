@@ -40,6 +40,7 @@ WEIGHTS = {
     "released (own)": "weights of this project",
     "random": "random weights",
     "none": "nothing is learned",
+    "own": "weights of those who measured it",
 }
 STUDIES = "pre-training"
 """The choice in the page's list of tasks that shows the studies of pre-training."""
@@ -156,7 +157,8 @@ class Source:
     @property
     def commits(self) -> str:
         """The commits that computed its cells."""
-        return ", ".join(row["commit"][:8] for row in self.rows("commits.csv"))
+        known = (row["commit"] for row in self.rows("commits.csv"))
+        return ", ".join(commit[:8] for commit in known if re.fullmatch("[0-9a-f]{40}", commit))
 
 
 def sources() -> list[Source]:

@@ -27,6 +27,7 @@ from ecgbench.cli import (
     predict,
     pretrain,
     profile,
+    read,
     report,
     run,
     runs,
@@ -37,7 +38,7 @@ from ecgbench.errors import INTERRUPTED, EcgbenchError, MissingRequirements
 
 RESULTS, DATA, MODELS, MORE = "Run and report", "Data", "Models", "More"
 """Panels of `ecgbench --help`."""
-ORDER = "run report runs predict embed cite data models new check profile list freeze pretrain"
+ORDER = "run report read runs predict embed cite data models new check profile list freeze pretrain"
 ORDER += " ablate doctor"
 """Commands in the order of the help; typer would put groups last."""
 
@@ -59,12 +60,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-add_commands(app, RESULTS, run.run, report.report, predict.predict, predict.embed, cite.cite)
+add_commands(
+    app, RESULTS, run.run, report.report, read.read, predict.predict, predict.embed, cite.cite
+)
 add_commands(app, MODELS, new.new, profile.profile)
 add_commands(app, MORE, lists.list_, freeze.freeze, pretrain.pretrain, pretrain.ablate)
 add_commands(app, MORE, doctor.doctor)
 GROUPS = (
-    ("runs", RESULTS, "Run folders: ls, status, why, merge, prune, share.", runs.COMMANDS),
+    ("runs", RESULTS, "Run folders: ls, status, why, merge, prune, export.", runs.COMMANDS),
     (
         "data",
         DATA,
@@ -72,7 +75,7 @@ GROUPS = (
         (importing.import_, *data.COMMANDS),
     ),
     ("models", MODELS, "Published weights of models.", (models.fetch,)),
-    ("check", MODELS, "Test plug-ins: models, policies, datasets, metrics.", check.COMMANDS),
+    ("check", MODELS, "Test plug-ins, and results that others add.", check.COMMANDS),
 )
 for name, panel, text, commands in GROUPS:
     group = typer.Typer(help=text, no_args_is_help=True)

@@ -1,5 +1,5 @@
-"""`ecgbench check model | policy | dataset | metric | perturbation | parity`: conformance tests of
-plug-ins.
+"""`ecgbench check model | policy | dataset | metric | perturbation | results | parity`: conformance
+tests of plug-ins, and of results that others add.
 """
 
 import json
@@ -123,6 +123,22 @@ def perturbation(name: str = NAME, as_json: bool = JSON) -> None:
     _show(check(name), as_json)
 
 
+def results(
+    folder: Path = argument("A folder that `ecgbench runs export` wrote."),
+    data: Path = DATA,
+    prepared: Path = PREPARED,
+    as_json: bool = JSON,
+) -> None:
+    """Check results that others add: hashes, known tasks and splits, and every score again from
+    the predictions. Exit 1 when a check fails.
+
+    With --data or --prepared, test records are compared with those of the prepared copy.
+    """
+    from ecgbench.check.results import check
+
+    _show(check(folder, data, prepared), as_json)
+
+
 def _show(found: Iterable[dict[str, Any]], as_json: bool) -> None:
     """Each row as soon as it is known; of JSON, all at the end."""
     rows = []
@@ -173,4 +189,4 @@ def parity(
         raise typer.Exit(1)
 
 
-COMMANDS = (model, policy, dataset, metric, perturbation, parity)
+COMMANDS = (model, policy, dataset, metric, perturbation, results, parity)

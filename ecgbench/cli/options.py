@@ -2,6 +2,8 @@
 
 import inspect
 import os
+import shutil
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -90,3 +92,8 @@ def demand_writable(folder: Path) -> None:
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
+
+
+def width() -> int | None:
+    """Columns of the terminal; None where a file or another program reads."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

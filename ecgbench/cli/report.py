@@ -37,6 +37,7 @@ def report(
     only: str = option("Only these reports, names or paths; see `ecgbench list reports`."),
     baseline: str = option("Model to compare with.  (default: the first trained one of the run)"),
     against: str = option("Compare with published scores: paper (LAEF's), fmb (the benchmark's)."),
+    beside: str = option("Folders that others exported: their rows stand beside.", "--with"),
     sets: list[str] = SETS,
     figures: str = option("Formats of figures: png, svg, pdf, comma-separated.  (default: all)"),
     publish: bool = flag("Refuse a run unless clean commits made every number.", "--publish"),
@@ -71,12 +72,14 @@ def report(
     run = folder or newest(Path("runs"))
     # the report of the whole run stays what it is
     to = to or run / folder_name("-".join(["report", *(words(tasks) or ())]))
+    others = [Path(word).expanduser() for word in words(beside) or ()]
     files = words(",".join(chosen.get(key, "") for key in ("duplicates", "runs"))) or ()
-    made_from, page = reports.made_from(run, asked, list(map(Path, files))), to / "index.html"
+    made_from, page = reports.made_from(run, asked, [*map(Path, files), *others]), to / "index.html"
     if reports.up_to_date(to, made_from):
         typer.echo(f"the report of {run} is up to date; to make it again, remove {to}\n{page}")
     else:
-        source = reports.read(run, words(metrics) or (), display().stage, words(tasks) or ())
+        named = words(metrics) or (), display().stage, words(tasks) or ()
+        source = reports.read(run, *named, others)
         if isinstance(source, Run):
             source = _with(source, baseline or "", chosen)
             source = replace(source, options=replace(source.options, against=sources))
@@ -84,8 +87,8 @@ def report(
             options = "--baseline, --against, --publish and --set"
             raise BadSetting(f"{options} are of runs; {run} is none")
         if publish:
-            if only or tasks:
-                whole = "a published report is whole; leave --only and --tasks out"
+            if only or tasks or others:
+                whole = "a published report is whole; leave --only, --tasks and --with out"
                 raise BadSetting(f"--publish: {whole}")
             source = replace(published(source), other_runs=tuple(map(published, source.other_runs)))
         write_and_print(source, run, to, made_from=made_from, **how)

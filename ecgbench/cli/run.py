@@ -1,7 +1,5 @@
 """`ecgbench run`: compute what is missing of a study."""
 
-import shutil
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ecgbench.cli import importing
-from ecgbench.cli.options import DATA, DEVICE, MACHINE, PREPARED, argument, flag, option
+from ecgbench.cli.options import DATA, DEVICE, MACHINE, PREPARED, argument, flag, option, width
 from ecgbench.core.text import aligned
 
 if TYPE_CHECKING:  # with all that a run imports, which --settings and --help need not wait for
@@ -124,13 +122,8 @@ def _answer(done: "Done") -> list[str]:
         with done.reporting():
             made_from = reports.made_from(done.out)
             study = reports.read(done.out, stage=display().stage)
-            lines += reports.summary(study, _width())
+            lines += reports.summary(study, width())
             if not reports.up_to_date(done.report, made_from):
                 reports.write(study, done.report, made_from=made_from)
             lines += ["", f"the page: {done.report / 'index.html'}"]
     return lines
-
-
-def _width() -> int | None:
-    """Columns of the terminal; None where a file or another program reads."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

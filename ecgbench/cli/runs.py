@@ -1,4 +1,4 @@
-"""`ecgbench runs ls | status | why | merge | prune | share`: run folders."""
+"""`ecgbench runs ls | status | why | merge | prune | export`: run folders."""
 
 import gc
 import json
@@ -172,31 +172,37 @@ def prune(run: Path = RUN, yes: bool = YES) -> None:
         print_spare({folder: overview.size(folder) for folder in overview.spare(run)}, run)
 
 
-def share(
+def export(
     run: Path = RUN,
-    to: Path = option("A new or empty folder.", default=...),
+    to: Path = option("A new or empty folder."),
+    by: str = option("Who measured it: a name, a group.", default="somebody"),
+    card: bool = flag("Print scores as lines for the model card of a hub instead.", "--card"),
 ) -> None:
-    """Copy tables, page, figures and predictions, with numbers instead of patients' and records'
-    names.
+    """Write results as one folder that others can read, check and report.
 
-    Signals, ages, sexes, folders and commands are left out. Probabilities and targets of each test
-    recording are included: check that you may share them.
+    It has predictions, scores in the schema of Every Eval Ever, the command, versions and a page.
+    Probabilities and targets of each test recording go along, of your own recordings too: check
+    that you may give them away.
 
-    Example:
+    Examples:
 
-      ecgbench runs share runs/mine --to to_share
+      ecgbench runs export runs/mine --to to_send --by "R. Roe, Ghent"
+
+      ecgbench read to_send
     """
-    from ecgbench import reports
+    from ecgbench import exchange
     from ecgbench.results.study import read
     from ecgbench.study.progress import display
 
-    written, left_out = reports.share(read(run, stage=display().stage), to)
-    typer.echo("\n".join(str(path) for path in written))
-    typer.echo(left_out)
-    typer.echo(
-        "included: scores and counts by model, leads and label; names of models and labels; "
-        "for each test recording its number, the number of its patient, probabilities and targets"
-    )
+    if to is None and not card:
+        raise BadSetting("runs export: name a new folder: --to FOLDER, or --card for lines")
+    study = read(run, stage=display().stage)
+    if card:
+        typer.echo(exchange.card(study))
+        return
+    for sentence in exchange.export(study, to, by):
+        typer.echo(sentence)
+    typer.echo(f"{to}: check that you may give it away; next: ecgbench check results {quoted(to)}")
 
 
-COMMANDS = (ls, status, why, merge, prune, share)
+COMMANDS = (ls, status, why, merge, prune, export)

@@ -370,9 +370,9 @@ class Laef(NodeEncoder):
         nothing in a file is executed.
 
         where: a name on the card ("released", which is shipped), the path of a file, a folder that
-        `save_pretrained` wrote, or a repository of the Hugging Face Hub (owner/name; revision: its
-        branch, tag or commit). BadSetting, UnknownName: not there, or it cannot be had. BadWeights:
-        it does not fit.
+        `save_pretrained` wrote or of this project (models/laef), or a repository of the Hugging
+        Face Hub (owner/name; revision: its branch, tag or commit). BadSetting, UnknownName: not
+        there, or it cannot be had. BadWeights: it does not fit.
         """
         return build(hub.file(where, revision, CARD) or where).eval()
 

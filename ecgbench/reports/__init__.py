@@ -84,7 +84,6 @@ __all__ = [
     "records",
     "resolve",
     "sections",
-    "share",
     "signed",
     "signed_bracket",
     "summary",
@@ -107,7 +106,11 @@ names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 
 
 def read(
-    folder: Path, metrics: Sequence[str] = (), stage: Any = None, tasks: Sequence[str] = ()
+    folder: Path,
+    metrics: Sequence[str] = (),
+    stage: Any = None,
+    tasks: Sequence[str] = (),
+    others: Sequence[Path] = (),
 ) -> Any:
     """What reports receive of a folder: results.study.Run of a run, profile.stored.Costs of
     what `ecgbench profile` wrote, pretrain.stored.Pretraining of a pre-training,
@@ -118,10 +121,11 @@ def read(
     no run.
     tasks: of a run, those alone; all if left out.
     stage: of a run, shows what takes long (results.precompute.Stage).
+    others: of a run, folders of `ecgbench runs export` whose rows stand beside its own.
     """
     from ecgbench.reports import _kinds
 
-    return _kinds.read(ROOM, folder, metrics, stage, tasks)
+    return _kinds.read(ROOM, folder, metrics, stage, tasks, others)
 
 
 def sections(name: str, source: Any) -> list[Section]:
@@ -168,12 +172,3 @@ def summary(study: Any, width: int | None = None) -> list[str]:
     from ecgbench.reports import _summary
 
     return _summary.lines(ROOM, study, width)
-
-
-def share(study: Any, folder: Path) -> tuple[list[Path], str]:
-    """Write what may be given away of a run, with numbers in place of names of records and
-    patients. Returns the files, and what was left out; BadSetting where the folder holds anything.
-    """
-    from ecgbench.reports import _share
-
-    return _share.write(ROOM, study, folder), _share.LEFT_OUT

@@ -17,7 +17,12 @@ from ecgbench.results.precompute import Stage
 
 
 def read(
-    room: Room, folder: Path, metrics: Sequence[str], stage: Stage | None, tasks: Sequence[str]
+    room: Room,
+    folder: Path,
+    metrics: Sequence[str],
+    stage: Stage | None,
+    tasks: Sequence[str],
+    others: Sequence[Path],
 ) -> Any:
     """See `reports.read`."""
     found = (each for each in _kinds(room) if any((folder / f).is_file() for f in each[1].files))
@@ -28,11 +33,12 @@ def read(
             f"ecgbench run --out {quoted(folder)}"
         )
     if name == "run":
-        return study.read(folder, metrics, stage, tasks)
-    for option, words in (("--metrics", metrics), ("--tasks", tasks)):
+        return study.read(folder, metrics, stage, tasks, others)
+    for option, words in (("--metrics", metrics), ("--tasks", tasks), ("--with", others)):
         if words:
             raise BadSetting(
-                f"{option} {','.join(words)}: {folder} is a {name}, and no run; leave it out"
+                f"{option} {','.join(map(str, words))}: {folder} is a {name}, and no run; leave it "
+                f"out"
             )
     return kind.read(folder)
 

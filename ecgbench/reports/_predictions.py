@@ -4,10 +4,7 @@ from collections.abc import Callable
 from io import TextIOWrapper
 from typing import BinaryIO
 
-import pandas as pd
-
 from ecgbench.results.study import Run, long
-from ecgbench.study.stored import Result
 
 NAME = "predictions.csv"
 MOST = 5_000_000
@@ -21,11 +18,9 @@ def rows(study: Run) -> int:
     return sum(r.document["n_records"] * labels[r.cell.task] for r in study.results)
 
 
-def content(
-    study: Run, change: Callable[[pd.DataFrame, Result], pd.DataFrame] | None = None
-) -> Callable[[BinaryIO], None]:
+def content(study: Run) -> Callable[[BinaryIO], None]:
     """What writes the file, one cell after the other in the order of the plan; floats read back
-    equal. change: of the rows of a cell.
+    equal.
     """
 
     def write(out: BinaryIO) -> None:
@@ -36,7 +31,6 @@ def content(
             table.insert(0, "leads", str(r.cell.setting))
             table.insert(0, "model", r.cell.fit.model)
             table.insert(0, "task", r.cell.task)
-            table = change(table, r) if change else table
             table.to_csv(text, index=False, header=not at, lineterminator="\n")
         text.flush()
         text.detach()

@@ -191,6 +191,10 @@ def _models(study: Run) -> list[r.Part]:
     rows = []
     for model in study.models:
         contract, source = model.contract, model.weights_source
+        fed, absent = "not known", ""
+        if contract:
+            fed = contract_words(contract)
+            absent = f"under policy {contract['policy']}: {contract['absent']}"
         heads = [head for head in facts.columns(study) if head.model == model.name]
         terms = [f"licence {source['licence']}"] if source.get("licence") else []
         terms += [source["terms"]] if source.get("terms") else []
@@ -201,9 +205,9 @@ def _models(study: Run) -> list[r.Part]:
                 "fs": contract.get("fs"),
                 "seconds": contract.get("seconds"),
                 "leads": len(contract.get("leads", ())),
-                "input": contract_words(contract),
+                "input": fed,
                 "policy": enumerated([head.policy for head in heads]),
-                "absent": f"under policy {contract['policy']}: {contract['absent']}",
+                "absent": absent,
                 "weights": model.weights + (" (own)" if source.get("own") else ""),
                 "tensors": model.weights_sha256,
                 "file": source.get("file"),

@@ -10,6 +10,7 @@ from ecgbench.core.note import Note
 from ecgbench.core.text import counted, quoted
 from ecgbench.errors import BadSetting
 from ecgbench.results.facts import Origin
+from ecgbench.study import lent
 from ecgbench.study.stored import Code, Result
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ def origins(results: Sequence[Result]) -> tuple[Origin, ...]:
     )
 
 
+def without_folders(command: str) -> str:
+    """A command without the folders of this machine that lead to a file or folder."""
+    return _FOLDERS.sub("", command)
+
+
 def published(study: "Run") -> "Run":
     """The study with the note that its report may be published, and commands without the folders
     of this machine; BadSetting where it may not.
@@ -47,19 +53,19 @@ def published(study: "Run") -> "Run":
     )
     named = f" Plug-ins, known by the hashes of their files: {', '.join(outside)}."
     known = study.provenance
-    commands = (replace(c, command=_FOLDERS.sub("", c.command)) for c in known.commands)
+    commands = (replace(c, command=without_folders(c.command)) for c in known.commands)
     return replace(
         study,
         notes=[*study.notes, Note("published", PUBLISHED + (named if outside else ""))],
-        provenance=replace(
-            known, command=_FOLDERS.sub("", known.command), commands=tuple(commands)
-        ),
+        provenance=replace(known, command=without_folders(known.command), commands=tuple(commands)),
     )
 
 
 def _against(study: "Run") -> Iterator[str]:
     command = study.provenance.command or "the same `ecgbench run` command"
     cells = study.of(study.metric).cells
+    if lent.read(study.path):
+        yield f"{study.path} was measured by others, and is published as it was exported"
     if pending := int((cells["status"] == "missing").sum()):
         yield f"{pending} of {counted(len(cells), 'cell')} are not computed yet; run: {command}"
     if damaged := int((cells["status"] == "damaged").sum()):

@@ -1,6 +1,7 @@
 """Reads a run folder: which cells are finished, what they rest on, and rows of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,12 @@ from ecgbench.data import contamination
 from ecgbench.ecg.draw import Fixed
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.evaluate import protocols
+from ecgbench.results import beside
 from ecgbench.results.compare import Row, compare
 from ecgbench.results.origin import UNCOMMITTED
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.scorer import Scorer
+from ecgbench.study import lent
 from ecgbench.study.scores import COLUMNS
 from ecgbench.study.store import Status, Store
 from ecgbench.study.stored import Result
@@ -60,13 +63,20 @@ class Reader:
     """Reads one run."""
 
     @classmethod
-    def of(cls, path: Path, metrics: Sequence[str] = (), tasks: Sequence[str] = ()) -> "Reader":
-        """Of a run folder; `metrics` and `tasks` as `study.read` says. MissingData when there is no
-        run.
-        """
+    def of(
+        cls,
+        path: Path,
+        metrics: Sequence[str] = (),
+        tasks: Sequence[str] = (),
+        others: Sequence[Path] = (),
+    ) -> "Reader":
+        """Of a run folder; the others as `study.read` says. MissingData when there is no run."""
         run = Store(path)
         plan = run.existing_plan()
-        return cls(run, plan.of_tasks(tasks), _chosen(plan, metrics), plan)
+        made = cls(run, plan.of_tasks(tasks), _chosen(plan, metrics), plan)
+        for folder in others:
+            made.join(cls.of(folder, tuple(made.cards)))
+        return made
 
     def __init__(
         self, run: Store, plan: Plan, metrics: tuple[str, ...], whole: Plan | None = None
@@ -79,10 +89,41 @@ class Reader:
         self.verifier = Verifier.of(run)
         self.results = self._believed()
         """Identity -> every other finished cell."""
+        self.lent = lent.read(run.path)
+        self.by: dict[str, str] = {}
+        """Identity of a cell that others measured -> who."""
+        if self.lent:
+            self._demand_as_sent()
+        self._take_facts()
+
+    def _take_facts(self) -> None:
         self.models, self.datasets, patients = self._facts()
         tasks = {t: facts for d in self.datasets.values() for t, facts in d["tasks"].items()}
         codes = {task: facts.get("codes", {}) for task, facts in tasks.items()}
-        self.score = Scorer(scoring=plan.scoring, patients=patients, codes=codes)
+        self.score = Scorer(scoring=self.plan.scoring, patients=patients, codes=codes)
+
+    def join(self, other: "Reader") -> None:
+        """Take in the cells of a run of others; BadSetting as `beside.taken` says."""
+        found = beside.taken(self, other)
+        cells = tuple(one.cell for one in found.results.values())
+        self.plan = self.plan.joined(replace(other.plan, cells=cells)).powered()
+        self.results |= found.results
+        self.by |= found.by
+        self.verifier.models.update(found.models)
+        self._take_facts()
+
+    def _demand_as_sent(self) -> None:
+        """BadSetting where what others sent is not what they wrote; marks the titles of models."""
+        sent, has = self.lent["cells"], self.results
+        there = {c.identity: has.get(c.identity) for c in self.plan.cells}
+        if changed := [n for n, one in there.items() if sent.get(n) != (one and one.content)]:
+            raise BadSetting(
+                f"{self.run.path}: the predictions of {changed[0]} are not as they were exported; "
+                f"ask who sent them for another export"
+            )
+        self.by = dict.fromkeys(has, str(self.lent["by"]))
+        for facts in self.verifier.models.values():
+            facts["title"] = f"{facts['title']} ({lent.MARK})"
 
     def _believed(self) -> dict[str, Result]:
         finished = [
@@ -233,6 +274,9 @@ class Reader:
 
     def _notes(self, row: Row, results: Sequence[Result]) -> Iterator[Note]:
         """What must be said of its fits, each once, and what its number rests on."""
+        for who in dict.fromkeys(self.by.get(r.cell.identity) for r in results):
+            if who:
+                yield Note("", f"{lent.MARK}: measured by {who}")
         for mark in dict.fromkeys(mark for r in results for mark in r.marks):
             yield Note("fit", mark)
         used, folds = ({c.cell.fit.fold for c in s} for s in (counted(row.cells), row.cells))

@@ -256,13 +256,16 @@ def read(
     metrics: Sequence[str] = (),
     stage: Stage | None = None,
     tasks: Sequence[str] = (),
+    others: Sequence[Path] = (),
 ) -> Run:
     """Read a run folder.
 
     `metrics`: names or paths of metrics, the one that tables lead with first; those of the run
     where there is none. `tasks`: of those alone, as if no other had been asked for; a note says
-    which are left out. Intervals are computed from the stored predictions; `stage` shows what takes
-    long. Nothing is written. MissingData when there is no run.
+    which are left out. `others`: folders of `ecgbench runs export`, whose rows stand beside those
+    of the run. Intervals are computed from the stored predictions; `stage` shows what takes long.
+    Nothing is written. MissingData when there is no run; BadSetting where others tested on other
+    records or labels.
 
     >>> study = read("runs/demo")  # doctest: +SKIP
     >>> study.main[["model", "leads", "metric", "value", "low", "high"]]  # doctest: +SKIP
@@ -274,7 +277,7 @@ def read(
             f"{path} holds a frozen plan ({frozen.FILE}), and a report of some tasks would leave "
             f"out what was frozen; leave --tasks {','.join(tasks)} out"
         )
-    reader = Reader.of(Path(path), metrics, tasks)
+    reader = Reader.of(Path(path), metrics, tasks, others)
     rows = precompute.rows(reader, stage)
     correct(rows)
     cells, labels = reader.tables()

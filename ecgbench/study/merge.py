@@ -11,7 +11,7 @@ from ecgbench.cards.cell import Cell
 from ecgbench.core.files import DAMAGED, OUTDATED, making, move, put
 from ecgbench.core.folders import DONE, demand_intact, finished
 from ecgbench.errors import BadSetting, Damaged
-from ecgbench.study import frozen
+from ecgbench.study import frozen, lent
 from ecgbench.study.store import Store, noted, outdate
 from ecgbench.study.stored import CELL, FIT, document_of
 
@@ -39,6 +39,11 @@ def merge(run: Path, other: Path, to: Path) -> Counter[str]:
     if other.resolve() in (run.resolve(), to.resolve()):
         raise BadSetting(
             f"{other} would be merged with itself; name two folders: ecgbench runs merge A B"
+        )
+    if found := [one for one in (run, other) if lent.read(one)]:
+        raise BadSetting(
+            f"{found[0]} was measured by others; their rows stand beside a run: ecgbench report "
+            f"RUN --with {found[0]}"
         )
     if not in_place and to.exists() and any(to.iterdir()):
         raise BadSetting(f"--to {to} is not empty; choose a new folder")

@@ -88,8 +88,10 @@ class Result:
 
     @cached_property
     def fitted(self) -> dict[str, Any]:
-        """Content of fit.json; empty where the fit is gone."""
-        return document_of(self.fit_folder, FIT) if finished(self.fit_folder) else {}
+        """Content of fit.json; empty where the fit is gone, and what an export says of it."""
+        if finished(self.fit_folder):
+            return document_of(self.fit_folder, FIT)
+        return dict(self.document.get("fitted", {}))
 
     @property
     def fit_folder(self) -> Path:

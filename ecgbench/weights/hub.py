@@ -18,7 +18,7 @@ from torch import nn
 import ecgbench
 from ecgbench.cards.checked import facts
 from ecgbench.cards.model import ModelCard
-from ecgbench.core.files import as_json, put
+from ecgbench.core.files import as_json, put, sha256_of
 from ecgbench.data.fetch import fetch
 from ecgbench.data.fetch.resumed import DownloadError
 from ecgbench.errors import BadSetting, BadWeights
@@ -30,8 +30,9 @@ _REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def file(where: str | Path, revision: str | None, card: ModelCard) -> Path | None:
-    """The file of tensors for the network with this card: in a folder that `save` wrote, or in a
-    repository of the Hub (owner/name); None where it is neither, or a name on the card.
+    """The file of tensors for the network with this card: in a folder that `save` wrote or that
+    holds a file of the card, or in a repository of the Hub (owner/name); None where it is none of
+    them, or a name on the card.
 
     BadSetting: there is none, or it cannot be downloaded. BadWeights: its configuration is of
     another network.
@@ -39,6 +40,9 @@ def file(where: str | Path, revision: str | None, card: ModelCard) -> Path | Non
     if str(where) in {w.name for w in card.weights}:  # whatever lies here under that name
         return None
     if Path(where).expanduser().is_dir():
+        for layout in card.weights:  # its hash says what it is, so that no configuration need
+            if sha256_of(found := Path(where).expanduser() / layout.file) == layout.sha256:
+                return found
         files = [Path(where).expanduser() / name for name in (CONFIG, TENSORS)]
         missing = [path.name for path in files if not path.is_file()]
         if missing:

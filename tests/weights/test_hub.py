@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from ecgbench.errors import BadSetting, BadWeights, UnknownName
 from ecgbench.models import laef
@@ -76,6 +76,16 @@ def test_a_folder_gives_back_what_was_saved(network: Laef, tmp_path: Path) -> No
     network.save_pretrained(str(tmp_path / "mine"))
     assert (tmp_path / "mine" / "README.md").read_text() == "my own words"
     assert (tmp_path / "mine" / "model.safetensors").read_bytes() == first
+
+
+def test_the_folder_of_the_repository_is_read_as_it_lies_there(tmp_path: Path) -> None:
+    folder = Path(__file__).parents[2] / "models" / "laef"
+    assert digest(Laef.from_pretrained(folder)) == digest(Laef.from_pretrained("released"))
+    # a file of that name with other values is not the one that the card names
+    other = tmp_path / "laef.safetensors"
+    save_file({name: t + 1 for name, t in load_file(folder / other.name).items()}, other)
+    with pytest.raises(BadSetting, match=r"holds no config\.json"):
+        Laef.from_pretrained(tmp_path)
 
 
 def test_the_shipped_weights_keep_their_card_and_changed_ones_do_not(tmp_path: Path) -> None:

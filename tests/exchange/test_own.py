@@ -1,4 +1,4 @@
-"""`ecgbench runs share`: every byte of what is given away, also of what is compressed."""
+"""`ecgbench runs export`: every byte of what is given away, also of what is compressed."""
 
 import re
 import shutil
@@ -26,6 +26,8 @@ def everything(folder: Path) -> Iterator[tuple[str, bytes]]:
             continue
         content = file.read_bytes()
         yield file.name, content
+        if file.suffix == ".parquet":
+            yield file.name, pd.read_parquet(file).to_csv().encode()
         for at in (m.start() for m in re.finditer(rb"x[\x01\x5e\x9c\xda]", content)):
             try:
                 yield file.name, zlib.decompressobj().decompress(content[at:])
@@ -72,19 +74,19 @@ def test_nothing_of_own_recordings_is_told(here: Callable[..., Any], tmp_path: P
     done = here("run", *words.split(), "--out", "out", cwd=home)
     assert done.returncode == 0, done.stderr
     run, to = home / "out", home / "gift"
-    done = here("runs", "share", run, "--to", to, cwd=home)
+    done = here("runs", "export", run, "--to", to, cwd=home)
     assert done.returncode == 0, done.stderr
-    assert "left out: signals" in done.stdout
-    assert "probabilities and targets" in done.stdout
     secrets = [*names, "zebrafink", "quokka", "axolotl", str(tmp_path), *map(str, AGES)]
     assert told_of(to, secrets) == set()
     assert {"index.html", "main_table.csv", "lead_curve.png"} <= {p.name for p in to.iterdir()}
     # the numbers are those of the run, and the numbers of patients those of their records
-    study, given = read(run), pd.read_csv(to / "predictions.csv")
-    assert not study.main["note"].astype(str).str.contains("scored on").any()
-    task, model = study.tasks[0].name, study.models[0].name
-    own = study.predictions(task, model, "I", "zero")
-    mine = given[given["leads"] == "I"]
+    study, given = read(run), read(to)
+    assert not given.main["note"].astype(str).str.contains("scored on").any()
+    same = ["leads", "value", "low", "high", "n_records", "n_patients"]
+    for (_, one), (_, other) in zip(study.main[same].iterrows(), given.main[same].iterrows()):
+        assert one.tolist() == pytest.approx(other.tolist())
+    own = study.predictions(study.tasks[0].name, "tiny", "I", "zero")
+    mine = given.predictions("own_task_1", "tiny", "I", "zero")
     columns = ["fold", "probability", "target"]
     for one in (own, mine):
         assert one.groupby("record")["patient"].nunique().eq(1).all()
@@ -96,9 +98,9 @@ def test_nothing_of_own_recordings_is_told(here: Callable[..., Any], tmp_path: P
     done = here("report", run, cwd=home)
     assert done.returncode == 0, done.stderr
     written = pd.read_csv(run / "report" / "predictions.csv")
-    same = written[written["leads"] == "I"].reset_index(drop=True)
+    same_rows = written[written["leads"] == "I"].reset_index(drop=True)
     assert {"zebrafink", "quokka"} <= {secret for _, secret in told_of(run / "report", secrets)}
-    assert same[list(own)].astype(str).equals(own.astype(str))
-    again = here("runs", "share", run, "--to", to, cwd=home)
+    assert same_rows[list(own)].astype(str).equals(own.astype(str))
+    again = here("runs", "export", run, "--to", to, cwd=home)
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
     assert "not empty" in again.stderr

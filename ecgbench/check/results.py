@@ -1,0 +1,140 @@
+"""Results that others add: whether a folder of `ecgbench runs export` holds what it says."""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ecgbench import datasets
+from ecgbench.check._properties import demand, tried
+from ecgbench.core.folders import demand_intact
+from ecgbench.core.registry import folder_name
+from ecgbench.core.text import counted, enumerated, one_line
+from ecgbench.data.prepare import prepare
+from ecgbench.data.select import Selection
+from ecgbench.errors import Damaged
+from ecgbench.exchange.every_eval_ever import KEYS, VERSION
+from ecgbench.results import tables
+from ecgbench.results.facts import DatasetFacts
+from ecgbench.results.study import Run, read
+from ecgbench.study import lent
+from ecgbench.study.store import Store
+
+WITHIN = 1e-6
+"""By which a stated score or end of an interval may differ from that of the predictions."""
+_ROW, _NUMBERS = ("model", *KEYS), ("value", "low", "high")
+
+
+def check(
+    folder: Path, data: Path | None = None, prepared: Path | None = None
+) -> Iterator[dict[str, Any]]:
+    """Rows of name, ok, detail: hashes, known tasks and splits, and every score again.
+
+    data, prepared: with either, test records are compared with those of the prepared copy.
+    """
+    whole = list(tried([("every file is as it was exported", _hashes)], folder))
+    yield from whole
+    if not all(row["ok"] for row in whole):
+        return
+    try:
+        study = read(folder)
+    except Exception as error:  # strangers may have written anything
+        yield {"name": "it can be read", "ok": False, "detail": one_line(error)}
+        return
+    for one in study.datasets:
+        name = f"{one.title}: task and split are known"
+        yield from tried([(name, _known)], study, one, data, prepared)
+    yield from tried([(f"scores in {tables.MAIN}", _printed)], folder, study)
+    stated = {file.stem for file in (folder / "results").glob("*.json")}
+    for name in sorted(stated | {folder_name(model.name) for model in study.models}):
+        yield from tried([(f"scores in results/{name}.json", _scores)], folder, study, name)
+
+
+def _hashes(folder: Path) -> str:
+    found = lent.read(folder)
+    demand(found, f"{folder} holds no {lent.FILE}; write one: ecgbench runs export RUN --to FOLDER")
+    store, wrong = Store(folder), []
+    for cell in store.existing_plan().cells:
+        at = store.folder(cell)
+        try:
+            if at:
+                demand_intact(at)
+        except Damaged as error:
+            wrong.append(str(error).partition(";")[0])
+    demand(not wrong, enumerated(wrong[:3]) + (" and others" if len(wrong) > 3 else ""))
+    return f"{counted(len(found['cells']), 'cell')}, measured by {found['by']}"
+
+
+def _known(study: Run, one: DatasetFacts, data: Path | None, prepared: Path | None) -> str:
+    """The version and labels of a card, all test records that are stated, and no other."""
+    own = [r for r in study.results if r.dataset == one.name]
+    demand(datasets.ROOM.built_in(one.name), "a data set that nobody else has")
+    card = datasets.ROOM.card(one.name)
+    demand(one.version == card.version, f"version {one.version}, known is {card.version}")
+    tested: set[str] = set()
+    for r in own:
+        predicted = r.predicted()
+        tested |= set(predicted.records)
+        task = next((t for t in card.tasks if t.name == r.cell.task), None)
+        demand(task, f"no task {r.cell.task} of {card.title}")
+        fixed = task is not None and task.least is None
+        demand(
+            not fixed or tuple(predicted.labels) == task.labels,  # type: ignore[union-attr]
+            f"labels of {r.cell.task} are not those of the task",
+        )
+    demand(
+        not own or len(tested) == one.test_records,
+        f"{len(tested):,} test records have predictions, and {one.test_records:,} are stated",
+    )
+    found = f"{one.test_records:,} test records of {one.test_patients:,} patients"
+    if not (data or prepared or card.synthetic) or one.folds:
+        return f"{found}; not compared with a prepared copy"
+    division = Store(study.path).existing_plan().division
+    copy = prepare(one.name, data, prepared, limit=one.limit, division=division)
+    wanted = set(Selection(copy, one.limit).of("test")["record"])
+    demand(tested <= wanted and len(tested) == len(wanted), "another split: other test records")
+    return f"{found}, as in the prepared copy"
+
+
+def _printed(folder: Path, study: Run) -> str:
+    """Each score of the table, which the page of results shows, is that of the predictions."""
+    rows = tables.of_file(folder / tables.MAIN).to_dict("records")
+    return _compared(study, [(row, [row[name] for name in _NUMBERS]) for row in rows])
+
+
+def _scores(folder: Path, study: Run, name: str) -> str:
+    """Each score and interval that the log of a model states is that of the predictions."""
+    log = json.loads((folder / "results" / f"{name}.json").read_text(encoding="utf-8"))
+    model = str(log["model_info"]["id"])
+    demand(log["schema_version"] == VERSION, f"schema {log['schema_version']}, not {VERSION}")
+    demand(folder_name(model) == name, f"it is of {model}")
+    stated = []
+    for one in (one["score_details"] for one in log["evaluation_results"]):
+        ends = one["uncertainty"].get("confidence_interval", {})
+        numbers = [one["score"], *(ends.get(name, math.nan) for name in ("lower", "upper"))]
+        stated.append((one["details"] | {"model": model}, numbers))
+    return _compared(study, stated, model)
+
+
+def _compared(study: Run, stated: Sequence[tuple[Any, list[float]]], model: str = "") -> str:
+    """Raises Broken where rows (of a model) and their numbers are not those of a study."""
+    rows = study.main[study.main["value"].notna()].to_dict("records")
+    again = {tuple(row[k] for k in _ROW): row for row in rows if model in ("", row["model"])}
+    wrong, without, found = [], 0, 0
+    for facts, numbers in stated:
+        row = again.pop(of := tuple(str(facts[k]) for k in _ROW), None)
+        if row is None:
+            without += not pd.isna(numbers[0])
+            continue
+        found += 1
+        if not np.allclose(numbers, [row[n] for n in _NUMBERS], 0, WITHIN, equal_nan=True):
+            wrong.append(f"{' '.join(of)} is stated as {numbers} and is {row['value']:.6g}")
+    wrong += [f"{' '.join(of)} is not stated" for of in again]
+    demand(not wrong, enumerated(wrong[:3]) + (" and others" if len(wrong) > 3 else ""))
+    demand(found, f"none of {without} can be computed again: their predictions are not here")
+    more = f"; {without} without predictions, not computed again" if without else ""
+    return f"{found} computed again{more}"

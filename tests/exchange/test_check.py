@@ -1,0 +1,95 @@
+"""`ecgbench check results`: an honest export passes, each kind of lie has a row of its own."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from ecgbench.check.results import check
+from ecgbench.core.files import as_json
+from ecgbench.exchange import export
+from ecgbench.results.study import read
+from tests.invented import Data, Made, write
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def sent(typed: Callable[..., int], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny model on 60 records of the demo."""
+    folder = tmp_path_factory.mktemp("check")
+    assert typed(folder / "run", "--leads", "12,I") == 0
+    export(read(folder / "run"), folder / "sent", "somebody")
+    return folder / "sent"
+
+
+def broken(folder: Path, copies: Path) -> list[str]:
+    return [row["name"] for row in check(folder, prepared=copies) if not row["ok"]]
+
+
+def test_an_honest_export_passes(sent: Path, copies: Path) -> None:
+    rows = list(check(sent, prepared=copies))
+    assert [row["detail"] for row in rows if not row["ok"]] == []
+    assert len(rows) == 4
+
+
+def stated(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    file = folder / "results" / "tiny.json"
+    log = json.loads(file.read_text())
+    change(log)
+    file.write_text(as_json(log))
+
+
+def higher(log: dict[str, Any]) -> None:
+    log["evaluation_results"][0]["score_details"]["score"] += 2e-6
+
+
+def wider(log: dict[str, Any]) -> None:
+    of = log["evaluation_results"][0]["score_details"]["uncertainty"]["confidence_interval"]
+    of["upper"] += 0.01
+
+
+@pytest.mark.parametrize(
+    "change", [higher, wider, lambda log: log["evaluation_results"].pop()], ids=str
+)
+def test_a_score_that_predictions_do_not_give_is_broken(
+    change: Callable[[dict[str, Any]], Any], sent: Path, copies: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(sent, tmp_path / "sent"))
+    stated(folder, change)
+    assert broken(folder, copies) == ["scores in results/tiny.json"]
+
+
+def test_the_table_that_the_page_of_results_shows_is_compared(
+    sent: Path, copies: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(sent, tmp_path / "sent"))
+    table = pd.read_csv(folder / "main_table.csv")
+    table["value"] += 0.01
+    table.to_csv(folder / "main_table.csv", index=False)
+    assert broken(folder, copies) == ["scores in main_table.csv"]
+
+
+def test_test_records_of_another_split_are_broken(
+    sent: Path, copies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = pd.DataFrame({"record": [f"other{i}" for i in range(13)]})
+    monkeypatch.setattr("ecgbench.check.results.Selection.of", lambda *_: other)
+    (name,) = broken(sent, copies)
+    assert name.endswith("task and split are known")
+
+
+def test_scores_without_predictions_are_not_taken_for_checked(tmp_path: Path, copies: Path) -> None:
+    write(tmp_path / "run", Made(data={"echonext": Data(tasks={"echonext": 2})}, models=("good",)))
+    export(read(tmp_path / "run"), tmp_path / "sent", "somebody")
+    names = broken(tmp_path / "sent", copies)
+    assert names == ["scores in main_table.csv", "scores in results/good.json"]
+
+
+def test_what_is_no_export_is_broken(tmp_path: Path, copies: Path) -> None:
+    assert len(broken(tmp_path, copies)) == 1
+    assert len(broken(tmp_path / "nowhere", copies)) == 1
