@@ -54,7 +54,9 @@ def wider(log: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [higher, wider, lambda log: log["evaluation_results"].pop()], ids=str
+    "change",
+    [higher, wider, lambda log: log["evaluation_results"].pop()],
+    ids=["higher", "wider", "left out"],
 )
 def test_a_score_that_predictions_do_not_give_is_broken(
     change: Callable[[dict[str, Any]], Any], sent: Path, copies: Path, tmp_path: Path
