@@ -36,7 +36,8 @@ def people(run: Path, dataset: str) -> pd.DataFrame:
     """The rows of a dataset; none where the run has no intact table."""
     if not is_known(run, dataset):
         return pd.DataFrame(columns=list(COLUMNS))
-    return pd.read_parquet(_file(run, dataset), columns=list(COLUMNS))
+    known = pd.read_parquet(_file(run, dataset))
+    return known.reindex(columns=list(COLUMNS), fill_value="")  # a run may be older than a column
 
 
 def is_known(run: Path, dataset: str) -> bool:
