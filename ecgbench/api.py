@@ -441,7 +441,7 @@ class Run(study.Run):
         """Of a run."""
         name = reports.resolve(name)
         if (reads := reports.ROOM.card(name).reads) != "run":
-            raise BadSetting(f"the report {name} is not of a run, but of a {reads}")
+            raise BadSetting(f"the report {name} is not of a run, but of: {reads}")
         return name
 
     def _of_report(self, name: str, kind: Any, word: str) -> list[Any]:

@@ -18,7 +18,7 @@ from ecgbench.errors import EcgbenchError
 GRACE = 5
 """Seconds that a child may outlive its parent's timeout before its own alarm ends it."""
 LOADING = 60
-"""Seconds after which a copy that loads a file is no longer waited for."""
+"""Seconds that a plug-in's import may take."""
 LONGEST = 300
 """Longest message of an error, in characters; errors of this package are kept in full."""
 
@@ -71,8 +71,9 @@ def answer(work: Callable[[list[str]], dict[str, Any]]) -> NoReturn:
 
 
 def ends(work: Callable[[], object]) -> str:
-    """How a copy of this process that does this work ends before it is done, in words; "" where it
-    does not, whatever it raises. Where processes cannot be copied nothing is tried.
+    """How a copy of this process that does this work ends before it is done, or within LOADING, in
+    words; "" where it does neither, whatever it raises. Nothing is tried where processes cannot be
+    copied.
     """
     if sys.platform != "linux":
         return ""
@@ -81,7 +82,7 @@ def ends(work: Callable[[], object]) -> str:
     if child == 0:
         with suppress(BaseException):
             faulthandler.disable()
-            signal.alarm(LOADING)  # by which a copy ends that waits for threads it has not
+            signal.alarm(LOADING)
             nowhere = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
                 os.dup2(nowhere, stream)
@@ -93,7 +94,9 @@ def ends(work: Callable[[], object]) -> str:
     done = os.read(theirs, 1) == b"."
     os.close(ours)
     os.close(theirs)
-    return "" if done or code == -signal.SIGALRM else ended_in_words(code)
+    if code == -signal.SIGALRM:
+        return f"it was not done within {LOADING} s"
+    return "" if done else ended_in_words(code)
 
 
 def ended_in_words(code: int) -> str:

@@ -258,6 +258,11 @@ class Room(Generic[P]):
         self.get(name)  # what it reads when it is imported counts
         return self._files_of(name).sha256
 
+    def code_hash(self, name: str) -> str | None:
+        """sha256 of the modules of a plug-in by path or of a package, which is not imported."""
+        outside = name in self._paths or name in self._installed
+        return self._files_of(name).code if outside else None
+
     def reading(self, name: str) -> AbstractContextManager[None]:
         """What a plug-in reads inside counts among its files."""
         return nullcontext() if self.built_in(name) else self._files_of(name).reading()

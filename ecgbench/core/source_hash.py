@@ -12,7 +12,7 @@ import hashlib
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -63,8 +63,16 @@ class SourceFiles:
     @property
     def sha256(self) -> str:
         """Of the contents of all files and their paths relative to the module."""
+        return self._total(self.hashes())
+
+    @property
+    def code(self) -> str:
+        """The same of its modules alone, for which nothing is imported."""
+        return self._total(self.hashes(self._imported()))
+
+    def _total(self, hashes: Mapping[Path, str]) -> str:
         total = hashlib.sha256()
-        for file, own in sorted(self.hashes().items()):
+        for file, own in sorted(hashes.items()):
             total.update(f"{os.path.relpath(file, self.home)}\n{own}\n".encode())
         return total.hexdigest()
 

@@ -145,7 +145,8 @@ def by_recorder(name: str, known: pd.DataFrame, count: int) -> tuple[np.ndarray,
         there = device[device != ""].nunique()
         raise BadSetting(
             f"--folds {DEVICE}={count}: the records of {name} in this run name {there} recorders, "
-            f"and {count - 1} are wanted, and others besides; give fewer, or --folds {count}"
+            f"and {count - 1} are wanted, and others besides; give "
+            f"{f'{DEVICE}={there}, or ' if LEAST <= there < count else ''}--folds {count}"
         )
     return number.fillna(count).to_numpy(np.int64), common
 

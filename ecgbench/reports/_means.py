@@ -206,15 +206,18 @@ def _computed(study: Run, leads: str) -> Means | None:
 
 
 def uneven(study: Run, heads: Sequence[Head], leads: str, of: Sequence[str]) -> dict[Head, str]:
-    """Columns that average fewer lead draws or fits in some tasks than others do -> that."""
+    """Columns that average fewer draws, fits or labels in some tasks than others do -> that."""
+    score = study.scorer
+    assert score is not None
     drawn = {
         head: {
-            (task, str(r.cell.setting), r.cell.fit.seed, r.cell.fit.fold)
+            (task, str(r.cell.setting), r.cell.fit.seed, r.cell.fit.fold, label)
             for task in of
             for r in study.finished.get((task, *head.names, leads), [])
+            for label in score(r, study.metric).known
         }
         for head in heads
     }
     every = set().union(*drawn.values())
-    why = "averages fewer lead draws, fits or folds than others"
+    why = "averages fewer lead draws, fits, folds or labels than others"
     return {head: why for head, own in drawn.items() if own != every}

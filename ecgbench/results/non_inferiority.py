@@ -111,8 +111,10 @@ def _models(study: Run) -> Iterator[_Model]:
             own = Entry(*names, FULL)
             every = [e for leads in settings if (e := Entry(*names, leads)) != own]
             if fewer := [e for e in every if not why_missing(study, [e], [task])]:
-                entries = list(dict.fromkeys([*fewer, own, best]))
-                yield _Model(task, own, best, fewer, joint(study, entries, [task]))
+                # of two that know other labels, neither is the best
+                other = own if why_missing(study, [own, best], [task]) else best
+                entries = list(dict.fromkeys([*fewer, own, other]))
+                yield _Model(task, own, other, fewer, joint(study, entries, [task]))
 
 
 def _rows(study: Run, model: _Model) -> list[Values]:

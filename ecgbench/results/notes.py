@@ -132,11 +132,14 @@ def _tasks(study: "Run", rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
         known = dict(zip(table["label"], map(int, table["n"])))
         labels = list(table[["label", "positives", "valued"]].itertuples(index=False))
         every = row.records * len(known)
+        # what a classifier does not know is unknown of no record
+        shipped = study.provenance.protocol == "shipped"
         yield {
             **vars(task),
             "records": row.records,
             "known": known,
-            "unknown": (every - sum(known.values())) / max(every, 1),
+            "unknown": 0.0 if shipped else (every - sum(known.values())) / max(every, 1),
+            "or_to_classifiers": " or to a classifier" if shipped else "",
             "least": min(known, key=known.__getitem__),
             "alike": [f"{same} and {label}" for label, same in zip(known, cell.same_as) if same],
             "n_distinct": cell.n_distinct,

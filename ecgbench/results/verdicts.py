@@ -31,7 +31,6 @@ KEEPS, LOSES, CANNOT = "keeps", "loses", "cannot be told"
 AGE_SEX = "age_sex"
 """The control that predicts from age and sex."""
 VALIDATION = "validation records of these leads"
-AT_TWELVE = "validation records with twelve leads"
 TESTED = "test records, by cross-fitting"
 PAIRED = ("against_simple", "against_untrained")
 KEPT_ENDS = ("kept", "kept_low", "kept_high")
@@ -313,12 +312,14 @@ def _thresholds(study: Run) -> dict[Key, Values]:
 
 
 def _sources(study: Run, names: tuple[str, str, str, str]) -> Sequence[tuple[str, str]]:
-    """Where thresholds are taken from, the most wanted first: never from the scored records."""
+    """Where thresholds are taken from, the most wanted first: never from the scored records, nor at
+    other leads, where they have other false alarms than the sentence says.
+    """
     shown = any(r.cell.fit.shown for r in study.finished[names])
     few = all(data.fewer_leads == data.records for data in study.datasets)
     if shown or few or names[-1] == FULL:
         return [(FROZEN, VALIDATION), (CROSS_FITTED, TESTED)]
-    return [(CROSS_FITTED, TESTED), (FROZEN, AT_TWELVE)]
+    return [(CROSS_FITTED, TESTED)]
 
 
 def _rates(found: Sequence[Mapping[str, Sequence[float | None]]], place: int) -> Values:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from ecgbench import datasets, metrics
+from ecgbench import datasets, metrics, models
 from ecgbench.cards.cell import FITS, FORMAT, SCORES, Cell, Scoring
 from ecgbench.cards.dataset import Task
 from ecgbench.core import provenance
@@ -114,6 +114,7 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
         "study": key(request.job.plan.shared()),
         "key": request.key,
         "key_facts": request.key_facts,
+        "modules": models.ROOM.code_hash(network.name),
         "fit": request.fitting.folder.relative_to(store.path).as_posix(),
         **request.facts,
         "features": pooled,

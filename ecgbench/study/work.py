@@ -36,7 +36,7 @@ from ecgbench.study.engines import Event
 from ecgbench.study.facts import dataset_facts, network_facts
 from ecgbench.study.jobs import Job, enter
 from ecgbench.study.progress import Reporter
-from ecgbench.study.store import Store
+from ecgbench.study.store import Store, noted, outdate
 from ecgbench.study.verify import Intact
 from ecgbench.weights import released
 from ecgbench.weights.load import digest
@@ -177,6 +177,7 @@ class _CellComputation:
         """The same with changed recordings."""
 
     def __call__(self) -> None:
+        self._set_edited_aside()
         try:
             with self._failing(self.plan.cells):
                 models.get(self.job.model)  # a plug-in's import may fail in any way
@@ -193,6 +194,15 @@ class _CellComputation:
             for folder in filter(None, map(self.store.folder, cells)):
                 quarantine(folder, reason_of(error))
             self._fail(cells, error)
+
+    def _set_edited_aside(self) -> None:
+        """Cells of another version of a model from outside make room even where that of now cannot
+        be loaded: their numbers are of code that is no longer there.
+        """
+        modules = models.ROOM.code_hash(self.job.model)
+        for folder in map(self.store.cell_folder, self.plan.cells):
+            if modules not in (None, noted(folder).get("modules", modules)):
+                outdate(folder)
 
     @cached_property
     def _intact(self) -> Intact:

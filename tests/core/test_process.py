@@ -1,5 +1,7 @@
 """Children that answer, and children that do not."""
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,13 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, seconds: flo
     monkeypatch.syspath_prepend(folder)
     monkeypatch.chdir(folder)
     return process.ask("child", ["a", "b"], seconds)
+
+
+def test_a_copy_says_how_work_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "LOADING", 1)
+    assert process.ends(lambda: 1 / 0) == ""
+    assert process.ends(lambda: os._exit(3)) == "its process ended with exit code 3"
+    assert process.ends(lambda: time.sleep(60)) == "it was not done within 1 s"
 
 
 def test_what_work_returns_or_raises_comes_back(

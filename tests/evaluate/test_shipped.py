@@ -19,6 +19,7 @@ from ecgbench.errors import BadWeights
 from ecgbench.evaluate.predict import probabilities
 from ecgbench.evaluate.protocols import shipped
 from ecgbench.results.study import read
+from ecgbench.results.verdicts import verdicts
 from ecgbench.weights import classifier
 
 PACKS = Path(__file__).parents[1] / "data" / "parity"
@@ -28,6 +29,18 @@ KNOWN = [
     for weights in models.ROOM.card(name).weights
     if weights.classifier
 ]
+
+
+CLASSES = Path(models.__file__).parent / "classes"
+FEWER = """
+from dataclasses import replace
+from ecgbench.models import limb6_rhythm as own
+
+(W,) = own.CARD.weights
+W = replace(W, classifier=replace(W.classifier, table={table!r}))
+CARD = replace(own.CARD, name="", title="Fewer", weights=(W,))
+build = own.build
+"""
 
 
 def with_head(card: ModelCard, name: str, head: Classifier) -> ModelCard:
@@ -150,6 +163,17 @@ def test_a_run_of_what_is_shipped(
     told = pd.read_parquet(results["I"].fit_folder / "validation.parquet")
     assert (told["target:PACE"] == -1).all()
     assert set(told["target:AFIB"]) == {0, 1}
+
+    # of another classifier, which knows one label less: they are side by side and not compared
+    table = pd.read_csv(CLASSES / "limb6_rhythm.csv", dtype=str, keep_default_na=False)
+    table.loc[table["scp"] == "SR", ["scp", "snomed"]] = ""
+    table.to_csv(tmp_path / "fewer.csv", index=False)
+    (tmp_path / "fewer.py").write_text(FEWER.format(table=str(tmp_path / "fewer.csv")))
+    assert typed(run, *words, "--models", f"limb6_rhythm,{tmp_path / 'fewer.py'}") == 0
+    both = read(run)
+    assert set(both.main["status"]) == {"ok"}
+    assert len(verdicts(both)) > 0
+    assert both.comparisons.empty
 
     capsys.readouterr()
     for words, said in (

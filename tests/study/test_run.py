@@ -205,6 +205,16 @@ def test_a_model_that_fails_does_not_cost_the_others(
     assert states(read(run))["picky I zero"] == "ok"
 
 
+def test_a_model_that_was_edited_and_cannot_be_loaded_has_no_number(
+    typed: Typed, tmp_path: Path
+) -> None:
+    own = plug_in(tmp_path, "own")
+    assert typed(tmp_path / "run", "--models", str(own), "--leads", "12") == 0
+    own.write_text(f"{own.read_text()}\nraise ValueError('mend me')\n")
+    assert typed(tmp_path / "run", "--models", str(own), "--leads", "12") == 1
+    assert states(read(tmp_path / "run")) == {"own 12 zero": "failed"}
+
+
 def test_a_policy_that_fails_does_not_cost_the_others(typed: Typed, tmp_path: Path) -> None:
     policy = tmp_path / "clumsy.py"
     fit = "def fit(signals, leads):\n    raise ValueError('singular')\n"
