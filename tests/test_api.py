@@ -87,7 +87,7 @@ def test_the_command_goes_on_with_what_python_began_and_the_other_way_round(
     same = {"weights": "random", "protocol": "linear", "settings": {"training.epochs": 2}}
     same |= {"prepared": copies, "engine": "inline", "seeds": 1, "limit": 60}
     found = ecgbench.run(TINY, "demo", "1,I,12", out=other, **same)
-    assert "1 cells computed, 2 were there already" in capsys.readouterr().out
+    assert "1 cell computed, 2 were there already" in capsys.readouterr().out
     pd.testing.assert_frame_equal(found.main, study.main)
     pd.testing.assert_frame_equal(ecgbench.read(other).main, study.main)
     with pytest.raises(BadSetting, match=rf"another folder: ecgbench run .*--out {other}-2$"):

@@ -12,6 +12,7 @@ import typer
 from ecgbench.cards.settings import assigned
 from ecgbench.cli.options import SETS, argument, flag, option, words
 from ecgbench.core.registry import folder_name
+from ecgbench.core.text import counted
 from ecgbench.errors import BadSetting, MissingData
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def write_and_print(source: Any, run: Path, to: Path, **how: Any) -> None:
     if isinstance(source, Run):
         cells = source.of(source.metric).cells
         states = cells["status"].value_counts().to_dict()
-        typer.echo(f"{run}: " + ", ".join(f"{n} cells {s}" for s, n in states.items()))
+        typer.echo(f"{run}: " + ", ".join(f"{counted(n, 'cell')} {s}" for s, n in states.items()))
         for line in _without_number(cells):
             typer.echo(f"  {line}", err=True)
         if "only" not in how and not any(path.name == "predictions.csv" for path in written):

@@ -12,7 +12,7 @@ import numpy as np
 
 from ecgbench.core.seeds import rng
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
-from ecgbench.errors import BadSetting
+from ecgbench.errors import BadSetting, UnknownName
 
 Draw = Literal["record", "window"]
 """`record`: one subset per (seed, record), the same in all its windows. `window`: drawn anew in
@@ -133,6 +133,8 @@ def parse_leads(text: str) -> tuple[int | LeadSubset, ...]:
             )
         part = SETS.get(part.lower(), part)
         count = part[0].isdigit() or part[0] == "-"
+        if part.lower().startswith("cinc"):
+            raise UnknownName("set of leads", part, SETS)
         settings += _counts(part) if count else [LeadSubset.parse(part)]
     return tuple(dict.fromkeys(settings))
 

@@ -57,8 +57,8 @@ class Outcome:
         """In words: counts, then failures. what: the study."""
         failures = sum(map(len, self.failed.values()))
         yield (
-            f"{self.computed} cells computed, {self.reused} were there already, {self.skipped} "
-            f"skipped, {failures} failed: {what}"
+            f"{counted(self.computed, 'cell')} computed, {self.reused} were there already, "
+            f"{self.skipped} skipped, {failures} failed: {what}"
         )
         for (model, reason, log), cells in self.failed.items():
             which = cells[0] if len(cells) == 1 else f"{len(cells)} cells of {model}"

@@ -121,7 +121,7 @@ def test_options_change_a_plan_and_set_comes_last(here, tmp_path):
         *("--set", "leads=I", "--engine", "inline", "--out", "r"),
         cwd=tmp_path,
     )
-    assert "1 cells computed" in done.stdout, done.stderr
+    assert "1 cell computed" in done.stdout, done.stderr
     assert (tmp_path / "r/cells/demo/tiny/I").is_dir()
 
 
@@ -131,7 +131,7 @@ def test_a_run_is_repeated_from_the_plan_in_its_folder(here, tmp_path):
         done = here("run", "demo", *words, "--engine", "inline", "--out", out, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     done = here("run", "a/plan.toml", "--engine", "inline", "--out", "b", cwd=tmp_path)
-    assert "1 cells computed" in done.stdout, done.stderr
+    assert "1 cell computed" in done.stdout, done.stderr
     first, second = (next((tmp_path / r).rglob("predictions.parquet")) for r in ("a", "b"))
     assert first.read_bytes() == second.read_bytes()
     assert not (tmp_path / "a/plan-2.toml").exists()

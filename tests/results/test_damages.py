@@ -283,8 +283,8 @@ def test_a_report_names_damaged_cells_and_goes_on(run: Path, here: Any, tmp_path
     assert "predictions.parquet is not what the run wrote" in page
     done = here("report", run, "--only", "main_table", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "1 cells ok" in done.stdout
-    assert "1 cells damaged" in done.stdout
+    assert "1 cell ok" in done.stdout
+    assert "1 cell damaged" in done.stdout
     assert f"damaged: good: a 1@seed0 zero: {folder}/predictions.parquet is not" in done.stderr
     main = pd.read_csv(run / "report" / "main_table.csv")
     assert (main["status"] == "damaged").sum() == 1

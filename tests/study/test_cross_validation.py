@@ -174,7 +174,7 @@ def test_what_is_missing_of_a_fold_is_computed_again_and_nothing_else(
     words = ("--folds", "3", "--leads", "12,2", "--protocol", "probe")
     words += ("--policy", f"zero,{crossed.parent}/learner.py")
     assert typed(run, *words) == 0
-    assert "1 cells computed, 11 were there already" in capsys.readouterr().out
+    assert "1 cell computed, 11 were there already" in capsys.readouterr().out
     pd.testing.assert_frame_equal(
         read(run).main.drop(columns="note"), before.main.drop(columns="note")
     )

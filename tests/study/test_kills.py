@@ -41,7 +41,7 @@ def finish(process: "subprocess.Popen[str]") -> tuple[int, int]:
     """How many cells a run computed and found."""
     told, _ = process.communicate(timeout=600)
     assert process.returncode == 0, told
-    counts = re.search(r"(\d+) cells computed, (\d+) were there already, 0 skipped", told)
+    counts = re.search(r"(\d+) cells? computed, (\d+) were there already, 0 skipped", told)
     assert counts, told
     return int(counts[1]), int(counts[2])
 

@@ -21,7 +21,7 @@ def again(here: Run, tmp_path: Path) -> Callable[..., Any]:
     # a file that another test gave by path is a plug-in, of which no receipt speaks
     for room in jobs.ROOMS.values():
         room.ROOM.forget()
-    assert "1 cells computed" in run().stdout
+    assert "1 cell computed" in run().stdout
     return run
 
 
@@ -48,4 +48,4 @@ def test_what_no_receipt_speaks_of_is_looked_at(again: Run, tmp_path: Path) -> N
     receipt.write_text("{}")
     assert "0 cells computed, 1 were there already" in again().stdout
     assert _commands(tmp_path) == 2
-    assert "1 cells computed" in again("--leads", "II").stdout
+    assert "1 cell computed" in again("--leads", "II").stdout

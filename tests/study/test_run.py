@@ -232,7 +232,7 @@ def test_what_a_model_cannot_do_is_skipped_and_said(
 ) -> None:
     run = tmp_path / "run"
     assert typed(run, "--policy", "native,zero") == 0
-    assert "1 cells computed, 0 were there already, 1 skipped, 0 failed" in capsys.readouterr().out
+    assert "1 cell computed, 0 were there already, 1 skipped, 0 failed" in capsys.readouterr().out
     study = read(run)
     assert list(study.main["status"]) == ["skipped", "ok"]
     assert (
