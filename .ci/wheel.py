@@ -25,8 +25,8 @@ RUN = "run --models laef,tests/tiny.py --tasks demo --weights laef=released,tiny
 RUN += " --leads I,12 --out run"
 TOOLS = ("build==1.6.1", "twine==7.0.0")
 PIP = ("--disable-pip-version-check", "--quiet", "install")
-MOST = 16e6
-"""Bytes of the wheel; LAEF's weights, which it holds once, are 14.2 million."""
+MOST = 19e6
+"""Bytes of the wheel, which holds weights once: 14.2 million of LAEF, 2.9 million of Limb6-rhythm."""
 
 
 def _copied(source: Path) -> None:
@@ -61,7 +61,7 @@ def _built(away: Path) -> Path:
     (wheel,), (sdist,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
     subprocess.run([tools, "-m", "twine", "check", "--strict", wheel, sdist], check=True)
     weights = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".safetensors")]
-    assert len(weights) == 1, weights
+    assert len(weights) == len({Path(one).name for one in weights}) == 2, weights
     print(f"{wheel.name}: {(size := wheel.stat().st_size) / 1e6:.1f} MB")
     assert size <= MOST, f"{size} bytes, more than {MOST:.0f}"
     return wheel
