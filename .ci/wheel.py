@@ -26,7 +26,7 @@ RUN += " --leads I,12 --out run"
 TOOLS = ("build==1.6.1", "twine==7.0.0")
 PIP = ("--disable-pip-version-check", "--quiet", "install")
 MOST = 19e6
-"""Bytes of the wheel, which holds weights once: 14.2 million of LAEF, 2.9 million of Limb6-rhythm."""
+"""Bytes of the wheel, which holds weights once: LAEF 14.2 million, Limb6-rhythm 2.9 million."""
 
 
 def _copied(source: Path) -> None:

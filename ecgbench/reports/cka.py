@@ -162,7 +162,11 @@ def sections(study: Run, rows: pd.DataFrame) -> list[r.Section]:
         parts += [*_maps(_panels(study), pairs), _table("cka_pairs", "Two models", pairs)]
     title = "How alike features are"
     return (
-        [r.Section(name="cka", page=False, title=title, short=CARD.title, parts=parts)]
+        [
+            r.Section(
+                name="cka", page=not (pairs or kept), title=title, short=CARD.title, parts=parts
+            )
+        ]
         if parts
         else []
     )

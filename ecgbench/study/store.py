@@ -112,12 +112,21 @@ class Store:
     # what is known of a cell
 
     def set_aside(self, cell: Cell, cell_key: str) -> bool:
-        """Rename the folder of a finished cell that has another key; whether it had."""
+        """Rename the folder of a finished cell that has another key; whether it had. The one that
+        was renamed before comes back where it has this key.
+        """
         folder = self.cell_folder(cell)
-        if noted(folder).get("key", cell_key) == cell_key:  # a damaged one says nothing of its key
-            return False
-        outdate(folder)
-        return True
+        there = finished(folder)
+        if there and noted(folder).get("key", cell_key) == cell_key:
+            return False  # also a damaged one, which says nothing of its key
+        old, between = _outdated(folder), folder.with_name(f".{folder.name}")
+        if back := noted(old).get("key") == cell_key:
+            os.replace(old, between)
+        if there:
+            outdate(folder)
+        if back:
+            os.replace(between, folder)
+        return there
 
     def state(self, cell: Cell) -> tuple[Status, str]:
         """(status, reason) of a cell, by the files that exist; only reasons are read."""
@@ -234,10 +243,14 @@ class Store:
 
 def outdate(folder: Path) -> None:
     """Rename a finished folder whose place another one takes."""
-    old = folder.with_name(f"{folder.name}{OUTDATED}")
+    old = _outdated(folder)
     if old.is_dir():
         shutil.rmtree(old)
     os.replace(folder, old)
+
+
+def _outdated(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}{OUTDATED}")
 
 
 def put_named(file: Path, content: bytes) -> None:

@@ -18,7 +18,7 @@ NATIVE = 500
 
 def resampled(name: str) -> bool:
     card = models.ROOM.card(name)
-    other = card.contract("paper").fs != NATIVE and card.parameters and name != "laef"
+    other = "resampy" in card.choices.get("resampling", "")  # of the reference benchmark
     return bool(other and models.ROOM.built_in(name))
 
 

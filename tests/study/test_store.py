@@ -47,6 +47,10 @@ def finish(run: Store, of: Cell, cell_key: str) -> Path:
     return folder
 
 
+def key_of(folder: Path) -> str:
+    return str(json.loads((folder / "cell.json").read_text())["key"])
+
+
 def test_a_cell_of_another_key_makes_room(tmp_path: Path) -> None:
     run, one = Store(tmp_path), cell("a", 1)
     assert run.state(one) == ("missing", PENDING)
@@ -58,13 +62,19 @@ def test_a_cell_of_another_key_makes_room(tmp_path: Path) -> None:
     # its model was edited: what was computed for k1 is of another number, and stays
     assert run.set_aside(one, "k2")
     assert run.state(one) == ("missing", PENDING)
-    for newer in ("k2", "k3"):
+    finish(run, one, "k2")
+    assert run.set_aside(one, "k1")  # and edited back
+    assert key_of(folder) == "k1"
+    assert run.set_aside(one, "k2")
+    assert key_of(folder) == "k2"
+    assert run.set_aside(one, "k3")
+    for newer in ("k3", "k4"):
         finish(run, one, newer)
         assert run.set_aside(one, f"{newer}+")
     (old,) = folder.parent.iterdir()
-    assert json.loads((old / "cell.json").read_text())["key"] == "k3"
-    (finish(run, one, "k4") / "cell.json").write_text("{")
-    assert not run.set_aside(one, "k5"), "whoever compares it with its hash finds it damaged"
+    assert key_of(old) == "k4"
+    (finish(run, one, "k5") / "cell.json").write_text("{")
+    assert not run.set_aside(one, "k6"), "whoever compares it with its hash finds it damaged"
 
 
 def test_what_whoever_has_a_claim_meets_is_its_own(tmp_path: Path) -> None:
