@@ -51,10 +51,10 @@ class Division:
         if text in ("", OFFICIAL):
             return cls()
         words = [word.strip() for word in text.split(",") if word.strip()]
-        by, _, number = words[0].rpartition("=") if len(words) == 1 else ("", "", "")
+        by, equals, number = words[0].rpartition("=") if len(words) == 1 else ("", "", "")
         if number == DEVICE:  # alone
             by, number = DEVICE, "5"
-        if by in ("", DEVICE) and number.isdecimal():
+        if number.isdecimal() and (by == DEVICE or not equals):
             if not LEAST <= int(number) <= MOST:
                 raise BadSetting(f"--folds {text}: {LEAST} to {MOST} folds, for example --folds 5")
             return cls(cross=int(number), by=by)

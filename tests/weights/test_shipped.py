@@ -125,7 +125,7 @@ def test_a_wheel_is_not_misled_by_a_folder_called_models_beside_it(
 def test_there_is_nothing_to_fetch(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(ROOM), "card", lambda room, name: laef.CARD)
     ear = Ear()
-    assert convert.fetch("laef", "released", None, None, True, ear) == file
+    assert convert.fetch("laef", "released", None, True, ear) == file
     assert ear.heard == [
         f"laef, released: shipped with ecgbench, there is nothing to fetch: {file} (licence: MIT)"
     ]
