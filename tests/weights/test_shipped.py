@@ -133,7 +133,7 @@ def test_there_is_nothing_to_fetch(file: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(
         BadSetting, match=r"--from x\.pth: the released weights of laef come with ecgbench"
     ):
-        convert.fetch("laef", "released", Path("x.pth"), None, False, ear)
+        convert.fetch("laef", "released", Path("x.pth"), False, ear)
 
 
 @pytest.mark.long
