@@ -100,12 +100,12 @@ def size(path: Path) -> int:
 def spare(path: Path) -> Iterator[Path]:
     """What can be removed from a run without losing a number.
 
-    Features, checkpoints, what reports keep, what was found damaged or is of an old key, and cells
+    Features, checkpoints, what was found damaged or is of an old key, and cells
     that its plan does not name.
     """
     store = Store(path)
     planned = {*map(store.cell_folder, store.existing_plan().cells)}
-    whole = [path / name for name in ("features", "checkpoints", "derived")]
+    whole = [path / name for name in ("features", "checkpoints")]
     yield from filter(size, whole)
     for place in sorted([*path.rglob(f"*{DAMAGED}"), *path.rglob(f"*{OUTDATED}")]):
         if not any(place.is_relative_to(folder) for folder in whole):

@@ -98,11 +98,6 @@ class Result:
         """Folder of its fit."""
         return self.run / str(self.document["fit"])
 
-    @cached_property
-    def fit_content(self) -> str:
-        """sha256 of the DONE of its fit; "" where the fit is gone."""
-        return sha256_of(self.fit_folder / DONE)
-
     @property
     def overlap(self) -> float:
         """n_test / n_train of a fold of a cross-validation; 0 where there is one test set. Where

@@ -145,10 +145,9 @@ def test_pruning_frees_what_no_number_needs(run: Path, typed: Typed, told: Told)
     checkpoint = run / "checkpoints" / "a" / "checkpoint.pt"
     checkpoint.parent.mkdir(parents=True)
     checkpoint.write_bytes(b"x" * 1000)
-    shutil.copytree(run / "fits", run / "derived")  # as reports of version 0.2 kept intervals
     code, out, _ = told("runs", "prune", run)
     assert code == 0
-    places = [run / "features", run / "checkpoints", run / "derived", spare]
+    places = [run / "features", run / "checkpoints", spare]
     assert {line.split()[-1] for line in out.splitlines()[:-1]} == {str(p) for p in places}
     assert spare.exists()
     before, freed = overview.size(run), sum(map(overview.size, places))
