@@ -8,14 +8,16 @@ not included.
 import itertools
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from ecgbench import datasets
-from ecgbench.cards.cell import Cell
+from ecgbench import datasets, models
+from ecgbench.cards.cell import Cell, Fit
 from ecgbench.cards.plan import Folders, Plan, Request, plan_of
 from ecgbench.core.keys import grouped
 from ecgbench.core.parallel import cores
@@ -36,10 +38,10 @@ from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.protocols.probe import LEAD_DRAWS
 from ecgbench.policies.hide import NATIVE, Policy
 from ecgbench.study.differences import differences
-from ecgbench.study.same_network import code_and_file, stored_code_and_file
 from ecgbench.study.store import Store
 from ecgbench.study.stored import CELL, document_of
 from ecgbench.study.work import reason_of
+from ecgbench.weights.chosen import of as weights_by
 
 CELL_BYTES = 30_000
 """Bytes of a cell besides its arrays: names of records, JSON."""
@@ -114,13 +116,13 @@ def _as_now(plan: Plan, store: Store, folders: Folders) -> Iterator[Cell]:
     Of released data that are not prepared all count, since those do not change.
     """
     tasks, networks = datasets.tasks(), store.facts("models")
-    of = {(fit.model, fit.weights): code_and_file(fit) for fit in plan.fits}
+    of = {(fit.model, fit.weights): _code_and_file(fit) for fit in plan.fits}
     for name, cells in grouped(plan.cells, lambda c: tasks[c.task][0]).items():
         there = [(cell, folder) for cell in cells if (folder := store.folder(cell))]
         done = []
         for cell, folder in there:
             document = document_of(folder, CELL)
-            if stored_code_and_file(document, networks) == of[cell.fit.model, cell.fit.weights]:
+            if _stored_code_and_file(document, networks) == of[cell.fit.model, cell.fit.weights]:
                 done.append((cell, document))
         try:
             copy = find(name, folders.data, folders.prepared, plan.limit, plan.fix, plan.division)
@@ -139,6 +141,25 @@ def _as_now(plan: Plan, store: Store, folders: Folders) -> Iterator[Cell]:
             known = document["key_facts"]
             if (known.get("data"), known.get("records")) == now[which]:
                 yield cell
+
+
+def _code_and_file(fit: Fit) -> tuple[str | None, str | None]:
+    """sha256 of the files of a model from outside, and of the file of its weights, if any; of
+    weights that are not here the run says what is wrong.
+    """
+    source, file = None, None
+    with suppress(EcgbenchError):
+        source = models.ROOM.source_hash(fit.model)
+        file = weights_by(fit.model, fit.weights).settled().origin()["sha256"]
+    return source, file
+
+
+def _stored_code_and_file(
+    document: Mapping[str, Any], networks: Mapping[str, Mapping[str, Any]]
+) -> tuple[str | None, str | None]:
+    """The same of a stored cell; networks: facts of the models of its run."""
+    facts, network = document.get("key_facts", {}), networks.get(str(document.get("model")), {})
+    return facts.get("source"), network.get("weights_source", {}).get("sha256")
 
 
 def _reading(name: str, folders: Folders, fix: bool, records: dict[str, int]) -> float:

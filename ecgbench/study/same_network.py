@@ -13,7 +13,6 @@ import numpy as np
 import torch
 
 from ecgbench import models
-from ecgbench.cards.cell import Fit
 from ecgbench.cards.model import InputContract
 from ecgbench.core.files import as_json, content_of, put
 from ecgbench.core.keys import key
@@ -22,7 +21,6 @@ from ecgbench.errors import EcgbenchError
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.evaluate.network import Network
 from ecgbench.policies.hide import Policy
-from ecgbench.weights.chosen import of as weights_by
 
 FOLDER = "networks"
 """Of a run: a file for each network, named by its key."""
@@ -64,25 +62,6 @@ def demand(
                 f"it is built is not in its weights; draw with a fixed seed, as in "
                 f"np.random.default_rng(0), or from torch"
             )
-
-
-def code_and_file(fit: Fit) -> tuple[str | None, str | None]:
-    """sha256 of the files of a model from outside, and of the file of its weights, if any; of
-    weights that are not here the run says what is wrong.
-    """
-    source, file = None, None
-    with suppress(EcgbenchError):
-        source = models.ROOM.source_hash(fit.model)
-        file = weights_by(fit.model, fit.weights).settled().origin()["sha256"]
-    return source, file
-
-
-def stored_code_and_file(
-    document: Mapping[str, Any], networks: Mapping[str, Mapping[str, Any]]
-) -> tuple[str | None, str | None]:
-    """The same of a stored cell; networks: facts of the models of its run."""
-    facts, network = document.get("key_facts", {}), networks.get(str(document.get("model")), {})
-    return facts.get("source"), network.get("weights_source", {}).get("sha256")
 
 
 def _read(file: Path) -> np.ndarray | None:
