@@ -87,7 +87,7 @@ def tost(differences: ArrayLike, margin: float) -> float:
     equivalent within the margin. NaN of fewer than two pairs.
 
     >>> round(tost([0.001, -0.002, 0.003, 0.0], 0.005), 4)
-    0.0144
+    0.0114
     """
     values = np.asarray(differences, dtype=np.float64)
     if len(values) < 2:
