@@ -90,7 +90,7 @@ def rendered(sheet: "Sheet", kinds: Sequence[str]) -> dict[str, bytes]:
     # the same places in all of them, found once: that takes as long as a drawing
     if (engine := sheet.get_layout_engine()) is not None:
         engine.execute(sheet)
-    sheet.set_layout_engine("none")
+    sheet.set_layout_engine(None)
     made = {}
     for kind in kinds:
         out = io.BytesIO()

@@ -238,7 +238,8 @@ class Components:
         self._positive = by_patient(of_positives)
         centred[:, ~negative] = 0.0  # in its own memory: these are the largest arrays of a report
         centred /= self.negatives
-        self._negative = by_patient(centred)
+        self._both = by_patient(centred)
+        self._both += self._positive
         self._share_of_positives = by_patient(positive / self.positives)
         self._crowding = (by_patient(negative / self.negatives) ** 2).sum(axis=0)
         """(k,) 1 over how many patients' worth of negatives a label has."""
@@ -246,7 +247,7 @@ class Components:
     @property
     def size(self) -> int:
         """Bytes that its arrays take, about."""
-        return self._positive.nbytes + self._negative.nbytes + self._share_of_positives.nbytes
+        return self._positive.nbytes + self._both.nbytes + self._share_of_positives.nbytes
 
     @property
     def values(self) -> Floats:
@@ -287,7 +288,7 @@ class Components:
     @cached_property
     def _psi(self) -> Floats:
         """(rows, patient) each patient's share in the error of the macro."""
-        return np.asarray((self._positive + self._negative) @ self._counts)
+        return np.asarray(self._both @ self._counts)
 
     @cached_property
     def _together(self) -> Floats:
@@ -297,8 +298,7 @@ class Components:
     @cached_property
     def _carried(self) -> Floats:
         """(k, rows, rows) covariances of the rows' errors in each label."""
-        both = self._positive + self._negative
-        return np.asarray((self._psi @ both).transpose(2, 1, 0))
+        return np.asarray((self._psi @ self._both).transpose(2, 1, 0))
 
     @cached_property
     def _spread(self) -> tuple[Floats, Floats]:
@@ -420,7 +420,7 @@ class Components:
         spread = float((c_matrix**2 / np.sqrt(np.outer(f, f))).sum())
         rest = max(variance - float(c_matrix.sum()), 0.0)
         df1 = variance**2 / (spread + rest**2 / g)
-        fourth = float((psi**4).sum()) - v0**2 / g
+        fourth = float(((psi**2) ** 2).sum()) - v0**2 / g
         df = 1 / (1 / df1 + (fourth / (2 * v0**2) if fourth > 0 and v0 > 0 else 0.0))
 
         own = np.einsum("kab,a,b->k", self._carried[:, used][:, :, used], few, few) * w
@@ -468,8 +468,9 @@ class Components:
                 for v in values
             ]
         s_matrix, sigma_matrix = (x[:, used][:, :, used] for x in self._spread)
-        psi = np.tensordot(few, self._positive[used] + self._negative[used], 1)
-        v0 = (psi**2).sum(axis=0) * g / (g - 1)
+        squares = np.tensordot(few, self._both[used], 1) ** 2
+        v0 = squares.sum(axis=0) * g / (g - 1)
+        fourths = (squares**2).sum(axis=0) - v0**2 / g
         s = np.einsum("kab,a,b->k", s_matrix, few, few)
         own = np.maximum(np.einsum("kab,a,b->k", sigma_matrix, few, few), 0.0) / m
         variance = v0 + np.maximum(own - s / m**2, 0.0)
@@ -484,9 +485,8 @@ class Components:
             rest = max(v - float(own[k]), 0.0)
             f = m[k] + PRIOR_DF - 1
             inverse = (own[k] ** 2 / f + rest**2 / g) / v**2
-            fourth = float((psi[:, k] ** 4).sum()) - v0[k] ** 2 / g
-            if fourth > 0 and v0[k] > 0:
-                inverse += fourth / (2 * v0[k] ** 2)
+            if fourths[k] > 0 and v0[k] > 0:
+                inverse += fourths[k] / (2 * v0[k] ** 2)
             df = float(1 / inverse)
             made.append(Estimate(value=value, variance=v, df=df, share=np.nan, label=-1))
         return made
@@ -504,7 +504,8 @@ class Components:
         of = np.flatnonzero(share)
         auroc, m, crowding = float(share @ self.aurocs[a]), self._sizes[of], self._crowding[of]
         counts = share[of] ** 2 * self._growth[of]
-        positive, negative = self._positive[a][:, of], self._negative[a][:, of]
+        positive = self._positive[a][:, of]
+        negative = self._both[a][:, of] - positive
         # the same patients as both: their placements err together
         shared = np.maximum(2 * np.einsum("gk,gk->k", positive, negative), 0.0)
         observed, others = (np.einsum("gk,gk->k", x, x) for x in (positive, negative))
