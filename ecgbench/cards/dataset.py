@@ -99,7 +99,7 @@ class DatasetCard(CheckedFields):
     """Where to get it; "" for the embedded demo."""
     folder: str
     """Name of its folder under --data; "" for data that are generated."""
-    synthetic: bool
+    synthetic: bool = False
     """True if no patient was recorded; every report says so."""
     records: int
     """Records of the release, before any limit or loss."""
@@ -110,9 +110,9 @@ class DatasetCard(CheckedFields):
     """Usual duration of a record, s."""
     leads: tuple[str, ...]
     """In the order of the files; a record without one of them is damaged, unless `any_leads`."""
-    index_files: tuple[str, ...]
+    index_files: tuple[str, ...] = ()
     """Required files, relative to the folder; `A|B`: either of them."""
-    tasks: tuple[Task, ...]
+    tasks: tuple[Task, ...] = ()
     splits: str
     """A description of the splits."""
     any_leads: bool = False

@@ -42,7 +42,6 @@ CARD = DatasetCard(
     licence="CC BY-SA 4.0",
     url="https://physionet.org/content/brugada-huca/1.0.0/",
     folder="brugada_huca",
-    synthetic=False,
     records=363,
     patients=363,
     fs=100.0,

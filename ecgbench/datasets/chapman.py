@@ -13,7 +13,6 @@ is atrial flutter, AFIB fibrillation. The second is poorer: see the cautions.
 """
 
 import re
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -35,52 +34,7 @@ COLUMNS = ("FileName", "Rhythm", "Beat", "PatientAge", "Gender")
 FORMAT = FileFormat(leads=None, fs=500.0, per_mv=1000.0)
 LAST = 10_646
 """Number of the last record of Chapman in the WFDB release; later ones are Ningbo."""
-SNOMED = {
-    "270492004": "1AVB",
-    "164890007": "AF",
-    "164889003": "AFIB",
-    "39732003": "ALS",
-    "284470004": "APB",
-    "164917005": "AQW",
-    "47665007": "ARS",
-    "713422000": "AT",
-    "233917008": "AVB",
-    "233896004": "AVNRT",
-    "251166008": "AVNRT",
-    "251199005": "CCR",
-    "251198002": "CR",
-    "428417006": "ERV",
-    "426995002": "JEB",
-    "164873001": "LVH",
-    "55827005": "LVHV",
-    "251148003": "LVQRSCL",
-    "251147008": "LVQRSLL",
-    "164947007": "PRIE",
-    "164912004": "PWC",
-    "111975006": "QTIE",
-    "59118001": "RBBB",
-    "427393009": "SA",
-    "426177001": "SB",
-    "426783006": "SR",
-    "427084000": "ST",
-    "429622005": "STDD",
-    "428750005": "STTC",
-    "164931005": "STTU",
-    "426761007": "SVT",
-    "164934002": "TWC",
-    "59931005": "TWO",
-    "164937009": "UW",
-    "17338001": "VPB",
-    "195060002": "VPE",
-}
-"""Codes of the WFDB release that stand for one label alone. 164909002 stands for LBBB and LFBBB,
-698252002 for IDC and IVB, 164865005 for every infarction, and LRRI has none.
-"""
-CODES = {label: code for code, label in SNOMED.items()}
-CODES |= dict.fromkeys(("LBBB", "LFBBB"), "164909002")
-CODES |= dict.fromkeys(("IDC", "IVB"), "698252002")
-CODES |= dict.fromkeys(("LVQRSCL", "LVQRSLL"), "251146004")
-"""Label -> code; of labels that the Challenge 2021 knows by one code, that."""
+CODES = challenge.snomed("chapman", "challenge_code")
 
 TASK = Task(
     name="chapman",
@@ -97,7 +51,6 @@ CARD = DatasetCard(
     licence="CC0 or CC BY 4.0 (its pages differ)",
     url="https://doi.org/10.6084/m9.figshare.c.4560497.v2",
     folder="chapman",
-    synthetic=False,
     records=10_646,
     patients=10_646,
     fs=500.0,
@@ -126,8 +79,7 @@ CARD = DatasetCard(
         "irregularity, so SA has no positives there",
         "in the WFDB release LBBB and LFBBB share a code, as do IDC and IVB, the infarctions MIFW "
         "and MILW, and most low voltages; these labels and LRRI have no positives there",
-        "rhythms and beats of fewer than 10 records are no labels, as in the reference benchmark; "
-        "ecgbench data facts chapman counts them",
+        "rhythms and beats of fewer than 10 records are no labels, as in the reference benchmark",
         "39 records have leads of zeros or amplitudes beyond any heart",
     ),
 )
@@ -142,7 +94,7 @@ def index(root: Path) -> pd.DataFrame:
     record, patient, split, fold, path, age, sex and a column per label of the task of 42.
     """
     if not (root / TABLE).exists():
-        return challenge.index(root, CARD, {TASK.name: SNOMED}, _ours)
+        return challenge.index(root, CARD, _ours, "wfdb_code")
     rows = tables.of_workbook(root / TABLE, COLUMNS, CARD.url)
     names = [name.strip().removesuffix(".csv") for name in rows["FileName"]]
     statements = _statements(rows)
@@ -173,20 +125,6 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
     if path.suffix == ".csv":
         return csv.read(path, record, patient, FORMAT)
     return wfdb.read(path, record, patient, CARD.fs, challenge.GAIN)
-
-
-def counts(root: Path) -> pd.DataFrame:
-    """What the workbook says that is no label, with its number of records, frequent words first:
-    rhythms and beats of fewer than 10 records, and unknown words. The last row counts the
-    records that are left without any label.
-    """
-    if not (root / TABLE).exists():
-        return pd.DataFrame(columns=["no label", "records"])
-    statements = _statements(tables.of_workbook(root / TABLE, COLUMNS, CARD.url))
-    total = Counter(code for codes in statements for code in {*codes} - {*TASK.labels})
-    found = sorted(total.items(), key=lambda item: (-item[1], item[0]))
-    without = sum(not {*codes} & {*TASK.labels} for codes in statements)
-    return pd.DataFrame([*found, ("(none at all)", without)], columns=["no label", "records"])
 
 
 def _statements(rows: pd.DataFrame) -> list[list[str]]:

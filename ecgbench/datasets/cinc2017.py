@@ -47,7 +47,6 @@ CARD = DatasetCard(
     licence="ODC-By 1.0",
     url="https://physionet.org/content/challenge-2017/1.0.0/",
     folder="cinc2017",
-    synthetic=False,
     records=8_528,
     patients=8_528,
     fs=300.0,

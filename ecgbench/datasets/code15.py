@@ -74,7 +74,6 @@ CARD = DatasetCard(
     licence="CC BY 4.0",
     url="https://zenodo.org/records/4916206",
     folder="code15",
-    synthetic=False,
     records=345_779,
     patients=233_770,
     fs=400.0,

@@ -10,9 +10,7 @@ know counts for no label.
 """
 
 import re
-from pathlib import Path
-
-import pandas as pd
+from functools import partial
 
 from ecgbench.datasets.indexing import challenge
 
@@ -30,9 +28,4 @@ CARD = challenge.card(
 CODES = challenge.snomed("cpsc2018")
 MANIFEST = challenge.manifest("cpsc_2018", 1_330_000_000)
 read = challenge.read
-
-
-def index(root: Path) -> pd.DataFrame:
-    """One row per header: record, patient, split, fold, path, age, sex and a column per label."""
-    words = challenge.labelled(CARD.tasks[0])
-    return challenge.index(root, CARD, words, lambda r: bool(re.fullmatch(r"A\d{4}", r)))
+index = partial(challenge.index, card=CARD, wanted=re.compile(r"A\d{4}").fullmatch)

@@ -9,9 +9,7 @@ Records shorter than 10 s are left out, as in the reference benchmark.
 """
 
 import re
-from pathlib import Path
-
-import pandas as pd
+from functools import partial
 
 from ecgbench.datasets.indexing import challenge
 
@@ -29,9 +27,4 @@ CARD = challenge.card(
 CODES = challenge.snomed("cpsc_extra")
 MANIFEST = challenge.manifest("cpsc_2018_extra", 660_000_000)
 read = challenge.read
-
-
-def index(root: Path) -> pd.DataFrame:
-    """One row per header: record, patient, split, fold, path, age, sex and a column per label."""
-    words = challenge.labelled(CARD.tasks[0])
-    return challenge.index(root, CARD, words, lambda r: bool(re.fullmatch(r"Q\d{4}", r)))
+index = partial(challenge.index, card=CARD, wanted=re.compile(r"Q\d{4}").fullmatch)

@@ -65,7 +65,6 @@ CARD = DatasetCard(
     fs=FS,
     seconds=SECONDS,
     leads=LEADS,
-    index_files=(),
     verified="generated",
     tasks=(
         Task(

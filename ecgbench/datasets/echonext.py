@@ -67,7 +67,6 @@ CARD = DatasetCard(
     licence="PhysioNet Restricted Health Data License 1.5.0",
     url="https://physionet.org/content/echonext/1.1.0/",
     folder="echonext",
-    synthetic=False,
     records=82_543,
     patients=36_286,
     fs=250.0,

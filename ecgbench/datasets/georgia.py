@@ -9,9 +9,7 @@ are left out, as in the reference benchmark.
 """
 
 import re
-from pathlib import Path
-
-import pandas as pd
+from functools import partial
 
 from ecgbench.datasets.indexing import challenge
 
@@ -28,9 +26,4 @@ CARD = challenge.card(
 CODES = challenge.snomed("georgia")
 MANIFEST = challenge.manifest("georgia", 1_250_000_000)
 read = challenge.read
-
-
-def index(root: Path) -> pd.DataFrame:
-    """One row per header: record, patient, split, fold, path, age, sex and a column per label."""
-    words = challenge.labelled(CARD.tasks[0])
-    return challenge.index(root, CARD, words, lambda r: bool(re.fullmatch(r"E\d{5}", r)))
+index = partial(challenge.index, card=CARD, wanted=re.compile(r"E\d{5}").fullmatch)

@@ -47,7 +47,6 @@ CARD = DatasetCard(
     licence="terms of the competition",
     url="https://tianchi.aliyun.com/competition/entrance/231754/introduction",
     folder="hefei",
-    synthetic=False,
     records=20_036,
     patients=20_036,
     fs=500.0,

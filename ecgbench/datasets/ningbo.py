@@ -9,9 +9,7 @@ missing (97) are quarantined.
 """
 
 import re
-from pathlib import Path
-
-import pandas as pd
+from functools import partial
 
 from ecgbench.datasets.indexing import challenge
 
@@ -33,13 +31,10 @@ MANIFEST = challenge.manifest("ningbo", 4_210_000_000)
 read = challenge.read
 
 
-def index(root: Path) -> pd.DataFrame:
-    """One row per header: record, patient, split, fold, path, age, sex and a column per label."""
-    words = challenge.labelled(CARD.tasks[0])
-    return challenge.index(root, CARD, words, _ours)
-
-
 def _ours(record: str) -> bool:
     """Chapman's records have lower numbers."""
     named = re.fullmatch(r"J?S(\d{5})", record)
     return named is not None and int(named[1]) > 10_646
+
+
+index = partial(challenge.index, card=CARD, wanted=_ours)

@@ -54,8 +54,6 @@ OF_AN_INDEX = (
 """Columns of every index, or of every import; no other column may have these names."""
 LOSSES = 0.005
 """Share of the records that may be lost besides those that the import left out."""
-FORMER = "as_imported.json"
-"""A file beside the card of an earlier version, which was a program."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,7 +236,6 @@ class Recordings(ModuleType):
             licence=said.licence,
             url="",
             folder=self.root.name,
-            synthetic=False,
             records=len(table),
             patients=table["patient"].nunique(),
             patients_known=said.patients_known,
@@ -246,7 +243,6 @@ class Recordings(ModuleType):
             seconds=round(float(usable["seconds"].astype(float).mean()), 3),
             leads=tuple(lead for lead in LEADS if lead in have),
             any_leads=True,
-            index_files=(),
             tasks=(task,),
             splits=said.splits,
             folds=int(table["fold"].astype(int).max()) if "fold" in table else 3,

@@ -52,13 +52,11 @@ CARD = DatasetCard(
     licence="ODC-By 1.0",
     url="https://physionet.org/content/ptbdb/1.0.0/",
     folder="ptbdb",
-    synthetic=False,
     records=549,
     patients=290,
     fs=1000.0,
     seconds=115.2,
     leads=LEADS,
-    index_files=(),
     tasks=(TASK,),
     splits=(
         "ours: 5 folds by patient, stratified on the labels (3 train, 1 val, 1 test); the "

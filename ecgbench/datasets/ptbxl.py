@@ -52,7 +52,6 @@ CARD = DatasetCard(
     licence="CC BY 4.0",
     url="https://physionet.org/content/ptb-xl/1.0.3/",
     folder="ptbxl",
-    synthetic=False,
     records=21_799,
     patients=18_869,
     fs=500.0,

@@ -50,7 +50,6 @@ CARD = DatasetCard(
     licence=code.CARD.licence,
     url=code.CARD.url,
     folder=code.CARD.folder,
-    synthetic=False,
     # 2,322,465 - 2,051,701 with a diagnosis, and 2 % of those without
     records=311_798,
     patients=220_000,

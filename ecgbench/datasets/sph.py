@@ -52,7 +52,6 @@ CARD = DatasetCard(
     licence="CC BY 4.0",
     url="https://doi.org/10.6084/m9.figshare.c.5779802.v1",
     folder="sph",
-    synthetic=False,
     records=25_770,
     patients=24_666,
     fs=500.0,

@@ -65,7 +65,6 @@ CARD = DatasetCard(
     licence="CC BY 4.0",
     url="https://doi.org/10.6084/m9.figshare.27078763",
     folder="zzu",
-    synthetic=False,
     records=14_190,
     patients=11_643,
     fs=500.0,

@@ -251,15 +251,11 @@ def test_a_card_that_was_edited_wrongly_is_refused_in_one_line(folder: Path, nam
     assert datasets.get(str(card)).CARD.records == 2 * PATIENTS
 
 
-def test_an_import_of_an_earlier_version_is_refused(folder: Path) -> None:
-    (folder / "mine").mkdir()
-    (folder / "mine" / "as_imported.json").write_text("{}")
-    with pytest.raises(BadSetting, match=r"as_imported\.json without its card\.toml"):
+def test_a_table_without_its_card_is_refused(folder: Path) -> None:
+    bring(order(folder))
+    (folder / "mine" / "card.toml").unlink()
+    with pytest.raises(BadSetting, match=r"without its card\.toml"):
         bring(order(folder))
-    old = folder / "mine" / "mine.py"
-    old.write_text("from ecgbench.data.imported import records\n")
-    with pytest.raises(BadSetting, match=r"ecgbench data import"):
-        datasets.get(str(old))
 
 
 def _say(folder: Path, **more: object) -> str:

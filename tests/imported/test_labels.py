@@ -283,3 +283,8 @@ def test_only_line_ends_end_lines(tmp_path: Path) -> None:
     file.write_bytes(b"record,af\rr0,1\r\nr1,0\nr2,x\n")
     with pytest.raises(BadSetting, match="line 4: the column 'af' says 'x'"):
         checked(file)
+
+
+def test_names_that_only_case_tells_apart_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match="'af' and the label 'AF'; rename one"):
+        given(tmp_path, "af|label", ["1|AF", "0|SR"])

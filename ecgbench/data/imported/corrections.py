@@ -45,11 +45,10 @@ def earlier(folder: Path, name: str, overwrite: bool) -> tuple[own.Card | None, 
     that holds something else, or a card that cannot be read unless it is to be overwritten.
     """
     card, file, table = None, folder / own.CARD, folder / own.TABLE
-    left = [name for name in (own.FORMER, own.TABLE) if (folder / name).is_file()]
-    if own.FORMER in left or (left and not file.is_file()):
+    if table.is_file() and not file.is_file():
         raise BadSetting(
-            f"{folder} holds {left[0]} without its {own.CARD}, as after an import by an earlier "
-            f"version; remove it, or give another folder (--to DIR)"
+            f"{folder} holds {own.TABLE} without its {own.CARD}; remove it, or give another folder "
+            f"(--to DIR)"
         )
     if file.is_file():
         try:

@@ -223,14 +223,17 @@ def _demand_names(sheet: Sheet, found: Mapping[str, object], others: Sequence[st
             f"{sheet.file.name} has no label: no column of 0 and 1, true and false, or yes and no, "
             f"and no column 'label' of words ({advice})"
         )
+    taken = {plain(name): name for name in others}
     for label in found:
         if label.lower() in OF_AN_INDEX:
             raise BadSetting(
                 f"{sheet.file.name}: no label can be called {label!r}, the name of a column of "
                 f"every dataset; rename it"
             )
-        if label in others:
-            raise BadSetting(f"{sheet.file.name} has a column and a label {label!r}; rename one")
+        # records.csv is read as any table is: names differ in more than case
+        if other := taken.get(plain(label)):
+            raise BadSetting(f"{sheet.file.name} has {other!r} and the label {label!r}; rename one")
+        taken[plain(label)] = label
 
 
 def _free_name(name: str) -> str:

@@ -26,8 +26,6 @@ GAIN = 1000.0
 RATE = 500.0
 """Hz, of the four collections with loaders of their own."""
 UNNAMED = "no patients are named, so records of one patient may stand in two splits"
-Dx = Mapping[str, str]
-"""SNOMED CT code -> the label it stands for in a task; a code without one counts for none."""
 
 
 def card(name: str, title: str, *, folder: str, paper: int, **own: Any) -> DatasetCard:
@@ -51,11 +49,9 @@ def card(name: str, title: str, *, folder: str, paper: int, **own: Any) -> Datas
         licence="CC BY 4.0",
         url="https://physionet.org/content/challenge-2021/1.0.3/",
         folder=folder,
-        synthetic=False,
         patients=own["records"],
         fs=RATE,
         leads=LEADS,
-        index_files=(),
         tasks=(task,),
         splits="ours: 10 folds by record, stratified on all mapped codes (8 train, 1 val, 1 test)",
         verified="genuine sample",
@@ -81,17 +77,14 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
 
 
 def index(
-    root: Path,
-    card: DatasetCard,
-    words: Mapping[str, Dx],
-    wanted: Callable[[str], bool] = lambda record: True,
+    root: Path, card: DatasetCard, wanted: Callable[[str], object], column: str = "snomed_code"
 ) -> pd.DataFrame:
-    """record, patient, split, fold, path, age, sex and the labels of the tasks, for every header
-    below `root`.
+    """record, patient, split, fold, path, age, sex and the labels of the first task, for every
+    header below `root`.
 
-    words: task -> its codes. wanted: which records belong to the dataset. No patients are
-    published: each record counts as one. Folds are stratified on every code that any task maps.
-    MissingData: no header.
+    wanted: whether a record belongs to the dataset. column: of its label table, with the codes. No
+    patients are published: each record counts as one. Folds are stratified on every code that the
+    task knows. MissingData: no header.
     """
     listed = [f for f in sorted(root.rglob("*.hea")) if f.is_file() and wanted(f.stem)]
     files = {f.stem: f for f in listed}
@@ -106,8 +99,11 @@ def index(
     notes = {record: wfdb.comments(file) for record, file in files.items()}
     notes = {r: {word.casefold(): text for word, text in note.items()} for r, note in notes.items()}
     present = {r: tuple(re.findall(r"\d+", note.get("dx", ""))) for r, note in notes.items()}
-    mapped = {code for task in words.values() for code in task}
-    strata = [[c for c in present[record] if c in mapped] for record in files]
+    task = card.tasks[0].name
+    label = {
+        code: name for name, own in snomed(task, column).items() for code in own.split("|") if own
+    }
+    strata = [[c for c in present[record] if c in label] for record in files]
     frame = pd.DataFrame(
         {
             "record": list(files),
@@ -120,22 +116,11 @@ def index(
             "sex": [note.get("sex", "") for note in notes.values()],
         }
     )
-    hot = [
-        multi_hot([{task[c] for c in present[r] if c in task} for r in files], name)
-        for name, task in words.items()
-    ]
-    return pd.concat([frame, *hot], axis=1)
+    return pd.concat([frame, multi_hot([{label[c] for c in own} for own in strata], task)], axis=1)
 
 
-def snomed(task: str) -> dict[str, str]:
+def snomed(task: str, column: str = "snomed_code") -> dict[str, str]:
     """Label -> SNOMED CT code, several separated by `|`, from the label table of a task: `CODES` of
     its dataset.
     """
-    return {row["code"]: row["snomed_code"] for row in table(task)}
-
-
-def labelled(task: Task) -> dict[str, Dx]:
-    """The task with its codes, as `index` takes them."""
-    own = {code: label for label, codes in snomed(task.name).items() for code in codes.split("|")}
-    assert set(own.values()) == set(task.labels)
-    return {task.name: own}
+    return {row["code"]: row[column] for row in table(task) if row[column]}
