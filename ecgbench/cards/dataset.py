@@ -93,9 +93,9 @@ class DatasetCard(CheckedFields):
 
     title: str
     version: str
-    doi: str
+    doi: str = ""
     licence: str
-    url: str
+    url: str = ""
     """Where to get it; "" for the embedded demo."""
     folder: str
     """Name of its folder under --data; "" for data that are generated."""

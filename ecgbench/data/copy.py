@@ -140,13 +140,15 @@ class Copy:
     @property
     def quarantined(self) -> pd.DataFrame:
         """record, reason: records that cannot be trusted."""
-        own = self.left_out.query("kind == 'damaged'")
-        return own[["record", "reason"]].reset_index(drop=True)
+        return self._lost("damaged")
 
     @property
     def excluded(self) -> pd.DataFrame:
         """record, reason: sound records that a rule of the card excludes."""
-        own = self.left_out.query("kind == 'excluded'")
+        return self._lost("excluded")
+
+    def _lost(self, kind: str) -> pd.DataFrame:
+        own = self.left_out[self.left_out["kind"] == kind]
         return own[["record", "reason"]].reset_index(drop=True)
 
     @cached_property

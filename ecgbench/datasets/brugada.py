@@ -19,7 +19,7 @@ import pandas as pd
 
 from ecgbench.cards.dataset import DatasetCard, Limb, Manifest, Task
 from ecgbench.datasets.indexing import tables
-from ecgbench.datasets.indexing.folds import dealt
+from ecgbench.datasets.indexing.folds import framed
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
@@ -100,22 +100,22 @@ def index(root: Path) -> pd.DataFrame:
     known = [[f"{c} {row[c]}" for c in VALUES] for row in rows.to_dict("records")]
     people = rows["patient_id"].replace(SAME).tolist()
     two = rows["patient_id"].isin(TWO_LABELS)
-    return pd.DataFrame(
-        {
-            "record": rows["patient_id"],
-            "patient": people,
-            "damaged": np.where(two, "the same recording has both labels", ""),
-            **dealt(CARD.folder, people, known, CARD.folds),
-            "path": [f"files/{p}/{p}" for p in rows["patient_id"]],
-            "sudden_death": rows["sudden_death"],
-            "brugada:confirmed": (rows["brugada"] == "1").astype(np.int8),
-            "brugada_any:confirmed or other": (rows["brugada"] != "0").astype(np.int8),
-            "brugada_pattern:basal pattern": (rows["basal_pattern"] == "1").astype(np.int8),
-        }
-    )
+    labels = {
+        "brugada:confirmed": rows["brugada"] == "1",
+        "brugada_any:confirmed or other": rows["brugada"] != "0",
+        "brugada_pattern:basal pattern": rows["basal_pattern"] == "1",
+    }
+    return framed(
+        CARD,
+        rows["patient_id"],
+        people,
+        known,
+        [f"files/{p}/{p}" for p in rows["patient_id"]],
+        damaged=np.where(two, "the same recording has both labels", ""),
+        sudden_death=rows["sudden_death"],
+    ).assign(**{column: values.astype(np.int8) for column, values in labels.items()})
 
 
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
     """One record in mV; BadRecord where its header or samples cannot be trusted."""
-    path = tables.within(root, row["path"], row["record"])
-    return wfdb.read(path, row["record"], row["patient"], CARD.fs, GAIN)
+    return wfdb.read(root / row["path"], row["record"], row["patient"], CARD.fs, GAIN)

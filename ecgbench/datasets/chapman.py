@@ -22,7 +22,7 @@ import pandas as pd
 from ecgbench.cards.dataset import DatasetCard, Listed, Listing, Task
 from ecgbench.datasets._labels import codes, multi_hot
 from ecgbench.datasets.indexing import challenge, tables
-from ecgbench.datasets.indexing.folds import dealt
+from ecgbench.datasets.indexing.folds import framed
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import csv, wfdb
 from ecgbench.ecg.readers.arrays import FileFormat
@@ -103,16 +103,9 @@ def index(root: Path) -> pd.DataFrame:
             f"{root / TABLE} has none of the rhythms and beats of {CARD.title}; take that of "
             f"{CARD.url}"
         )
-    frame = pd.DataFrame(
-        {
-            "record": names,
-            "patient": names,
-            **dealt(CARD.folder, names, statements, CARD.folds),
-            "path": [f"{SIGNALS}/{name}.csv" for name in names],
-            "age": rows["PatientAge"],
-            "sex": rows["Gender"],
-        }
-    )
+    paths, people = [f"{SIGNALS}/{name}.csv" for name in names], rows[["PatientAge", "Gender"]]
+    age, sex = people.to_numpy().T
+    frame = framed(CARD, names, names, statements, paths, age=age, sex=sex)
     return pd.concat(
         [frame, multi_hot([{*TASK.labels} & {*s} for s in statements], TASK.name)], axis=1
     )
@@ -121,7 +114,7 @@ def index(root: Path) -> pd.DataFrame:
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
     """One record in mV; BadRecord where its file cannot be trusted or does not name its leads."""
     record, patient = row["record"], row["patient"]
-    path = tables.within(root, row["path"], record)
+    path = root / row["path"]
     if path.suffix == ".csv":
         return csv.read(path, record, patient, FORMAT)
     return wfdb.read(path, record, patient, CARD.fs, challenge.GAIN)

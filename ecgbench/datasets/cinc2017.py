@@ -26,7 +26,7 @@ from ecgbench.core.text import shortened
 from ecgbench.datasets._labels import multi_hot
 from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.challenge import UNNAMED
-from ecgbench.datasets.indexing.folds import dealt
+from ecgbench.datasets.indexing.folds import framed
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
@@ -92,15 +92,9 @@ def index(root: Path) -> pd.DataFrame:
     records, labels = zip(*((one[1], [one[2]]) for one in found if one))
     # the release has 300 records a second time, as its validation set
     files = {f.stem: f.relative_to(root).with_suffix("") for f in sorted(root.rglob("*.hea"))}
-    frame = pd.DataFrame(
-        {
-            "record": records,
-            "patient": records,
-            **dealt(CARD.folder, records, labels, CARD.folds),
-            "path": [files[r].as_posix() if r in files else "" for r in records],
-            "damaged": ["" if r in files else "its header is not here" for r in records],
-        }
-    )
+    paths = [files[r].as_posix() if r in files else "" for r in records]
+    damaged = ["" if r in files else "its header is not here" for r in records]
+    frame = framed(CARD, records, records, labels, paths, damaged=damaged)
     return pd.concat([frame, multi_hot(labels, TASK.name, TASK.labels)], axis=1)
 
 

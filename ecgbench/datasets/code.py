@@ -88,5 +88,4 @@ def index(root: Path) -> pd.DataFrame:
 
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
     """One record in mV at its own rate; BadRecord where its header or samples cannot be trusted."""
-    path = tables.within(root, row["path"], row["record"])
-    return wfdb.read(path, row["record"], row["patient"], names=NAMES)
+    return wfdb.read(root / row["path"], row["record"], row["patient"], names=NAMES)

@@ -32,7 +32,7 @@ import pandas as pd
 from ecgbench.cards.dataset import DatasetCard, Download, Limb, Task
 from ecgbench.datasets._labels import codes, table
 from ecgbench.datasets.indexing import tables
-from ecgbench.datasets.indexing.folds import dealt
+from ecgbench.datasets.indexing.folds import framed, of_age
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import hdf5
 from ecgbench.ecg.readers.arrays import FileFormat
@@ -42,9 +42,6 @@ from ecgbench.stats.known import UNKNOWN
 
 TABLE = "exams.csv"
 FORMAT = FileFormat(leads=LEADS, fs=400.0, per_mv=1.0, leads_first=False, variable="tracings")
-FLAGS = {"True": 1, "1": 1, "1.0": 1, "False": 0, "0": 0, "0.0": 0}
-AGES = (20, 40, 60, 80)
-"""Bounds of the ages that folds are to hold alike; an unknown age is among the highest."""
 TURN = 10_000
 """Patients that are dealt to the folds at a time."""
 TASK = Task(
@@ -130,31 +127,26 @@ def index(root: Path) -> pd.DataFrame:
     flags = [row["csv_column"] for row in table(TASK.name)]
     columns = ("exam_id", "patient_id", "age", "is_male", "trace_file", NORMAL, *flags)
     exams = tables.read(root / TABLE, columns, CARD.url)
-    marks = exams[[*flags, NORMAL]].apply(lambda column: column.map(FLAGS))
-    marks[NORMAL] = marks[NORMAL].mask(exams[NORMAL] == "", 0)  # nobody marked it
-    if (odd := marks.isna().any(axis=1)).any():
-        raise MissingData(
-            f"{root / TABLE}: exam {exams.loc[odd, 'exam_id'].iloc[0]} has a flag that is neither "
-            f"True nor False; download it again from {CARD.url}"
-        )
-    hot = marks[flags].astype(np.int8).set_axis(TASK.columns, axis=1)
+    exams[NORMAL] = exams[NORMAL].replace("", "False")  # nobody marked it
+    marks = tables.flags(exams, "exam_id", [*flags, NORMAL], root / TABLE, CARD.url)
+    hot = marks[flags].set_axis(TASK.columns, axis=1)
     known = hot.where(marks.any(axis=1), UNKNOWN).astype(np.int8).set_axis(KNOWN.columns, axis=1)
-    ages = np.searchsorted(AGES, pd.to_numeric(exams["age"], errors="coerce"), side="right")
     strata = [
-        ["any", f"male {male}", f"age {age}", *np.array(TASK.labels)[row == 1].tolist()]
-        for male, age, row in zip(exams["is_male"], ages, hot.to_numpy())
+        ["any", f"male {male}", age, *np.array(TASK.labels)[row == 1].tolist()]
+        for male, age, row in zip(exams["is_male"], of_age(exams["age"]), hot.to_numpy())
     ]
-    positions = _positions(root, sorted(set(exams["trace_file"])))
-    frame = pd.DataFrame(
-        {
-            "record": exams["exam_id"],
-            "patient": exams["patient_id"],
-            **dealt(CARD.folder, exams["patient_id"].tolist(), strata, CARD.folds, TURN),
-            "path": exams["trace_file"],
-            "position": [positions.get(p, -1) for p in zip(exams["trace_file"], exams["exam_id"])],
-            "age": exams["age"],
-            "sex": exams["is_male"].map(FLAGS).map({1: "male", 0: "female"}).fillna(""),
-        }
+    names, files = exams["exam_id"], exams["trace_file"]
+    positions = _positions(root, sorted(set(files)))
+    frame = framed(
+        CARD,
+        names,
+        exams["patient_id"],
+        strata,
+        files,
+        TURN,
+        position=[positions.get(place, -1) for place in zip(files, names)],
+        age=exams["age"],
+        sex=exams["is_male"].map(tables.FLAGS).map({1: "male", 0: "female"}).fillna(""),
     )
     return pd.concat([frame, hot, known], axis=1)
 
@@ -162,7 +154,7 @@ def index(root: Path) -> pd.DataFrame:
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
     """One exam in mV without its padding; BadRecord where it cannot be trusted."""
     record, position = row["record"], int(row["position"])
-    file = tables.within(root, row["path"], record)
+    file = root / row["path"]
     if position < 0:
         raise BadRecord(f"{record}: {file.name} does not hold this exam once")
     stored = _exam_at(file, position)

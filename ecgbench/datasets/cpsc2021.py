@@ -27,7 +27,6 @@ import pandas as pd
 from ecgbench.cards.dataset import DatasetCard, Manifest, Task
 from ecgbench.core.text import one_line
 from ecgbench.datasets._labels import multi_hot
-from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.folds import dealt
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
@@ -99,8 +98,7 @@ def index(root: Path) -> pd.DataFrame:
 
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
     """One window in mV; BadRecord where the recording's header or samples cannot be trusted."""
-    path = tables.within(root, row["path"], row["record"])
-    recording = wfdb.read(path, row["record"], row["patient"], CARD.fs)
+    recording = wfdb.read(root / row["path"], row["record"], row["patient"], CARD.fs)
     first = round(row["start"] * CARD.fs)
     return replace(recording, signal=recording.signal[:, first : first + _LENGTH])
 

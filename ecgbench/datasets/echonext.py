@@ -42,7 +42,6 @@ PEOPLE = {"age": "age_at_ecg", "sex": "sex", "site": "location_setting"}
 """Column of the index -> column of the table, for facts of the patient."""
 EMPTY = ("", "nan", "none", "null", "na")
 """How a table says that there is no value."""
-YES_OR_NO = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "False": 0, "True": 1}
 
 TASK = Task(
     name="echonext",
@@ -105,13 +104,7 @@ def index(root: Path) -> pd.DataFrame:
     raw["position"] = raw.groupby("split").cumcount()  # before any row is dropped
     rows = raw[raw["split"].isin(["train", "val", "test"])].reset_index(drop=True)
     paths = {s: _array(root, str(s), n) for s, n in rows["split"].value_counts().items()}
-    flags = rows[list(FLAGS)].apply(lambda column: column.map(YES_OR_NO))
-    if flags.isna().any(axis=None):
-        record = rows.loc[flags.isna().any(axis=1), "ecg_key"].iloc[0]
-        raise MissingData(
-            f"{file}: a flag of record {record} is neither 0 nor 1; download it again from "
-            f"{CARD.url}"
-        )
+    hot = tables.flags(rows, "ecg_key", [*FLAGS], file, CARD.url)
     frame = pd.DataFrame(
         {
             "record": rows["ecg_key"],
@@ -122,7 +115,6 @@ def index(root: Path) -> pd.DataFrame:
             **{name: rows.get(column, "") for name, column in PEOPLE.items()},
         }
     )
-    hot = flags.astype(np.int8)
     known = hot.where((hot == 1) | _measured(rows), UNKNOWN).astype(np.int8)
     return pd.concat(
         [frame, hot.set_axis(TASK.columns, axis=1), known.set_axis(KNOWN.columns, axis=1)], axis=1

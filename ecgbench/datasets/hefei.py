@@ -18,8 +18,7 @@ import pandas as pd
 
 from ecgbench.cards.dataset import DatasetCard, Task
 from ecgbench.datasets._labels import codes, multi_hot
-from ecgbench.datasets.indexing import tables
-from ecgbench.datasets.indexing.folds import dealt
+from ecgbench.datasets.indexing.folds import framed
 from ecgbench.ecg.leads import CHEST
 from ecgbench.ecg.readers import csv
 from ecgbench.ecg.readers.arrays import FileFormat
@@ -43,7 +42,6 @@ TASK = Task(
 CARD = DatasetCard(
     title="Hefei",
     version="round 2 (2019)",
-    doi="",
     licence="terms of the competition",
     url="https://tianchi.aliyun.com/competition/entrance/231754/introduction",
     folder="hefei",
@@ -75,16 +73,9 @@ def index(root: Path) -> pd.DataFrame:
     lines = _lines(root / TABLE)
     names = [name.removesuffix(".txt") for name, *_ in lines]
     present = [[label for label in labels if label] for *_, labels in lines]
-    table = pd.DataFrame(
-        {
-            "record": names,
-            "patient": names,
-            **dealt(CARD.folder, names, present, CARD.folds),
-            "path": [f"{SIGNALS}/{name}.txt" for name in names],
-            "age": [age for _, age, _, _ in lines],
-            "sex": [sex for _, _, sex, _ in lines],
-        }
-    )
+    _, age, sex, _ = zip(*lines)
+    paths = [f"{SIGNALS}/{name}.txt" for name in names]
+    table = framed(CARD, names, names, present, paths, age=age, sex=sex)
     kept = [set(labels) - {*RARE} for labels in present]
     return pd.concat([table, multi_hot(kept, TASK.name)], axis=1)
 
@@ -92,8 +83,7 @@ def index(root: Path) -> pd.DataFrame:
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
     """One record in mV, completed to twelve leads; BadRecord where its file cannot be trusted."""
     record = row["record"]
-    path = tables.within(root, row["path"], record)
-    recording = csv.read(path, record, row["patient"], FORMAT, separator=" ")
+    recording = csv.read(root / row["path"], record, row["patient"], FORMAT, separator=" ")
     if sorted(recording.leads) != sorted(STORED):
         raise BadRecord(
             f"{record}: the leads {', '.join(recording.leads)} instead of {', '.join(STORED)}"

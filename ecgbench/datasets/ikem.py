@@ -81,9 +81,7 @@ def index(root: Path) -> pd.DataFrame:
             "record": exams["exam_id"],
             "patient": patients,
             "split": "train",
-            "path": [path for path, _, _ in positions],
-            "position": [position for _, position, _ in positions],
-            "real_length": [samples for _, _, samples in positions],
+            **dict(zip(("path", "position", "real_length"), zip(*positions))),
             "damaged": [
                 "the HDF5 files hold its exam twice" if exam in twice else ""
                 for exam in exams["exam_id"]

@@ -72,5 +72,6 @@ def index(root: Path) -> pd.DataFrame:
 
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
     """One record in mV; BadRecord where its header or samples cannot be trusted."""
-    path = tables.within(root, row["path"], row["record"])
-    return wfdb.read(path, row["record"], row["patient"], CARD.fs, GAIN, repair=REPAIR)
+    return wfdb.read(
+        root / row["path"], row["record"], row["patient"], CARD.fs, GAIN, repair=REPAIR
+    )

@@ -33,7 +33,7 @@ from ecgbench.cards.dataset import DatasetCard, Task
 from ecgbench.core.text import one_line
 from ecgbench.datasets.indexing import sheet
 from ecgbench.datasets.indexing.folds import splits
-from ecgbench.datasets.indexing.tables import one_spelling, within
+from ecgbench.datasets.indexing.tables import one_spelling
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import by_suffix
 from ecgbench.ecg.readers.notation import ReadOptions
@@ -232,9 +232,7 @@ class Recordings(ModuleType):
         return DatasetCard(
             title=said.title,
             version=said.version,
-            doi="",
             licence=said.licence,
-            url="",
             folder=self.root.name,
             records=len(table),
             patients=table["patient"].nunique(),
@@ -272,7 +270,7 @@ class Recordings(ModuleType):
 
     def read(self, root: Path, row: Mapping[str, Any]) -> Recording:
         """The recording of a row of the index, in mV; BadRecord where it cannot be trusted."""
-        path = within(root, row["path"], row["record"])
+        path = root / row["path"]
         if path.suffix.lower() not in by_suffix.READERS:
             path = path.with_name(f"{path.name}.hea")
         return recording(path, row["record"], row["patient"], self.said.options)

@@ -24,8 +24,8 @@ from typing import Any
 import pandas as pd
 
 from ecgbench.cards.dataset import DatasetCard, Manifest, Task
-from ecgbench.datasets._labels import codes, multi_hot
-from ecgbench.datasets.indexing.folds import dealt
+from ecgbench.datasets._labels import codes, multi_hot, table
+from ecgbench.datasets.indexing.folds import framed
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
@@ -77,28 +77,10 @@ CARD = DatasetCard(
 
 NONE = ("", "no", "n/a", "unknown", "M. Bechterew", "M. Basedow")
 """What stands for no diagnosis; the last two the reference benchmark leaves out by name."""
-_HOCM = "Hypertrophic obstructive cardiomyopathy"
-_VARIANTS = {
-    "Arterial hypertension": ["Arterial Hypertension"],
-    "Hyperlipoproteinemia": [
-        "Hyperlipemia",
-        "Hyperlipidemia",
-        "Hyperlipoproteinemia Typ IIa",
-        *(f"Hyperlipoproteinemia Type {kind}" for kind in ("IIa", "IIb", "IV", "IV b")),
-    ],
-    _HOCM: [f"{_HOCM} (intraventricular gradient {mmhg}mmHg)" for mmhg in ("100-160", "70-90")],
-    "Mitral regurgitation": ["Mitral regurgitation (grade 2)"],
-    "Peripheral atherosclerosis": ["peripheral atherosclerosis"],
-    "Postop. Thyroidectomy": ["Postop. Thyriodectomy"],
-    "Ventricular tachycardia": [
-        "Ventricular tachycardias",
-        "Recurrent ventricular tachycardia",
-        "Recurrent ventricular tachycardias",
-        "Recurrent sustained ventricular tachycardia",
-    ],
-}
 # "Coronary artery disease (PTCA+Stent)" stays apart: the reference's entry for it never matches
-SPELLINGS = {variant: name for name, variants in _VARIANTS.items() for variant in variants}
+SPELLINGS = {
+    other: row["code"] for row in table("ptb") for other in row["spellings"].split("|") if other
+}
 INFARCTION = "Myocardial infarction"
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 MANIFEST = Manifest(
@@ -122,18 +104,17 @@ def index(root: Path) -> pd.DataFrame:
     strata = frequent if len(notes) == TASK.complete else TASK.labels
     known = [[d for d in own if d in strata] for own in diagnosed]
     patients = [file.parent.name for file in notes]
-    table = pd.DataFrame(
-        {
-            "record": [file.stem for file in notes],
-            "patient": patients,
-            **dealt(CARD.folder, patients, known, CARD.folds),
-            "path": [f.relative_to(root).with_suffix("").as_posix() for f in notes],
-            "age": [note.get("age", "") for note in notes.values()],
-            "sex": [note.get("sex", "") for note in notes.values()],
-        }
+    frame = framed(
+        CARD,
+        [file.stem for file in notes],
+        patients,
+        known,
+        [f.relative_to(root).with_suffix("").as_posix() for f in notes],
+        age=[note.get("age", "") for note in notes.values()],
+        sex=[note.get("sex", "") for note in notes.values()],
     )
     hot = [[d for d in own if d in labels] for own in diagnosed]
-    return pd.concat([table, multi_hot(hot, TASK.name, labels)], axis=1)
+    return pd.concat([frame, multi_hot(hot, TASK.name, labels)], axis=1)
 
 
 def read(root: Path, row: Mapping[str, Any]) -> Recording:

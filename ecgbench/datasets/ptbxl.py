@@ -26,7 +26,7 @@ from ecgbench.datasets.indexing import tables
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
-from ecgbench.errors import BadRecord, MissingData
+from ecgbench.errors import BadRecord
 
 TABLE = "ptbxl_database.csv"
 GAIN = 1000.0
@@ -88,7 +88,7 @@ OVER_89 = 300.0
 """How the table says an age of more than 89 years; 90 stands in the index."""
 
 
-def index(root: Path | None) -> pd.DataFrame:
+def index(root: Path) -> pd.DataFrame:
     """One row per record of the copy at `root`: record, patient, split, fold, path, age, sex,
     device, site, noted, and a column per label.
 
@@ -125,24 +125,12 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
     return recording.clinical()
 
 
-def _rows(root: Path | None) -> pd.DataFrame:
-    if root is None or not (root / TABLE).is_file():
-        raise MissingData(
-            f"ptbxl: no {TABLE} in {root}; download PTB-XL from {CARD.url} and name its parent "
-            f"folder with --data"
-        )
+def _rows(root: Path) -> pd.DataFrame:
     file = root / TABLE
     raw = tables.read(file, COLUMNS, CARD.url)
-    rows = pd.DataFrame(
+    return pd.DataFrame(
         [_row(file, *values) for values in raw[list(COLUMNS)].itertuples(index=False)]
     ).join(_people(raw))
-    doubled = rows.loc[rows["record"].duplicated(), "record"]
-    if len(doubled):
-        raise BadRecord(
-            f"{file}: ecg_id {doubled.iloc[0].lstrip('0')} is there twice; PTB-XL 1.0.3 has no "
-            f"duplicates"
-        )
-    return rows
 
 
 def _people(raw: pd.DataFrame) -> pd.DataFrame:

@@ -14,20 +14,20 @@ leaves about 312,000 recordings, which at CODE's 1.39 a patient are those of som
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards.dataset import DatasetCard, Task
+from ecgbench.cards.dataset import Limb, Task
 from ecgbench.core.seeds import seed_of
 from ecgbench.datasets import code
 from ecgbench.datasets._labels import codes, table
-from ecgbench.datasets.code15 import FLAGS, TURN
+from ecgbench.datasets.code15 import TURN
 from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.folds import dealt
-from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
 
@@ -43,24 +43,17 @@ TASK = Task(
     rule="ours",
     absent="not flagged",
 )
-CARD = DatasetCard(
+CARD = replace(
+    code.CARD,
     title="Ribeiro-dev",
     version="1, of CODE",
-    doi=code.CARD.doi,
-    licence=code.CARD.licence,
-    url=code.CARD.url,
-    folder=code.CARD.folder,
     # 2,322,465 - 2,051,701 with a diagnosis, and 2 % of those without
     records=311_798,
     patients=220_000,
-    fs=code.CARD.fs,
-    seconds=code.CARD.seconds,
-    leads=LEADS,
-    index_files=code.CARD.index_files,
     tasks=(TASK,),
     splits="ours: 10 folds by patient, stratified on the labels (8 train, 1 val, 1 test)",
-    country=code.CARD.country,
-    access=code.CARD.access,
+    limb=Limb(),
+    pretraining=False,
     cautions=(
         "the share of recordings without a diagnosis that is left out, 98 % by patient, is ours: "
         "the papers do not say theirs, so scores do not compare with their Ribeiro-dev",
@@ -78,14 +71,11 @@ def index(root: Path) -> pd.DataFrame:
     MissingData where a flag is none, or no record stays.
     """
     notes = tables.read(root / code.TABLE, ("id_exam", *COLUMNS), CARD.url)
-    hot = notes[list(COLUMNS)].apply(lambda column: column.map(FLAGS)).rename(columns=COLUMNS)
-    if (odd := hot.isna().any(axis=1)).any():
-        raise MissingData(
-            f"{root / code.TABLE}: exam {notes.loc[odd, 'id_exam'].iloc[0]} has a flag that is "
-            f"neither True nor False; ask for it again: {CARD.url}"
-        )
+    hot = tables.flags(notes, "id_exam", [*COLUMNS], root / code.TABLE, CARD.url).rename(
+        columns=COLUMNS
+    )
     people = {name: notes.get(name, "") for name in ("age", "sex")}
-    known = hot.astype(np.int8).assign(exam=notes["id_exam"], **people).drop_duplicates("exam")
+    known = hot.assign(exam=notes["id_exam"], **people).drop_duplicates("exam")
     every = code.index(root).drop(columns="split").merge(known, on="exam", how="inner")
     has_finding = every[[*COLUMNS.values()]].to_numpy(bool)
     stays = has_finding.any(axis=1) | ~every["patient"].map(dropped).to_numpy(bool)

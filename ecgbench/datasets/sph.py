@@ -16,13 +16,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ecgbench.cards.dataset import DatasetCard, Listed, Listing, Task
 from ecgbench.datasets._labels import codes, multi_hot
 from ecgbench.datasets.indexing import tables
-from ecgbench.datasets.indexing.folds import dealt
+from ecgbench.datasets.indexing.folds import framed, of_age
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import hdf5
 from ecgbench.ecg.readers.arrays import FileFormat
@@ -34,8 +33,6 @@ COLUMNS = ("ECG_ID", "AHA_Code", "Patient_ID", "Age", "Sex")
 FORMAT = FileFormat(leads=LEADS, fs=500.0, per_mv=1.0, variable="ecg")
 RARE = ("31", "81", "83", "84", "87", "102", "143", "152", "166")
 """Primary codes of 3 to 9 records."""
-AGES = (20, 40, 60, 80)
-"""Bounds of the ages that folds are to hold alike; an unknown age is among the highest."""
 STATEMENTS = re.compile(r"\d+(\+\d+)*(;\d+(\+\d+)*)*")
 TASK = Task(
     name="sph",
@@ -91,29 +88,20 @@ def index(root: Path) -> pd.DataFrame:
                 f"{root / TABLE}: ECG_ID {record} has AHA_Code {statements[:60]!r}, which is no "
                 f"list of the 44 known statements; download it again from {CARD.url}"
             )
-    ages = np.searchsorted(AGES, pd.to_numeric(rows["Age"], errors="coerce"), side="right")
+    records, age, sex = rows["ECG_ID"], rows["Age"], rows["Sex"]
     strata = [
-        ["any", f"sex {sex}", f"age {age}", *statements.split(";")]
-        for statements, sex, age in zip(rows["AHA_Code"], rows["Sex"], ages)
+        ["any", f"sex {sex}", age, *statements.split(";")]
+        for statements, sex, age in zip(rows["AHA_Code"], sex, of_age(age))
     ]
-    table = pd.DataFrame(
-        {
-            "record": rows["ECG_ID"],
-            "patient": rows["Patient_ID"],
-            **dealt(CARD.folder, rows["Patient_ID"].tolist(), strata, CARD.folds),
-            "path": "records/" + rows["ECG_ID"] + ".h5",
-            "age": rows["Age"],
-            "sex": rows["Sex"],
-        }
-    )
+    paths = "records/" + records + ".h5"
+    table = framed(CARD, records, rows["Patient_ID"], strata, paths, age=age, sex=sex)
     present = [_primary(statements) - {*RARE} for statements in rows["AHA_Code"]]
     return pd.concat([table, multi_hot(present, TASK.name)], axis=1)
 
 
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
     """One record in mV; BadRecord where it cannot be trusted."""
-    file = tables.within(root, row["path"], row["record"])
-    return hdf5.read(file, row["record"], row["patient"], FORMAT)
+    return hdf5.read(root / row["path"], row["record"], row["patient"], FORMAT)
 
 
 def _primary(statements: str) -> set[str]:

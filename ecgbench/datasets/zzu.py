@@ -21,7 +21,7 @@ import pandas as pd
 from ecgbench.cards.dataset import DatasetCard, Download, Task
 from ecgbench.datasets._labels import multi_hot, table
 from ecgbench.datasets.indexing import tables
-from ecgbench.datasets.indexing.folds import dealt
+from ecgbench.datasets.indexing.folds import framed
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
@@ -89,25 +89,13 @@ CARD = DatasetCard(
     ),
 )
 _FIGSHARE = "https://ndownloader.figshare.com/files/"
-FILES = (
-    Download(
-        url=f"{_FIGSHARE}53580632",
-        path=TABLE,
-        md5="ffbbb7ebd8ad4425b3a859739eb65eb1",
-        size=7_717_825,
-    ),
-    Download(
-        url=f"{_FIGSHARE}53523902",
-        path=f"{SIGNALS}.zip",
-        md5="d7bb207d0f559c5f697bd7e442975718",
-        size=1_908_237_306,
-    ),
-    Download(
-        url=f"{_FIGSHARE}53524583",
-        path=f"{SIGNALS}.z01",
-        md5="4782e8c17b478745853db85210ce46aa",
-        size=2_147_483_648,
-    ),
+FILES = tuple(
+    Download(url=f"{_FIGSHARE}{number}", path=path, md5=md5, size=size)
+    for number, path, md5, size in (
+        (53580632, TABLE, "ffbbb7ebd8ad4425b3a859739eb65eb1", 7_717_825),
+        (53523902, f"{SIGNALS}.zip", "d7bb207d0f559c5f697bd7e442975718", 1_908_237_306),
+        (53524583, f"{SIGNALS}.z01", "4782e8c17b478745853db85210ce46aa", 2_147_483_648),
+    )
 )
 
 
@@ -124,16 +112,8 @@ def index(root: Path) -> pd.DataFrame:
         ["every", f"sex {s}", f"age {_group(age)}", *_items(icd)]
         for s, age, icd in zip(sex, rows["Age"], rows["ICD-10 code"])
     ]
-    frame = pd.DataFrame(
-        {
-            "record": rows["ECG_ID"],
-            "patient": rows["Patient_ID"],
-            **dealt(CARD.folder, rows["Patient_ID"].tolist(), known, CARD.folds),
-            "path": f"{SIGNALS}/" + rows["Filename"],
-            "age": [_years(age) for age in rows["Age"]],
-            "sex": sex,
-        }
-    )
+    paths, ages = f"{SIGNALS}/" + rows["Filename"], [_years(age) for age in rows["Age"]]
+    frame = framed(CARD, rows["ECG_ID"], rows["Patient_ID"], known, paths, age=ages, sex=sex)
     stated = [_items(value) for value in rows["AHA_code"]]
     exact = [{AHA[s] for s in statements if s in AHA} for statements in stated]
     found = [findings(statements) for statements in stated]
@@ -143,8 +123,7 @@ def index(root: Path) -> pd.DataFrame:
 
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
     """One record in mV by the gain of each lead; BadRecord where it cannot be trusted."""
-    path = tables.within(root, row["path"], row["record"])
-    return wfdb.read(path, row["record"], row["patient"], CARD.fs)
+    return wfdb.read(root / row["path"], row["record"], row["patient"], CARD.fs)
 
 
 def findings(statements: Iterable[str]) -> set[str]:

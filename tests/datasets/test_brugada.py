@@ -42,13 +42,8 @@ def test_the_three_tasks_and_their_folds(tmp_path: Path) -> None:
     hot = [task.columns[0] for task in brugada.CARD.tasks]
     assert found[hot].sum().tolist() == [12, 15, 6]
     assert found.loc[1, hot].tolist() == [0, 1, 0]
-    assert any("7 records are neither" in c for c in brugada.CARD.cautions)
     assert found["split"].value_counts().to_dict() == {"train": 36, "val": 12, "test": 12}
     assert found.groupby("fold")[hot[0]].sum().between(2, 3).all()
-    file = write(tmp_path / "b") / "metadata.csv"
-    pd.read_csv(file, dtype=str).iloc[::-1].to_csv(file, index=False)
-    again = brugada.index(tmp_path / "b").set_index("record")["fold"]
-    assert again.to_dict() == found.set_index("record")["fold"].to_dict()
 
 
 def test_100_hz_in_mv_and_other_headers_are_refused(tmp_path: Path) -> None:

@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecgbench.data.prepare import prepare, state
+from ecgbench.data.prepare import prepare
 from ecgbench.datasets import chapman
 from ecgbench.datasets.indexing import challenge
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadRecord, MissingData
 from tests import workbook
+from tests.datasets import test_challenge as headers
 
 REAL = os.environ.get("ECGBENCH_REAL_DATA")
 SAMPLES = Path(REAL or ".") / "samples"
@@ -47,22 +48,8 @@ def write(root: Path, numbers: list[int]) -> Path:
     return root
 
 
-def wfdb(folder: Path, record: str, dx: str) -> None:
-    steps = (np.arange(5000)[:, None] % 7 + 10 * np.arange(12)).astype("<i2")
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = [f"{record} 12 500 5000"]
-    for lead, row in zip(LEADS, steps.T):
-        lines.append(f"{record}.mat 16+24 1000/mV 16 0 {row[0]} {int(row.sum())} 0 {lead}")
-    lines += ["#Age: 85", "#Sex: Male", f"#Dx: {dx}", "#Rx: Unknown"]
-    (folder / f"{record}.hea").write_text("\n".join(lines) + "\n")
-    (folder / f"{record}.mat").write_bytes(bytes(24) + steps.tobytes())
-
-
-def test_labels_are_as_many_as_the_papers() -> None:
-    whole, rhythm = chapman.CARD.tasks
-    assert (len(whole.labels), len(rhythm.labels)) == (whole.paper, rhythm.paper) == (42, 9)
-    assert rhythm.columns == [f"chapman:{label}" for label in rhythm.labels]
-    lacking = {*whole.labels} - {*CODES.values()}
+def test_labels_that_no_code_stands_for_alone() -> None:
+    lacking = {*chapman.TASK.labels} - {*CODES.values()}
     assert lacking == {"LBBB", "LFBBB", "IDC", "IVB", "MIFW", "MILW", "LRRI"}
 
 
@@ -88,16 +75,6 @@ def test_a_workbook_of_other_words_is_refused(
         chapman.index(write(tmp_path, list(range(77))) / "chapman")
 
 
-def test_folds_rest_on_no_order(tmp_path: Path) -> None:
-    first = chapman.index(write(tmp_path / "a", list(range(110))) / "chapman")
-    second = chapman.index(write(tmp_path / "b", list(range(109, -1, -1))) / "chapman")
-    folds = first.set_index("record")["fold"]
-    assert second.set_index("record")["fold"].to_dict() == folds.to_dict()
-    assert first.groupby("fold").size().between(10, 12).all()
-    # ten records of each rhythm on ten folds
-    assert first.groupby("fold")["chapman:AF"].sum().eq(1).all()
-
-
 def test_a_file_without_names_or_with_a_gap_or_outside_is_no_record(tmp_path: Path) -> None:
     folder = write(tmp_path, list(range(8))) / "chapman" / "ECGData"
     lines = (folder / f"{name(0)}.csv").read_text().splitlines()
@@ -110,18 +87,18 @@ def test_a_file_without_names_or_with_a_gap_or_outside_is_no_record(tmp_path: Pa
     assert set(reasons) == {name(i) for i in (0, 2, 4, 6)}
     assert "none of its signals is a standard lead" in reasons[name(0)]
     assert "12 samples are not finite" in reasons[name(4)]
-    with pytest.raises(BadRecord, match=r"^x: its table names the file '../x.csv'"):
-        chapman.read(tmp_path, {"record": "x", "patient": "x", "path": "../x.csv"})
 
 
 def test_the_wfdb_release(tmp_path: Path) -> None:
-    assert state("chapman", tmp_path, tmp_path / "prepared") == "absent"
+    (tmp_path / "chapman").mkdir()
+    with pytest.raises(MissingData, match=r"Diagnostics.xlsx or WFDBRecords not found"):
+        prepare("chapman", tmp_path, tmp_path / "prepared")
     folder = tmp_path / "chapman" / "WFDBRecords" / "01" / "010"
     codes = list(CODES)
     for i in range(len(codes)):
-        wfdb(folder, f"JS{i + 1:05d}", f"{codes[i]}, ,164909002,698252002,164865005,")
-    wfdb(folder, "JS10646", "164890007")
-    wfdb(folder, "JS10647", "164890007")
+        headers.write(folder, f"JS{i + 1:05d}", f"{codes[i]}, ,164909002,698252002,164865005,")
+    headers.write(folder, "JS10646", "164890007")
+    headers.write(folder, "JS10647", "164890007")
     # two lines of its header have become one
     head = (folder / "JS00002.hea").read_text()
     (folder / "JS00002.hea").write_text(head.replace(" V1\n", " V1"))
@@ -136,12 +113,6 @@ def test_the_wfdb_release(tmp_path: Path) -> None:
     # where both lie there the figshare release is read
     write(tmp_path, [0, 1])
     assert set(chapman.index(tmp_path / "chapman")["record"]) == {name(0), name(1)}
-
-
-def test_nothing_there(tmp_path: Path) -> None:
-    (tmp_path / "chapman").mkdir()
-    with pytest.raises(MissingData, match=r"Diagnostics.xlsx or WFDBRecords not found"):
-        prepare("chapman", tmp_path, tmp_path / "prepared")
 
 
 @genuine

@@ -106,11 +106,6 @@ def test_counts_columns_and_identity() -> None:
     assert demo.CARD.synthetic
 
 
-def test_no_patient_crosses_splits() -> None:
-    assert (INDEX.groupby("patient")["split"].nunique() == 1).all()
-    assert INDEX["patient"].duplicated().any()
-
-
 def test_every_label_has_both_values_in_every_split() -> None:
     labels = INDEX[demo.CARD.task("demo").columns]
     assert (labels.groupby(INDEX["split"]).sum() >= 2).all(axis=None)

@@ -9,13 +9,12 @@ import pytest
 
 from ecgbench.data.prepare import prepare
 from ecgbench.datasets import sph
-from ecgbench.datasets._labels import table
-from ecgbench.errors import BadRecord, MissingData
+from ecgbench.errors import MissingData
 
 CODES = ("1", "22", "60+310;147", "1;1", "83", "145+362;30+307+308;1", "50")
 
 
-def make(data: Path, records: int = 42, files: int = 0, shuffle: int | None = None) -> Path:
+def make(data: Path, records: int = 42, files: int = 0) -> Path:
     """metadata.csv of `records` recordings, two in three of one patient, and the first `files`."""
     root = data / "sph"
     (root / "records").mkdir(parents=True)
@@ -31,10 +30,7 @@ def make(data: Path, records: int = 42, files: int = 0, shuffle: int | None = No
         }
         for i in range(records)
     ]
-    frame = pd.DataFrame(rows)
-    if shuffle is not None:
-        frame = frame.sample(frac=1, random_state=shuffle)
-    frame.to_csv(root / "metadata.csv", index=False)
+    pd.DataFrame(rows).to_csv(root / "metadata.csv", index=False)
     for i in range(files):
         with h5py.File(root / "records" / f"A{1 + i:05d}.h5", "w") as file:
             file["ecg"] = signal(i)
@@ -53,14 +49,6 @@ def edit(root: Path, row: int, column: str, value: str) -> None:
     frame.to_csv(root / "metadata.csv", index=False)
 
 
-def test_labels_are_as_many_as_the_papers() -> None:
-    (task,) = sph.CARD.tasks
-    assert len(task.labels) == task.paper == 35
-    assert all(int(row["n_pos_release"]) >= 10 for row in table("sph"))
-    assert list(task.labels) == sorted(task.labels)
-    assert len({*task.labels, *sph.RARE}) == 44
-
-
 def test_the_code_before_the_plus_is_the_label(tmp_path: Path) -> None:
     found = sph.index(make(tmp_path)).set_index("record")
     columns = [c for c in found if ":" in c]
@@ -77,9 +65,8 @@ def test_the_code_before_the_plus_is_the_label(tmp_path: Path) -> None:
     assert found[columns].isin([0, 1]).all(axis=None)
 
 
-def test_folds_keep_patients_together_and_do_not_rest_on_the_order(tmp_path: Path) -> None:
+def test_folds_hold_labels_and_ages_alike(tmp_path: Path) -> None:
     found = sph.index(make(tmp_path / "a", 600)).set_index("record")
-    assert (found.groupby("patient")["fold"].nunique() == 1).all()
     assert found["patient"].nunique() == 400
     assert set(found["fold"]) == set(range(1, 11))
     assert dict(found.groupby("split")["fold"].agg(set))["test"] == {10}
@@ -88,8 +75,6 @@ def test_folds_keep_patients_together_and_do_not_rest_on_the_order(tmp_path: Pat
     # and of the 112 of 80 years and above
     old = found["age"].astype(int) >= 80
     assert old.groupby(found["fold"]).sum().between(11, 12).all()
-    again = sph.index(make(tmp_path / "b", 600, shuffle=3)).set_index("record")
-    assert again["fold"].to_dict() == found["fold"].to_dict()
 
 
 def test_half_precision_millivolts_and_files_that_cannot_be_trusted(tmp_path: Path) -> None:
@@ -114,15 +99,6 @@ def test_half_precision_millivolts_and_files_that_cannot_be_trusted(tmp_path: Pa
         assert recording.signal.shape == (12, 5000 + i)
         assert np.abs(recording.signal - signal(i).astype(float)).max() < 1e-4
     assert copy.excluded.empty
-
-
-def test_a_name_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
-    root = make(tmp_path, 12, files=1)
-    (tmp_path / "secret.h5").write_bytes((root / "records" / "A00001.h5").read_bytes())
-    edit(root, 0, "ECG_ID", "../../secret")
-    row = sph.index(root).iloc[0].to_dict()
-    with pytest.raises(BadRecord, match="not below"):
-        sph.read(root, row)
 
 
 @pytest.mark.parametrize("said", ["", "1;", "999", "60+", "1, 22", "Normal ECG"])

@@ -198,16 +198,6 @@ def test_noise_given_twice_under_two_names_is_no_better_than_guessing(
     assert row["n_patients"] == 30
 
 
-def test_a_table_called_records_beside_the_command_divides_nothing(
-    here: Here, tmp_path: Path
-) -> None:
-    """Only that beside a card is one of an import."""
-    (tmp_path / "records.csv").write_text("record,path,fold\na,a.csv,1\n")
-    done = here("run", "--tasks", "ptbxl_super", "--models", "laef", "--data", "no", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "ptbxl: there is no folder no" in done.stderr
-
-
 def test_a_run_advises_options_that_it_has(here: Here, tmp_path: Path) -> None:
     (tmp_path / "rec").mkdir()
     for i in range(8):

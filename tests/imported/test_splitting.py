@@ -77,14 +77,6 @@ def test_of_two_labels_one_that_can_be_scored_is_found() -> None:
         assert found(table_of(patients)) == exists(patients)
 
 
-@pytest.mark.parametrize(("patients", "having"), [(12, 7), (12, 6), (24, 18), (10, 3), (60, 3)])
-def test_none_of_many_tables_is_refused(patients: int, having: int) -> None:
-    for seed in range(10):
-        draw = np.random.default_rng(seed)
-        hot = draw.permutation(np.arange(patients) < having).astype(int)
-        assert found(table_of([((int(one),),) for one in hot]))
-
-
 def test_as_many_labels_as_can_be_have_both_values_in_every_part() -> None:
     draw = np.random.default_rng(1)
     for _ in range(30):

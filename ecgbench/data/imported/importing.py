@@ -85,7 +85,7 @@ class Order:
         return _hash_of([str(self.folder.resolve()), repr(self.options), typed, held])
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Imported:
     """The result of an import."""
 
@@ -189,16 +189,7 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
         anew = "; another folder (--to DIR) deals the patients anew" if before else ""
         raise BadSetting(f"{error}{anew}{why}") from None
     said = replace(said, splits=splits)
-    made = Imported(
-        order=order,
-        said=said,
-        labelled=labelled,
-        table=table,
-        seen=seen,
-        before=before,
-        without_row=without_row,
-        notes=notes,
-    )
+    made = Imported(order, said, labelled, table, seen, before, without_row, notes)
     _write(made)
     return made
 

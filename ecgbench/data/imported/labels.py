@@ -18,7 +18,6 @@ from ecgbench.core.text import counted, shortened
 from ecgbench.data.imported import people
 from ecgbench.data.select import SPLITS
 from ecgbench.datasets.indexing.sheet import (
-    PAIRS,
     UNKNOWN_WORDS,
     Sheet,
     hot,
@@ -35,8 +34,6 @@ OF_WORDS = ("label", "labels")
 """Columns of words that are labels without being named."""
 NONE = "none"
 """The word of a record without a label."""
-YES_OR_NO = {word for pair in PAIRS.items() for word in pair if len(word) > 1}
-"""Words that are not labels."""
 _SPLITS = dict(zip(SPLITS, SPLITS))
 _SPLITS |= {"training": "train", "valid": "val", "validation": "val", "testing": "test"}
 _SPLITS |= {"dev": "val"}
@@ -322,7 +319,7 @@ def _of_words(
         )
     own_name = positive is not None and name.lower() not in OF_WORDS
     return {
-        name if own_name or word in YES_OR_NO else spelled[word]: [
+        name if own_name else spelled[word]: [
             UNKNOWN if row is None else int(word in row) for row in rows
         ]
         for word in ones

@@ -15,7 +15,7 @@ import pandas as pd
 
 from ecgbench.cards.dataset import DatasetCard, Manifest, Task
 from ecgbench.datasets._labels import codes, multi_hot, table
-from ecgbench.datasets.indexing.folds import dealt
+from ecgbench.datasets.indexing.folds import framed
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
@@ -104,17 +104,16 @@ def index(
         code: name for name, own in snomed(task, column).items() for code in own.split("|") if own
     }
     strata = [[c for c in present[record] if c in label] for record in files]
-    frame = pd.DataFrame(
-        {
-            "record": list(files),
-            "patient": list(files),
-            **dealt(card.folder, list(files), strata, card.folds),
-            "path": [f.relative_to(root).with_suffix("").as_posix() for f in files.values()],
-            "age": [note.get("age", "") for note in notes.values()],
-            # what lists no diagnosis is no record without one
-            "damaged": ["" if "dx" in note else "its header has no Dx" for note in notes.values()],
-            "sex": [note.get("sex", "") for note in notes.values()],
-        }
+    frame = framed(
+        card,
+        list(files),
+        list(files),
+        strata,
+        [f.relative_to(root).with_suffix("").as_posix() for f in files.values()],
+        age=[note.get("age", "") for note in notes.values()],
+        # what lists no diagnosis is no record without one
+        damaged=["" if "dx" in note else "its header has no Dx" for note in notes.values()],
+        sex=[note.get("sex", "") for note in notes.values()],
     )
     return pd.concat([frame, multi_hot([{label[c] for c in own} for own in strata], task)], axis=1)
 

@@ -19,12 +19,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ecgbench.cards.dataset import DatasetCard
 from ecgbench.core.seeds import rng
 
 STRATA = "strata"
 """Column of an index whose folds are ours: a JSON list of what the folds were stratified on."""
 TURN = "turn"
 """Column of an index whose patients are dealt in turns: the turn of each record's patient."""
+
+Texts = Sequence[str] | pd.Series
+AGES = (20, 40, 60, 80)
+"""Bounds of the groups of age, in years."""
 
 
 def dealt(
@@ -43,6 +48,28 @@ def dealt(
     turns = {} if size is None else {TURN: turns_of(patients, size)}
     fold = dealt_again(name, pd.DataFrame({"patient": patients, **by, **turns}), folds)
     return {"split": splits(fold), "fold": fold, **by, **turns}
+
+
+def framed(
+    card: DatasetCard,
+    records: Texts,
+    patients: Texts,
+    strata: Sequence[Sequence[str]],
+    paths: Texts,
+    size: int | None = None,
+    **more: object,
+) -> pd.DataFrame:
+    """The columns of an index that hold no labels: record, patient, those of `dealt` by the folds
+    of the card, path, and `more`. strata: of each record. size: as in `dealt`.
+    """
+    by = dealt(card.folder, list(patients), strata, card.folds, size)
+    return pd.DataFrame({"record": records, "patient": patients, **by, "path": paths, **more})
+
+
+def of_age(years: pd.Series) -> list[str]:
+    """The group of each age that folds are to hold alike; an unknown age is among the highest."""
+    ages = pd.to_numeric(years, errors="coerce")
+    return [f"age {group}" for group in np.searchsorted(AGES, ages, side="right")]
 
 
 def dealt_again(name: str, index: pd.DataFrame, folds: int) -> np.ndarray:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+import numpy as np
 import pandas as pd
 
 from ecgbench.core.text import one_line
@@ -70,6 +71,25 @@ def with_columns(table: pd.DataFrame, columns: Sequence[str], file: Path, url: s
         what = f"lacks the column {', '.join(missing)}" if missing else "has no rows"
         raise MissingData(f"{file} {what}; download it again from {url}")
     return table
+
+
+FLAGS = {"True": 1, "1": 1, "1.0": 1, "False": 0, "0": 0, "0.0": 0}
+"""What a table of flags may say."""
+
+
+def flags(
+    table: pd.DataFrame, record: str, columns: Sequence[str], file: Path, url: str
+) -> pd.DataFrame:
+    """(record, column) int8, 0 or 1, of `columns` of a table that `read` gave; MissingData where a
+    cell is neither, with what the column `record` says there.
+    """
+    found = table[list(columns)].apply(lambda column: column.map(FLAGS))
+    for name in table.loc[found.isna().any(axis=1), record]:
+        raise MissingData(
+            f"{file}: {record} {name} has a flag that is neither 0 nor 1 (True nor False); "
+            f"download it again from {url}"
+        )
+    return found.astype(np.int8)
 
 
 def within(root: Path, path: str, record: str) -> Path:
