@@ -108,6 +108,9 @@ def build(
         with noting() as read:
             given = {} if chosen.kind == RANDOM else {"weights": chosen.word}
             network = module.build(**given)
+        if not isinstance(network, nn.Module):
+            kind = type(network).__name__
+            raise BadSetting(f"build of model {name} must return a torch.nn.Module, not {kind}")
         with models.ROOM.calling(name):
             card = counted(module.CARD, _ready(network, module.CARD))
     own_reader = chosen.kind == "file" and not read and not models.ROOM.built_in(name)

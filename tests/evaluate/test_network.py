@@ -77,7 +77,8 @@ def test_a_card_without_published_weights_says_what_its_authors_file_has_met(
 )
 def test_a_file_that_does_not_reach_the_network_is_refused(reads: str, tmp_path: Path) -> None:
     """Else a table shows random weights by the name of the file."""
-    body = f"    net = Network()\n    import torch\n    if weights:\n        {reads}\n    return net"
+    body = f"    import torch\n    net = Network()\n    if weights:\n        {reads}\n"
+    body += "    return net"
     start = WRITTEN.index("    return loaded(")
     source = WRITTEN[:start] + body + WRITTEN[WRITTEN.index("\n", start) :]
     name = named(tmp_path, f"deaf{len(reads)}", source)
