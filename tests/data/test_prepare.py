@@ -351,7 +351,7 @@ def read(root, row): {read}
         ),
         (
             {"read": "return Path('gone').read_bytes()"},
-            r"mine: 6 of 180 records cannot be used",
+            r"mine: 6 records cannot be used, and the rest of 180 ",
         ),
         (
             {"index": "return demo.index(root).assign(record=range(180))"},
