@@ -349,10 +349,11 @@ def groups(found: Sequence[Source]) -> list[Group]:
 
 
 def finding(made: Sequence[Group]) -> str:
-    """What was found so far, in a sentence: of the first trained model of the first report of
-    EXCERPT, which no score chooses, and of the first with random weights. "" where there is none.
+    """What was found so far, in a sentence: of the first trained model of the report of EXCERPT
+    with the most test recordings, and of the first with random weights. "" where there is none.
     """
-    for few, group in product(FEWEST, [group for group in made if group.task == EXCERPT]):
+    own = sorted((group for group in made if group.task == EXCERPT), key=tested, reverse=True)
+    for few, group in product(FEWEST, own):
         rows = [
             r for r in group.rows if r.has(few, "12") and not r.label.startswith(WEIGHTS["none"])
         ]
@@ -362,6 +363,14 @@ def finding(made: Sequence[Group]) -> str:
             said += [fewer(row, few) for row in random[:1]]
             return f"So far, on {group.title} ({group.note.partition(';')[0]}), {'; '.join(said)}."
     return ""
+
+
+def tested(group: Group) -> int:
+    """Test recordings of a task in its report."""
+    rows = group.source.rows("main_table.csv")
+    return max(
+        (int(r["n_records"]) for r in rows if r["task"] == group.task and r["n_records"]), default=0
+    )
 
 
 def fewer(row: Row, few: str) -> str:
