@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, logit
 
-from ecgbench.cards.cell import Cell, Scoring, Training
+from ecgbench.cards.cell import Bootstrap, Cell, Fit, Scoring, Training
 from ecgbench.cards.plan import Request
 from ecgbench.core.division import OFFICIAL, Division
 from ecgbench.core.files import as_json, as_parquet
 from ecgbench.core.folders import publish
 from ecgbench.core.keys import key
 from ecgbench.core.seeds import rng
-from ecgbench.ecg.draw import parse_leads
+from ecgbench.ecg.draw import Count, parse_leads
 from ecgbench.evaluate.predict import prediction_table
 from ecgbench.results.score import Draws, Scored, score
 from ecgbench.results.study import Run, read
@@ -336,6 +336,31 @@ def scored_cell(cell: Cell, table: pd.DataFrame, draws: Draws) -> Scored:
         n_records=len(table),
         n_patients=table["patient"].nunique(),
     )
+
+
+def cells_in_folds(
+    target: np.ndarray,
+    fold: np.ndarray,
+    scored: np.ndarray,
+    model: str = "m",
+    bootstrap: Bootstrap = "none",
+) -> list[Scored]:
+    """A cell of each fold, in no run; target and scores (record, label), fold (record,), and every
+    record is a patient.
+    """
+    labels, made = [f"L{k}" for k in range(target.shape[1])], []
+    for k in np.unique(fold):
+        mine = np.flatnonzero(fold == k)
+        names = [f"r{i:04d}" for i in mine]
+        columns = {"record": names, "patient": names}
+        table = prediction_table(columns, labels, scored[mine], target[mine].astype(np.int8))
+        fit = Fit(task="t", model=model, contract="paper", weights="random", seed=0, fold=f"{k}/9")
+        draws = Draws(
+            dataset="d", patients=tuple(names), draws=2000, bootstrap=bootstrap, fold=fit.fold
+        )
+        cell = Cell(fit=fit, task="t", setting=Count(12, 0), policy="zero")
+        made.append(scored_cell(cell, table, draws))
+    return made
 
 
 VALIDATED = Made(
