@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pandas as pd
-from differences import table  # beside this script
+from lists import table  # beside this script
 
 from ecgbench import models
 from ecgbench.check import any_lead

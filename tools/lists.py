@@ -2,12 +2,10 @@
 there alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from differences import table
-
-from ecgbench import models, perturbations
+from ecgbench import models, perturbations, published
 from ecgbench.pretrain.recipe import RECIPES
 from ecgbench.pretrain.studies import STUDIES
 from ecgbench.study.controls import CONTROLS
@@ -19,6 +17,14 @@ EXPECTED = {
     "shortcut": "below the model",
 }
 """Kind of a control -> the macro AUROC × 100 that it should have."""
+
+
+def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |"
+        for line in [head, ["---"] * len(head), *lines]
+    )
 
 
 def about(name: str) -> str:
@@ -76,7 +82,19 @@ def setting_table(prefix: str) -> str:
     return table(("setting", "default", "what it is"), rows)
 
 
+def claims() -> str:
+    """What the sources say and their own numbers do not give."""
+    lines = [
+        (published.source(name).title, claim.where, claim.says, claim.found, claim.agrees)
+        for name in published.SOURCES
+        for claim in published.claims(name)
+        if claim.agrees != "yes"
+    ]
+    return table(("source", "where", "it says", "its tables give", "agrees"), lines)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
+    "claims": claims,
     **{f"about {name}": partial(about, name) for name in models.names()},
     "perturbations": perturbation_table,
     "recipes": recipe_table,

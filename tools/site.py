@@ -21,11 +21,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import any_lead  # these five are beside this script
-import differences
+import any_lead  # these four are beside this script
 import lists
 import results
-from differences import table
+from lists import table
 from notebook import notebook
 
 import ecgbench
@@ -361,8 +360,7 @@ def hyper_parameters() -> str:
 
 
 BLOCKS |= (
-    differences.BLOCKS
-    | any_lead.BLOCKS
+    any_lead.BLOCKS
     | lists.BLOCKS
     | {
         "command line": command_line,

@@ -229,8 +229,7 @@ class Components:
                 return values[..., order, :]
             return np.asarray(np.add.reduceat(values[..., order, :], starts, axis=-2))
 
-        won = np.where(positive, placed, 0.0)
-        self.aurocs: Floats = won.sum(axis=1) / self.positives
+        self.aurocs: Floats = np.where(positive, placed, 0.0).sum(axis=1) / self.positives
         """(rows, k) of the defined labels."""
         centred = placed - self.aurocs[:, None]
         of_positives = np.where(positive, centred, 0.0)
