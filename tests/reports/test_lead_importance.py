@@ -25,10 +25,6 @@ HEART = {"A0": "infarction", "A1": "infarction", "A2": "block", "A3": "rhythm", 
 RIGHT = {("V2", "A0"): 2.6, ("V3", "A1"): 2.4, ("V1", "A2"): 2.6, ("II", "A2"): 1.9}
 
 
-def skill(lead: str, label: str) -> float:
-    return RIGHT.get((lead, label), 0.8)
-
-
 def made(**more: object) -> invented.Made:
     usual = {
         "data": {"alpha": invented.Data(tasks={"a": 6}, records=500, per_patient=2)},
@@ -36,7 +32,7 @@ def made(**more: object) -> invented.Made:
         "leads": "12," + ",".join(LEADS),
         "seeds": 1,
         "prevalence": {"A4": 0.004},
-        "lost": {(lead, f"A{k}"): skill(lead, f"A{k}") for lead in LEADS for k in range(6)},
+        "lost": {(lead, f"A{k}"): 0.8 for lead in LEADS for k in range(6)} | RIGHT,
     }
     return invented.Made(**{**usual, **more})  # type: ignore[arg-type]
 

@@ -246,12 +246,9 @@ def test_untrained_columns_compete_with_nobody() -> None:
     assert rows[0].difference.difference < 0
     assert np.isfinite(rows[0].sure.low)
     assert np.isnan([rows[0].p, rows[0].p_holm]).all()
-    three = holm([r.p for r in rows[2:]] + [_pair(rows[2], rows[3])])
+    last = SURE([rows[2].cells, rows[3].cells]).difference(0, 1)
+    three = holm([rows[2].p, rows[3].p, last.p])
     assert [r.p_holm for r in rows[2:]] == pytest.approx(list(three[:2]))
-
-
-def _pair(a: Row, b: Row) -> float:
-    return SURE([a.cells, b.cells]).difference(0, 1).p
 
 
 def test_what_is_not_tested_says_why_and_keeps_its_interval() -> None:
