@@ -541,7 +541,9 @@ REFUSED: list[tuple[Callable[[Store], object], dict[str, Any], Sequence[str], st
     (lambda run: shutil.rmtree(folders(run, "good", "12")[0]), CLEAN, (), "1 of 4 cells are not"),
     (
         lambda run: coded(folders(run, "good", "12")[0], "cell.json", code=DIRTY),
-        *(CLEAN, (), "1 of 4 cells were computed"),
+        CLEAN,
+        (),
+        "1 of 4 cells were computed",
     ),
     (lambda run: shutil.rmtree(fit_of(run, "good")), CLEAN, (), "commit of 2 of 4 cells"),
     (lambda run: None, DIRTY, (), "checkout of ecgbench has uncommitted"),
