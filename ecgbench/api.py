@@ -348,12 +348,12 @@ class Run(study.Run):
 
     def _column(self, name: Column) -> tuple[str, str]:
         """The model and policy of this run that are meant."""
-        words = [name] if isinstance(name, str) else list(name)
+        words = name.split() if isinstance(name, str) else list(name)
         known = list(dict.fromkeys(zip(self.main["model"], self.main["policy"])))
         found = [one for one in known if all(plain(a) == plain(b) for a, b in zip(words, one))]
         if not found:
-            every = [word for one in known for word in (one[0], " ".join(one))]
-            raise UnknownName("model of this run", " ".join(words), every)
+            every = dict.fromkeys(word for one in known for word in (one[0], " ".join(one)))
+            raise UnknownName("model of this run", " ".join(words), [*every])
         if len(found) > 1:
             raise BadSetting(f"{name} has several policies here; name one, such as {found[0]}")
         return found[0]
@@ -433,6 +433,9 @@ class Run(study.Run):
         nothing of it. docs/reference/columns.md says what its columns are. UnknownName, BadSetting.
         """
         name = self._report(name)
+        written = self.path / f"{name}.csv"
+        if self.scorer is None and written.is_file():  # a published report holds tables alone
+            return pd.read_csv(written, dtype={"leads": str})
         frame = reports.get(name).rows(self)
         # a report may give itself more, which is no number and no text
         return frame[[c for c in frame if not reports.ROOM.built_in(name) or meaning(c, name)]]

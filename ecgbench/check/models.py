@@ -74,7 +74,8 @@ def check(
     begin("it is built")
     name = models.resolve(name)
     own = weights_of(weights, [name], models.resolve)[name]
-    network = build(name, own)
+    with models.ROOM.calling(name):
+        network = build(name, own)
     yield from _left_out(network)
     fresh = "one lead gives the same in a process that has seen no other"
     last: tuple[str, Callable[[], str]] = (fresh, partial(remembers_nothing, network, own))

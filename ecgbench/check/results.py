@@ -36,7 +36,7 @@ def check(
 
     data, prepared: with either, test records are compared with those of the prepared copy.
     """
-    whole = list(tried([("every file is as it was exported", _hashes)], folder))
+    whole = list(tried([("every cell is as it was exported", _hashes)], folder))
     yield from whole
     if not all(row["ok"] for row in whole):
         return

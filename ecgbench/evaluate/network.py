@@ -1,7 +1,7 @@
 """A network for evaluation: built, with loaded or seeded weights, frozen, and hashed."""
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from ecgbench.cards.model import InputContract, ModelCard, Weights
 from ecgbench.core.files import warn_once
 from ecgbench.core.restored import restored
 from ecgbench.core.seeds import seed_of
-from ecgbench.errors import BadSetting
+from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.evaluate.encode import Encoder
 from ecgbench.layers.features import Features, pooled_of
 from ecgbench.policies.hide import Policy
@@ -104,23 +104,49 @@ def build(
     # float32 means float32: by default torch lets convolutions round to 10 bits there
     if device != "cpu":
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    with torch.random.fork_rng(devices=[]), restored("weights", name), models.ROOM.reading(name):
-        torch.manual_seed(seed_of("weights", name) % 2**63)
+    with _seeded(name):
         with noting() as read:
             given = {} if chosen.kind == RANDOM else {"weights": chosen.word}
             network = module.build(**given)
+        if not isinstance(network, nn.Module):
+            kind = type(network).__name__
+            raise BadSetting(f"build of model {name} must return a torch.nn.Module, not {kind}")
         with models.ROOM.calling(name):
             card = counted(module.CARD, _ready(network, module.CARD))
+    own_reader = chosen.kind == "file" and not read and not models.ROOM.built_in(name)
+    if own_reader and card.parameters:
+        _demand_other(name, chosen.path, network)
     network.to(device)
-    called = Path(chosen.word).name if card.parameters else NONE
+    called = Path(chosen.word).name if card.parameters or own_reader else NONE
     source = replace(chosen, card=card).origin()
     source = {**source, "name": source["name"] and called}
-    for one in read:
+    told = tuple(one for one in read if one.is_told)
+    for one in told:
         warn_once(one.path, f"{name}: {one}")
-    if read:  # what of its file a network does without
-        source["read"] = "; ".join(map(str, read))
+    if told:  # what of its file a network does without
+        source["read"] = "; ".join(map(str, told))
     made = Network(name, card, network, called, digest(network), device, precision, source)
-    return replace(made, files=tuple(read))
+    return replace(made, files=told)
+
+
+@contextmanager
+def _seeded(name: str) -> Iterator[None]:
+    """Inside, a network gets the same random weights in every process; what is opened is its."""
+    with torch.random.fork_rng(devices=[]), restored("weights", name), models.ROOM.reading(name):
+        torch.manual_seed(seed_of("weights", name) % 2**63)
+        yield
+
+
+def _demand_other(name: str, file: Path, network: nn.Module) -> None:
+    """BadWeights where a network is the same without its file of weights, as after `strict=False`
+    with other names. Of a `build` that needs the file nothing is said.
+    """
+    other, module = "", models.get(name)
+    with suppress(Exception), _seeded(name):
+        other = digest(_ready(module.build(), module.CARD))
+    if other == digest(network):
+        why = "its tensors are the same without the file; ecgbench.load_checkpoint refuses that"
+        raise BadWeights(f"{file} does not reach the network of {name}: {why}")
 
 
 def _ready(network: nn.Module, card: ModelCard) -> nn.Module:

@@ -22,7 +22,8 @@ from ecgbench.study.scores import WINS
 LEFT_OUT = (
     "left out: signals, features and weights; ages, sexes, devices and sites; folders; names of "
     "own records, patients and data sets (numbers instead); predictions on data sets that not "
-    "everybody can have; why a cell has no number"
+    "everybody can have; why a cell has no number; perturbed recordings, controls, other heads and "
+    "fewer labels (`--perturb`, `--controls`, `--train-leads`, `--labels-used`)"
 )
 WITHHELD = "the reason is not exported"
 OWN_WEIGHTS = "own"

@@ -42,8 +42,7 @@ def compete(study: Run) -> tuple[list[Order], Tests]:
 def best_of(study: Run) -> pd.DataFrame:
     """Rows of best.csv, in the order of the table."""
     orders, tests = compete(study)
-    title = study.metrics[study.metric].title
-    made = [_verdict(order, tests) | {"metric": title} for order in orders]
+    made = [_verdict(order, tests) | {"metric": study.metric} for order in orders]
     return pd.DataFrame(made, columns=COLUMNS)
 
 

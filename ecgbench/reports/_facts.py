@@ -195,8 +195,8 @@ def setting_words(typed: str) -> str:
     return f"{typed} leads" if typed == FULL else counted(int(typed), "random lead")
 
 
-LEADS = Column("leads", on_page=setting_words)
-"""A lead setting as typed, in words on the page."""
+LEADS = Column("leads", spell=setting_words)
+"""A lead setting, in words: `1` and `I` look alike."""
 
 
 def grid(study: Run, cells: Mapping[tuple[str, str, int], TableCell], **table: Any) -> Table:

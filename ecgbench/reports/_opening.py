@@ -47,7 +47,10 @@ def opening(study: Run) -> Opening:
     rows = rows[rows["task"] == rows["task"].iloc[0]]
     lines, shown = _answer(study, rows)
     lines += _worst(study, shown)
-    about = [_about(shown), "In brackets: 95 % intervals."]
+    together = ""
+    if (several := shown["selected_of"] or 1) > 1:
+        together = f", which hold for all {several} compared at once; in the tables each by itself"
+    about = [_about(shown), f"In brackets: 95 % intervals{together}."]
     if any(UNSURE in rest for _, rest in lines):
         about.append(f"Half the ± takes about four times as many {shown['counted']}.")
     drawn, several = curve(study, task=shown["task"]), len(tasks(study)) > 1
@@ -187,6 +190,8 @@ def _doubt(row: Row) -> str:
         return "That is worse than a coin: it misleads at these leads."
     if row["chance"] == ABOVE or row["low"] is None:
         return ""
+    if row["chance"] == TOO_FEW:
+        return f"Too few {row['counted']} to tell whether that is better than a coin."
     half = points((row["high"] - row["low"]) / 2, 0)
     return f"{UNSURE} (±{half} points)."
 

@@ -69,7 +69,7 @@ def html(
     page.globals |= {
         "bracket": bracket,
         "groups": groups,
-        "spelled": partial(spelled, page=True),
+        "spelled": spelled,
         "scores": scores,
         "ranked": ranked,
         "spread": spread,

@@ -94,8 +94,6 @@ class Column:
     """
     note: str = ""
     """Second line of the heading."""
-    on_page: Callable[[Any], str] | None = None
-    """`spell` for the page, where there is room for words."""
     mark: str = ""
     """A sign of Table.marks behind the heading."""
     of: str = ""

@@ -212,13 +212,13 @@ def _cell(style: Style, table: Table, column: Column, value: Any) -> str:
     return f"{text}{mark} {small}".strip()
 
 
-def spelled(column: Column, value: Any, page: bool = False) -> str:
+def spelled(column: Column, value: Any) -> str:
     """A value as its column prints it."""
     if value is None:
         return NONE
     if value == "" or isinstance(value, TableCell | Code | Link):
         return plain(value)
-    return (column.on_page or column.spell)(value) if page else column.spell(value)
+    return column.spell(value)
 
 
 def terminal_lines(table: Table) -> list[str]:

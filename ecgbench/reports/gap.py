@@ -45,10 +45,10 @@ def sections(study: Run, rows: pd.DataFrame) -> list[r.Section]:
 def _table(study: Run, rows: Any, macro: Any) -> r.Table:
     return r.Table(
         name="gap",
-        caption="What is lost from twelve leads, and where.",
+        caption="Score at fewer leads less that at twelve, and where the difference comes from.",
         columns=[
             facts.task_column(study),
-            r.Column("leads", on_page=facts.setting_words),
+            facts.LEADS,
             facts.model_column(study),
             r.Column("full", kind="number", spell=r.points),
             *(r.Column(term, kind="number", cell=partial(_cell, term)) for term in TERMS),

@@ -98,7 +98,7 @@ def _exchanged(study: Run, rows: pd.DataFrame) -> r.Table:
         caption="Labelled patients with twelve leads that score as all patients with fewer leads.",
         columns=[
             facts.task_column(study),
-            r.Column("leads", on_page=facts.setting_words),
+            facts.LEADS,
             facts.model_column(study),
             r.Column("labelled", kind="number", spell="{:,}".format),
             r.Column("equal", kind="number", cell=_equal),

@@ -30,7 +30,8 @@ from ecgbench.reports._facts import setting_words
 from ecgbench.reports._scores import ranked
 from ecgbench.results import precompute
 from ecgbench.results.joint import Entry, joint, why_missing
-from ecgbench.results.study import FULL, Run
+from ecgbench.results.study import AUROC, FULL, Run
+from ecgbench.results.verdicts import MACRO, verdicts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -310,7 +311,14 @@ def _kept(study: Run, metric: str) -> r.Table:
     share = (rows["value"] - chance) / (rows["value_full"] - chance)
     rows = rows.assign(share=share.where(there)).rename(columns={"value_full": "full"})
     wide = rows.set_index([*names, "full", "leads"])["share"].unstack(sort=False)
-    words = setting_words(FULL)
+    settings, words = list(map(str, wide)), setting_words(FULL)
+    if metric == AUROC:  # of which the verdicts have intervals
+        macro = verdicts(study)
+        macro = macro[macro["label"] == MACRO]
+        for typed in settings:
+            own = macro[macro["leads"] == typed].set_index(names)
+            for end in ("low", "high"):
+                wide = wide.join(own[f"kept_{end}"].rename(f"{typed}_{end}"))
     return r.Table(
         name=f"survival_{metric}",
         rows=wide.reset_index(),
@@ -319,17 +327,27 @@ def _kept(study: Run, metric: str) -> r.Table:
             facts.model_column(study),
             r.Column("full", words, "number", r.points, f"macro {card.title}"),
             *(
-                r.Column(typed, typed, "number", partial(r.points, digits=0))
-                for typed in map(str, wide)
+                r.Column(typed, setting_words(typed), "number", cell=partial(_share, typed))
+                for typed in settings
             ),
         ],
         notes=[
             f"({card.title} − {chance}) / ({card.title} at {words} − {chance}); -- where there is "
-            f"no number, or where the interval at {words} reaches chance."
+            f"no number, or where the interval at {words} reaches chance. In brackets, for AUROC: "
+            f"95 % intervals (Fieller)."
         ],
         summary="one row per task and model: the share of its skill that each setting keeps",
-        formats=("csv", "html"),
     )
+
+
+def _share(typed: str, row: r.Row) -> Any:
+    """What a setting keeps, with its interval (Fieller) where it has an end on both sides."""
+    if row[typed] is None:
+        return None
+    ends = [row.get(f"{typed}_{end}") for end in ("low", "high")]
+    known = all(end is not None and math.isfinite(end) for end in ends)
+    low, high = (r.points(end, 0) for end in ends) if known else ("", "")
+    return r.TableCell(r.points(row[typed], 0), small=f"[{low}, {high}]" if known else "")
 
 
 def _one_lead(study: Run) -> list[r.Section]:

@@ -164,7 +164,7 @@ def _grid(study: Run, found: pd.DataFrame) -> r.Table:
             "★": "the best of the row, or equal to it",
             "≈": "its difference to the best could be chance",
             "✗": "worse by more than chance explains (p after Holm below 0.05)",
-            "·": "not tested; Comparisons says why",
+            "·": "not tested; comparisons.csv says why",
         },
         numbers=found,
         summary="one row per task and lead setting in which models are compared",
@@ -196,7 +196,7 @@ def _compared(study: Run, metric: str) -> r.Table:
         rows=rows,
         columns=[
             facts.task_column(study),
-            r.Column("leads"),
+            facts.LEADS,
             facts.model_column(study),
             facts.model_column(study, ("best_model", "best_policy")),
             r.difference_column(note="points, 95 % interval"),
@@ -211,7 +211,7 @@ def _compared(study: Run, metric: str) -> r.Table:
         notes=[_HOW_COMPARED],
         numbers=study.comparisons if first else None,
         summary="one row per comparison with the best of a metric, task and lead setting",
-        formats=("csv", "md") if first else ("md",),
+        formats=("csv", "md", "tex") if first else ("md", "tex"),
     )
 
 

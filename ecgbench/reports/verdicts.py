@@ -58,7 +58,7 @@ def rows(study: Run) -> pd.DataFrame:
 
 def sections(study: Run, rows: pd.DataFrame) -> list[r.Section]:
     """What a page opens with; then a row for each diagnosis and a column for each lead setting, of
-    the model of each task that scores highest with twelve leads, or with the first ones.
+    the best model of each task (`_best`).
     """
     first = r.Section(name="findings", parts=[opening(study)])
     if rows.empty:
@@ -95,9 +95,7 @@ def _of_task(study: Run, rows: pd.DataFrame, task: facts.TaskTitle) -> Iterator[
     macro = macro[trained] if any(trained) else macro
     if macro.empty:
         return
-    at = FULL if FULL in set(macro["leads"]) else macro["leads"].iloc[0]
-    there = macro[macro["leads"] == at]
-    best = there.sort_values("auroc", kind="stable").iloc[-1]
+    best = _best(macro)
     mine = rows[(rows["model"] == best["model"]) & (rows["policy"] == best["policy"])]
     labels = list(dict.fromkeys(mine.loc[mine["label"] != MACRO, "label"]))
     chosen = [MACRO, *labels[:MOST]] if len(labels) > 1 else labels
@@ -117,6 +115,17 @@ def _of_task(study: Run, rows: pd.DataFrame, task: facts.TaskTitle) -> Iterator[
             ),
         }
         yield made | {row["leads"]: _mark(row) for row in own}
+
+
+def _best(macro: pd.DataFrame) -> "pd.Series[Any]":
+    """The column that scores highest with twelve leads, or with the first ones; of equal ones, as
+    filled and unfilled are with twelve, that which scores highest over the settings that all have.
+    """
+    scores = macro.pivot(index=["model", "policy"], columns="leads", values="auroc")
+    at = FULL if FULL in scores else macro["leads"].iloc[0]
+    scores = scores[scores[at].round(9) == scores[at].max().round(9)].dropna(axis=1)
+    names = scores.mean(axis=1).idxmax()
+    return macro.set_index(["model", "policy"], drop=False).loc[[names]].iloc[0]
 
 
 def _mark(row: r.Row) -> r.TableCell:

@@ -21,7 +21,7 @@ from ecgbench.results.compare import Row
 from ecgbench.results.facts import DatasetFacts, ModelFacts, TaskFacts
 from ecgbench.results.origin import UNCOMMITTED
 from ecgbench.results.score import over_folds
-from ecgbench.study import frozen, people
+from ecgbench.study import frozen, lent, people
 
 if TYPE_CHECKING:
     from ecgbench.results.study import Run
@@ -71,7 +71,8 @@ def _run(plan: Plan, study: "Run") -> dict[str, Any]:
         "random_leads": any(isinstance(s, Count) and s.k < len(LEADS) for s in settings),
         "dirty": sum(r.uncommitted for r in results),
         "n_results": len(results),
-        "fits_gone": study.scorer and sum(not finished(r.fit_folder) for r in results),
+        "fits_gone": study.scorer
+        and sum(not finished(r.fit_folder) for r in results if not lent.read(r.run)),
         "metric": study.metric,
         "away": [m for m in plan.scoring.metrics if m not in (*study.metrics, *metrics.names())],
         "FEW": FEW,

@@ -48,9 +48,9 @@ def published(study: "Run") -> "Run":
     """
     for reason in _against(study):
         raise BadSetting(f"--publish: {reason}")
-    outside = dict.fromkeys(
-        r.cell.fit.model for r in study.results if r.document.get("key_facts", {}).get("source")
-    )
+    facts = [(r.cell.fit.model, r.document.get("key_facts", {})) for r in study.results]
+    sources = dict.fromkeys((model, of.get("source")) for model, of in facts)
+    outside = [f"{model} ({source[:12]})" for model, source in sources if source]
     named = f" Plug-ins, known by the hashes of their files: {', '.join(outside)}."
     known = study.provenance
     commands = (replace(c, command=without_folders(c.command)) for c in known.commands)

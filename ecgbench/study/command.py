@@ -65,6 +65,8 @@ def _compute(
         demand(device)
     preflight.demand(request, folders, data=not dry_run, typed=execution.command)
     preflight.demand_labelled(request, folders, controls)
+    for text in preflight.random_instead(request):
+        print(text)
     if not dry_run:
         return _finish(request, folders, execution, controls)
     from ecgbench.study import estimate  # torch: seconds, which a run leaves to its jobs

@@ -13,7 +13,7 @@ from ecgbench.cards.plan import Folders, Plan, Request, plan_of
 from ecgbench.core.division import OFFICIAL
 from ecgbench.core.keys import grouped
 from ecgbench.core.provenance import command
-from ecgbench.core.text import quoted
+from ecgbench.core.text import enumerated, quoted
 from ecgbench.data.copy import Copy
 from ecgbench.data.prepare import seen
 from ecgbench.data.select import Selection, only_labelled, selected
@@ -100,6 +100,23 @@ def locate(model: str, weights: str) -> str:
     except EcgbenchError as error:
         return str(error)
     return ""
+
+
+def random_instead(request: Request) -> Iterator[str]:
+    """A line for the models that get random weights, as `released_or_random` asks, since their
+    released ones are not here.
+    """
+    names = []
+    for name, word in request.weights_of().items():
+        with suppress(EcgbenchError):  # the first job of the model says what is wrong
+            chosen = weights_of(name, word)
+            if chosen.kind == EITHER and chosen.card.weights and chosen.settled().kind == RANDOM:
+                names.append(name)
+    if names:
+        yield (
+            f"RANDOM WEIGHTS for {enumerated(names)}, whose released ones are not on this machine; "
+            f"ecgbench models fetch {' '.join(names)} (--weights released stops without them)"
+        )
 
 
 def demand_inputs(request: Request, folders: Folders, data: bool = True) -> None:

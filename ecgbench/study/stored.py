@@ -22,6 +22,7 @@ from ecgbench.core.folders import DONE, damaged, finished, read_json, read_table
 from ecgbench.core.keys import key
 from ecgbench.core.registry import folder_name
 from ecgbench.errors import BadSetting, MissingData
+from ecgbench.study import lent
 from ecgbench.study.recent import Recent
 from ecgbench.study.scores import Predicted
 from ecgbench.study.store import name_of, put_named
@@ -198,6 +199,8 @@ def store_pooled(
 
 def _pooled_file(run: Path, reference: dict[str, Any] | None, cell: Path) -> Path:
     """The file that a cell in the folder `cell` refers to. MissingData where none was kept."""
+    if lent.read(run):
+        raise MissingData(f"features are not exported, and {run} is an export")
     if not reference or not (file := run / reference["path"]).is_file():
         again = f"remove {cell} and run the same command again, without run.keep_features=off"
         raise MissingData(f"features of this cell were not kept; {again}")

@@ -113,8 +113,7 @@ def load_checkpoint(
     best = _Reading(where, inside, problems)
     tensors = _whole(network, best, path, type(network).__name__, remedy)
     network.load_state_dict(tensors | extras(network, content, found.start))
-    if where != PLAIN or found.left_out:
-        _note(FileRead(path, where, dict(found.left_out)))
+    _note(FileRead(path, where, dict(found.left_out)))
     return network
 
 
@@ -127,6 +126,11 @@ class FileRead:
     """Where in the file the network's tensors were, in words."""
     left_out: Mapping[str, int]
     """Module of the file that the network does without -> how many tensors it has."""
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it is no plain state dict of this very network."""
+        return self.place != PLAIN or bool(self.left_out)
 
     def __str__(self) -> str:
         named = [f"{name} ({counted(n, 'tensor')})" for name, n in self.left_out.items()]
@@ -148,10 +152,10 @@ def noting() -> Iterator[list[FileRead]]:
 
 
 def _note(read: FileRead) -> None:
-    if (files := _noted.get()) is None:
-        warn_once(read.path, str(read))
-    else:
+    if (files := _noted.get()) is not None:
         files.append(read)
+    elif read.is_told:
+        warn_once(read.path, str(read))
 
 
 def loaded(network: N, weights: str | Path | None, card: ModelCard) -> N:

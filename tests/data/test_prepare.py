@@ -315,7 +315,7 @@ def test_too_many_lost_stops_and_names_reasons_and_nothing_is_known_of_them(
 ) -> None:
     for record in range(1, 7):
         _file(fake_ptbxl, record).rename(_file(fake_ptbxl, record, ".gone"))
-    why = r"6 of 30 records .* 00001: .* is missing; 00002: .*ecgbench data prepare ptbxl"
+    why = r"6 records in .* 00001: .* is missing; 00002: .*ecgbench data prepare ptbxl"
     for _ in range(2):
         with pytest.raises(MissingData, match=why):
             prepare("ptbxl", fake_ptbxl, None)
@@ -351,7 +351,7 @@ def read(root, row): {read}
         ),
         (
             {"read": "return Path('gone').read_bytes()"},
-            r"mine: 6 of 180 records cannot be used",
+            r"mine: 6 records cannot be used, and the rest of 180 ",
         ),
         (
             {"index": "return demo.index(root).assign(record=range(180))"},

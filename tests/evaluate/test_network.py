@@ -11,7 +11,7 @@ import torch
 from ecgbench import models
 from ecgbench.cli.new import TEMPLATES
 from ecgbench.data.contamination import NOT_STATED
-from ecgbench.errors import BadSetting
+from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.evaluate.network import Placed, build
 from ecgbench.results.study import read
 from ecgbench.study.facts import network_facts
@@ -70,3 +70,23 @@ def test_a_card_without_published_weights_says_what_its_authors_file_has_met(
 
     assert corpora(str(tmp_path / "best.pt")) == (list(told) or [NOT_STATED])
     assert corpora("random") == [NOT_STATED]
+
+
+@pytest.mark.parametrize(
+    "reads", ["pass", "net.load_state_dict(torch.load(weights), strict=False)"]
+)
+def test_a_file_that_does_not_reach_the_network_is_refused(reads: str, tmp_path: Path) -> None:
+    """Else a table shows random weights by the name of the file."""
+    body = f"    import torch\n    net = Network()\n    if weights:\n        {reads}\n"
+    body += "    return net"
+    start = WRITTEN.index("    return loaded(")
+    source = WRITTEN[:start] + body + WRITTEN[WRITTEN.index("\n", start) :]
+    name = named(tmp_path, f"deaf{len(reads)}", source)
+    state = build(name, "random").module.state_dict()
+    file = tmp_path / "best.pt"
+    torch.save({f"module.{key}": value + 1 for key, value in state.items()}, file)
+    with pytest.raises(BadWeights, match=r"best\.pt"):
+        build(name, str(file))
+    torch.save({key: value + 1 for key, value in state.items()}, file)
+    if reads != "pass":
+        assert build(name, str(file)).weights == "best.pt"

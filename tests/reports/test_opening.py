@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ecgbench import reports
 from ecgbench.reports import records
+from ecgbench.reports import verdicts as verdicts_report
 from ecgbench.results.study import Run
 from ecgbench.results.verdicts import verdicts
 from tests.invented import Data, Made, make
@@ -149,3 +151,12 @@ def test_a_perfect_model_has_its_interval_wherever_it_has_a_score(tmp_path: Path
         assert (row["low"], row["high"]) == pytest.approx((low - 1, 1 - low))
     rows = [p for p in reports.sections("non_inferiority", study)[0].parts if p.kind == "table"]
     assert {r["margin_0.02"] for r in records(rows[0].numbers)} == {"not tested"}
+
+
+def test_verdicts_are_of_the_column_that_keeps_more_where_twelve_leads_tie() -> None:
+    """Filled and unfilled leads are one network with twelve leads."""
+    rows = [("12", "native", 0.8), ("I", "native", 0.7), ("12", "zero", 0.8), ("I", "zero", 0.6)]
+    macro = pd.DataFrame(rows, columns=["leads", "policy", "auroc"]).assign(model="laef")
+    extended = pd.concat([macro, macro.tail(1).assign(leads="II", auroc=0.9)])
+    for table in (macro, macro[::-1], extended):
+        assert verdicts_report._best(table)["policy"] == "native"

@@ -186,7 +186,7 @@ def test_comparisons_are_those_of_the_study(page):
     text = (page("two") / "comparisons.md").read_text()
     assert len(rows("comparisons", study)) == len(study.comparisons) == 6
     numbers = re.findall(
-        r"\| (\d+) \| ST-MEM \| LAEF \| (\S+) .*? \| ([\d.]+) \| ([\d.]+) \|", text
+        r"\| (\d+) random lead \| ST-MEM \| LAEF \| (\S+) .*? \| ([\d.]+) \| ([\d.]+) \|", text
     )
     assert numbers[0] == ("1", "+15.0", "0.002", "0.002")
     assert 'id="comparisons"' not in (page("two") / "index.html").read_text()
