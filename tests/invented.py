@@ -11,19 +11,19 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, logit
 
-from ecgbench.cards.cell import Cell, Scoring
+from ecgbench.cards.cell import Bootstrap, Cell, Fit, Scoring, Training
 from ecgbench.cards.plan import Request
 from ecgbench.core.division import OFFICIAL, Division
 from ecgbench.core.files import as_json, as_parquet
 from ecgbench.core.folders import publish
 from ecgbench.core.keys import key
 from ecgbench.core.seeds import rng
-from ecgbench.ecg.draw import parse_leads
+from ecgbench.ecg.draw import Count, parse_leads
 from ecgbench.evaluate.predict import prediction_table
 from ecgbench.results.score import Draws, Scored, score
 from ecgbench.results.study import Run, read
 from ecgbench.study.scores import Predicted, score_table, with_wins
-from ecgbench.study.store import Store
+from ecgbench.study.store import Status, Store
 from ecgbench.study.stored import Result
 
 CONTRACT = {
@@ -67,12 +67,13 @@ class Made:
     seeds: int = 2
     fits: tuple[int, ...] = (0,)
     skill: Callable[[str, str], float] = lambda model, leads: 1.0
+    training: Training = field(default_factory=Training)
     scoring: Scoring = field(default_factory=Scoring)
     seed: int = 0
     shared: float = 0.6
     """Share of the noise that all cells have in common."""
     prevalence: Mapping[str, float] = field(default_factory=dict)
-    """Of a label by its name, `A0`, where it is not that of its dataset."""
+    """Of a label by its name, `A0`, where it is not that of its dataset; 0: no record has it."""
     lost: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(leads, label) -> what its skill is there, whatever the model."""
     folds: int = 0
@@ -83,6 +84,12 @@ class Made:
     """Validation records that fits have predictions for."""
     lacking: Sequence[tuple[str, str, str]] = ()
     """(task, model, leads) without a score: their fit failed."""
+    gone: Callable[[Cell], tuple[Status, str] | None] = lambda cell: None
+    """Why another cell has no score; its status `missing` is that it is not computed yet."""
+    change: Callable[[str, pd.DataFrame], pd.DataFrame] = lambda model, table: table
+    """What becomes of the predictions of a model before they are scored."""
+    earlier: bool = False
+    """Every second cell is as an earlier version stored it, without wins."""
 
 
 def labels_of(task: str, count: int) -> list[str]:
@@ -96,7 +103,7 @@ def targets(made: Made, data: Data, name: str) -> dict[str, np.ndarray]:
     for task, count in data.tasks.items():
         common = [made.prevalence.get(label, data.prevalence) for label in labels_of(task, count)]
         target = rng("made", made.seed, name, task).random((data.records, count)) < common
-        target[0], target[1] = True, False
+        target[0], target[1] = np.greater(common, 0), False
         of_tasks[task] = target.astype(np.int8)
         if made.unknown:
             of_tasks[task][2 :: made.unknown, -1] = -1
@@ -118,6 +125,7 @@ def request(made: Made) -> Request:
         fit_seeds=tuple(made.fits),
         policies=("zero",),
         division=Division(cross=made.folds or None),
+        training=made.training,
         scoring=made.scoring,
         name="made",
     )
@@ -140,6 +148,10 @@ def write(path: Path, made: Made, **more: Any) -> Store:
         name = where[cell.task]
         if (cell.task, cell.fit.model, cell.setting.typed) in made.lacking:
             run.give_reason(cell, "failed", "it broke")
+            continue
+        if why := made.gone(cell):
+            if why[0] != "missing":
+                run.give_reason(cell, *why)
             continue
         about = {
             "model": models[cell.fit.model],
@@ -215,12 +227,13 @@ def _write_cell(
     }
     table = prediction_table(columns, labels, 1 / (1 + np.exp(-score)), target)
     tested = _in_fold(data, cell.fit.fold).get("patients", columns["patient"])
-    table = table[table["patient"].isin(tested)].reset_index(drop=True)
+    table = made.change(cell.fit.model, table[table["patient"].isin(tested)])
+    table = table.reset_index(drop=True)
     study = key(run.existing_plan().shared())
     note = cell_note(cell, len(table), about | {"study": study})
-    metrics = made.scoring.metrics
+    metrics, wins = made.scoring.metrics, not made.earlier or len(cell.identity) % 2
     files = {
-        "predictions.parquet": as_parquet(with_wins(metrics, table)),
+        "predictions.parquet": as_parquet(with_wins(metrics, table) if wins else table),
         "scores.parquet": as_parquet(score_table(metrics, table)),
         "cell.json": as_json(note),
     }
@@ -323,6 +336,31 @@ def scored_cell(cell: Cell, table: pd.DataFrame, draws: Draws) -> Scored:
         n_records=len(table),
         n_patients=table["patient"].nunique(),
     )
+
+
+def cells_in_folds(
+    target: np.ndarray,
+    fold: np.ndarray,
+    scored: np.ndarray,
+    model: str = "m",
+    bootstrap: Bootstrap = "none",
+) -> list[Scored]:
+    """A cell of each fold, in no run; target and scores (record, label), fold (record,), and every
+    record is a patient.
+    """
+    labels, made = [f"L{k}" for k in range(target.shape[1])], []
+    for k in np.unique(fold):
+        mine = np.flatnonzero(fold == k)
+        names = [f"r{i:04d}" for i in mine]
+        columns = {"record": names, "patient": names}
+        table = prediction_table(columns, labels, scored[mine], target[mine].astype(np.int8))
+        fit = Fit(task="t", model=model, contract="paper", weights="random", seed=0, fold=f"{k}/9")
+        draws = Draws(
+            dataset="d", patients=tuple(names), draws=2000, bootstrap=bootstrap, fold=fit.fold
+        )
+        cell = Cell(fit=fit, task="t", setting=Count(12, 0), policy="zero")
+        made.append(scored_cell(cell, table, draws))
+    return made
 
 
 VALIDATED = Made(

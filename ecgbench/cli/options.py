@@ -68,7 +68,8 @@ def argument(help: str, default: Any = ..., **more: Any) -> Any:
 
 
 DATA = option(
-    "Folder that holds the datasets as published (DIR/ptbxl/...); only read.",
+    "Folder that holds the datasets as published (DIR/ptbxl/...). Prepared copies go into "
+    "DIR/prepared, or where --prepared says.",
     envvar="ECGBENCH_DATA",
     rich_help_panel=MACHINE,
 )

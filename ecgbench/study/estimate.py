@@ -91,7 +91,7 @@ def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
             part.failed = reason_of(error)
     fits = f"{counted(len(plan.fits), 'fit')} ({plan.training.protocol})"
     done = len(plan.cells) - len(missing)
-    yield f"{len(plan.cells)} cells of {fits}, {done} of them finished in {folders.out}"
+    yield f"{counted(len(plan.cells), 'cell')} of {fits}, {done} of them finished in {folders.out}"
     if not parts:
         yield "nothing is left to compute"
         return

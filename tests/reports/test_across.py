@@ -4,7 +4,6 @@ who is best; differences to a baseline equal to what the tables give.
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,8 @@ from ecgbench.reports import records
 from ecgbench.reports import write as write_report
 from ecgbench.results.joint import Entry, joint
 from ecgbench.results.options import Options
-from ecgbench.results.study import Run, read
-from tests.invented import Data, Made, write
+from ecgbench.results.study import Run
+from tests.invented import Data, Made, make
 
 pytestmark = pytest.mark.rendered
 
@@ -34,31 +33,19 @@ MADE = Made(
 )
 
 
-def study(path: Path, how: Made = MADE) -> Run:
-    write(path, how)
-    return read(path)
-
-
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return study(tmp_path_factory.mktemp("across") / "run")
+    return make(tmp_path_factory.mktemp("across") / "run", MADE)
 
 
-def part(section: Any, name: str) -> Any:
-    return next(p for p in section.parts if getattr(p, "name", "") == name)
+def part(study: Run, name: str) -> Any:
+    """Of all sections."""
+    parts = [p for section in reports.sections("across", study) for p in section.parts]
+    return next(p for p in parts if getattr(p, "name", "") == name)
 
 
-def whole(study: Run) -> Any:
-    """All sections as one."""
-    return SimpleNamespace(
-        parts=[p for section in reports.sections("across", study) for p in section.parts]
-    )
-
-
-def rows_of(one: Run) -> dict[tuple[str, str], dict[str, object]]:
-    section = whole(one)
-    table = part(section, "across")
-    return {(r["leads"], r["model"]): r for r in records(table.numbers)}
+def rows_of(study: Run) -> dict[tuple[str, str], dict[str, object]]:
+    return {(r["leads"], r["model"]): r for r in records(part(study, "across").numbers)}
 
 
 def test_a_mean_is_of_datasets_first(three: Run) -> None:
@@ -95,7 +82,7 @@ def test_who_may_be_the_best_and_who_may_not(three: Run) -> None:
 
 def test_a_model_without_a_score_has_no_mean_and_is_named(tmp_path: Path) -> None:
     lacking = replace(MADE, lacking=[("c", "near", "1")])
-    one = study(tmp_path / "run", lacking)
+    one = make(tmp_path / "run", lacking)
     row = rows_of(one)["1", "near"]
     assert row["value"] is None
     assert row["note"] == "no mean: no score in c (near at 1: failed)"
@@ -107,7 +94,7 @@ def test_a_model_without_a_score_has_no_mean_and_is_named(tmp_path: Path) -> Non
 
 def test_first_places_are_those_of_the_main_table(tmp_path: Path) -> None:
     """The best column lacks one task, so it has no mean; it is first elsewhere all the same."""
-    one = study(tmp_path / "run", replace(MADE, lacking=[("c", "good", "12")]))
+    one = make(tmp_path / "run", replace(MADE, lacking=[("c", "good", "12")]))
     rows, value = rows_of(one), one.main.set_index(["leads", "task", "model"])["value"]
     own = value.loc["12"].unstack()
     for model in ("near", "weak"):
@@ -119,9 +106,8 @@ def test_first_places_are_those_of_the_main_table(tmp_path: Path) -> None:
 
 def test_settings_of_other_tasks_say_so_row_by_row(tmp_path: Path) -> None:
     gone = [("c", model, "1") for model in MADE.models]
-    one = study(tmp_path / "run", replace(MADE, leads="1,aVR,12", lacking=gone))
-    section = whole(one)
-    table = part(section, "across")
+    one = make(tmp_path / "run", replace(MADE, leads="1,aVR,12", lacking=gone))
+    table = part(one, "across")
     assert all("dataset" not in c.note or c.note.startswith("over") for c in table.columns)
     shown = {row["leads"]: (row["datasets"], row["tasks"]) for row in table.rows}
     assert shown == {"1 random lead": (2, 3), "lead aVR": (3, 4), "12 leads": (3, 4)}
@@ -129,7 +115,7 @@ def test_settings_of_other_tasks_say_so_row_by_row(tmp_path: Path) -> None:
 
 def test_models_that_predict_the_same_may_all_be_the_best(tmp_path: Path) -> None:
     same = replace(MADE, skill=lambda model, leads: 1.4, shared=1.0, leads="12")
-    one = study(tmp_path / "run", same)
+    one = make(tmp_path / "run", same)
     rows = rows_of(one)
     assert [rows["12", m]["may_be_best"] for m in MADE.models] == [True] * 3
     assert {rows["12", m]["beyond_the_best"] for m in MADE.models} == {0.0}
@@ -137,57 +123,29 @@ def test_models_that_predict_the_same_may_all_be_the_best(tmp_path: Path) -> Non
 
 def test_a_mean_without_an_interval_has_no_bounds(tmp_path: Path) -> None:
     data = {d: replace(of, per_patient=of.records) for d, of in MADE.data.items()}
-    one = study(tmp_path / "run", replace(MADE, data=data))
+    one = make(tmp_path / "run", replace(MADE, data=data))
     assert all(row["low"] is None and row["high"] is None for row in rows_of(one).values())
-    section = whole(one)
-    table = part(section, "across")
+    table = part(one, "across")
     assert {row["value"].small for row in table.rows} == {""}
 
 
-def test_the_difference_has_the_interval_of_its_patients(three: Run) -> None:
-    """Against the same mean with patients drawn anew, all tasks of a dataset together."""
-    from sklearn.metrics import roc_auc_score
-
-    rows = rows_of(three)
-    random = np.random.default_rng(0)
-    tables = {
-        (t, m): three.result(t, m, "12", "zero").predictions() for t in "abcd" for m in MADE.models
-    }
-
-    def macro(table: object, chosen: np.ndarray) -> float:
-        part = table.iloc[chosen]  # type: ignore[attr-defined]
-        names = [c.split(":")[1] for c in part if c.startswith("target:")]
-        return float(
-            np.mean([roc_auc_score(part[f"target:{n}"], part[f"probability:{n}"]) for n in names])
+def test_a_pair_is_the_joint_difference_of_its_two(three: Run) -> None:
+    pairs = records(part(three, "across_pairs").numbers)
+    assert len(pairs) == 2 * 3
+    for pair in pairs:
+        entries = [Entry(pair[n], "zero", pair["leads"]) for n in ("model", "other_model")]
+        found = joint(three, entries).contrast([1, -1])
+        assert (pair["difference"], pair["se"], pair["p"]) == pytest.approx(
+            (found.value, found.se, found.p), rel=1e-9
         )
-
-    drawn = []
-    for _ in range(80):
-        sets = {k: random.integers(0, n, n) for k, n in (("ab", 200), ("c", 160), ("d", 160))}
-        value = {
-            m: np.mean(
-                [
-                    np.mean([macro(tables[t, m], sets["ab"]) for t in "ab"]),
-                    macro(tables["c", m], sets["c"]),
-                    macro(tables["d", m], sets["d"]),
-                ]
-            )
-            for m in ("good", "weak")
-        }
-        drawn.append(value["good"] - value["weak"])
-    row = rows["12", "weak"]
-    section = whole(three)
-    pairs = records(part(section, "across_pairs").numbers)
-    pair = next(
-        p for p in pairs if (p["leads"], p["model"], p["other_model"]) == ("12", "good", "weak")
-    )
-    assert pair["se"] == pytest.approx(np.std(drawn), rel=0.3)
-    assert row["behind"] >= pair["difference"] - 1e-12
+    row = rows_of(three)["12", "weak"]
+    behind = {(p["leads"], p["model"], p["other_model"]): p["difference"] for p in pairs}
+    assert row["behind"] == pytest.approx(behind["12", "good", "weak"])
 
 
 def test_the_forest_is_of_joint_differences(three: Run) -> None:
-    section = whole(replace(three, options=Options(baseline="near")))
-    rows = records(part(section, "forest").numbers)
+    against = replace(three, options=Options(baseline="near"))
+    rows = records(part(against, "forest").numbers)
     entries = [Entry(m, "zero", "12") for m in ("good", "near")]
     for dataset, tasks in (("alpha", ["a", "b"]), ("all datasets", ["a", "b", "c", "d"])):
         row = next(
@@ -220,17 +178,12 @@ def test_a_page_of_too_many_drawings_links_the_rest(
 
 def test_models_of_one_title_are_told_apart(tmp_path: Path) -> None:
     same = {name: {"title": "Net" + " of many layers" * 4} for name in ("good", "near")}
-    write(tmp_path, replace(MADE, leads="12"), **same)
-    section = whole(read(tmp_path))
-    named = [row["model"].text for row in part(section, "across").rows if row["model"].text]
+    table = part(make(tmp_path, replace(MADE, leads="12"), **same), "across")
+    named = [row["model"].text for row in table.rows if row["model"].text]
     named = [name for name in named if "many layers" in name]
     assert [name.endswith(f"({model})") for name, model in zip(named, same)] == [True, True]
 
 
 def test_tasks_of_one_dataset_have_no_mean_over_datasets(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        replace(MADE, data={"alpha": Data(tasks={"a": 3, "b": 2}, records=200)}, leads="12"),
-    )
-    section = whole(read(tmp_path))
-    assert {row["dataset"] for row in records(part(section, "forest").numbers)} == {"alpha"}
+    one = make(tmp_path, replace(MADE, data={"alpha": MADE.data["alpha"]}, leads="12"))
+    assert {row["dataset"] for row in records(part(one, "forest").numbers)} == {"alpha"}

@@ -14,7 +14,7 @@ from ecgbench.reports import cka as report
 from ecgbench.results.study import read
 from ecgbench.stats.cka import cka
 from ecgbench.study.stored import Result
-from tests.invented import Data, Made, write
+from tests.invented import Data, Made, make
 
 pytestmark = [pytest.mark.rendered, pytest.mark.usefixtures("one_thread")]
 
@@ -127,8 +127,7 @@ def test_of_too_few_patients_there_is_no_mean_within_leads(
     made = Made(
         data={"real": Data(tasks={"a": 1}, records=40)}, leads=",".join(["1", "12", *LEADS])
     )
-    write(tmp_path, made)
-    (section,) = reports.sections("cka", read(tmp_path))
+    (section,) = reports.sections("cka", make(tmp_path, made))
     table = next(part for part in section.parts if getattr(part, "name", "") == "cka_stability")
     assert {(row["cka"], row["within"]) for row in table.rows} == {(None, None)}
     assert f"Fewer than {report.FEWEST} patients: no CKA for A." in section.parts[0].texts

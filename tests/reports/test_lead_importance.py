@@ -17,16 +17,12 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.reports import lead_importance as report
 from ecgbench.reports import write
 from ecgbench.results.lead_importance import PAIRS, columns, importance
-from ecgbench.results.study import Run, read
+from ecgbench.results.study import Run
 from tests import invented
 
 HEART = {"A0": "infarction", "A1": "infarction", "A2": "block", "A3": "rhythm", "A4": "rhythm"}
 """A5 has no category."""
 RIGHT = {("V2", "A0"): 2.6, ("V3", "A1"): 2.4, ("V1", "A2"): 2.6, ("II", "A2"): 1.9}
-
-
-def skill(lead: str, label: str) -> float:
-    return RIGHT.get((lead, label), 0.8)
 
 
 def made(**more: object) -> invented.Made:
@@ -36,16 +32,14 @@ def made(**more: object) -> invented.Made:
         "leads": "12," + ",".join(LEADS),
         "seeds": 1,
         "prevalence": {"A4": 0.004},
-        "lost": {(lead, f"A{k}"): skill(lead, f"A{k}") for lead in LEADS for k in range(6)},
+        "lost": {(lead, f"A{k}"): 0.8 for lead in LEADS for k in range(6)} | RIGHT,
     }
     return invented.Made(**{**usual, **more})  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    path = tmp_path_factory.mktemp("leads") / "run"
-    invented.write(path, made())
-    return read(path)
+    return invented.make(tmp_path_factory.mktemp("leads") / "run", made())
 
 
 @pytest.fixture(autouse=True)
@@ -128,10 +122,8 @@ def test_the_page_and_the_files(study: Run, tmp_path: Path) -> None:
 
 def test_two_columns_have_files_of_their_own_and_one_map(tmp_path: Path) -> None:
     small = {"alpha": invented.Data(tasks={"a": 2}, records=80)}
-    invented.write(
-        tmp_path / "run", made(data=small, models=("good", "weak"), leads=",".join(LEADS))
-    )
-    (section,) = reports.sections("lead_importance", read(tmp_path / "run"))
+    two = made(data=small, models=("good", "weak"), leads=",".join(LEADS))
+    (section,) = reports.sections("lead_importance", invented.make(tmp_path / "run", two))
     assert section.title.endswith("A, Good")
     assert sum(part.kind == "figure" for part in section.parts) <= 1
     names = [part.name for part in section.parts if hasattr(part, "name")]
@@ -145,9 +137,7 @@ def test_over_fits_each_label_is_a_mean(tmp_path: Path) -> None:
     small = {"alpha": invented.Data(tasks={"a": 2}, records=120)}
     widths = []
     for fits in ((0,), (0, 1)):
-        path = tmp_path / str(len(fits))
-        invented.write(path, made(data=small, fits=fits))
-        study = read(path)
+        study = invented.make(tmp_path / str(len(fits)), made(data=small, fits=fits))
         found = importance(study, "a", ("good", "zero"), HEART)
         each = [
             [
@@ -164,8 +154,8 @@ def test_over_fits_each_label_is_a_mean(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lacking", ["V4", "aVR"])
 def test_a_lead_that_has_no_score_leaves_nothing(lacking: str, tmp_path: Path) -> None:
     small = {"alpha": invented.Data(tasks={"a": 2}, records=60)}
-    invented.write(tmp_path / "run", made(data=small, lacking=[("a", "good", lacking)]))
-    study = read(tmp_path / "run")
+    without = made(data=small, lacking=[("a", "good", lacking)])
+    study = invented.make(tmp_path / "run", without)
     assert columns(study, "a") == []
     assert reports.sections("lead_importance", study) == []
 

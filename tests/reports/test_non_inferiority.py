@@ -11,8 +11,8 @@ from ecgbench.reports import non_inferiority as report
 from ecgbench.reports import records
 from ecgbench.results.non_inferiority import BEST
 from ecgbench.results.options import Options
-from ecgbench.results.study import Run, read
-from tests.invented import Data, Made, write
+from ecgbench.results.study import Run
+from tests.invented import Data, Made, make
 
 SKILL = {"12": 2.0, "II": 2.0, "V1": 1.7, "I": 0.8}
 MADE = Made(
@@ -24,11 +24,6 @@ MADE = Made(
 )
 
 
-def study(path: Path, how: Made = MADE) -> Run:
-    write(path, how)
-    return read(path)
-
-
 def rows_of(one: Run) -> dict[tuple[str, str, str], dict[str, Any]]:
     (section,) = reports.sections("non_inferiority", one)
     table = next(p for p in section.parts if getattr(p, "name", "") == "non_inferiority")
@@ -37,7 +32,7 @@ def rows_of(one: Run) -> dict[tuple[str, str, str], dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return study(tmp_path_factory.mktemp("margins") / "run")
+    return make(tmp_path_factory.mktemp("margins") / "run", MADE)
 
 
 def test_verdicts_follow_the_interval(made: Run) -> None:
@@ -84,11 +79,11 @@ def test_a_label_that_is_lost_cancels_a_yes(tmp_path: Path) -> None:
     """One label of eight falls from 0.92 to 0.76, the mean by 0.02 only."""
     data = {"alpha": Data(tasks={"a": 8}, records=1500)}
     how = replace(MADE, data=data, lost={("II", "A3"): 1.0}, shared=0.8)
-    row = rows_of(study(tmp_path / "run", how))["good", "II", report.OWN]
+    row = rows_of(make(tmp_path / "run", how))["good", "II", report.OWN]
     assert row["low"] > -0.05
     assert (row["margin_0.05"], row["lost_label"]) == ("cancelled", "A3")
     few = replace(how, prevalence={"A3": 0.008})
-    row = rows_of(study(tmp_path / "few", few))["good", "II", report.OWN]
+    row = rows_of(make(tmp_path / "few", few))["good", "II", report.OWN]
     assert row["lost_label"] == ""
 
 
@@ -96,7 +91,7 @@ def test_a_label_that_is_lost_over_folds_cancels_a_yes(tmp_path: Path) -> None:
     """It has about 70 positives, and fewer than 20 of them in each of five folds."""
     data = {"alpha": Data(tasks={"a": 8}, records=1500, prevalence=0.045)}
     how = replace(MADE, data=data, lost={("II", "A3"): 1.0}, shared=0.9)
-    one = study(tmp_path / "run", replace(how, models=("good",), folds=5))
+    one = make(tmp_path / "run", replace(how, models=("good",), folds=5))
     row = rows_of(one)["good", "II", report.OWN]
     counts = {int(r.predictions()["target:A3"].sum()) for r in one.results}
     assert max(counts) < report.LEAST_POSITIVES < 5 * min(counts)
@@ -114,6 +109,6 @@ def test_a_margin_is_spelled_as_it_was_given(made: Run) -> None:
 
 def test_without_twelve_leads_there_is_nothing(tmp_path: Path) -> None:
     assert (
-        reports.sections("non_inferiority", study(tmp_path / "run", replace(MADE, leads="I,II")))
+        reports.sections("non_inferiority", make(tmp_path / "run", replace(MADE, leads="I,II")))
         == []
     )

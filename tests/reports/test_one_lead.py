@@ -8,8 +8,7 @@ import pytest
 from ecgbench import reports
 from ecgbench.ecg.leads import LEADS
 from ecgbench.reports import records, signed_bracket
-from ecgbench.results.study import read
-from tests.invented import Data, Made, write
+from tests.invented import Data, Made, make
 
 MADE = Made(
     data={"first": Data(tasks={"a": 2}, records=150)},
@@ -20,8 +19,7 @@ MADE = Made(
 
 
 def test_the_difference_is_that_of_the_main_table_and_lies_in_its_interval(tmp_path: Path) -> None:
-    write(tmp_path / "run", MADE)
-    study = read(tmp_path / "run")
+    study = make(tmp_path / "run", MADE)
     section = reports.sections("lead_curve", study)[-1]
     rows = {row["model"]: row for row in records(section.parts[0].numbers)}
     value = study.main.set_index(["model", "leads"])["value"]
@@ -39,12 +37,12 @@ def test_the_difference_is_that_of_the_main_table_and_lies_in_its_interval(tmp_p
 
 
 def test_what_failed_is_told_and_other_runs_have_no_such_section(tmp_path: Path) -> None:
-    write(tmp_path / "run", replace(MADE, lacking=[("a", "weak", "V3")]))
-    section = reports.sections("lead_curve", read(tmp_path / "run"))[-1]
+    study = make(tmp_path / "run", replace(MADE, lacking=[("a", "weak", "V3")]))
+    section = reports.sections("lead_curve", study)[-1]
     rows = {row["model"]: row for row in records(section.parts[0].numbers)}
     assert (rows["weak"]["status"], rows["weak"]["reason"]) == ("failed", "weak at V3: failed")
     assert rows["weak"].get("difference") is None
     assert rows["good"]["status"] == "ok"
-    write(tmp_path / "few", replace(MADE, leads="1,12,I"))
-    names = [section.name for section in reports.sections("lead_curve", read(tmp_path / "few"))]
+    few = make(tmp_path / "few", replace(MADE, leads="1,12,I"))
+    names = [section.name for section in reports.sections("lead_curve", few)]
     assert names == ["lead_curve", "survival"]

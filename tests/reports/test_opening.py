@@ -15,9 +15,9 @@ import pytest
 from ecgbench import reports
 from ecgbench.reports import records
 from ecgbench.reports import verdicts as verdicts_report
-from ecgbench.results.study import Run, read
+from ecgbench.results.study import Run
 from ecgbench.results.verdicts import verdicts
-from tests.invented import Data, Made, make, write
+from tests.invented import Data, Made, make
 
 
 def opening(study: Run) -> Any:
@@ -138,8 +138,7 @@ def test_what_voids_a_number_stands_before_it(built: Build) -> None:
 def test_a_perfect_model_has_its_interval_wherever_it_has_a_score(tmp_path: Path) -> None:
     """Nine patients, all ordered: the bound of the label, and no row that is surely as good."""
     data = {"real": Data(tasks={"heart": 1}, records=9)}
-    write(tmp_path / "run", Made(data=data, skill=lambda *of: 50.0, leads="12,1", seeds=1))
-    study = read(tmp_path / "run")
+    study = make(tmp_path / "run", Made(data=data, skill=lambda *of: 50.0, leads="12,1", seeds=1))
     low, high = study.labels.loc[study.labels["label"] == "HEART0", ["low", "high"]].iloc[0]
     assert (study.main["value"] == 1).all()
     assert study.main[["low", "high"]].to_numpy() == pytest.approx(np.array([[low, high]] * 4))

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ecgbench.reports import write as write_report
-from ecgbench.results.study import Run, read
-from tests.invented import Data, Made, write
+from tests.invented import Data, Made, make
 
 MODELS = ("one", "two", "three", "four", "a_b%_$\\input{x}")
 MADE = Made(
@@ -26,22 +25,15 @@ MADE = Made(
 PACKAGES = ("booktabs.sty", "xcolor.sty", "longtable.sty", "graphicx.sty", "array.sty")
 
 
-@pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    path = tmp_path_factory.mktemp("tables") / "run"
-    write(path, MADE)
-    return read(path)
-
-
 @pytest.mark.long
-def test_latex_compiles_also_over_several_pages(many: Run, tmp_path: Path) -> None:
+def test_latex_compiles_also_over_several_pages(tmp_path: Path) -> None:
     if not shutil.which("pdflatex"):
         pytest.skip("no pdflatex (Debian: texlive-latex-base and texlive-latex-recommended)")
     for package in PACKAGES:
         if not subprocess.run(["kpsewhich", package], capture_output=True).stdout:
             pytest.skip(f"no {package} (Debian: texlive-latex-recommended)")
     names = ["main_table", "across", "data", "models", "non_inferiority"]
-    write_report(many, tmp_path, names)
+    write_report(make(tmp_path / "run", MADE), tmp_path, names)
     texts = sorted(p.name for p in tmp_path.glob("*.tex"))
     assert {f"{name}.tex" for name in names} == set(texts)
     assert r"\begin{longtable}" in (tmp_path / "main_table.tex").read_text()

@@ -1,7 +1,6 @@
 """Models that were scored on different records are compared on those that both have."""
 
-import json
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,57 +8,37 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from ecgbench.core.files import as_json, as_parquet
-from ecgbench.core.folders import DONE, publish
 from ecgbench.errors import BadSetting
 from ecgbench.results.joint import Entry, joint, why_missing
-from ecgbench.results.study import Run, read
-from ecgbench.study.scores import score_table, with_wins
-from ecgbench.study.store import Store
-from tests.invented import Data, Made, write
+from ecgbench.results.study import Run
+from tests.invented import Data, Made, make
 
 LEFT = {"weak": set(range(5, 13)), "third": set(range(10, 22))}
 """Model -> numbers of the records that it cannot take."""
 
 
-def written(run: Path, change: Callable[[str, pd.DataFrame], pd.DataFrame]) -> Run:
-    """Three models whose predictions are changed: model, table -> table."""
-    skill = {"good": 1.5, "weak": 0.5, "third": 0.8}
-    models, data = tuple(skill), {"d": Data(tasks={"a": 3})}
-    write(run, Made(data=data, models=models, leads="I,12", skill=lambda m, _: skill[m]))
-    for one in Store(run).existing_plan().cells:
-        folder = Store(run).folder(one)
-        assert folder
-        table = pd.read_parquet(folder / "predictions.parquet")
-        kept = [c for c in table if not c.startswith("wins:")]
-        table = change(one.fit.model, table[kept]).reset_index(drop=True)
-        note = json.loads((folder / "cell.json").read_text()) | {"n_records": len(table)}
-        for file in (*folder.glob("*.*"), folder / DONE):
-            file.unlink()
-        folder.rmdir()
-        files = {
-            "predictions.parquet": as_parquet(with_wins(["auroc"], table)),
-            "scores.parquet": as_parquet(score_table(["auroc"], table)),
-            "cell.json": as_json(note),
-        }
-        publish(folder, files)
-    return read(run)
+SKILL = {"good": 1.5, "weak": 0.5, "third": 0.8}
+MADE = Made(
+    data={"d": Data(tasks={"a": 3})},
+    models=tuple(SKILL),
+    leads="I,12",
+    skill=lambda model, leads: SKILL[model],
+    change=lambda model, table: table[
+        [int(r[1:]) not in LEFT.get(model, ()) for r in table["record"]]
+    ],
+)
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    def kept(model: str, table: pd.DataFrame) -> pd.DataFrame:
-        return table[[int(r[1:]) not in LEFT.get(model, ()) for r in table["record"]]]
-
-    return written(tmp_path_factory.mktemp("uneven"), kept)
+    return make(tmp_path_factory.mktemp("uneven") / "run", MADE)
 
 
 def test_a_mean_over_fewer_labels_is_compared_with_none(tmp_path: Path) -> None:
     def unknown(model: str, table: pd.DataFrame) -> pd.DataFrame:
-        first = next(c for c in table if c.startswith("target:"))
-        return table.assign(**{first: np.int8(-1)}) if model == "good" else table
+        return table.assign(**{"target:A0": np.int8(-1)}) if model == "good" else table
 
-    study = written(tmp_path / "run", unknown)
+    study = make(tmp_path / "run", replace(MADE, change=unknown))
     main = study.main[study.main["leads"] == "12"].set_index("model")
     assert main["n_undefined"].to_dict() == {"good": 1, "weak": 0, "third": 0}
     assert (main["low"] < main["value"]).all()
@@ -96,9 +75,7 @@ def test_each_pair_is_compared_on_the_records_that_both_have(study: Run) -> None
 
 
 def test_several_cells_of_a_row_are_an_error_that_names_what_chooses_one(tmp_path: Path) -> None:
-    made = Made(data={"d": Data(tasks={"a": 2})}, folds=3, fits=(0, 1), leads="1,12")
-    write(tmp_path, made)
-    study = read(tmp_path)
+    study = make(tmp_path, Made(data={"d": Data(tasks={"a": 2})}, folds=3, fits=(0, 1)))
     assert not study.main["note"].astype(str).str.contains("scored on").any(), (
         "all 120 records are in a fold"
     )

@@ -12,7 +12,7 @@ from ecgbench.cards.cell import Scoring
 from ecgbench.errors import MissingData
 from ecgbench.results.joint import Entry, joint, why_missing
 from ecgbench.results.study import Run, read
-from tests.invented import Data, Made, write
+from tests.invented import Data, Made, make
 
 TWO = Made(
     data={"first": Data(tasks={"a": 3, "b": 2}, per_patient=2), "second": Data(tasks={"c": 4})},
@@ -24,14 +24,9 @@ LESS = (1, -1)
 """Of the first of two entries the second."""
 
 
-def made(path: Path, how: Made = TWO) -> Run:
-    write(path, how)
-    return read(path)
-
-
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return made(tmp_path_factory.mktemp("joint") / "run")
+    return make(tmp_path_factory.mktemp("joint") / "run", TWO)
 
 
 def test_of_one_task_it_is_the_difference_of_the_table(two: Run) -> None:
@@ -69,7 +64,7 @@ def test_variances_of_datasets_add_and_tasks_of_one_are_paired(two: Run) -> None
 
 def test_the_same_task_twice_is_no_more_evidence(tmp_path: Path) -> None:
     """Two tasks with the same labels and predictions in one dataset say what one says."""
-    study = made(tmp_path / "run", replace(TWO, data={"first": Data(tasks={"a": 3, "b": 3})}))
+    study = make(tmp_path / "run", replace(TWO, data={"first": Data(tasks={"a": 3, "b": 3})}))
     twin = read(tmp_path / "run")
     results = twin.finished
     for entry in (GOOD, WEAK):
@@ -82,7 +77,7 @@ def test_the_same_task_twice_is_no_more_evidence(tmp_path: Path) -> None:
 
 def test_what_may_be_shared_is_not_taken_for_independent(tmp_path: Path) -> None:
     data = {"chapman": Data(tasks={"a": 3}), "ningbo": Data(tasks={"c": 3})}
-    study = made(tmp_path / "run", replace(TWO, data=data))
+    study = make(tmp_path / "run", replace(TWO, data=data))
     whole = joint(study, [GOOD, WEAK])
     assert whole.overlapping == [("chapman", "ningbo")]
     ses = [joint(study, [GOOD, WEAK], t).contrast(LESS).se for t in (["a"], ["c"])]
@@ -100,7 +95,7 @@ def test_draws_of_patients_do_not_take_shared_ones_for_independent(tmp_path: Pat
     """Each dataset has draws of its own, so the pairs widen the interval instead."""
     scoring = Scoring(bootstrap="multinomial", draws=500)
     data = {"first": Data(tasks={"a": 3}), "second": Data(tasks={"c": 3})}
-    study = made(tmp_path / "run", replace(TWO, data=data, scoring=scoring, leads="12"))
+    study = make(tmp_path / "run", replace(TWO, data=data, scoring=scoring, leads="12"))
     same = {(d, f"p{i:05}"): f"p{i:05}" for d in data for i in range(120)}
     alone, paired = (joint(study, [GOOD, WEAK], paired=p) for p in (None, same))
     assert (alone.overlapping, paired.overlapping) == ([], [("first", "second")])
@@ -110,7 +105,7 @@ def test_draws_of_patients_do_not_take_shared_ones_for_independent(tmp_path: Pat
 
 
 def test_a_ragged_mean_is_refused(tmp_path: Path) -> None:
-    study = made(tmp_path / "run", replace(TWO, lacking=[("b", "weak", "1")]))
+    study = make(tmp_path / "run", replace(TWO, lacking=[("b", "weak", "1")]))
     low = [Entry(m, "zero", "1") for m in ("good", "weak")]
     assert set(why_missing(study, low, ["a", "b", "c"])) == {"b"}
     with pytest.raises(MissingData, match="weak at 1: failed"):
@@ -131,7 +126,7 @@ def test_shares_of_skill_are_fiellers(two: Run) -> None:
 
 
 def test_a_share_of_no_skill_is_none(tmp_path: Path) -> None:
-    study = made(tmp_path / "run", replace(TWO, skill=lambda model, leads: 0.05))
+    study = make(tmp_path / "run", replace(TWO, skill=lambda model, leads: 0.05))
     low = Entry("good", "zero", "1")
     assert np.isnan(joint(study, [low, GOOD], ["a"]).share(low, GOOD).value)
 
@@ -150,8 +145,8 @@ def test_joint_draws_have_the_size_and_the_correlation_of_the_contrasts(two: Run
 
 def test_metrics_without_placements_take_the_draws_of_patients(tmp_path: Path) -> None:
     scoring = Scoring(bootstrap="multinomial", draws=1000)
-    study = made(tmp_path / "run", replace(TWO, scoring=scoring))
-    exact = made(tmp_path / "exact")
+    study = make(tmp_path / "run", replace(TWO, scoring=scoring))
+    exact = make(tmp_path / "exact", TWO)
     drawn = joint(study, [GOOD, WEAK]).contrast(LESS)
     placed = joint(exact, [GOOD, WEAK]).contrast(LESS)
     assert drawn.value == pytest.approx(placed.value, rel=1e-12)
@@ -160,8 +155,8 @@ def test_metrics_without_placements_take_the_draws_of_patients(tmp_path: Path) -
 
 
 def test_repeated_fits_widen_it(tmp_path: Path) -> None:
-    once = made(tmp_path / "once", replace(TWO, leads="12"))
-    thrice = made(tmp_path / "thrice", replace(TWO, leads="12", fits=(0, 1, 2)))
+    once = make(tmp_path / "once", replace(TWO, leads="12"))
+    thrice = make(tmp_path / "thrice", replace(TWO, leads="12", fits=(0, 1, 2)))
     pair = joint(thrice, [GOOD, WEAK], ["c"])
     values = thrice.cells[(thrice.cells["task"] == "c")].set_index(["model", "fit_seed"])["value"]
     apart = [values["good", s] - values["weak", s] for s in range(3)]

@@ -11,41 +11,16 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from ecgbench.cards.cell import Bootstrap, Cell, Fit
+from ecgbench.cards.cell import Bootstrap
 from ecgbench.core.note import Notes
-from ecgbench.ecg.draw import Count
-from ecgbench.evaluate.predict import prediction_table
 from ecgbench.reports import write
 from ecgbench.results.compare import Row, compare
 from ecgbench.results.evidence import evidence
-from ecgbench.results.score import Draws, Scored, over_folds
+from ecgbench.results.score import Scored, over_folds
 from ecgbench.results.verdicts import verdicts
 from ecgbench.stats.auroc import placements, wins
 from ecgbench.stats.components import Components
-from tests.invented import Data, Made, make, scored_cell
-
-
-def cells(
-    target: np.ndarray,
-    fold: np.ndarray,
-    scored: np.ndarray,
-    model: str = "m",
-    bootstrap: Bootstrap = "none",
-) -> list[Scored]:
-    """One cell per fold; every record is a patient."""
-    labels, made = [f"L{k}" for k in range(target.shape[1])], []
-    for k in np.unique(fold):
-        mine = np.flatnonzero(fold == k)
-        names = [f"r{i:04d}" for i in mine]
-        columns = {"record": names, "patient": names}
-        table = prediction_table(columns, labels, scored[mine], target[mine].astype(np.int8))
-        fit = Fit(task="t", model=model, contract="paper", weights="random", seed=0, fold=f"{k}/9")
-        draws = Draws(
-            dataset="d", patients=tuple(names), draws=2000, bootstrap=bootstrap, fold=fit.fold
-        )
-        cell = Cell(fit=fit, task="t", setting=Count(12, 0), policy="zero")
-        made.append(scored_cell(cell, table, draws))
-    return made
+from tests.invented import Data, Made, cells_in_folds, make
 
 
 def row(model: str, of: Sequence[Scored]) -> Row:
@@ -77,12 +52,12 @@ def within(target: np.ndarray, fold: np.ndarray, scored: np.ndarray) -> float:
 
 def test_of_scores_that_lie_elsewhere_in_every_fold_only_their_order_within_counts() -> None:
     target, fold, first, second = study(0)
-    one, other = cells(target, fold, first), cells(target, fold, second, "n")
+    one, other = cells_in_folds(target, fold, first), cells_in_folds(target, fold, second, "n")
     found = evidence([one, other], "undefined")
     values = within(target, fold, first), within(target, fold, second)
     assert found.rows[0].value == pytest.approx(values[0])
     assert found.difference(0, 1).difference == pytest.approx(values[0] - values[1])
-    shifted = evidence([cells(target, fold, first + 100 * fold[:, None])], "undefined")
+    shifted = evidence([cells_in_folds(target, fold, first + 100 * fold[:, None])], "undefined")
     alone = evidence([one], "undefined")
     assert (shifted.rows[0].low, shifted.rows[0].high) == (alone.rows[0].low, alone.rows[0].high)
     assert roc_auc_score(target[:, 0], first[:, 0]) < values[0] - 0.1  # pooled over folds
@@ -93,7 +68,7 @@ def test_folds_are_independent_so_the_mean_of_five_has_a_fifth_of_their_variance
     bootstrap: Bootstrap,
 ) -> None:
     target, fold, first, second = study(1, 600)
-    made = [cells(target, fold, s, m, bootstrap) for s, m in ((first, "m"), (second, "n"))]
+    made = [cells_in_folds(target, fold, s, m, bootstrap) for s, m in ((first, "m"), (second, "n"))]
 
     def width(of: Sequence[Sequence[Scored]]) -> np.ndarray:
         found = evidence(of, "undefined")
@@ -110,7 +85,10 @@ def test_a_label_counts_in_the_folds_where_it_has_both_values(bootstrap: Bootstr
     target, fold, first, second = study(2)
     target[fold == 2, 1] = 0  # the second label is absent from a fold
     target[fold == 4] = 0  # and both from another one
-    rows = [row(m, cells(target, fold, s, m, bootstrap)) for s, m in ((first, "m"), (second, "n"))]
+    rows = [
+        row(m, cells_in_folds(target, fold, s, m, bootstrap))
+        for s, m in ((first, "m"), (second, "n"))
+    ]
     compare(rows, lambda one, names: one, lambda of: evidence(of, "undefined"))
     expected = [within(target, fold, s) for s in (first, second)]
     for r, value in zip(rows, expected):
@@ -131,14 +109,14 @@ def test_a_label_counts_in_the_folds_where_it_has_both_values(bootstrap: Bootstr
 
 def test_where_no_fold_can_be_scored_there_is_no_number() -> None:
     target, fold, first, _ = study(3)
-    one = row("m", cells(0 * target, fold, first))
+    one = row("m", cells_in_folds(0 * target, fold, first))
     assert np.isnan(one.score)
 
 
 def test_patients_of_all_folds_together_decide_whether_there_are_enough_to_test() -> None:
     target, fold, first, second = study(4, 100, 5)
     assert np.bincount(fold).max() == 20
-    rows = [row(m, cells(target, fold, s, m)) for s, m in ((first, "m"), (second, "n"))]
+    rows = [row(m, cells_in_folds(target, fold, s, m)) for s, m in ((first, "m"), (second, "n"))]
     compare(rows, lambda one, names: one, lambda of: evidence(of, "undefined"))
     assert np.isfinite(rows[1].p)
     few = [row(r.model, r.cells[:1]) for r in rows]
@@ -149,12 +127,12 @@ def test_patients_of_all_folds_together_decide_whether_there_are_enough_to_test(
 def test_the_share_of_a_label_is_that_of_all_its_folds() -> None:
     """Two labels have no share worth telling, however many folds; of three, one is in all folds."""
     target, fold, first, _ = study(5)
-    assert evidence([cells(target, fold, first)], "undefined").rows[0].share_label == ""
+    assert evidence([cells_in_folds(target, fold, first)], "undefined").rows[0].share_label == ""
     rare = np.zeros((200, 1), int)
     rare[[np.flatnonzero(fold == k)[j] for k in range(1, 6) for j in (0, 1)]] = 1
     three = np.hstack([target, rare])
     scored = np.hstack([first, np.random.default_rng(0).normal(size=(200, 1))])
-    found = evidence([cells(three, fold, scored)], "undefined").rows[0]
+    found = evidence([cells_in_folds(three, fold, scored)], "undefined").rows[0]
     assert found.share_label == "L2"
     assert found.share > 0.5
 

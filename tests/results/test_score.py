@@ -246,19 +246,9 @@ def test_untrained_columns_compete_with_nobody() -> None:
     assert rows[0].difference.difference < 0
     assert np.isfinite(rows[0].sure.low)
     assert np.isnan([rows[0].p, rows[0].p_holm]).all()
-    three = holm([r.p for r in rows[2:]] + [_pair(rows[2], rows[3])])
+    last = SURE([rows[2].cells, rows[3].cells]).difference(0, 1)
+    three = holm([rows[2].p, rows[3].p, last.p])
     assert [r.p_holm for r in rows[2:]] == pytest.approx(list(three[:2]))
-    nobody = [
-        replace(r, untrained=True, best=False, difference=None, rival=None, notes=[], pairs=[])
-        for r in rows
-    ]
-    compared(nobody)
-    assert not any(r.best or r.difference for r in nobody)
-    assert all(np.isfinite(r.sure.low) for r in nobody)
-
-
-def _pair(a: Row, b: Row) -> float:
-    return SURE([a.cells, b.cells]).difference(0, 1).p
 
 
 def test_what_is_not_tested_says_why_and_keeps_its_interval() -> None:
@@ -316,19 +306,6 @@ def test_the_reference_benchmark_counts_a_label_without_both_values_as_half(
     width = [float(s.table["high"][0] - s.table["low"][0]) for s in (left_out, half)]
     assert width[1] < 0.8 * width[0]
     assert half.table["low"][0] < half.table["value"][0] < half.table["high"][0]
-
-
-def test_records_may_be_drawn_as_if_each_were_a_patient() -> None:
-    p = predicted(400)
-    p = replace(p, patients=[f"p{i // 8}" for i in range(400)])
-    rng = np.random.default_rng(0)
-    p.target[:] = np.repeat(rng.random((50, 3)) < 0.4, 8, axis=0)
-    p.probability[:] = 0.5 + 0.2 * p.target + np.repeat(rng.normal(size=(50, 3)) / 5, 8, axis=0)
-    by_patient = score("auroc", p.table(), draws(p.patients, kind="multinomial"))
-    by_record = score("auroc", p.table(), draws(p.records, kind="records"))
-    widths = [float(s.table["high"][0] - s.table["low"][0]) for s in (by_patient, by_record)]
-    assert widths[1] < 0.6 * widths[0]
-    assert (by_patient.bootstrap, by_record.bootstrap) == ("multinomial", "records")
 
 
 def test_what_was_computed_of_pairs_reads_both_ways() -> None:
@@ -419,38 +396,21 @@ def test_a_metric_never_meets_an_unknown_label(plugin: Plugin) -> None:
         assert made["n"].tolist() == [120, 120, (~hidden[:, 1]).sum(), 0]
 
 
-SIX = ("a", "b", "again", "wide", "none", "masked")
-
-
-def doubled() -> np.ndarray:
-    """`again` is `a`; `none` has no positive; `masked` is `a` where known."""
-    draw = np.random.default_rng(0)
-    a = draw.random(200) < 0.1
-    b = draw.random(200) < 0.3
-    wide = a | (draw.random(200) < 0.2)
-    masked = np.where(draw.random(200) < 0.5, a, -1)
-    return np.stack([a, b, a, wide, np.zeros(200), masked], axis=1).astype(np.int8)
-
-
 def test_identical_columns_count_once_by_their_mean() -> None:
-    target = doubled()
-    assert same_as(target, SIX) == ["", "", "a", "", "", ""]
-    values = [0.6, 0.7, 0.8, 0.9, np.nan, 0.5]
-    found, labels = distinct_mean(values, target, "undefined")
-    assert found == pytest.approx(np.mean([(0.6 + 0.8) / 2, 0.7, 0.9, 0.5]))
-    assert labels == 4
-    half, labels = distinct_mean(values, target, "half")
-    assert half == pytest.approx(np.mean([(0.6 + 0.8) / 2, 0.7, 0.9, 0.5, 0.5]))
-    assert labels == 5
-
-
-def test_without_double_labels_it_is_the_mean() -> None:
-    target, values = doubled()[:, [0, 1, 3]], [0.61, 0.72, 0.93]
-    assert distinct_mean(values, target, "undefined") == (pytest.approx(np.mean(values)), 3)
-    value, labels = distinct_mean([np.nan] * 3, target, "undefined")
+    draw = np.random.default_rng(0)
+    a, b, other = draw.random((3, 200)) < [[0.1], [0.3], [0.2]]
+    masked = np.where(draw.random(200) < 0.5, a, -1)
+    # two labels without positives are not said to be alike
+    target = np.stack([a, b, a, a | other, 0 * a, 0 * a, masked], axis=1).astype(np.int8)
+    assert same_as(target, "abcdefg") == ["", "", "a", "", "", "", ""]
+    values = np.array([0.6, 0.7, 0.8, 0.9, np.nan, np.nan, 0.5])
+    told = [(0.6 + 0.8) / 2, 0.7, 0.9, 0.5]
+    assert distinct_mean(values, target, "undefined") == (pytest.approx(np.mean(told)), 4)
+    assert distinct_mean(values, target, "half") == (pytest.approx(np.mean([*told, 0.5])), 5)
+    apart = [0, 1, 3]
+    assert distinct_mean(values[apart], target[:, apart], "undefined") == (
+        pytest.approx(values[apart].mean()),
+        3,
+    )
+    value, labels = distinct_mean(np.full(7, np.nan), target, "undefined")
     assert (np.isnan(value), labels) == (True, 0)
-
-
-def test_two_labels_without_positives_are_not_said_to_be_alike() -> None:
-    target = np.zeros((9, 2), np.int8)
-    assert same_as(target, ("x", "y")) == ["", ""]

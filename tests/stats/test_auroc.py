@@ -1,12 +1,9 @@
 """The AUROC against scikit-learn and its laws."""
 
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import roc_auc_score
 
 from ecgbench.stats.auroc import auroc, influence, macro_auroc, per_label
@@ -22,18 +19,10 @@ def records(ties: bool = True):
     return both.map(lambda rs: tuple(np.array(column) for column in zip(*rs)))
 
 
-@given(records())
-def test_ties_and_weights_as_in_sklearn(data):
+@given(records() | records(ties=False))
+def test_values_are_those_of_sklearn(data):
     target, score, weight = data
     assert auroc(target, score) == pytest.approx(roc_auc_score(target, score), abs=1e-12)
-    assert auroc(target, score, weight) == pytest.approx(
-        roc_auc_score(target, score, sample_weight=weight), abs=1e-12
-    )
-
-
-@given(records(ties=False))
-def test_untied_scores_as_in_sklearn(data):
-    target, score, weight = data
     assert auroc(target, score, weight) == pytest.approx(
         roc_auc_score(target, score, sample_weight=weight), abs=1e-12
     )
@@ -73,11 +62,8 @@ def test_integer_weights_are_repeated_records(data):
     )
 
 
-def test_constant_score_is_chance():
+def test_constant_and_infinite_scores_have_a_rank():
     assert auroc([0, 1, 1, 0], [0.3] * 4, [1, 2, 3, 4]) == 0.5
-
-
-def test_infinite_scores_have_a_rank():
     assert auroc([0, 1, 1], [-np.inf, -np.inf, np.inf]) == 0.75
 
 
@@ -121,20 +107,11 @@ def test_macro_leaves_undefined_labels_out():
 
 def test_macro_as_in_sklearn_on_defined_labels():
     random = np.random.default_rng(1)
-    target, score, weight = (
-        random.random((50, 6)) < 0.2,
-        random.random((50, 6)),
-        random.exponential(size=50),
-    )
+    target, score, weight = random.random((50, 6)) < 0.2, random.random((50, 6)), random.random(50)
     target[:, 2] = False
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UndefinedMetricWarning)
-        expected = [
-            roc_auc_score(target[:, k], score[:, k], sample_weight=weight)
-            for k in range(6)
-            if k != 2
-        ]
-    assert macro_auroc(target, score, weight) == pytest.approx(np.mean(expected), abs=1e-12)
+    kept = [0, 1, 3, 4, 5]
+    expected = roc_auc_score(target[:, kept], score[:, kept], sample_weight=weight)
+    assert macro_auroc(target, score, weight) == pytest.approx(expected, abs=1e-12)
 
 
 def test_influence_is_the_slope_of_the_auroc_in_each_weight():

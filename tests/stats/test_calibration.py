@@ -38,20 +38,6 @@ def test_slope_and_intercept_are_those_of_a_logistic_regression(seed: int) -> No
     assert low < 0.5 < high
 
 
-def test_probabilities_that_mean_what_they_say_have_slope_one_and_intercept_zero() -> None:
-    draw = np.random.default_rng(0)
-    p = expit(draw.normal(-1, 1.5, 200_000))
-    target, patients = draw.random(len(p)) < p, Patients.of(np.arange(len(p)))
-    made = slope(target, p, patients)
-    assert abs(made.value - 1) < 0.02
-    assert abs(intercept(target, p, patients).value) < 0.02
-    # and moved ones are found
-    moved = expit(2 * logit(p) + 1)
-    again = slope(target, moved, patients)
-    assert again.value == pytest.approx(made.value / 2, rel=1e-6)
-    assert intercept(target, moved, patients).value < -0.5
-
-
 @pytest.mark.parametrize("p", [[0.1, 0.2, 0.8, 0.9], [0.9, 0.8, 0.2, 0.1], [0.5] * 4])
 def test_no_slope_is_given_where_none_is_the_best(p: list[float]) -> None:
     target = np.array([False, False, True, True])

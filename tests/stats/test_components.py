@@ -2,7 +2,6 @@
 must not look like.
 """
 
-from itertools import pairwise
 from types import ModuleType
 
 import numpy as np
@@ -13,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecgbench.stats.auroc import influence, per_label, placements, wins
-from ecgbench.stats.components import Components, Estimate, binormal_variance, reach
+from ecgbench.stats.components import Components, Estimate, reach
 
 
 def study(n=120, k=6, rows=3, seed=0, records=3):
@@ -119,25 +118,11 @@ def test_a_record_copied_within_its_patient_adds_no_certainty() -> None:
     assert as_patients.row(0).variance < 0.7 * once.variance
 
 
-def test_weights_of_labels_and_unknown_targets() -> None:
-    """A label whose weight is 0 changes no value; a record whose label is not known is of neither
-    class, so that tasks on other records of a dataset can stand side by side.
-    """
+def test_a_label_whose_weight_is_0_changes_no_value() -> None:
     target, patients, scores = study()
     weights = np.array([0, 0.5, 0.5, 0, 0, 0])
     value = components(target, patients, scores, weights).row(0).value
     assert value == pytest.approx(per_label(target, scores[0])[1:3].mean())
-
-    known = np.arange(len(target)) < 100
-    alone = components(target[known], patients[known], [s[known] for s in scores])
-    placed = np.zeros((3, *target.shape))
-    placed[:, known] = np.stack(
-        [placements(target[known], wins(target[known], s[known])) for s in scores]
-    )
-    beside = Components(np.where(known[:, None], target, -1), patients, placed)
-    assert beside.row(1).value == pytest.approx(alone.row(1).value)
-    # the patients who add nothing only move G / (G - 1)
-    assert beside.row(1).variance == pytest.approx(alone.row(1).variance, rel=0.02)
 
 
 @given(
@@ -161,24 +146,6 @@ def test_equal_rows_do_not_differ() -> None:
     same = components(target, patients, [score, 3 * score + 1, other, score / 7]).difference(0, 3)
     assert (same.value, same.variance, same.p) == (0, 0, 1)
     assert tuple(same.as_difference()) == (0, 0)
-
-
-def test_few_positives_never_look_like_certainty() -> None:
-    """Three records, one of them positive and above the others: once printed as [1.0, 1.0]."""
-    target, score = np.array([[0], [0], [1]]), np.array([[0.1], [0.2], [0.9]])
-    found = components(target, np.arange(3), [score])
-    assert found.row(0).value == 1
-    low, high = found.interval(0)
-    assert low < 0.3
-    assert high == 1
-    widths = []
-    for positives in (1, 2, 5, 20):
-        target = (np.arange(300) < positives).astype(int)[:, None]
-        low, high = components(target, np.arange(300), [target * 1.0]).label_interval(0, 0)
-        widths.append(high - low)
-        assert high == 1
-    assert all(a > b for a, b in pairwise(widths))
-    assert widths[0] > 0.5
 
 
 def test_where_nothing_is_known_there_is_no_interval() -> None:
@@ -226,14 +193,6 @@ def test_joint_draws_have_the_variance_of_each_contrast_and_their_correlation() 
     assert np.isnan(
         made.joint(np.zeros((1, 3)), random.standard_normal((5, made.patients)), random)
     ).all()
-
-
-def test_binormal_variance_against_simulation() -> None:
-    random = np.random.default_rng(3)
-    for auroc in (0.5, 0.8, 0.97):
-        shift = np.sqrt(2) * scipy.stats.norm.ppf(auroc)
-        placement = scipy.stats.norm.cdf(shift + random.standard_normal(400_000))
-        assert binormal_variance(auroc) == pytest.approx(placement.var(), rel=0.02)
 
 
 @pytest.mark.parametrize("contrast", [(1, 0, 0), (1, -1, 0)])
@@ -317,21 +276,9 @@ def test_rows_that_order_all_pairs_keep_a_doubt(target: list[list[int]], low: fl
         assert found.as_difference() == pytest.approx((-reach, reach), abs=6e-4)
 
 
-@pytest.mark.parametrize("seeds", [2, 3, 5])
-@pytest.mark.parametrize("ratio", [0.0, 0.1, 1.0, 10.0, 1000.0])
-def test_the_interval_of_two_parts_holds_the_truth_whatever_their_variances(
-    seeds: int, ratio: float
-) -> None:
-    """200,000 sums of a part whose variance has few degrees of freedom and one of 60: at most 5 %
-    of the intervals miss, and no interval is longer than with the few degrees for both.
-    """
-    random, n, df = np.random.default_rng(seeds), 200_000, seeds - 1
-    sums = random.normal(scale=(1 + ratio) ** 0.5, size=n)
-    few, many = ratio * random.chisquare(df, n) / df, random.chisquare(60, n) / 60
+def test_the_interval_of_two_parts_is_as_long_as_both_their_own() -> None:
+    few, many = 0.3, 0.02
     half = np.hypot(
-        few**0.5 * scipy.stats.t.ppf(0.975, df), many**0.5 * scipy.stats.t.ppf(0.975, 60)
+        few**0.5 * scipy.stats.t.ppf(0.975, 2), many**0.5 * scipy.stats.t.ppf(0.975, 60)
     )
-    own = [reach([(a, df), (b, 60)], 0.025) for a, b in zip(few[:50], many[:50])]
-    np.testing.assert_allclose(own, half[:50])
-    assert np.mean(np.abs(sums) > half) < 0.0515  # 3 standard errors of chance
-    assert (half <= (few + many) ** 0.5 * scipy.stats.t.ppf(0.975, df) * (1 + 1e-12)).all()
+    assert reach([(few, 2), (many, 60)], 0.025) == pytest.approx(half)

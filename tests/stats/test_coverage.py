@@ -4,7 +4,7 @@ and the error of a family of comparisons.
 
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -12,14 +12,11 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from ecgbench.cards.cell import Cell, Fit
 from ecgbench.core.seeds import rng
 from ecgbench.datasets.indexing.folds import stratified
-from ecgbench.ecg.draw import Count
 from ecgbench.results.evidence import evidence
-from ecgbench.results.score import Scored
 from ecgbench.stats.auroc import per_label
-from ecgbench.study.scores import Predicted, prediction_table, score_table
+from tests.invented import cells_in_folds
 
 pytestmark = pytest.mark.long
 STUDIES = 100
@@ -111,39 +108,6 @@ def test_the_records_are_those_of_the_published_simulation(benchmark: ModuleType
     assert alike[same].mean() > 0.4
 
 
-def cross_validated(
-    target: np.ndarray, fold: np.ndarray, scored: np.ndarray, labels: Sequence[str]
-) -> list[Scored]:
-    """The cells of one row over folds, as a run scores them."""
-    cells = []
-    for k in np.unique(fold):
-        mine = np.flatnonzero(fold == k)
-        names = [f"{i:04d}" for i in mine]
-        table = prediction_table(
-            {"record": names, "patient": names}, labels, scored[mine], target[mine].astype(np.int8)
-        )
-        fit = Fit(task="t", model="m", contract="paper", weights="random", seed=0, fold=str(k))
-        cells.append(
-            Scored(
-                cell=Cell(fit=fit, task="t", setting=Count(12, 0), policy="zero"),
-                metric="auroc",
-                columns={
-                    name: column.to_numpy()
-                    for name, column in score_table(["auroc"], table).items()
-                },
-                replicates=np.empty(0),
-                lost=0,
-                bootstrap="none",
-                records=str(k),
-                distinct=float("nan"),
-                n_distinct=0,
-                same_as=(),
-                predictions=lambda table=table: Predicted.of(table),
-            )
-        )
-    return cells
-
-
 def test_intervals_of_a_mean_over_folds_cover(benchmark: ModuleType) -> None:
     """100 patients. The fits of the folds have true AUROCs of their own, and scores that lie higher
     or lower as a whole; the mean of those true AUROCs is what is covered.
@@ -152,23 +116,18 @@ def test_intervals_of_a_mean_over_folds_cover(benchmark: ModuleType) -> None:
     random = rng("intervals", "folds", 100, folds, len(shares))
     for _ in range(studies):
         target = (random.random((100, len(shares))) < shares).astype(np.int64)
-        fold = _folds(target, folds)
+        held = [[str(k) for k in np.flatnonzero(own)] for own in target]
+        names = [f"{i:04d}" for i in range(len(target))]
+        fold = np.asarray(stratified("intervals", names, held, folds))
         skill = random.uniform(0.6, 0.9, len(shares))
         true = np.clip(skill + random.normal(0, 0.03, (folds, len(shares))), 0.5, 0.99)
         raised = random.standard_normal((folds, 1))
         noise = random.standard_normal(target.shape)
         shift = np.sqrt(2) * ndtri(true)
         scored = raised[fold - 1] + shift[fold - 1] * target + noise
-        found = evidence([cross_validated(target, fold, scored, ["L"])], "undefined").rows[0]
+        found = evidence([cells_in_folds(target, fold, scored)], "undefined").rows[0]
         covered += found.low <= _expected(target, fold, true) <= found.high
     assert covered / studies >= 0.95 - error(0.95, studies)
-
-
-def _folds(target: np.ndarray, folds: int) -> np.ndarray:
-    held = [[str(k) for k in np.flatnonzero(own)] for own in target]
-    return np.asarray(
-        stratified("intervals", [f"{i:04d}" for i in range(len(target))], held, folds)
-    )
 
 
 def _expected(target: np.ndarray, fold: np.ndarray, true: np.ndarray) -> float:

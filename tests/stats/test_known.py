@@ -79,14 +79,6 @@ def test_what_a_score_under_the_mask_says_does_not_matter() -> None:
         np.testing.assert_array_equal(function(target, score), function(target, other))
 
 
-def test_an_unknown_entry_is_neither_0_nor_1() -> None:
-    target, score, _ = records()
-    for taken_for in (0, 1):
-        filled = np.where(target < 0, taken_for, target)
-        same = auroc.per_label(target, score) == auroc.per_label(filled, score)
-        assert same.tolist() == [False, True, False, False]
-
-
 def test_parts_hold_no_unknown_entry_and_every_known_one_once() -> None:
     target = records()[0]
     target = np.column_stack([target, np.full(N, -1)])

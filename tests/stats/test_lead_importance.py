@@ -46,20 +46,6 @@ def test_aurocs_and_halves_are_those_of_sklearn() -> None:
         np.testing.assert_allclose(halves[0, side], anew, atol=0.006)
 
 
-def test_the_right_lead_comes_first_and_is_beyond_exchangeable_ones() -> None:
-    skill = np.full((LEADS, 2), 0.8)
-    skill[7, 0] = 2.0
-    profiles, _ = made(skill)
-    assert np.argmax(stats.points(profiles.aurocs)[:, 0]) == 7
-    random = np.random.default_rng(1)
-    planted, alike = stats.null(profiles.exchanged(200, random))
-    ranges = np.ptp(profiles.aurocs, axis=0)
-    assert ranges[0] > 2 * planted.bound
-    assert ranges[1] <= 1.2 * alike.bound
-    told = stats.reliability(profiles.halves(100, random))
-    assert told[0] > 0.8 > told[1]
-
-
 def test_exchangeable_leads_are_found_beyond_their_null_in_one_of_twenty() -> None:
     """Also where the leads share most of their noise, and where a few records are positive."""
     random, beyond, ranges, expected, reliable = np.random.default_rng(2), [], [], [], []

@@ -82,24 +82,6 @@ def test_a_fit_that_stops_too_early_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     assert fitted.gradient == pytest.approx(found.max(), rel=1e-6)
 
 
-def test_a_label_does_not_depend_on_its_neighbours_nor_on_the_path() -> None:
-    features, target, weight = rows(150, 30, 4)
-    _, _, both = path(features, target, weight, [1, 0.1, 0.01], tolerance=1e-10)
-    (alone,) = path(features, target[:, 2:3], weight, [0.01], tolerance=1e-10)
-    np.testing.assert_allclose(alone.weight[0], both.weight[2], atol=1e-7)
-
-
-def test_weights_are_copies() -> None:
-    """A row that weighs 3 is three rows; only their proportion counts."""
-    features, target, _ = rows(80, 10, 2)
-    count = np.resize([1, 3, 2], 80)
-    (once,) = path(features, target, count / 4, [0.01], tolerance=1e-10)
-    copied = np.repeat(features, count, axis=0), np.repeat(target, count, axis=0)
-    (thrice,) = path(*copied, np.ones(count.sum()), [0.01], tolerance=1e-10)
-    np.testing.assert_allclose(once.weight, thrice.weight, atol=1e-7)
-    np.testing.assert_allclose(once.bias, thrice.bias, atol=1e-6)
-
-
 @pytest.mark.parametrize("value", [0.0, 0.1, -3e4])
 def test_a_constant_feature_has_no_say(value: float) -> None:
     """0.1 as float32 has a mean with rounding, and so a spread that is not quite 0."""
