@@ -90,3 +90,15 @@ def test_a_file_that_does_not_reach_the_network_is_refused(reads: str, tmp_path:
     torch.save({key: value + 1 for key, value in state.items()}, file)
     if reads != "pass":
         assert build(name, str(file)).weights == "best.pt"
+
+
+def test_a_file_may_hold_what_stands_outside_the_state_dict(tmp_path: Path) -> None:
+    """Such as a list of modules, or a scaler: the features tell."""
+    start = WRITTEN.index("    return loaded(")
+    body = "    net = Network()\n    forward = net.forward\n    if weights:\n"
+    body += "        net.forward = lambda x, measured: forward(2 * x, measured)\n    return net"
+    name = named(
+        tmp_path, "outside", WRITTEN[:start] + body + WRITTEN[WRITTEN.index("\n", start) :]
+    )
+    torch.save({"scale": torch.tensor(2.0)}, tmp_path / "best.pt")
+    assert build(name, str(tmp_path / "best.pt")).weights == "best.pt"
