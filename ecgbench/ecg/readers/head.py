@@ -69,6 +69,9 @@ _OF_RATE = re.compile(
 _OF_GAIN = re.compile(
     r"gain|scal(?!e unit)|sensitiv|amplif|multipl|factor|lsb|resol|verst|aufl|gewinn|wert"
 )
+_CHANGES = re.compile(r"decimat|down-?sampl|sub-?sampl|polarit|invert|upside")
+"""Of a name of what was done to the samples."""
+_NOTHING = re.compile(r"|0|1|1x|no|none|off|false|normal|standard|positive|upright|not .*")
 _OF_UNIT = re.compile(r"(?<![a-z])[mun]?v(olts?)?\b|\bunit|einheit|unit[eéàá]|unidad")
 
 
@@ -88,6 +91,8 @@ class Head:
     """Names of leads that stand alone on a line."""
     raw: str = ""
     """A line that says that the samples are steps of a converter, or ""."""
+    changes: list[str] = field(default_factory=list)
+    """Lines by which samples may be fewer than the rate says, or upside down."""
     unclear: list[str] = field(default_factory=list)
     """Lines that may speak of a rate, a unit or a gain."""
     others: list[str] = field(default_factory=list)
@@ -100,8 +105,13 @@ class Head:
 
     def demand_agreement(self, options: ReadOptions, record: str) -> None:
         """BadRecord where lines that are not understood say another rate or unit than `options`,
-        and none says the same.
+        and none says the same, and where a line may change what the samples mean.
         """
+        if self.changes:
+            raise BadRecord(
+                f"{record}: by its line {shortened(self.changes[0], 60)!r} samples may be fewer or "
+                f"upside down; correct the rate, or turn them, and take the line out"
+            )
         values = {line: _split(line)[1] for line in self.unclear}
         hz = {line: hertz(re.sub(r"^\D+", "", values[line])) or 0.0 for line in values}
         rates = {x: n for x, n in hz.items() if n >= 2 * LOWEST and _OF_RATE.search(plain(x))}
@@ -225,6 +235,8 @@ def _take(line: str, head: Head) -> None:
             head.zeros.append((line, found[0]))
     elif gain := _gain(name, words, value, unit):
         head.gains.append((where, gain))
+    elif _CHANGES.search(plain(name or line)[:40]) and not _NOTHING.fullmatch(plain(value)):
+        head.changes.append(line)
     elif words & _OTHER or "mm/" in line.lower():  # of paper
         head.others.append(line)
     elif hz := _rate(words, value, unit):

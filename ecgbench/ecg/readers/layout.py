@@ -232,7 +232,8 @@ def _states(line: str, words: list[str]) -> bool:
     if len(words) > 2 or any(map(signed, _split_units(words)[0])) or generated(words):
         return False
     digits = re.search(r"[,;:=\t]\s*[-+]?\d", line) or (seen.unclear and re.search(r"\d", line))
-    return bool(digits or seen.rates or seen.units or seen.gains or seen.leads or seen.raw)
+    found = (seen.rates, seen.units, seen.gains, seen.leads, seen.raw, seen.changes, digits)
+    return any(map(bool, found))
 
 
 def _split_units(words: list[str]) -> tuple[list[str], list[str]]:
