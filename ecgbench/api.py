@@ -75,7 +75,7 @@ def run(  # noqa: PLR0913  (each is an option of the command)
     tasks: Words | None = None,
     leads: Words | None = None,
     *,
-    out: str | Path,
+    out: str | Path | None = None,
     plan: str | Path | None = None,
     weights: Words | None = None,
     policy: Words | None = None,
@@ -93,7 +93,8 @@ def run(  # noqa: PLR0913  (each is an option of the command)
     **others: Any,
 ) -> "Run":
     """Compute what is missing of a study, as `ecgbench run` does with the options of these names
-    (`ecgbench run --help`), and read it. Without plan and tasks: the demo.
+    (`ecgbench run --help`), and read it. Without plan and tasks: the demo. Without out: the folder
+    in runs/ that the command takes.
 
     settings: any key of `--set`, such as {"training.lr": 1e-3}; `ecgbench run --settings` lists
     them. others: further options, such as controls, or records and labels. Cells and their keys
@@ -117,7 +118,7 @@ def run(  # noqa: PLR0913  (each is an option of the command)
         RunOptions.of(settings or (), command=_command(options, settings or {}), **options)
     )
     made_from = reports.made_from(done.out)
-    found = read(out, stage=display().stage)
+    found = read(done.out, stage=display().stage)
     if done.report is not None and not reports.up_to_date(done.report, made_from):
         with done.reporting():
             reports.write(found, done.report, made_from=made_from)
