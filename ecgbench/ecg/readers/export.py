@@ -74,6 +74,9 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
         )
     samples = first[:, leads][np.isfinite(first[:, leads])]
     whole = bool((samples == np.rint(samples)).all())
+    bits = [table.bits.get(columns[i]) for i in leads]
+    if whole and any(bits):
+        said.raw = f"a converter of {max(filter(None, bits))} bits"
     own = [table.units[i] for i in leads]
     alone = not all(map(per_mv, own)) or any(per_mv(x) == n for x in own for _, n in said.units)
     units = [said.scale(whole, one, alone, options, record) for one in own]
@@ -94,9 +97,10 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
     notes += [("unit", "the file" if all(units) else "--unit"), ("rate", source)]
     values, chosen = cleaned.marked(values, in_place=True), [names[i] for i in rows]
     steps = whole and (bool(said.gains) or said.are_steps(own, options))
-    if (zero := said.zero(steps, values, record)) and not said.zeros:
-        notes.append(("offset", f"steps are all above 0: {zero:g} is taken as 0 mV"))
-    for row, scale in zip(values, scales):
+    zeros = said.zeros_of(steps, values, bits, record)
+    if any(zeros) and not (said.zeros or any(bits)):
+        notes.append(("offset", f"steps are all above 0: {zeros[0]:g} is taken as 0 mV"))
+    for row, zero, scale in zip(values, zeros, scales):
         row -= zero
         row /= scale
     return cleaned.recording(values, chosen, fs, whose, notes)

@@ -133,22 +133,29 @@ class Head:
         odd = any(map(STEPS.fullmatch, units)) or (options.unit or "")[:1].isdigit()
         return bool(self.raw) or (odd and not (self.units or any(map(per_mv, units))))
 
-    def zero(self, steps: bool, values: np.ndarray, record: str) -> float:
-        """The step of 0 mV; the middle of samples (lead, time) that are steps above 0, as those of
-        a converter without a sign are, where no line states it. BadRecord where lines state
-        several, and where the samples are no steps or do not lie about it.
+    def zeros_of(
+        self, steps: bool, values: np.ndarray, bits: Sequence[int | None], record: str
+    ) -> list[float]:
+        """The step of 0 mV of each lead: as a line states it, or the middle one of so many bits;
+        else the middle of samples (lead, time) that are steps above 0, as those of a converter
+        without a sign are. BadRecord where lines state several, and where the samples are no steps
+        or do not lie about it.
         """
         stated = {value for _, value in self.zeros}
-        if not stated:
+        if not stated and not (steps and any(bits)):
             above = steps and np.nanmin(values) > 0
-            return float(np.nanmedian(values[:, :: 1 + values.shape[1] // 2**17])) if above else 0.0
-        step = stated.pop()
-        if stated or not steps or not np.nanmin(values) <= step <= np.nanmax(values):
+            some = values[:, :: 1 + values.shape[1] // 2**17]
+            return [float(np.nanmedian(some)) if above else 0.0] * len(values)
+        step, several = stated.pop() if stated else 0.0, bool(stated)
+        zeros = [2.0 ** (n - 1) if n else step for n in bits]
+        about = (np.nanmin(row) <= zero <= np.nanmax(row) for row, zero in zip(values, zeros))
+        if several or not steps or not all(about):
+            line = self.zeros[0][0] if self.zeros else self.raw
             raise BadRecord(
-                f"{record}: the line {shortened(self.zeros[0][0], 40)!r} does not fit its samples; "
-                f"if it is subtracted already, or on something else, take it out"
+                f"{record}: {shortened(line, 40)!r} does not fit its samples; if the step of 0 mV "
+                f"is subtracted already, or it is on something else, take it out"
             )
-        return step
+        return zeros
 
     def scale(
         self, whole: bool, unit: str, alone: bool, options: ReadOptions, record: str

@@ -60,6 +60,8 @@ class Table:
     """Lines before the samples."""
     line_bytes: float
     """Mean length of a line of samples."""
+    bits: dict[str, int]
+    """Name of a column -> bits of the converter whose steps its whole numbers are."""
     layout: dict[str, Any]
     """What pandas needs to know."""
 
@@ -82,12 +84,14 @@ def layout_of(path: Path, encoding: str, options: ReadOptions, record: str) -> T
         raise BadRecord(f"{record}: {path.name} holds no line of numbers")
     above = [re.sub(r"^\s*[#%/]+\s*", "", line).strip("\n ") for line in above]
     try:
-        above = export.plain([line for line in above if line.strip()])
+        above = [line for line in above if line.strip()]
+        above, bits = export.plain(above), export.bits(above)
     except (LookupError, StopIteration, TypeError, AttributeError) as error:
         raise BadRecord(f"{record}: {path.name} has no head of {export.name}") from error
     seen = head.understood(above)
     separator, decimal = _separator(samples, above, len(seen.leads) == 1, options, path)
-    cells = [_cells(line, separator) for line in samples]
+    # a remark at the end of a line stands in a column of its own
+    cells = [_cells(line, separator) + [""] * bool(export.comment) for line in samples]
     count = max(map(len, cells))
     filled = [max((i for i, cell in enumerate(row, 1) if cell), default=0) for row in cells]
     empty = count - max(filled)
@@ -116,7 +120,8 @@ def layout_of(path: Path, encoding: str, options: ReadOptions, record: str) -> T
         "chunksize": CHUNK,
     }
     size = sum(len(line.encode(encoding)) for line in samples) / len(samples) + 1
-    return Table(head.understood(rest), names, units, empty, clocks, dropped, skipped, size, layout)
+    seen = head.understood(rest)
+    return Table(seen, names, units, empty, clocks, dropped, skipped, size, bits, layout)
 
 
 def encoding_of(path: Path) -> str:
@@ -213,7 +218,7 @@ def _are_units(row: list[str]) -> bool:
     """Whether all cells of a line are bare units (or formats of a clock), and one is a voltage or
     a step. A cell with a digit is no unit.
     """
-    bare = [word.strip("()[]-_= ") for word in row if ":" not in word]
+    bare = [re.sub(r"/\(?s\^?2\)?$", "", word).strip("()[]-_= ") for word in row if ":" not in word]
     names = (times.is_time(word) and not times.size(word) for word in bare)
     other = any(names) or any(re.search(r"\d", word) or signed(word) for word in bare)
     return not other and any(per_mv(word) or head.STEPS.fullmatch(word) for word in bare)
@@ -225,6 +230,8 @@ def _states(line: str, words: list[str]) -> bool:
     if re.match(r"[\w ]*[:=]", words[0]) and not signed(words[0]):
         return True
     words = [word for word in words if word]
+    if len(words) == 1 and seen.unclear:  # Einheit,µV above decimal commas
+        words = next((w for w in (_cells(line, m) for m in _MARKS[:3]) if len(w) > 1), words)
     if len(words) == 2 and not times.is_time(words[0]):  # Einheit,mV; Ableitung,Ableitung I
         unit = per_mv(words[1]) and not re.search(r"\d", words[1]) and not per_mv(words[0])
         if unit or words[1].startswith(f"{words[0]} ") or (seen.leads and not signed(words[0])):

@@ -175,8 +175,15 @@ def rate(column: np.ndarray, name: str, clock: bool, record: str) -> float | Non
     count = len(column) - 1
     start = np.asarray(column[:BLOCK], np.float64)
     usual = float(np.median(np.diff(start)))
-    if not clock and not is_time(name) and _cyclic(column, usual):
-        return None
+    if (
+        not clock
+        and not is_time(name)
+        and usual == 1
+        and count > 2 * (period := 1 + np.ptp(column))
+    ):
+        # 0, 1, ..., 15, 0, 1: a counter that begins again
+        column = np.cumsum(np.r_[0, np.diff(column) % period])
+        start = np.asarray(column[:BLOCK], np.float64)
     if usual == 0 and clock and (coarse := _coarse(column)):
         return coarse
     step, fine = float(column[-1] - column[0]) / count, _resolution(start[:1000])
@@ -207,15 +214,6 @@ def rate(column: np.ndarray, name: str, clock: bool, record: str) -> float | Non
         )
     near, error = round(rates[0]), max(2 * fine / (step * count), 1e-6)
     return float(near) if abs(near - rates[0]) <= error * near else rates[0]
-
-
-def _cyclic(column: np.ndarray, usual: float) -> bool:
-    """Whether a counter begins again and again at one number: 0, 1, ..., 15, 0, 1."""
-    if usual != 1 or len(column) < 9:
-        return False
-    steps = np.diff(column)
-    back = np.unique(steps[steps != usual])
-    return len(back) == 1 and back[0] == column.min() - column.max() < -1
 
 
 def _coarse(column: np.ndarray) -> float | None:

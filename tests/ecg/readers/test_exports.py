@@ -96,6 +96,12 @@ RIGHT: dict[str, tuple[str, Options, str, float]] = {
         "I",
         500,
     ),
+    "LabChart, a late remark": (
+        (LABCHART + lines(SECONDS, *MV[:2])).replace("\n0.900", "\t#* start\n0.900"),
+        ECG,
+        "I",
+        500,
+    ),
     "LabChart, commas": (
         LABCHART.replace("0.002", "0,002") + lines(*map(comma, (SECONDS, *MV[:2]))),
         ECG,
@@ -117,6 +123,27 @@ RIGHT: dict[str, tuple[str, Options, str, float]] = {
         500,
     ),
     "OpenSignals": (OPENSIGNALS + lines(CYCLE, ONES, ONES, UV[0] + 512, NONE), A2, "II", 1000),
+    "OpenSignals, a digital input": (
+        OPENSIGNALS.replace('"O1"', '"DI"') + lines(CYCLE, ONES, UV[1], UV[0] + 512, NONE),
+        A2,
+        "II",
+        1000,
+    ),
+    "OpenSignals, converters of other bits": (
+        OPENSIGNALS.replace('"nSeq", "I1", "O1"', '"nSeq", "A1"').replace(
+            "[4, 1, 1, 10]", "[12, 6]"
+        )
+        + lines(CYCLE, UV[1] + 2048, UV[0] + 32, NONE),
+        A2,
+        "II",
+        1000,
+    ),
+    "OpenSignals, converted": (
+        OPENSIGNALS + lines(CYCLE, ONES, ONES, MV[0], NONE),
+        Options(signals=("A2=II",), unit="mV"),
+        "II",
+        1000,
+    ),
     **{
         f"a step of 0 mV, {line}": (
             f"Sample rate: 500 Hz\n{line}\n\nI\tII\n" + lines(*UV[:2] + zero),
@@ -137,6 +164,15 @@ RIGHT: dict[str, tuple[str, Options, str, float]] = {
     },
     "Shimmer": (
         SHIMMER.format("Unix", "ms") + lines([EPOCH + 2 * i for i in range(COUNT)], *MV, NONE),
+        Options(),
+        "II I",
+        500,
+    ),
+    "Shimmer, accelerometer": (
+        SHIMMER.format("Unix", "ms")
+        .replace("Vx-RL_24BIT", "Accel_LN_X")
+        .replace("mV\t\n", "m/(s^2)\t\n")
+        + lines([EPOCH + 2 * i for i in range(COUNT)], *MV, NONE),
         Options(),
         "II I",
         500,
@@ -350,7 +386,7 @@ REFUSED: dict[str, tuple[str, Options, type[EcgbenchError], str]] = {
         OPENSIGNALS + lines([*CYCLE[:300], *CYCLE[302:], 9, 10], ONES, ONES, UV[0], NONE),
         A2,
         BadRecord,
-        "'nSeq' is not even",
+        "'nSeq' is not even: from sample 300 to 301",
     ),
     "OpenSignals, no lead": (
         OPENSIGNALS + lines(CYCLE, ONES, ONES, UV[0], NONE),
@@ -403,6 +439,12 @@ REFUSED: dict[str, tuple[str, Options, type[EcgbenchError], str]] = {
         Options(),
         BadRecord,
         "from sample 300 to 301",
+    ),
+    "German asks, one signal": (
+        "Abtastrate,500 Hertz\nEinheit,µV\n\n" + lines(comma(UV[0] + 0.25)),
+        Options(fs=500, signals=("I",)),
+        BadSetting,
+        "Einheit,µV.* --unit",
     ),
     "German asks": (
         "Abtastrate: 500 Hz\nEinheit: µV\nI;II\n" + BODY,
