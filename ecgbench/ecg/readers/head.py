@@ -69,9 +69,12 @@ _OF_RATE = re.compile(
 _OF_GAIN = re.compile(
     r"gain|scal(?!e unit)|sensitiv|amplif|multipl|factor|lsb|resol|verst|aufl|gewinn|wert"
 )
-_CHANGES = re.compile(r"decimat|down-?sampl|sub-?sampl|polarit|invert|upside")
-"""Of a name of what was done to the samples."""
-_NOTHING = re.compile(r"|0|1|1x|no|none|off|false|normal|standard|positive|upright|not .*")
+_CHANGES = re.compile(
+    r"decimat|down-?sampl|sub-?sampl|every \w+ sample|polarit|invert|upside|\bsign\b"
+)
+"""Of a name of what was done to the samples, or of a short line without a name."""
+_NOTHING = re.compile(r"|0|\+|\+?1|1x|no|none|off|false|normal|standard|positive|upright|not .*")
+_OF_FACTOR = re.compile(r"scal(?!e unit)|amplif|multipl|factor")
 _OF_UNIT = re.compile(r"(?<![a-z])[mun]?v(olts?)?\b|\bunit|einheit|unit[eéàá]|unidad")
 
 
@@ -98,8 +101,15 @@ class Head:
     others: list[str] = field(default_factory=list)
 
     def about(self, kind: str) -> str:
-        """The first line that may speak of the "rate", the "unit" or the "gain", or ""."""
-        words = {"rate": [_OF_RATE], "gain": [_OF_GAIN], "unit": [_OF_UNIT, _OF_GAIN]}[kind]
+        """The first line that may speak of the "rate", the "unit", the "gain" of steps, or a
+        "factor" of samples with decimals; or "".
+        """
+        words = {
+            "rate": [_OF_RATE],
+            "gain": [_OF_GAIN],
+            "factor": [_OF_FACTOR],
+            "unit": [_OF_UNIT, _OF_GAIN],
+        }[kind]
         found = (line for word in words for line in self.unclear if word.search(plain(line)))
         return shortened(self.raw or next(found, "") if kind == "unit" else next(found, ""), 60)
 
@@ -174,11 +184,11 @@ class Head:
                 f"{record}: its samples have decimals, so that they are no steps, of which "
                 f"{self.gains[0][0]} speaks; say their unit in its head: Unit,mV"
             )
-        odd = self.about("gain")
-        if stated and whole and odd and not (self.gains or options.unit):
+        odd = self.about("gain" if whole else "factor")
+        if stated and odd and not (self.gains or options.unit):
             raise BadSetting(
-                f"{record}: its samples are whole numbers, and by the line {odd!r} they may be "
-                f"steps; say what they are: --unit mV, or the size of a step: --unit 4.88uV"
+                f"{record}: by the line {odd!r} its samples may be steps or multiples of the unit "
+                f"that it states; if the unit is right, give it too, as --unit mV; else correct it"
             )
         stated += self.gains if whole else []
         for other, scale in stated[1:]:
@@ -232,7 +242,7 @@ def _take(line: str, head: Head) -> None:
         words & _LEAD
         and words <= _LEAD | _NAMES
         and value
-        and not re.search(r"\d", name + value[0])
+        and (signed(value) or not re.search(r"\d", name + value[0]))
     ):
         each = value.split()
         by_blanks = all(map(signed, each))
@@ -242,7 +252,7 @@ def _take(line: str, head: Head) -> None:
             head.zeros.append((line, found[0]))
     elif gain := _gain(name, words, value, unit):
         head.gains.append((where, gain))
-    elif _CHANGES.search(plain(name or line)[:40]) and not _NOTHING.fullmatch(plain(value)):
+    elif _CHANGES.search(_subject(line)) and not _NOTHING.fullmatch(plain(value)):
         head.changes.append(line)
     elif words & _OTHER or "mm/" in line.lower():  # of paper
         head.others.append(line)
@@ -256,6 +266,12 @@ def _take(line: str, head: Head) -> None:
         head.unclear.append(line)
     elif line.strip("#%/-=*_,;\t \"'"):
         head.others.append(line)
+
+
+def _subject(line: str) -> str:
+    """The name of what a line is on; a line of few words as it is, "" of a longer one."""
+    found = _PAIR.fullmatch(line)
+    return plain(found[1]) if found else plain(line) * (len(line.split()) <= 4)
 
 
 def _rate(words: set[str], value: str, unit: str) -> float | None:

@@ -73,7 +73,7 @@ def _bits(lines: Lines) -> dict[str, int]:
     """Of the last columns of each device, whose step 2**(bits - 1) is 0 mV by the sensor's data
     sheet: (step / 2**bits - 1/2) x voltage / gain.
     """
-    found = {}
+    found = dict[str, int]()
     for device in _devices(lines):
         bits = device.get("resolution", [])
         found |= dict(zip(device["column"][len(device["column"]) - len(bits) :], bits))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ecgbench.core.text import shortened
 from ecgbench.ecg.readers import head, times
 from ecgbench.ecg.readers.known import export_of
 from ecgbench.ecg.readers.notation import ReadOptions, generated, per_mv, signed
@@ -27,9 +28,7 @@ CHUNK = 2**17
 """Samples that are read at once."""
 MISSING = ("-", "--", "---", ".", "?", "missing", "none", "*")
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?inf|nan|na|n/a|null|", re.I)
-_MOMENT = re.compile(
-    r"\d[\dT:./+-]*:\d\d[\d:.+-]*Z?|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|[ap]\.?m\.?", re.I
-)
+_MOMENT = re.compile(rf"\d[\dT:./+-]*:\d\d[\d:.+-]*Z?|{times.DATE.pattern}|[ap]\.?m\.?", re.I)
 _DECIMAL = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?|[-+]?\d+")
 _IN_BRACKETS = re.compile(r"(?P<name>.*?)\s*[(\[](?P<unit>[^)\]]+)[)\]]")
 _BEHIND = re.compile(
@@ -81,7 +80,10 @@ def layout_of(path: Path, encoding: str, options: ReadOptions, record: str) -> T
     rows = [line.split(export.comment)[0] if export.comment else line for line in lines]
     samples = [line.strip(" ") for line in rows if line.strip()][:SAMPLE_LINES]
     if not samples:
-        raise BadRecord(f"{record}: {path.name} holds no line of numbers")
+        last = shortened(next((line.strip() for line in above[::-1] if line.strip()), ""), 60)
+        raise BadRecord(
+            f"{record}: {path.name} holds no line of numbers; its last line is {last!r}"
+        )
     above = [re.sub(r"^\s*[#%/]+\s*", "", line).strip("\n ") for line in above]
     try:
         above = [line for line in above if line.strip()]
@@ -282,10 +284,11 @@ def _separator(
     of decimals where something else separates, and in lines of one number where the text has one
     signal; BadSetting where it cannot be known.
     """
-    comma = "," if any("," in line for line in samples) else "."
     for separator in (";", "\t"):
         if all(separator in line for line in samples):
-            return separator, comma
+            cells = [cell for line in samples for cell in line.split(separator)]
+            return separator, ",."[not any("," in cell and ":" not in cell for cell in cells)]
+    comma = "," if any("," in line for line in samples) else "."
     words = [line.split() for line in samples]
     if all(len(row) > 1 for row in words) and (
         comma == "."

@@ -17,10 +17,13 @@ DAY = 86_400
 BLOCK = 2**18
 """Samples that are compared at once."""
 
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = rf"(?:{'|'.join(MONTHS)})[a-z]*"
 CLOCK = re.compile(
-    r"\[?[\d][\d./T -]*:\d\d[\d:.,/+ -]*\s*([ap]\.?m\.?|Z)?[\d./ -]*\]?", re.IGNORECASE
+    rf"\[?[\d](?:[\d./T -]|{_MONTH})*:\d\d[\d:.,/+ -]*\s*([ap]\.?m\.?|Z)?[\d./ -]*\]?",
+    re.IGNORECASE,
 )
-DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
+DATE = re.compile(rf"\d{{1,4}}[-/.](?:\d{{1,2}}|{_MONTH})[-/.]\d{{1,4}}", re.IGNORECASE)
 _PARTS = r"^(?P<clock>[^:]*:\d\d(?::\d\d)?)(?:[.,](?P<part>\d*))?(?P<rest>.*)$"
 _NAMES = re.compile(
     r"(times?|zeit|temps|tiempo|elapsed|elapsed time|t|secs?|seconds?|sekunden|min|minutes|millis|"
@@ -98,7 +101,7 @@ def _moment(text: str, minutes: bool) -> tuple[float, ...]:
     """Seconds of the day; with a date also those since the year 2000, with the day before the month
     and with the month before the day (NaN where there is no such date).
     """
-    clock, _, rest = text.partition("|")
+    clock, _, rest = re.sub(_MONTH, _number_of, text, flags=re.IGNORECASE).partition("|")
     words = re.findall(r"\d+", clock)
     at = clock.find(":")
     count = len(re.findall(r"\d+", clock[: max(at, 0)])) if at >= 0 else 0
@@ -117,6 +120,10 @@ def _moment(text: str, minutes: bool) -> tuple[float, ...]:
     year, first, other = day if len(day[0]) == 4 else (day[2], day[0], day[1])
     orders = ((first, other),) * 2 if len(day[0]) == 4 else ((other, first), (first, other))
     return (second, *(_days(int(year), int(m), int(d)) * DAY + second for m, d in orders))
+
+
+def _number_of(month: re.Match[str]) -> str:
+    return str(1 + MONTHS.index(month[0][:3].lower()))
 
 
 def _days(year: int, month: int, day: int) -> float:
@@ -191,7 +198,8 @@ def rate(column: np.ndarray, name: str, clock: bool, record: str) -> float | Non
         block = np.asarray(column[at : at + BLOCK + 1], np.float64)
         even = column[0] + step * np.arange(at, at + len(block))
         wrong = ~(np.abs(np.diff(block) - usual) <= max(0.5 * usual, 1.01 * fine))
-        wrong = wrong if wrong.any() else ~(np.abs(block - even) <= 0.5 * step + 1e-12)
+        near = max(0.5 * step + 1e-12, 1.01 * fine)  # times may be cut to their last decimal
+        wrong = wrong if wrong.any() else ~(np.abs(block - even) <= near)
         if wrong.any() or not step > 0:
             i = min(at + int(wrong.argmax()), count - 1)
             raise BadRecord(
@@ -206,6 +214,8 @@ def rate(column: np.ndarray, name: str, clock: bool, record: str) -> float | Non
     rates = [1 / (step * one) for one in ([known] if known else (1.0, 1e-3, 1e-6, 1e-9))]
     if not known:  # slow ones too: 0.04 may be 25 Hz or 25,000
         rates = [one for one in rates if 1.01 <= one <= FASTEST]
+        if not rates and 2e4 < start[0] < 8e4:
+            rates = [1 / (step * DAY)]  # days of a spreadsheet
     if len(rates) != 1:
         every = " or ".join(f"{one:g} Hz" for one in rates) or "none makes a rate of an ECG"
         raise BadRecord(

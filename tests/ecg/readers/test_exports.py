@@ -217,6 +217,34 @@ RIGHT: dict[str, tuple[str, Options, str, float]] = {
         "I",
         500,
     ),
+    **{
+        f"date {form}": (
+            f"time;I (mV)\n{lines(clock(form), MV[0], sep=';')}",
+            Options(),
+            "I",
+            500,
+        )
+        for form in ("%d.%m.%Y %H:%M:%S,%f", "%d-%b-%Y %H:%M:%S.%f")
+    },
+    "milliseconds, cut": (
+        "t (ms),I (mV)\n" + lines([1234 + i * 1000 // 512 for i in range(COUNT)], MV[0], sep=","),
+        Options(fs=512),
+        "I",
+        512,
+    ),
+    "words beside the samples": (
+        "I (mV),Event,II (mV)\n"
+        + lines(MV[0], ["VEB" if i > 590 else "" for i in range(COUNT)], MV[1], sep=","),
+        Options(fs=500),
+        "I II",
+        500,
+    ),
+    "leads of numbered channels": (
+        "Channel 1: I\nChannel 2: V5\nch1,ch2\n" + lines(*MV[:2], sep=","),
+        Options(fs=500, unit="mV"),
+        "I V5",
+        500,
+    ),
     "AM, PM": ("time,I (mV)\n" + lines(NIGHT, MV[0], sep=","), Options(), "I", 500),
     "whole seconds": (
         "time,I (mV)\n"
@@ -357,6 +385,21 @@ REFUSED: dict[str, tuple[str, Options, type[EcgbenchError], str]] = {
             ("Offset: 0.5 mV", STEP),
             ("ADC zero,100,90", STEP),
         )
+    },
+    "leads of numbered channels, contradicted": (
+        "Channel 1: V5\nChannel 2: I\nch1;ch2\n" + BODY,
+        Options(fs=500, unit="mV", signals=("ch1=I", "ch2=V5")),
+        BadRecord,
+        "V5, I by its head",
+    ),
+    **{
+        f"a factor: {line}": (
+            f"Unit: mV\n{line}\nI;II\n" + lines(*MV[:2], sep=";"),
+            Options(fs=500),
+            BadSetting,
+            f"{line}.* --unit mV",
+        )
+        for line in ("Multiplier: 2.5", "Scale factor,10", "Amplified 1000x")
     },
     "LabChart asks": (
         LABCHART + lines(SECONDS, *MV[:2]),

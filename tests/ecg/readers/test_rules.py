@@ -141,6 +141,28 @@ def test_the_longest_group_is_the_rhythm_whatever_labels_say(
         np.testing.assert_allclose(found.signal, steps * files.STEP / 1000, atol=1e-5)
 
 
+def test_groups_of_other_leads_at_the_same_time_are_one_recording(
+    ecg: np.ndarray, tmp_path: Path
+) -> None:
+    rows = [LEADS.index(name) for name in files.LEADS]
+    steps = np.round(ecg[rows] * 1000 / files.STEP).astype(int)
+    limb, chest = files.group(steps[:2], "A"), files.group(steps[2:], "B", first=2)
+    strip = files.group(np.hstack([steps[:1]] * 2), "C")  # of one lead, twice as long
+    for groups in ([limb, chest], [chest, limb, strip], [strip, files.group(steps, "D")]):
+        found = read(files.dicom(tmp_path / "r", steps, *groups))
+        assert sorted(found.leads) == sorted(files.LEADS)
+        np.testing.assert_allclose(found.rows[rows], steps * files.STEP / 1000, atol=1e-5)
+
+
+def test_a_header_that_names_some_leads_takes_the_others_from_signals(
+    ecg: np.ndarray, tmp_path: Path
+) -> None:
+    one = {"fs": 360, "units": ["mV"] * 2, "sig_name": ["MLII", "V5"], "fmt": ["16"] * 2}
+    wfdb.wrsamp("r", p_signal=ecg[[1, 10]].T, write_dir=str(tmp_path), **one)
+    for signals, leads in (("II", "V5"), ("II", "V5")), (("V1", "V2"), ("V5",)), ((), ("V5",)):
+        assert read(tmp_path / "r.hea", signals=signals).leads == leads
+
+
 def test_a_padding_value_in_the_middle_is_a_voltage(ecg: np.ndarray, tmp_path: Path) -> None:
     rows = [LEADS.index(name) for name in files.LEADS]
     steps = np.round(ecg[rows] * 1000 / files.STEP).astype(int)

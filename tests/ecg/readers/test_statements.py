@@ -324,7 +324,7 @@ COLUMNS: dict[str, tuple[str, Options, str]] = {
     "units row of time": (table("time,I\nms,mV", ",", range(600), PARTS), Options(), "I 1000"),
     "an unknown unit": (table("time,I", ",", [i / 25 for i in range(600)], PARTS), ASK,
                         "'time' is not known .25 Hz or 25000 Hz"),
-    "days": (table("time,I", ",", DAYS, PARTS), ASK, "none"),
+    "days": (table("time,I", ",", DAYS, PARTS), Options(unit="mV"), "I 500"),
     "time as V1": (table(R13, ",", CLOCK, *[PARTS] * 12), T13,
                    " ".join(LEADS) + " 500"),
     "time in 0..12": (table(",".join(map(str, range(13))), ",", CLOCK, *[PARTS] * 12), T13,
