@@ -95,7 +95,8 @@ def _end(values: np.ndarray, fs: float) -> int:
     low, high = near.min(axis=0), near.max(axis=0)
     alike = high - low <= ALIKE
     joined = near.shape[1] if alike.all() else int(np.argmin(alike))
-    pulse = np.count_nonzero(np.minimum(np.abs(low), np.abs(high))[:joined] >= PULSE)
+    high_up = np.minimum(np.abs(low), np.abs(high))[:joined] >= PULSE
+    pulse = np.count_nonzero(high_up) if not high_up.all() else 0  # all: an offset of every lead
     # leads that are alike for longer are copies of one another
     if pulse >= SHORTEST_PULSE * fs and joined < near.shape[1] and len(near) >= OF_A_PULSE:
         return joined

@@ -69,12 +69,11 @@ _OF_RATE = re.compile(
 _OF_GAIN = re.compile(
     r"gain|scal(?!e unit)|sensitiv|amplif|multipl|factor|lsb|resol|verst|aufl|gewinn|wert"
 )
-_CHANGES = re.compile(
-    r"decimat|down-?sampl|sub-?sampl|every \w+ sample|polarit|invert|upside|\bsign\b"
-)
-"""Of a name of what was done to the samples, or of a short line without a name."""
-_NOTHING = re.compile(r"|0|\+|\+?1|1x|no|none|off|false|normal|standard|positive|upright|not .*")
-_OF_FACTOR = re.compile(r"scal(?!e unit)|amplif|multipl|factor")
+_FEWER = re.compile(r"decimat|down-?sampl|sub-?sampl|every \w+ sample")
+_SIGN = re.compile(r"polarit|\bsign\b")
+_TURNED = re.compile(r"invert|upside|revers|negat|-\s*1")
+_NOTHING = re.compile(r"|0|\+?1(\.0*)?|1x|n|no|none|off|false|disabled|not .*")
+_OF_FACTOR = re.compile(r"scal(?!e unit)|amplifi(ed|cation)|multipl|factor")
 _OF_UNIT = re.compile(r"(?<![a-z])[mun]?v(olts?)?\b|\bunit|einheit|unit[eéàá]|unidad")
 
 
@@ -92,6 +91,8 @@ class Head:
     """(line, step of 0 mV, NaN where it is in another unit) of lines on it that do not say 0."""
     leads: list[str] = field(default_factory=list)
     """Names of leads that stand alone on a line."""
+    numbered: dict[int, str] = field(default_factory=dict)
+    """The same, of numbered channels."""
     raw: str = ""
     """A line that says that the samples are steps of a converter, or ""."""
     changes: list[str] = field(default_factory=list)
@@ -110,7 +111,8 @@ class Head:
             "factor": [_OF_FACTOR],
             "unit": [_OF_UNIT, _OF_GAIN],
         }[kind]
-        found = (line for word in words for line in self.unclear if word.search(plain(line)))
+        lines = [line for line in self.unclear if kind != "factor" or not _is_one(line)]
+        found = (line for word in words for line in lines if word.search(plain(line)))
         return shortened(self.raw or next(found, "") if kind == "unit" else next(found, ""), 60)
 
     def demand_agreement(self, options: ReadOptions, record: str) -> None:
@@ -217,6 +219,7 @@ def understood(lines: Sequence[str]) -> Head:
             parts = [",".join(pair) for pair in zip(cells[::2], cells[1::2])]  # Lead,I,Unit,uV
         for part in parts:
             _take(part.strip(), head)
+    head.leads += [head.numbered[number] for number in sorted(head.numbered)]
     return head
 
 
@@ -244,6 +247,9 @@ def _take(line: str, head: Head) -> None:
         and value
         and (signed(value) or not re.search(r"\d", name + value[0]))
     ):
+        if number := re.search(r"\d+", name):
+            head.numbered[int(number[0])] = value
+            return
         each = value.split()
         by_blanks = all(map(signed, each))
         head.leads += each if by_blanks else [one.strip() for one in re.split(r"[,;|\t]", value)]
@@ -252,7 +258,7 @@ def _take(line: str, head: Head) -> None:
             head.zeros.append((line, found[0]))
     elif gain := _gain(name, words, value, unit):
         head.gains.append((where, gain))
-    elif _CHANGES.search(_subject(line)) and not _NOTHING.fullmatch(plain(value)):
+    elif _changed(line, value):
         head.changes.append(line)
     elif words & _OTHER or "mm/" in line.lower():  # of paper
         head.others.append(line)
@@ -266,6 +272,23 @@ def _take(line: str, head: Head) -> None:
         head.unclear.append(line)
     elif line.strip("#%/-=*_,;\t \"'"):
         head.others.append(line)
+
+
+def _is_one(line: str) -> bool:
+    return bool(_NOTHING.fullmatch(plain(_split(line)[1])))
+
+
+def _changed(line: str, value: str) -> bool:
+    """Whether a line says that samples were left out (Decimation: 2) or turned (Polarity:
+    inverted).
+    """
+    subject, said = _subject(line), plain(value)
+    if _SIGN.search(subject):
+        return bool(_TURNED.search(said))
+    if _TURNED.search(subject):
+        return not _NOTHING.fullmatch(said) or said == "1"
+    fewer = _FEWER.search(subject) and not (_is_one(line) or "hz" in said)
+    return bool(fewer)
 
 
 def _subject(line: str) -> str:

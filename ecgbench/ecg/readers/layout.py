@@ -102,6 +102,15 @@ def layout_of(path: Path, encoding: str, options: ReadOptions, record: str) -> T
             f"{record}: numbers such as {odd!r} may be thousands or decimals; write them without "
             f"separators of thousands"
         )
+    for line in above:
+        words = _cells(line, separator)
+        numbers = [bool(_NUMBER.fullmatch(word)) for word in words]
+        several = len(words) > 1 and count - empty <= len(words) <= count
+        if several and words[0] and numbers[0] and not all(numbers):
+            raise BadRecord(
+                f"{record}: the line {shortened(line, 60)!r} holds a word among its numbers; leave "
+                f"the cell empty, or take the column out"
+            )
     names, units, rest = _columns(above, separator, cells, empty)
     clocks, dates = _clocks(cells, count)
     dropped = {i for i, name in enumerate(names) if name.lower() in export.ignored} | dates
@@ -220,9 +229,11 @@ def _are_units(row: list[str]) -> bool:
     """Whether all cells of a line are bare units (or formats of a clock), and one is a voltage or
     a step. A cell with a digit is no unit.
     """
-    bare = [re.sub(r"/\(?s\^?2\)?$", "", word).strip("()[]-_= ") for word in row if ":" not in word]
+    bare = [word.strip("()[]-_= ") for word in row if ":" not in word]
     names = (times.is_time(word) and not times.size(word) for word in bare)
-    other = any(names) or any(re.search(r"\d", word) or signed(word) for word in bare)
+    # m/s^2, 1/min and cmH2O are units
+    digits = (re.sub(r"^1/|/\(?[a-z]+\^?\d$|h2o", "", word.lower()) for word in bare)
+    other = any(names) or any(re.search(r"\d", word) for word in digits) or any(map(signed, bare))
     return not other and any(per_mv(word) or head.STEPS.fullmatch(word) for word in bare)
 
 
