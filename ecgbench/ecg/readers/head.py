@@ -13,6 +13,7 @@ Any other line that may speak of a rate or a unit is shown where one is not know
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -73,6 +74,7 @@ _FEWER = re.compile(r"decimat|down-?sampl|sub-?sampl|every \w+ sample")
 _SIGN = re.compile(r"polarit|\bsign\b")
 _TURNED = re.compile(r"invert|upside|revers|negat|-\s*1")
 _NOTHING = re.compile(r"|0|\+?1(\.0*)?|1x|n|no|none|off|false|disabled|not .*")
+_HZ = re.compile(r"(\d[\d.,']*)\s*(k?hz)\b", re.IGNORECASE)
 _OF_FACTOR = re.compile(r"scal(?!e unit)|amplifi(ed|cation)|multipl|factor")
 _OF_UNIT = re.compile(r"(?<![a-z])[mun]?v(olts?)?\b|\bunit|einheit|unit[eéàá]|unidad")
 
@@ -124,10 +126,10 @@ class Head:
                 f"{record}: by its line {shortened(self.changes[0], 60)!r} samples may be fewer or "
                 f"upside down; correct the rate, or turn them, and take the line out"
             )
-        values = {line: _split(line)[1] for line in self.unclear}
-        hz = {line: hertz(re.sub(r"^\D+", "", values[line])) or 0.0 for line in values}
+        hz = {line: max(map(_of_hz, _HZ.findall(line)), default=0.0) for line in self.unclear}
+        hz |= {x: hertz(re.sub(r"^\D+", "", _split(x)[1])) or 0.0 for x in hz if not hz[x]}
         rates = {x: n for x, n in hz.items() if n >= 2 * LOWEST and _OF_RATE.search(plain(x))}
-        units = {line: per_mv(value) for line, value in values.items() if _bare(value)}
+        units = {line: unit for line in self.unclear for unit in _named_units(line)}
         for found, known, typed, said in (
             (rates, self.rates, options.fs, f"--fs {options.fs}"),
             (units, self.units or self.gains, per_mv(options.unit or ""), f"--unit {options.unit}"),
@@ -233,6 +235,17 @@ def _split(line: str) -> tuple[str, str, str]:
     return (inner[1], value, inner[2]) if inner[2] else (inner[3], value, inner[4])
 
 
+def _of_hz(found: tuple[str, str]) -> float:
+    return hertz(" ".join(found)) or 0.0
+
+
+def _named_units(line: str) -> list[float]:
+    """How many make 1 mV, of the units that a line names; 5 mV is a quantity, mm/mV a gain."""
+    words = [word.strip("()[]\"'") for word in re.split(r"[\s,;:=]+", line)]
+    alone = (w for before, w in pairwise(["", *words]) if not re.search(r"\d$|^per$", before))
+    return [scale for word in alone if (scale := _bare(word))]
+
+
 def _bare(unit: str) -> float | None:
     return None if re.search(r"\d", unit) else per_mv(unit)
 
@@ -300,7 +313,7 @@ def _subject(line: str) -> str:
 def _rate(words: set[str], value: str, unit: str) -> float | None:
     """Hz of a line on the rate or the interval of the samples; None for another."""
     each = re.sub(r"\s*(/|per)\s*sample", "", value, flags=re.IGNORECASE)
-    if not (words & _SURE or each != value) or words - _SURE - _WITH:
+    if not (words & _SURE or each != value or "sample" in value) or words - _SURE - _WITH:
         return None
     interval = hertz(each, unit, interval=True)
     if words & _INTERVAL and not unit and (bare := numbers(value)) and 0 < bare[-1] < 0.01:
