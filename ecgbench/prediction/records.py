@@ -38,7 +38,8 @@ Values = tuple[dict[str, Any], list[str], np.ndarray]
 Choose = Callable[[Recording], LeadSubset]
 """The leads of a recording that are used; BadRecord where it has none of them."""
 RESEARCH = "research use only"
-WITHOUT_EFFECT = ("rate", "unit", "names", "ignored signal", "head line", "not measured")
+WITHOUT_EFFECT = ("rate", "unit", "names", "ignored signal", "head line", "renamed")
+WITHOUT_EFFECT += ("not measured",)
 """Kinds of a reader's notes that change no number of a single recording."""
 OF_LIMBS = ("identities", "arms")
 """Kinds of findings that concern the limb leads alone."""
@@ -53,7 +54,15 @@ def features(recording: Recording, leads: LeadSubset, encoder: "Encoder", model:
     contract = encoder.contract
     if not sees(contract, leads.mask, encoder.policy):
         raise BadRecord(f"the model sees nothing of {leads}")
-    signal = preprocess.view(recording.signal, recording.fs, contract.preparation)
+    try:
+        signal = preprocess.view(recording.signal, recording.fs, contract.preparation)
+    except ValueError as error:
+        if recording.fs >= contract.fs:
+            raise
+        raise BadRecord(
+            f"{recording.fs:g} Hz is too low to be filtered for {model}; {contract.fs:g} Hz always "
+            f"does"
+        ) from error
     seen = replace(recording, signal=signal).rows
     seen[~leads.mask] = np.nan
     windows = np.arange(contract.windows(seen.shape[1]))

@@ -136,7 +136,7 @@ def recording(
     for i, name in enumerate(names):
         if np.isnan(values[i]).all():
             notes.append(("not measured", f"{name} has no samples"))
-        elif held[i] and not all(held):
+        elif held[i]:
             notes.append(("not measured", f"{name} is {values[i][0]:.4g} mV throughout"))
         else:
             measured.append(i)
@@ -146,7 +146,8 @@ def recording(
         if name.startswith("-"):
             notes.append(("inverted", name))
     if not measured:
-        raise BadRecord(f"{record}: no lead has samples")
+        what = "holds one value throughout: not measured" if any(held) else "has samples"
+        raise BadRecord(f"{record}: {'each lead' if any(held) else 'no lead'} {what}")
     kept = values if len(measured) == len(values) else values[measured]
     if np.isnan(kept.sum(dtype=np.float64)) and (missing := np.isnan(kept)).any():
         row, sample = divmod(int(missing.argmax()), values.shape[1])

@@ -65,7 +65,7 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
     stated = _named(columns, signals, said, options, record)
     notes: Notes = [("head line", line) for line in (*said.unclear, *said.others)]
     if stated and options.ordered and not (any(map(signed, stated)) or generated(stated)):
-        notes.append(("head line", " ".join(stated).strip()))  # names that are replaced
+        notes.append(("renamed", " ".join(stated).strip()))
     names = options.names(stated, len(signals), path, record)
     given = stated if columns == table.names and not generated(stated or "") else None
     notes.append(("names", options.origin(given, names)))
