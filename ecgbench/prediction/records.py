@@ -38,8 +38,9 @@ Values = tuple[dict[str, Any], list[str], np.ndarray]
 Choose = Callable[[Recording], LeadSubset]
 """The leads of a recording that are used; BadRecord where it has none of them."""
 RESEARCH = "research use only"
-WITHOUT_EFFECT = ("rate", "unit", "names", "ignored signal", "head line", "renamed")
-WITHOUT_EFFECT += ("not measured",)
+WITHOUT_EFFECT = (
+    *("rate", "unit", "names", "ignored signal", "head line", "renamed", "not measured"),
+)
 """Kinds of a reader's notes that change no number of a single recording."""
 OF_LIMBS = ("identities", "arms")
 """Kinds of findings that concern the limb leads alone."""
@@ -139,6 +140,7 @@ def table(  # noqa: PLR0913  (each is a setting)
     if records.suffix == ".toml":
         records, stated = own.place(records)
     folder = records if records.is_dir() else records.parent
+    leads = str(leads) if leads else None  # 12 may be a number in Python
     leads = draw.SETS.get((leads or "").lower(), leads)
     wanted = ALL if leads == str(len(ALL)) else LeadSubset.parse(leads) if leads else None
     choose = usual if wanted is None else lambda recording: wanted

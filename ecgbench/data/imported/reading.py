@@ -66,7 +66,7 @@ def read(
     if table["left_out"].all():
         raise BadSetting(
             f"none of the {counted(len(table), 'recording')} can be used: "
-            f"{'; '.join(left_out(table))} (--signals NAME=LEAD says what a name in the files means)"
+            f"{'; '.join(left_out(table))} (--signals NAME=LEAD: what a name in the files means)"
         )
     return copy, table, notes
 

@@ -65,7 +65,8 @@ def lines(made: Imported) -> Iterator[str]:
     what = "up to date" if made.before else "written"
     yield f"{what}: {path} and {TABLE} beside it"
     yield f"next: ecgbench data facts {quoted(path)}"
-    yield f"then: ecgbench run --tasks {quoted(path)} --models laef,simple_features --leads {_usual(made)}"
+    run = f"ecgbench run --tasks {quoted(path)} --models laef,simple_features"
+    yield f"then: {run} --leads {_usual(made)}"
 
 
 def _usual(made: Imported) -> str:

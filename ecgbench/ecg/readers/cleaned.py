@@ -146,8 +146,9 @@ def recording(
         if name.startswith("-"):
             notes.append(("inverted", name))
     if not measured:
-        what = "holds one value throughout: not measured" if any(held) else "has samples"
-        raise BadRecord(f"{record}: {'each lead' if any(held) else 'no lead'} {what}")
+        if any(held) and values.size:
+            raise BadRecord(f"{record}: each lead holds one value throughout: not measured")
+        raise BadRecord(f"{record}: no lead has samples")
     kept = values if len(measured) == len(values) else values[measured]
     if np.isnan(kept.sum(dtype=np.float64)) and (missing := np.isnan(kept)).any():
         row, sample = divmod(int(missing.argmax()), values.shape[1])
