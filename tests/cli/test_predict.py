@@ -275,6 +275,7 @@ def test_what_cannot_be_meant_is_one_line_and_writes_nothing(
     write(tmp_path / "one.csv", twelve(1, 500, 10), LEADS)
     (tmp_path / "there.csv").write_text("mine")
     (tmp_path / "bare.csv").write_text("\n".join(["I", *map(str, twelve(1, 500, 10)[0])]))
+    write(tmp_path / "slow.csv", twelve(1, 60, 20), LEADS, fs=50)
     usual = {"--records": "one.csv", "--to": "to.csv", "--policy": "zero", "--model": TINY}
 
     def refused(**other: object) -> str:
@@ -302,6 +303,12 @@ def test_what_cannot_be_meant_is_one_line_and_writes_nothing(
     ):
         assert said in refused(**words), words
     assert (tmp_path / "there.csv").read_text() == "mine"
+    slow = ("--records", "slow.csv", "--to", "to.csv", "--model", "simple_features", "--fs", 50)
+    done = here("embed", *slow, cwd=tmp_path)
+    assert (done.returncode, "too low to be filtered" in done.stderr) == (2, True), done.stderr
+    words = [word for option in (usual | {"--to": "there.csv"}).items() for word in option]
+    done = here("predict", run, *words, "--overwrite", cwd=tmp_path)
+    assert (done.returncode, (tmp_path / "there.csv").read_text()) == (2, "mine")
     with monkeypatch.context() as patch:
         patch.setattr("ecgbench.prediction.predict.FITS", 99)
         assert "made by another version of ecgbench" in refused()

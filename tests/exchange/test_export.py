@@ -155,6 +155,27 @@ def test_rows_of_others_stand_beside_a_run(study: Run, sent: Path) -> None:
     assert both.main["std"].notna().any()
 
 
+def test_two_exports_of_one_folder_name_keep_their_rows(
+    study: Run, sent: Path, tmp_path: Path
+) -> None:
+    others = [Path(shutil.copytree(sent, tmp_path / name / "theirs")) for name in "ab"]
+    names = list(dict.fromkeys(read(study.path, others=others).main["model"]))
+    both = [f"{name}@theirs{more}" for more in ("", "-2") for name in ("good", "weak")]
+    assert sorted(names) == sorted(["good", "weak", *both])
+    assert study.main["value"].nunique() == read(study.path, others=others).main["value"].nunique()
+
+
+def test_an_export_is_no_run_folder_and_no_published_report(
+    sent: Path, here: Callable[..., Any], tmp_path: Path
+) -> None:
+    spoilt = Path(shutil.copytree(sent, tmp_path / "sent"))
+    done = here("run", "--models", "simple_features", "--out", spoilt, cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    (spoilt / "plan.toml").unlink()
+    with pytest.raises(BadSetting):
+        opened(spoilt)
+
+
 def test_a_page_prints_them(study: Run, sent: Path, tmp_path: Path) -> None:
     write_report(read(study.path, others=[sent]), tmp_path, only=["main_table"], pictures=[])
     assert "R. Roe, Ghent" in (tmp_path / "index.html").read_text()

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ecgbench import perturbations
+from ecgbench.check.perturbations import check
 from ecgbench.datasets import demo
 from ecgbench.ecg.electrodes import FROM_ELECTRODES, potentials
 from ecgbench.ecg.leads import CHEST, LEADS
@@ -185,6 +187,25 @@ def test_one_of_your_own_that_gives_something_else(
     )
     with pytest.raises(BadSetting, match="apply"):
         perturbations.one(f"{file}@1")(recording)
+
+
+def test_leads_that_move_one_another_and_a_card_without_levels_are_found(tmp_path: Path) -> None:
+    for levels, body in (("('1',)", "signal + np.nan_to_num(signal[6:7])"), ("()", "signal")):
+        file = tmp_path / f"leak{len(levels)}.py"
+        file.write_text(
+            "import numpy as np\n"
+            "from ecgbench.cards.rooms import PerturbationCard\n"
+            "CARD = PerturbationCard(title='odd {}', acts_on='leads', level='a factor',\n"
+            f"    levels={levels}, range=(0.0, 9.0), summary='odd')\n"
+            f"def apply(signal, fs, level, random):\n    return {body}\n"
+        )
+        if levels == "()":
+            with pytest.raises(BadSetting, match="levels"):
+                check(str(file))
+        else:
+            assert [r["name"] for r in check(str(file)) if not r["ok"]] == [
+                "leads that were not measured decide nothing (leak6@1)"
+            ]
 
 
 def test_two_halves_are_the_whole(recording: Recording) -> None:

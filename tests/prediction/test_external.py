@@ -90,6 +90,6 @@ def test_labels_that_do_not_meet_are_asked_about(
 
 def test_what_is_no_pair() -> None:
     assert mapping("AFIB=A, SR=~") == {"AFIB": "A", "SR": "~"}
-    for text in ("AFIB", "=A", "AFIB="):
+    for text in ("AFIB", "=A", "AFIB=", "AFIB=A,AFIB=B"):
         with pytest.raises(BadSetting):
             mapping(text)
