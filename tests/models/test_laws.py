@@ -203,6 +203,10 @@ def made(request: pytest.FixtureRequest) -> Made:
     return Made(name, facts, module, kept[0], rows)
 
 
+def test_every_network_has_its_row() -> None:
+    assert FACTS.keys() == {*OURS}
+
+
 def test_features_are_those_of_the_authors(made: Made) -> None:
     assert [
         row for row in made.rows if row.status != "ok" and row.array not in made.facts.other
