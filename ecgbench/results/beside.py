@@ -65,19 +65,18 @@ def taken(own: "Reader", other: "Reader") -> Beside:
 
 def _demand_alike(mine: Iterable[Result], theirs: Iterable[Result], where: str) -> None:
     """BadSetting where cells of one task and fold are of other test records, or other labels."""
-    by_leads = {r.cell.setting.typed: r for r in reversed([*mine])}
-    them = [*theirs]
-    both = [r for r in them if r.cell.setting.typed in by_leads] or them
-    one = by_leads.get(both[0].cell.setting.typed) or next(iter(by_leads.values()))
-    a, b = one.predicted(), both[0].predicted()
-    task = one.cell.task
-    if set(a.records) != set(b.records):
-        common = len({*a.records} & {*b.records})
-        raise BadSetting(
-            f"--with {where}: other test records of {task}: {len(b.records):,} there, "
-            f"{len(a.records):,} in the run, {common:,} in both; its own report: ecgbench report "
-            f"{quoted(where)}"
-        )
-    order = [np.argsort(np.asarray(one.records, dtype=str)) for one in (a, b)]
-    if a.labels != b.labels or (a.target[order[0]] != b.target[order[1]]).any():
-        raise BadSetting(f"--with {where}: the labels of its test records of {task} are others")
+    own = [*mine]
+    by_leads = {r.cell.setting.typed: r for r in reversed(own)}
+    for other in theirs:
+        one = by_leads.get(other.cell.setting.typed, own[0])
+        a, b, task = one.predicted(), other.predicted(), one.cell.task
+        if sorted(a.records) != sorted(b.records):
+            common = len({*a.records} & {*b.records})
+            raise BadSetting(
+                f"--with {where}: other test records of {task}: {len(b.records):,} there, "
+                f"{len(a.records):,} in the run, {common:,} in both; its own report: ecgbench "
+                f"report {quoted(where)}"
+            )
+        order = [np.argsort(np.asarray(each.records, dtype=str)) for each in (a, b)]
+        if a.labels != b.labels or (a.target[order[0]] != b.target[order[1]]).any():
+            raise BadSetting(f"--with {where}: the labels of its test records of {task} are others")
