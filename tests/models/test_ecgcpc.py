@@ -1,121 +1,31 @@
-"""ECG-CPC against arrays of the authors' code (tests/data/parity/ecgcpc), its kernel against the
-state space, and laws of the network.
+"""ECG-CPC's kernel against the state space and the authors' arrays, and what its network does in
+training and in time.
 """
-
-import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.flop_counter import FlopCounterMode
 
-from ecgbench.check import parity, rule
-from ecgbench.layers.features import Features
 from ecgbench.models import ecgcpc
+from tests.models.packs import filled, golden, near, signal
 
-PACK = Path(__file__).parents[1] / "data" / "parity" / "ecgcpc"
-KEYS = json.loads((PACK / "keys.json").read_text())
-GOLDEN = dict(np.load(PACK / "golden_seed0.npz"))
+GOLDEN = golden("ecgcpc")
 ALL = torch.ones(2, 12, dtype=torch.bool)
 FIRST = "predictor.predictor.s4_layers.0"
 
 
 @pytest.fixture(scope="module")
 def network() -> ecgcpc.Cpc:
-    net = ecgcpc.build()
-    assert rule.fill(net, KEYS, "public-0", ecgcpc.CARD.weights) == ""
-    return net.eval().requires_grad_(False)
-
-
-def signal(time: int) -> Tensor:
-    return torch.from_numpy(rule.windows("ecg-cpc", "public-0", 12, time))
-
-
-def run(network: ecgcpc.Cpc, x: Tensor) -> Features:
-    with torch.inference_mode():
-        return network(x, torch.ones(len(x), 12, dtype=torch.bool))
-
-
-def near(ours: Tensor, golden: np.ndarray) -> None:
-    assert ours.shape == golden.shape
-    assert np.abs(ours.detach().numpy() - golden).max() <= 1e-5 * max(1, np.abs(golden).max())
+    made: ecgcpc.Cpc = filled("ecgcpc")
+    return made
 
 
 def kernel_of(network: ecgcpc.Cpc) -> ecgcpc.Kernel:
     kernel = network.get_submodule(f"{FIRST}.kernel.kernel")
     assert isinstance(kernel, ecgcpc.Kernel)
     return kernel
-
-
-def test_features_are_the_authors() -> None:
-    report = parity.check("ecgcpc", PACK / "golden_seed0.npz", PACK / "keys.json", "public-0")
-    assert [(row.array, row.status) for row in report] == [
-        ("features_T600", "ok"),
-        ("features_T2400", "ok"),
-    ]
-
-
-def test_entries_are_those_of_the_checkpoint_and_constants_are_buffers(network: ecgcpc.Cpc) -> None:
-    state = network.state_dict()
-    published = {
-        e["key"].removeprefix("ts_encoder."): e["shape"]
-        for e in KEYS["entries"]
-        if "head_ssl" not in e["key"]
-    }
-    assert {k: list(t.shape) for k, t in state.items()} == published
-    assert len(state) == 76
-    assert sum(p.numel() for p in network.parameters()) == ecgcpc.CARD.parameters == 2_932_736
-    assert sum(b.numel() for b in network.buffers()) == 81_300
-    assert all(t.is_contiguous() for t in state.values())
-
-
-def test_the_authors_file_is_taken_and_its_head_left(network: ecgcpc.Cpc, tmp_path: Path) -> None:
-    state = {f"ts_encoder.{name}": tensor for name, tensor in network.state_dict().items()}
-    path = tmp_path / "last_11597276.ckpt"
-    torch.save(
-        {
-            "epoch": 1,
-            "state_dict": state | {"ts_encoder.head_ssl.proj.0.weight": torch.ones(512, 512)},
-        },
-        path,
-    )
-    loaded = ecgcpc.build(path).state_dict()
-    assert all(torch.equal(loaded[name], tensor) for name, tensor in network.state_dict().items())
-
-
-@pytest.mark.parametrize("time", [600, 2400])
-def test_stages_are_the_authors(network: ecgcpc.Cpc, time: int) -> None:
-    seen: dict[str, Tensor] = {}
-    hooks = [
-        network.get_submodule("encoder.layers").register_forward_hook(
-            lambda *args: seen.update(enc=args[2].transpose(1, 2))
-        ),
-        network.get_submodule(FIRST).register_forward_hook(
-            lambda *args: seen.update(s4_0_out=args[2])
-        ),
-    ]
-    x = signal(time)
-    tokens = network(x, ALL).sequence  # with gradients enabled a CPU too reads the batch at once
-    for hook in hooks:
-        hook.remove()
-    layer = network.get_submodule(FIRST)
-    assert isinstance(layer, ecgcpc.S4)
-    seen["s4_0_conv"] = layer.convolve(seen["enc"]) - layer.D * seen["enc"]
-    for stage, out in seen.items():
-        near(out.mean((0, 1)), GOLDEN[f"{stage}_mean_T{time}"])
-        near(out.std((0, 1), correction=0), GOLDEN[f"{stage}_std_T{time}"])
-    length = tokens.shape[1]
-    near(tokens[:, [0, length // 2, length - 1], :16], GOLDEN[f"tokens_T{time}"])
-    taps = kernel_of(network)(length)
-    near(taps[:4, :64], GOLDEN[f"kernel0_h0_3_T{time}"])
-    near(taps.square().mean(1).sqrt(), GOLDEN[f"kernel0_rms_T{time}"])
-    head = torch.from_numpy(
-        rule.weight("ts_encoder.head_ssl.proj.0.weight", (512, 512), "public-0")
-    )
-    near((tokens[:, 0] @ head.T)[:, :16], GOLDEN[f"ssl_t0_T{time}"])
 
 
 def system(kernel: ecgcpc.Kernel) -> tuple[Tensor, Tensor, Tensor]:
@@ -172,32 +82,6 @@ def test_fourier_product_is_the_causal_sum(network: ecgcpc.Cpc) -> None:
     torch.testing.assert_close(layer.convolve(x), sums + layer.D * x, atol=1e-5, rtol=0)
 
 
-def test_lead_order_matters_and_earlier_tokens_do_not_see_later_ones(network: ecgcpc.Cpc) -> None:
-    x = signal(600)
-    features = run(network, x)
-    swapped = run(network, x[:, [0, 1, 2, 3, 5, 4, *range(6, 12)]])
-    assert float((swapped.pooled - features.pooled).abs().max()) == pytest.approx(0.016, abs=6e-4)
-    changed = x.clone()
-    changed[:, :, 400:] = 0
-    torch.testing.assert_close(
-        run(network, changed).sequence[:, :199], features.sequence[:, :199], atol=2e-5, rtol=0
-    )
-    torch.testing.assert_close(features.pooled, features.sequence.mean(1))
-
-
-def test_a_batch_is_its_windows_and_the_kernel_follows_written_weights(network: ecgcpc.Cpc) -> None:
-    x = torch.cat([signal(600)] * 3)
-    whole = run(network, x).pooled
-    torch.testing.assert_close(whole[4:], run(network, signal(600)).pooled, atol=1e-5, rtol=0)
-    for name in ("kernel.kernel.C", "kernel.kernel.log_dt", "D"):
-        tensor = network.state_dict()[f"{FIRST}.{name}"]
-        kept = tensor.clone()
-        tensor.mul_(0.5)
-        assert float((run(network, x[:1]).pooled - whole[:1]).abs().max()) > 1e-3
-        tensor.copy_(kept)
-    assert torch.equal(run(network, x).pooled, whole)
-
-
 def test_start_values_are_hippo_legs() -> None:
     w, b, p = ecgcpc.legs()
     assert w.imag.tolist() == pytest.approx([19.857, 5.354, 1.958, 0.428], abs=1e-3)
@@ -234,66 +118,46 @@ def test_random_weights_give_the_kernel_of_the_drawn_c() -> None:
     assert float(kernel.log_dt.exp().max()) <= 0.1
 
 
-def test_operations_are_the_published_number(network: ecgcpc.Cpc) -> None:
-    for time, flop in ((600, 1_741_209_600), (2400, 6_964_838_400)):
-        x = torch.zeros(1, 12, time)
-        run(network, x)  # the kernels, which are counted nowhere, are made once
-        with FlopCounterMode(display=False) as counter:
-            run(network, x)
-        assert counter.get_total_flops() == flop
+def test_constants_are_buffers(network: ecgcpc.Cpc) -> None:
+    assert sum(b.numel() for b in network.buffers()) == 81_300
+    assert all(t.is_contiguous() for t in network.state_dict().values())
 
 
-def test_training_reaches_every_parameter_and_leaves_out_whole_channels() -> None:
-    network = ecgcpc.build()
-    assert rule.fill(network, KEYS, "public-0", ecgcpc.CARD.weights) == ""
-    x = signal(120)
-    seen: list[Tensor] = []
+@torch.inference_mode()
+def test_earlier_tokens_do_not_see_later_ones_and_the_kernel_follows_its_weights(
+    network: ecgcpc.Cpc,
+) -> None:
+    x = signal("ecg-cpc", 600)
+    whole, changed = network(x, ALL), x.clone()
+    changed[:, :, 400:] = 0
+    near(network(changed, ALL).sequence[:, :199], whole.sequence[:, :199], 2e-5)
+    for name in ("kernel.kernel.C", "kernel.kernel.log_dt", "D"):
+        tensor = network.state_dict()[f"{FIRST}.{name}"]
+        kept = tensor.clone()
+        tensor.mul_(0.5)
+        assert float((network(x, ALL).pooled - whole.pooled).abs().max()) > 1e-3
+        tensor.copy_(kept)
+    assert torch.equal(network(x, ALL).pooled, whole.pooled)
+
+
+def test_training_leaves_out_whole_channels() -> None:
+    network, seen = filled("ecgcpc").train(), []
     hook = network.get_submodule(f"{FIRST}.output_linear.0").register_forward_pre_hook(
         lambda _, args: seen.append(args[0])
     )
-    network(x, ALL).pooled.square().sum().backward()
+    network(signal("ecg-cpc", 120), ALL)
     hook.remove()
-    assert all(p.grad is not None and bool(p.grad.any()) for p in network.parameters())
     zero = seen[0] == 0  # GELU gives a few zeros of its own
     left_out = float(zero.all(1).float().mean())
     assert left_out == pytest.approx(0.2, abs=0.05)
     assert left_out == pytest.approx(float(zero.float().mean()), abs=0.01)
-    # the gradient of C, through the cached responses, is that of the kernel
-    kernel = kernel_of(network)
+
+
+def test_the_gradient_of_c_through_kept_responses_is_that_of_the_kernel() -> None:
+    kernel = kernel_of(filled("ecgcpc")).requires_grad_(True)
     with torch.no_grad():
         moved = kernel.C.clone()
         moved[0, 3, 1, 0] += 1
         change = torch.func.functional_call(kernel, {"C": moved}, (50,)).sum() - kernel(50).sum()
-    kernel.C.grad = None
     kernel(50).sum().backward()
     assert float(kernel.C.grad[0, 3, 1, 0]) == pytest.approx(float(change), abs=1e-3)  # type: ignore[index]
-
-
-def test_half_precision_stays_near(network: ecgcpc.Cpc) -> None:
-    x = signal(600)
-    with torch.autocast("cpu", torch.bfloat16):
-        half = run(network, x).pooled
-    torch.testing.assert_close(half.float(), run(network, x).pooled, atol=0.1, rtol=0)
-
-
-def test_every_parameter_is_in_one_group(network: ecgcpc.Cpc) -> None:
-    groups = ecgcpc.CARD.groups
-    assert all(
-        sum(n.startswith(prefixes) for prefixes in groups.values()) == 1
-        for n, _ in network.named_parameters()
-    )
-
-
-@pytest.mark.parametrize("shape", [(1, 11, 600), (1, 12, 0), (12, 600), (1, 12, 2401)])
-def test_other_shapes_and_longer_windows_are_refused(
-    network: ecgcpc.Cpc, shape: tuple[int, ...]
-) -> None:
-    with pytest.raises(ValueError, match="ECG-CPC reads"):
-        network(torch.zeros(shape), torch.ones(1, 12, dtype=torch.bool))
-
-
-def test_an_absent_lead_is_refused(network: ecgcpc.Cpc) -> None:
-    measured = ALL.clone()
-    measured[1, 3] = False
-    with pytest.raises(ValueError, match="has no mask"):
-        network(signal(600), measured)

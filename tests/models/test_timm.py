@@ -23,6 +23,7 @@ from ecgbench.evaluate import network
 from ecgbench.layers.torchvision_operators import import_timm
 from ecgbench.models import timm as family
 from ecgbench.weights import convert, load, released
+from tests.weights.ear import Ear
 
 timm = import_timm()
 NAME = "timm:test_resnet.r160_in1k"
@@ -89,16 +90,6 @@ def test_other_names_are_refused_in_one_line(name: str, error: type[Exception], 
     with pytest.raises(error, match=said) as caught:
         models.get(name)
     assert "\n" not in str(caught.value)
-
-
-class Ear:
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.heard.append(text)
-
-    def progress(self, done: int, total: int | None) -> None: ...
 
 
 @pytest.fixture

@@ -12,12 +12,11 @@ import functools
 import json
 import os
 import pathlib
-import pickle
 import struct
 import sys
 import types
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -38,11 +37,13 @@ G, V = "parametrizations.weight.original0", "parametrizations.weight.original1"
 Tensors = dict[str, Tensor]
 
 
-def authors(model: str, keys: str = "keys.json", of: str = "entries") -> Tensors:
+def authors(pack: str, of: str) -> Tensors:
     """What the authors' network holds: one tensor per name; two names of one tensor hold the same
-    number.
+    number. pack: a folder, and behind `_` what the name of its file of keys holds.
     """
-    entries = json.loads((PACKS / model / keys).read_text())[of]
+    folder, _, part = pack.partition("_")
+    file = PACKS / folder / f"keys{part and f'_{part}'}.json"
+    entries = json.loads(file.read_text())[of]
     numbers = {e["key"]: float(i) for i, e in enumerate(entries)}
     values = {e["key"]: torch.tensor(numbers[e.get("same_tensor_as", e["key"])]) for e in entries}
     return {
@@ -57,7 +58,7 @@ def on_meta(model: str) -> nn.Module:
     return network
 
 
-def read(model: str, path: Path, name: str = "released") -> Tensors:
+def read(path: Path, model: str, name: str = "released") -> Tensors:
     """What the card makes of a file, in the layout called `name` alone."""
     card = models.get(model).CARD
     layout = next(w for w in card.weights if w.name == name)
@@ -71,9 +72,9 @@ def came_from(tensors: Mapping[str, Tensor], source: Tensors) -> dict[str, list[
     """
     holders = collections.defaultdict(list)
     for key, t in source.items():
-        holders[t.reshape(-1)[0].item(), t.shape].append(key)
-    assert all(bool((t == t.reshape(-1)[0]).all()) for t in tensors.values())
-    return {name: holders[t.reshape(-1)[0].item(), t.shape] for name, t in tensors.items()}
+        holders[t.view(-1)[0].item(), t.shape].append(key)
+    assert all(t.view(-1)[0] == t.view(-1)[-1] for t in tensors.values())
+    return {name: holders[t.view(-1)[0].item(), t.shape] for name, t in tensors.items()}
 
 
 FOREIGN = (
@@ -111,63 +112,7 @@ class Speed(enum.Enum):
     FAST = 1
 
 
-def test_ecgfm_ked_holds_its_encoder_under_two_spellings(tmp_path: Path) -> None:
-    """Zenodo: a dict of four networks; `ecg_model` has 1,224 names for 630 tensors."""
-    encoder = authors("ecgfmked")
-    content = {
-        "model": {"query.weight": torch.zeros(3)},
-        "ecg_model": encoder,
-        "text_encoder": {"bert.weight": torch.zeros(3)},
-        "optimizer": {"state": {0: {"step": 1}}, "param_groups": []},
-        "lr_scheduler": {"base_lr": 1e-4},
-        "config": {"seed": 42},
-        "epoch": 3,
-    }
-    torch.save(content, tmp_path / "ked.pt")
-    found = came_from(read("ecgfmked", tmp_path / "ked.pt"), encoder)
-    assert len(found) == 630
-    assert all(name in keys for name, keys in found.items())
-    one = next(key for key in encoder if "convpath.0." in key)
-    for spelling in ("convpath.0.", "convs."):
-        content["ecg_model"] = {
-            key: t
-            for key, t in encoder.items()
-            if spelling in key or not ("convpath.0." in key or "convs." in key)
-        }
-        torch.save(content, tmp_path / "one.pt")
-        assert came_from(read("ecgfmked", tmp_path / "one.pt"), encoder) == found
-    content["ecg_model"] = encoder | {one: encoder[one] + 1}
-    torch.save(content, tmp_path / "two.pt")
-    with pytest.raises(
-        BadWeights, match=r"1 given twice with different values: 4\.0\.convs\.0\.0\.weight"
-    ):
-        read("ecgfmked", tmp_path / "two.pt")
-
-
-@pytest.mark.parametrize(
-    ("model", "keys"), [("ecgfounder", "keys.json"), ("ecgfounder1lead", "keys_1lead.json")]
-)
-def test_ecgfounder_lies_under_state_dict_with_its_head(
-    model: str, keys: str, tmp_path: Path
-) -> None:
-    names = authors("ecgfounder", keys)
-    content = {
-        "state_dict": names,
-        "optimizer": {"state": {}},
-        "epoch": 12,
-        "best": np.float64(0.9),
-    }
-    torch.save(content, tmp_path / "w.pth")
-    assert came_from(read(model, tmp_path / "w.pth"), names).keys() == names.keys() - {
-        "dense.weight",
-        "dense.bias",
-    }
-    other = {"ecgfounder": "ecgfounder1lead", "ecgfounder1lead": "ecgfounder"}[model]
-    with pytest.raises(BadWeights, match="is not a file of weights of"):
-        read(other, tmp_path / "w.pth")
-
-
-def lightning(theirs: types.SimpleNamespace) -> dict[str, Any]:
+def lightning(tensors: Tensors, theirs: types.SimpleNamespace) -> dict[str, Any]:
     """A Lightning checkpoint: hyper-parameters are objects of two libraries, and of Python, that
     only pickle can bring back.
     """
@@ -190,100 +135,122 @@ def lightning(theirs: types.SimpleNamespace) -> dict[str, Any]:
         "loss": np.float32(0.5),
     }
     return {
-        "state_dict": authors("ecgcpc"),
+        "state_dict": tensors,
         "hyper_parameters": {"dataclass": dataclass, **parts},
-        "pytorch-lightning_version": "2.1.0",
         "epoch": 1,
-        "global_step": 230_000,
         "optimizer_states": [{"state": {0: {"exp_avg": torch.zeros(4)}}}],
         "callbacks": {"ModelCheckpoint": {"best_k_models": {"x": torch.tensor(1.0)}}},
     }
 
 
-@pytest.mark.parametrize("zipped", [False, True])
-def test_ecg_cpc_is_a_lightning_checkpoint_in_an_archive(
-    zipped: bool, theirs: types.SimpleNamespace, tmp_path: Path
+def first_hubert(tensors: Tensors, theirs: types.SimpleNamespace) -> dict[str, Any]:
+    """Its configuration is pickled too."""
+    config = theirs.of("hubert_ecg.config", "HuBERTECGConfig")()
+    config.hidden_size = 768
+    return {"model_state_dict": old(tensors), "model_config": config, "loss": np.float64(0.1)}
+
+
+def clef(tensors: Tensors, _: object) -> dict[str, Any]:
+    more = {"predictor.0.weight": torch.zeros(2, 2), "queue": torch.zeros(3)}
+    return {"state_dict": {f"backbone.{key}": t for key, t in tensors.items()} | more, "epoch": 3}
+
+
+def ked(tensors: Tensors, _: object) -> dict[str, Any]:
+    """Four networks, of which `ecg_model` has 1,224 names for 630 tensors."""
+    others = {"model": {"query.weight": torch.zeros(3)}, "text_encoder": {"a": torch.zeros(3)}}
+    return {**others, "ecg_model": tensors, "optimizer": {"state": {0: {"step": 1}}}, "epoch": 3}
+
+
+def tuned(tensors: Tensors, _: object) -> dict[str, Any]:
+    left_out = ("mask_emb", "quantizer.", "project_q.", "final_proj.")
+    kept = {f"encoder.{k}": t for k, t in tensors.items() if not k.startswith(left_out)}
+    return {"model": kept | {"proj.bias": torch.zeros(17)}}
+
+
+def old(tensors: Tensors) -> Tensors:
+    """With the names of the older weight norm."""
+    return {k.replace(G, "weight_g").replace(V, "weight_v"): t for k, t in tensors.items()}
+
+
+def under(*path: str) -> Callable[[Tensors, object], Any]:
+    def wrapped(tensors: Tensors, _: object) -> Any:
+        return {path[0]: tensors, "epoch": 99, "best": np.float64(0.9)} if path else tensors
+
+    return wrapped
+
+
+@pytest.mark.parametrize(
+    ("model", "names", "file", "content"),
+    [
+        ("clef_small", "clef checkpoint_S", "clef_small.ckpt", clef),
+        ("clef_medium", "clef checkpoint_M", "clef_medium.ckpt", clef),
+        ("ecgcpc", "ecgcpc entries", "last_11597276.ckpt", lightning),
+        ("ecgcpc", "ecgcpc entries", "ECG-CPC Checkpoint.zip", lightning),
+        ("ecgfm", "ecgfm checkpoint", "ecg.pt", under("model")),
+        ("ecgfm", "ecgfm checkpoint", "ecg.pt", lambda t, _: {"model": old(t)}),
+        ("ecgfm released-mimic", "ecgfm checkpoint", "tuned.pt", tuned),
+        ("ecgfmked", "ecgfmked entries", "ked.pt", ked),
+        ("ecgfounder", "ecgfounder entries", "w.pth", under("state_dict")),
+        ("ecgfounder1lead", "ecgfounder_1lead entries", "w.pth", under("state_dict")),
+        ("ecgjepa", "ecgjepa encoder_checkpoint", "epoch100.pth", under("encoder")),
+        ("hubertecg", "hubertecg checkpoint", "model.safetensors", under()),
+        ("hubertecg released-ssl", "hubertecg checkpoint", "hubert_ecg_base.pt", first_hubert),
+        ("merl", "merl entries", "res18_best_encoder.pth", under()),
+        ("stmem released-encoder", "stmem encoder_checkpoint", "encoder.pth", under("model")),
+        ("tolerantecg", "tolerantecg encoder_checkpoint", "TolerantECG_encoder.pth", under()),
+    ],
+)
+def test_every_tensor_of_the_authors_file_finds_its_place(
+    model: str,
+    names: str,
+    file: str,
+    content: Callable[[Tensors, Any], Any],
+    theirs: types.SimpleNamespace,
+    tmp_path: Path,
 ) -> None:
-    path = tmp_path / "last_11597276.ckpt"
-    torch.save(lightning(theirs), path)
+    tensors, path = authors(*names.split()), tmp_path / file
+    written = content(tensors, theirs)
+    if path.suffix == ".safetensors":
+        save_file({k: t.half().contiguous() for k, t in written.items()}, path)
+    else:
+        torch.save(written, path.with_suffix(".ckpt" if path.suffix == ".zip" else path.suffix))
     theirs.forget()
-    with pytest.raises(pickle.UnpicklingError):
-        torch.load(path, weights_only=True)
-    if zipped:
-        with zipfile.ZipFile(
-            tmp_path / "ECG-CPC Checkpoint.zip", "w", zipfile.ZIP_DEFLATED
-        ) as archive:
-            archive.write(path, path.name)
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.write(path.with_suffix(".ckpt"), "last_11597276.ckpt")
             archive.writestr("config_last_11597276_ckpt.yaml", "a: 1")
-        path = tmp_path / "ECG-CPC Checkpoint.zip"
-    names = authors("ecgcpc")
     # as lightning allows it where it is imported
     with torch.serialization.safe_globals([collections.defaultdict]):
-        found = came_from(read("ecgcpc", path), names)
-    assert {f"ts_encoder.{name}" for name in found} == names.keys() - {
-        "ts_encoder.head_ssl.proj.0.weight"
-    }
-    assert all(f"ts_encoder.{name}" in keys for name, keys in found.items())
+        found = came_from(read(path, *model.split()), tensors)
+    prefix = "ts_encoder." if model == "ecgcpc" else ""
+    assert found.keys() == on_meta(model.split()[0]).state_dict().keys()
+    assert all(prefix + name in keys for name, keys in found.items())
     assert not any(name in sys.modules for name in FOREIGN)
 
 
-def test_ecg_jepa_lies_under_encoder(tmp_path: Path) -> None:
-    names = authors("ecgjepa", of="encoder_checkpoint")
-    torch.save({"encoder": names, "epoch": 99}, tmp_path / "multiblock_epoch100.pth")
-    found = came_from(read("ecgjepa", tmp_path / "multiblock_epoch100.pth"), names)
-    assert len(found) == 137
-    assert all(name in keys for name, keys in found.items())
-
-
-def test_merl_is_a_bare_state_dict_with_a_head_that_was_never_used(tmp_path: Path) -> None:
-    names = authors("merl")
-    torch.save(names, tmp_path / "res18_best_encoder.pth")
-    found = came_from(read("merl", tmp_path / "res18_best_encoder.pth"), names)
-    assert found.keys() == names.keys() - {"linear.weight", "linear.bias"}
-    assert all(name in keys for name, keys in found.items())
-    with pytest.raises(BadWeights, match="is not a file of weights of ECGFounder"):
-        read("ecgfounder", tmp_path / "res18_best_encoder.pth")
-
-
-def spelled(tensors: Tensors, old: bool) -> Tensors:
-    return {
-        key.replace(G, "weight_g").replace(V, "weight_v") if old else key: t
-        for key, t in tensors.items()
-    }
-
-
-@pytest.mark.parametrize("old", [False, True])
-def test_hubert_ecg_is_safetensors_in_either_spelling_of_the_weight_norm(
-    old: bool, tmp_path: Path
+def test_ecgfm_ked_may_spell_its_tensors_in_one_way_and_not_differently_in_two(
+    tmp_path: Path,
 ) -> None:
-    names = authors("hubertecg", of="checkpoint")
-    assert any(G in key for key in names)
-    save_file(
-        {key: t.to(torch.float16).contiguous() for key, t in spelled(names, old).items()},
-        tmp_path / "model.safetensors",
-    )
-    found = came_from(read("hubertecg", tmp_path / "model.safetensors"), names)
-    assert len(found) == 209
-    assert all(name in keys for name, keys in found.items())
+    encoder, path = authors("ecgfmked", "entries"), tmp_path / "ked.pt"
+    for spelling in ("convpath.0.", "convs."):
+        kept = {k: t for k, t in encoder.items() if spelling in k or "conv" not in k}
+        torch.save({"ecg_model": kept}, path)
+        found = came_from(read(path, "ecgfmked"), encoder)
+        assert all(name in keys for name, keys in found.items())
+    one = next(key for key in encoder if "convpath.0." in key)
+    torch.save({"ecg_model": encoder | {one: encoder[one] + 1}}, path)
+    with pytest.raises(BadWeights, match=r"with different values: 4\.0\.convs\.0\.0\.weight"):
+        read(path, "ecgfmked")
 
 
-def test_hubert_ecg_of_the_first_release_pickles_its_configuration(
-    theirs: types.SimpleNamespace, tmp_path: Path
-) -> None:
-    names = authors("hubertecg", of="checkpoint")
-    config = theirs.of("hubert_ecg.config", "HuBERTECGConfig")()
-    config.hidden_size = 768
-    content = {
-        "model_state_dict": spelled(names, old=True),
-        "model_config": config,
-        "global_step": 1,
-        "best_val_loss": np.float64(0.1),
-    }
-    torch.save(content, tmp_path / "hubert_ecg_base.pt")
-    theirs.forget()
-    found = came_from(read("hubertecg", tmp_path / "hubert_ecg_base.pt", "released-ssl"), names)
-    assert len(found) == 209
-    assert all(name in keys for name, keys in found.items())
+@pytest.mark.parametrize(
+    ("model", "other"),
+    [("ecgfounder", "ecgfounder_1lead"), ("ecgfounder1lead", "ecgfounder"), ("ecgfounder", "merl")],
+)
+def test_the_file_of_another_network_is_refused(model: str, other: str, tmp_path: Path) -> None:
+    torch.save({"state_dict": authors(other, "entries")}, tmp_path / "w.pth")
+    with pytest.raises(BadWeights, match="is not a file of weights of"):
+        read(tmp_path / "w.pth", model)
 
 
 def test_tensors_beside_objects_of_the_authors_are_as_they_were_saved(

@@ -21,6 +21,7 @@ from ecgbench.evaluate import network
 from ecgbench.models import ROOM
 from ecgbench.weights import convert, load, released
 from ecgbench.weights.chosen import ModelWeights
+from tests.weights.ear import Ear
 
 SAGE = '''"""Sage: two layers, published by nobody."""
 from pathlib import Path
@@ -54,16 +55,6 @@ def build(weights=None):
         load.load(network, weights, CARD)
     return network
 '''  # noqa: E501
-
-
-class Ear:
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.heard.append(text)
-
-    def progress(self, done: int, total: int | None) -> None: ...
 
 
 class Author:

@@ -24,6 +24,7 @@ from ecgbench.evaluate import network
 from ecgbench.models import ROOM, laef
 from ecgbench.weights import convert, load, released, shipped
 from ecgbench.weights.chosen import ModelWeights
+from tests.weights.ear import Ear
 
 ROOT = Path(__file__).parents[2]
 URL = "models/laef/laef.safetensors"
@@ -38,16 +39,6 @@ for words in (["list", "models", "--json"], ["models", "fetch", "laef"]):
         if end.code:
             raise
 """
-
-
-class Ear:
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.heard.append(text)
-
-    def progress(self, done: int, total: int | None) -> None: ...
 
 
 def stand_in(path: Path) -> Weights:
