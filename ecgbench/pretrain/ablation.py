@@ -48,21 +48,6 @@ def probability_file(kind: str, step: int) -> str:
     return f"{kind}_{step:06d}.npy"
 
 
-def is_of(trained: Mapping[str, Any], training: str, work: str) -> bool:
-    """Whether a file of a training is of that one and of this work (`work_of`), and was not put
-    there from another.
-    """
-    return trained.get("training") == training and trained.get("work") == work
-
-
-def work_of(facts: Mapping[str, Any]) -> str:
-    """sha256 (hex) of what every training and probe of a study rests on beside its own choices:
-    study, budget, recordings to train on, to probe and to compare on; not which cells and seeds.
-    """
-    identity = {name: fact for name, fact in facts.items() if name != "about"}
-    return key({**identity, "compared": facts["about"]["compared"]})
-
-
 def records_digest(table: pd.DataFrame) -> str:
     """sha256 (hex) of the recordings that cells are compared on: names, patients, labels."""
     return key({str(name): column.tolist() for name, column in table.items()})
@@ -267,14 +252,14 @@ def _cell(
 ) -> Measured:
     """One cell; where it read single leads, `probed` gets the probabilities of every step."""
     of_seeds, placed = {}, []
-    work, last = work_of(facts), facts["budget"]["steps"]
+    last = facts["budget"]["steps"]
     for seed, row in sorted((int(seed), row) for seed, row in rows.items()):
         at, leads = folder / "trainings" / row["training"][:24], row["probe"] == "readings"
         files = [read_proved(at / file) for file in (probe_file(row["probe"]), TRAINING)]
         if None in files:
             raise BadWeights(f"{at} lacks what cell {name} had at seed {seed}; {_AGAIN}")
         probe, trained = (file or {} for file in files)
-        if not all(is_of(file, row["training"], work) for file in (probe, trained)):
+        if not row["training"] == probe["training"] == trained["training"]:
             raise BadWeights(f"{at} has files of another training or study; {_AGAIN}")
         of_seeds[seed] = {int(step): float(score) for step, score in probe["scores"].items()}
         found = {

@@ -26,6 +26,7 @@ from ecgbench.pretrain import stored as pretraining
 from ecgbench.pretrain.collapse import Layer
 from ecgbench.pretrain.objective import MaskedNodes
 from ecgbench.pretrain.probes import Development, device_of, parts, probed
+from ecgbench.pretrain.stage import Stage
 from ecgbench.weights.load import digest
 
 ENCODERS = "encoders"
@@ -113,6 +114,22 @@ class KeptEncoders:
             f"checkpoint of step {step}: {measured.score:.4f} on {self.development.task} (linear "
             f"probe)"
         )
+
+    def measured(self, stage: Stage) -> list[Checkpoint]:
+        """What was measured of the encoders that are kept of it, not of those of a schedule that
+        was given up.
+        """
+        return read_checkpoints(self.folder, stage.probed)
+
+    def selected(self, stage: Stage) -> Checkpoint:
+        """The one that is `chosen` of them; BadWeights where it is gone."""
+        return select(self.folder, self.measured(stage), stage.falling)
+
+    def end(self, stage: Stage, model: MaskedNodes) -> tuple[NodeEncoder, Tensor]:
+        """The selected encoder and its mask vector."""
+        selected = self.selected(stage)
+        self.note(f"checkpoint of step {selected.step} selected ({selected.score:.4f})")
+        return self.load(selected)
 
     def load(self, checkpoint: Checkpoint) -> tuple[NodeEncoder, Tensor]:
         """A kept encoder in evaluation mode and its mask vector; BadWeights where the file is not
