@@ -34,6 +34,7 @@ from ecgbench.core import files, provenance
 from ecgbench.core.files import as_json, as_npy, as_parquet, proved, put, put_proved, read_proved
 from ecgbench.core.keys import key
 from ecgbench.errors import BadSetting
+from ecgbench.evaluate.gates import GateError
 from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretrain import checkpoint, probes
 from ecgbench.pretrain.ablation import (
@@ -50,8 +51,9 @@ from ecgbench.pretrain.assemble import assemble
 from ecgbench.pretrain.objective import MaskedNodes
 from ecgbench.pretrain.probes import Development
 from ecgbench.pretrain.recipe import Recipe
-from ecgbench.pretrain.run import Data, Keeper, Session, Shared, demand_segments, make, read
+from ecgbench.pretrain.run import Data, Keeper, Session, Shared, alone, demand_segments, make
 from ecgbench.pretrain.stage import Stage
+from ecgbench.pretrain.stored import read_file
 from ecgbench.pretrain.studies import Cell, Study
 from ecgbench.profile.flop import FlopCounter, plain_kernels
 from ecgbench.study.progress import Display
@@ -220,8 +222,7 @@ def run(
     or another process works in it. BadWeights: a damaged file. WriteError.
     """
     demand_segments(max(map(max, _sizes(study, budget))), found[0].corpus)
-    otherwise = f"another process is at work in {session.out}; wait for it, or choose another --out"
-    with files.locked(session.out, otherwise=otherwise):
+    with alone(session.out):
         _Making(study, budget, *found, session)(only or study.cells)
 
 
@@ -244,16 +245,24 @@ class _Making:
     def __call__(self, cells: Sequence[Cell]) -> None:
         self.work = self._claim()
         rates = {cell.name: self._rates(cell) for cell in cells}
-        total = len(self.budget.numbers) * len(cells)
+        total, failed = len(self.budget.numbers) * len(cells), list[GateError]()
         with self.session.progress.stage(self.study.name, total, "cells") as advance:
             for seed in self.budget.numbers:
                 for cell in cells:
-                    wanted = self._training(cell, seed, rates[cell.name])
-                    self._score(wanted, cell.probe)
-                    lr = rates[cell.name][self.study.stage - 1]
-                    line = {"training": self._key(wanted), "probe": cell.probe, "lr": lr}
+                    own = rates[cell.name]
+                    wanted = training(self.study, self.budget, cell, seed=seed, rates=own)
+                    try:
+                        kept = self._made(wanted)
+                    except GateError as error:  # the other cells are as they would be
+                        self.session.progress.note(f"{wanted.title}: {error}")
+                        failed.append(error)
+                        continue
+                    lr = own[self.study.stage - 1]
+                    line = {"training": kept.training, "probe": cell.probe, "lr": lr}
                     self._enter(CELLS, cell.name, {str(seed): line})
                     advance(1)
+        if failed:
+            raise failed[0]
 
     def _enter(self, name: str, cell: str, row: dict[str, Any]) -> None:
         """Add to what a file of the study says of a cell."""
@@ -288,7 +297,7 @@ class _Making:
         files.sweep(self.out)
         before: dict[str, Any] = {}
         if path.is_file():
-            kept = read(path)
+            kept = read_file(path)
             if other := sorted(k for k in identity if kept.get(k) != identity[k]):
                 raise BadSetting(
                     f"{path} is of another study: it differs in {', '.join(other)}; choose "
@@ -296,10 +305,7 @@ class _Making:
                 )
             before = kept["about"]
         compared = self._compared_on()
-        now = {
-            "compared": compared,
-            "seeds": max(self.budget.seeds, before.get("seeds", 0)),
-        }
+        now = {"compared": compared, "seeds": max(self.budget.seeds, before.get("seeds", 0))}
         facts = {**identity, "about": {**(before or about), **now}}
         if before | now != before:
             put(path, as_json(proved(facts)))
@@ -327,7 +333,7 @@ class _Making:
             return first, first
 
         def at(one: float, two: float) -> Training:
-            return self._training(cell, SWEPT, (one, two))
+            return training(self.study, self.budget, cell, seed=SWEPT, rates=(one, two))
 
         if self.study.stage == 1:
             best = self._best(cell.name, lambda rate: at(rate, rate), cell.probe)
@@ -339,29 +345,17 @@ class _Making:
 
     def _best(self, name: str, of: Callable[[float], Training], kind: probes.Kind) -> float:
         """The rate with the best score; all of them are kept in RATES."""
-        scores = {rate: self._score(of(rate), kind) for rate in self.budget.rates}
+        last = str(self.budget.steps)
+        scores = {
+            rate: self._made(of(rate)).found(kind)["scores"][last] for rate in self.budget.rates
+        }
         self._enter(RATES, name, {f"{rate:g}": score for rate, score in scores.items()})
         return max(scores, key=lambda rate: scores[rate])
 
-    def _training(self, cell: Cell, seed: int, rates: Sequence[float]) -> Training:
-        return training(self.study, self.budget, cell, seed=seed, rates=rates)
-
-    def _score(self, wanted: Training, kind: probes.Kind) -> float:
-        """Of the last step; trains and probes what is missing."""
-        return float(self._made(wanted).found(kind)["scores"][str(self.budget.steps)])
-
-    def _key(self, wanted: Training) -> str:
-        return key({"recipe": wanted.recipe.digest, "work": self.work})
-
     def _kept(self, wanted: Training) -> "_Probes":
-        name = self._key(wanted)
-        return _Probes(
-            self.out / "trainings" / name[:24],
-            name,
-            wanted.probes,
-            self.budget,
-            self.data.development,
-        )
+        name = key({"recipe": wanted.recipe.digest, "work": self.work})
+        folder, task = self.out / "trainings" / name[:24], self.data.development
+        return _Probes(folder, name, wanted.probes, self.budget, task)
 
     def _made(self, wanted: Training) -> "_Probes":
         """What is kept of a training, which is trained and probed where that is missing."""
@@ -382,7 +376,7 @@ class _Making:
 
         def keep(number: int, folder: Path, model: MaskedNodes) -> Keeper:
             if number < wanted.stage:
-                return _Probes(kept.folder, "", (), self.budget, self.data.development)
+                return replace(kept, kinds=())
             if not (folder / checkpoint.FILE).is_file():
                 kept(0, model)
             return kept
@@ -458,10 +452,8 @@ class _Probes:
         """Whether it can go on from a checkpoint, or begin: what is there is of this training, and
         probes until then are as they were written.
         """
-        trained = read_proved(self.folder / TRAINING) or {}
         done = checkpoint.header_of(path.read_bytes(), path)["step"] if path.is_file() else -1
-        own = trained.get("training", self.training) == self.training
-        return own and self._whole([step for step in self.budget.measured if step <= done])
+        return self._whole([step for step in self.budget.measured if step <= done])
 
     def _whole(self, steps: Iterable[int]) -> bool:
         """Whether all that probes wrote after these steps is there, as it was written."""

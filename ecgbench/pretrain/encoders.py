@@ -55,15 +55,6 @@ class Checkpoint:
     """Wall time of these measurements."""
 
 
-def chosen(checkpoints: Sequence[Checkpoint], falling: bool) -> Checkpoint:
-    """t*: of the checkpoints that are as good as the best the earliest, or the latest where the
-    learning rate falls to 0.
-    """
-    ordered = sorted(checkpoints, key=lambda c: c.step)
-    scores, own = [c.score for c in ordered], [c.parts for c in ordered]
-    return ordered[pretraining.chosen(scores, own, falling)]
-
-
 class KeptEncoders:
     """The encoders that a stage keeps, in `<stage>/encoders`, and their measurements; called as the
     stage's probe.
@@ -122,7 +113,7 @@ class KeptEncoders:
         return read_checkpoints(self.folder, stage.probed)
 
     def selected(self, stage: Stage) -> Checkpoint:
-        """The one that is `chosen` of them; BadWeights where it is gone."""
+        """The one that is selected of them; BadWeights where it is gone."""
         return select(self.folder, self.measured(stage), stage.falling)
 
     def end(self, stage: Stage, model: MaskedNodes) -> tuple[NodeEncoder, Tensor]:
@@ -157,10 +148,11 @@ def encoder_file(folder: Path, step: int) -> Path:
 
 
 def select(folder: Path, measured: Sequence[Checkpoint], falling: bool) -> Checkpoint:
-    """The one that is `chosen` of those that were measured in a folder. falling: whether the
-    learning rate falls to 0. BadWeights where it is gone.
+    """t*, the one that is `stored.chosen` of those that were measured in a folder, by step.
+    falling: whether the learning rate falls to 0. BadWeights where it is gone.
     """
-    wanted = chosen(measured, falling)
+    scores, own = [c.score for c in measured], [c.parts for c in measured]
+    wanted = measured[pretraining.chosen(scores, own, falling)]
     if not (path := encoder_file(folder, wanted.step)).is_file():
         raise BadWeights(f"{path} is gone, and it is the encoder that was selected; {_AGAIN}")
     return wanted
@@ -182,16 +174,13 @@ def read_checkpoints(folder: Path, probed: Callable[[int], bool]) -> list[Checkp
 
 
 def _read(path: Path) -> Checkpoint | None:
-    if not path.is_file():
-        return None
-    try:
-        content = facts_of(json.loads(path.read_text(encoding="utf-8")))
-        layers = tuple(Layer(**layer) for layer in content.pop("layers"))
-        return Checkpoint(**content | {"layers": layers, "parts": tuple(content["parts"])})
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise BadWeights(
-            f"{path} cannot be read as what was measured of an encoder; {_AGAIN}"
-        ) from error
+    return pretraining.read_file(path, _checkpoint) or None
+
+
+def _checkpoint(text: str) -> Checkpoint:
+    content = facts_of(json.loads(text))
+    layers = tuple(Layer(**layer) for layer in content.pop("layers"))
+    return Checkpoint(**content | {"layers": layers, "parts": tuple(content["parts"])})
 
 
 def _digests(encoder: NodeEncoder, mask: Tensor) -> tuple[str, str]:

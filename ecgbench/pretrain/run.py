@@ -33,7 +33,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from ecgbench.core import provenance
-from ecgbench.core.files import as_json, facts_of, locked, proved, put, sha256_of, sweep
+from ecgbench.core.files import as_json, locked, proved, put, sha256_of, sweep
 from ecgbench.core.keys import key
 from ecgbench.core.seeds import seed_of
 from ecgbench.ecg.leads import LEADS
@@ -61,7 +61,7 @@ from ecgbench.pretrain.recipe import Recipe
 from ecgbench.pretrain.stage import Execution
 from ecgbench.pretrain.stage import Stage as Settings
 from ecgbench.pretrain.stage import run as train
-from ecgbench.pretrain.stored import RECIPE, REPORT
+from ecgbench.pretrain.stored import RECIPE, REPORT, read_file
 from ecgbench.study.progress import Display
 
 ENCODER = "encoder.safetensors"
@@ -136,7 +136,7 @@ def run(recipe: Recipe, data: Data, session: Session) -> dict[str, Any]:
         note = session.progress.note
         return KeptEncoders(folder, data.development, build, windows=recipe.windows, note=note)
 
-    with _alone(session.out):
+    with alone(session.out):
         made = _Pretraining(recipe, data, session, keep)
         stages = made()
         report = _report(recipe, data, stages)
@@ -159,11 +159,12 @@ def make(
     recipe or other data, or another process works in it. BadWeights: a damaged file in it.
     WriteError.
     """
-    with _alone(session.out):
+    with alone(session.out):
         return _Pretraining(recipe, data, session, keep, shared)()
 
 
-def _alone(out: Path) -> AbstractContextManager[None]:
+def alone(out: Path) -> AbstractContextManager[None]:
+    """In the first process: BadSetting where another pre-training is at work in the folder."""
     busy = f"another pre-training is at work in {out}; wait for it, or choose another --out"
     return locked(out, otherwise=busy) if torchrun.rank() == 0 else nullcontext()
 
@@ -199,17 +200,6 @@ def new_model(recipe: Recipe, stage: int) -> MaskedNodes:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_of("pre-training weights", recipe.seed, stage - 1) % 2**63)
         return MaskedNodes(new_network(recipe.model, recipe.shape), sizes)
-
-
-def read(path: Path) -> Any:
-    """A JSON file of the folder; BadWeights where it is damaged."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return facts_of(content) if isinstance(content, dict) else content
-    except (OSError, ValueError) as error:
-        raise BadWeights(
-            f"{path} cannot be read; remove its folder {_AGAIN}, or choose another --out"
-        ) from error
 
 
 class _Pretraining:
@@ -248,7 +238,7 @@ class _Pretraining:
     def _claim(self) -> None:
         """Write down whose folder it is; BadSetting where it is of something else."""
         identity, path = facts(self.recipe, self.data), self.session.out / RECIPE
-        if path.is_file() and (names := _differing(read(path), identity)):
+        if path.is_file() and (names := _differing(read_file(path), identity)):
             raise BadSetting(
                 f"{path} is of another pre-training: it differs in {', '.join(names)}; choose "
                 f"another --out"
@@ -294,12 +284,12 @@ class _Pretraining:
             raise Collapse(f"{name}: {stop}") from None
         torchrun.wait()
         encoder, mask = kept.end(settings, model)
-        devices = " + ".join(read(folder / DEVICES))
+        devices = " + ".join(read_file(folder / DEVICES))
         return Finished(name, settings, kept, encoder, mask, points, fitted, devices)
 
     def _listener(self, stage: str, path: Path) -> Listener:
         """The session's, which also keeps in `path` the names of the devices that made steps."""
-        listener, used = self.session.listener(stage), read(path) if path.is_file() else []
+        listener, used = self.session.listener(stage), read_file(path) if path.is_file() else []
 
         def listen(report: Report) -> None:
             self.worked = True
@@ -324,7 +314,7 @@ class _Pretraining:
         elif self.first:
             self._fit(number, describe, sizes, folder, key(facts))
         torchrun.wait()
-        fitted = read(folder / BOOKS)
+        fitted = read_file(folder / BOOKS)
         books = [codebook.load(folder / f"codebook_{size}.npz") for size in wanted]
         if any(book.digest != fitted["codebooks"][str(book.size)]["digest"] for book in books):
             raise BadWeights(
@@ -433,7 +423,7 @@ class Finished:
 
 def _demand_books(path: Path, wanted: str) -> None:
     """What stands in `path` is what is `wanted`, and the table beside it as it was written."""
-    stored, table = read(path), path.with_name(ELBOW)
+    stored, table = read_file(path), path.with_name(ELBOW)
     if stored["key"] != wanted:
         raise BadSetting(
             f"{path.parent} rests on another checkpoint of stage 1; remove that folder, or "
@@ -475,7 +465,7 @@ def _unless_finished(path: Path, report: dict[str, Any], worked: bool) -> dict[s
     """Write the report, or give the one that is there where nothing was made now: it says when and
     where its stages were made.
     """
-    before: dict[str, Any] = read(path) if path.is_file() and not worked else {}
+    before: dict[str, Any] = read_file(path) if path.is_file() and not worked else {}
     if before.get("recipe") == report["recipe"]:
         return before
     put(path, content := as_json(report))
