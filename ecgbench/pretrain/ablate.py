@@ -4,10 +4,10 @@
         records.parquet        recordings that cells are compared on, patients, labels; made again
                                where it is gone
         codebooks/KEY/         codebook_50.npz ...: one set for all cells of a seed
-        trainings/KEY/         a recipe, see `run`; of a finished one the checkpoint is kept where
-                               others rest on it
+        trainings/KEY/         a recipe as `run` keeps it; a finished one has its checkpoint only
+                               where others rest on it
                   training.json   once it is finished
-                  frozen.json  scores of a probe after 0, half and all steps
+                  frozen.json     scores of a probe after 0, half and all steps
                   frozen_000150.npy   (record, label) probabilities
         cells.json             which training each cell has at each seed
         rates.json             scores of the learning rates that were tried, if several
