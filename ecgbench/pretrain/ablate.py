@@ -4,16 +4,16 @@
         records.parquet        recordings that cells are compared on, patients, labels; made again
                                where it is gone
         codebooks/KEY/         codebook_50.npz ...: one set for all cells of a seed
-        trainings/KEY/         training.json once it is finished; checkpoint.safetensors until then,
-                               and of a stage 1 that others rest on; curve.csv
-                  frozen.json  scores of a probe after 0, half and all steps
+        trainings/KEY/         a recipe as `run` keeps it; a finished one has its checkpoint only
+                               where others rest on it
+                  training.json   once it is finished
+                  frozen.json     scores of a probe after 0, half and all steps
                   frozen_000150.npy   (record, label) probabilities
         cells.json             which training each cell has at each seed
         rates.json             scores of the learning rates that were tried, if several
 
-A key is the hash of what a training chooses. Study, budget and data are the same in a folder: what
-its files say of them is compared, so that those of another study are not taken for its own. Times
-stand in training.json and in no table.
+A key is the hash of a recipe, and of study, budget and data, so that nothing of another study is
+taken for its own. Times stand in training.json and in no table.
 """
 
 import hashlib
@@ -26,34 +26,34 @@ from typing import Any
 
 import pandas as pd
 import torch
+from torch import Tensor
 
 from ecgbench import datasets
 from ecgbench.cards.plan import Folders
 from ecgbench.core import files, provenance
 from ecgbench.core.files import as_json, as_npy, as_parquet, proved, put, put_proved, read_proved
 from ecgbench.core.keys import key
-from ecgbench.errors import BadSetting, BadWeights
+from ecgbench.errors import BadSetting
+from ecgbench.evaluate.gates import GateError
 from ecgbench.layers.node_encoder import NodeEncoder
-from ecgbench.pretrain import checkpoint, codebook, descriptors, probes
+from ecgbench.pretrain import checkpoint, probes
 from ecgbench.pretrain.ablation import (
     CELLS,
     RATES,
     RECORDS,
     STUDY,
     TRAINING,
-    is_of,
     probability_file,
     probe_file,
     records_digest,
-    work_of,
 )
 from ecgbench.pretrain.assemble import assemble
-from ecgbench.pretrain.codebook import Codebook, Codes, Describe, Nodes, codebooks
 from ecgbench.pretrain.objective import MaskedNodes
+from ecgbench.pretrain.probes import Development
 from ecgbench.pretrain.recipe import Recipe
-from ecgbench.pretrain.run import Data, Session, demand_segments, new_model, read
-from ecgbench.pretrain.stage import Execution
-from ecgbench.pretrain.stage import run as train
+from ecgbench.pretrain.run import Data, Keeper, Session, Shared, alone, demand_segments, make
+from ecgbench.pretrain.stage import Stage
+from ecgbench.pretrain.stored import read_file
 from ecgbench.pretrain.studies import Cell, Study
 from ecgbench.profile.flop import FlopCounter, plain_kernels
 from ecgbench.study.progress import Display
@@ -135,34 +135,29 @@ class Training:
 
     recipe: Recipe
     """Of its own choices; its stages have their learning rates."""
-    stage: int
-    """1 or 2."""
     title: str
     """For people: the cell that it was made for first."""
     probes: tuple[probes.Kind, ...]
     """Those that its networks get."""
 
     @property
+    def stage(self) -> int:
+        """The one that is trained and probed, 1 or 2."""
+        return len(self.recipe.stages)
+
+    @property
     def first(self) -> "Training":
         """The stage 1 that a stage 2 rests on."""
         title = f"stage 1 {self.title[self.title.index('seed') :]}"
-        return replace(self, stage=1, title=title, probes=())
-
-    @property
-    def key(self) -> str:
-        """sha256 (hex) of what decides it; of stage 1, not what only stage 2 uses."""
-        facts = self.recipe.facts()
-        if self.stage == 1:
-            facts = {k: v for k, v in facts.items() if k not in ("refined", "block", "init")}
-            facts["stages"] = facts["stages"][:1]
-        return key({"stage": self.stage, **facts})
+        recipe = replace(self.recipe, stages=self.recipe.stages[:1])
+        return Training(recipe=recipe, title=title, probes=())
 
     @property
     def described(self) -> str:
         """Names what its codebooks are fitted on: signals at a seed, or nodes of a stage 1."""
         if self.stage == 1:
             return f"{self.recipe.descriptor} {self.recipe.seed}"
-        return f"{self.first.key} {self.recipe.block}"
+        return f"{self.first.recipe.digest} {self.recipe.block}"
 
 
 def training(
@@ -174,13 +169,13 @@ def training(
         "seed": seed,
         "steps": (budget.steps, budget.steps),
         "checkpoint_every": CHECKPOINT,
+        "elbow": ((), ()),
         "probe_every": math.gcd(*budget.measured[1:-1]) or budget.steps,
     }
     recipe = budget.recipe.changed(changes)
-    first, second = (replace(stage, lr=lr) for stage, lr in zip(recipe.stages, rates))
+    stages = [replace(stage, lr=lr) for stage, lr in zip(recipe.stages, rates)]
     return Training(
-        recipe=replace(recipe, stages=(first, second)),
-        stage=study.stage,
+        recipe=replace(recipe, stages=tuple(stages[: study.stage])),
         title=f"{cell.name} seed {seed} lr {rates[study.stage - 1]:g}",
         # of cells that differ in the probe alone the training is one
         probes=tuple(sorted({c.probe for c in study.cells if c.changes == cell.changes})),
@@ -188,8 +183,8 @@ def training(
 
 
 def trainings(study: Study, budget: Budget, cell: Cell) -> dict[str, Training]:
-    """All trainings of a cell by their keys, those that it shares with other cells too. Of several
-    learning rates the first stands for the one that will be chosen.
+    """All trainings of a cell by the digests of their recipes, those that it shares with other
+    cells too. Of several learning rates the first stands for the one that will be chosen.
     """
     rate, *more = budget.rates
     points = [(seed, rate, rate) for seed in budget.numbers]
@@ -203,7 +198,7 @@ def trainings(study: Study, budget: Budget, cell: Cell) -> dict[str, Training]:
         swept = budget.rates if more else ()
         firsts = (training(study, budget, cell, seed=SWEPT, rates=(r, r)).first for r in swept)
         made += [replace(first, probes=("frozen",)) for first in firsts]
-    return {wanted.key: wanted for wanted in made}
+    return {wanted.recipe.digest: wanted for wanted in made}
 
 
 def assembled(budget: Budget, folders: Folders, progress: Display) -> tuple[Data, Sequence[str]]:
@@ -226,13 +221,16 @@ def run(
     machine with one number of threads. BadSetting: the folder is of another study, budget or data,
     or another process works in it. BadWeights: a damaged file. WriteError.
     """
-    codes = study.sizes("codes", budget.recipe.codes)
-    if study.stage == 2:
-        codes = [*codes, *study.sizes("refined", budget.recipe.refined)]
-    demand_segments(max(codes), found[0].corpus)
-    otherwise = f"another process is at work in {session.out}; wait for it, or choose another --out"
-    with files.locked(session.out, otherwise=otherwise):
+    demand_segments(max(map(max, _sizes(study, budget))), found[0].corpus)
+    with alone(session.out):
         _Making(study, budget, *found, session)(only or study.cells)
+
+
+def _sizes(study: Study, budget: Budget) -> tuple[Sequence[int], ...]:
+    """Of the codebooks of each stage, those of all cells."""
+    own = budget.recipe
+    every = study.sizes("codes", own.codes), study.sizes("refined", own.refined)
+    return every[: study.stage]
 
 
 class _Making:
@@ -247,16 +245,24 @@ class _Making:
     def __call__(self, cells: Sequence[Cell]) -> None:
         self.work = self._claim()
         rates = {cell.name: self._rates(cell) for cell in cells}
-        total = len(self.budget.numbers) * len(cells)
+        total, failed = len(self.budget.numbers) * len(cells), list[GateError]()
         with self.session.progress.stage(self.study.name, total, "cells") as advance:
             for seed in self.budget.numbers:
                 for cell in cells:
-                    wanted = self._training(cell, seed, rates[cell.name])
-                    self._score(wanted, cell.probe)
-                    lr = rates[cell.name][self.study.stage - 1]
-                    line = {"training": wanted.key, "probe": cell.probe, "lr": lr}
+                    own = rates[cell.name]
+                    wanted = training(self.study, self.budget, cell, seed=seed, rates=own)
+                    try:
+                        kept = self._made(wanted)
+                    except GateError as error:  # the other cells are as they would be
+                        self.session.progress.note(f"{wanted.title}: {error}")
+                        failed.append(error)
+                        continue
+                    lr = own[self.study.stage - 1]
+                    line = {"training": kept.training, "probe": cell.probe, "lr": lr}
                     self._enter(CELLS, cell.name, {str(seed): line})
                     advance(1)
+        if failed:
+            raise failed[0]
 
     def _enter(self, name: str, cell: str, row: dict[str, Any]) -> None:
         """Add to what a file of the study says of a cell."""
@@ -265,8 +271,8 @@ class _Making:
             put_proved(self.out / name, {**listed, cell: more})
 
     def _claim(self) -> str:
-        """Write down whose folder it is, and `work_of` that; BadSetting where it is of something
-        else.
+        """Write down whose folder it is; the hash of what all trainings and probes rest on beside
+        their own choices, not which cells and seeds. BadSetting where it is of something else.
         """
         path, study, data = self.out / STUDY, self.study, self.data
         identity = {
@@ -291,21 +297,19 @@ class _Making:
         files.sweep(self.out)
         before: dict[str, Any] = {}
         if path.is_file():
-            kept = read(path)
+            kept = read_file(path)
             if other := sorted(k for k in identity if kept.get(k) != identity[k]):
                 raise BadSetting(
                     f"{path} is of another study: it differs in {', '.join(other)}; choose "
                     f"another --out"
                 )
             before = kept["about"]
-        now = {
-            "compared": self._compared_on(),
-            "seeds": max(self.budget.seeds, before.get("seeds", 0)),
-        }
+        compared = self._compared_on()
+        now = {"compared": compared, "seeds": max(self.budget.seeds, before.get("seeds", 0))}
         facts = {**identity, "about": {**(before or about), **now}}
         if before | now != before:
             put(path, as_json(proved(facts)))
-        return work_of(facts)
+        return key({**identity, "compared": compared})
 
     def _compared_on(self) -> str:
         """Write down the recordings that cells are compared on, where they are not there; their
@@ -329,7 +333,7 @@ class _Making:
             return first, first
 
         def at(one: float, two: float) -> Training:
-            return self._training(cell, SWEPT, (one, two))
+            return training(self.study, self.budget, cell, seed=SWEPT, rates=(one, two))
 
         if self.study.stage == 1:
             best = self._best(cell.name, lambda rate: at(rate, rate), cell.probe)
@@ -341,149 +345,128 @@ class _Making:
 
     def _best(self, name: str, of: Callable[[float], Training], kind: probes.Kind) -> float:
         """The rate with the best score; all of them are kept in RATES."""
-        scores = {rate: self._score(of(rate), kind) for rate in self.budget.rates}
+        last = str(self.budget.steps)
+        scores = {
+            rate: self._made(of(rate)).found(kind)["scores"][last] for rate in self.budget.rates
+        }
         self._enter(RATES, name, {f"{rate:g}": score for rate, score in scores.items()})
         return max(scores, key=lambda rate: scores[rate])
 
-    def _training(self, cell: Cell, seed: int, rates: Sequence[float]) -> Training:
-        return training(self.study, self.budget, cell, seed=seed, rates=rates)
+    def _kept(self, wanted: Training) -> "_Probes":
+        name = key({"recipe": wanted.recipe.digest, "work": self.work})
+        folder, task = self.out / "trainings" / name[:24], self.data.development
+        return _Probes(folder, name, wanted.probes, self.budget, task)
 
-    def _score(self, wanted: Training, kind: probes.Kind) -> float:
-        """Of the last step; trains and probes what is missing."""
-        folder, steps = self._folder(wanted), self.budget.measured
-        if not self._finished(wanted) or not self._probed(wanted, steps):
-            self._trained(wanted)
-        if wanted.stage == self.study.stage:  # of megabytes, and nothing rests on it
-            (folder / checkpoint.FILE).unlink(missing_ok=True)
-        return float(self._found(wanted, kind)["scores"][str(steps[-1])])
+    def _made(self, wanted: Training) -> "_Probes":
+        """What is kept of a training, which is trained and probed where that is missing."""
+        kept, rested_on = self._kept(wanted), wanted.stage < self.study.stage
+        path = kept.folder / f"stage{wanted.stage}" / checkpoint.FILE
+        if not kept.finished or (rested_on and not path.is_file()):
+            if not kept.sound(path):
+                files.quarantine(kept.folder)
+            self._train(wanted, kept)
+        if not rested_on:  # of megabytes
+            path.unlink(missing_ok=True)
+        return kept
 
-    def _folder(self, wanted: Training) -> Path:
-        return self.out / "trainings" / wanted.key[:24]
+    def _train(self, wanted: Training, kept: "_Probes") -> None:
+        """What is missing of a training."""
+        if wanted.stage == 2:
+            self._made(wanted.first)
 
-    def _finished(self, wanted: Training) -> bool:
-        finished = read_proved(self._folder(wanted) / TRAINING)
-        return finished is not None and is_of(finished, wanted.key, self.work)
+        def keep(number: int, folder: Path, model: MaskedNodes) -> Keeper:
+            if number < wanted.stage:
+                return replace(kept, kinds=())
+            if not (folder / checkpoint.FILE).is_file():
+                kept(0, model)
+            return kept
 
-    def _found(self, wanted: Training, kind: probes.Kind) -> dict[str, Any]:
-        """What a probe has found of a training so far."""
-        found = read_proved(self._folder(wanted) / probe_file(kind))
-        if found is not None and is_of(found, wanted.key, self.work):
-            return found
-        names = {"training": wanted.key, "work": self.work, "probe": kind}
-        return {**names, "scores": {}, "probabilities": {}}
-
-    def _probed(self, wanted: Training, steps: Iterable[int]) -> bool:
-        """Whether all that probes wrote after these steps is there, as it was written."""
-        folder = self._folder(wanted)
-        hashes = {kind: self._found(wanted, kind)["probabilities"] for kind in wanted.probes}
-        return all(
-            str(step) in of
-            and files.sha256_of(folder / probability_file(kind, step)) == of[str(step)]
-            for kind, of in hashes.items()
-            for step in steps
+        # a cell that collapses is a result
+        session = replace(self.session, out=kept.folder, alarm=False)
+        shared = Shared(
+            title=wanted.title,
+            first=self._kept(wanted.first).folder,
+            books=self.out / "codebooks",
+            sizes=_sizes(self.study, self.budget),
         )
-
-    def _probe(self, wanted: Training, step: int, model: MaskedNodes) -> None:
-        if step not in self.budget.measured:
+        last = make(wanted.recipe, self.data, session, keep, shared)[-1]
+        if kept.finished:
             return
-        for kind in wanted.probes:
-            found, folder = self._found(wanted, kind), self._folder(wanted)
-            result = probes.measured(kind, model.encoder, self.data.development, self.budget.epochs)
-            content = as_npy(result.probability)
-            put(folder / probability_file(kind, step), content)
-            found["scores"][str(step)] = result.score
-            found["probabilities"][str(step)] = hashlib.sha256(content).hexdigest()
-            put_proved(folder / probe_file(kind), found)
-
-    def _trained(self, wanted: Training) -> MaskedNodes:
-        """The model of a training after its last step; trains and probes what is missing."""
-        folder, done = self._folder(wanted), -1
-        path = folder / checkpoint.FILE
-        if path.is_file():
-            done = checkpoint.header_of(path.read_bytes(), path)["step"]
-            if not self._probed(wanted, [step for step in self.budget.measured if step <= done]):
-                path.unlink()
-                done = -1
-        model, codes = self._start(wanted)
-        if done < 0:
-            self._probe(wanted, 0, model.to(self.session.device).eval())
-        points = train(
-            wanted.recipe.stages[wanted.stage - 1],
-            model,
-            self.data.corpus,
-            codes,
-            Execution(
-                folder=folder,
-                device=self.session.device,
-                listener=self.session.listener(wanted.title),
-                probe=lambda step, now: self._probe(wanted, step, now),
-                # a cell that collapses is a result
-                alarm=False,
-            ),
-        )
-        if self._finished(wanted):
-            return model
         finished = {
-            "training": wanted.key,
-            "work": self.work,
+            "training": kept.training,
             "title": wanted.title,
-            **_size(model.encoder, self.data.corpus.samples),
-            "loss": points[-1].loss,
-            "accuracy": points[-1].accuracy,
-            "seconds": sum(p.seconds for p in points),
-            "device": self.session.name,
+            **_size(last.encoder, self.data.corpus.samples),
+            "loss": last.points[-1].loss,
+            "accuracy": last.points[-1].accuracy,
+            "seconds": last.seconds,
+            "device": last.devices,
             "made_with": provenance.here(),
         }
-        put_proved(folder / TRAINING, finished)
+        put_proved(kept.folder / TRAINING, finished)
         for kind in wanted.probes:
-            scores = self._found(wanted, kind)["scores"]
+            scores = kept.found(kind)["scores"]
             before, after = scores["0"], scores[str(self.budget.steps)]
             self.session.progress.note(
                 f"{wanted.title}, {kind} probe: {before:.4f} before, {after:.4f} after"
             )
-        return model
 
-    def _start(self, wanted: Training) -> tuple[MaskedNodes, Codes]:
-        """A network with its first weights, and what it is to predict."""
-        recipe, given = wanted.recipe, self.budget.recipe
-        model = new_model(recipe, wanted.stage)
-        if wanted.stage == 1:
-            describe: Describe = descriptors.preset(recipe.descriptor)
-            every = self.study.sizes("codes", given.codes)
-        else:
-            before = self._trained(wanted.first)
-            if recipe.init == "previous":
-                model.encoder.load_state_dict(before.encoder.state_dict())
-                model.mask.data.copy_(before.mask.data)
-            describe = Nodes(before.encoder, recipe.block)
-            every = self.study.sizes("refined", given.refined)
-        books = self._codebooks(describe, every, recipe.seed)
-        return model, Codes(describe, [books[size] for size in model.codebooks])
 
-    def _codebooks(self, describe: Describe, sizes: list[int], seed: int) -> dict[int, Codebook]:
-        """One per size, the same for every cell of a seed; fitted once."""
-        facts = {"description": dict(describe.facts), "sizes": sizes, "seed": seed}
-        folder = self.out / "codebooks" / key({**facts, "work": self.work})[:24]
-        paths = {size: folder / f"codebook_{size}.npz" for size in sizes}
-        corpus, device = self.data.corpus, self.session.device
-        if not all(path.is_file() for path in paths.values()):
-            title = f"codebooks, seed {seed}"
-            with self.session.progress.stage(title, len(corpus), "recordings") as advance:
-                books = codebooks(
-                    corpus, describe, sizes, seed=seed, device=device, advance=advance
-                )
-            for size, path in paths.items():
-                books[size].save(path)
-        found = {size: codebook.load(path) for size, path in paths.items()}
-        for size, book in found.items():
-            fitted_on = {k: v for k, v in book.facts.items() if k != "fit"}
-            described = key(fitted_on) == key(dict(describe.facts))
-            if not described or (book.size, book.facts["fit"]["seed"]) != (size, seed):
-                raise BadWeights(
-                    f"{paths[size]} is of another description, seed or size; remove {folder} and "
-                    f"run the same command again"
-                )
-        return found
+@dataclass(frozen=True)
+class _Probes:
+    """The probes of a training, in its folder; the `Keeper` of its last stage."""
+
+    folder: Path
+    training: str
+    """Its key."""
+    kinds: tuple[probes.Kind, ...]
+    budget: Budget
+    development: Development
+
+    def __call__(self, step: int, model: MaskedNodes) -> None:
+        """Probe a network, after the steps that are measured."""
+        for kind in self.kinds if step in self.budget.measured else ():
+            found = self.found(kind)
+            result = probes.measured(kind, model.encoder, self.development, self.budget.epochs)
+            content = as_npy(result.probability)
+            put(self.folder / probability_file(kind, step), content)
+            found["scores"][str(step)] = result.score
+            found["probabilities"][str(step)] = hashlib.sha256(content).hexdigest()
+            put_proved(self.folder / probe_file(kind), found)
+
+    def end(self, _stage: Stage, model: MaskedNodes) -> tuple[NodeEncoder, Tensor]:
+        """The network of the last step, and its mask vector."""
+        return model.encoder, model.mask
+
+    def found(self, kind: probes.Kind) -> dict[str, Any]:
+        """What a probe has found so far."""
+        usual = {"training": self.training, "probe": kind, "scores": {}, "probabilities": {}}
+        return read_proved(self.folder / probe_file(kind)) or usual
+
+    @property
+    def finished(self) -> bool:
+        """Whether it is, and all that it wrote is as it was written."""
+        trained = read_proved(self.folder / TRAINING) or {}
+        return trained.get("training") == self.training and self._whole(self.budget.measured)
+
+    def sound(self, path: Path) -> bool:
+        """Whether it can go on from a checkpoint, or begin: what is there is of this training, and
+        probes until then are as they were written.
+        """
+        done = checkpoint.header_of(path.read_bytes(), path)["step"] if path.is_file() else -1
+        return self._whole([step for step in self.budget.measured if step <= done])
+
+    def _whole(self, steps: Iterable[int]) -> bool:
+        """Whether all that probes wrote after these steps is there, as it was written."""
+        found = {kind: self.found(kind) for kind in self.kinds}
+        return all(
+            of["training"] == self.training
+            and all(
+                files.sha256_of(self.folder / probability_file(kind, step))
+                == of["probabilities"].get(str(step), "none")
+                for step in steps
+            )
+            for kind, of in found.items()
+        )
 
 
 @torch.no_grad()

@@ -24,10 +24,10 @@ from ecgbench.core.files import array_of, facts_of, read_proved, sha256_of
 from ecgbench.core.keys import key
 from ecgbench.core.text import counted
 from ecgbench.errors import BadWeights, MissingData
-from ecgbench.pretrain.lead_sampling import Contrast, Key, Score, contrast, contrasts, scores
-from ecgbench.pretrain.stored import SYNTHETIC, compared_on
+from ecgbench.pretrain.lead_sampling import Contrast, Key, Score, Signs, contrasts, judged, scores
+from ecgbench.pretrain.stored import SYNTHETIC, compared_on, read_file
 from ecgbench.stats.auroc import placements, wins
-from ecgbench.stats.components import LEVEL, Components, Interval
+from ecgbench.stats.components import Components, Interval
 
 STUDY, CELLS, RATES, TRAINING = "ablation.json", "cells.json", "rates.json", "training.json"
 RECORDS = "records.parquet"
@@ -46,21 +46,6 @@ def probe_file(kind: str) -> str:
 def probability_file(kind: str, step: int) -> str:
     """Name of the file with its probabilities after a step."""
     return f"{kind}_{step:06d}.npy"
-
-
-def is_of(trained: Mapping[str, Any], training: str, work: str) -> bool:
-    """Whether a file of a training is of that one and of this work (`work_of`), and was not put
-    there from another.
-    """
-    return trained.get("training") == training and trained.get("work") == work
-
-
-def work_of(facts: Mapping[str, Any]) -> str:
-    """sha256 (hex) of what every training and probe of a study rests on beside its own choices:
-    study, budget, recordings to train on, to probe and to compare on; not which cells and seeds.
-    """
-    identity = {name: fact for name, fact in facts.items() if name != "about"}
-    return key({**identity, "compared": facts["about"]["compared"]})
 
 
 def records_digest(table: pd.DataFrame) -> str:
@@ -110,16 +95,29 @@ class Ablation:
     readings: Mapping[Key, Score] = field(default_factory=dict)
     """Of a study that reads single leads too."""
 
-    @property
+    @cached_property
     def contrasts(self) -> list[Contrast]:
-        """Of its readings, as far as both cells are there; empty of another study."""
-        cells = self.facts["about"]["cells"]
-        if not self.readings:
-            return []
-        other = next(name for name in cells if name != self.reference)
-        return contrasts(
-            self.readings, self.reference, other, self.steps, self.target, self.patients
-        )
+        """Of its readings, or of each cell less the reference, as far as both cells are there."""
+        names, last, half = self.facts["about"]["cells"], self.steps, self.half
+        others = [name for name in names if name != self.reference]
+        if self.readings:
+            return contrasts(
+                self.readings, self.reference, others[0], last, self.target, self.patients
+            )
+        every = {
+            Key(name, step, "twelve"): {seed: of[step] for seed, of in cell.scores.items()}
+            for name, cell in self.cells.items()
+            for step in {half or last, last}
+        }
+
+        def less(step: int) -> Signs:
+            reference = Key(self.reference, step, "twelve")
+            return {n: {Key(n, step, "twelve"): 1, reference: -1} for n in others}
+
+        halves = less(half) if half else {name: {} for name in others}
+        rows = [Key(name, last, "twelve") for name in self.cells]
+        # of the whole study, so that they do not widen while cells are added
+        return judged(every, less(last), halves, len(others), (self._components, rows))
 
     @property
     def compared_on(self) -> str:
@@ -192,32 +190,10 @@ class Ablation:
         """95 % interval of a cell's mean score, over patients alone."""
         return self._components.interval(list(self.cells).index(name))
 
-    def compared(self, name: str, reference: str) -> Contrast | None:
-        """A cell less the reference at the seeds that both have; None without one."""
-        if name == reference or not {name, reference} <= {*self.cells}:
-            return None
-        cell, other = self.cells[name].scores, self.cells[reference].scores
-        seeds = sorted({*cell} & {*other})
-        if not seeds:
-            return None
-        names = list(self.cells)
-        whole = len(seeds) == max(len(cell), len(other))  # else placements are of other seeds
-        error = self._components.difference(names.index(name), names.index(reference))
-        # of the whole study, so that it does not widen while cells are added
-        tail = (1 - LEVEL) / (2 * (len(self.facts["about"]["cells"]) - 1))
-        half = [cell[s][self.half] - other[s][self.half] for s in seeds] if self.half else []
-        return contrast(
-            name,
-            {s: cell[s][self.steps] - other[s][self.steps] for s in seeds},
-            error if whole else None,
-            (tail, 1.0),
-            half=float(np.mean(half)) if half else None,
-        )
-
 
 def read(folder: Path) -> Ablation:
     """A study. MissingData: no cell is finished yet; BadWeights: a damaged file."""
-    facts = _facts(folder / STUDY)
+    facts = read_file(folder / STUDY, _facts)
     listed = read_proved(folder / CELLS) or {}
     try:
         records = pd.read_parquet(folder / RECORDS)
@@ -247,14 +223,10 @@ def read(folder: Path) -> Ablation:
 _AGAIN = "run the same ecgbench ablate again, or choose another folder"
 
 
-def _facts(path: Path) -> dict[str, Any]:
-    try:
-        facts = facts_of(dict(json.loads(path.read_text(encoding="utf-8"))))
-        if "compared" not in facts["about"] or "steps" not in facts["budget"]:
-            raise ValueError("it is none")
-        return facts
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadWeights(f"{path} cannot be read; remove its folder, and {_AGAIN}") from error
+def _facts(text: str) -> dict[str, Any]:
+    facts = facts_of(json.loads(text))
+    _ = facts["about"]["compared"], facts["budget"]["steps"]
+    return facts
 
 
 def _cell(
@@ -267,14 +239,14 @@ def _cell(
 ) -> Measured:
     """One cell; where it read single leads, `probed` gets the probabilities of every step."""
     of_seeds, placed = {}, []
-    work, last = work_of(facts), facts["budget"]["steps"]
+    last = facts["budget"]["steps"]
     for seed, row in sorted((int(seed), row) for seed, row in rows.items()):
         at, leads = folder / "trainings" / row["training"][:24], row["probe"] == "readings"
         files = [read_proved(at / file) for file in (probe_file(row["probe"]), TRAINING)]
         if None in files:
             raise BadWeights(f"{at} lacks what cell {name} had at seed {seed}; {_AGAIN}")
         probe, trained = (file or {} for file in files)
-        if not all(is_of(file, row["training"], work) for file in (probe, trained)):
+        if not row["training"] == probe["training"] == trained["training"]:
             raise BadWeights(f"{at} has files of another training or study; {_AGAIN}")
         of_seeds[seed] = {int(step): float(score) for step, score in probe["scores"].items()}
         found = {

@@ -57,11 +57,6 @@ _SAMPLING = (
 )
 
 
-def rows(source: Ablation) -> pd.DataFrame:
-    """Differences of cells, or contrasts."""
-    return _differences(source)
-
-
 def sections(source: Ablation, rows: pd.DataFrame) -> list[r.Section]:
     """What the order says, the cells, their differences, the rates that were tried, the budget."""
     outcome = [*_outcome(source, rows), *([source.warning] if source.warning else [])]
@@ -91,30 +86,24 @@ def _printed(source: Ablation) -> dict[str, float]:
     }
 
 
-def _differences(source: Ablation) -> pd.DataFrame:
+def rows(source: Ablation) -> pd.DataFrame:
     """Cells less the reference, or the contrasts of a study of lead sampling; fractions."""
     printed = _printed(source)
-    found: list[tuple[str, float, Any, int]]
-    if source.readings:
-        found = [(c.name, c.value, c, len(c.by_seed)) for c in source.contrasts]
-    else:
-        every = [source.compared(name, source.reference) for name in source.cells]
-        found = [(c.name, c.value, c, len(c.by_seed)) for c in every if c is not None]
-    rows = [
+    lines = [
         {
-            "contrast" if source.readings else "cell": name,
-            "paper": printed.get(name, np.nan) - printed.get(source.reference, np.nan),
-            "difference": value,
-            "low": compared.interval[0],
-            "high": compared.interval[1],
-            "half": compared.half,
-            "seeds": seeds,
-            "evidence": compared.evidence,
+            "contrast" if source.readings else "cell": found.name,
+            "paper": printed.get(found.name, np.nan) - printed.get(source.reference, np.nan),
+            "difference": found.value,
+            "low": found.interval.low,
+            "high": found.interval.high,
+            "half": found.half,
+            "seeds": len(found.by_seed),
+            "evidence": found.evidence,
         }
-        for name, value, compared, seeds in found
+        for found in source.contrasts
     ]
-    made = pd.DataFrame(rows, dtype=object)
-    return made.drop(columns="paper") if source.readings and rows else made
+    made = pd.DataFrame(lines, dtype=object)
+    return made.drop(columns="paper") if source.readings and lines else made
 
 
 def _outcome(source: Ablation, rows: pd.DataFrame) -> Iterator[str]:

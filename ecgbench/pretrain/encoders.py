@@ -26,6 +26,7 @@ from ecgbench.pretrain import stored as pretraining
 from ecgbench.pretrain.collapse import Layer
 from ecgbench.pretrain.objective import MaskedNodes
 from ecgbench.pretrain.probes import Development, device_of, parts, probed
+from ecgbench.pretrain.stage import Stage
 from ecgbench.weights.load import digest
 
 ENCODERS = "encoders"
@@ -52,15 +53,6 @@ class Checkpoint:
     """sha256 of the mask vector, which a second stage may start from."""
     seconds: float
     """Wall time of these measurements."""
-
-
-def chosen(checkpoints: Sequence[Checkpoint], falling: bool) -> Checkpoint:
-    """t*: of the checkpoints that are as good as the best the earliest, or the latest where the
-    learning rate falls to 0.
-    """
-    ordered = sorted(checkpoints, key=lambda c: c.step)
-    scores, own = [c.score for c in ordered], [c.parts for c in ordered]
-    return ordered[pretraining.chosen(scores, own, falling)]
 
 
 class KeptEncoders:
@@ -114,6 +106,22 @@ class KeptEncoders:
             f"probe)"
         )
 
+    def measured(self, stage: Stage) -> list[Checkpoint]:
+        """What was measured of the encoders that are kept of it, not of those of a schedule that
+        was given up.
+        """
+        return read_checkpoints(self.folder, stage.probed)
+
+    def selected(self, stage: Stage) -> Checkpoint:
+        """The one that is selected of them; BadWeights where it is gone."""
+        return select(self.folder, self.measured(stage), stage.falling)
+
+    def end(self, stage: Stage, model: MaskedNodes) -> tuple[NodeEncoder, Tensor]:
+        """The selected encoder and its mask vector."""
+        selected = self.selected(stage)
+        self.note(f"checkpoint of step {selected.step} selected ({selected.score:.4f})")
+        return self.load(selected)
+
     def load(self, checkpoint: Checkpoint) -> tuple[NodeEncoder, Tensor]:
         """A kept encoder in evaluation mode and its mask vector; BadWeights where the file is not
         the one that was measured.
@@ -140,10 +148,11 @@ def encoder_file(folder: Path, step: int) -> Path:
 
 
 def select(folder: Path, measured: Sequence[Checkpoint], falling: bool) -> Checkpoint:
-    """The one that is `chosen` of those that were measured in a folder. falling: whether the
-    learning rate falls to 0. BadWeights where it is gone.
+    """t*, the one that is `stored.chosen` of those that were measured in a folder, by step.
+    falling: whether the learning rate falls to 0. BadWeights where it is gone.
     """
-    wanted = chosen(measured, falling)
+    scores, own = [c.score for c in measured], [c.parts for c in measured]
+    wanted = measured[pretraining.chosen(scores, own, falling)]
     if not (path := encoder_file(folder, wanted.step)).is_file():
         raise BadWeights(f"{path} is gone, and it is the encoder that was selected; {_AGAIN}")
     return wanted
@@ -165,16 +174,13 @@ def read_checkpoints(folder: Path, probed: Callable[[int], bool]) -> list[Checkp
 
 
 def _read(path: Path) -> Checkpoint | None:
-    if not path.is_file():
-        return None
-    try:
-        content = facts_of(json.loads(path.read_text(encoding="utf-8")))
-        layers = tuple(Layer(**layer) for layer in content.pop("layers"))
-        return Checkpoint(**content | {"layers": layers, "parts": tuple(content["parts"])})
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise BadWeights(
-            f"{path} cannot be read as what was measured of an encoder; {_AGAIN}"
-        ) from error
+    return pretraining.read_file(path, _checkpoint) or None
+
+
+def _checkpoint(text: str) -> Checkpoint:
+    content = facts_of(json.loads(text))
+    layers = tuple(Layer(**layer) for layer in content.pop("layers"))
+    return Checkpoint(**content | {"layers": layers, "parts": tuple(content["parts"])})
 
 
 def _digests(encoder: NodeEncoder, mask: Tensor) -> tuple[str, str]:

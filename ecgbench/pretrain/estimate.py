@@ -52,9 +52,9 @@ SECONDS = 10
 class Rates:
     """What a recipe in small took, in seconds, and its network's bytes."""
 
-    codebooks: tuple[float, float]
+    codebooks: tuple[float, ...]
     """Of a recording in each stage: description and clustering."""
-    training: tuple[float, float]
+    training: tuple[float, ...]
     """Of a recording in a step of each stage."""
     probe: float
     """Of a window in a probe."""
@@ -65,8 +65,8 @@ def rates(recipe: Recipe, device: str) -> Rates:
     """BadSetting where the recipe's model cannot be pre-trained."""
     records = SMALL if device == "cpu" else recipe.stages[0].batch
     short: dict[str, Any] = {"steps": STEPS, "warmup": 0, "probe_every": STEPS, "batch": records}
-    first, second = (replace(stage, **short) for stage in recipe.stages)
-    small = replace(recipe, stages=(first, second), elbow=((), ()))
+    stages = tuple(replace(stage, **short) for stage in recipe.stages)
+    small = replace(recipe, stages=stages, elbow=((), ()))
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         session = Session(
@@ -78,14 +78,14 @@ def rates(recipe: Recipe, device: str) -> Rates:
             alarm=False,  # noise teaches nothing
         )
         found = run(small, _noise(recipe, records), session)
-        steps = [pd.read_csv(out / f"stage{n}" / curve.FILE)["seconds"].min() for n in (1, 2)]
+        steps = [pd.read_csv(path)["seconds"].min() for path in sorted(out.glob(f"*/{curve.FILE}"))]
         network = (out / ENCODER).stat().st_size
     probes = [c["seconds"] for stage in found["stages"].values() for c in stage["checkpoints"]]
     described = [p["seconds"] for p in found["phases"] if p["phase"].endswith("extraction")]
     return Rates(
         # clustering took about as long as describing (models/laef/pretraining.json)
-        codebooks=(2 * described[0] / records, 2 * described[1] / records),
-        training=(steps[0] / records, steps[1] / records),
+        codebooks=tuple(2 * seconds / records for seconds in described),
+        training=tuple(seconds / records for seconds in steps),
         probe=min(probes) / (2 * records + min(records, recipe.windows)),
         network=network,
     )
@@ -218,7 +218,7 @@ def study_lines(
     known: dict[Any, Rates] = {}
 
     def rates_of(recipe: Recipe) -> Rates:
-        network = (recipe.model, recipe.shape, recipe.stages[0].shown)
+        network = (recipe.model, recipe.shape, recipe.stages[0].shown, len(recipe.stages))
         if network not in known:
             known[network] = rates(recipe, device)
         return known[network]

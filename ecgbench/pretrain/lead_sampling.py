@@ -17,7 +17,7 @@ import numpy as np
 
 from ecgbench.ecg.leads import LEADS
 from ecgbench.stats.auroc import macro_auroc, placements, wins
-from ecgbench.stats.components import LEVEL, Components, Estimate, Interval, reach
+from ecgbench.stats.components import LEVEL, Components, Interval, reach
 
 Reading = Literal["twelve", "one", "padded"]
 READINGS: dict[Reading, slice] = {
@@ -63,6 +63,10 @@ class Score:
         return float(np.mean(list(self.by_seed.values())))
 
 
+Signs = dict[str, dict[Key, int]]
+"""Contrast -> its scores with their signs."""
+
+
 class Contrast(NamedTuple):
     """A sum of scores with signs, such as a difference, paired by seed, and how sure it is."""
 
@@ -84,28 +88,39 @@ class Contrast(NamedTuple):
     """
 
 
-def contrast(
-    name: str,
-    by_seed: dict[int, float],
-    patients: Estimate | None,
-    reach_of: tuple[float, float],
-    half: float | None,
-    halved: bool = True,
-) -> Contrast:
-    """`patients`: its error over patients, None where that is of other seeds. `reach_of`: what is
-    outside its interval on each side, and how far such a sum can reach. `halved`: whether it is no
-    evidence without the same sign in `half`.
+def judged(
+    every: Mapping[Key, Mapping[int, float]],
+    wanted: Signs,
+    halves: Signs,
+    tests: int,
+    components: tuple[Components, Sequence[Key]],
+) -> list[Contrast]:
+    """The contrasts that are `wanted`, as far as their scores have a seed in common.
+
+    every: scores by seed. halves: the same contrasts after half of the steps, without signs where
+    there is no half; who is named there is no evidence without the same sign. tests: contrasts that
+    are judged together. components: over patients, and what their rows are.
     """
-    values, middle = np.array([*by_seed.values()]), float(np.mean([*by_seed.values()]))
-    interval = Interval(float("nan"), float("nan"))
-    if patients is not None and len(values) > 1:
-        tail, most = reach_of
-        variance, df = float(values.var(ddof=1)) / len(values), len(values) - 1
-        length = reach([(patients.variance, patients.df), (variance, df)], tail)
-        interval = Interval(max(middle - length, -most), min(middle + length, most))
-    beyond_0 = interval.low > 0 or interval.high < 0
-    same = not halved or (half is not None and half * middle > 0)
-    return Contrast(name, middle, interval, by_seed, half, beyond_0 and same)
+    of_patients, rows = components
+    made = []
+    for name, signs in wanted.items():
+        if not (by_seed := _sums(every, signs)):
+            continue
+        values = np.array([*by_seed.values()])
+        middle, interval = float(np.mean(values)), Interval(float("nan"), float("nan"))
+        # else placements are of other seeds
+        if len(values) > 1 and all({*every[k]} == {*by_seed} for k in signs):
+            error = of_patients.contrast([signs.get(row, 0) for row in rows])
+            variance, df = float(values.var(ddof=1)) / len(values), len(values) - 1
+            length = reach([(error.variance, error.df), (variance, df)], (1 - LEVEL) / (2 * tests))
+            most = sum(map(abs, signs.values())) / 2
+            interval = Interval(max(middle - length, -most), min(middle + length, most))
+        at_half = _sums(every, halves.get(name, {}))
+        half = float(np.mean([at_half[seed] for seed in by_seed])) if at_half else None
+        same = name not in halves or (half is not None and half * middle > 0)
+        beyond_0 = interval.low > 0 or interval.high < 0
+        made.append(Contrast(name, middle, interval, by_seed, half, beyond_0 and same))
+    return made
 
 
 def scores(
@@ -136,34 +151,19 @@ def contrasts(
     have a seed in common.
     """
     wanted = _wanted(some, all_, steps, steps, "equal steps")
-    halves = _wanted(some, all_, steps // 2, steps // 2, "equal steps")
+    halves: Signs = {name: {} for name in wanted}
+    if steps > 1:
+        halves = _wanted(some, all_, steps // 2, steps // 2, "equal steps")
     equal = round(EQUAL * steps)
     if equal < steps:  # else no part of so few has seen as many
         wanted |= _wanted(some, all_, steps, equal, "as many leads seen")
-    rows = list(every)
-    components = Components(target, np.asarray(patients), np.stack([every[k].placed for k in rows]))
-    made = []
-    for name, signs in wanted.items():
-        by_seed = _sums(every, signs)
-        if not by_seed:
-            continue
-        weights = np.array([signs.get(row, 0) for row in rows])
-        whole = all({*every[k].by_seed} == {*by_seed} for k in signs)
-        at_half = _sums(every, halves[name]) if steps > 1 and name in halves else {}
-        made.append(
-            contrast(
-                name,
-                by_seed,
-                components.contrast(weights) if whole else None,
-                ((1 - LEVEL) / (2 * len(wanted)), sum(map(abs, signs.values())) / 2),
-                half=float(np.mean([at_half[seed] for seed in by_seed])) if at_half else None,
-                halved=name in halves,
-            )
-        )
-    return made
+    placed = np.stack([score.placed for score in every.values()])
+    components = Components(target, np.asarray(patients), placed), list(every)
+    by_seed = {key: score.by_seed for key, score in every.items()}
+    return judged(by_seed, wanted, halves, len(wanted), components)
 
 
-def _wanted(some: str, all_: str, step: int, other: int, words: str) -> dict[str, dict[Key, int]]:
+def _wanted(some: str, all_: str, step: int, other: int, words: str) -> Signs:
     """Contrast -> its scores with their signs: of `some` after `step` steps, of the other network
     after `other`.
     """
@@ -179,9 +179,9 @@ def _wanted(some: str, all_: str, step: int, other: int, words: str) -> dict[str
     }
 
 
-def _sums(every: Mapping[Key, Score], signs: Mapping[Key, int]) -> dict[int, float]:
+def _sums(every: Mapping[Key, Mapping[int, float]], signs: Mapping[Key, int]) -> dict[int, float]:
     """A contrast by seed, of the seeds that all its scores have; nothing where one is missing."""
-    if not signs.keys() <= every.keys():
+    if not signs or not signs.keys() <= every.keys():
         return {}
-    seeds = sorted(set.intersection(*({*every[k].by_seed} for k in signs)))
-    return {n: sum(s * every[k].by_seed[n] for k, s in signs.items()) for n in seeds}
+    seeds = sorted(set.intersection(*({*every[k]} for k in signs)))
+    return {n: sum(s * every[k][n] for k, s in signs.items()) for n in seeds}

@@ -47,7 +47,7 @@ SMALL_RATE = 1e-4
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A pre-training of two stages. BadSetting where it is impossible."""
+    """A pre-training of two stages, or of the first alone. BadSetting where it is impossible."""
 
     name: str
     summary: str
@@ -80,7 +80,8 @@ class Recipe:
     """C' of stage 2."""
     init: Init = "previous"
     """Where stage 2 starts: from the selected checkpoint of stage 1, or from new weights."""
-    stages: tuple[Stage, Stage]
+    stages: tuple[Stage, ...]
+    """One or two."""
     elbow: tuple[tuple[int, ...], tuple[int, ...]] = (
         (10, 30, 50, 70, 100, 200, 300),
         (100, 500, 1000, 1500),
@@ -134,9 +135,17 @@ class Recipe:
             own["shape"] = dict(self.shape)
         own["kept"] = "float16"  # the type of samples, which recipes could once choose
         own["stages"] = stages = [stage.choices() for stage in self.stages]
+        if len(stages) == 1:
+            for unused in ("refined", "block", "init"):
+                del own[unused]
         for stage in stages:
             del stage["checkpoint_every"]
         return json.loads(json.dumps(own))
+
+    @property
+    def sizes(self) -> tuple[tuple[int, ...], ...]:
+        """Of the codebooks of each stage."""
+        return (self.codes, self.refined)[: len(self.stages)]
 
     @property
     def digest(self) -> str:
@@ -200,10 +209,8 @@ class Recipe:
             of_each[1]["edge_drop"] = both.pop("edge_drop")
         if "seed" in own:
             of_each[0]["seed"], of_each[1]["seed"] = 2 * own["seed"], 2 * own["seed"] + 1
-        first, second = (
-            replace(stage, **both, **more) for stage, more in zip(self.stages, of_each)
-        )
-        return replace(self, **own, stages=(first, second))
+        stages = (replace(stage, **both, **more) for stage, more in zip(self.stages, of_each))
+        return replace(self, **own, stages=tuple(stages))
 
 
 def _shown(value: Any) -> str:

@@ -18,14 +18,14 @@ Under torchrun every process calls `run` alike; OUT is a folder that all of them
 
 import json
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -33,25 +33,35 @@ from safetensors.torch import save
 from torch import Tensor
 
 from ecgbench.core import provenance
-from ecgbench.core.files import as_json, facts_of, locked, proved, put, sweep
+from ecgbench.core.files import as_json, locked, proved, put, sha256_of, sweep
 from ecgbench.core.keys import key
 from ecgbench.core.seeds import seed_of
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.evaluate import torchrun
+from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretrain import codebook, descriptors, phase_times
-from ecgbench.pretrain.codebook import RECORDS, Codes, Describe, Nodes, codebooks, windows
+from ecgbench.pretrain.codebook import (
+    RECORDS,
+    Codebook,
+    Codes,
+    Describe,
+    Nodes,
+    codebooks,
+    windows,
+)
 from ecgbench.pretrain.collapse import Collapse
 from ecgbench.pretrain.corpus import Corpus
 from ecgbench.pretrain.curve import Listener, Point, Report
-from ecgbench.pretrain.encoders import Checkpoint, KeptEncoders, read_checkpoints, select
+from ecgbench.pretrain.encoders import KeptEncoders
 from ecgbench.pretrain.objective import MaskedNodes, new_network
 from ecgbench.pretrain.phase_times import Phase
 from ecgbench.pretrain.probes import Development
 from ecgbench.pretrain.recipe import Recipe
 from ecgbench.pretrain.stage import Execution
+from ecgbench.pretrain.stage import Stage as Settings
 from ecgbench.pretrain.stage import run as train
-from ecgbench.pretrain.stored import RECIPE, REPORT
+from ecgbench.pretrain.stored import RECIPE, REPORT, read_file
 from ecgbench.study.progress import Display
 
 ENCODER = "encoder.safetensors"
@@ -87,18 +97,76 @@ class Data:
     """Why training recordings are not in the corpus -> how many; see `exclusion`."""
 
 
+class Keeper(Protocol):
+    """What is kept and measured of the networks of a stage, which calls it as its probe."""
+
+    def __call__(self, step: int, model: MaskedNodes) -> None:
+        """Of the network after so many steps."""
+
+    def end(self, stage: Settings, model: MaskedNodes) -> tuple[NodeEncoder, Tensor]:
+        """What comes out of a stage: an encoder and its mask vector."""
+
+
+Keep = Callable[[int, Path, MaskedNodes], Keeper]
+"""Number of a stage, its folder, and the network before its next step -> who keeps and measures."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """What recipes of one study have in common."""
+
+    title: str
+    """Of the last stage, for people."""
+    first: Path
+    """The folder of the recipe whose stage 1 it rests on."""
+    books: Path
+    """The folder of all codebooks."""
+    sizes: tuple[Sequence[int], ...]
+    """Of the codebooks of each stage, those of all recipes."""
+
+
 def run(recipe: Recipe, data: Data, session: Session) -> dict[str, Any]:
     """Everything that is missing in `session.out`; what pretraining.json says.
 
+    As `make`; selects an encoder after each stage, and writes that of the last one.
+    """
+    build = partial(new_network, recipe.model, recipe.shape)
+
+    def keep(_number: int, folder: Path, _model: MaskedNodes) -> KeptEncoders:
+        note = session.progress.note
+        return KeptEncoders(folder, data.development, build, windows=recipe.windows, note=note)
+
+    with alone(session.out):
+        made = _Pretraining(recipe, data, session, keep)
+        stages = made()
+        report = _report(recipe, data, stages)
+        if torchrun.rank() == 0:
+            # one entry: safetensors writes several in an order of chance
+            weights = save(stages[-1].encoder.state_dict(), {"recipe": recipe.digest})
+            put(session.out / ENCODER, weights)
+            put(session.out / RECIPE, as_json(facts(recipe, data)))
+            report = _unless_finished(session.out / REPORT, report, made.worked)
+    return report
+
+
+def make(
+    recipe: Recipe, data: Data, session: Session, keep: Keep, shared: Shared
+) -> list["Finished"]:
+    """The stages of a recipe of a study; trains what is missing of them in `session.out`.
+
     The same recipe and data give the same codebooks and the same curves, however often it was
     interrupted, on one machine with one number of threads. BadSetting: the folder is of another
-    recipe or other data. BadWeights: a damaged file in it. WriteError.
+    recipe or other data, or another process works in it. BadWeights: a damaged file in it.
+    WriteError.
     """
-    demand_segments(max(*recipe.codes, *recipe.refined), data.corpus)
-    busy = f"another pre-training is at work in {session.out}; wait for it, or choose another --out"
-    first = torchrun.rank() == 0
-    with locked(session.out, otherwise=busy) if first else nullcontext():
-        return _Pretraining(recipe, data, session)()
+    with alone(session.out):
+        return _Pretraining(recipe, data, session, keep, shared)()
+
+
+def alone(out: Path) -> AbstractContextManager[None]:
+    """In the first process: BadSetting where another pre-training is at work in the folder."""
+    busy = f"another pre-training is at work in {out}; wait for it, or choose another --out"
+    return locked(out, otherwise=busy) if torchrun.rank() == 0 else nullcontext()
 
 
 def facts(recipe: Recipe, data: Data) -> dict[str, Any]:
@@ -128,73 +196,59 @@ def demand_segments(codes: int, corpus: Corpus) -> None:
 
 def new_model(recipe: Recipe, stage: int) -> MaskedNodes:
     """The recipe's network with new weights for a stage, 1 or 2."""
-    sizes = (recipe.codes, recipe.refined)[stage - 1]
+    sizes = recipe.sizes[stage - 1]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_of("pre-training weights", recipe.seed, stage - 1) % 2**63)
         return MaskedNodes(new_network(recipe.model, recipe.shape), sizes)
 
 
-def read(path: Path) -> Any:
-    """A JSON file of the folder; BadWeights where it is damaged."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return facts_of(content) if isinstance(content, dict) else content
-    except (OSError, ValueError) as error:
-        raise BadWeights(
-            f"{path} cannot be read; remove its folder {_AGAIN}, or choose another --out"
-        ) from error
-
-
 class _Pretraining:
     """One recipe on one corpus."""
 
-    def __init__(self, recipe: Recipe, data: Data, session: Session) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        data: Data,
+        session: Session,
+        keep: Keep,
+        shared: Shared | None = None,
+    ) -> None:
         self.recipe, self.data, self.session = recipe, data, session
+        self.keep, self.shared = keep, shared
         self.first = torchrun.rank() == 0
-        self._worked = False
+        self.worked = False
         """Whether this call has fitted a codebook or made a step, in the first process."""
 
-    def __call__(self) -> dict[str, Any]:
-        identity, out = facts(self.recipe, self.data), self.session.out
-        path = out / RECIPE
-        if path.is_file() and (names := _differing(read(path), identity)):
+    def __call__(self) -> list["Finished"]:
+        demand_segments(max(map(max, self.recipe.sizes)), self.data.corpus)
+        self._claim()
+        describe: Describe = descriptors.preset(self.recipe.descriptor)
+        made: list[Finished] = []
+        for number in range(1, len(self.recipe.stages) + 1):
+            start = new_model(self.recipe, number)
+            if made:
+                encoder, mask = made[-1].encoder.to(self._device), made[-1].mask
+                describe = Nodes(encoder, self.recipe.block)
+                if self.recipe.init == "previous":
+                    start.encoder.load_state_dict(encoder.state_dict())
+                    start.mask.data.copy_(mask)
+            made.append(self._stage(number, describe, start))
+        return made
+
+    def _claim(self) -> None:
+        """Write down whose folder it is; BadSetting where it is of something else."""
+        identity, path = facts(self.recipe, self.data), self.session.out / RECIPE
+        if path.is_file() and (names := _differing(read_file(path), identity)):
             raise BadSetting(
                 f"{path} is of another pre-training: it differs in {', '.join(names)}; choose "
                 f"another --out"
             )
         torchrun.wait()
         if self.first:
-            sweep(out)
+            sweep(self.session.out)
             if not path.is_file():
                 put(path, as_json(identity))
         torchrun.wait()
-        describe = descriptors.preset(self.recipe.descriptor)
-        first = self._stage(1, describe, new_model(self.recipe, 1))
-        encoder, mask = first.kept.load(first.selected)
-        encoder.to(self._device)
-        start = new_model(self.recipe, 2)
-        if self.recipe.init == "previous":
-            start.encoder.load_state_dict(encoder.state_dict())
-            start.mask.data.copy_(mask)
-        second = self._stage(2, Nodes(encoder, self.recipe.block), start)
-        report = self._report(first, second)
-        if self.first:
-            network, _ = second.kept.load(second.selected)
-            # one entry: safetensors writes several in an order of chance
-            put(out / ENCODER, save(network.state_dict(), {"recipe": self.recipe.digest}))
-            put(path, as_json(identity))
-            report = self._unless_finished(out / REPORT, report)
-        return report
-
-    def _unless_finished(self, path: Path, report: dict[str, Any]) -> dict[str, Any]:
-        """Write the report, or give the one that is there where this call has made nothing: it says
-        when and where its stages were made.
-        """
-        before: dict[str, Any] = read(path) if path.is_file() and not self._worked else {}
-        if before.get("recipe") == report["recipe"]:
-            return before
-        put(path, content := as_json(report))
-        return dict(json.loads(content))
 
     @cached_property
     def _device(self) -> torch.device:
@@ -203,49 +257,42 @@ class _Pretraining:
             return torch.device(self.session.device)
         return torch.device(kind, torchrun.local())
 
-    def _stage(self, number: int, describe: Describe, model: MaskedNodes) -> "_Stage":
-        recipe, session, corpus = self.recipe, self.session, self.data.corpus
-        name, folder = f"stage {number}", session.out / f"stage{number}"
-        settings, note = recipe.stages[number - 1], session.progress.note
-        if self.first:
-            self._fit_codebooks(number, describe, folder)
-        torchrun.wait()
-        fitted = read(folder / BOOKS)
-        made = [fitted["codebooks"][str(size)] for size in model.codebooks]
-        books = [codebook.load(folder / f"codebook_{size}.npz") for size in model.codebooks]
-        if [b.digest for b in books] != [m["digest"] for m in made]:
-            raise BadWeights(
-                f"codebooks in {folder} are not those that were fitted; remove that folder {_AGAIN}"
-            )
-        build = partial(new_network, recipe.model, recipe.shape)
-        kept = KeptEncoders(folder, self.data.development, build, windows=recipe.windows, note=note)
+    def _stage(self, number: int, describe: Describe, model: MaskedNodes) -> "Finished":
+        session, corpus, shared = self.session, self.data.corpus, self.shared
+        name, out, settings = f"stage {number}", session.out, self.recipe.stages[number - 1]
+        if shared and number < len(self.recipe.stages):
+            out = shared.first
+        elif shared:
+            name = shared.title
+        folder = out / f"stage{number}"
+        fitted, books = self._codebooks(number, describe, folder, model.codebooks)
+        kept = self.keep(number, folder, model.to(self._device).eval())
         execution = Execution(
             folder=folder,
             device=session.device,
             listener=self._listener(name, folder / DEVICES),
             probe=kept,
             alarm=session.alarm,
-            chance=sum(book["entropy"] for book in made),
+            chance=sum(fitted["codebooks"][str(book.size)]["entropy"] for book in books),
         )
-        note(f"{name}: {settings.steps} steps of {settings.records(len(corpus))} recordings")
+        session.progress.note(
+            f"{name}: {settings.steps} steps of {settings.records(len(corpus))} recordings"
+        )
         try:
             points = train(settings, model, corpus, Codes(describe, books), execution)
         except Collapse as stop:
             raise Collapse(f"{name}: {stop}") from None
         torchrun.wait()
-        # not those of a schedule that was given up
-        measured = read_checkpoints(kept.folder, settings.probed)
-        selected = select(kept.folder, measured, settings.falling)
-        note(f"{name}: checkpoint of step {selected.step} selected ({selected.score:.4f})")
-        devices = " + ".join(read(folder / DEVICES))
-        return _Stage(name, kept, selected, measured, points, fitted, devices)
+        encoder, mask = kept.end(settings, model)
+        devices = " + ".join(read_file(folder / DEVICES))
+        return Finished(name, settings, kept, encoder, mask, points, fitted, devices)
 
     def _listener(self, stage: str, path: Path) -> Listener:
         """The session's, which also keeps in `path` the names of the devices that made steps."""
-        listener, used = self.session.listener(stage), read(path) if path.is_file() else []
+        listener, used = self.session.listener(stage), read_file(path) if path.is_file() else []
 
         def listen(report: Report) -> None:
-            self._worked = True
+            self.worked = True
             if self.session.name not in used:
                 used.append(self.session.name)
                 put(path, as_json(used))
@@ -253,15 +300,35 @@ class _Pretraining:
 
         return listen
 
-    def _fit_codebooks(self, number: int, describe: Describe, folder: Path) -> None:
-        """Fit the codebooks of a stage, unless they are there."""
+    def _codebooks(
+        self, number: int, describe: Describe, folder: Path, wanted: Sequence[int]
+    ) -> tuple[dict[str, Any], list[Codebook]]:
+        """What codebook.json says, and those that are wanted; fitted where they are not there."""
+        sizes = (self.shared or self.recipe).sizes[number - 1]
+        facts = {"description": dict(describe.facts), "codes": sizes, "seed": self.recipe.seed}
+        if self.shared:
+            corpus = self.data.corpus.digest
+            folder = self.shared.books / key({**facts, "corpus": corpus})[:24]
+        if self.first and (folder / BOOKS).is_file():
+            _demand_books(folder / BOOKS, key(facts))
+        elif self.first:
+            self._fit(number, describe, sizes, folder, key(facts))
+        torchrun.wait()
+        fitted = read_file(folder / BOOKS)
+        books = [codebook.load(folder / f"codebook_{size}.npz") for size in wanted]
+        if any(book.digest != fitted["codebooks"][str(book.size)]["digest"] for book in books):
+            raise BadWeights(
+                f"codebooks in {folder} are not those that were fitted; remove that folder {_AGAIN}"
+            )
+        return fitted, books
+
+    def _fit(
+        self, number: int, describe: Describe, sizes: Sequence[int], folder: Path, wanted: str
+    ) -> None:
+        """Fit codebooks, and describe them in codebook.json and elbow.csv. wanted: what the first
+        one says of what decides them.
+        """
         recipe, corpus, session = self.recipe, self.data.corpus, self.session
-        sizes = (recipe.codes, recipe.refined)[number - 1]
-        path, description = folder / BOOKS, dict(describe.facts)
-        wanted = key({"description": description, "codes": sizes, "seed": recipe.seed})
-        if path.is_file():
-            self._demand_books(path, wanted)
-            return
         timed, device, seed = _Timed(describe, self._device), str(self._device), recipe.seed
         further = {size for size in recipe.elbow[number - 1] if size <= segments_of(corpus)}
         every, began = sorted({*sizes, *further}), time.perf_counter()
@@ -292,7 +359,7 @@ class _Pretraining:
                 }
                 for book in chosen
             },
-            "description": description,
+            "description": dict(describe.facts),
             "seconds": {
                 "extraction": timed.seconds,
                 "clustering": seconds - timed.seconds,
@@ -300,92 +367,109 @@ class _Pretraining:
             },
             "device": session.name,
         }
-        put(path, as_json(proved(fitted)))
-        self._worked = True
+        put(folder / BOOKS, as_json(proved(fitted)))
+        self.worked = True
         for size in sizes:
             session.progress.note(
                 f"stage {number}: {met[size]['used']} of {size} codes used, perplexity "
                 f"{met[size]['perplexity']:.1f} where encoders are compared"
             )
 
-    def _demand_books(self, path: Path, wanted: str) -> None:
-        """What stands in `path` is what is `wanted`, and the table beside it as it was written."""
-        stored, table = read(path), path.with_name(ELBOW)
-        if stored["key"] != wanted:
-            raise BadSetting(
-                f"{path.parent} rests on another checkpoint of stage 1; remove that folder, or "
-                f"choose another --out"
-            )
-        found = sha256(table.read_bytes()).hexdigest() if table.is_file() else ""
-        if stored.get(ELBOW) != found:
-            raise BadWeights(
-                f"{table} is not what was written there; remove {path} {_AGAIN}, which makes both "
-                f"anew"
-            )
-
-    def _report(self, *stages: "_Stage") -> dict[str, Any]:
-        """pretraining.json."""
-        recipe, corpus, task = self.recipe, self.data.corpus, self.data.development
-        phases = [
-            phase
-            for stage, settings in zip(stages, recipe.stages)
-            for phase in stage.phases(settings.records(len(corpus)))
-        ]
-        return {
-            "recipe": {"name": recipe.name, "digest": recipe.digest, **recipe.facts()},
-            "data": {
-                "datasets": self.data.prepared,
-                "corpus": corpus.digest,
-                "records": len(corpus),
-                "too_short": corpus.too_short,
-                "left_out": self.data.left_out,
-            },
-            "development": {
-                "task": task.task,
-                "train": len(task.learn.records),
-                "validation": len(task.check.records),
-            },
-            "stages": {stage.name: stage.summary() for stage in stages},
-            "encoder": stages[1].selected.encoder,
-            "phases": phase_times.table(phases),
-            "made_with": provenance.here(),
-        }
-
 
 @dataclass(frozen=True, eq=False)
-class _Stage:
+class Finished:
     """A finished stage."""
 
     name: str
-    kept: KeptEncoders
-    selected: Checkpoint
-    checkpoints: list[Checkpoint]
+    settings: Settings
+    kept: Any
+    """Its `Keeper`."""
+    encoder: NodeEncoder
+    """What came out, with its mask vector."""
+    mask: Tensor
     points: list[Point]
     books: dict[str, Any]
+    """codebook.json."""
     devices: str
+
+    @property
+    def seconds(self) -> float:
+        """Of all steps."""
+        return sum(p.seconds for p in self.points)
 
     def phases(self, batch: int) -> list[Phase]:
         """Extraction, clustering, training; probes and checkpoints are in none."""
         spent, before = self.books["seconds"], self.books["device"]
-        seconds, seen = sum(p.seconds for p in self.points), len(self.points) * batch
+        seen = len(self.points) * batch
         return [
             Phase(f"{self.name}: extraction", spent["extraction"], spent["records"], before),
             Phase(f"{self.name}: clustering", spent["clustering"], spent["records"], before),
-            Phase(f"{self.name}: training", seconds, seen, self.devices),
+            Phase(f"{self.name}: training", self.seconds, seen, self.devices),
         ]
 
     def summary(self) -> dict[str, Any]:
         """For pretraining.json."""
-        last = self.points[-1]
+        last, checkpoints = self.points[-1], self.kept.measured(self.settings)
         return {
             **{k: self.books[k] for k in ("codebooks", "description")},
             "steps": last.step,
             "loss": last.loss,
             "accuracy": last.accuracy,
-            "selected": asdict(self.selected),
-            "checkpoints": [asdict(c) for c in self.checkpoints],
-            "probing_seconds": sum(c.seconds for c in self.checkpoints),
+            "selected": asdict(self.kept.selected(self.settings)),
+            "checkpoints": [asdict(c) for c in checkpoints],
+            "probing_seconds": sum(c.seconds for c in checkpoints),
         }
+
+
+def _demand_books(path: Path, wanted: str) -> None:
+    """What stands in `path` is what is `wanted`, and the table beside it as it was written."""
+    stored, table = read_file(path), path.with_name(ELBOW)
+    if stored["key"] != wanted:
+        raise BadSetting(
+            f"{path.parent} rests on another checkpoint of stage 1; remove that folder, or "
+            f"choose another --out"
+        )
+    if stored.get(ELBOW) != sha256_of(table):
+        raise BadWeights(
+            f"{table} is not what was written there; remove {path} {_AGAIN}, which makes both anew"
+        )
+
+
+def _report(recipe: Recipe, data: Data, stages: Sequence[Finished]) -> dict[str, Any]:
+    """pretraining.json."""
+    corpus, task = data.corpus, data.development
+    told = {stage.name: stage.summary() for stage in stages}
+    phases = [p for stage in stages for p in stage.phases(stage.settings.records(len(corpus)))]
+    return {
+        "recipe": {"name": recipe.name, "digest": recipe.digest, **recipe.facts()},
+        "data": {
+            "datasets": data.prepared,
+            "corpus": corpus.digest,
+            "records": len(corpus),
+            "too_short": corpus.too_short,
+            "left_out": data.left_out,
+        },
+        "development": {
+            "task": task.task,
+            "train": len(task.learn.records),
+            "validation": len(task.check.records),
+        },
+        "stages": told,
+        "encoder": told[stages[-1].name]["selected"]["encoder"],
+        "phases": phase_times.table(phases),
+        "made_with": provenance.here(),
+    }
+
+
+def _unless_finished(path: Path, report: dict[str, Any], worked: bool) -> dict[str, Any]:
+    """Write the report, or give the one that is there where nothing was made now: it says when and
+    where its stages were made.
+    """
+    before: dict[str, Any] = read_file(path) if path.is_file() and not worked else {}
+    if before.get("recipe") == report["recipe"]:
+        return before
+    put(path, content := as_json(report))
+    return dict(json.loads(content))
 
 
 class _Timed:

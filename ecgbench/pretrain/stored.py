@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ecgbench.core.files import facts_of
 from ecgbench.core.text import quoted
 from ecgbench.errors import BadWeights, MissingData
 
@@ -27,6 +28,11 @@ SYNTHETIC = (
     "Recordings of the demo are computed, not measured: no number here says anything "
     "about patients, and the weights are of no use."
 )
+
+
+def _facts(text: str) -> Any:
+    content = json.loads(text)
+    return facts_of(content) if isinstance(content, dict) else content
 
 
 def compared_on(task: str, apart: int | None) -> str:
@@ -153,9 +159,22 @@ class Pretraining:
         return SYNTHETIC if "demo" in self.recipe["datasets"] else ""
 
 
+def read_file(path: Path, parse: Callable[[str], Any] = _facts) -> Any:
+    """A file of a pre-training, by default one of JSON; {} where there is none, BadWeights where it
+    is damaged.
+    """
+    try:
+        return parse(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise BadWeights(
+            f"{path} cannot be read; remove its folder and run the same command again, or choose "
+            f"another folder"
+        ) from error
+
+
 def read(folder: Path) -> Pretraining:
     """A pre-training. MissingData: nothing is there yet; BadWeights: a damaged file."""
-    finished, claimed = _read(folder / REPORT, json.loads), _read(folder / RECIPE, json.loads)
+    finished, claimed = read_file(folder / REPORT), read_file(folder / RECIPE)
     recipe = finished.get("recipe") or claimed.get("recipe")
     stages = (
         [_stage(folder / f"stage{number}", recipe, number) for number in (1, 2)] if recipe else []
@@ -197,15 +216,15 @@ def _stage(folder: Path, recipe: dict[str, Any], number: int) -> Stage:
     settings = recipe["stages"][number - 1]
     last, every = settings["steps"], settings["probe_every"]
     encoders = sorted(
-        (_read(path, json.loads) for path in folder.glob("encoders/*.json")),
+        (read_file(path) for path in folder.glob("encoders/*.json")),
         key=lambda kept: kept["step"],
     )
     return Stage(
         name=f"stage {number}",
         sizes=recipe[("codes", "refined")[number - 1]],
-        books=_read(folder / "codebook.json", json.loads),
-        curve=_read(folder / "curve.csv", _rows) or [],
-        elbow=_read(folder / "elbow.csv", _rows) or [],
+        books=read_file(folder / "codebook.json"),
+        curve=read_file(folder / "curve.csv", _rows) or [],
+        elbow=read_file(folder / "elbow.csv", _rows) or [],
         checkpoints=[  # as `Stage.probed` of ecgbench.pretrain says
             kept
             for kept in encoders
@@ -213,16 +232,6 @@ def _stage(folder: Path, recipe: dict[str, Any], number: int) -> Stage:
         ],
         falling=settings.get("decay", "none") != "none",
     )
-
-
-def _read(path: Path, parse: Callable[[str], Any]) -> Any:
-    """A file; {} where there is none."""
-    try:
-        return parse(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    except (OSError, ValueError) as error:
-        raise BadWeights(
-            f"{path} cannot be read; remove its folder and run the same ecgbench pretrain again"
-        ) from error
 
 
 def _rows(text: str) -> list[dict[str, float]]:

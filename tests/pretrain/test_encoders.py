@@ -20,7 +20,6 @@ from ecgbench.models import laef
 from ecgbench.pretrain.encoders import (
     Checkpoint,
     KeptEncoders,
-    chosen,
     encoder_file,
     read_checkpoints,
     select,
@@ -28,7 +27,7 @@ from ecgbench.pretrain.encoders import (
 from ecgbench.pretrain.exclusion import HELD_OUT, hold_out
 from ecgbench.pretrain.objective import MaskedNodes
 from ecgbench.pretrain.probes import LAST, TRAINING, Development, Half, Probed, parts, probed
-from ecgbench.pretrain.stored import margin
+from ecgbench.pretrain.stored import chosen, margin
 from ecgbench.stats.auroc import macro_auroc
 from ecgbench.weights.load import digest
 
@@ -91,11 +90,9 @@ def test_as_good_is_within_the_standard_error_that_drawn_patients_give() -> None
         differences.append(next(each) - next(each))
     near = margin(parts(worse, own), parts(better, own))
     assert near == pytest.approx(np.std(differences), rel=0.1)
-    early = replace(checkpoint(1, 0.70), parts=parts(worse, own))
-    best = replace(checkpoint(2, 0.70 + 0.99 * near), parts=parts(better, own))
-    assert chosen([early, best], falling=False).step == 1
-    worse_by_more = replace(best, score=0.70 + 1.01 * near)
-    assert chosen([early, worse_by_more], falling=False).step == 2
+    both = parts(worse, own), parts(better, own)
+    for share, selected in ((0.99, 0), (1.01, 1)):
+        assert chosen((0.70, 0.70 + share * near), both, falling=False) == selected
 
 
 def test_one_that_is_gone_is_not_replaced_by_the_next_best(tmp_path: Path) -> None:
@@ -156,7 +153,7 @@ def test_a_kept_encoder_is_measured_once_and_comes_back_to_the_bit(tmp_path: Pat
     assert "step 5" in said[0]
     (found,) = read_checkpoints(kept.folder, bool)
     assert (found.step, len(found.layers)) == (5, 3)
-    assert found == chosen(read_checkpoints(kept.folder, bool), falling=False)
+    assert found == select(kept.folder, [found], falling=False)
     network, mask = kept.load(found)
     assert digest(network) == digest(model.encoder) == found.encoder
     assert torch.equal(mask, model.mask)

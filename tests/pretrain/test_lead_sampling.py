@@ -138,7 +138,7 @@ def test_a_loss_that_is_above_zero_is_called_smaller() -> None:
     source = SimpleNamespace(
         readings=True, contrasts=made, reference="all", facts={"about": {"published": None}}
     )
-    text = " ".join(ablation._outcome(source, ablation._differences(source)))
+    text = " ".join(ablation._outcome(source, ablation.rows(source)))
     for one in (c for c in made if c.name.startswith(LOSS) and c.evidence):
         (sentence,) = [part for part in text.split(". ") if one.name in part]
         assert ("smaller than for" in sentence) == (one.value > 0)

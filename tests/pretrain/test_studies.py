@@ -32,12 +32,12 @@ def test_cells_are_those_that_the_paper_prints(study: Study) -> None:
 @pytest.mark.parametrize("study", STUDIES.values(), ids=lambda study: study.name)
 def test_cells_differ_and_share_what_they_must(study: Study) -> None:
     made = [training(study, budget(), cell, seed=1, rates=(1e-4, 1e-4)) for cell in study.cells]
-    pairs = {(one.key, cell.probe) for one, cell in zip(made, study.cells)}
+    pairs = {(one.recipe.digest, cell.probe) for one, cell in zip(made, study.cells)}
     assert len(pairs) == len(study.cells)
     if study.stage == 2:
-        assert len({one.first.key for one in made}) == 1
+        assert len({one.first.recipe.digest for one in made}) == 1
     seeds = {(s.seed, s.steps, s.batch) for one in made for s in one.recipe.stages}
-    assert seeds == {(2, 4, 64), (3, 4, 64)}
+    assert seeds == {(2, 4, 64), (3, 4, 64)} if study.stage == 2 else {(2, 4, 64)}
 
 
 def test_networks_of_the_cells_are_what_their_names_say() -> None:
