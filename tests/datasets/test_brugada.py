@@ -1,6 +1,5 @@
 """Brugada-HUCA: three tasks of one table, and the whole genuine release."""
 
-import os
 import tarfile
 from pathlib import Path
 
@@ -12,8 +11,6 @@ from ecgbench.data.prepare import prepare
 from ecgbench.datasets import brugada
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadRecord
-
-REAL = os.environ.get("ECGBENCH_REAL_DATA")
 
 
 def write(root: Path, persons: int = 60) -> Path:
@@ -72,9 +69,8 @@ def test_a_class_that_does_not_exist(tmp_path: Path, value: str) -> None:
         brugada.index(tmp_path)
 
 
-@pytest.mark.skipif(REAL is None, reason="no genuine recordings (ECGBENCH_REAL_DATA)")
-def test_the_genuine_release(tmp_path: Path) -> None:
-    archive = Path(REAL or ".") / "brugada_huca" / "brugada-huca-1.0.0.tar.xz"
+def test_the_genuine_release(tmp_path: Path, real_data: Path) -> None:
+    archive = real_data / "brugada_huca" / "brugada-huca-1.0.0.tar.xz"
     root = tmp_path / "brugada_huca"
     with tarfile.open(archive) as files:
         files.extractall(root, filter="data")

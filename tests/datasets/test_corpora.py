@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 import wfdb
 
-from ecgbench.check import datasets as conformance
+from ecgbench import datasets
 from ecgbench.data.copy import Copy
 from ecgbench.data.prepare import prepare
-from ecgbench.datasets import code, ikem
-from ecgbench.datasets.indexing import tables
 from ecgbench.ecg.leads import LEADS, MIMIC_LEADS
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, MissingData
@@ -39,6 +37,10 @@ def lost(copy: Copy) -> dict[str, str]:
 
 @pytest.fixture
 def prague(tmp_path: Path) -> Path:
+    return ikem(tmp_path)
+
+
+def ikem(tmp_path: Path) -> Path:
     """IKEM in three parts whose rows are not in the order of the table; exam 104 is of 5 s."""
     root = tmp_path / "ikem"
     exams = (101, 102, 103, 104, 105, 106)
@@ -59,14 +61,14 @@ def prague(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def at(module: object, root: Path, record: str) -> Recording:
-    rows = module.index(root).set_index("record", drop=False)  # type: ignore[attr-defined]
-    return module.read(root, rows.loc[record].to_dict())  # type: ignore[attr-defined, no-any-return]
+def at(name: str, root: Path, record: str) -> Recording:
+    module = datasets.get(name)
+    return module.read(root, module.index(root).set_index("record", drop=False).loc[record])
 
 
 def test_ikem_gives_each_exam_its_own_row_in_mv_and_computes_four_leads(prague: Path) -> None:
     for exam in (101, 102, 103):
-        recording = at(ikem, prague / "ikem", str(exam)).clinical()
+        recording = at("ikem", prague / "ikem", str(exam)).clinical()
         stored = counts(exam, 4096, 8) / 1000.0
         lead = {n: stored[:, i] for i, n in enumerate(FILE_ORDER)}
         assert recording.leads == LEADS
@@ -88,14 +90,14 @@ def test_ikem_leaves_out_the_padding_of_short_records(
         row = np.full((4096, 8), padding, np.int16)
         row[before : before + SHORT] = own
         file["tracings"][1] = row
-    recording = at(ikem, prague / "ikem", "104")
+    recording = at("ikem", prague / "ikem", "104")
     assert recording.seconds == 5.0
     np.testing.assert_allclose(recording.signal[:8], own.T / 1000.0, atol=1e-6)
-    assert at(ikem, prague / "ikem", "106").seconds == pytest.approx(8.192)
+    assert at("ikem", prague / "ikem", "106").seconds == pytest.approx(8.192)
 
 
 def test_ikem_index(prague: Path) -> None:
-    found = ikem.index(prague / "ikem").set_index("record")
+    found = datasets.get("ikem").index(prague / "ikem").set_index("record")
     assert found["patient"].to_dict() == {
         "101": "7", "102": "7", "103": "13", "104": "14", "105": "exam 105", "106": "16",
     }  # fmt: skip
@@ -119,10 +121,10 @@ def test_ikem_refuses_what_disagrees(prague: Path) -> None:
     with h5py.File(file, "r+") as part:
         part["tracings"][1] = counts(1, 4096, 8)
     with pytest.raises(BadRecord, match=r"^104: 4096 samples .* real length is 2500$"):
-        at(ikem, prague / "ikem", "104")
+        at("ikem", prague / "ikem", "104")
     file.write_bytes(b"<html>")
     with pytest.raises(MissingData, match=r"part1\.hdf5 does not hold exam_id .*download it again"):
-        ikem.index(prague / "ikem")
+        datasets.get("ikem").index(prague / "ikem")
 
 
 def wfdb_record(folder: Path, name: str, leads: tuple[str, ...], fs: float, gain: float) -> None:
@@ -136,6 +138,10 @@ def wfdb_record(folder: Path, name: str, leads: tuple[str, ...], fs: float, gain
 
 @pytest.fixture
 def boston(tmp_path: Path) -> Path:
+    return mimic(tmp_path)
+
+
+def mimic(tmp_path: Path) -> Path:
     root, rows = tmp_path / "mimic-iv-ecg", []
     for subject, study in ((10000032, 40689238), (10000032, 44458630), (10000117, 45090959)):
         path = f"files/p{subject // 10000}/p{subject}/s{study}"
@@ -191,6 +197,10 @@ def test_mimic_fills_short_gaps_limits_peaks_and_tells_of_both(boston: Path) -> 
 
 @pytest.fixture
 def minas(tmp_path: Path) -> Path:
+    return code(tmp_path)
+
+
+def code(tmp_path: Path) -> Path:
     """CODE: exam 11 has two records, exam 13 no annotation; headers spell the leads with a D."""
     root = tmp_path / "code"
     for name, fs in (
@@ -231,22 +241,4 @@ def test_code_reads_leads_with_a_d_at_their_own_rate(minas: Path) -> None:
 def test_code_refuses_a_list_of_something_else(minas: Path) -> None:
     (minas / "code" / "wfdb" / "RECORDS.txt").write_text("<html>\n")
     with pytest.raises(MissingData, match=r"lists '<html>', where records are called TNMG"):
-        code.index(minas / "code")
-
-
-@pytest.mark.parametrize("name", ["ikem", "mimic_iv_ecg", "code"])
-def test_a_dataset_without_tasks_keeps_what_every_dataset_keeps(
-    name: str, request: pytest.FixtureRequest
-) -> None:
-    fixture = {"ikem": "prague", "mimic_iv_ecg": "boston", "code": "minas"}[name]
-    data = request.getfixturevalue(fixture)
-    rows = conformance.check(name, data, data / "prepared")
-    assert [r for r in rows if not r["ok"]] == []
-    part = prepare(name, data, data / "part", limit=2)
-    assert len(part.index) == 2
-
-
-@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", ""])
-def test_a_path_of_a_table_stays_below_its_folder(path: str, tmp_path: Path) -> None:
-    with pytest.raises(BadRecord, match=r"^17: its table names the file"):
-        tables.within(tmp_path, path, "17")
+        datasets.get("code").index(minas / "code")

@@ -106,14 +106,6 @@ def test_a_flag_0_without_a_measured_value_is_unknown_and_a_flag_1_stays(tmp_pat
     assert third["echonext_measured:lvef_lte_45"] == -1
 
 
-def test_a_table_without_the_quantities(tmp_path: Path) -> None:
-    root = write(tmp_path) / "echonext"
-    file = root / "echonext_metadata_100k.csv"
-    pd.read_csv(file, dtype=str).drop(columns="pasp_value").to_csv(file, index=False)
-    with pytest.raises(MissingData, match=r"csv lacks the column pasp_value; download it again"):
-        echonext.index(root)
-
-
 def test_the_table_in_capitals(tmp_path: Path) -> None:
     assert state("echonext", tmp_path, tmp_path / "prepared") == "absent"
     root = write(tmp_path / "a", "EchoNext_metadata_100k.csv")

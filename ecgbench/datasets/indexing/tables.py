@@ -23,8 +23,8 @@ def read(file: Path, columns: Sequence[str], url: str, ids: Sequence[str] = ()) 
     """The table in `file`, every value a str; other columns come too.
 
     ids: columns that say which record or whose it is. MissingData where it is no table, lacks a
-    column, has no rows, or a row without a value of `columns` or with a blank one of `ids`; `url`
-    is where it is published.
+    column, has no rows, or a row that ends before one of `ids` or leaves it blank; `url` is where
+    it is published.
     """
     try:
         table = pd.read_csv(file, dtype=str, keep_default_na=False, encoding="utf-8-sig")
@@ -71,11 +71,9 @@ def with_columns(
     what = "" if len(table) else "has no rows"
     if missing := [c for c in columns if c not in table.columns]:
         what = f"lacks the column {', '.join(missing)}"
-    for column in () if what else columns:
-        # a line that ends too soon has no cell there
-        lost = table[column].isna() | (column in ids) & (table[column].str.strip() == "")
-        if lost.any():
-            what = f"has no {column} in row {1 + int(lost.to_numpy().argmax())} below its names"
+    for column in () if what else ids:
+        if (blank := table[column].str.strip() == "").any():
+            what = f"has no {column} in row {1 + int(blank.to_numpy().argmax())} below its names"
     if what:
         raise MissingData(f"{file} {what}; download it again from {url}")
     return table
