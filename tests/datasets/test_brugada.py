@@ -4,13 +4,13 @@ import tarfile
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from ecgbench.data.prepare import prepare
 from ecgbench.datasets import brugada
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadRecord
+from tests.datasets.spoilt import change
 
 
 def write(root: Path, persons: int = 60) -> Path:
@@ -62,9 +62,7 @@ def test_100_hz_in_mv_and_other_headers_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", ["3", "", "1.0"])
 def test_a_class_that_does_not_exist(tmp_path: Path, value: str) -> None:
     file = write(tmp_path, 3) / "metadata.csv"
-    table = pd.read_csv(file, dtype=str)
-    table.loc[1, "brugada"] = value
-    table.to_csv(file, index=False)
+    change(file, 1, "brugada", value)
     with pytest.raises(BadRecord, match=f"^188982: brugada '{value}' in"):
         brugada.index(tmp_path)
 

@@ -35,11 +35,6 @@ def lost(copy: Copy) -> dict[str, str]:
     return dict(copy.quarantined[["record", "reason"]].itertuples(index=False))
 
 
-@pytest.fixture
-def prague(tmp_path: Path) -> Path:
-    return ikem(tmp_path)
-
-
 def ikem(tmp_path: Path) -> Path:
     """IKEM in three parts whose rows are not in the order of the table; exam 104 is of 5 s."""
     root = tmp_path / "ikem"
@@ -66,7 +61,8 @@ def at(name: str, root: Path, record: str) -> Recording:
     return module.read(root, module.index(root).set_index("record", drop=False).loc[record])
 
 
-def test_ikem_gives_each_exam_its_own_row_in_mv_and_computes_four_leads(prague: Path) -> None:
+def test_ikem_gives_each_exam_its_own_row_in_mv_and_computes_four_leads(tmp_path: Path) -> None:
+    prague = ikem(tmp_path)
     for exam in (101, 102, 103):
         recording = at("ikem", prague / "ikem", str(exam)).clinical()
         stored = counts(exam, 4096, 8) / 1000.0
@@ -83,8 +79,9 @@ def test_ikem_gives_each_exam_its_own_row_in_mv_and_computes_four_leads(prague: 
 @pytest.mark.parametrize("padding", [0, -1])
 @pytest.mark.parametrize("before", [0, 700])
 def test_ikem_leaves_out_the_padding_of_short_records(
-    prague: Path, padding: int, before: int
+    tmp_path: Path, padding: int, before: int
 ) -> None:
+    prague = ikem(tmp_path)
     own = counts(104, SHORT, 8)
     with h5py.File(prague / "ikem" / "exams_part1.hdf5", "r+") as file:
         row = np.full((4096, 8), padding, np.int16)
@@ -96,7 +93,8 @@ def test_ikem_leaves_out_the_padding_of_short_records(
     assert at("ikem", prague / "ikem", "106").seconds == pytest.approx(8.192)
 
 
-def test_ikem_index(prague: Path) -> None:
+def test_ikem_index(tmp_path: Path) -> None:
+    prague = ikem(tmp_path)
     found = datasets.get("ikem").index(prague / "ikem").set_index("record")
     assert found["patient"].to_dict() == {
         "101": "7", "102": "7", "103": "13", "104": "14", "105": "exam 105", "106": "16",
@@ -107,7 +105,8 @@ def test_ikem_index(prague: Path) -> None:
     assert lost(copy) == dict.fromkeys(("101", "103"), "the exam is in none of the HDF5 files")
 
 
-def test_ikem_does_not_choose_between_two_exams_of_one_number(prague: Path) -> None:
+def test_ikem_does_not_choose_between_two_exams_of_one_number(tmp_path: Path) -> None:
+    prague = ikem(tmp_path)
     with h5py.File(prague / "ikem" / "exams_part2.hdf5", "r+") as part:
         part["exam_id"][1] = 101  # was 102
     twice = "the HDF5 files hold its exam twice"
@@ -116,7 +115,8 @@ def test_ikem_does_not_choose_between_two_exams_of_one_number(prague: Path) -> N
     assert lost(copy) == {"101": twice, "102": gone}
 
 
-def test_ikem_refuses_what_disagrees(prague: Path) -> None:
+def test_ikem_refuses_what_disagrees(tmp_path: Path) -> None:
+    prague = ikem(tmp_path)
     file = prague / "ikem" / "exams_part1.hdf5"
     with h5py.File(file, "r+") as part:
         part["tracings"][1] = counts(1, 4096, 8)
@@ -136,11 +136,6 @@ def wfdb_record(folder: Path, name: str, leads: tuple[str, ...], fs: float, gain
     )  # fmt: skip
 
 
-@pytest.fixture
-def boston(tmp_path: Path) -> Path:
-    return mimic(tmp_path)
-
-
 def mimic(tmp_path: Path) -> Path:
     root, rows = tmp_path / "mimic-iv-ecg", []
     for subject, study in ((10000032, 40689238), (10000032, 44458630), (10000117, 45090959)):
@@ -152,7 +147,8 @@ def mimic(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_mimic_reads_by_name_and_counts_two_studies_of_a_patient_as_one(boston: Path) -> None:
+def test_mimic_reads_by_name_and_counts_two_studies_of_a_patient_as_one(tmp_path: Path) -> None:
+    boston = mimic(tmp_path)
     copy = prepare("mimic_iv_ecg", boston, boston / "prepared")
     assert copy.quarantined.empty
     assert copy.index["patient"].value_counts().to_dict() == {"10000032": 2, "10000117": 1}
@@ -163,7 +159,8 @@ def test_mimic_reads_by_name_and_counts_two_studies_of_a_patient_as_one(boston: 
     assert MIMIC_LEADS[4:6] == ("aVF", "aVL")
 
 
-def test_mimic_fills_short_gaps_limits_peaks_and_tells_of_both(boston: Path) -> None:
+def test_mimic_fills_short_gaps_limits_peaks_and_tells_of_both(tmp_path: Path) -> None:
+    boston = mimic(tmp_path)
     root = boston / "mimic-iv-ecg"
     for study, gap in (("45090959", 25), ("40689238", 26)):
         file = next(root.rglob(f"{study}.dat"))
@@ -195,11 +192,6 @@ def test_mimic_fills_short_gaps_limits_peaks_and_tells_of_both(boston: Path) -> 
     assert said["clip"].endswith("limited to 3 mV")
 
 
-@pytest.fixture
-def minas(tmp_path: Path) -> Path:
-    return code(tmp_path)
-
-
 def code(tmp_path: Path) -> Path:
     """CODE: exam 11 has two records, exam 13 no annotation; headers spell the leads with a D."""
     root = tmp_path / "code"
@@ -223,7 +215,8 @@ def code(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_code_reads_leads_with_a_d_at_their_own_rate(minas: Path) -> None:
+def test_code_reads_leads_with_a_d_at_their_own_rate(tmp_path: Path) -> None:
+    minas = code(tmp_path)
     copy = prepare("code", minas, minas / "prepared")
     assert copy.quarantined.empty
     found = copy.index.set_index("record")
@@ -238,7 +231,8 @@ def test_code_reads_leads_with_a_d_at_their_own_rate(minas: Path) -> None:
         np.testing.assert_allclose(copy.recording(record).signal, stored.T, atol=1e-4)
 
 
-def test_code_refuses_a_list_of_something_else(minas: Path) -> None:
+def test_code_refuses_a_list_of_something_else(tmp_path: Path) -> None:
+    minas = code(tmp_path)
     (minas / "code" / "wfdb" / "RECORDS.txt").write_text("<html>\n")
     with pytest.raises(MissingData, match=r"lists '<html>', where records are called TNMG"):
         datasets.get("code").index(minas / "code")

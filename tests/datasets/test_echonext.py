@@ -11,31 +11,21 @@ from ecgbench.datasets import echonext
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import MissingData
 
+VALVES = (
+    *("aortic_stenosis", "aortic_regurgitation", "mitral_regurgitation"),
+    *("tricuspid_regurgitation", "pulmonary_regurgitation"),
+)
 FLAGS = [
-    "lvef_lte_45_flag",
-    "lvwt_gte_13_flag",
-    "aortic_stenosis_moderate_or_greater_flag",
-    "aortic_regurgitation_moderate_or_greater_flag",
-    "mitral_regurgitation_moderate_or_greater_flag",
-    "tricuspid_regurgitation_moderate_or_greater_flag",
-    "pulmonary_regurgitation_moderate_or_greater_flag",
+    *("lvef_lte_45_flag", "lvwt_gte_13_flag"),
+    *(f"{valve}_moderate_or_greater_flag" for valve in VALVES),
     "rv_systolic_dysfunction_moderate_or_greater_flag",
-    "pericardial_effusion_moderate_large_flag",
-    "pasp_gte_45_flag",
-    "tr_max_gte_32_flag",
+    *("pericardial_effusion_moderate_large_flag", "pasp_gte_45_flag", "tr_max_gte_32_flag"),
 ]
 QUANTITIES = [
-    ("lvef_value",),
-    ("ivs_measurement", "lvpw_measurement"),
-    ("aortic_stenosis_value",),
-    ("aortic_regurgitation_value",),
-    ("mitral_regurgitation_value",),
-    ("tricuspid_regurgitation_value",),
-    ("pulmonary_regurgitation_value",),
-    ("rv_systolic_function_value",),
-    ("pericardial_effusion_value",),
-    ("pasp_value",),
-    ("tr_max_velocity_value",),
+    *(["lvef_value"], ["ivs_measurement", "lvpw_measurement"]),
+    *([f"{valve}_value"] for valve in VALVES),
+    *(["rv_systolic_function_value"], ["pericardial_effusion_value"]),
+    *(["pasp_value"], ["tr_max_velocity_value"]),
 ]
 """Of each flag."""
 SPLITS = ["no_split", "train", "test", "train", "val", "no_split", "test", "train"] * 3

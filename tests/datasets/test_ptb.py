@@ -13,6 +13,20 @@ from ecgbench.errors import MissingData
 
 SIGNALS = (*(lead.lower() for lead in LEADS), "vx", "vy", "vz")
 MI = "Myocardial infarction"
+COMMENTS = """
+# age: 61
+# sex: male
+# ECG date: {recorded}
+
+# Diagnose:
+# Reason for admission: {reason}
+# Additional diagnoses: {more}
+# Infarction date (acute): {infarction}
+# Hemodynamics:
+# Catheterization date: {first_catheter}
+# Peripheral blood Pressure (syst/diast):  140/80 mmHg
+# Therapy:
+# Catheterization date: {catheter}"""
 
 
 def write(
@@ -29,22 +43,9 @@ def write(
         total = (int(row.sum()) + 2**15) % 2**16 - 2**15
         suffix = "xyz" if name in ("vx", "vy", "vz") else "dat"
         lines.append(f"{record}.{suffix} 16 2000 16 0 {row[0]} {total} 0 {name}")
-    lines += [
-        "",
-        "# age: 61",
-        "# sex: male",
-        f"# ECG date: {said.get('recorded', '01/10/1990')}",
-        "",
-        "# Diagnose:",
-        f"# Reason for admission: {reason}",
-        f"# Additional diagnoses: {said.get('more', 'no')}",
-        f"# Infarction date (acute): {said.get('infarction', 'n/a')}",
-        "# Hemodynamics:",
-        f"# Catheterization date: {said.get('first_catheter', 'n/a')}",
-        "# Peripheral blood Pressure (syst/diast):  140/80 mmHg",
-        "# Therapy:",
-        f"# Catheterization date: {said.get('catheter', 'n/a')}",
-    ]
+    unsaid = dict.fromkeys(("infarction", "first_catheter", "catheter"), "n/a")
+    facts = {"recorded": "01/10/1990", "more": "no", "reason": reason, **unsaid, **said}
+    lines += COMMENTS.format(**facts).split("\n")
     (folder / f"{record}.hea").write_bytes("\r\n".join(lines).encode() + b"\r\n")
     (folder / f"{record}.dat").write_bytes(steps[:12].T.tobytes())
     (folder / f"{record}.xyz").write_bytes(steps[12:].T.tobytes())

@@ -7,6 +7,7 @@ import pytest
 
 from ecgbench.datasets import ptbxl
 from ecgbench.errors import BadRecord, EcgbenchError
+from tests.datasets.spoilt import change
 
 
 def test_a_code_counts_whatever_its_likelihood_and_classes_follow_diagnostic_codes(
@@ -40,14 +41,6 @@ def test_folds_make_the_splits_and_every_superclass_has_both_values(fake_ptbxl: 
         assert part[ptbxl.CARD.task("ptbxl_super").columns].nunique().eq(2).all()
 
 
-def test_a_row_tells_whose_and_which_file_it_is(fake_ptbxl: Path) -> None:
-    """The table is not asked again: it may be gone."""
-    (fake_ptbxl / "ptbxl" / "ptbxl_database.csv").unlink()
-    row = {"record": "x", "patient": "p", "path": "records500/00000/00006_hr"}
-    recording = ptbxl.read(fake_ptbxl / "ptbxl", row)
-    assert (recording.record, recording.patient) == ("x", "p")
-
-
 @pytest.mark.parametrize(
     ("column", "value", "kind", "reason"),
     [
@@ -72,10 +65,7 @@ def test_a_row_tells_whose_and_which_file_it_is(fake_ptbxl: Path) -> None:
 def test_a_row_that_cannot_be_trusted_stops(
     fake_ptbxl: Path, column: str, value: str, kind: type[EcgbenchError], reason: str
 ) -> None:
-    file = fake_ptbxl / "ptbxl" / "ptbxl_database.csv"
-    table = pd.read_csv(file, dtype=str, keep_default_na=False)
-    table.loc[4, column] = value
-    table.to_csv(file, index=False)
+    change(fake_ptbxl / "ptbxl" / "ptbxl_database.csv", 4, column, value)
     with pytest.raises(kind, match=reason) as caught:
         ptbxl.index(fake_ptbxl / "ptbxl")
     assert "\n" not in str(caught.value)

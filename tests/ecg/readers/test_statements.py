@@ -116,12 +116,20 @@ RATES: dict[str, tuple[str, int | None, float | str]] = {
     "per sample": ("2 msec/sample", None, 500),
     "an interval by its unit": ("Sample Rate,2 ms", None, 500),
     "a bare number, contradicted": ("Sampling: 250", 500, "differs from --fs 500"),
-    **{f"changed, {head}": (f"Sample Rate: 500\n{head}", None, wanted) for head, wanted in (
-        ("Decimation: 2", "line 'Decimation: 2'"), ("Polarity,inverted", "upside down"),
-        ("Signal inverted: yes", "upside down"), ("Downsampled by 4", "may be fewer"),
-        ("Decimation: 1", 500), ("Polarity: normal", 500), ("Inverted: no", 500),
-        ("Diagnosis: T waves are inverted", 500), ("Interpretation: none inverted", 500),
-    )},
+    **{
+        f"changed, {head}": (f"Sample Rate: 500\n{head}", None, wanted)
+        for head, wanted in (
+            ("Decimation: 2", "line 'Decimation: 2'"),
+            ("Polarity,inverted", "upside down"),
+            ("Signal inverted: yes", "upside down"),
+            ("Downsampled by 4", "may be fewer"),
+            ("Decimation: 1", 500),
+            ("Polarity: normal", 500),
+            ("Inverted: no", 500),
+            ("Diagnosis: T waves are inverted", 500),
+            ("Interpretation: none inverted", 500),
+        )
+    },
     "two rates": ("Sample Rate: 500\nSampling frequency: 250", None, "500 Hz .* 250 Hz"),
 }
 
