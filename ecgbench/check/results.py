@@ -18,6 +18,7 @@ from ecgbench.data.prepare import prepare
 from ecgbench.data.select import Selection
 from ecgbench.errors import Damaged
 from ecgbench.exchange.every_eval_ever import KEYS, VERSION
+from ecgbench.exchange.names import may_go
 from ecgbench.results import tables
 from ecgbench.results.facts import DatasetFacts
 from ecgbench.results.study import Run, read
@@ -95,9 +96,16 @@ def _known(study: Run, one: DatasetFacts, data: Path | None, prepared: Path | No
         return f"{found}; not compared with a prepared copy"
     division = Store(study.path).existing_plan().division
     copy = prepare(one.name, data, prepared, limit=one.limit, division=division)
-    wanted = set(Selection(copy, one.limit).of("test")["record"])
-    demand(tested <= wanted and len(tested) == len(wanted), "another split: other test records")
-    return f"{found}, as in the prepared copy"
+    test = Selection(copy, one.limit).of("test").set_index("record")
+    demand(tested == {*test.index}, "another split: other test records")
+    for r in own:
+        predicted, of = r.predicted(), datasets.tasks()[r.cell.task][2]
+        rows = test.loc[predicted.records]
+        demand((rows["patient"] == predicted.patients).all(), f"other patients in {r.cell.task}")
+        if tuple(predicted.labels) == of.labels:
+            same = (rows[[*of.columns]].to_numpy() == predicted.target).all()
+            demand(same, f"other labels of the test records of {r.cell.task}")
+    return f"{found}, with the labels of the prepared copy"
 
 
 def _printed(folder: Path, study: Run) -> str:
@@ -124,16 +132,25 @@ def _compared(study: Run, stated: Sequence[tuple[Any, list[float]]], model: str 
     """Raises Broken where rows (of a model) and their numbers are not those of a study."""
     rows = study.main[study.main["value"].notna()].to_dict("records")
     again = {tuple(row[k] for k in _ROW): row for row in rows if model in ("", row["model"])}
-    wrong, without, found = [], 0, 0
+    wrong, without, seen = [], 0, set[tuple[str, ...]]()
+    tasks = datasets.tasks()
     for facts, numbers in stated:
-        row = again.pop(of := tuple(str(facts[k]) for k in _ROW), None)
+        of = tuple(str(facts[k]) for k in _ROW)
+        row = again.get(of)
+        if of in seen:
+            wrong.append(f"{' '.join(of)} is stated twice")
+        elif row is None and not pd.isna(numbers[0]):
+            data = tasks[str(facts["task"])][0] if facts["task"] in tasks else ""
+            if not data or may_go(data):  # predictions of data that are open are all in an export
+                wrong.append(f"{' '.join(of)} has no predictions here")
+            without += 1
+        seen.add(of)
         if row is None:
-            without += not pd.isna(numbers[0])
             continue
-        found += 1
         if not np.allclose(numbers, [row[n] for n in _NUMBERS], 0, WITHIN, equal_nan=True):
             wrong.append(f"{' '.join(of)} is stated as {numbers} and is {row['value']:.6g}")
-    wrong += [f"{' '.join(of)} is not stated" for of in again]
+    found = len(seen & again.keys())
+    wrong += [f"{' '.join(of)} is not stated" for of in again if of not in seen]
     demand(not wrong, enumerated(wrong[:3]) + (" and others" if len(wrong) > 3 else ""))
     demand(found, f"none of {without} can be computed again: their predictions are not here")
     more = f"; {without} without predictions, not computed again" if without else ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,12 +49,12 @@ def taken(own: "Reader", other: "Reader") -> Beside:
     protocols = {r.plan.training.protocol for r in (own, other)}
     who = str(other.lent["by"])
     who += f", protocol {other.plan.training.protocol}" if len(protocols) > 1 else ""
-    results, models = {}, {}
+    results, models, called = {}, {}, dict[str, str]()
     for at in shared:
         of_run = mine[at][0].document
         for r in theirs[at]:
             model, document = r.cell.fit.model, r.document
-            name = f"{model}@{where.resolve().name}" if model in names else model
+            name = called.setdefault(model, _free(model, where.resolve().name, names))
             made = replace(r, cell=replace(r.cell, fit=replace(r.cell.fit, model=name)))
             facts = f"{document['model']} of {where}"
             models[facts] = {**other.verifier.models[document["model"]], "name": name}
@@ -63,21 +64,26 @@ def taken(own: "Reader", other: "Reader") -> Beside:
     return Beside(results=results, by=dict.fromkeys(results, who), models=models)
 
 
+def _free(model: str, folder: str, taken: set[str]) -> str:
+    """A name for a model of others, which no model of the run or of earlier ones has."""
+    others = (f"{model}@{folder}-{number}" for number in count(2))
+    return next(n for n in chain((model, f"{model}@{folder}"), others) if n not in taken)
+
+
 def _demand_alike(mine: Iterable[Result], theirs: Iterable[Result], where: str) -> None:
     """BadSetting where cells of one task and fold are of other test records, or other labels."""
-    by_leads = {r.cell.setting.typed: r for r in reversed([*mine])}
-    them = [*theirs]
-    both = [r for r in them if r.cell.setting.typed in by_leads] or them
-    one = by_leads.get(both[0].cell.setting.typed) or next(iter(by_leads.values()))
-    a, b = one.predicted(), both[0].predicted()
-    task = one.cell.task
-    if set(a.records) != set(b.records):
-        common = len({*a.records} & {*b.records})
-        raise BadSetting(
-            f"--with {where}: other test records of {task}: {len(b.records):,} there, "
-            f"{len(a.records):,} in the run, {common:,} in both; its own report: ecgbench report "
-            f"{quoted(where)}"
-        )
-    order = [np.argsort(np.asarray(one.records, dtype=str)) for one in (a, b)]
-    if a.labels != b.labels or (a.target[order[0]] != b.target[order[1]]).any():
-        raise BadSetting(f"--with {where}: the labels of its test records of {task} are others")
+    own = [*mine]
+    by_leads = {r.cell.setting.typed: r for r in reversed(own)}
+    for other in theirs:
+        one = by_leads.get(other.cell.setting.typed, own[0])
+        a, b, task = one.predicted(), other.predicted(), one.cell.task
+        if sorted(a.records) != sorted(b.records):
+            common = len({*a.records} & {*b.records})
+            raise BadSetting(
+                f"--with {where}: other test records of {task}: {len(b.records):,} there, "
+                f"{len(a.records):,} in the run, {common:,} in both; its own report: ecgbench "
+                f"report {quoted(where)}"
+            )
+        order = [np.argsort(np.asarray(each.records, dtype=str)) for each in (a, b)]
+        if a.labels != b.labels or (a.target[order[0]] != b.target[order[1]]).any():
+            raise BadSetting(f"--with {where}: the labels of its test records of {task} are others")

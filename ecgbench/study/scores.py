@@ -118,6 +118,16 @@ class Predicted:
             },
         )
 
+    @property
+    def fault(self) -> str:
+        """What no run writes, and nothing can be computed from; "" where there is nothing."""
+        if len({*self.records}) < len(self.records):
+            return "holds a record twice"
+        # NaN is not between
+        if not ((self.probability >= 0) & (self.probability <= 1)).all():
+            return "holds a probability that is not between 0 and 1"
+        return "" if np.isin(self.target, (-1, 0, 1)).all() else "holds targets but 0, 1 and -1"
+
     def only(self, names: frozenset[str]) -> "Predicted":
         """Only these records. If some are left out, without the stored wins."""
         there = np.array([name in names for name in self.records], bool)

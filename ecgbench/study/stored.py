@@ -21,7 +21,8 @@ from ecgbench.core.files import sha256_of
 from ecgbench.core.folders import DONE, damaged, finished, read_json, read_table, recorded
 from ecgbench.core.keys import key
 from ecgbench.core.registry import folder_name
-from ecgbench.errors import BadSetting, MissingData
+from ecgbench.core.text import one_line
+from ecgbench.errors import BadSetting, Damaged, MissingData
 from ecgbench.study import lent
 from ecgbench.study.recent import Recent
 from ecgbench.study.scores import Predicted
@@ -138,7 +139,22 @@ class Result:
     def predicted(self) -> Predicted:
         """The same as arrays, without `leads`."""
         where = self.folder, self.content
-        return _READ_LAST(where, lambda: Predicted.of(read_table(self.folder, PREDICTIONS)))
+        return _READ_LAST(where, self._read)
+
+    def _read(self) -> Predicted:
+        table = read_table(self.folder, PREDICTIONS)
+        try:
+            found = Predicted.of(table)
+            wrong = found.fault
+        except (KeyError, TypeError, ValueError) as error:
+            wrong = f"holds no table of predictions ({one_line(error)})"
+        if wrong and lent.read(self.run):  # its maker hashed it so
+            raise Damaged(
+                f"{self.folder / PREDICTIONS} {wrong}; ask who sent it for another export"
+            )
+        if wrong:
+            raise damaged(self.folder / PREDICTIONS, self.folder, wrong)
+        return found
 
     def scores(self) -> pd.DataFrame:
         """metric, label ("macro": their mean), value (a fraction), n (records; for a label those

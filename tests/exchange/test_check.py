@@ -6,13 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from ecgbench.check.results import check
-from ecgbench.core.files import as_json
+from ecgbench.core.files import as_json, as_parquet, put_proved, sha256_of
+from ecgbench.errors import BadSetting, Damaged
 from ecgbench.exchange import export
 from ecgbench.results.study import read
+from ecgbench.study import lent
+from ecgbench.study.store import cells_of
 from tests.invented import Data, Made, write
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -74,6 +78,54 @@ def test_the_table_that_the_page_of_results_shows_is_compared(
     table["value"] += 0.01
     table.to_csv(folder / "main_table.csv", index=False)
     assert broken(folder, copies) == ["scores in main_table.csv"]
+
+
+def test_a_score_that_is_invented_or_stated_twice_is_broken(
+    sent: Path, copies: Path, tmp_path: Path
+) -> None:
+    table = pd.read_csv(sent / "main_table.csv")
+    for more in (table.iloc[[0]].assign(model="other", value=0.99), table.iloc[[0]]):
+        folder = Path(shutil.copytree(sent, tmp_path / "sent", dirs_exist_ok=True))
+        pd.concat([table, more]).to_csv(folder / "main_table.csv", index=False)
+        assert broken(folder, copies) == ["scores in main_table.csv"]
+
+
+def flipped(table: pd.DataFrame) -> pd.DataFrame:
+    name = next(name for name in table if name.startswith("target:"))
+    return table.assign(**{name: np.roll(table[name], 1)})
+
+
+FORGED: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "a record twice": lambda table: pd.concat([table, table.iloc[[0]]]),
+    "no probability": lambda table: table.assign(
+        **{name: 2.0 for name in table if name.startswith("probability:")}
+    ),
+    "other labels": flipped,
+    "no records": lambda table: table.iloc[:0],
+    "a record less": lambda table: table.iloc[1:],
+    "other patients": lambda table: table.assign(patient=table["record"]),
+    "a column less": lambda table: table.iloc[:, :-1],
+}
+
+
+@pytest.mark.parametrize("kind", FORGED)
+def test_a_cell_that_is_forged_with_its_hashes_is_found(
+    kind: str, sent: Path, copies: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(sent, tmp_path / "sent"))
+    cell = next(cells_of(folder))
+    file = cell / "predictions.parquet"
+    file.write_bytes(as_parquet(FORGED[kind](pd.read_parquet(file))))
+    hashes = json.loads((cell / "DONE").read_text()) | {file.name: sha256_of(file)}
+    before = sha256_of(cell / "DONE")
+    (cell / "DONE").write_text(as_json(hashes))
+    text = (folder / lent.FILE).read_text().replace(before, sha256_of(cell / "DONE"))
+    stated = json.loads(text)
+    put_proved(folder / lent.FILE, {k: v for k, v in stated.items() if k != "proof"})
+    assert broken(folder, copies)
+    if kind != "other patients":  # whose ids are those of whoever wrote them
+        with pytest.raises((BadSetting, Damaged)):
+            read(sent.parent / "run", others=[folder])
 
 
 def test_test_records_of_another_split_are_broken(

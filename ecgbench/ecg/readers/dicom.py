@@ -5,6 +5,7 @@ Source: DICOM PS3.3 C.10.9.1 (Waveform Module).
 """
 
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,13 @@ from ecgbench.ecg.readers.cleaned import Notes
 
 SHORTEST = 2.0
 """Seconds from which a group is a rhythm, below which it is a median beat, whatever its label."""
+ALIKE_IN = (
+    *("MultiplexGroupTimeOffset", "SamplingFrequency", "NumberOfWaveformSamples"),
+    *("WaveformBitsAllocated", "WaveformSampleInterpretation", "WaveformPaddingValue"),
+)
+"""Fields in which groups agree that are one recording."""
+LONG = 5.0
+"""Seconds from which a group goes before shorter ones, such as medians without a label."""
 DERIVED = ("MEDIAN", "REPRESENTATIVE", "AVERAGE")
 """Words of a label by which `ecgdatakit` knows a group that was computed from the rhythm."""
 
@@ -26,15 +34,16 @@ def prepared(path: Path, folder: Path, notes: Notes) -> tuple[Path, list[float]]
     import pydicom
 
     dataset = pydicom.dcmread(path)
-    groups = [g for g in dataset.get("WaveformSequence") or [] if g.get("WaveformData")]
-    rhythm = [g for g in groups if _seconds(g) >= SHORTEST]
-    rhythm.sort(key=lambda g: (-_seconds(g), _derived(g)))
-    notes += [
-        ("warning", f"a group of {_seconds(g):.2f} s is no rhythm")
-        for g in groups
-        if g not in rhythm and not _derived(g)
-    ]
-    if changed := rhythm not in ([], groups):
+    stored = [g for g in dataset.get("WaveformSequence") or [] if g.get("WaveformData")]
+    groups = _joined(stored)
+    least = LONG if any(_seconds(g) >= LONG for g in groups) else SHORTEST
+    rhythm = [g for g in groups if _seconds(g) >= least]
+    # twelve leads of 10 s rather than a strip of one
+    rhythm.sort(key=lambda g: (_derived(g), -_seconds(g) * g.NumberOfWaveformChannels))
+    for group in groups:
+        if group not in rhythm[:1] and not _derived(group):
+            notes.append(("warning", f"a group of {_seconds(group):.2f} s is left out"))
+    if changed := rhythm not in ([], stored):
         dataset.WaveformSequence = rhythm
     for group in rhythm or groups:
         if _derived(group) == bool(rhythm):
@@ -47,6 +56,45 @@ def prepared(path: Path, folder: Path, notes: Notes) -> tuple[Path, list[float]]
         path = folder / "prepared.dcm"
         dataset.save_as(path)
     return path, _skews(rhythm[0]) if rhythm else []
+
+
+def _joined(groups: list[Any]) -> list[Any]:
+    """The groups, those of other leads at the same time as one: limb and chest leads, or three
+    leads each.
+    """
+    made: dict[Any, Any] = {}
+    for group in groups:
+        key = *(str(group.get(field)) for field in ALIKE_IN), _derived(group)
+        first = made.setdefault(key, group)
+        if first is group:
+            continue
+        if group.get("MultiplexGroupTimeOffset") in (None, ""):  # nobody knows when it began
+            made[id(group)] = group
+            continue
+        channels = [*first.ChannelDefinitionSequence, *group.ChannelDefinitionSequence]
+        if len({_source(channel) for channel in channels}) < len(channels):
+            made[id(group)] = group
+            continue
+        width = int(group.WaveformBitsAllocated) // 8
+        rows = [
+            np.frombuffer(bytes(g.WaveformData), f"V{width}")[
+                : g.NumberOfWaveformSamples * g.NumberOfWaveformChannels
+            ].reshape(-1, g.NumberOfWaveformChannels)
+            for g in (first, group)
+        ]
+        together = deepcopy(first)
+        together.ChannelDefinitionSequence = channels
+        together.NumberOfWaveformChannels = len(channels)
+        together.WaveformData = np.hstack(rows).tobytes()
+        made[key] = together
+    return [*made.values()]
+
+
+def _source(channel: Any) -> str:
+    """What a channel is of, by its code; else its label."""
+    for code in channel.get("ChannelSourceSequence") or []:
+        return f"{code.get('CodingSchemeDesignator')} {code.get('CodeValue')}"
+    return str(channel.get("ChannelLabel"))
 
 
 def aligned(values: np.ndarray, skews: Sequence[float], notes: Notes) -> np.ndarray:

@@ -55,6 +55,8 @@ def _opened(path: Path, record: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            # what a recorder writes until it is stopped; whole data records follow
+            warnings.filterwarnings("ignore", ".* header indicates -1 data records")
             opened = parsed(path, header_encoding="latin-1")
         if not opened.data_record_duration > 0:
             raise ValueError(f"its data records last {opened.data_record_duration:g} s")

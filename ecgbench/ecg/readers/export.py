@@ -13,6 +13,7 @@ them. Only the first lines of samples are looked at one by one.
 """
 
 import csv
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
@@ -44,6 +45,11 @@ def read(path: Path, record: str, patient: str, options: ReadOptions) -> Recordi
     try:
         return _read(existing_file(path, record), (record, patient), options)
     except (ValueError, UnicodeError, csv.Error) as error:  # pandas' errors are ValueErrors
+        if grouped := re.search(r"'([-+]?\d{1,3}([., ]\d{3})+[^']*)'$", str(error)):
+            raise BadRecord(
+                f"{record}: {path.name} has numbers such as {grouped[1]!r}; write them without "
+                f"separators of thousands"
+            ) from error
         raise unreadable(path, record, "a table of numbers", error) from error
 
 
@@ -53,13 +59,13 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
     table = layout.layout_of(path, encoding, options, record)
     said = table.head
     said.demand_agreement(options, record)
-    chunks = _chunks(path, encoding, table)
+    chunks = _chunks(path, encoding, table, _others(table.names, options) | table.dropped)
     first = next(chunks)
     columns, timed, signals = _kinds(table, first, options)
-    stated = _named(columns, signals, said, record)
+    stated = _named(columns, signals, said, options, record)
     notes: Notes = [("head line", line) for line in (*said.unclear, *said.others)]
     if stated and options.ordered and not (any(map(signed, stated)) or generated(stated)):
-        notes.append(("head line", " ".join(stated).strip()))  # names that are replaced
+        notes.append(("renamed", " ".join(stated).strip()))
     names = options.names(stated, len(signals), path, record)
     given = stated if columns == table.names and not generated(stated or "") else None
     notes.append(("names", options.origin(given, names)))
@@ -74,6 +80,9 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
         )
     samples = first[:, leads][np.isfinite(first[:, leads])]
     whole = bool((samples == np.rint(samples)).all())
+    bits = [table.bits.get(columns[i]) for i in leads]
+    if whole and any(bits):
+        said.raw = f"a converter of {max(filter(None, bits))} bits"
     own = [table.units[i] for i in leads]
     alone = not all(map(per_mv, own)) or any(per_mv(x) == n for x in own for _, n in said.units)
     units = [said.scale(whole, one, alone, options, record) for one in own]
@@ -83,20 +92,28 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
     values, clock = _filled(
         chain([first], chunks), leads, timed, path.stat().st_size / table.line_bytes
     )
-    rates = [*said.rates]
+    rates, uneven = [*said.rates], list[tuple[str, BadRecord]]()
     for k, i in enumerate(timed):
         name = layout.with_unit(columns[i], table.units[i])
-        rate = times.rate(clock[k], name, i in table.clocks, record)
-        rates += [(f"the column of time {name!r}", rate)] if rate else []
+        try:
+            rate = times.rate(clock[k], name, i in table.clocks, record)
+            rates += [(f"the column of time {name!r}", rate)] if rate else []
+        except BadRecord as odd:
+            uneven.append((name, odd))
+    for name, error in uneven:  # beside another column of time it is a temperature, a packet's time
+        if len(rates) == len(said.rates) or not times.is_time(name):
+            raise error
+        notes.append(("ignored signal", f"{name}, which is no even time"))
     del clock
     fs = options.rate(rates, path, record, seen=said.about("rate"))
     source = "the file" if said.rates else "the column of time" if rates else "--fs"
     notes += [("unit", "the file" if all(units) else "--unit"), ("rate", source)]
     values, chosen = cleaned.marked(values, in_place=True), [names[i] for i in rows]
     steps = whole and (bool(said.gains) or said.are_steps(own, options))
-    if (zero := said.zero(steps, values, record)) and not said.zeros:
-        notes.append(("offset", f"steps are all above 0: {zero:g} is taken as 0 mV"))
-    for row, scale in zip(values, scales):
+    zeros = said.zeros_of(steps, values, bits, record)
+    if any(zeros) and not (said.zeros or any(bits)):
+        notes.append(("offset", f"steps are all above 0: {zeros[0]:g} is taken as 0 mV"))
+    for row, zero, scale in zip(values, zeros, scales):
         row -= zero
         row /= scale
     return cleaned.recording(values, chosen, fs, whose, notes)
@@ -106,7 +123,7 @@ def _kinds(
     table: layout.Table, first: np.ndarray, options: ReadOptions
 ) -> tuple[list[str], list[int], list[int]]:
     """Names of the columns by `options`, which of them are times or counters, and which signals."""
-    typed = dict(text.split("=", 1) for text in options.signals if "=" in text)
+    typed = options.typed
     free = [i for i in range(len(table.names)) if i not in table.dropped]
     names, own = [*table.names], [table.names[i] for i in free]
     if len(options.ordered) == len(free) and (generated(own) or not any(own)):
@@ -123,11 +140,13 @@ def _kinds(
     return names if timed else table.names, timed, signals
 
 
-def _named(names: list[str], signals: list[int], said: head.Head, record: str) -> list[str] | None:
+def _named(
+    names: list[str], signals: list[int], said: head.Head, options: ReadOptions, record: str
+) -> list[str] | None:
     """Names of the signals, from the lines on leads where no column names one. BadRecord where
-    both do and differ.
+    both do and differ, and where `--signals` NAME=LEAD differs from these lines.
     """
-    own = [names[i] for i in signals]
+    own, typed = [names[i] for i in signals], options.typed
     leads = [*dict.fromkeys(filter(signed, said.leads))] or said.leads
     named = [*filter(None, map(signed, own))]
     if named and len(named) == len(leads) and all(map(signed, leads)):
@@ -137,6 +156,14 @@ def _named(names: list[str], signals: list[int], said: head.Head, record: str) -
                 f"by the names of its columns; correct the one that is wrong"
             )
     elif not named and len(leads) == len(own) and (any(map(signed, leads)) or not any(own)):
+        both = [
+            (signed(typed[name]), signed(lead)) for name, lead in zip(own, leads) if name in typed
+        ]
+        if any(one != other for one, other in both):
+            raise BadRecord(
+                f"{record}: its signals are {', '.join(leads)} by its head, and other leads by "
+                f"--signals {','.join(options.signals)}; correct the one that is wrong"
+            )
         return leads
     else:
         said.others.extend(leads)
@@ -170,20 +197,31 @@ def _filled(
     return out[0][:, :count], out[1][:, :count]
 
 
-def _chunks(path: Path, encoding: str, table: layout.Table) -> Iterator[np.ndarray]:
-    """(time, column) float64 of the samples; clock times are seconds."""
+def _others(names: list[str], options: ReadOptions) -> set[int]:
+    """Columns whose names are neither leads nor times, where others' are: they may hold words."""
+    known = [bool(signed(name) or name in options.typed) for name in names]
+    if not any(known) or generated(names):
+        return set()
+    return {i for i, n in enumerate(names) if n and not (known[i] or times.is_time(n))}
+
+
+def _chunks(
+    path: Path, encoding: str, table: layout.Table, others: set[int]
+) -> Iterator[np.ndarray]:
+    """(time, column) float64 of the samples; clock times are seconds, words in others are NaN."""
     count, last = len(table.names), dict.fromkeys(table.clocks, -np.inf)
     texts = {*table.clocks, *(day for day in table.clocks.values() if day is not None)}
     with open(path, encoding=encoding, errors="replace") as file:
         for _ in range(table.skipped):
             file.readline()
-        kinds = {i: "str" if i in texts else "float64" for i in range(count)}
+        kinds = {i: "str" if i in texts | others else "float64" for i in range(count)}
         for frame in pd.read_csv(file, names=[*range(count)], dtype=kinds, **table.layout):
             if not isinstance(frame.index, pd.RangeIndex):
                 raise ValueError("it has lines with more values than its first ones")
             values = np.empty((len(frame), count))
             for i in range(count):
-                values[:, i] = 0.0 if i in texts else frame[i].to_numpy()
+                column = pd.to_numeric(frame[i], "coerce") if i in others - texts else frame[i]
+                values[:, i] = 0.0 if i in texts else column.to_numpy()
             for i, day in table.clocks.items():
                 clock = times.seconds(frame[i], None if day is None else frame[day])
                 nights = max(0.0, np.ceil((last[i] - clock[0]) / times.DAY - 0.5))

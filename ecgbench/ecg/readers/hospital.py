@@ -31,10 +31,14 @@ STARTS = ("start_sample", "LeadTimeOffset")
 """Where SCP-ECG and MUSE state that a lead begins later than the recording."""
 STATES = ("channel_status", "LeadOff")
 """Where DICOM and MUSE state that a lead was disconnected, or is a test signal."""
-LOST = re.compile("starts at pointer|with no waveform data")
-"""Warnings of MFER about a gap that was closed, and about samples that are not there."""
-PERSONAL = re.compile(r"birth|\bdate\b|measurement time|\bVR\b|\bPN\b")
-"""Warnings that quote what a file says of a person, which concern no sample."""
+LOST = re.compile("starts at pointer|with no waveform data|sequence sets in the rhythm")
+"""Warnings of MFER about a gap that was closed, and about samples that are not there; of aECG about
+leads or a time that stand in several sets, of which one is read.
+"""
+PERSONAL = re.compile(r"birth|\bdate\b|measurement time|\bVR\b|\bPN\b|multiplex group")
+"""Warnings that quote what a file says of a person, which concern no sample; and of groups, which
+`dicom` tells.
+"""
 INTERVAL_ERROR = 5e-4
 """Share by which a rate from an interval in whole microseconds may be off."""
 FRACTION = re.compile(
@@ -134,7 +138,8 @@ def _parsed(path: Path, record: str) -> tuple[Any, cleaned.Notes, list[float]]:
         except ImportError:
             raise missing from None
         except Exception as error:  # the package raises whatever its parsing runs into
-            plain = ValueError(str(error).replace(str(path), path.name))
+            plain = ValueError(re.sub(rf"{re.escape(folder)}\S*", path.name, str(error)))
+            plain = ValueError(str(plain).replace(str(path), path.name))
             raise unreadable(path, record, kind, plain) from error
     if not any(len(lead.samples) for lead in found.leads):
         raise BadRecord(f"{record}: {path.name} holds no rhythm, only what was derived from one")
@@ -150,7 +155,9 @@ def _demand_whole(found: Any, notes: cleaned.Notes, path: Path, record: str) -> 
     was rounded.
     """
     if lost := next((what for _, what in notes if LOST.search(what)), ""):
-        raise BadRecord(f"{record}: {path.name} is truncated, or has a gap ({lost})")
+        raise BadRecord(
+            f"{record}: {path.name} is truncated, in several parts, or has a gap ({lost})"
+        )
     if found.source_format == "ishne_holter":
         _demand_ishne(found.raw_metadata, notes, path, record)
     if path.suffix.lower() == ".xml" and (

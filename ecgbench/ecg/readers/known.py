@@ -7,6 +7,9 @@ head no public file was found: `timestamp,sample` is a guess.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from ecgbench.ecg.readers.notation import per_mv
 
 Lines = list[str]
 
@@ -28,6 +31,10 @@ class Export:
     """End of a column's name, in small letters -> the lead in it."""
     ignored: tuple[str, ...] = ()
     """Names of columns, in small letters, that are neither samples nor their time."""
+    bits: Callable[[Lines], dict[str, int]] = lambda _: {}
+    """Its lines before the numbers -> name of a column -> bits of its converter, of samples that
+    are its steps, of which the middle one is 0 mV.
+    """
 
     def lead(self, name: str) -> str:
         """The lead in a column of this name, else the name."""
@@ -39,7 +46,8 @@ def _labchart(lines: Lines) -> Lines:
     rows = {line.split("=")[0]: line.partition("=")[2] for line in lines if "=" in line}
     names, units = rows.pop("ChannelTitle"), rows.pop("UnitName", "")
     rest = [f"{key}={value}" for key, value in rows.items()]
-    return [*rest, f"time{names}"] + [f"s{units}"] * bool(units)
+    voltages = any(per_mv(unit) for unit in units.split("\t"))  # * where there is none
+    return [*rest, f"time{names}"] + [f"s{units}"] * voltages
 
 
 def _acqknowledge(lines: Lines) -> Lines:
@@ -52,27 +60,44 @@ def _acqknowledge(lines: Lines) -> Lines:
     return [*lines[: k + 1], sign.join([*time, *pairs[::2]]), sign.join(units)]
 
 
-def _opensignals(lines: Lines) -> Lines:
-    """A dictionary of devices in JSON; samples are steps of their converters, of which the middle
-    one is 0 mV (the sensor's data sheet: (step / 2**bits - 1/2) x voltage / gain).
-    """
+def _devices(lines: Lines) -> list[dict[str, Any]]:
+    """The dictionary of devices, in JSON, of OpenSignals."""
     text = next(line for line in lines if "{" in line)
-    devices = [*json.loads(text[text.index("{") :]).values()]
+    return [*json.loads(text[text.index("{") :]).values()]
+
+
+def _opensignals(lines: Lines) -> Lines:
+    devices = _devices(lines)
     rates = [f"Sampling rate: {device['sampling rate']} Hz" for device in devices]
-    bits = [max(device["resolution"]) for device in devices if "resolution" in device]
-    rates += [f"ADC zero: {2 ** (most - 1)}" for most in bits]
-    return [*rates, "Unit: ADC", "\t".join(name for d in devices for name in d["column"])]
+    return [*rates, "\t".join(name for device in devices for name in device["column"])]
+
+
+def _bits(lines: Lines) -> dict[str, int]:
+    """Of the last columns of each device, whose step 2**(bits - 1) is 0 mV by the sensor's data
+    sheet: (step / 2**bits - 1/2) x voltage / gain.
+    """
+    found = dict[str, int]()
+    for device in _devices(lines):
+        bits = device.get("resolution", [])
+        found |= dict(zip(device["column"][len(device["column"]) - len(bits) :], bits))
+    return found
 
 
 KNOWN = (
     Export(name="LabChart", marks=("interval=", "channeltitle="), plain=_labchart, comment="#"),
     Export(
         name="BIOPAC AcqKnowledge",
-        marks=("sec/sample", " channels", "ch1"),
+        marks=("sample", " channels", "ch1"),
         plain=_acqknowledge,
         counted=True,
     ),
-    Export(name="OpenSignals", marks=("opensignals text file",), plain=_opensignals),
+    Export(
+        name="OpenSignals",
+        marks=("opensignals text file",),
+        plain=_opensignals,
+        bits=_bits,
+        ignored=("di",),  # a digital input, no lead I
+    ),
     Export(
         name="Shimmer Consensys",
         marks=("_cal", "timestamp"),

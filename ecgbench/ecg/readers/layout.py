@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ecgbench.core.text import shortened
 from ecgbench.ecg.readers import head, times
 from ecgbench.ecg.readers.known import export_of
 from ecgbench.ecg.readers.notation import ReadOptions, generated, per_mv, signed
@@ -27,9 +28,7 @@ CHUNK = 2**17
 """Samples that are read at once."""
 MISSING = ("-", "--", "---", ".", "?", "missing", "none", "*")
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?inf|nan|na|n/a|null|", re.I)
-_MOMENT = re.compile(
-    r"\d[\dT:./+-]*:\d\d[\d:.+-]*Z?|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|[ap]\.?m\.?", re.I
-)
+_MOMENT = re.compile(rf"\d[\dT:./+-]*:\d\d[\d:.+-]*Z?|{times.DATE.pattern}|[ap]\.?m\.?", re.I)
 _DECIMAL = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?|[-+]?\d+")
 _IN_BRACKETS = re.compile(r"(?P<name>.*?)\s*[(\[](?P<unit>[^)\]]+)[)\]]")
 _BEHIND = re.compile(
@@ -60,6 +59,8 @@ class Table:
     """Lines before the samples."""
     line_bytes: float
     """Mean length of a line of samples."""
+    bits: dict[str, int]
+    """Name of a column -> bits of the converter whose steps its whole numbers are."""
     layout: dict[str, Any]
     """What pandas needs to know."""
 
@@ -79,15 +80,20 @@ def layout_of(path: Path, encoding: str, options: ReadOptions, record: str) -> T
     rows = [line.split(export.comment)[0] if export.comment else line for line in lines]
     samples = [line.strip(" ") for line in rows if line.strip()][:SAMPLE_LINES]
     if not samples:
-        raise BadRecord(f"{record}: {path.name} holds no line of numbers")
+        last = shortened(next((line.strip() for line in above[::-1] if line.strip()), ""), 60)
+        raise BadRecord(
+            f"{record}: {path.name} holds no line of numbers; its last line is {last!r}"
+        )
     above = [re.sub(r"^\s*[#%/]+\s*", "", line).strip("\n ") for line in above]
     try:
-        above = export.plain([line for line in above if line.strip()])
+        above = [line for line in above if line.strip()]
+        above, bits = export.plain(above), export.bits(above)
     except (LookupError, StopIteration, TypeError, AttributeError) as error:
         raise BadRecord(f"{record}: {path.name} has no head of {export.name}") from error
     seen = head.understood(above)
     separator, decimal = _separator(samples, above, len(seen.leads) == 1, options, path)
-    cells = [_cells(line, separator) for line in samples]
+    # a remark at the end of a line stands in a column of its own
+    cells = [_cells(line, separator) + [""] * bool(export.comment) for line in samples]
     count = max(map(len, cells))
     filled = [max((i for i, cell in enumerate(row, 1) if cell), default=0) for row in cells]
     empty = count - max(filled)
@@ -96,7 +102,21 @@ def layout_of(path: Path, encoding: str, options: ReadOptions, record: str) -> T
             f"{record}: numbers such as {odd!r} may be thousands or decimals; write them without "
             f"separators of thousands"
         )
+    for line in above:
+        words = _cells(line, separator)
+        numbers = [bool(_NUMBER.fullmatch(word)) for word in words]
+        several = len(words) > 1 and count - empty <= len(words) <= count
+        if several and words[0] and numbers[0] and not all(numbers):
+            raise BadRecord(
+                f"{record}: the line {shortened(line, 60)!r} holds a word among its numbers; leave "
+                f"the cell empty, or take the column out"
+            )
     names, units, rest = _columns(above, separator, cells, empty)
+    if odd := next(filter(_of_a_multiple, names), None):
+        raise BadRecord(
+            f"{record}: the column {odd!r} may hold multiples of a unit; write its samples in a "
+            f"unit: 'I (mV)'"
+        )
     clocks, dates = _clocks(cells, count)
     dropped = {i for i, name in enumerate(names) if name.lower() in export.ignored} | dates
     if any(names):
@@ -116,7 +136,8 @@ def layout_of(path: Path, encoding: str, options: ReadOptions, record: str) -> T
         "chunksize": CHUNK,
     }
     size = sum(len(line.encode(encoding)) for line in samples) / len(samples) + 1
-    return Table(head.understood(rest), names, units, empty, clocks, dropped, skipped, size, layout)
+    seen = head.understood(rest)
+    return Table(seen, names, units, empty, clocks, dropped, skipped, size, bits, layout)
 
 
 def encoding_of(path: Path) -> str:
@@ -159,7 +180,7 @@ def _numbers_columns(lines: list[str]) -> bool:
 
 def _counted(lines: list[str]) -> bool:
     """Whether the first line gives numbers of samples, which the next are not like."""
-    first, second = (line.split() for line in (*lines[:2], "", "")[:2])
+    first, second = (re.split(r"[\s,;]+", line.strip()) for line in (*lines[:2], "", "")[:2])
     return all(map(str.isdigit, first)) and (len(first) < len(second) or "." in "".join(second))
 
 
@@ -192,7 +213,8 @@ def _columns(
             break
         found, own = _split_units(_fitting(above[i], mark, cells, empty))
         if any(map(signed, found)) and all(signed(n) or times.is_time(n) or not n for n in found):
-            names, units, used = found, own if any(own) else units, used | {i}
+            # what was taken for names above is no more than a line
+            names, units, used = found, own if any(own) else units, used - {k} | {i}
     return names, units, [line for i, line in enumerate(above) if i not in used]
 
 
@@ -214,8 +236,10 @@ def _are_units(row: list[str]) -> bool:
     a step. A cell with a digit is no unit.
     """
     bare = [word.strip("()[]-_= ") for word in row if ":" not in word]
-    names = (times.is_time(word) and not times.size(word) for word in bare)
-    other = any(names) or any(re.search(r"\d", word) or signed(word) for word in bare)
+    names = (times.is_time(w) and (not times.size(w) or re.search(r"[\s_/(]", w)) for w in bare)
+    # m/s^2, 1/min and cmH2O are units
+    digits = (re.sub(r"^1/|/\(?[a-z]+\^?\d$|h2o", "", word.lower()) for word in bare)
+    other = any(names) or any(re.search(r"\d", word) for word in digits) or any(map(signed, bare))
     return not other and any(per_mv(word) or head.STEPS.fullmatch(word) for word in bare)
 
 
@@ -225,11 +249,14 @@ def _states(line: str, words: list[str]) -> bool:
     if re.match(r"[\w ]*[:=]", words[0]) and not signed(words[0]):
         return True
     words = [word for word in words if word]
+    if len(words) == 1 and seen.unclear:  # Einheit,µV above decimal commas
+        words = next((w for w in (_cells(line, m) for m in _MARKS[:3]) if len(w) > 1), words)
     if len(words) == 2 and not times.is_time(words[0]):  # Einheit,mV; Ableitung,Ableitung I
         unit = per_mv(words[1]) and not re.search(r"\d", words[1]) and not per_mv(words[0])
         if unit or words[1].startswith(f"{words[0]} ") or (seen.leads and not signed(words[0])):
             return True
-    if len(words) > 2 or any(map(signed, _split_units(words)[0])) or generated(words):
+    named = any(map(signed, _split_units(words)[0])) or any(map(_of_a_multiple, words))
+    if len(words) > 2 or named or generated(words):
         return False
     digits = re.search(r"[,;:=\t]\s*[-+]?\d", line) or (seen.unclear and re.search(r"\d", line))
     found = (seen.rates, seen.units, seen.gains, seen.leads, seen.raw, seen.changes, digits)
@@ -242,11 +269,20 @@ def _split_units(words: list[str]) -> tuple[list[str], list[str]]:
     for word in words:
         found = _IN_BRACKETS.fullmatch(word) or _BEHIND.fullmatch(word)
         name, unit = (found["name"].strip(), found["unit"].strip()) if found else (word, "")
-        known = (per_mv(unit) and not re.search(r"\d", unit)) or head.STEPS.fullmatch(unit)
-        sure = len(words) > 1 or word[-1:] in ")]" or signed(name) or _SIGNAL.fullmatch(name)
+        of_a_signal = signed(name) or _SIGNAL.fullmatch(name)
+        unit_of = (per_mv(unit) and not re.search(r"\d", unit)) or head.STEPS.fullmatch(unit)
+        known = unit_of and (of_a_signal or not re.search(r"\d$", name))  # 10 uV is a quantity
+        sure = len(words) > 1 or word[-1:] in ")]" or of_a_signal
         names.append(name if known and sure else word)
         units.append(unit if known and sure else "")
     return names, units
+
+
+def _of_a_multiple(name: str) -> bool:
+    """Whether a lead has a number and a voltage behind it: I (10 uV), II (mV*1000)."""
+    found = _IN_BRACKETS.fullmatch(name)
+    unit = found["unit"] if found else ""
+    return bool(found and signed(found["name"]) and re.search(r"\d\W*[mun]?v|v\W*\d", unit, re.I))
 
 
 def without_unit(signal: str) -> str:
@@ -275,10 +311,11 @@ def _separator(
     of decimals where something else separates, and in lines of one number where the text has one
     signal; BadSetting where it cannot be known.
     """
-    comma = "," if any("," in line for line in samples) else "."
     for separator in (";", "\t"):
         if all(separator in line for line in samples):
-            return separator, comma
+            cells = [cell for line in samples for cell in line.split(separator)]
+            return separator, ",."[not any("," in cell and ":" not in cell for cell in cells)]
+    comma = "," if any("," in line for line in samples) else "."
     words = [line.split() for line in samples]
     if all(len(row) > 1 for row in words) and (
         comma == "."

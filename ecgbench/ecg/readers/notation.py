@@ -125,11 +125,23 @@ class ReadOptions:
         """Names in the order of the file; empty where they are NAME=LEAD, or not given."""
         return () if "=" in "".join(self.signals) else self.signals
 
+    @property
+    def typed(self) -> dict[str, str]:
+        """Name in the file -> lead, where they are NAME=LEAD."""
+        return dict(text.split("=", 1) for text in self.signals if "=" in text)
+
     def without_order(self, stated: Sequence[str]) -> "ReadOptions":
-        """For a file whose header names all signals: where one of its names means a lead, a
-        `--signals` in the order of the file is meant for other files, and is dropped.
+        """For a file whose header names all signals, some of them as leads: a `--signals` in the
+        order of the file says what the others are where it agrees on those; else it is meant for
+        other files, and is dropped.
         """
-        return replace(self, signals=()) if self.ordered and any(map(signed, stated)) else self
+        known = [*map(signed, stated)]
+        if not self.ordered or not any(known):
+            return self
+        pairs = [*zip(stated, known, self.ordered)]
+        agree = len(known) == len(self.ordered) and all(k in (None, signed(o)) for _, k, o in pairs)
+        others = tuple(f"{name.strip()}={o}" for name, k, o in pairs if k is None and agree)
+        return replace(self, signals=others)
 
     def origin(self, stated: Sequence[str] | None, names: Sequence[str]) -> str:
         """Where `names` came from: "the file", "--signals", or both."""
@@ -145,8 +157,7 @@ class ReadOptions:
         lead ("-aVR" where it is inverted), else as it is. BadRecord where `--signals` names other
         leads; BadSetting where nobody names them.
         """
-        typed = dict(text.split("=", 1) for text in self.signals if "=" in text)
-        names = [typed.get(name.strip(), name) for name in stated or ()]
+        names = [self.typed.get(name.strip(), name) for name in stated or ()]
         if generated(names) or not any(map(signed, names)):
             names = [] if generated(names) else names
             if self.ordered and len(self.ordered) != count:

@@ -17,10 +17,13 @@ DAY = 86_400
 BLOCK = 2**18
 """Samples that are compared at once."""
 
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = rf"(?:{'|'.join(MONTHS)})[a-z]*"
 CLOCK = re.compile(
-    r"\[?[\d][\d./T -]*:\d\d[\d:.,/+ -]*\s*([ap]\.?m\.?|Z)?[\d./ -]*\]?", re.IGNORECASE
+    rf"\[?[\d](?:[\d./T -]|{_MONTH})*:\d\d[\d:.,/+ -]*\s*([ap]\.?m\.?|Z)?[\d./ -]*\]?",
+    re.IGNORECASE,
 )
-DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
+DATE = re.compile(rf"\d{{1,4}}[-/.](?:\d{{1,2}}|{_MONTH})[-/.]\d{{1,4}}", re.IGNORECASE)
 _PARTS = r"^(?P<clock>[^:]*:\d\d(?::\d\d)?)(?:[.,](?P<part>\d*))?(?P<rest>.*)$"
 _NAMES = re.compile(
     r"(times?|zeit|temps|tiempo|elapsed|elapsed time|t|secs?|seconds?|sekunden|min|minutes|millis|"
@@ -98,7 +101,7 @@ def _moment(text: str, minutes: bool) -> tuple[float, ...]:
     """Seconds of the day; with a date also those since the year 2000, with the day before the month
     and with the month before the day (NaN where there is no such date).
     """
-    clock, _, rest = text.partition("|")
+    clock, _, rest = re.sub(_MONTH, _number_of, text, flags=re.IGNORECASE).partition("|")
     words = re.findall(r"\d+", clock)
     at = clock.find(":")
     count = len(re.findall(r"\d+", clock[: max(at, 0)])) if at >= 0 else 0
@@ -117,6 +120,10 @@ def _moment(text: str, minutes: bool) -> tuple[float, ...]:
     year, first, other = day if len(day[0]) == 4 else (day[2], day[0], day[1])
     orders = ((first, other),) * 2 if len(day[0]) == 4 else ((other, first), (first, other))
     return (second, *(_days(int(year), int(m), int(d)) * DAY + second for m, d in orders))
+
+
+def _number_of(month: re.Match[str]) -> str:
+    return str(1 + MONTHS.index(month[0][:3].lower()))
 
 
 def _days(year: int, month: int, day: int) -> float:
@@ -175,23 +182,29 @@ def rate(column: np.ndarray, name: str, clock: bool, record: str) -> float | Non
     count = len(column) - 1
     start = np.asarray(column[:BLOCK], np.float64)
     usual = float(np.median(np.diff(start)))
-    if not clock and not is_time(name) and _cyclic(column, usual):
-        return None
+    if (
+        not clock
+        and not is_time(name)
+        and usual == 1
+        and count > 2 * (period := 1 + np.ptp(column))
+    ):
+        # 0, 1, ..., 15, 0, 1: a counter that begins again
+        column = np.cumsum(np.r_[0, np.diff(column) % period])
+        start = np.asarray(column[:BLOCK], np.float64)
     if usual == 0 and clock and (coarse := _coarse(column)):
         return coarse
     step, fine = float(column[-1] - column[0]) / count, _resolution(start[:1000])
     for at in range(0, count, BLOCK):
         block = np.asarray(column[at : at + BLOCK + 1], np.float64)
         even = column[0] + step * np.arange(at, at + len(block))
-        wrong = ~(np.abs(np.diff(block) - usual) <= max(0.5 * usual, 1.01 * fine))
-        wrong = wrong if wrong.any() else ~(np.abs(block - even) <= 0.5 * step + 1e-12)
+        wrong = ~(np.abs(np.diff(block) - usual) <= max(0.5 * usual, 1.01 * fine * (usual > 0)))
+        # times may be cut to their last decimal, but not to one that is longer than a sample
+        near = max(0.5 * step + 1e-12, 1.01 * fine * (usual > 0.99 * fine))
+        wrong = wrong if wrong.any() else ~(np.abs(block - even) <= near)
         if wrong.any() or not step > 0:
-            i = min(at + int(wrong.argmax()), count - 1)
-            raise BadRecord(
-                f"{record}: its column of time {name!r} is not even: from sample {i + 1} to "
-                f"{i + 2} it goes from {column[i]:.13g} to {column[i + 1]:.13g}, where {usual:g} "
-                f"is usual"
-            )
+            raise _uneven(column, min(at + int(wrong.argmax()), count - 1), usual, name, record)
+    if usual < 1.5 * fine and (lost := _irregular(np.diff(column), usual)) is not None:
+        raise _uneven(column, lost, usual, name, record)
     epochs = [unit for low, high, unit in _EPOCHS if low < start[0] < high]
     known = 1.0 if clock else size(name) or (epochs[0] if epochs else None)
     if known is None and abs(usual - 1) < 1e-9:
@@ -199,6 +212,8 @@ def rate(column: np.ndarray, name: str, clock: bool, record: str) -> float | Non
     rates = [1 / (step * one) for one in ([known] if known else (1.0, 1e-3, 1e-6, 1e-9))]
     if not known:  # slow ones too: 0.04 may be 25 Hz or 25,000
         rates = [one for one in rates if 1.01 <= one <= FASTEST]
+        if not rates and 2e4 < start[0] < 8e4:
+            rates = [1 / (step * DAY)]  # days of a spreadsheet
     if len(rates) != 1:
         every = " or ".join(f"{one:g} Hz" for one in rates) or "none makes a rate of an ECG"
         raise BadRecord(
@@ -209,13 +224,22 @@ def rate(column: np.ndarray, name: str, clock: bool, record: str) -> float | Non
     return float(near) if abs(near - rates[0]) <= error * near else rates[0]
 
 
-def _cyclic(column: np.ndarray, usual: float) -> bool:
-    """Whether a counter begins again and again at one number: 0, 1, ..., 15, 0, 1."""
-    if usual != 1 or len(column) < 9:
-        return False
-    steps = np.diff(column)
-    back = np.unique(steps[steps != usual])
-    return len(back) == 1 and back[0] == column.min() - column.max() < -1
+def _uneven(column: np.ndarray, i: int, usual: float, name: str, record: str) -> BadRecord:
+    return BadRecord(
+        f"{record}: its column of time {name!r} is not even: from sample {i + 1} to {i + 2} it "
+        f"goes from {column[i]:.13g} to {column[i + 1]:.13g}, where {usual:g} is usual"
+    )
+
+
+def _irregular(steps: np.ndarray, usual: float) -> int | None:
+    """The first of the steps that are not the usual one, of times written to about a sample, where
+    they do not come at even distances, as those of a rate that does not fit the decimals do: a
+    sample is lost, or there twice.
+    """
+    odd = np.flatnonzero(np.abs(steps - usual) > 0.01 * usual)
+    if not len(odd) or (len(odd) > 2 and np.ptp(np.diff(odd)) <= 1):
+        return None
+    return int(odd[0])
 
 
 def _coarse(column: np.ndarray) -> float | None:

@@ -29,15 +29,26 @@ def _code(value: str, scheme: str, meaning: str) -> list[Dataset]:
     return [item]
 
 
-def group(steps: np.ndarray, label: str, rate: float = RATE, **more: object) -> Dataset:
-    """A waveform group of DICOM; more: fields of every channel."""
+def group(
+    steps: np.ndarray,
+    label: str,
+    rate: float = RATE,
+    first: int = 0,
+    offset: float | None = None,
+    **more: object,
+) -> Dataset:
+    """A waveform group of DICOM, of LEADS from the `first` on, that begins `offset` ms after the
+    first group; more: fields of every channel.
+    """
     made = Dataset()
     made.WaveformOriginality, made.MultiplexGroupLabel = "ORIGINAL", label
     made.NumberOfWaveformChannels, made.NumberOfWaveformSamples = steps.shape
     made.SamplingFrequency = rate
+    if offset is not None:
+        made.MultiplexGroupTimeOffset = offset
     made.WaveformBitsAllocated, made.WaveformSampleInterpretation = 16, "SS"
     channels = []
-    for name in LEADS[: len(steps)]:
+    for name in LEADS[first : first + len(steps)]:
         channel = Dataset()
         channel.ChannelSourceSequence = _code(f"2:{SCP_CODES[name]}", "MDC", f"Lead {name}")
         channel.ChannelSensitivity, channel.ChannelBaseline = STEP, 0

@@ -75,13 +75,15 @@ def test_a_number_of_the_head_that_is_none_is_refused(field: int, tmp_path: Path
             read(path)
 
 
-@pytest.mark.parametrize("count", [9, 11, -1])
+@pytest.mark.parametrize("count", [9, 11, -2])
 def test_the_header_states_how_long_a_file_is(count: int, tmp_path: Path) -> None:
     path = edf(tmp_path / "r", [STEPS], ["II"])
     whole = path.read_bytes()
     path.write_bytes(whole[:236] + str(count).encode().ljust(8) + whole[244:])
     with pytest.raises(BadRecord):
         read(path)
+    path.write_bytes(whole[:236] + b"-1".ljust(8) + whole[244:])  # the recorder was not stopped
+    is_right(path)
 
 
 def test_signals_that_are_no_leads_may_have_rates_and_units_of_their_own(tmp_path: Path) -> None:

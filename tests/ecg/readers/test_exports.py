@@ -2,6 +2,7 @@
 right leads, rate and voltage, or one line that says what is missing.
 """
 
+import re
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -96,6 +97,12 @@ RIGHT: dict[str, tuple[str, Options, str, float]] = {
         "I",
         500,
     ),
+    "LabChart, a late remark": (
+        (LABCHART + lines(SECONDS, *MV[:2])).replace("\n0.900", "\t#* start\n0.900"),
+        ECG,
+        "I",
+        500,
+    ),
     "LabChart, commas": (
         LABCHART.replace("0.002", "0,002") + lines(*map(comma, (SECONDS, *MV[:2]))),
         ECG,
@@ -116,7 +123,34 @@ RIGHT: dict[str, tuple[str, Options, str, float]] = {
         "I",
         500,
     ),
+    "BIOPAC, samples a second": (
+        BIOPAC.replace("2 msec/sample", "500 samples/sec") + lines(MINUTES, *MV[:2], NONE),
+        Options(signals=("ECG100C=I",)),
+        "I",
+        500,
+    ),
     "OpenSignals": (OPENSIGNALS + lines(CYCLE, ONES, ONES, UV[0] + 512, NONE), A2, "II", 1000),
+    "OpenSignals, a digital input": (
+        OPENSIGNALS.replace('"O1"', '"DI"') + lines(CYCLE, ONES, UV[1], UV[0] + 512, NONE),
+        A2,
+        "II",
+        1000,
+    ),
+    "OpenSignals, converters of other bits": (
+        OPENSIGNALS.replace('"nSeq", "I1", "O1"', '"nSeq", "A1"').replace(
+            "[4, 1, 1, 10]", "[12, 6]"
+        )
+        + lines(CYCLE, UV[1] + 2048, UV[0] + 32, NONE),
+        A2,
+        "II",
+        1000,
+    ),
+    "OpenSignals, converted": (
+        OPENSIGNALS + lines(CYCLE, ONES, ONES, MV[0], NONE),
+        Options(signals=("A2=II",), unit="mV"),
+        "II",
+        1000,
+    ),
     **{
         f"a step of 0 mV, {line}": (
             f"Sample rate: 500 Hz\n{line}\n\nI\tII\n" + lines(*UV[:2] + zero),
@@ -137,6 +171,15 @@ RIGHT: dict[str, tuple[str, Options, str, float]] = {
     },
     "Shimmer": (
         SHIMMER.format("Unix", "ms") + lines([EPOCH + 2 * i for i in range(COUNT)], *MV, NONE),
+        Options(),
+        "II I",
+        500,
+    ),
+    "Shimmer, accelerometer": (
+        SHIMMER.format("Unix", "ms")
+        .replace("Vx-RL_24BIT", "Accel_LN_X")
+        .replace("mV\t\n", "m/(s^2)\t\n")
+        + lines([EPOCH + 2 * i for i in range(COUNT)], *MV, NONE),
         Options(),
         "II I",
         500,
@@ -181,6 +224,54 @@ RIGHT: dict[str, tuple[str, Options, str, float]] = {
         "I",
         500,
     ),
+    **{
+        f"date {form}": (
+            f"time;I (mV)\n{lines(clock(form), MV[0], sep=';')}",
+            Options(),
+            "I",
+            500,
+        )
+        for form in ("%d.%m.%Y %H:%M:%S,%f", "%d-%b-%Y %H:%M:%S.%f")
+    },
+    "milliseconds, cut": (
+        "t (ms),I (mV)\n" + lines([1234 + i * 1000 // 512 for i in range(COUNT)], MV[0], sep=","),
+        Options(fs=512),
+        "I",
+        512,
+    ),
+    "words beside the samples": (
+        "I (mV),Event,II (mV)\n"
+        + lines(MV[0], ["VEB" if i > 590 else "" for i in range(COUNT)], MV[1], sep=","),
+        Options(fs=500),
+        "I II",
+        500,
+    ),
+    "leads of numbered channels": (
+        "Channel 2: V5\nChannel 1: I\nch1,ch2\n" + lines(*MV[:2], sep=","),
+        Options(fs=500, unit="mV"),
+        "I V5",
+        500,
+    ),
+    "units with digits in other columns": (
+        "time,I,Resp,II\ns,mV,1/min,mV\n" + lines(SECONDS, MV[0], MV[2], MV[1], sep=","),
+        Options(),
+        "I II",
+        500,
+    ),
+    **{
+        f"beside a time: {name}": (
+            f"time (s),I (mV),{name}\n" + lines(SECONDS, MV[0], column, sep=","),
+            Options(),
+            "I",
+            500,
+        )
+        for name, column in (
+            ("T", [36.5 + (i % 7) / 100 for i in range(COUNT)]),
+            ("date", ["2024-05-01"] * COUNT),
+            ("steps", range(COUNT)),
+            ("phone timestamp", [EPOCH + i // 73 * 146 for i in range(COUNT)]),
+        )
+    },
     "AM, PM": ("time,I (mV)\n" + lines(NIGHT, MV[0], sep=","), Options(), "I", 500),
     "whole seconds": (
         "time,I (mV)\n"
@@ -322,6 +413,73 @@ REFUSED: dict[str, tuple[str, Options, type[EcgbenchError], str]] = {
             ("ADC zero,100,90", STEP),
         )
     },
+    "leads of numbered channels, contradicted": (
+        "Channel 1: V5\nChannel 2: I\nch1;ch2\n" + BODY,
+        Options(fs=500, unit="mV", signals=("ch1=I", "ch2=V5")),
+        BadRecord,
+        "V5, I by its head",
+    ),
+    **{
+        f"a factor: {line}": (
+            f"Unit: mV\n{line}\nI;II\n" + lines(*MV[:2], sep=";"),
+            Options(fs=500),
+            BadSetting,
+            f"{line}.* --unit mV",
+        )
+        for line in ("Multiplier: 2.5", "Scale factor,10", "Amplified 1000x")
+    },
+    **{
+        f"times without samples' decimals: {name}": (
+            f"{name},I (mV)\n" + lines(column, MV[0], sep=","),
+            Options(),
+            BadRecord,
+            "is not even",
+        )
+        for name, column in (
+            ("time (s)", [i // 250 for i in range(COUNT)]),
+            ("timestamp", [EPOCH // 1000 + i // 250 for i in range(COUNT)]),
+            ("time (s)", [f"{i / 250 // 0.1 / 10:.1f}" for i in range(COUNT)]),
+            ("time (ms)", [i + (i > 299) for i in range(COUNT)]),
+            ("time (ms)", [i + (i > 99) + (i > 399) for i in range(COUNT)]),
+            ("sample", [i - (i > 299) for i in range(COUNT)]),
+        )
+    },
+    **{
+        f"a quantity is no unit: {row}": (
+            f"time,I,II\n{row}\n" + lines(SECONDS, *UV[:2], sep=","),
+            Options(),
+            BadSetting,
+            f"{re.escape(row)}.*--unit",
+        )
+        for row in ("s,10 uV,10 uV", "s,+-5 mV,+-5 mV", "time,Range 5 mV,Range 5 mV")
+    },
+    **{
+        f"multiples of a unit: {name}": (
+            f"time (s),{name}\n" + lines(SECONDS, UV[0], sep=","),
+            Options(unit="uV", signals=("I",)),
+            BadRecord,
+            "multiples of a unit",
+        )
+        for name in ("I (10 uV)", "I (0.1uV)", "I (mV*1000)")
+    },
+    "a unit that is named": (
+        "Y_Unit_Label\tVolts\tVolts\nI\tII\n" + lines(*MV[:2]),
+        Options(fs=500, unit="mV"),
+        BadRecord,
+        "Y_Unit_Label.* differs from --unit mV",
+    ),
+    "a rate that is named": (
+        "ECG data at 250Hz in uV\nI\tII\n" + lines(*MV[:2]),
+        Options(fs=500, unit="uV"),
+        BadRecord,
+        "ECG data at 250Hz.* differs from --fs 500",
+    ),
+    "words in place of the first samples": (
+        "time (s),I (mV)\n" + lines(SECONDS, ["OVF"] * 3 + [*MV[0][3:]], sep=","),
+        Options(),
+        BadRecord,
+        "holds a word",
+    ),
     "LabChart asks": (
         LABCHART + lines(SECONDS, *MV[:2]),
         Options(signals=("ECG=I",)),
@@ -350,7 +508,7 @@ REFUSED: dict[str, tuple[str, Options, type[EcgbenchError], str]] = {
         OPENSIGNALS + lines([*CYCLE[:300], *CYCLE[302:], 9, 10], ONES, ONES, UV[0], NONE),
         A2,
         BadRecord,
-        "'nSeq' is not even",
+        "'nSeq' is not even: from sample 300 to 301",
     ),
     "OpenSignals, no lead": (
         OPENSIGNALS + lines(CYCLE, ONES, ONES, UV[0], NONE),
@@ -403,6 +561,12 @@ REFUSED: dict[str, tuple[str, Options, type[EcgbenchError], str]] = {
         Options(),
         BadRecord,
         "from sample 300 to 301",
+    ),
+    "German asks, one signal": (
+        "Abtastrate,500 Hertz\nEinheit,µV\n\n" + lines(comma(UV[0] + 0.25)),
+        Options(fs=500, signals=("I",)),
+        BadSetting,
+        "Einheit,µV.* --unit",
     ),
     "German asks": (
         "Abtastrate: 500 Hz\nEinheit: µV\nI;II\n" + BODY,

@@ -273,6 +273,8 @@ def test_leads_that_were_not_measured_are_left_out_and_named(tmp_path: Path) -> 
     }
     trailing = "I,II\n" + lines(STEPS, STEPS, [""] * 600)
     assert read(tmp_path, trailing, Options(fs=500, unit="uV")).leads == ("I", "II")
+    with pytest.raises(BadRecord, match="each lead holds one value"):
+        read(tmp_path, "I,II\n" + lines(zero, zero), Options(fs=500, unit="uV"))
     with pytest.raises(BadRecord, match="no lead has samples"):
         read(tmp_path, "I,II\n" + lines(nothing, nothing), Options(fs=500, unit="uV"))
 
@@ -324,7 +326,7 @@ COLUMNS: dict[str, tuple[str, Options, str]] = {
     "units row of time": (table("time,I\nms,mV", ",", range(600), PARTS), Options(), "I 1000"),
     "an unknown unit": (table("time,I", ",", [i / 25 for i in range(600)], PARTS), ASK,
                         "'time' is not known .25 Hz or 25000 Hz"),
-    "days": (table("time,I", ",", DAYS, PARTS), ASK, "none"),
+    "days": (table("time,I", ",", DAYS, PARTS), Options(unit="mV"), "I 500"),
     "time as V1": (table(R13, ",", CLOCK, *[PARTS] * 12), T13,
                    " ".join(LEADS) + " 500"),
     "time in 0..12": (table(",".join(map(str, range(13))), ",", CLOCK, *[PARTS] * 12), T13,
@@ -392,7 +394,7 @@ def test_the_import_says_where_names_came_from_and_what_was_replaced(tmp_path: P
     ):
         notes = read(tmp_path, head + BODY, ALL).notes
         assert [what for kind, what in notes if kind == "names"] == [origin]
-        assert [what for kind, what in notes if kind == "head line"] == replaced
+        assert [what for kind, what in notes if kind in ("head line", "renamed")] == replaced
 
 
 ROWS = np.array([np.arange(600) / 360, STEPS])
