@@ -134,10 +134,6 @@ def test_what_a_table_may_not_say(tmp_path: Path) -> None:
     with pytest.raises(MissingData, match=r"lacks exams_part17.hdf5, which exams.csv names"):
         code15.index(root)
     edit(root, 101, "trace_file", "exams_part1.hdf5")
-    edit(root, 102, "AF", "")
-    with pytest.raises(MissingData, match="exam_id 102 has a flag"):
-        code15.index(root)
-    edit(root, 102, "AF", "True")
     (root / "exams_part1.hdf5").write_bytes(b"<html>")
     with pytest.raises(MissingData, match=r"exams_part1.hdf5 does not hold exam_id"):
         code15.index(root)

@@ -150,3 +150,5 @@ def test_folds_hold_whole_children_and_rest_on_disease_sex_and_age_alone(tmp_pat
 def test_a_table_without_twelve_leads(tmp_path: Path) -> None:
     with pytest.raises(MissingData, match="names no recording of 12 leads"):
         zzu.index(write(tmp_path / "a", [{"Lead": 9}]))
+    with pytest.raises(MissingData, match=r"'12\.0' leads, not 9 or 12"):
+        zzu.index(write(tmp_path / "b", [{}, {"Lead": "12.0"}]))
