@@ -50,7 +50,12 @@ def index(root: Path) -> pd.DataFrame:
 
     MissingData where there is no header, or one whose comments cannot be understood.
     """
-    files = headers(root, CARD, lambda file: re.fullmatch(r"patient\d{3}", file.parent.name))
+    files = headers(
+        root,
+        CARD,
+        lambda file: re.fullmatch(r"patient\d{3}", file.parent.name),
+        "patient000/*.hea",
+    )
     notes = {file: wfdb.comments(file) for file in files.values()}
     diagnosed = [diagnoses(file, note) for file, note in notes.items()]
     records = Counter(d for own in diagnosed for d in set(own))

@@ -22,14 +22,16 @@ def reader(
     return read
 
 
-def headers(root: Path, card: DatasetCard, wanted: Callable[[Path], object]) -> dict[str, Path]:
+def headers(
+    root: Path, card: DatasetCard, wanted: Callable[[Path], object], shape: str = ".hea"
+) -> dict[str, Path]:
     """Path in an index (without suffix) -> header, of those below `root` that are wanted;
-    MissingData where there is none.
+    MissingData where there is none. shape: of their names, in words.
     """
     there = [f for f in sorted(root.rglob("*.hea")) if f.is_file() and wanted(f)]
     if not there:
         raise MissingData(
-            f"no header (.hea) of {card.title} below {root}; download it from {card.url}"
+            f"no header ({shape}) of {card.title} below {root}; download it from {card.url}"
         )
     return {file.relative_to(root).with_suffix("").as_posix(): file for file in there}
 
