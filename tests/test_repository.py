@@ -376,6 +376,18 @@ def test_setuptools_packages_are_the_packages_there_are() -> None:
     assert all((ROOT / folder).is_dir() for folder in beside.values())
 
 
+def test_every_file_of_data_comes_with_the_wheel() -> None:
+    kept = {
+        path
+        for package, patterns in PROJECT["tool"]["setuptools"]["package-data"].items()
+        for pattern in patterns
+        for path in (ROOT / package.replace(".", "/")).glob(pattern)
+    }
+    listed = subprocess.check_output(["git", "ls-files", "ecgbench"], text=True, cwd=ROOT)
+    there = {ROOT / name for name in listed.splitlines() if not name.endswith(".py")}
+    assert sorted(path for path in there - kept if path.is_file()) == []
+
+
 def _plain(name: str) -> str:
     return re.sub(r"[-_.]+", "-", re.split(r"[\s<>=!~;\[]", name)[0]).lower()
 

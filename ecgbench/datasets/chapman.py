@@ -19,11 +19,10 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards.dataset import DatasetCard, Listed, Listing, Task
-from ecgbench.datasets._labels import codes, multi_hot
+from ecgbench.datasets._cards import card, listing
+from ecgbench.datasets._labels import multi_hot
 from ecgbench.datasets.indexing import challenge, tables
 from ecgbench.datasets.indexing.folds import framed
-from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import csv, wfdb
 from ecgbench.ecg.readers.arrays import FileFormat
 from ecgbench.ecg.recording import Recording
@@ -36,57 +35,9 @@ LAST = 10_646
 """Number of the last record of Chapman in the WFDB release; later ones are Ningbo."""
 CODES = challenge.snomed("chapman", "challenge_code")
 
-TASK = Task(
-    name="chapman",
-    title="Chapman",
-    labels=codes("chapman"),
-    rule="reference code",
-    paper=42,
-    absent="not among its beats and rhythm",
-)
-CARD = DatasetCard(
-    title="Chapman",
-    version="figshare 4560497 v2",
-    doi="10.6084/m9.figshare.c.4560497.v2",
-    licence="CC0 or CC BY 4.0 (its pages differ)",
-    url="https://doi.org/10.6084/m9.figshare.c.4560497.v2",
-    folder="chapman",
-    records=10_646,
-    patients=10_646,
-    fs=500.0,
-    seconds=10.0,
-    leads=LEADS,
-    index_files=(f"{TABLE}|{WFDB}",),
-    tasks=(
-        TASK,
-        Task(
-            name="chapman_rhythm",
-            title="Chapman Rhythm",
-            labels=codes("chapman_rhythm"),
-            parent="chapman",
-            rule="reference code",
-            paper=9,
-            absent="another rhythm",
-        ),
-    ),
-    splits="ours: 10 folds by record, one a patient, stratified on all codes (8 train, 1 val, 1 "
-    "test)",
-    verified="genuine sample",
-    pretraining=True,
-    country="China",
-    cautions=(
-        "by the counts of the Challenge 2021 the WFDB release lacks 399 records, all of sinus "
-        "irregularity, so SA has no positives there",
-        "in the WFDB release LBBB and LFBBB share a code, as do IDC and IVB, the infarctions MIFW "
-        "and MILW, and most low voltages; these labels and LRRI have no positives there",
-        "rhythms and beats of fewer than 10 records are no labels, as in the reference benchmark",
-        "39 records have leads of zeros or amplitudes beyond any heart",
-    ),
-)
-LISTING = Listing(
-    url="https://api.figshare.com/v2/collections/4560497/articles",
-    files=(Listed(name=TABLE), Listed(name=f"{SIGNALS}.zip", unpack=True)),
-)
+CARD = card("chapman")
+LISTING = listing("chapman")
+TASK = CARD.tasks[0]
 
 
 def index(root: Path) -> pd.DataFrame:
@@ -106,9 +57,7 @@ def index(root: Path) -> pd.DataFrame:
     paths, people = [f"{SIGNALS}/{name}.csv" for name in names], rows[["PatientAge", "Gender"]]
     age, sex = people.to_numpy().T
     frame = framed(CARD, names, names, statements, paths, age=age, sex=sex)
-    return pd.concat(
-        [frame, multi_hot([{*TASK.labels} & {*s} for s in statements], TASK.name)], axis=1
-    )
+    return frame.join(multi_hot([{*TASK.labels} & {*s} for s in statements], TASK.name))
 
 
 def read(root: Path, row: Mapping[str, Any]) -> Recording:

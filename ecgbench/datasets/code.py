@@ -15,45 +15,21 @@ patient and no diagnosis that could be trusted: its records are quarantined.
 """
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards.dataset import DatasetCard, Limb
+from ecgbench.datasets._cards import card
 from ecgbench.datasets.indexing import tables
+from ecgbench.datasets.indexing.records import reader
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
-from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
 
-TABLE, LIST = "annotations.csv", "wfdb/RECORDS.txt"
 NAMES = {f"D{lead.upper()}": lead for lead in LEADS}
 """As the headers spell leads, in capitals -> standard names."""
-CARD = DatasetCard(
-    title="CODE",
-    version="1",
-    doi="10.17044/scilifelab.15169716",
-    licence="on request",
-    url="https://doi.org/10.17044/scilifelab.15169716",
-    folder="code",
-    records=2_322_513,
-    patients=1_676_384,
-    fs=400.0,
-    seconds=10.0,
-    leads=LEADS,
-    index_files=(TABLE, LIST),
-    splits="none: every record is for pre-training",
-    limb=Limb(within=0.1, why="as CODE-15%, which is a sample of it"),
-    pretraining=True,
-    country="Brazil",
-    access="ask the CODE group for the files at the address and sign their data use agreement",
-    cautions=(
-        "CODE-15% is a sample of its patients, so a model that was trained on CODE has seen it",
-        "an exam that the annotations do not name counts as a patient of its own",
-    ),
-)
+CARD = card("code")
+TABLE, LIST = CARD.index_files
 
 
 def index(root: Path) -> pd.DataFrame:
@@ -86,6 +62,4 @@ def index(root: Path) -> pd.DataFrame:
     )
 
 
-def read(root: Path, row: Mapping[str, Any]) -> Recording:
-    """One record in mV at its own rate; BadRecord where its header or samples cannot be trusted."""
-    return wfdb.read(root / row["path"], row["record"], row["patient"], names=NAMES)
+read = reader(wfdb.read, names=NAMES)  # at the rate of each record

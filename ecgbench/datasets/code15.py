@@ -20,8 +20,7 @@ An exam without a flag may be normal or show something else: only `normal_ecg` s
 neither a flag nor that mark are unknown.
 """
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -29,10 +28,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards.dataset import DatasetCard, Download, Limb, Task
-from ecgbench.datasets._labels import codes, table
+from ecgbench.cards.dataset import Download
+from ecgbench.datasets._cards import card
+from ecgbench.datasets._labels import table
 from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.folds import framed, of_age
+from ecgbench.datasets.indexing.records import places
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import hdf5
 from ecgbench.ecg.readers.arrays import FileFormat
@@ -40,68 +41,13 @@ from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, MissingData
 from ecgbench.stats.known import UNKNOWN
 
-TABLE = "exams.csv"
 FORMAT = FileFormat(leads=LEADS, fs=400.0, per_mv=1.0, leads_first=False, variable="tracings")
 TURN = 10_000
 """Patients that are dealt to the folds at a time."""
-TASK = Task(
-    name="code15",
-    title="CODE-15%",
-    labels=codes("code15"),
-    rule="published",
-    paper=6,
-    absent="not flagged",
-)
 NORMAL = "normal_ecg"
-KNOWN = Task(
-    name="code15_known",
-    title="CODE-15%, known",
-    labels=TASK.labels,
-    rule="ours",
-    absent=(
-        "not flagged in an exam that has another flag or is marked as normal; all labels of an "
-        "exam with neither are unknown"
-    ),
-    masked=True,
-)
-CARD = DatasetCard(
-    title="CODE-15%",
-    version="1.0.0",
-    doi="10.5281/zenodo.4916206",
-    licence="CC BY 4.0",
-    url="https://zenodo.org/records/4916206",
-    folder="code15",
-    records=345_779,
-    patients=233_770,
-    fs=400.0,
-    seconds=10.24,
-    leads=LEADS,
-    index_files=(TABLE,),
-    tasks=(TASK, KNOWN),
-    splits=(
-        "ours: 100 folds by patient, stratified on the labels, sex and age, 10,000 patients at a "
-        "time (98 train, 1 val, 1 test)"
-    ),
-    verified="genuine sample",
-    min_seconds=10.0,
-    folds=100,
-    limb=Limb(
-        within=0.1,
-        why="each lead seems filtered by itself: of ten genuine tracings eight miss by up to 0.045 "
-        "mV, two by more than 0.6 mV in their first samples",
-    ),
-    pretraining=True,
-    country="Brazil",
-    cautions=(
-        "its reader was tried on ten genuine tracings in a file that was made after the published "
-        "layout, not on a published file",
-        "samples are read as mV, by the amplitude of the signals, where the page says 1e-4 V",
-        "173,347 exams have neither a flag nor the mark of a normal ECG, so what they show is "
-        "unknown; task code15 counts them as negatives, task code15_known as unknown",
-        "part 0 holds 47 tracings twice, some of them under two patients",
-        "that 233,480 exams of 10 s remain, as in the paper, has not been counted on the release",
-    ),
-)
+CARD = card("code15")
+(TABLE,) = CARD.index_files
+TASK, KNOWN = CARD.tasks
 _ZENODO = "https://zenodo.org/records/4916206/files/"
 FILES = (
     Download(url=f"{_ZENODO}exams.csv?download=1", path="exams.csv"),
@@ -126,7 +72,7 @@ def index(root: Path) -> pd.DataFrame:
     """
     flags = [row["csv_column"] for row in table(TASK.name)]
     columns = ("exam_id", "patient_id", "age", "is_male", "trace_file", NORMAL, *flags)
-    exams = tables.read(root / TABLE, columns, CARD.url)
+    exams = tables.read(root / TABLE, columns, CARD.url, ids=columns[:2])
     exams[NORMAL] = exams[NORMAL].replace("", "False")  # nobody marked it
     marks = tables.flags(exams, "exam_id", [*flags, NORMAL], root / TABLE, CARD.url)
     hot = marks[flags].set_axis(TASK.columns, axis=1)
@@ -136,7 +82,6 @@ def index(root: Path) -> pd.DataFrame:
         for male, age, row in zip(exams["is_male"], of_age(exams["age"]), hot.to_numpy())
     ]
     names, files = exams["exam_id"], exams["trace_file"]
-    positions = _positions(root, sorted(set(files)))
     frame = framed(
         CARD,
         names,
@@ -144,11 +89,11 @@ def index(root: Path) -> pd.DataFrame:
         strata,
         files,
         TURN,
-        position=[positions.get(place, -1) for place in zip(files, names)],
+        position=_positions(root, names, files),
         age=exams["age"],
         sex=exams["is_male"].map(tables.FLAGS).map({1: "male", 0: "female"}).fillna(""),
     )
-    return pd.concat([frame, hot, known], axis=1)
+    return frame.join([hot, known])
 
 
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
@@ -179,28 +124,16 @@ def _exam_at(file: Path, position: int) -> str:
         return ""
 
 
-def _positions(root: Path, names: list[str]) -> dict[tuple[str, str], int]:
-    """(file, exam) -> row of the exams that their file holds once."""
-    import h5py
-
+def _positions(root: Path, names: Iterable[str], files: Iterable[str]) -> list[int]:
+    """(exam,) row in the file that the table names; -1 where that does not hold the exam once."""
     # a name with a folder is no part of the release; `read` refuses it record by record
-    parts = [name for name in names if PurePosixPath(name).name == name]
+    parts = [name for name in sorted({*files}) if PurePosixPath(name).name == name]
     missing = [name for name in parts if not (root / name).is_file()]
     if missing:
         raise MissingData(
             f"{root} lacks {', '.join(missing[:3])}{', ...' if missing[3:] else ''}, which "
             f"{TABLE} names; download and unpack all parts from {CARD.url}"
         )
-    positions: dict[tuple[str, str], int] = {}
-    for name in parts:
-        try:
-            with h5py.File(root / name, "r") as part:
-                exams = part["exam_id"][()].ravel().astype(str).tolist()
-        except (OSError, KeyError, ValueError, TypeError, AttributeError) as error:
-            raise MissingData(
-                f"{root / name} does not hold exam_id ({type(error).__name__}); download it again "
-                f"from {CARD.url}"
-            ) from error
-        times = Counter(exams)
-        positions.update({(name, exam): i for i, exam in enumerate(exams) if times[exam] == 1})
-    return positions
+    there = places([root / name for name in parts], CARD.url)
+    rows = [[row for part, row in there[name] if part == file] for name, file in zip(names, files)]
+    return [own[0] if len(own) == 1 else -1 for own in rows]

@@ -24,13 +24,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards.dataset import DatasetCard, Manifest, Task
 from ecgbench.core.text import one_line
+from ecgbench.datasets._cards import card, manifest
 from ecgbench.datasets._labels import multi_hot
 from ecgbench.datasets.indexing.folds import dealt
+from ecgbench.datasets.indexing.records import headers
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
-from ecgbench.errors import BadRecord, MissingData
+from ecgbench.errors import BadRecord
 
 WINDOWS = 10
 """Most windows of a recording, so that hours of one person do not outweigh the others."""
@@ -38,44 +39,9 @@ SECONDS = 10
 EPISODES = ("(AFIB", "(AFL")
 """Annotations that begin an episode; the Challenge does not tell fibrillation from flutter."""
 CHANGES = "its rhythm changes"
-TASK = Task(
-    name="cpsc2021",
-    title="CPSC2021",
-    labels=("AFIB",),
-    absent="no sample of the window is in an annotated episode",
-)
-CARD = DatasetCard(
-    title="CPSC2021",
-    version="1.0.0",
-    doi="10.13026/ksya-qw89",
-    licence="CC BY 4.0",
-    url="https://physionet.org/content/cpsc2021/1.0.0/",
-    folder="cpsc2021",
-    records=1_436 * WINDOWS,
-    patients=105,
-    fs=200.0,
-    seconds=float(SECONDS),
-    leads=("I", "II"),
-    tasks=(TASK,),
-    splits="ours: 5 folds by patient, stratified on the label (3 train, 1 val, 1 test)",
-    verified="genuine sample",
-    min_seconds=float(SECONDS),
-    folds=5,
-    country="China",
-    cautions=(
-        "a record is a window of 10 s; the release has 1,436 recordings, and the number of records "
-        "is 10 for each, of which short ones have fewer",
-        "windows in which the rhythm changes are left out, which are the hardest ones",
-        "atrial flutter counts as AFIB, as in the Challenge",
-        "the test split has about 21 patients; --folds tests on all 105",
-    ),
-)
-MANIFEST = Manifest(
-    base="https://physionet.org/files/cpsc2021/1.0.0/",
-    suffixes=(".hea", ".dat", ".atr"),
-    tables=("LICENSE.txt",),
-    size=1_300_000_000,
-)
+CARD = card("cpsc2021")
+MANIFEST = manifest("cpsc2021")
+(TASK,) = CARD.tasks
 
 
 def index(root: Path) -> pd.DataFrame:
@@ -84,16 +50,12 @@ def index(root: Path) -> pd.DataFrame:
 
     Of a recording whose header and annotations do not agree there is one row, with the reason.
     """
-    files = sorted(f for f in root.rglob("data_*_*.hea") if f.is_file())
-    if not files:
-        raise MissingData(
-            f"no header (.hea) of {CARD.title} below {root}; download it from {CARD.url}"
-        )
-    rows = pd.DataFrame([row for file in files for row in _windows(root, file)])
+    files = headers(root, CARD, lambda file: file.match("data_*_*.hea"))
+    rows = pd.DataFrame([row for path, file in files.items() for row in _windows(path, file)])
     labels = [["AFIB"] if fibrillates else [] for fibrillates in rows.pop("fibrillates")]
     strata = [own or ["not AFIB"] for own in labels]
     folds = dealt(CARD.folder, rows["patient"].tolist(), strata, CARD.folds)
-    return pd.concat([rows.assign(**folds), multi_hot(labels, TASK.name, TASK.labels)], axis=1)
+    return rows.assign(**folds).join(multi_hot(labels, TASK.name, TASK.labels))
 
 
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
@@ -106,13 +68,10 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
 _LENGTH = round(SECONDS * CARD.fs)
 
 
-def _windows(root: Path, header: Path) -> list[dict[str, object]]:
+def _windows(path: str, header: Path) -> list[dict[str, object]]:
     """What the index says of the windows of a recording, or of why there are none."""
     name = header.stem
-    about = {
-        "patient": name.split("_")[1],
-        "path": header.relative_to(root).with_suffix("").as_posix(),
-    }
+    about = {"patient": name.split("_")[1], "path": path}
     try:
         samples, episodes = _annotated(header)
     except BadRecord as error:

@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards.dataset import DatasetCard, Limb, Task
-from ecgbench.datasets._labels import codes, table
+from ecgbench.cards.dataset import Limb
+from ecgbench.datasets._cards import card
+from ecgbench.datasets._labels import table
 from ecgbench.datasets.indexing import tables
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import numpy as arrays
@@ -33,64 +34,22 @@ from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
 from ecgbench.stats.known import UNKNOWN
 
-TABLE = "echonext_metadata_100k.csv|EchoNext_metadata_100k.csv"
 FLAGS = {row["csv_column"]: row["code"] for row in table("echonext")}
 MEASURED = {row["csv_column"]: row["measurement_column"].split("|") for row in table("echonext")}
 """Flag -> columns of its quantity; the thickness of the wall has two, and one of them is enough."""
+QUANTITIES = [column for own in MEASURED.values() for column in own]
 FORMAT = FileFormat(leads=LEADS, fs=250.0, per_mv=None, leads_first=False)
 PEOPLE = {"age": "age_at_ecg", "sex": "sex", "site": "location_setting"}
 """Column of the index -> column of the table, for facts of the patient."""
 EMPTY = ("", "nan", "none", "null", "na")
 """How a table says that there is no value."""
 
-TASK = Task(
-    name="echonext",
-    title="EchoNext",
-    labels=codes("echonext"),
-    rule="reference code",
-    paper=11,
-    absent="not found by the echocardiogram, or not measured",
-)
-KNOWN = Task(
-    name="echonext_measured",
-    title="EchoNext, measured",
-    labels=TASK.labels,
-    rule="ours",
-    absent="measured and not found; a flag 0 whose quantity has no value in the table is unknown",
-    masked=True,
-)
-CARD = DatasetCard(
-    title="EchoNext",
-    version="1.1.0",
-    doi="10.13026/r9pp-3y42",
-    licence="PhysioNet Restricted Health Data License 1.5.0",
-    url="https://physionet.org/content/echonext/1.1.0/",
-    folder="echonext",
-    records=82_543,
-    patients=36_286,
-    fs=250.0,
-    seconds=10.0,
-    leads=LEADS,
-    index_files=(TABLE,),
-    tasks=(TASK, KNOWN),
-    splits="official, by patient: 72,475 train, 4,626 val, 5,442 test",
-    unit="standardised",
+CARD = card(
+    "echonext",
     limb=Limb(within=None, why="each lead was filtered, clipped and standardised by itself"),
-    country="USA",
-    access=(
-        "sign the data use agreement on PhysioNet; neither ids nor predictions by id may be "
-        "passed on"
-    ),
-    cautions=(
-        "the signals are standardised, not in mV; models that were trained on mV see another scale",
-        "flag 0 also means not measured: of 100,000 records 54,996 have no velocity of the "
-        "tricuspid jet and 43,424 no pulmonary pressure; task echonext counts them as negatives, "
-        "task echonext_measured as unknown",
-        "17,457 records without a split (further ones of validation and test patients) are left "
-        "out, as in the reference benchmark",
-        "the order of the leads in the arrays is not stated; it was inferred from Einthoven's law",
-    ),
 )
+(TABLE,) = CARD.index_files
+TASK, KNOWN = CARD.tasks
 
 
 def index(root: Path) -> pd.DataFrame:
@@ -98,9 +57,9 @@ def index(root: Path) -> pd.DataFrame:
     age, sex and site where the table has them, and two columns per label: the flag, and the flag
     where it is known. MissingData where table and arrays do not belong together.
     """
-    (file, *_) = tables.either(root, TABLE) or [root / TABLE.split("|")[0]]
-    quantities = [column for own in MEASURED.values() for column in own]
-    raw = tables.read(file, ["ecg_key", "patient_key", "split", *FLAGS, *quantities], CARD.url)
+    file = tables.first(root, TABLE)
+    columns = ["ecg_key", "patient_key", "split", *FLAGS, *QUANTITIES]
+    raw = tables.read(file, columns, CARD.url, ids=columns[:2])
     raw["position"] = raw.groupby("split").cumcount()  # before any row is dropped
     rows = raw[raw["split"].isin(["train", "val", "test"])].reset_index(drop=True)
     paths = {s: _array(root, str(s), n) for s, n in rows["split"].value_counts().items()}
@@ -116,21 +75,13 @@ def index(root: Path) -> pd.DataFrame:
         }
     )
     known = hot.where((hot == 1) | _measured(rows), UNKNOWN).astype(np.int8)
-    return pd.concat(
-        [frame, hot.set_axis(TASK.columns, axis=1), known.set_axis(KNOWN.columns, axis=1)], axis=1
-    )
+    return frame.join([hot.set_axis(TASK.columns, axis=1), known.set_axis(KNOWN.columns, axis=1)])
 
 
 def _measured(rows: pd.DataFrame) -> pd.DataFrame:
     """(record, flag) bool: whether a column of its quantity holds a value."""
-    return pd.DataFrame(
-        {
-            flag: ~rows[own]
-            .apply(lambda column: column.str.strip().str.lower().isin(EMPTY))
-            .all(axis=1)
-            for flag, own in MEASURED.items()
-        }
-    )
+    said = rows[QUANTITIES].apply(lambda column: ~column.str.strip().str.lower().isin(EMPTY))
+    return pd.DataFrame({flag: said[own].any(axis=1) for flag, own in MEASURED.items()})
 
 
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
@@ -143,8 +94,7 @@ def _array(root: Path, split: str, rows: int) -> str:
     """The name of a split's array, which must hold as many recordings as the table has lines: else
     every label would stand beside another record.
     """
-    names = f"EchoNext_{split}_waveforms.npy|echonext_{split}_waveforms.npy"
-    (file, *_) = tables.either(root, names) or [root / names.split("|")[0]]
+    file = tables.first(root, f"EchoNext_{split}_waveforms.npy|echonext_{split}_waveforms.npy")
     try:
         stored = len(np.load(file, mmap_mode="r", allow_pickle=False))
     except (OSError, ValueError, EOFError, TypeError) as error:

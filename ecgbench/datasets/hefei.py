@@ -16,8 +16,8 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards.dataset import DatasetCard, Task
-from ecgbench.datasets._labels import codes, multi_hot
+from ecgbench.datasets._cards import card
+from ecgbench.datasets._labels import multi_hot
 from ecgbench.datasets.indexing.folds import framed
 from ecgbench.ecg.leads import CHEST
 from ecgbench.ecg.readers import csv
@@ -25,45 +25,14 @@ from ecgbench.ecg.readers.arrays import FileFormat
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, MissingData
 
-TABLE, SIGNALS = "hf_round2_train.txt", "hf_round2_train"
 STORED = ("I", "II", *CHEST)
 FORMAT = FileFormat(leads=None, fs=500.0, per_mv=1000 / 4.88)
 RARE = ("QRS低电压", "起搏心律", "前间壁R波递增不良", "融合波", "非特异性ST段与T波异常")
 """Labels of the competition with fewer than 20 records; no columns of the task."""
 
-TASK = Task(
-    name="hefei",
-    title="Hefei",
-    labels=codes("hefei"),
-    rule="ours",
-    paper=29,
-    absent="not among the labels of its line",
-)
-CARD = DatasetCard(
-    title="Hefei",
-    version="round 2 (2019)",
-    licence="terms of the competition",
-    url="https://tianchi.aliyun.com/competition/entrance/231754/introduction",
-    folder="hefei",
-    records=20_036,
-    patients=20_036,
-    fs=500.0,
-    seconds=10.0,
-    leads=(*STORED, "III", "aVR", "aVL", "aVF"),
-    index_files=(TABLE,),
-    tasks=(TASK,),
-    splits="ours: 10 folds by record, stratified on all 34 labels (8 train, 1 val, 1 test)",
-    country="China",
-    access="register with Tianchi and accept the terms of the competition",
-    cautions=(
-        "no patients are named, so records of one patient may stand in two splits",
-        "the paper does not say which 29 labels it has; ours are those with 20 records or more",
-        "左束支传导阻滞 and 完全性左束支传导阻滞 mark the same 25 records: one block counts twice",
-        "快心室率 is a rapid ventricular rate in atrial fibrillation, no ventricular tachycardia",
-        "III, aVR, aVL and aVF are computed from I and II, which determine them exactly here",
-    ),
-    patients_known=False,
-)
+CARD = card("hefei")
+(TABLE,), SIGNALS = CARD.index_files, "hf_round2_train"
+(TASK,) = CARD.tasks
 
 
 def index(root: Path) -> pd.DataFrame:
@@ -77,7 +46,7 @@ def index(root: Path) -> pd.DataFrame:
     paths = [f"{SIGNALS}/{name}.txt" for name in names]
     table = framed(CARD, names, names, present, paths, age=age, sex=sex)
     kept = [set(labels) - {*RARE} for labels in present]
-    return pd.concat([table, multi_hot(kept, TASK.name)], axis=1)
+    return table.join(multi_hot(kept, TASK.name))
 
 
 def read(root: Path, row: Mapping[str, Any]) -> Recording:

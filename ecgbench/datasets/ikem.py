@@ -11,7 +11,7 @@ Samples are 16-bit counts of V1 to V6, II and I at 500 Hz, of 1 uV each by their
 says 4.88 uV). A record of 10 s was cut to 4,096 samples; a shorter one is padded.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards.dataset import DatasetCard, Listed, Listing
+from ecgbench.datasets._cards import card, listing
 from ecgbench.datasets.indexing import tables
+from ecgbench.datasets.indexing.records import places
 from ecgbench.ecg.leads import CHEST
 from ecgbench.ecg.readers import hdf5
 from ecgbench.ecg.readers.arrays import FileFormat
 from ecgbench.ecg.recording import Recording
-from ecgbench.errors import BadRecord, MissingData
+from ecgbench.errors import BadRecord
 
-TABLE = "exams.csv"
 FORMAT = FileFormat(
     leads=(*CHEST, "II", "I"), fs=500.0, per_mv=1000.0, leads_first=False, variable="tracings"
 )
@@ -35,31 +35,9 @@ STORED = 4096
 """Samples of a lead in the files."""
 PADDING = (0, -1)
 """Counts that may fill up a record shorter than that."""
-CARD = DatasetCard(
-    title="IKEM",
-    version="1.0.0",
-    doi="10.5281/zenodo.8393007",
-    licence="CC BY-NC-ND 4.0",
-    url="https://zenodo.org/records/8393007",
-    folder="ikem",
-    records=98_130,
-    patients=30_290,
-    fs=500.0,
-    seconds=STORED / 500,
-    leads=(*CHEST, "II", "I", "III", "aVR", "aVL", "aVF"),
-    index_files=(TABLE,),
-    splits="none: every record is for pre-training",
-    pretraining=True,
-    country="Czechia",
-    cautions=(
-        "eight leads are stored; III, aVR, aVL and aVF are computed from I and II",
-        "a count is read as 1 uV, by the amplitude of the signals, where the page says 4.88 uV",
-        "records last 8.192 s, not the 10 s of the page, and 48 of them 5 s",
-    ),
-)
-LISTING = Listing(
-    url="https://zenodo.org/api/records/8393007", files=(Listed(name=TABLE), Listed(name="*.hdf5"))
-)
+CARD = card("ikem")
+LISTING = listing("ikem")
+(TABLE,) = CARD.index_files
 
 
 def index(root: Path) -> pd.DataFrame:
@@ -68,23 +46,19 @@ def index(root: Path) -> pd.DataFrame:
 
     MissingData where a part cannot be read or holds none of the arrays.
     """
-    exams = tables.read(root / TABLE, ("exam_id", "patient_id"), CARD.url)
-    there: dict[str, tuple[str, int, int]] = {}
-    twice = set()
-    for exam, path, i, samples in _rows(root):
-        twice |= {exam} & there.keys()
-        there[exam] = path, i, samples
-    positions = [there.get(exam, ("", -1, 0)) for exam in exams["exam_id"]]
+    ids = "exam_id", "patient_id"
+    exams = tables.read(root / TABLE, ids, CARD.url, ids=ids)
+    there = places(sorted([*root.glob("*.hdf5"), *root.glob("*.h5")]), CARD.url, "real_lengths")
+    stored = [there[exam] or [("", -1, 0)] for exam in exams["exam_id"]]
     patients = exams["patient_id"].where(exams["patient_id"] != "-1", "exam " + exams["exam_id"])
     return pd.DataFrame(
         {
             "record": exams["exam_id"],
             "patient": patients,
             "split": "train",
-            **dict(zip(("path", "position", "real_length"), zip(*positions))),
+            **dict(zip(("path", "position", "real_length"), zip(*(own[-1] for own in stored)))),
             "damaged": [
-                "the HDF5 files hold its exam twice" if exam in twice else ""
-                for exam in exams["exam_id"]
+                "the HDF5 files hold its exam twice" if len(own) > 1 else "" for own in stored
             ],
         }
     )
@@ -109,21 +83,3 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
             f"{row['real_length']}"
         )
     return replace(recording, signal=signal).completed()
-
-
-def _rows(root: Path) -> Iterator[tuple[str, str, int, int]]:
-    """Exam, file, row of the file and real length of everything that the HDF5 files hold."""
-    import h5py
-
-    for file in sorted([*root.glob("*.hdf5"), *root.glob("*.h5")]):
-        try:
-            with h5py.File(file, "r") as part:
-                exams, lengths = part["exam_id"][()].ravel(), part["real_lengths"][()].ravel()
-        except (OSError, KeyError, ValueError, TypeError, AttributeError) as error:
-            raise MissingData(
-                f"{file} does not hold exam_id and real_lengths ({type(error).__name__}); "
-                f"download it again from {CARD.url}"
-            ) from error
-        for i, (exam, length) in enumerate(zip(exams.tolist(), lengths.tolist(), strict=False)):
-            name = exam.decode("utf-8", "replace") if isinstance(exam, bytes) else str(exam)
-            yield name, file.name, i, int(length)

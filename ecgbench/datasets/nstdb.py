@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards.dataset import DatasetCard, Manifest
+from ecgbench.datasets._cards import card, manifest
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
@@ -26,30 +26,8 @@ from ecgbench.errors import MissingData
 KINDS = ("bw", "em", "ma")
 GAIN = 200.0
 """Digital steps per mV, of a signal that states none (the WFDB convention)."""
-CARD = DatasetCard(
-    title="NSTDB",
-    version="1.0.0",
-    doi="10.13026/C2HS3T",
-    licence="ODC-By 1.0",
-    url="https://physionet.org/content/nstdb/1.0.0/",
-    folder="nstdb",
-    records=3,
-    patients=3,
-    fs=360.0,
-    seconds=1805.6,
-    leads=(),
-    index_files=tuple(f"{kind}.hea" for kind in KINDS),
-    splits="none: it is noise",
-    verified="genuine release",
-    country="USA",
-    patients_known=False,
-)
-MANIFEST = Manifest(
-    base="https://physionet.org/files/nstdb/1.0.0/",
-    suffixes=(),
-    tables=tuple(f"{kind}.{suffix}" for kind in KINDS for suffix in ("hea", "dat")),
-    size=5_900_000,
-)
+CARD = card("nstdb")
+MANIFEST = manifest("nstdb")
 
 
 NO_ECG = (

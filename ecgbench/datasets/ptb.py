@@ -19,61 +19,21 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards.dataset import DatasetCard, Manifest, Task
-from ecgbench.datasets._labels import codes, multi_hot, table
+from ecgbench.datasets._cards import card, manifest
+from ecgbench.datasets._labels import multi_hot, table
 from ecgbench.datasets.indexing.folds import framed
-from ecgbench.ecg.leads import LEADS
+from ecgbench.datasets.indexing.records import headers, reader
 from ecgbench.ecg.readers import wfdb
-from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
 
 GAIN = 2000.0
 """Digital steps per mV in every published header."""
-LEAST = 10
-"""Records that a diagnosis has at least to be a label."""
-TASK = Task(
-    name="ptb",
-    title="PTB",
-    labels=codes("ptb"),
-    rule="reference code",
-    paper=22,
-    absent="not among the diagnoses of the header",
-    least=LEAST,
-    complete=549,
-)
-CARD = DatasetCard(
-    title="PTB",
-    version="1.0.0",
-    doi="10.13026/C28C71",
-    licence="ODC-By 1.0",
-    url="https://physionet.org/content/ptbdb/1.0.0/",
-    folder="ptbdb",
-    records=549,
-    patients=290,
-    fs=1000.0,
-    seconds=115.2,
-    leads=LEADS,
-    tasks=(TASK,),
-    splits=(
-        "ours: 5 folds by patient, stratified on the labels (3 train, 1 val, 1 test); the "
-        "reference benchmark's 5 folds by patient are not stratified"
-    ),
-    verified="genuine sample",
-    folds=5,
-    pretraining=True,
-    country="Germany",
-    cautions=(
-        "its labels are counted on the complete release, on a part of it 18 stand that were "
-        "reconstructed; the reference code has 18 classes of at least 10 records, the paper "
-        "says 22",
-        "the test split has about 58 patients",
-        "an infarction without a date is labelled old",
-    ),
-)
+CARD = card("ptb")
+MANIFEST = manifest("ptb")
+(TASK,) = CARD.tasks
 
 NONE = ("", "no", "n/a", "unknown", "M. Bechterew", "M. Basedow")
 """What stands for no diagnosis; the last two the reference benchmark leaves out by name."""
@@ -83,11 +43,6 @@ SPELLINGS = {
 }
 INFARCTION = "Myocardial infarction"
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-MANIFEST = Manifest(
-    base="https://physionet.org/files/ptbdb/1.0.0/",
-    suffixes=(".hea", ".dat"),
-    size=1_450_000_000,
-)
 
 
 def index(root: Path) -> pd.DataFrame:
@@ -95,31 +50,34 @@ def index(root: Path) -> pd.DataFrame:
 
     MissingData where there is no header, or one whose comments cannot be understood.
     """
-    notes = _notes(root)
+    files = headers(
+        root,
+        CARD,
+        lambda file: re.fullmatch(r"patient\d{3}", file.parent.name),
+        "patient000/*.hea",
+    )
+    notes = {file: wfdb.comments(file) for file in files.values()}
     diagnosed = [diagnoses(file, note) for file, note in notes.items()]
     records = Counter(d for own in diagnosed for d in set(own))
-    frequent = sorted(d for d, n in records.items() if n >= LEAST)
+    frequent = sorted(d for d, n in records.items() if n >= (TASK.least or 0))
     labels = tuple(dict.fromkeys([*TASK.labels, *frequent]))
     # folds rest on the labels: counted ones where the release is complete
     strata = frequent if len(notes) == TASK.complete else TASK.labels
     known = [[d for d in own if d in strata] for own in diagnosed]
-    patients = [file.parent.name for file in notes]
     frame = framed(
         CARD,
         [file.stem for file in notes],
-        patients,
+        [file.parent.name for file in notes],
         known,
-        [f.relative_to(root).with_suffix("").as_posix() for f in notes],
+        list(files),
         age=[note.get("age", "") for note in notes.values()],
         sex=[note.get("sex", "") for note in notes.values()],
     )
     hot = [[d for d in own if d in labels] for own in diagnosed]
-    return pd.concat([frame, multi_hot(hot, TASK.name, labels)], axis=1)
+    return frame.join(multi_hot(hot, TASK.name, labels))
 
 
-def read(root: Path, row: Mapping[str, Any]) -> Recording:
-    """One record in mV; BadRecord where its header or samples cannot be trusted."""
-    return wfdb.read(root / row["path"], row["record"], row["patient"], CARD.fs, GAIN)
+read = reader(wfdb.read, CARD.fs, GAIN)
 
 
 def diagnoses(file: Path, note: Mapping[str, str]) -> tuple[str, ...]:
@@ -157,14 +115,3 @@ def _date(text: str, form: str) -> date | None:
     number = int(month) if month.isdigit() else 1 + MONTHS.index(month)
     century = 0 if len(year) == 4 else 1900 if int(year) > 68 else 2000
     return date(century + int(year), number, int(day))
-
-
-def _notes(root: Path) -> dict[Path, dict[str, str]]:
-    """The comments of every header in the folder of a patient."""
-    there = sorted(root.rglob("*.hea"))
-    files = [f for f in there if re.fullmatch(r"patient\d{3}", f.parent.name)]
-    if not files:
-        raise MissingData(
-            f"no patient000/*.hea below {root}; download {CARD.title} from {CARD.url}"
-        )
-    return {f: wfdb.comments(f) for f in files}

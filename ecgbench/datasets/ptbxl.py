@@ -19,66 +19,22 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards.dataset import DatasetCard, Limb, Manifest, Task
 from ecgbench.core.text import one_line, shortened
+from ecgbench.datasets._cards import card, manifest
 from ecgbench.datasets._labels import codes, multi_hot, table
 from ecgbench.datasets.indexing import tables
-from ecgbench.ecg.leads import LEADS
+from ecgbench.datasets.indexing.records import reader
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
-TABLE = "ptbxl_database.csv"
 GAIN = 1000.0
 """Digital steps per mV in every published header."""
 
 
-def _task(name: str, title: str, paper: int, parent: str | None = None) -> Task:
-    return Task(
-        name=name,
-        title=title,
-        labels=codes(name),
-        parent=parent,
-        rule="published",
-        paper=paper,
-        absent="not a key of scp_codes",
-    )
-
-
-CARD = DatasetCard(
-    title="PTB-XL",
-    version="1.0.3",
-    doi="10.13026/kfzx-aw45",
-    licence="CC BY 4.0",
-    url="https://physionet.org/content/ptb-xl/1.0.3/",
-    folder="ptbxl",
-    records=21_799,
-    patients=18_869,
-    fs=500.0,
-    seconds=10.0,
-    leads=LEADS,
-    index_files=(TABLE,),
-    tasks=(
-        _task("ptbxl_all", "PTB-XL All", 71),
-        _task("ptbxl_diag", "PTB-XL Diag", 44, parent="ptbxl_all"),
-        _task("ptbxl_form", "PTB-XL Form", 19, parent="ptbxl_all"),
-        _task("ptbxl_rhythm", "PTB-XL Rhythm", 12, parent="ptbxl_all"),
-        _task("ptbxl_sub", "PTB-XL Sub", 23),
-        _task("ptbxl_super", "PTB-XL Super", 5),
-    ),
-    verified="genuine sample",
-    limb=Limb(within=0.01, why="all but two of 2,000 genuine recordings keep 0.004 mV"),
-    pretraining=True,
-    country="Germany",
-    splits="official strat_fold, by patient: folds 1-8 train, 9 val, 10 test",
-)
-MANIFEST = Manifest(
-    base="https://physionet.org/files/ptb-xl/1.0.3/",
-    folders=("records500/",),
-    suffixes=(".hea", ".dat"),
-    tables=(TABLE, "scp_statements.csv", "LICENSE.txt"),
-    size=2_640_000_000,
-)
+CARD = card("ptbxl")
+MANIFEST = manifest("ptbxl")
+(TABLE,) = CARD.index_files
 
 COLUMNS = ("ecg_id", "patient_id", "scp_codes", "strat_fold", "filename_hr")
 SEX = {"0": "male", "1": "female"}
@@ -95,42 +51,34 @@ def index(root: Path) -> pd.DataFrame:
     MissingData when the table lacks a column or cannot be parsed; BadRecord for a row that cannot
     be trusted.
     """
-    rows = _rows(root)
-    frame = rows.drop(columns="codes")
+    file = root / TABLE
+    raw = tables.read(file, COLUMNS, CARD.url)
+    rows = pd.DataFrame(
+        [_row(file, *values) for values in raw[list(COLUMNS)].itertuples(index=False)]
+    )
+    present = rows.pop("codes").tolist()
     classes = {r["scp_code"]: r for r in table("ptbxl_scp")}
     diagnostic = [
-        [classes[c] for c in present if classes[c]["diagnostic"] == "1"]
-        for present in rows["codes"]
+        [classes[code] for code in own if classes[code]["diagnostic"] == "1"] for own in present
     ]
-    return pd.concat(
-        [
-            frame,
-            multi_hot(rows["codes"].tolist(), "ptbxl_all"),
-            multi_hot([{c["subclass"] for c in present} for present in diagnostic], "ptbxl_sub"),
-            multi_hot(
-                [{c["superclass"] for c in present} for present in diagnostic], "ptbxl_super"
-            ),
-        ],
-        axis=1,
-    )
+    hot = [
+        multi_hot(present, "ptbxl_all"),
+        *(
+            multi_hot([{one[of] for one in own} for own in diagnostic], f"ptbxl_{of[:-5]}")
+            for of in ("subclass", "superclass")
+        ),
+    ]
+    return rows.join([_people(raw), *hot])
 
 
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
     """The record of one row of the index at 500 Hz in mV, leads in clinical order; BadRecord if it
     cannot be trusted.
     """
-    recording = wfdb.read(
-        root / row["path"], row["record"], row["patient"], expected_fs=CARD.fs, expected_gain=GAIN
-    )
-    return recording.clinical()
+    return _read(root, row).clinical()
 
 
-def _rows(root: Path) -> pd.DataFrame:
-    file = root / TABLE
-    raw = tables.read(file, COLUMNS, CARD.url)
-    return pd.DataFrame(
-        [_row(file, *values) for values in raw[list(COLUMNS)].itertuples(index=False)]
-    ).join(_people(raw))
+_read = reader(wfdb.read, CARD.fs, GAIN)
 
 
 def _people(raw: pd.DataFrame) -> pd.DataFrame:

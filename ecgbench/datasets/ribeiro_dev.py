@@ -13,10 +13,8 @@ recordings, drawn by the name of the patient; whoever has a diagnosis keeps thos
 leaves about 312,000 recordings, which at CODE's 1.39 a patient are those of some 220,000.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,7 +26,6 @@ from ecgbench.datasets._labels import codes, table
 from ecgbench.datasets.code15 import TURN
 from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.folds import dealt
-from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
 
 NAME = "ribeiro_dev"
@@ -93,6 +90,4 @@ def dropped(patient: str) -> bool:
     return seed_of(NAME, patient) < DROPPED * 2**64
 
 
-def read(root: Path, row: Mapping[str, Any]) -> Recording:
-    """One record in mV at its own rate; BadRecord where its header or samples cannot be trusted."""
-    return code.read(root, row)
+read = code.read

@@ -12,66 +12,29 @@ A label is the primary code of a statement: `60+310;147` are the statements 60, 
 """
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards.dataset import DatasetCard, Listed, Listing, Task
-from ecgbench.datasets._labels import codes, multi_hot
+from ecgbench.datasets._cards import card, listing
+from ecgbench.datasets._labels import multi_hot
 from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.folds import framed, of_age
+from ecgbench.datasets.indexing.records import reader
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import hdf5
 from ecgbench.ecg.readers.arrays import FileFormat
-from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
 
-TABLE = "metadata.csv"
 COLUMNS = ("ECG_ID", "AHA_Code", "Patient_ID", "Age", "Sex")
 FORMAT = FileFormat(leads=LEADS, fs=500.0, per_mv=1.0, variable="ecg")
 RARE = ("31", "81", "83", "84", "87", "102", "143", "152", "166")
 """Primary codes of 3 to 9 records."""
 STATEMENTS = re.compile(r"\d+(\+\d+)*(;\d+(\+\d+)*)*")
-TASK = Task(
-    name="sph",
-    title="SPH",
-    labels=codes("sph"),
-    rule="reference code",
-    paper=35,
-    absent="not the primary code of any of its statements",
-)
-CARD = DatasetCard(
-    title="SPH",
-    version="1",
-    doi="10.6084/m9.figshare.c.5779802.v1",
-    licence="CC BY 4.0",
-    url="https://doi.org/10.6084/m9.figshare.c.5779802.v1",
-    folder="sph",
-    records=25_770,
-    patients=24_666,
-    fs=500.0,
-    seconds=10.0,
-    leads=LEADS,
-    index_files=(TABLE,),
-    tasks=(TASK,),
-    splits=(
-        "ours: 10 folds by patient, stratified on statements with their modifiers, sex and age "
-        "(8 train, 1 val, 1 test)"
-    ),
-    pretraining=True,
-    country="China",
-    cautions=(
-        "88 recordings exceed 32 mV and one reaches 1590 mV; they are kept as they are",
-        "modifiers of a statement are no labels",
-    ),
-)
-LISTING = Listing(
-    url="https://api.figshare.com/v2/collections/5779802/articles",
-    # called a .tar.gz, and not compressed
-    files=(Listed(name=TABLE), Listed(name="records.tar*", path="records.tar", unpack=True)),
-)
+CARD = card("sph")
+LISTING = listing("sph")
+(TABLE,) = CARD.index_files
+(TASK,) = CARD.tasks
 
 
 def index(root: Path) -> pd.DataFrame:
@@ -80,7 +43,7 @@ def index(root: Path) -> pd.DataFrame:
 
     MissingData where a line cannot be understood.
     """
-    rows = tables.read(root / TABLE, COLUMNS, CARD.url)
+    rows = tables.read(root / TABLE, COLUMNS, CARD.url, ids=("ECG_ID", "Patient_ID"))
     for record, statements in zip(rows["ECG_ID"], rows["AHA_Code"]):
         unknown = _primary(statements) - {*TASK.labels, *RARE}
         if unknown or not STATEMENTS.fullmatch(statements):
@@ -96,12 +59,10 @@ def index(root: Path) -> pd.DataFrame:
     paths = "records/" + records + ".h5"
     table = framed(CARD, records, rows["Patient_ID"], strata, paths, age=age, sex=sex)
     present = [_primary(statements) - {*RARE} for statements in rows["AHA_Code"]]
-    return pd.concat([table, multi_hot(present, TASK.name)], axis=1)
+    return table.join(multi_hot(present, TASK.name))
 
 
-def read(root: Path, row: Mapping[str, Any]) -> Recording:
-    """One record in mV; BadRecord where it cannot be trusted."""
-    return hdf5.read(root / row["path"], row["record"], row["patient"], FORMAT)
+read = reader(hdf5.read, FORMAT)
 
 
 def _primary(statements: str) -> set[str]:

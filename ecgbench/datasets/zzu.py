@@ -12,22 +12,19 @@ task `zzu_corrected` reads both; modifiers themselves are no labels in it.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards.dataset import DatasetCard, Download, Task
+from ecgbench.datasets._cards import card, downloads
 from ecgbench.datasets._labels import multi_hot, table
 from ecgbench.datasets.indexing import tables
 from ecgbench.datasets.indexing.folds import framed
-from ecgbench.ecg.leads import LEADS
+from ecgbench.datasets.indexing.records import reader
 from ecgbench.ecg.readers import wfdb
-from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
 
-TABLE, SIGNALS = "AttributesDictionary.csv", "Child_ecg"
 COLUMNS = ("Filename", "ECG_ID", "Patient_ID", "Age", "Gender", "Lead", "AHA_code", "ICD-10 code")
 VOCABULARY = table("zzu_vocabulary")
 AHA = {r["aha_code"]: r["description"] for r in VOCABULARY if r["reachable"] == "1"}
@@ -37,74 +34,30 @@ WORDS["short pr interval"] = WORDS["short pr interva"]  # copies of the list dif
 YEARS = (1, 5, 12, 18)
 """Limits of the groups of age of the folds."""
 
-LEAST, TWELVE = 10, 12_334
-"""Records that a label has at least, and recordings of twelve leads in the release."""
-TASK = Task(
-    name="zzu",
-    title="ZZU pECG",
-    labels=tuple(sorted(AHA.values())),
-    rule="reference code",
-    paper=58,
-    absent="not among its statements, or there with a modifier or in words",
-    least=LEAST,
-    complete=TWELVE,
+CARD = card(
+    "zzu",
+    labels={
+        "zzu": sorted(AHA.values()),
+        "zzu_corrected": sorted({*FINDINGS.values(), *WORDS.values()}),
+    },
 )
-CORRECTED = Task(
-    name="zzu_corrected",
-    title="ZZU pECG corrected",
-    labels=tuple(sorted({*FINDINGS.values(), *WORDS.values()})),
-    rule="ours",
-    absent="not among its statements",
-    least=LEAST,
-    complete=TWELVE,
-)
-CARD = DatasetCard(
-    title="ZZU pECG",
-    version="figshare 27078763",
-    doi="10.6084/m9.figshare.27078763",
-    licence="CC BY 4.0",
-    url="https://doi.org/10.6084/m9.figshare.27078763",
-    folder="zzu",
-    records=14_190,
-    patients=11_643,
-    fs=500.0,
-    seconds=30.0,
-    leads=LEADS,
-    index_files=(TABLE, SIGNALS),
-    tasks=(TASK, CORRECTED),
-    splits=(
-        "ours: 10 folds by patient, stratified on ICD-10 codes, sex and age, not on the labels "
-        "(8 train, 1 val, 1 test)"
-    ),
-    min_seconds=10.0,
-    country="China",
-    cautions=(
-        "labels that fewer than 10 of the 12,334 recordings of twelve leads carry are dropped "
-        "on the complete release; the paper has 58, counted on the 12,328 of at least 10 s",
-        "the rule of task zzu loses statements with modifiers and those in words, such as left "
-        "ventricular high voltage (2,789 records)",
-        "1,856 recordings without V2, V4 and V6 are left out, whose children are sick more often "
-        "(50 % against 23 %)",
-        "11.8 % of the recordings touch a rail at about 26.6 mV",
-    ),
-)
-_FIGSHARE = "https://ndownloader.figshare.com/files/"
-FILES = tuple(
-    Download(url=f"{_FIGSHARE}{number}", path=path, md5=md5, size=size)
-    for number, path, md5, size in (
-        (53580632, TABLE, "ffbbb7ebd8ad4425b3a859739eb65eb1", 7_717_825),
-        (53523902, f"{SIGNALS}.zip", "d7bb207d0f559c5f697bd7e442975718", 1_908_237_306),
-        (53524583, f"{SIGNALS}.z01", "4782e8c17b478745853db85210ce46aa", 2_147_483_648),
-    )
-)
+FILES = downloads("zzu")
+TABLE, SIGNALS = CARD.index_files
+TASK, CORRECTED = CARD.tasks
 
 
 def index(root: Path) -> pd.DataFrame:
     """One row per recording of twelve leads: record, patient, split, fold, path, age in years, sex
     and a column per label of both tasks.
     """
-    raw = tables.read(root / TABLE, COLUMNS, CARD.url)
-    rows = raw[raw["Lead"].str.strip() == "12"].reset_index(drop=True)
+    raw = tables.read(root / TABLE, COLUMNS, CARD.url, ids=COLUMNS[:3])
+    leads = raw["Lead"].str.strip()
+    for odd in leads[~leads.isin(["9", "12"])]:
+        raise MissingData(
+            f"{root / TABLE}: a recording has {odd[:20]!r} leads, not 9 or 12; download it again "
+            f"from {CARD.url}"
+        )
+    rows = raw[leads == "12"].reset_index(drop=True)
     if rows.empty:
         raise MissingData(f"{root / TABLE} names no recording of 12 leads; take that of {CARD.url}")
     sex = rows["Gender"].map(lambda value: "".join(_items(value)))
@@ -117,13 +70,12 @@ def index(root: Path) -> pd.DataFrame:
     stated = [_items(value) for value in rows["AHA_code"]]
     exact = [{AHA[s] for s in statements if s in AHA} for statements in stated]
     found = [findings(statements) for statements in stated]
-    hot = (multi_hot(own, t.name, t.labels) for t, own in ((TASK, exact), (CORRECTED, found)))
-    return pd.concat([frame, *hot], axis=1)
+    for task, own in ((TASK, exact), (CORRECTED, found)):
+        frame = frame.join(multi_hot(own, task.name, task.labels))
+    return frame
 
 
-def read(root: Path, row: Mapping[str, Any]) -> Recording:
-    """One record in mV by the gain of each lead; BadRecord where it cannot be trusted."""
-    return wfdb.read(root / row["path"], row["record"], row["patient"], CARD.fs)
+read = reader(wfdb.read, CARD.fs)
 
 
 def findings(statements: Iterable[str]) -> set[str]:

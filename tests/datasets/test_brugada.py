@@ -1,19 +1,16 @@
 """Brugada-HUCA: three tasks of one table, and the whole genuine release."""
 
-import os
 import tarfile
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from ecgbench.data.prepare import prepare
 from ecgbench.datasets import brugada
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadRecord
-
-REAL = os.environ.get("ECGBENCH_REAL_DATA")
+from tests.datasets.spoilt import change
 
 
 def write(root: Path, persons: int = 60) -> Path:
@@ -65,16 +62,13 @@ def test_100_hz_in_mv_and_other_headers_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", ["3", "", "1.0"])
 def test_a_class_that_does_not_exist(tmp_path: Path, value: str) -> None:
     file = write(tmp_path, 3) / "metadata.csv"
-    table = pd.read_csv(file, dtype=str)
-    table.loc[1, "brugada"] = value
-    table.to_csv(file, index=False)
+    change(file, 1, "brugada", value)
     with pytest.raises(BadRecord, match=f"^188982: brugada '{value}' in"):
         brugada.index(tmp_path)
 
 
-@pytest.mark.skipif(REAL is None, reason="no genuine recordings (ECGBENCH_REAL_DATA)")
-def test_the_genuine_release(tmp_path: Path) -> None:
-    archive = Path(REAL or ".") / "brugada_huca" / "brugada-huca-1.0.0.tar.xz"
+def test_the_genuine_release(tmp_path: Path, real_data: Path) -> None:
+    archive = real_data / "brugada_huca" / "brugada-huca-1.0.0.tar.xz"
     root = tmp_path / "brugada_huca"
     with tarfile.open(archive) as files:
         files.extractall(root, filter="data")

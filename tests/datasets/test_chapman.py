@@ -1,6 +1,5 @@
 """Chapman in both releases: a workbook with CSV files in uV, and WFDB with SNOMED CT codes."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +13,6 @@ from ecgbench.errors import BadRecord, MissingData
 from tests import workbook
 from tests.datasets import test_challenge as headers
 
-REAL = os.environ.get("ECGBENCH_REAL_DATA")
-SAMPLES = Path(REAL or ".") / "samples"
-genuine = pytest.mark.skipif(REAL is None, reason="no genuine recordings (ECGBENCH_REAL_DATA)")
 HEAD = ["FileName", "Rhythm", "Beat", "PatientAge", "Gender", "VentricularRate"]
 RHYTHMS = ["AF", "AFIB", "AT", "AVNRT", "SA", "SB", "SR", "ST", "SVT", "AVRT", "SAAWR"]
 BEATS = ["NONE", "RBBB TWC", "LBBB", "LFBBB", "IDC  IVB", "VEB", "MIFW MILW LRRI"]
@@ -115,9 +111,8 @@ def test_the_wfdb_release(tmp_path: Path) -> None:
     assert set(chapman.index(tmp_path / "chapman")["record"]) == {name(0), name(1)}
 
 
-@genuine
-def test_genuine_wfdb_files(tmp_path: Path) -> None:
-    (tmp_path / "chapman").symlink_to(SAMPLES / "chapman-wfdb")
+def test_genuine_wfdb_files(tmp_path: Path, real_data: Path) -> None:
+    (tmp_path / "chapman").symlink_to(real_data / "samples" / "chapman-wfdb")
     copy = prepare("chapman", tmp_path, tmp_path / "prepared")
     index = copy.index.set_index("record")
     found = {r: {c[8:] for c in row.index if ":" in c and row[c]} for r, row in index.iterrows()}
@@ -132,10 +127,9 @@ def test_genuine_wfdb_files(tmp_path: Path) -> None:
         assert np.abs(signal[0] + signal[2] - signal[1]).max() <= 0.0115
 
 
-@genuine
-def test_a_genuine_csv_file(tmp_path: Path) -> None:
+def test_a_genuine_csv_file(tmp_path: Path, real_data: Path) -> None:
     """A denoised one, which is published without names, so it is refused until it has some."""
-    (file,) = (SAMPLES / "chapman" / "ECGDataDenoised").glob("*.csv")
+    (file,) = (real_data / "samples" / "chapman" / "ECGDataDenoised").glob("*.csv")
     row = {"record": file.stem, "patient": file.stem, "path": f"ECGData/{file.name}"}
     (tmp_path / "ECGData").mkdir()
     copy = tmp_path / "ECGData" / file.name

@@ -1,6 +1,5 @@
 """Challenge 2017: one lead under a name of its own, labels in a table without a head."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from ecgbench.data.prepare import prepare
 from ecgbench.datasets import cinc2017
 from ecgbench.errors import BadRecord
 
-REAL = os.environ.get("ECGBENCH_REAL_DATA")
 MAT = np.array([20, 1, 3000, 4, 0, 0], "<i4").tobytes()
 """The 24 bytes before the samples."""
 
@@ -72,11 +70,10 @@ def test_a_line_that_is_no_label(tmp_path: Path, line: str) -> None:
         cinc2017.index(tmp_path)
 
 
-@pytest.mark.skipif(REAL is None, reason="no genuine recordings (ECGBENCH_REAL_DATA)")
-def test_genuine_recordings_are_what_their_integers_say(tmp_path: Path) -> None:
+def test_genuine_recordings_are_what_their_integers_say(tmp_path: Path, real_data: Path) -> None:
     from scipy.io import loadmat
 
-    root = Path(REAL or ".") / "devices"
+    root = real_data / "devices"
     copy = prepare("cinc2017", root, tmp_path)
     assert copy.index[cinc2017.TASK.columns].sum().tolist() == [75, 25, 35, 15]
     assert len(copy.quarantined) == 0

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 import wfdb
 
-from ecgbench.check import datasets as conformance
+from ecgbench import datasets
 from ecgbench.data.copy import Copy
 from ecgbench.data.prepare import prepare
-from ecgbench.datasets import code, ikem
-from ecgbench.datasets.indexing import tables
 from ecgbench.ecg.leads import LEADS, MIMIC_LEADS
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, MissingData
@@ -37,8 +35,7 @@ def lost(copy: Copy) -> dict[str, str]:
     return dict(copy.quarantined[["record", "reason"]].itertuples(index=False))
 
 
-@pytest.fixture
-def prague(tmp_path: Path) -> Path:
+def ikem(tmp_path: Path) -> Path:
     """IKEM in three parts whose rows are not in the order of the table; exam 104 is of 5 s."""
     root = tmp_path / "ikem"
     exams = (101, 102, 103, 104, 105, 106)
@@ -59,14 +56,15 @@ def prague(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def at(module: object, root: Path, record: str) -> Recording:
-    rows = module.index(root).set_index("record", drop=False)  # type: ignore[attr-defined]
-    return module.read(root, rows.loc[record].to_dict())  # type: ignore[attr-defined, no-any-return]
+def at(name: str, root: Path, record: str) -> Recording:
+    module = datasets.get(name)
+    return module.read(root, module.index(root).set_index("record", drop=False).loc[record])
 
 
-def test_ikem_gives_each_exam_its_own_row_in_mv_and_computes_four_leads(prague: Path) -> None:
+def test_ikem_gives_each_exam_its_own_row_in_mv_and_computes_four_leads(tmp_path: Path) -> None:
+    prague = ikem(tmp_path)
     for exam in (101, 102, 103):
-        recording = at(ikem, prague / "ikem", str(exam)).clinical()
+        recording = at("ikem", prague / "ikem", str(exam)).clinical()
         stored = counts(exam, 4096, 8) / 1000.0
         lead = {n: stored[:, i] for i, n in enumerate(FILE_ORDER)}
         assert recording.leads == LEADS
@@ -81,21 +79,23 @@ def test_ikem_gives_each_exam_its_own_row_in_mv_and_computes_four_leads(prague: 
 @pytest.mark.parametrize("padding", [0, -1])
 @pytest.mark.parametrize("before", [0, 700])
 def test_ikem_leaves_out_the_padding_of_short_records(
-    prague: Path, padding: int, before: int
+    tmp_path: Path, padding: int, before: int
 ) -> None:
+    prague = ikem(tmp_path)
     own = counts(104, SHORT, 8)
     with h5py.File(prague / "ikem" / "exams_part1.hdf5", "r+") as file:
         row = np.full((4096, 8), padding, np.int16)
         row[before : before + SHORT] = own
         file["tracings"][1] = row
-    recording = at(ikem, prague / "ikem", "104")
+    recording = at("ikem", prague / "ikem", "104")
     assert recording.seconds == 5.0
     np.testing.assert_allclose(recording.signal[:8], own.T / 1000.0, atol=1e-6)
-    assert at(ikem, prague / "ikem", "106").seconds == pytest.approx(8.192)
+    assert at("ikem", prague / "ikem", "106").seconds == pytest.approx(8.192)
 
 
-def test_ikem_index(prague: Path) -> None:
-    found = ikem.index(prague / "ikem").set_index("record")
+def test_ikem_index(tmp_path: Path) -> None:
+    prague = ikem(tmp_path)
+    found = datasets.get("ikem").index(prague / "ikem").set_index("record")
     assert found["patient"].to_dict() == {
         "101": "7", "102": "7", "103": "13", "104": "14", "105": "exam 105", "106": "16",
     }  # fmt: skip
@@ -105,7 +105,8 @@ def test_ikem_index(prague: Path) -> None:
     assert lost(copy) == dict.fromkeys(("101", "103"), "the exam is in none of the HDF5 files")
 
 
-def test_ikem_does_not_choose_between_two_exams_of_one_number(prague: Path) -> None:
+def test_ikem_does_not_choose_between_two_exams_of_one_number(tmp_path: Path) -> None:
+    prague = ikem(tmp_path)
     with h5py.File(prague / "ikem" / "exams_part2.hdf5", "r+") as part:
         part["exam_id"][1] = 101  # was 102
     twice = "the HDF5 files hold its exam twice"
@@ -114,15 +115,16 @@ def test_ikem_does_not_choose_between_two_exams_of_one_number(prague: Path) -> N
     assert lost(copy) == {"101": twice, "102": gone}
 
 
-def test_ikem_refuses_what_disagrees(prague: Path) -> None:
+def test_ikem_refuses_what_disagrees(tmp_path: Path) -> None:
+    prague = ikem(tmp_path)
     file = prague / "ikem" / "exams_part1.hdf5"
     with h5py.File(file, "r+") as part:
         part["tracings"][1] = counts(1, 4096, 8)
     with pytest.raises(BadRecord, match=r"^104: 4096 samples .* real length is 2500$"):
-        at(ikem, prague / "ikem", "104")
+        at("ikem", prague / "ikem", "104")
     file.write_bytes(b"<html>")
     with pytest.raises(MissingData, match=r"part1\.hdf5 does not hold exam_id .*download it again"):
-        ikem.index(prague / "ikem")
+        datasets.get("ikem").index(prague / "ikem")
 
 
 def wfdb_record(folder: Path, name: str, leads: tuple[str, ...], fs: float, gain: float) -> None:
@@ -134,8 +136,7 @@ def wfdb_record(folder: Path, name: str, leads: tuple[str, ...], fs: float, gain
     )  # fmt: skip
 
 
-@pytest.fixture
-def boston(tmp_path: Path) -> Path:
+def mimic(tmp_path: Path) -> Path:
     root, rows = tmp_path / "mimic-iv-ecg", []
     for subject, study in ((10000032, 40689238), (10000032, 44458630), (10000117, 45090959)):
         path = f"files/p{subject // 10000}/p{subject}/s{study}"
@@ -146,7 +147,8 @@ def boston(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_mimic_reads_by_name_and_counts_two_studies_of_a_patient_as_one(boston: Path) -> None:
+def test_mimic_reads_by_name_and_counts_two_studies_of_a_patient_as_one(tmp_path: Path) -> None:
+    boston = mimic(tmp_path)
     copy = prepare("mimic_iv_ecg", boston, boston / "prepared")
     assert copy.quarantined.empty
     assert copy.index["patient"].value_counts().to_dict() == {"10000032": 2, "10000117": 1}
@@ -157,7 +159,8 @@ def test_mimic_reads_by_name_and_counts_two_studies_of_a_patient_as_one(boston: 
     assert MIMIC_LEADS[4:6] == ("aVF", "aVL")
 
 
-def test_mimic_fills_short_gaps_limits_peaks_and_tells_of_both(boston: Path) -> None:
+def test_mimic_fills_short_gaps_limits_peaks_and_tells_of_both(tmp_path: Path) -> None:
+    boston = mimic(tmp_path)
     root = boston / "mimic-iv-ecg"
     for study, gap in (("45090959", 25), ("40689238", 26)):
         file = next(root.rglob(f"{study}.dat"))
@@ -189,8 +192,7 @@ def test_mimic_fills_short_gaps_limits_peaks_and_tells_of_both(boston: Path) -> 
     assert said["clip"].endswith("limited to 3 mV")
 
 
-@pytest.fixture
-def minas(tmp_path: Path) -> Path:
+def code(tmp_path: Path) -> Path:
     """CODE: exam 11 has two records, exam 13 no annotation; headers spell the leads with a D."""
     root = tmp_path / "code"
     for name, fs in (
@@ -213,7 +215,8 @@ def minas(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_code_reads_leads_with_a_d_at_their_own_rate(minas: Path) -> None:
+def test_code_reads_leads_with_a_d_at_their_own_rate(tmp_path: Path) -> None:
+    minas = code(tmp_path)
     copy = prepare("code", minas, minas / "prepared")
     assert copy.quarantined.empty
     found = copy.index.set_index("record")
@@ -228,25 +231,8 @@ def test_code_reads_leads_with_a_d_at_their_own_rate(minas: Path) -> None:
         np.testing.assert_allclose(copy.recording(record).signal, stored.T, atol=1e-4)
 
 
-def test_code_refuses_a_list_of_something_else(minas: Path) -> None:
+def test_code_refuses_a_list_of_something_else(tmp_path: Path) -> None:
+    minas = code(tmp_path)
     (minas / "code" / "wfdb" / "RECORDS.txt").write_text("<html>\n")
     with pytest.raises(MissingData, match=r"lists '<html>', where records are called TNMG"):
-        code.index(minas / "code")
-
-
-@pytest.mark.parametrize("name", ["ikem", "mimic_iv_ecg", "code"])
-def test_a_dataset_without_tasks_keeps_what_every_dataset_keeps(
-    name: str, request: pytest.FixtureRequest
-) -> None:
-    fixture = {"ikem": "prague", "mimic_iv_ecg": "boston", "code": "minas"}[name]
-    data = request.getfixturevalue(fixture)
-    rows = conformance.check(name, data, data / "prepared")
-    assert [r for r in rows if not r["ok"]] == []
-    part = prepare(name, data, data / "part", limit=2)
-    assert len(part.index) == 2
-
-
-@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", ""])
-def test_a_path_of_a_table_stays_below_its_folder(path: str, tmp_path: Path) -> None:
-    with pytest.raises(BadRecord, match=r"^17: its table names the file"):
-        tables.within(tmp_path, path, "17")
+        datasets.get("code").index(minas / "code")

@@ -1,7 +1,6 @@
 """NSTDB: noise in mV, and no data set of recordings."""
 
 import io
-import os
 from importlib.resources import files
 from pathlib import Path
 
@@ -12,8 +11,6 @@ import wfdb
 from ecgbench.data.prepare import prepare
 from ecgbench.datasets import nstdb
 from ecgbench.errors import BadRecord, MissingData
-
-REAL = os.environ.get("ECGBENCH_REAL_DATA")
 
 
 def write(root: Path) -> np.ndarray:
@@ -48,10 +45,11 @@ def test_noise_is_not_prepared(tmp_path: Path) -> None:
         prepare("nstdb", tmp_path, tmp_path / "prepared")
 
 
-@pytest.mark.skipif(REAL is None, reason="no genuine recordings (ECGBENCH_REAL_DATA)")
 @pytest.mark.parametrize("kind", nstdb.KINDS)
-def test_the_package_has_the_first_ten_minutes_of_the_genuine_noise(kind: str) -> None:
-    whole = nstdb.noise(Path(REAL or ".") / "devices" / "nstdb", kind)
+def test_the_package_has_the_first_ten_minutes_of_the_genuine_noise(
+    kind: str, real_data: Path
+) -> None:
+    whole = nstdb.noise(real_data / "devices" / "nstdb", kind)
     assert whole.shape == (2, 650_000)
     content = (files("ecgbench.perturbations") / "nstdb" / f"{kind}.npz").read_bytes()
     shipped = np.cumsum(np.load(io.BytesIO(content))["steps"], axis=1, dtype=np.int16)

@@ -10,6 +10,7 @@ import pytest
 from ecgbench.data.prepare import prepare
 from ecgbench.datasets import sph
 from ecgbench.errors import MissingData
+from tests.datasets.spoilt import change
 
 CODES = ("1", "22", "60+310;147", "1;1", "83", "145+362;30+307+308;1", "50")
 
@@ -41,12 +42,6 @@ def signal(i: int) -> np.ndarray:
     """(12, N) float16 in mV: each lead has its own level, the record's number in the last."""
     levels = np.arange(12)[:, None] / 8 + i / 64
     return (levels + np.arange(5000 + i) % 2 / 4).astype(np.float16)
-
-
-def edit(root: Path, row: int, column: str, value: str) -> None:
-    frame = pd.read_csv(root / "metadata.csv", dtype=str)
-    frame.loc[row, column] = value
-    frame.to_csv(root / "metadata.csv", index=False)
 
 
 def test_the_code_before_the_plus_is_the_label(tmp_path: Path) -> None:
@@ -104,6 +99,6 @@ def test_half_precision_millivolts_and_files_that_cannot_be_trusted(tmp_path: Pa
 @pytest.mark.parametrize("said", ["", "1;", "999", "60+", "1, 22", "Normal ECG"])
 def test_a_line_that_is_no_list_of_statements_stops(tmp_path: Path, said: str) -> None:
     root = make(tmp_path, 12)
-    edit(root, 4, "AHA_Code", said)
+    change(root / "metadata.csv", 4, "AHA_Code", said)
     with pytest.raises(MissingData, match="ECG_ID A00005 has AHA_Code"):
         sph.index(root)

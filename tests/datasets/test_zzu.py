@@ -12,10 +12,24 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import MissingData
 
 NINE = [n for n in LEADS if n not in ("V2", "V4", "V6")]
-COLUMNS = (
-    "Filename,ECG_ID,Patient_ID,Age,Gender,Acquisition_date,Sampling_point,Lead,AHA_code,CHN_code,"
-    "ICD-10 code,pSQI,basSQI,bSQI"
-)
+FIRST = {
+    "Filename": "",
+    "ECG_ID": "",
+    "Patient_ID": "",
+    "Age": "572d",
+    "Gender": "'Female'",
+    "Acquisition_date": "2017-11-22 10:46:08",
+    "Sampling_point": 15000,
+    "Lead": 12,
+    "AHA_code": "'C21'",
+    "CHN_code": "'C13'",
+    "ICD-10 code": "'I34.0';'Q21.0'",
+    "pSQI": "'I':0.288;'V2':Null",
+    "basSQI": "'I':0.98;'II':0.99",
+    "bSQI": "'I':1.000",
+}
+"""The first child's line."""
+COLUMNS = [*FIRST]
 
 
 def signals(record: str, leads: list[str], samples: int, at: Path) -> np.ndarray:
@@ -36,28 +50,12 @@ def signals(record: str, leads: list[str], samples: int, at: Path) -> np.ndarray
 
 def write(root: Path, rows: list[dict[str, Any]]) -> Path:
     """The table alone; a row gives what differs from the first child's."""
-    lines = ["\ufeff" + COLUMNS]
+    lines = ["\ufeff" + ",".join(COLUMNS)]
     for i, row in enumerate(rows):
         p = row.get("Patient_ID", f"P{i:05d}")
         e = f"{p}_E{row.get('number', 1):02d}"
-        full = {
-            "Filename": f"{p[:3]}/{p}/{e}",
-            "ECG_ID": e,
-            "Patient_ID": p,
-            "Age": "572d",
-            "Gender": "'Female'",
-            "Acquisition_date": "2017-11-22 10:46:08",
-            "Sampling_point": 15000,
-            "Lead": 12,
-            "AHA_code": "'C21'",
-            "CHN_code": "'C13'",
-            "ICD-10 code": "'I34.0';'Q21.0'",
-            "pSQI": "'I':0.288;'V2':Null",
-            "basSQI": "'I':0.98;'II':0.99",
-            "bSQI": "'I':1.000",
-            **row,
-        }
-        lines.append(",".join(f'"{full[c]}"' for c in COLUMNS.split(",")))
+        full = FIRST | {"Filename": f"{p[:3]}/{p}/{e}", "ECG_ID": e, "Patient_ID": p} | row
+        lines.append(",".join(f'"{full[c]}"' for c in COLUMNS))
     root.mkdir(parents=True, exist_ok=True)
     (root / "AttributesDictionary.csv").write_text("\n".join(lines) + "\n", "utf-8")
     return root
@@ -152,3 +150,5 @@ def test_folds_hold_whole_children_and_rest_on_disease_sex_and_age_alone(tmp_pat
 def test_a_table_without_twelve_leads(tmp_path: Path) -> None:
     with pytest.raises(MissingData, match="names no recording of 12 leads"):
         zzu.index(write(tmp_path / "a", [{"Lead": 9}]))
+    with pytest.raises(MissingData, match=r"'12\.0' leads, not 9 or 12"):
+        zzu.index(write(tmp_path / "b", [{}, {"Lead": "12.0"}]))

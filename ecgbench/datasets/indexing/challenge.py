@@ -7,7 +7,7 @@ record, diagnoses as SNOMED CT codes in a comment of the header.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,9 @@ import pandas as pd
 from ecgbench.cards.dataset import DatasetCard, Manifest, Task
 from ecgbench.datasets._labels import codes, multi_hot, table
 from ecgbench.datasets.indexing.folds import framed
+from ecgbench.datasets.indexing.records import headers, reader
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
-from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
 
 GAIN = 1000.0
@@ -71,9 +71,7 @@ def manifest(folder: str, size: int) -> Manifest:
     )
 
 
-def read(root: Path, row: Mapping[str, Any]) -> Recording:
-    """One record in mV; BadRecord where its header or samples cannot be trusted."""
-    return wfdb.read(root / row["path"], row["record"], row["patient"], RATE, GAIN)
+read = reader(wfdb.read, RATE, GAIN)
 
 
 def index(
@@ -86,36 +84,33 @@ def index(
     patients are published: each record counts as one. Folds are stratified on every code that the
     task knows. MissingData: no header.
     """
-    listed = [f for f in sorted(root.rglob("*.hea")) if f.is_file() and wanted(f.stem)]
-    files = {f.stem: f for f in listed}
-    if len(files) < len(listed):
-        seen = Counter(f.stem for f in listed)
-        twice = next(name for name, count in seen.items() if count > 1)
-        raise MissingData(f"{twice}.hea lies {seen[twice]} times below {root}; remove all but one")
-    if not files:
-        raise MissingData(
-            f"no header (.hea) of {card.title} below {root}; download it from {card.url}"
-        )
-    notes = {record: wfdb.comments(file) for record, file in files.items()}
-    notes = {r: {word.casefold(): text for word, text in note.items()} for r, note in notes.items()}
-    present = {r: tuple(re.findall(r"\d+", note.get("dx", ""))) for r, note in notes.items()}
+    files = headers(root, card, lambda file: wanted(file.stem))
+    records = [file.stem for file in files.values()]
+    twice, count = Counter(records).most_common(1)[0]
+    if count > 1:
+        raise MissingData(f"{twice}.hea lies {count} times below {root}; remove all but one")
+    notes = [
+        {word.casefold(): text for word, text in wfdb.comments(file).items()}
+        for file in files.values()
+    ]
     task = card.tasks[0].name
     label = {
         code: name for name, own in snomed(task, column).items() for code in own.split("|") if own
     }
-    strata = [[c for c in present[record] if c in label] for record in files]
+    codes_of = [re.findall(r"\d+", note.get("dx", "")) for note in notes]
+    strata = [[code for code in own if code in label] for own in codes_of]
     frame = framed(
         card,
-        list(files),
-        list(files),
+        records,
+        records,
         strata,
-        [f.relative_to(root).with_suffix("").as_posix() for f in files.values()],
-        age=[note.get("age", "") for note in notes.values()],
+        list(files),
+        age=[note.get("age", "") for note in notes],
         # what lists no diagnosis is no record without one
-        damaged=["" if "dx" in note else "its header has no Dx" for note in notes.values()],
-        sex=[note.get("sex", "") for note in notes.values()],
+        damaged=["" if "dx" in note else "its header has no Dx" for note in notes],
+        sex=[note.get("sex", "") for note in notes],
     )
-    return pd.concat([frame, multi_hot([{label[c] for c in own} for own in strata], task)], axis=1)
+    return frame.join(multi_hot([{label[c] for c in own} for own in strata], task))
 
 
 def snomed(task: str, column: str = "snomed_code") -> dict[str, str]:

@@ -19,20 +19,20 @@ _WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 """First bytes of .xlsx and .ods, and of .xls."""
 
 
-def read(file: Path, columns: Sequence[str], url: str, separator: str = ",") -> pd.DataFrame:
+def read(file: Path, columns: Sequence[str], url: str, ids: Sequence[str] = ()) -> pd.DataFrame:
     """The table in `file`, every value a str; other columns come too.
 
-    MissingData where it is no table, lacks a column or has no rows; `url` is where it is published.
+    ids: columns that say which record or whose it is. MissingData where it is no table, lacks a
+    column, has no rows, or a row that ends before one of `ids` or leaves it blank; `url` is where
+    it is published.
     """
     try:
-        table = pd.read_csv(
-            file, sep=separator, dtype=str, keep_default_na=False, encoding="utf-8-sig"
-        )
+        table = pd.read_csv(file, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     except (OSError, ValueError, UnicodeError) as error:  # pandas' parser errors are ValueErrors
         raise MissingData(
             f"{file} is not a table of values ({error}); download it again from {url}"
         ) from error
-    return with_columns(table, columns, file, url)
+    return with_columns(table, columns, file, url, ids)
 
 
 def is_workbook(content: bytes) -> bool:
@@ -64,11 +64,17 @@ def of_workbook(file: Path, columns: Sequence[str], url: str) -> pd.DataFrame:
     return with_columns(table, columns, file, url)
 
 
-def with_columns(table: pd.DataFrame, columns: Sequence[str], file: Path, url: str) -> pd.DataFrame:
-    """The table; MissingData where it lacks a column or has no rows."""
-    missing = [c for c in columns if c not in table.columns]
-    if missing or table.empty:
-        what = f"lacks the column {', '.join(missing)}" if missing else "has no rows"
+def with_columns(
+    table: pd.DataFrame, columns: Sequence[str], file: Path, url: str, ids: Sequence[str] = ()
+) -> pd.DataFrame:
+    """The table, if it keeps what `read` says."""
+    what = "" if len(table) else "has no rows"
+    if missing := [c for c in columns if c not in table.columns]:
+        what = f"lacks the column {', '.join(missing)}"
+    for column in () if what else ids:
+        if (blank := table[column].str.strip() == "").any():
+            what = f"has no {column} in row {1 + int(blank.to_numpy().argmax())} below its names"
+    if what:
         raise MissingData(f"{file} {what}; download it again from {url}")
     return table
 
@@ -116,6 +122,11 @@ def either(root: Path, index_file: str) -> list[Path]:
     table.
     """
     return [root / name for name in index_file.split("|") if os.path.exists(root / name)]
+
+
+def first(root: Path, index_file: str) -> Path:
+    """The file of `A|B` that is there, else A, whose reader says that it is missing."""
+    return (either(root, index_file) or [root / index_file.split("|")[0]])[0]
 
 
 def alike(patient: object) -> str:
