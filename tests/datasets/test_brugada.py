@@ -10,7 +10,7 @@ from ecgbench.data.prepare import prepare
 from ecgbench.datasets import brugada
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadRecord
-from tests.datasets.spoilt import change
+from tests.datasets.written import change, signal_lines
 
 
 def write(root: Path, persons: int = 60) -> Path:
@@ -27,9 +27,8 @@ def write(root: Path, persons: int = 60) -> Path:
 def signals(folder: Path, person: str, fs: int = 100, gain: int = 1000) -> None:
     steps = (np.arange(1200)[:, None] % 7 + 10 * np.arange(12)).astype("<i2")
     folder.mkdir(parents=True)
-    lines = [f"{person} 12 {fs} 1200"]
-    for lead, row in zip(LEADS, steps.T):
-        lines.append(f"{person}.dat 16 {gain}.0(0)/mV 16 0 {row[0]} {int(row.sum())} 0 {lead}")
+    signals = signal_lines(f"{person}.dat", "16", f"{gain}.0(0)/mV", LEADS, steps.T)
+    lines = [f"{person} 12 {fs} 1200", *signals]
     (folder / f"{person}.hea").write_text("\n".join(lines) + "\n")
     (folder / f"{person}.dat").write_bytes(steps.tobytes())
 

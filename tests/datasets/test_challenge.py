@@ -14,6 +14,7 @@ from ecgbench.data.prepare import prepare
 from ecgbench.datasets._labels import table
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadRecord, MissingData
+from tests.datasets.written import signal_lines
 
 NAMES = {"cpsc2018": "A{:04d}", "cpsc_extra": "Q{:04d}", "georgia": "E{:05d}", "ningbo": "JS{:05d}"}
 COLLECTIONS = [*NAMES]
@@ -29,11 +30,9 @@ def store(folder: Path, record: str, dx: str, steps: np.ndarray) -> None:
     """A header and a MATLAB file of version 4 with (12, time) samples in uV."""
     steps, samples = steps.astype("<i2"), steps.shape[1]
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [f"{record} 12 500 {samples}"]
-    for lead, row in zip(LEADS, steps):
-        total = (int(row.sum(dtype=np.int64)) + 2**15) % 2**16 - 2**15
-        lines.append(f"{record}.mat 16x1+24 1000.0(0)/mV 16 0 {row[0]} {total} 0 {lead}")
-    lines += ["# Age: 61", "#Sex: Female", f"#Dx:{dx}", "# Rx: Unknown"]
+    signals = signal_lines(f"{record}.mat", "16x1+24", "1000.0(0)/mV", LEADS, steps)
+    comments = ["# Age: 61", "#Sex: Female", f"#Dx:{dx}", "# Rx: Unknown"]
+    lines = [f"{record} 12 500 {samples}", *signals, *comments]
     (folder / f"{record}.hea").write_text("\n".join(lines) + "\n")
     head = np.array([30, 12, samples, 0, 4], "<i4").tobytes() + b"val\x00"
     (folder / f"{record}.mat").write_bytes(head + steps.T.tobytes())

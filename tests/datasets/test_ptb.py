@@ -10,6 +10,7 @@ from ecgbench.data.prepare import prepare
 from ecgbench.datasets import ptb
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import MissingData
+from tests.datasets.written import signal_lines
 
 SIGNALS = (*(lead.lower() for lead in LEADS), "vx", "vy", "vz")
 MI = "Myocardial infarction"
@@ -39,10 +40,8 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     steps = (first + 100 * np.arange(15)[:, None] + np.arange(8_000) % 7).astype("<i2")
     lines = [f"{record} 15 1000 8000"]
-    for name, row in zip(SIGNALS, steps):
-        total = (int(row.sum()) + 2**15) % 2**16 - 2**15
-        suffix = "xyz" if name in ("vx", "vy", "vz") else "dat"
-        lines.append(f"{record}.{suffix} 16 2000 16 0 {row[0]} {total} 0 {name}")
+    lines += signal_lines(f"{record}.dat", "16", "2000", SIGNALS[:12], steps[:12])
+    lines += signal_lines(f"{record}.xyz", "16", "2000", SIGNALS[12:], steps[12:])
     unsaid = dict.fromkeys(("infarction", "first_catheter", "catheter"), "n/a")
     facts = {"recorded": "01/10/1990", "more": "no", "reason": reason, **unsaid, **said}
     lines += COMMENTS.format(**facts).split("\n")

@@ -7,7 +7,7 @@ import pytest
 
 from ecgbench.datasets import ptbxl
 from ecgbench.errors import BadRecord, EcgbenchError
-from tests.datasets.spoilt import change
+from tests.datasets.written import change
 
 
 def test_a_code_counts_whatever_its_likelihood_and_classes_follow_diagnostic_codes(

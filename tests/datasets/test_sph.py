@@ -10,7 +10,7 @@ import pytest
 from ecgbench.data.prepare import prepare
 from ecgbench.datasets import sph
 from ecgbench.errors import MissingData
-from tests.datasets.spoilt import change
+from tests.datasets.written import change
 
 CODES = ("1", "22", "60+310;147", "1;1", "83", "145+362;30+307+308;1", "50")
 

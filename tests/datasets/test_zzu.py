@@ -10,6 +10,7 @@ from ecgbench.data.prepare import prepare
 from ecgbench.datasets import zzu
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import MissingData
+from tests.datasets.written import signal_lines
 
 NINE = [n for n in LEADS if n not in ("V2", "V4", "V6")]
 FIRST = {
@@ -37,12 +38,10 @@ def signals(record: str, leads: list[str], samples: int, at: Path) -> np.ndarray
     gains = 150.25 + 1.5 * np.arange(len(leads))
     steps = (np.arange(samples)[:, None] % 50 * (1 + np.arange(len(leads)))).astype("<i2")
     at.mkdir(parents=True, exist_ok=True)
+    stated = [f"{gain}({i - 4})/mV" for i, gain in enumerate(gains)]
+    names = [lead.upper() for lead in leads]
     lines = [f"{record} {len(leads)} 500 {samples}"]
-    for i, lead in enumerate(leads):
-        total = (int(steps[:, i].sum()) + 2**15) % 2**16 - 2**15
-        lines.append(
-            f"{record}.dat 16 {gains[i]}({i - 4})/mV 16 0 {steps[0, i]} {total} 0 {lead.upper()}"
-        )
+    lines += signal_lines(f"{record}.dat", "16", stated, names, steps.T)
     (at / f"{record}.hea").write_text("\n".join(lines) + "\n")
     (at / f"{record}.dat").write_bytes(steps.tobytes())
     return (steps - (np.arange(len(leads)) - 4)).T / gains[:, None]
