@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.core.text import counted
-from ecgbench.data.copy import Copy
+from ecgbench.data.copy import Copy, Progress
 from ecgbench.ecg.fingerprint import Fingerprint, agreement, fingerprint
 
 VOTES = 4
@@ -28,9 +28,6 @@ BYTES = 16
 """Of a hash in the table: itself, its time and its record."""
 FAR = 10_000_000
 """More than any shift in ms, so that a pair and its shift make one number."""
-
-Progress = Callable[[int, int], None]
-"""Called with what is done, and what is to do."""
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from ecgbench.core.division import Division
 from ecgbench.core.files import as_json, locked, put, sweep
 from ecgbench.core.parallel import cores, on_all_cores
 from ecgbench.core.parts import Parts
-from ecgbench.data.copy import ABOUT, Copy, opened
-from ecgbench.data.duplicates import Progress, crossing
+from ecgbench.data.copy import ABOUT, Copy, Progress, opened
+from ecgbench.data.duplicates import crossing
 from ecgbench.data.reading import Row, checked_row
 from ecgbench.data.select import selected
 from ecgbench.data.source import LAYOUT, Source, command, root_of, rows, where

@@ -10,6 +10,7 @@ has. The sha256 of that is the row's own hash, and with labels and splits the di
 
 import hashlib
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,15 +50,24 @@ is left out; and the recording as it is stored.
 """
 
 
-Findings = list[tuple[str, str]]
-"""Their kinds and sentences."""
+@dataclass(frozen=True)
+class Checked:
+    """A recording as it will be stored, with its findings."""
+
+    recording: Recording
+    found: tuple[tuple[str, str], ...]
+    """(kind, sentence) of what does not fit and stays."""
+    fixed: tuple[tuple[str, str], ...]
+    """(kind, sentence) of what was repaired."""
+
+    @property
+    def sentences(self) -> list[tuple[str, str]]:
+        """(kind, sentence) of both, for the table of findings."""
+        return [*self.found, *((kind, REPAIRED + sentence) for kind, sentence in self.fixed)]
 
 
-def checked(
-    recording: Recording, card: DatasetCard, fix: bool
-) -> tuple[Recording, Findings, Findings]:
-    """A recording checked once, and corrected where `fix` is set and only one change explains it;
-    what does not fit and stays; and what was repaired.
+def checked(recording: Recording, card: DatasetCard, fix: bool) -> Checked:
+    """A recording checked once, and corrected where `fix` is set and only one change explains it.
 
     BadRecord where a voltage is none of an ECG, and where the card quarantines what misses the
     identities of the limb leads.
@@ -65,7 +75,7 @@ def checked(
     demand_possible(recording)
     limb, repair = card.limb, card.repair
     found = findings(recording, limb.within, repair.clip_mv if repair else None)
-    remaining, fixed = Findings(), [*recording.repaired]
+    remaining, fixed = [], [*recording.repaired]
     for f in found:
         if fix and f.change is not None:
             recording = f.change(recording)
@@ -74,7 +84,7 @@ def checked(
             raise BadRecord(f"{recording.record}: {f.sentence}")
         else:
             remaining.append((f.kind, f.sentence))
-    return recording, remaining, fixed
+    return Checked(recording, tuple(remaining), tuple(fixed))
 
 
 def checked_row(source: Source, row: dict[str, Any]) -> Row:
@@ -91,7 +101,7 @@ def checked_row(source: Source, row: dict[str, Any]) -> Row:
         if recording.seconds < card.min_seconds - 0.5 / recording.fs:
             why = f"shorter than {card.min_seconds:g} s"
         if not why:
-            return _row(record, *checked(recording, card, source.fix))
+            return _row(record, checked(recording, card, source.fix))
         kind = "excluded"
     except OSError as error:
         # HDF5's have only words
@@ -106,8 +116,8 @@ def checked_row(source: Source, row: dict[str, Any]) -> Row:
     return {"name": record, **NOTHING, **lost}, b""
 
 
-def _row(record: str, recording: Recording, found: Findings, fixed: Findings) -> Row:
-    sentences = [*found, *((kind, REPAIRED + sentence) for kind, sentence in fixed)]
+def _row(record: str, checked: Checked) -> Row:
+    recording = checked.recording
     steps, gain = encode(recording)
     about = {
         "name": record,
@@ -115,10 +125,10 @@ def _row(record: str, recording: Recording, found: Findings, fixed: Findings) ->
         "fs": float(recording.fs),
         "available": LeadSubset(recording.leads).bits,
         "flat": "+".join(recording.flat()),
-        "found": "+".join(kind for kind, _ in found),
-        "fixed": "+".join(kind for kind, _ in fixed),
+        "found": "+".join(kind for kind, _ in checked.found),
+        "fixed": "+".join(kind for kind, _ in checked.fixed),
         "unit": recording.unit,
-        "sentences": json.dumps(sentences),
+        "sentences": json.dumps(checked.sentences),
         "notes": json.dumps(recording.notes),
         "reason": "",
         "kind": "",
