@@ -28,7 +28,7 @@ from ecgbench.cards.plan import weights_of
 from ecgbench.cards.settings import Words
 from ecgbench.core.note import Note, Notes
 from ecgbench.core.registry import plain
-from ecgbench.core.text import one_line, shortened
+from ecgbench.core.text import shortened
 from ecgbench.data.prepare import prepare
 from ecgbench.data.reading import checked, encode
 from ecgbench.data.select import SPLITS, Selection
@@ -286,15 +286,7 @@ class Model:
                 f"signal of shape {given.shape} for {len(names)} leads: (lead, time) or (batch, "
                 f"lead, time) in mV, rows named by leads"
             )
-        try:
-            made = [self._embedded(one, fs, names) for one in given.reshape(-1, *given.shape[-2:])]
-        except ValueError as error:
-            if fs >= (least := self.encoder.contract.fs):
-                raise
-            raise BadSetting(
-                f"fs={fs:g}: too low to be filtered for {self.card.title} ({one_line(error)}); "
-                f"{least:g} Hz always does"
-            ) from None
+        made = [self._embedded(one, fs, names) for one in given.reshape(-1, *given.shape[-2:])]
         return np.stack(made) if given.ndim == 3 else made[0]
 
     def _embedded(self, signal: np.ndarray, fs: float, leads: Sequence[str]) -> np.ndarray:

@@ -119,9 +119,9 @@ class DatasetCard(CheckedFields):
     """Whether a record may have any of `leads`: one, two, all."""
     unit: Literal["mV", "standardised"] = "mV"
     """Of the signals; standardised where they cannot be converted to mV."""
-    verified: Literal["generated", "genuine release", "genuine sample", "specification only"] = (
-        "specification only"
-    )
+    verified: Literal[
+        "generated", "genuine release", "genuine sample", "specification only", "these files"
+    ] = "specification only"
     """What its reader was tested on: all of the published files, some of them, or none."""
     min_seconds: float = 0.0
     """Shorter records are excluded, as in the reference benchmark, and counted separately from

@@ -5,6 +5,7 @@ from math import inf
 from typing import Literal
 
 from ecgbench.cards.checked import CheckedFields
+from ecgbench.errors import BadSetting
 
 Reads = Literal["run", "profile", "pretraining", "ablation"]
 """What a report is of."""
@@ -65,6 +66,11 @@ class PerturbationCard(CheckedFields):
     """Citation or data set."""
     corpora: tuple[str, ...] = ()
     """Collections whose recordings it adds; models that were trained with them are marked."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.levels:
+            raise BadSetting('PerturbationCard: levels is empty; name at least one, as in ("6",)')
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,6 +78,10 @@ def blind(one: Perturbation) -> str:
             said.append(f"{'+'.join(leads)}: not determined")
             continue
         demand(made.leads == leads, f"{'+'.join(leads)} becomes {'+'.join(made.leads)}")
+        if perturbations.card(one.name).acts_on == "leads":  # electrodes belong to several leads
+            whole = one(demo.recording(RECORD)).signal[[LEADS.index(lead) for lead in leads]]
+            off = float(np.abs(whole - made.signal).max())
+            demand(off <= CLOSE, f"other leads move {'+'.join(leads)} by {off:.2g} mV")
         said.append(f"{'+'.join(leads)}: done")
     return ", ".join(said)
 

@@ -51,7 +51,7 @@ def import_(
 
       ecgbench data import recordings --labels labels.csv --name mine
 
-      ecgbench run --tasks ./mine/card.toml --models laef,merl --leads I
+      ecgbench run --tasks ./mine/card.toml --models laef,simple_features --leads I
 
     Signals are identified by the names of leads; others are ignored.
     """

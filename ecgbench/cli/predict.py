@@ -13,6 +13,8 @@ from ecgbench.errors import BadSetting
 
 SUFFIXES = {".csv": ",", ".tsv": "\t", ".parquet": ","}
 """Of --to -> what separates columns."""
+OURS = (b"record,file,", b"record\tfile\t", b"PAR1")
+"""How a table begins that may be replaced; a recording may have the same ending."""
 RECORDS = option(
     "A recording, a folder of them (WFDB, CSV, EDF, DICOM, SCP-ECG ...), or a card.toml.",
     default=...,
@@ -123,6 +125,8 @@ def _write(make: "partial[Any]", to: Path, overwrite: bool) -> Any:
         raise BadSetting(f"--to {to}: the name must end in {', '.join(SUFFIXES)}")
     if to.is_dir() or (to.exists() and not overwrite):
         raise BadSetting(f"--to {to} exists; name another file, or replace it: --overwrite")
+    if to.exists() and not to.read_bytes().startswith(OURS):
+        raise BadSetting(f"--to {to} is no table of this command; name another file")
     demand_writable(to.parent)
     table = make(progress=display(), without=[to])
     text = table.to_csv(index=False, sep=SUFFIXES[kind], lineterminator="\n")

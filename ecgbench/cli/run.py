@@ -62,7 +62,7 @@ def run(
 
       ecgbench run -m laef,stmem -t ptbxl_super -l 1,2,12,I+II --data DIR
 
-      ecgbench run --records FOLDER --labels labels.csv -m laef,merl -l I
+      ecgbench run --records FOLDER --labels labels.csv -m laef,simple_features -l I
     """
     if settings:
         from ecgbench.study.plan_file import in_words, keys

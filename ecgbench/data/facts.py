@@ -76,7 +76,8 @@ def finding_lines(copy: Copy) -> Iterator[str]:
 def lines(known: dict[str, Any]) -> Iterator[str]:
     """The facts in words."""
     whole = known["prepared"] == known["release"]
-    part = "" if whole else f" of {known['release']:,} in the release"
+    of = "import" if known["verified"] == "these files" else "release"
+    part = "" if whole else f" of {known['release']:,} in the {of}"
     tried = known["verified"]
     yield f"{known['title']}: {known['prepared']:,} records{part} (reader tried on: {tried})"
     patients = "" if known["patients_known"] else " (not published: each record counts as one)"

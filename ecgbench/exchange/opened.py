@@ -12,6 +12,7 @@ from ecgbench.exchange import predictions
 from ecgbench.results import tables
 from ecgbench.results.precompute import Stage
 from ecgbench.results.study import Run, read
+from ecgbench.study import lent
 from ecgbench.study.plan_file import FILE
 
 
@@ -38,6 +39,8 @@ def opened(
         predictions.write(path, tasks[0], folder, **of_table)
         return read(folder, metrics, stage)
     if (path / tables.MAIN).is_file() and not (path / FILE).exists():
+        if (path / lent.FILE).exists():
+            raise BadSetting(f"{path} is an export without its {FILE}; ask for another one")
         found = tables.read(path)
         return found.of(metrics[0]) if metrics else found
     return read(path, metrics, stage, tasks)

@@ -43,7 +43,10 @@ def mapping(text: str | None) -> dict[str, str]:
     pairs = [part.partition("=") for part in (text or "").split(",") if part.strip()]
     if odd := [one for one, sign, other in pairs if not (sign and one.strip() and other.strip())]:
         raise BadSetting(f"--map {text}: {odd[0]!r} is no pair; for example --map AFIB=A,SR=N")
-    return {one.strip(): other.strip() for one, _, other in pairs}
+    named = [one.strip() for one, _, _ in pairs]
+    if twice := next((one for one in named if named.count(one) > 1), ""):
+        raise BadSetting(f"--map {text}: {twice!r} stands there twice")
+    return {one: other.strip() for one, (_, _, other) in zip(named, pairs)}
 
 
 def scored(predicted: pd.DataFrame, labels: Path, pairs: Mapping[str, str]) -> pd.DataFrame:
@@ -166,4 +169,4 @@ _OPPOSITE = {"": "", "_low": "_high", "_high": "_low"}
 
 def _points(row: Mapping[Any, Any], name: str) -> str:
     value, low, high = (100 * row[f"{name}{end}"] for end in ("", "_low", "_high"))
-    return f"{value:.1f} [{low:.1f}, {high:.1f}]"
+    return f"{value:.1f} [{low:.1f}, {high:.1f}]" if low == low else f"{value:.1f}"

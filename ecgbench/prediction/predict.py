@@ -34,6 +34,7 @@ from ecgbench.policies.hide import NATIVE, Policy
 from ecgbench.prediction.records import Values, features, table
 from ecgbench.results import operating
 from ecgbench.results.reader import Reader
+from ecgbench.study import lent
 from ecgbench.study.store import Store
 from ecgbench.study.stored import Result
 from ecgbench.weights.chosen import of as weights_by
@@ -150,6 +151,8 @@ class Fits:
         """
         store = Store(run)
         plan = store.existing_plan()
+        if lent.read(run):
+            raise BadSetting(f"{run} is an export, which holds no fits; give the run itself")
         if plan.control:
             raise BadSetting(f"{run} is a control of a study, whose fits predict nothing")
         cells = _chosen(store, plan.cells, chosen)

@@ -38,7 +38,9 @@ Values = tuple[dict[str, Any], list[str], np.ndarray]
 Choose = Callable[[Recording], LeadSubset]
 """The leads of a recording that are used; BadRecord where it has none of them."""
 RESEARCH = "research use only"
-WITHOUT_EFFECT = ("rate", "unit", "names", "ignored signal", "head line", "not measured")
+WITHOUT_EFFECT = (
+    *("rate", "unit", "names", "ignored signal", "head line", "renamed", "not measured"),
+)
 """Kinds of a reader's notes that change no number of a single recording."""
 OF_LIMBS = ("identities", "arms")
 """Kinds of findings that concern the limb leads alone."""
@@ -53,7 +55,15 @@ def features(recording: Recording, leads: LeadSubset, encoder: "Encoder", model:
     contract = encoder.contract
     if not sees(contract, leads.mask, encoder.policy):
         raise BadRecord(f"the model sees nothing of {leads}")
-    signal = preprocess.view(recording.signal, recording.fs, contract.preparation)
+    try:
+        signal = preprocess.view(recording.signal, recording.fs, contract.preparation)
+    except ValueError as error:
+        if recording.fs >= contract.fs:
+            raise
+        raise BadRecord(
+            f"{recording.fs:g} Hz is too low to be filtered for {model}; {contract.fs:g} Hz always "
+            f"does"
+        ) from error
     seen = replace(recording, signal=signal).rows
     seen[~leads.mask] = np.nan
     windows = np.arange(contract.windows(seen.shape[1]))
@@ -130,6 +140,7 @@ def table(  # noqa: PLR0913  (each is a setting)
     if records.suffix == ".toml":
         records, stated = own.place(records)
     folder = records if records.is_dir() else records.parent
+    leads = str(leads) if leads else None  # 12 may be a number in Python
     leads = draw.SETS.get((leads or "").lower(), leads)
     wanted = ALL if leads == str(len(ALL)) else LeadSubset.parse(leads) if leads else None
     choose = usual if wanted is None else lambda recording: wanted

@@ -167,7 +167,9 @@ def _simple(study: Run, row: pd.DataFrame) -> str:
 
 
 def _found(row: Row) -> str:
-    """What is found at 5 false alarms in 100, and what finding 95 in 100 costs."""
+    """What is found at a threshold that is set for 5 false alarms in 100, and what one that is set
+    to find 95 in 100 costs.
+    """
     said = []
     if (found := row["found_at_95_specificity"]) is not None:
         number, once = row["records_with"], row["records_with"] == row["patients_with"]
@@ -175,10 +177,11 @@ def _found(row: Row) -> str:
         low, high = (points(row[f"found_{end}"], 0) for end in ("low", "high"))
         reach = f"at most {high} in 100" if found == 0 else f"{low} to {high} in 100"
         said.append(
-            f"at 5 false alarms in 100 it finds {round(found * number)} of {of} with it ({reach})"
+            f"with a threshold set for 5 false alarms in 100 it finds {round(found * number)} of "
+            f"{of} with it ({reach})"
         )
     if (alarms := row["false_alarms_at_95_sensitivity"]) is not None:
-        said.append(f"to find 95 in 100 it also flags {points(alarms, 0)} of 100 others")
+        said.append(f"set to find 95 in 100 it also flags {points(alarms, 0)} of 100 others")
     if not said:
         return "no threshold can be set, as there are too few records."
     return f"{'; '.join(said)}."

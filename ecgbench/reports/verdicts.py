@@ -132,7 +132,7 @@ def _mark(row: r.Row) -> r.TableCell:
     numbers = [sure(row["auroc"], row["low"], row["high"])]
     if row["found_at_95_specificity"] is not None:
         numbers.append(
-            f"finds {r.points(row['found_at_95_specificity'], 0)} in 100 at 5 false alarms"
+            f"finds {r.points(row['found_at_95_specificity'], 0)} in 100, set for 5 false alarms"
         )
     if row["against_twelve"] is not None:
         ends = r.signed_bracket(row["against_twelve_low"], row["against_twelve_high"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,12 +49,12 @@ def taken(own: "Reader", other: "Reader") -> Beside:
     protocols = {r.plan.training.protocol for r in (own, other)}
     who = str(other.lent["by"])
     who += f", protocol {other.plan.training.protocol}" if len(protocols) > 1 else ""
-    results, models = {}, {}
+    results, models, called = {}, {}, dict[str, str]()
     for at in shared:
         of_run = mine[at][0].document
         for r in theirs[at]:
             model, document = r.cell.fit.model, r.document
-            name = f"{model}@{where.resolve().name}" if model in names else model
+            name = called.setdefault(model, _free(model, where.resolve().name, names))
             made = replace(r, cell=replace(r.cell, fit=replace(r.cell.fit, model=name)))
             facts = f"{document['model']} of {where}"
             models[facts] = {**other.verifier.models[document["model"]], "name": name}
@@ -61,6 +62,12 @@ def taken(own: "Reader", other: "Reader") -> Beside:
             made.__dict__["document"] = {**document, **same, "model": facts}
             results[made.cell.identity] = made
     return Beside(results=results, by=dict.fromkeys(results, who), models=models)
+
+
+def _free(model: str, folder: str, taken: set[str]) -> str:
+    """A name for a model of others, which no model of the run or of earlier ones has."""
+    others = (f"{model}@{folder}-{number}" for number in count(2))
+    return next(n for n in chain((model, f"{model}@{folder}"), others) if n not in taken)
 
 
 def _demand_alike(mine: Iterable[Result], theirs: Iterable[Result], where: str) -> None:

@@ -30,8 +30,8 @@ def paired(
     rows: Rows, absent: Absent, values: Sequence[str], differences: Mapping[str, np.ndarray]
 ) -> dict[str, Values]:
     """The macro, then each label -> NAME, NAME_low and NAME_high of each value and difference, and
-    n_patients and n_records of the last row. The macro has p and a reason to doubt the first
-    difference.
+    n_patients and n_records of the last row, and p of a difference where there are enough patients;
+    the macro also a reason to doubt the first difference.
 
     values: a name for each row. differences: name -> weights (row,).
     """
@@ -50,6 +50,8 @@ def paired(
     for label in labels:
         with_it, without, _, known = of.counts[label]
         made[label] |= {"n_patients": with_it + without, "n_records": known}
+        if differences and few(with_it + without):
+            made[label]["p"] = np.nan
     for name in ("n_patients", "n_records"):
         made[MACRO][name] = sum({c.cell.fit.fold: getattr(c, name) for c in rows[-1]}.values())
     why = few(made[MACRO]["n_patients"])

@@ -195,7 +195,7 @@ class Run:
             r
             for r in self.results
             if (r.cell.task, r.cell.fit.model, r.cell.policy) == (task, model, policy)
-            and leads in (str(r.cell.setting), r.cell.setting.typed)
+            and str(leads) in (str(r.cell.setting), r.cell.setting.typed)
             and all(value in (None, getattr(r.cell.fit, name)) for name, value in fit.items())
         ]
         if not found:

@@ -280,7 +280,7 @@ def _verdict(study: Run, row: Mapping[Any, Any]) -> Values:
     word = within(dict(row), margin, row["low_full"] - CHANCE)
     why = {
         "not tested": row["note"] or "no interval",
-        "no verdict": "too near to chance at twelve leads",
+        "no verdict": "not surely well above chance at twelve leads",
         "cancelled": f"the label {row['lost_label']} has surely lost much",
     }
     return {

@@ -99,9 +99,12 @@ def lines(request: Request, folders: Folders, device: str) -> Iterator[str]:
         yield from _dataset(plan, name, folders, *counts)
     yield from _table(parts)
     yield from _disk(parts, folders, sizes)
-    read = sum(
-        _reading(n, folders, plan.fix, c) for n, (of, c) in sizes.items() if of == DOWNLOADED
-    )
+    read = 0.0
+    for name, (of, records) in sizes.items():
+        if of == DOWNLOADED:
+            whole, lost = _reading(name, folders, plan.fix, records)
+            read += whole
+            yield from lost
     seconds = read + sum(p.training + p.evaluation for p in parts)
     less = " without what failed" if any(p.failed for p in parts) else ""
     read_too = f", {duration(read)} of it to read the files" if read else ""
@@ -162,15 +165,20 @@ def _stored_code_and_file(
     return facts.get("source"), network.get("weights_source", {}).get("sha256")
 
 
-def _reading(name: str, folders: Folders, fix: bool, records: dict[str, int]) -> float:
-    """Seconds to read and check so many records, by those of a few."""
+def _reading(
+    name: str, folders: Folders, fix: bool, records: dict[str, int]
+) -> tuple[float, list[str]]:
+    """Seconds to read and check so many records, by those of a few, and why these cannot be used,
+    where none of them can.
+    """
     source = Source.of(name, folders.data, folders.prepared, fix)
     few = source.index.iloc[:: max(1, len(source.index) // TRIED)]
     began = time.perf_counter()
-    for row in rows_of(few):
-        checked_row(source, row)
+    why = [str(checked_row(source, row)[0]["reason"]) for row in rows_of(few)]
     each, whole = (time.perf_counter() - began) / max(1, len(few)), sum(records.values())
-    return each * whole / (min(MOST, cores()) if whole > FEW else 1)
+    lost = [f"none of {len(why)} records of {name} that were tried can be used: {why[0]}"]
+    seconds = each * whole / (min(MOST, cores()) if whole > FEW else 1)
+    return seconds, lost if why and all(why) else []
 
 
 class _Trial:

@@ -26,7 +26,7 @@ from ecgbench.errors import (
     MissingData,
     MissingRequirements,
 )
-from ecgbench.study import controls, frozen
+from ecgbench.study import controls, frozen, lent
 from ecgbench.study.plan import check
 from ecgbench.study.plan_file import as_values, parse
 from ecgbench.study.scores import demand_labels
@@ -43,6 +43,8 @@ def demand(request: Request, folders: Folders, data: bool = True, typed: str = "
     """
     _demand_frozen(request, folders.out)
     demand_writable(folders.out)
+    if lent.read(folders.out):
+        raise BadSetting(f"--out {folders.out} holds what others measured; choose another folder")
     demand_inputs(request, folders, data)
     plan = plan_of(request)
     _demand_divisible(plan, folders)

@@ -4,11 +4,13 @@ import re
 import shlex
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from ecgbench.data.imported import matching
 from ecgbench.data.imported.labels import Labels, checked
 from ecgbench.errors import BadSetting
+from tests import workbook
 
 U = -1
 
@@ -66,6 +68,7 @@ def test_words_of_a_column_are_labels(tmp_path: Path, name: str) -> None:
 ASKED = {  # cells, part of the message
     "slash": (["AF/PVC", "SR"], "line 2: .*write 'AF; PVC' where .*'AF/PVC;'"),
     "and": (["SR", "AF and PVC"], "line 3: .*write 'AF; PVC'"),
+    "blank": (["AF", "AF PVC", "pvc"], "line 3: .*write 'AF; PVC' where"),
     "two signs": (["AF, PVC", "AF/SR"], "write 'AF; PVC'"),
     "values": (["AF=1;PVC=0", "AF=0;PVC=1"], "'AF=1' is no name of a label; write those"),
     "list": (["['AF', 'PVC']", "['SR']"], "no name of a label"),
@@ -113,8 +116,9 @@ def test_columns_of_labels(tmp_path: Path, name: str) -> None:
 
 
 def test_two_words_are_asked_about(tmp_path: Path) -> None:
-    with pytest.raises(BadSetting, match=r"line 2.*--positive ja"):
-        given(tmp_path, "af", ["ja", "nein", ""])
+    for words in (["ja", "nein", ""], ["neg", "Positive", "neg"], ["x", "normal"]):
+        with pytest.raises(BadSetting, match=r"line \d.*--positive (ja|Positive|x)"):
+            given(tmp_path, "af", words)
 
 
 def test_a_positive_that_no_column_says_is_refused(tmp_path: Path) -> None:
@@ -123,14 +127,16 @@ def test_a_positive_that_no_column_says_is_refused(tmp_path: Path) -> None:
 
 
 ONE = '012 and 12| 12 and 12|１２ and 12|="00012" and 12|José and Jose\u0301|Doe  J and Doe J'
-TWO = "1.05 and 105|a1 and b1|12 and 120|P10 and P1|1-12 and 11-2|S1-P01 and S1-P02|A and B"
+TWO = "BER-001 and PAR-001|S1-001 and S2-001|001-JS and 002-MK|"
+TWO += "1.05 and 105|a1 and b1|12 and 120|P10 and P1|1-12 and 11-2|S1-P01 and S1-P02|A and B"
 DOUBTFUL = "José and Jose|Doe,John and Doe, John|A–12 and A-12|A12. and A12|A/12 and A12"
 DOUBTFUL += (
     "|P7 and p7|P-007 and P7|1,234 and 1234|1.000 and 1000|12.0 and 12|1-2 and 1_2|#12 and 12"
 )
 DOUBTFUL += "|1.23457E+11 and 5|1E+05 and 99999| and 1|NA and 1|none and 1"
 DOUBTFUL += "|P00_1 and P00_2|P00 and P00-2|P00_v1 and p00_V2|17 visit 1 and 17 visit 2|17a and 17b"
-DOUBTFUL += "|P3_2021-01-05 and P3_2022-07-01"
+DOUBTFUL += "|P3_2021-01-05 and P3_2022-07-01|P3 pre and P3 post|P3_M0 and P3_M6|V1_P3 and V2_P3"
+DOUBTFUL += "|P3.I and P3.II|P3_0mo and P3_12mo"
 
 
 @pytest.mark.parametrize("cells", ONE.split("|"))
@@ -152,7 +158,8 @@ def test_spellings_that_may_be_two_patients_are_asked_for(tmp_path: Path, cells:
         given(tmp_path, "patient|af", [f"{cell}|1" for cell in cells.split(" and ")])
 
 
-VISITS = "P00_1 P00_2 P01_1|S1-P01 v1,S1-P01 v2,S1-P02 v1|17a 17b 18a|P3 P3_2 P4"
+VISITS = "P00-baseline P00-follow-up P01-baseline|V1_P00 V2_P00 V1_P01|P00_M0 P00_M6 P01_M0|"
+VISITS += "P00_1 P00_2 P01_1|S1-P01 v1,S1-P01 v2,S1-P02 v1|17a 17b 18a|P3 P3_2 P4"
 
 
 @pytest.mark.parametrize("cells", VISITS.split("|"))
@@ -166,6 +173,22 @@ def test_the_advised_pattern_of_visits_leaves_the_persons(tmp_path: Path, cells:
     ].nunique() == (2)
     apart = given(tmp_path, "patient|af", rows, whose=shlex.split(two)[0])
     assert apart.table["patient"].nunique() == 3
+
+
+def test_a_number_that_a_spreadsheet_cannot_hold_is_asked_for(tmp_path: Path) -> None:
+    rows = [["record", "patient", "af"]]
+    rows += [[f"r{i}", f"{12345678901234567 + i}", "1"] for i in range(2)]
+    workbook.write(tmp_path / "t.xlsx", rows)
+    with pytest.raises(BadSetting, match="more digits"):
+        checked(tmp_path / "t.xlsx")
+    assert checked(tmp_path / "t.xlsx", whose="(.*)").table["patient"].nunique() == 2
+
+
+def test_the_index_of_pandas_is_no_column(tmp_path: Path) -> None:
+    table = pd.DataFrame({"record": ["a", "b"], "PatientSex": ["M", "F"], "af": [1, 0]})
+    table.to_csv(tmp_path / "t.csv")
+    made = checked(tmp_path / "t.csv")
+    assert (made.labels, made.table["sex"].tolist()) == (("af",), ["male", "female"])
 
 
 def test_a_pattern_that_is_none_or_fits_not_is_refused(tmp_path: Path) -> None:

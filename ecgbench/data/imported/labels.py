@@ -44,6 +44,8 @@ SURE, PERHAPS = ";", r"(?<=\S)\s*(?:[|,/+&\r\n\t]|\b(?:and)\b)\s*(?=\S)"
 """What stands between labels; what may, or may belong to a name."""
 BETWEEN = "|,\n\t"
 """What stands between labels where it alone does so in a column."""
+_ABSENT = re.compile(r"no\b.*|non?e?|nein|neg.*|normal|absent|healthy|controls?|without.*|0|false")
+"""Words that hardly name what is looked for."""
 _NO_LABEL = re.compile(r"[\[{].*|.*=.*|.*\?|[-.]+|-\d+")
 """A list or a dict of a program, a value such as `AF=1`, a guess, a mark for what is missing."""
 
@@ -212,8 +214,9 @@ def _demand_names(sheet: Sheet, found: Mapping[str, object], others: Sequence[st
         for name in others:  # of two words one may mean 1
             cells = sheet.rows[name] if name in sheet.rows else pd.Series(dtype=str)
             if len(words := {plain(cell): cell for cell in cells if cell}) == 2:
-                first = next(iter(words.values()))
-                advice = f"{name!r} says {first!r} ({sheet.at(cells.index[0])}): if that means 1, "
+                first = min(words.items(), key=lambda word: bool(_ABSENT.fullmatch(word[0])))[1]
+                line = next(line for line, cell in cells.items() if plain(cell) == plain(first))
+                advice = f"{name!r} says {first!r} ({sheet.at(line)}): if that means 1, "
                 advice += f"--positive {shlex.quote(first)}"
                 break
         raise BadSetting(
@@ -375,6 +378,12 @@ def _separator(sheet: Sheet, name: str) -> str:
         for sign in re.findall(PERHAPS, cell, re.I)
         if plain(cell) not in UNKNOWN_WORDS
     }
+    whole = {key(cell) for cell in cells}
+    for line, cell in cells.items() if not found else ():
+        words = re.split(r"[\s_-]+", cell)
+        if len(words) > 1 and all(key(word) in whole for word in words):
+            why = f"other rows say {words[0]!r}; write {'; '.join(words)!r} where these are several"
+            raise _odd(sheet, name, line, f"{why} labels, and {cell + ';'!r} where it is one")
     if len(found) <= 1 and {*found} <= {*BETWEEN}:
         return next(iter(found), "")
     line = next(line for sign, line in found.items() if len(found) > 1 or sign not in BETWEEN)

@@ -25,14 +25,16 @@ def walk(folder: Path, without: Collection[Path]) -> Iterator[Path]:
     """All files below a folder but hidden ones, those of runs, tables of an import, and those at or
     below one of `without`; linked folders are followed, each once.
     """
-    met = {os.path.realpath(path) for path in (folder, *without)}
+    apart = {os.path.realpath(path) for path in without}
+    met = {os.path.realpath(folder), *apart}
     for line, folders, names in os.walk(folder, followlinks=True):
         here = Path(line)
         if RUN in names and here != folder:
             folders.clear()
             continue
         # an import may lie in the folder of its recordings
-        ours = (CARD, TABLE, COPIES) if {CARD, TABLE} <= {*names} else ()
+        began = os.path.realpath(line) in apart
+        ours = (CARD, TABLE, COPIES) if began or {CARD, TABLE} <= {*names} else ()
         real = {n: os.path.realpath(here / n) for n in sorted(folders) if n not in ours}
         folders[:] = [n for n in real if not n.startswith(".") and real[n] not in met]
         met |= {real[name] for name in folders}
@@ -66,8 +68,8 @@ def _one(files: Sequence[str], readable: Callable[[str], bool], line: str) -> st
     sound = [f for f in files if readable(f)]
     if len(sound) > 1:
         raise BadSetting(
-            f"{line}{enumerated(sound[:LISTED])} can both be read; write the name with the suffix "
-            f"in the table of labels, or take one of them out of the folder"
+            f"{line}{enumerated(sound[:LISTED])} can both be read; take one of them out of the "
+            f"folder" + (", or write the name with the suffix in the table" if line else "")
         )
     if sound and not (firm and PurePosixPath(sound[0]).suffix.lower() in TEXTS):
         return sound[0]

@@ -24,14 +24,23 @@ MANY = 5
 """Records of a patient on average, at most, and patients, at least, of a column that may be it."""
 _EXPONENT = re.compile(r"\d(?:[.,]\d+)?[eE]\+\d{2,3}|\d[.,]\d+[eE]\d{1,3}")
 """A number that a spreadsheet has shortened."""
-_WORD = r"(?:visit|v|session|ses|s|time|t|recording|record|rec|ecg|ekg|exam|e|day|d)"
-_VISIT = re.compile(
-    rf"(?P<person>.*?\d)(?:[\W_]+{_WORD}?[\W_]*|{_WORD}[\W_]*)"
-    r"(?:\d{1,2}|\d{4}[\W_]?\d\d[\W_]?\d\d)|(?P<own>.*\d)[\W_]*[a-z]"
+_LONG = re.compile(r"\d{16,}([.,]0)?")
+WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".xlsb", ".ods")
+_WORD = (
+    r"(?:visit|v|session|ses|s|time|t|recording|record|rec|ecg|ekg|exam|e|day|d|week|w|month|mo|m)"
 )
-"""What may be a person and the number, day or letter of a visit, in small letters."""
+_WHEN = (
+    r"(?:baseline|base|bl|pre|post|before|after|follow[\W_]?up|fu|initial|first|second|third|last|"
+    r"final|rest|stress|exercise|i{1,3}|iv)"
+)
+_VISIT = re.compile(
+    rf"(?P<person>.*?\d)(?:(?:[\W_]+{_WORD}?[\W_]*|{_WORD}[\W_]*)(?:\d{{1,2}}|\d{{4}}[\W_]?\d\d"
+    rf"[\W_]?\d\d)|[\W_]+(?:\d{{1,2}}{_WORD}|(?P<when>{_WHEN})))|(?P<own>.*\d)[\W_]*[a-z]|"
+    r"(?:visit|v|session|ses|time|day|week|month)[\W_]*\d{1,2}[\W_]+(?P<later>.*\d)"
+)
+"""What may be a person and the number, day, letter or word of a visit, in small letters."""
 _AGE = re.compile(r"(?:patients?|subjects?|pat)?age(?:in|at.*)?([a-z]*)")
-_SEX_COLUMN = re.compile(r"(?:(?:patient|subject) )?(?:(?:sex|gender)\b.*|(?:fe)?male)")
+_SEX_COLUMN = re.compile(r"(?:(?:patient|subject) ?)?(?:(?:sex|gender)\b.*|(?:fe)?male)")
 _PER_YEAR = {"y": 1, "m": 12, "w": 52.1775, "d": 365.25}
 _UNIT = re.compile(r"|(?:y|m|w|d)|(?:yr|mo|year|month|week|day)s?")
 _SEX = dict.fromkeys(("male", "m", "man"), "male")
@@ -80,6 +89,11 @@ def patients(sheet: Sheet, name: str, pattern: str | None) -> tuple[list[str], l
             raise BadSetting(
                 f"{sheet.at(line)}: the patient {cell!r} has lost digits in a spreadsheet and "
                 f"may be several; save that column as text and give the table again"
+            )
+        if not pattern and sheet.file.suffix.lower() in WORKBOOKS and _LONG.fullmatch(cell):
+            raise BadSetting(
+                f"{sheet.at(line)}: the patient {cell!r} has more digits than a spreadsheet keeps "
+                f"of a number; if it is stored as text: --patients '(.*)'; else it may be several"
             )
     whose = _parts(sheet, cells, pattern) if pattern else [*cells]
     first: dict[str, object] = {}
@@ -148,6 +162,11 @@ def _pattern(*both: str) -> str:
     text, match = found[0]
     if match["own"]:
         return "'(.*?[0-9])[A-Za-z]?'"
+    if match["when"]:
+        return "'(.*?[0-9])(?:[^0-9A-Za-z].*)?'"
+    if match["later"]:
+        before = re.sub(r"\d+", "[0-9]+", re.escape(text[: match.start("later")]))
+        return shlex.quote(f"(?:{before})?(.*)")
     visit = re.escape(text[match.end("person") :])
     return shlex.quote("(.*?)(?:" + re.sub(r"\d+", "[0-9]+", visit) + ")?")
 
@@ -165,7 +184,8 @@ def _without_marks(who: str) -> str:
 def _without_visit(who: str) -> str:
     """A person without what may be a visit."""
     found = _VISIT.fullmatch(who.casefold())
-    return _without_marks((found["person"] or found["own"]) if found else who)
+    named = found and (found["person"] or found["own"] or found["later"])
+    return _without_marks(named or who)
 
 
 def kind(name: str) -> str:

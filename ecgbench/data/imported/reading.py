@@ -66,7 +66,7 @@ def read(
     if table["left_out"].all():
         raise BadSetting(
             f"none of the {counted(len(table), 'recording')} can be used: "
-            f"{'; '.join(left_out(table))} (names that mean leads: --signals ch1=I,ch2=II)"
+            f"{'; '.join(left_out(table))} (--signals NAME=LEAD: what a name in the files means)"
         )
     return copy, table, notes
 

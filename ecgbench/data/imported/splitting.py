@@ -43,10 +43,12 @@ def count(table: pd.DataFrame, labels: Sequence[str], whose: str = "patient") ->
         f"{label!r} has {counted(having, whose)} with it and {without} without"
         for label, (having, without) in list(patients.items())[:5]
     )
+    blank = any(having and not without for having, without in patients.values())
+    zeros = "; a blank cell is unknown: write 0 where the label is absent" if blank else ""
     raise BadSetting(
         f"too few {whose}s for training, validation and test: {missing}; {PARTS} of each are "
         f"needed for at least one label (or give the splits: a column split with "
-        f"{', '.join(SPLITS)})"
+        f"{', '.join(SPLITS)}){zeros}"
     )
 
 

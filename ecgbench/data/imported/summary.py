@@ -20,6 +20,7 @@ NAMED = 5
 NOTED = {
     "ignored signal": "signals that are no standard lead are ignored",
     "head line": "lines of a head that are not used",
+    "renamed": "names in the files for which --signals gives others",
     "inverted": "an inverted lead is turned round",
     "not measured": "leads that were not measured",
     "held": "leads that hold one value for much of the time (no lead is made of them)",
@@ -64,7 +65,8 @@ def lines(made: Imported) -> Iterator[str]:
     what = "up to date" if made.before else "written"
     yield f"{what}: {path} and {TABLE} beside it"
     yield f"next: ecgbench data facts {quoted(path)}"
-    yield f"then: ecgbench run --tasks {quoted(path)} --models laef,merl --leads {_usual(made)}"
+    run = f"ecgbench run --tasks {quoted(path)} --models laef,simple_features"
+    yield f"then: {run} --leads {_usual(made)}"
 
 
 def _usual(made: Imported) -> str:
@@ -114,17 +116,24 @@ def _noted(made: Imported) -> Iterator[str]:
             f"that do not say it; else correct the files)"
         )
     found: Counter[tuple[str, str]] = Counter()
+    first: dict[tuple[str, str], str] = {}
     for record in usable["record"]:
         # of a line of a head its key: what follows may be a person's name, and differs by file
         notes = (
             (kind, re.split(r"[,:;=\t]", what)[0].strip() if kind == "head line" else what)
             for kind, what in made.seen[record]
         )
-        found.update(dict.fromkeys(notes, 1))
+        for note in dict.fromkeys(notes):
+            found[note] += 1
+            first.setdefault(note, record)
     for kind, words in NOTED.items():
-        each = [(what, n) for (k, what), n in found.most_common() if k == kind]
+        each = [
+            f"{what} ({first[k, what] if n == 1 else f'{n:,}'})"
+            for (k, what), n in found.most_common()
+            if k == kind
+        ]
         if each:
-            yield f"{words}: {some([f'{what} ({n:,})' for what, n in each], NAMED, ', ')}"
+            yield f"{words}: {some(each, NAMED, ', ')}"
 
 
 def _origins(made: Imported) -> str:

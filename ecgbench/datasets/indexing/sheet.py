@@ -59,7 +59,12 @@ def read(file: Path) -> Sheet:
                 f"value that holds a separator in double quotes"
             )
     table = pd.DataFrame([*lines.values()], [*lines], names, dtype="str")
-    table = table.loc[:, [bool(n) or (table.iloc[:, i] != "").any() for i, n in enumerate(names)]]
+    counter = [str(i) for i in range(len(table))]  # the index of pandas
+    used = [
+        bool(n) or [*table.iloc[:, i]] not in ([""] * len(table), counter)
+        for i, n in enumerate(names)
+    ]
+    table = table.loc[:, used]
     first: dict[str, str] = {}
     for name in map(str, table):
         if not name.isprintable() or not name:

@@ -95,7 +95,8 @@ def _end(values: np.ndarray, fs: float) -> int:
     low, high = near.min(axis=0), near.max(axis=0)
     alike = high - low <= ALIKE
     joined = near.shape[1] if alike.all() else int(np.argmin(alike))
-    pulse = np.count_nonzero(np.minimum(np.abs(low), np.abs(high))[:joined] >= PULSE)
+    high_up = np.minimum(np.abs(low), np.abs(high))[:joined] >= PULSE
+    pulse = np.count_nonzero(high_up) if not high_up.all() else 0  # all: an offset of every lead
     # leads that are alike for longer are copies of one another
     if pulse >= SHORTEST_PULSE * fs and joined < near.shape[1] and len(near) >= OF_A_PULSE:
         return joined
@@ -135,7 +136,7 @@ def recording(
     for i, name in enumerate(names):
         if np.isnan(values[i]).all():
             notes.append(("not measured", f"{name} has no samples"))
-        elif held[i] and not all(held):
+        elif held[i]:
             notes.append(("not measured", f"{name} is {values[i][0]:.4g} mV throughout"))
         else:
             measured.append(i)
@@ -145,6 +146,8 @@ def recording(
         if name.startswith("-"):
             notes.append(("inverted", name))
     if not measured:
+        if any(held) and values.size:
+            raise BadRecord(f"{record}: each lead holds one value throughout: not measured")
         raise BadRecord(f"{record}: no lead has samples")
     kept = values if len(measured) == len(values) else values[measured]
     if np.isnan(kept.sum(dtype=np.float64)) and (missing := np.isnan(kept)).any():

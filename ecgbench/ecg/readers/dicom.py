@@ -20,6 +20,8 @@ ALIKE_IN = (
     *("WaveformBitsAllocated", "WaveformSampleInterpretation", "WaveformPaddingValue"),
 )
 """Fields in which groups agree that are one recording."""
+LONG = 5.0
+"""Seconds from which a group goes before shorter ones, such as medians without a label."""
 DERIVED = ("MEDIAN", "REPRESENTATIVE", "AVERAGE")
 """Words of a label by which `ecgdatakit` knows a group that was computed from the rhythm."""
 
@@ -34,14 +36,13 @@ def prepared(path: Path, folder: Path, notes: Notes) -> tuple[Path, list[float]]
     dataset = pydicom.dcmread(path)
     stored = [g for g in dataset.get("WaveformSequence") or [] if g.get("WaveformData")]
     groups = _joined(stored)
-    rhythm = [g for g in groups if _seconds(g) >= SHORTEST]
-    # twelve leads of 10 s rather than a strip of one; that rather than three leads of 2.5 s
-    rhythm.sort(key=lambda g: (-_seconds(g) * g.NumberOfWaveformChannels, _derived(g)))
-    notes += [
-        ("warning", f"a group of {_seconds(g):.2f} s is no rhythm")
-        for g in groups
-        if g not in rhythm and not _derived(g)
-    ]
+    least = LONG if any(_seconds(g) >= LONG for g in groups) else SHORTEST
+    rhythm = [g for g in groups if _seconds(g) >= least]
+    # twelve leads of 10 s rather than a strip of one
+    rhythm.sort(key=lambda g: (_derived(g), -_seconds(g) * g.NumberOfWaveformChannels))
+    for group in groups:
+        if group not in rhythm[:1] and not _derived(group):
+            notes.append(("warning", f"a group of {_seconds(group):.2f} s is left out"))
     if changed := rhythm not in ([], stored):
         dataset.WaveformSequence = rhythm
     for group in rhythm or groups:
@@ -66,6 +67,9 @@ def _joined(groups: list[Any]) -> list[Any]:
         key = *(str(group.get(field)) for field in ALIKE_IN), _derived(group)
         first = made.setdefault(key, group)
         if first is group:
+            continue
+        if group.get("MultiplexGroupTimeOffset") in (None, ""):  # nobody knows when it began
+            made[id(group)] = group
             continue
         channels = [*first.ChannelDefinitionSequence, *group.ChannelDefinitionSequence]
         if len({_source(channel) for channel in channels}) < len(channels):

@@ -59,13 +59,13 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
     table = layout.layout_of(path, encoding, options, record)
     said = table.head
     said.demand_agreement(options, record)
-    chunks = _chunks(path, encoding, table, _others(table.names, options))
+    chunks = _chunks(path, encoding, table, _others(table.names, options) | table.dropped)
     first = next(chunks)
     columns, timed, signals = _kinds(table, first, options)
     stated = _named(columns, signals, said, options, record)
     notes: Notes = [("head line", line) for line in (*said.unclear, *said.others)]
     if stated and options.ordered and not (any(map(signed, stated)) or generated(stated)):
-        notes.append(("head line", " ".join(stated).strip()))  # names that are replaced
+        notes.append(("renamed", " ".join(stated).strip()))
     names = options.names(stated, len(signals), path, record)
     given = stated if columns == table.names and not generated(stated or "") else None
     notes.append(("names", options.origin(given, names)))
@@ -92,11 +92,18 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
     values, clock = _filled(
         chain([first], chunks), leads, timed, path.stat().st_size / table.line_bytes
     )
-    rates = [*said.rates]
+    rates, uneven = [*said.rates], list[tuple[str, BadRecord]]()
     for k, i in enumerate(timed):
         name = layout.with_unit(columns[i], table.units[i])
-        rate = times.rate(clock[k], name, i in table.clocks, record)
-        rates += [(f"the column of time {name!r}", rate)] if rate else []
+        try:
+            rate = times.rate(clock[k], name, i in table.clocks, record)
+            rates += [(f"the column of time {name!r}", rate)] if rate else []
+        except BadRecord as odd:
+            uneven.append((name, odd))
+    for name, error in uneven:  # beside another column of time it is a temperature, a packet's time
+        if len(rates) == len(said.rates) or not times.is_time(name):
+            raise error
+        notes.append(("ignored signal", f"{name}, which is no even time"))
     del clock
     fs = options.rate(rates, path, record, seen=said.about("rate"))
     source = "the file" if said.rates else "the column of time" if rates else "--fs"

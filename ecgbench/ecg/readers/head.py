@@ -13,6 +13,7 @@ Any other line that may speak of a rate or a unit is shown where one is not know
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -69,12 +70,12 @@ _OF_RATE = re.compile(
 _OF_GAIN = re.compile(
     r"gain|scal(?!e unit)|sensitiv|amplif|multipl|factor|lsb|resol|verst|aufl|gewinn|wert"
 )
-_CHANGES = re.compile(
-    r"decimat|down-?sampl|sub-?sampl|every \w+ sample|polarit|invert|upside|\bsign\b"
-)
-"""Of a name of what was done to the samples, or of a short line without a name."""
-_NOTHING = re.compile(r"|0|\+|\+?1|1x|no|none|off|false|normal|standard|positive|upright|not .*")
-_OF_FACTOR = re.compile(r"scal(?!e unit)|amplif|multipl|factor")
+_FEWER = re.compile(r"decimat|down-?sampl|sub-?sampl|every \w+ sample")
+_SIGN = re.compile(r"polarit|\bsign\b")
+_TURNED = re.compile(r"invert|upside|revers|negat|-\s*1")
+_NOTHING = re.compile(r"|0|\+?1(\.0*)?|1x|n|no|none|off|false|disabled|not .*")
+_HZ = re.compile(r"(\d[\d.,']*)\s*(k?hz)\b", re.IGNORECASE)
+_OF_FACTOR = re.compile(r"scal(?!e unit)|amplifi(ed|cation)|multipl|factor")
 _OF_UNIT = re.compile(r"(?<![a-z])[mun]?v(olts?)?\b|\bunit|einheit|unit[eéàá]|unidad")
 
 
@@ -92,6 +93,8 @@ class Head:
     """(line, step of 0 mV, NaN where it is in another unit) of lines on it that do not say 0."""
     leads: list[str] = field(default_factory=list)
     """Names of leads that stand alone on a line."""
+    numbered: dict[int, str] = field(default_factory=dict)
+    """The same, of numbered channels."""
     raw: str = ""
     """A line that says that the samples are steps of a converter, or ""."""
     changes: list[str] = field(default_factory=list)
@@ -110,7 +113,8 @@ class Head:
             "factor": [_OF_FACTOR],
             "unit": [_OF_UNIT, _OF_GAIN],
         }[kind]
-        found = (line for word in words for line in self.unclear if word.search(plain(line)))
+        lines = [line for line in self.unclear if kind != "factor" or not _is_one(line)]
+        found = (line for word in words for line in lines if word.search(plain(line)))
         return shortened(self.raw or next(found, "") if kind == "unit" else next(found, ""), 60)
 
     def demand_agreement(self, options: ReadOptions, record: str) -> None:
@@ -122,10 +126,10 @@ class Head:
                 f"{record}: by its line {shortened(self.changes[0], 60)!r} samples may be fewer or "
                 f"upside down; correct the rate, or turn them, and take the line out"
             )
-        values = {line: _split(line)[1] for line in self.unclear}
-        hz = {line: hertz(re.sub(r"^\D+", "", values[line])) or 0.0 for line in values}
+        hz = {line: max(map(_of_hz, _HZ.findall(line)), default=0.0) for line in self.unclear}
+        hz |= {x: hertz(re.sub(r"^\D+", "", _split(x)[1])) or 0.0 for x in hz if not hz[x]}
         rates = {x: n for x, n in hz.items() if n >= 2 * LOWEST and _OF_RATE.search(plain(x))}
-        units = {line: per_mv(value) for line, value in values.items() if _bare(value)}
+        units = {line: unit for line in self.unclear for unit in _named_units(line)}
         for found, known, typed, said in (
             (rates, self.rates, options.fs, f"--fs {options.fs}"),
             (units, self.units or self.gains, per_mv(options.unit or ""), f"--unit {options.unit}"),
@@ -217,6 +221,7 @@ def understood(lines: Sequence[str]) -> Head:
             parts = [",".join(pair) for pair in zip(cells[::2], cells[1::2])]  # Lead,I,Unit,uV
         for part in parts:
             _take(part.strip(), head)
+    head.leads += [head.numbered[number] for number in sorted(head.numbered)]
     return head
 
 
@@ -228,6 +233,17 @@ def _split(line: str) -> tuple[str, str, str]:
     if not inner:
         return name, value, ""
     return (inner[1], value, inner[2]) if inner[2] else (inner[3], value, inner[4])
+
+
+def _of_hz(found: tuple[str, str]) -> float:
+    return hertz(" ".join(found)) or 0.0
+
+
+def _named_units(line: str) -> list[float]:
+    """How many make 1 mV, of the units that a line names; 5 mV is a quantity, mm/mV a gain."""
+    words = [word.strip("()[]\"'") for word in re.split(r"[\s,;:=]+", line)]
+    alone = (w for before, w in pairwise(["", *words]) if not re.search(r"\d$|^per$", before))
+    return [scale for word in alone if (scale := _bare(word))]
 
 
 def _bare(unit: str) -> float | None:
@@ -244,6 +260,9 @@ def _take(line: str, head: Head) -> None:
         and value
         and (signed(value) or not re.search(r"\d", name + value[0]))
     ):
+        if number := re.search(r"\d+", name):
+            head.numbered[int(number[0])] = value
+            return
         each = value.split()
         by_blanks = all(map(signed, each))
         head.leads += each if by_blanks else [one.strip() for one in re.split(r"[,;|\t]", value)]
@@ -252,7 +271,7 @@ def _take(line: str, head: Head) -> None:
             head.zeros.append((line, found[0]))
     elif gain := _gain(name, words, value, unit):
         head.gains.append((where, gain))
-    elif _CHANGES.search(_subject(line)) and not _NOTHING.fullmatch(plain(value)):
+    elif _changed(line, value):
         head.changes.append(line)
     elif words & _OTHER or "mm/" in line.lower():  # of paper
         head.others.append(line)
@@ -268,6 +287,23 @@ def _take(line: str, head: Head) -> None:
         head.others.append(line)
 
 
+def _is_one(line: str) -> bool:
+    return bool(_NOTHING.fullmatch(plain(_split(line)[1])))
+
+
+def _changed(line: str, value: str) -> bool:
+    """Whether a line says that samples were left out (Decimation: 2) or turned (Polarity:
+    inverted).
+    """
+    subject, said = _subject(line), plain(value)
+    if _SIGN.search(subject):
+        return bool(_TURNED.search(said))
+    if _TURNED.search(subject):
+        return not _NOTHING.fullmatch(said) or said == "1"
+    fewer = _FEWER.search(subject) and not (_is_one(line) or "hz" in said)
+    return bool(fewer)
+
+
 def _subject(line: str) -> str:
     """The name of what a line is on; a line of few words as it is, "" of a longer one."""
     found = _PAIR.fullmatch(line)
@@ -277,7 +313,7 @@ def _subject(line: str) -> str:
 def _rate(words: set[str], value: str, unit: str) -> float | None:
     """Hz of a line on the rate or the interval of the samples; None for another."""
     each = re.sub(r"\s*(/|per)\s*sample", "", value, flags=re.IGNORECASE)
-    if not (words & _SURE or each != value) or words - _SURE - _WITH:
+    if not (words & _SURE or each != value or "sample" in value) or words - _SURE - _WITH:
         return None
     interval = hertz(each, unit, interval=True)
     if words & _INTERVAL and not unit and (bare := numbers(value)) and 0 < bare[-1] < 0.01:

@@ -35,8 +35,10 @@ LOST = re.compile("starts at pointer|with no waveform data|sequence sets in the 
 """Warnings of MFER about a gap that was closed, and about samples that are not there; of aECG about
 leads or a time that stand in several sets, of which one is read.
 """
-PERSONAL = re.compile(r"birth|\bdate\b|measurement time|\bVR\b|\bPN\b")
-"""Warnings that quote what a file says of a person, which concern no sample."""
+PERSONAL = re.compile(r"birth|\bdate\b|measurement time|\bVR\b|\bPN\b|multiplex group")
+"""Warnings that quote what a file says of a person, which concern no sample; and of groups, which
+`dicom` tells.
+"""
 INTERVAL_ERROR = 5e-4
 """Share by which a rate from an interval in whole microseconds may be off."""
 FRACTION = re.compile(

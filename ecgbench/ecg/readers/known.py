@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ecgbench.ecg.readers.notation import per_mv
+
 Lines = list[str]
 
 
@@ -44,7 +46,8 @@ def _labchart(lines: Lines) -> Lines:
     rows = {line.split("=")[0]: line.partition("=")[2] for line in lines if "=" in line}
     names, units = rows.pop("ChannelTitle"), rows.pop("UnitName", "")
     rest = [f"{key}={value}" for key, value in rows.items()]
-    return [*rest, f"time{names}"] + [f"s{units}"] * bool(units)
+    voltages = any(per_mv(unit) for unit in units.split("\t"))  # * where there is none
+    return [*rest, f"time{names}"] + [f"s{units}"] * voltages
 
 
 def _acqknowledge(lines: Lines) -> Lines:
@@ -84,7 +87,7 @@ KNOWN = (
     Export(name="LabChart", marks=("interval=", "channeltitle="), plain=_labchart, comment="#"),
     Export(
         name="BIOPAC AcqKnowledge",
-        marks=("sec/sample", " channels", "ch1"),
+        marks=("sample", " channels", "ch1"),
         plain=_acqknowledge,
         counted=True,
     ),

@@ -102,7 +102,21 @@ def layout_of(path: Path, encoding: str, options: ReadOptions, record: str) -> T
             f"{record}: numbers such as {odd!r} may be thousands or decimals; write them without "
             f"separators of thousands"
         )
+    for line in above:
+        words = _cells(line, separator)
+        numbers = [bool(_NUMBER.fullmatch(word)) for word in words]
+        several = len(words) > 1 and count - empty <= len(words) <= count
+        if several and words[0] and numbers[0] and not all(numbers):
+            raise BadRecord(
+                f"{record}: the line {shortened(line, 60)!r} holds a word among its numbers; leave "
+                f"the cell empty, or take the column out"
+            )
     names, units, rest = _columns(above, separator, cells, empty)
+    if odd := next(filter(_of_a_multiple, names), None):
+        raise BadRecord(
+            f"{record}: the column {odd!r} may hold multiples of a unit; write its samples in a "
+            f"unit: 'I (mV)'"
+        )
     clocks, dates = _clocks(cells, count)
     dropped = {i for i, name in enumerate(names) if name.lower() in export.ignored} | dates
     if any(names):
@@ -166,7 +180,7 @@ def _numbers_columns(lines: list[str]) -> bool:
 
 def _counted(lines: list[str]) -> bool:
     """Whether the first line gives numbers of samples, which the next are not like."""
-    first, second = (line.split() for line in (*lines[:2], "", "")[:2])
+    first, second = (re.split(r"[\s,;]+", line.strip()) for line in (*lines[:2], "", "")[:2])
     return all(map(str.isdigit, first)) and (len(first) < len(second) or "." in "".join(second))
 
 
@@ -199,7 +213,8 @@ def _columns(
             break
         found, own = _split_units(_fitting(above[i], mark, cells, empty))
         if any(map(signed, found)) and all(signed(n) or times.is_time(n) or not n for n in found):
-            names, units, used = found, own if any(own) else units, used | {i}
+            # what was taken for names above is no more than a line
+            names, units, used = found, own if any(own) else units, used - {k} | {i}
     return names, units, [line for i, line in enumerate(above) if i not in used]
 
 
@@ -220,9 +235,11 @@ def _are_units(row: list[str]) -> bool:
     """Whether all cells of a line are bare units (or formats of a clock), and one is a voltage or
     a step. A cell with a digit is no unit.
     """
-    bare = [re.sub(r"/\(?s\^?2\)?$", "", word).strip("()[]-_= ") for word in row if ":" not in word]
-    names = (times.is_time(word) and not times.size(word) for word in bare)
-    other = any(names) or any(re.search(r"\d", word) or signed(word) for word in bare)
+    bare = [word.strip("()[]-_= ") for word in row if ":" not in word]
+    names = (times.is_time(w) and (not times.size(w) or re.search(r"[\s_/(]", w)) for w in bare)
+    # m/s^2, 1/min and cmH2O are units
+    digits = (re.sub(r"^1/|/\(?[a-z]+\^?\d$|h2o", "", word.lower()) for word in bare)
+    other = any(names) or any(re.search(r"\d", word) for word in digits) or any(map(signed, bare))
     return not other and any(per_mv(word) or head.STEPS.fullmatch(word) for word in bare)
 
 
@@ -238,7 +255,8 @@ def _states(line: str, words: list[str]) -> bool:
         unit = per_mv(words[1]) and not re.search(r"\d", words[1]) and not per_mv(words[0])
         if unit or words[1].startswith(f"{words[0]} ") or (seen.leads and not signed(words[0])):
             return True
-    if len(words) > 2 or any(map(signed, _split_units(words)[0])) or generated(words):
+    named = any(map(signed, _split_units(words)[0])) or any(map(_of_a_multiple, words))
+    if len(words) > 2 or named or generated(words):
         return False
     digits = re.search(r"[,;:=\t]\s*[-+]?\d", line) or (seen.unclear and re.search(r"\d", line))
     found = (seen.rates, seen.units, seen.gains, seen.leads, seen.raw, seen.changes, digits)
@@ -251,11 +269,20 @@ def _split_units(words: list[str]) -> tuple[list[str], list[str]]:
     for word in words:
         found = _IN_BRACKETS.fullmatch(word) or _BEHIND.fullmatch(word)
         name, unit = (found["name"].strip(), found["unit"].strip()) if found else (word, "")
-        known = (per_mv(unit) and not re.search(r"\d", unit)) or head.STEPS.fullmatch(unit)
-        sure = len(words) > 1 or word[-1:] in ")]" or signed(name) or _SIGNAL.fullmatch(name)
+        of_a_signal = signed(name) or _SIGNAL.fullmatch(name)
+        unit_of = (per_mv(unit) and not re.search(r"\d", unit)) or head.STEPS.fullmatch(unit)
+        known = unit_of and (of_a_signal or not re.search(r"\d$", name))  # 10 uV is a quantity
+        sure = len(words) > 1 or word[-1:] in ")]" or of_a_signal
         names.append(name if known and sure else word)
         units.append(unit if known and sure else "")
     return names, units
+
+
+def _of_a_multiple(name: str) -> bool:
+    """Whether a lead has a number and a voltage behind it: I (10 uV), II (mV*1000)."""
+    found = _IN_BRACKETS.fullmatch(name)
+    unit = found["unit"] if found else ""
+    return bool(found and signed(found["name"]) and re.search(r"\d\W*[mun]?v|v\W*\d", unit, re.I))
 
 
 def without_unit(signal: str) -> str:

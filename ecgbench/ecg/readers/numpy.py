@@ -20,6 +20,7 @@ from ecgbench.ecg.readers.arrays import (
     recording,
     unreadable,
 )
+from ecgbench.ecg.readers.head import Head
 from ecgbench.ecg.readers.notation import ReadOptions, hertz, per_mv, signed
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
@@ -115,7 +116,14 @@ def alone(path: Path, record: str, patient: str, options: ReadOptions) -> Record
     notes.append(("unit", "the file" if all(units) else "--unit"))
     fs = options.rate(rates, path, record)
     notes.append(("rate", rates[0][0] if rates else "--fs"))
-    signal = cleaned.marked(array[rows]) / scales[:, None]
+    signal = cleaned.marked(array[rows])
+    whole = bool((signal == np.rint(signal))[np.isfinite(signal)].all())
+    sizes = [*_texts(words, _UNITS), options.unit or ""]
+    steps = whole and any(size[:1].isdigit() for size in sizes)
+    zeros = Head().zeros_of(steps, signal, [], record)
+    if any(zeros):
+        notes.append(("offset", f"steps are all above 0: {zeros[0]:g} is taken as 0 mV"))
+    signal = (signal - np.array(zeros)[:, None]) / scales[:, None]
     return cleaned.recording(signal, [names[i] for i in rows], fs, (record, patient), notes)
 
 

@@ -197,16 +197,14 @@ def rate(column: np.ndarray, name: str, clock: bool, record: str) -> float | Non
     for at in range(0, count, BLOCK):
         block = np.asarray(column[at : at + BLOCK + 1], np.float64)
         even = column[0] + step * np.arange(at, at + len(block))
-        wrong = ~(np.abs(np.diff(block) - usual) <= max(0.5 * usual, 1.01 * fine))
-        near = max(0.5 * step + 1e-12, 1.01 * fine)  # times may be cut to their last decimal
+        wrong = ~(np.abs(np.diff(block) - usual) <= max(0.5 * usual, 1.01 * fine * (usual > 0)))
+        # times may be cut to their last decimal, but not to one that is longer than a sample
+        near = max(0.5 * step + 1e-12, 1.01 * fine * (usual > 0.99 * fine))
         wrong = wrong if wrong.any() else ~(np.abs(block - even) <= near)
         if wrong.any() or not step > 0:
-            i = min(at + int(wrong.argmax()), count - 1)
-            raise BadRecord(
-                f"{record}: its column of time {name!r} is not even: from sample {i + 1} to "
-                f"{i + 2} it goes from {column[i]:.13g} to {column[i + 1]:.13g}, where {usual:g} "
-                f"is usual"
-            )
+            raise _uneven(column, min(at + int(wrong.argmax()), count - 1), usual, name, record)
+    if usual < 1.5 * fine and (lost := _irregular(np.diff(column), usual)) is not None:
+        raise _uneven(column, lost, usual, name, record)
     epochs = [unit for low, high, unit in _EPOCHS if low < start[0] < high]
     known = 1.0 if clock else size(name) or (epochs[0] if epochs else None)
     if known is None and abs(usual - 1) < 1e-9:
@@ -224,6 +222,24 @@ def rate(column: np.ndarray, name: str, clock: bool, record: str) -> float | Non
         )
     near, error = round(rates[0]), max(2 * fine / (step * count), 1e-6)
     return float(near) if abs(near - rates[0]) <= error * near else rates[0]
+
+
+def _uneven(column: np.ndarray, i: int, usual: float, name: str, record: str) -> BadRecord:
+    return BadRecord(
+        f"{record}: its column of time {name!r} is not even: from sample {i + 1} to {i + 2} it "
+        f"goes from {column[i]:.13g} to {column[i + 1]:.13g}, where {usual:g} is usual"
+    )
+
+
+def _irregular(steps: np.ndarray, usual: float) -> int | None:
+    """The first of the steps that are not the usual one, of times written to about a sample, where
+    they do not come at even distances, as those of a rate that does not fit the decimals do: a
+    sample is lost, or there twice.
+    """
+    odd = np.flatnonzero(np.abs(steps - usual) > 0.01 * usual)
+    if not len(odd) or (len(odd) > 2 and np.ptp(np.diff(odd)) <= 1):
+        return None
+    return int(odd[0])
 
 
 def _coarse(column: np.ndarray) -> float | None:

@@ -188,7 +188,8 @@ def fit(evaluation: "Evaluation", fit: Fit, needed: Needed, checkpoint: Path) ->
             "gradient": found.last.gradient,
         },
         warnings=found.warnings,
-        summary=f"penalty {penalty:g}, held-out log-loss {score:.4f}",
+        summary=f"penalty {penalty:g}, held-out log-loss {found.loss[found.chosen]:.4f}, "
+        f"macro AUROC {score:.4f}",
     )
 
 

@@ -30,13 +30,22 @@ def _code(value: str, scheme: str, meaning: str) -> list[Dataset]:
 
 
 def group(
-    steps: np.ndarray, label: str, rate: float = RATE, first: int = 0, **more: object
+    steps: np.ndarray,
+    label: str,
+    rate: float = RATE,
+    first: int = 0,
+    offset: float | None = None,
+    **more: object,
 ) -> Dataset:
-    """A waveform group of DICOM, of LEADS from the `first` on; more: fields of every channel."""
+    """A waveform group of DICOM, of LEADS from the `first` on, that begins `offset` ms after the
+    first group; more: fields of every channel.
+    """
     made = Dataset()
     made.WaveformOriginality, made.MultiplexGroupLabel = "ORIGINAL", label
     made.NumberOfWaveformChannels, made.NumberOfWaveformSamples = steps.shape
     made.SamplingFrequency = rate
+    if offset is not None:
+        made.MultiplexGroupTimeOffset = offset
     made.WaveformBitsAllocated, made.WaveformSampleInterpretation = 16, "SS"
     channels = []
     for name in LEADS[first : first + len(steps)]:

@@ -155,7 +155,7 @@ def test_what_nobody_says_is_asked_for(
     said: ReadOptions, asks: str, suffix: str, tmp_path: Path
 ) -> None:
     file = tmp_path / f"r{suffix}"
-    np.save(file, np.zeros(100)) if suffix == ".npy" else file.write_text("1\n2\n" * 50)
+    np.save(file, np.arange(100) % 3) if suffix == ".npy" else file.write_text("1\n2\n" * 50)
     with pytest.raises(BadSetting, match=asks) as caught:
         by_suffix.read(file, "r", "p", said)
     assert "\n" not in str(caught.value)
@@ -262,7 +262,7 @@ HEAD = "Lead,Lead I\nUnit,uV\n"
 def test_a_rate_that_is_said_goes_before_what_is_given(
     head: str, rate: float, tmp_path: Path
 ) -> None:
-    (tmp_path / "r.csv").write_text(head + HEAD + "I\n" + "7\n" * 30)
+    (tmp_path / "r.csv").write_text(head + HEAD + "I\n" + "7\n8\n" * 30)
     assert by_suffix.read(tmp_path / "r.csv", "r", "p", ReadOptions()).fs == rate
 
 

@@ -2,6 +2,7 @@
 right leads, rate and voltage, or one line that says what is missing.
 """
 
+import re
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -118,6 +119,12 @@ RIGHT: dict[str, tuple[str, Options, str, float]] = {
     "BIOPAC": (BIOPAC + lines(MINUTES, *MV[:2], NONE), Options(signals=("ECG100C=I",)), "I", 500),
     "BIOPAC, no time": (
         BIOPAC.replace("min\t", "").replace("\t600\t600\t", "600\t600") + lines(*MV[:2]),
+        Options(signals=("ECG100C=I",)),
+        "I",
+        500,
+    ),
+    "BIOPAC, samples a second": (
+        BIOPAC.replace("2 msec/sample", "500 samples/sec") + lines(MINUTES, *MV[:2], NONE),
         Options(signals=("ECG100C=I",)),
         "I",
         500,
@@ -240,11 +247,31 @@ RIGHT: dict[str, tuple[str, Options, str, float]] = {
         500,
     ),
     "leads of numbered channels": (
-        "Channel 1: I\nChannel 2: V5\nch1,ch2\n" + lines(*MV[:2], sep=","),
+        "Channel 2: V5\nChannel 1: I\nch1,ch2\n" + lines(*MV[:2], sep=","),
         Options(fs=500, unit="mV"),
         "I V5",
         500,
     ),
+    "units with digits in other columns": (
+        "time,I,Resp,II\ns,mV,1/min,mV\n" + lines(SECONDS, MV[0], MV[2], MV[1], sep=","),
+        Options(),
+        "I II",
+        500,
+    ),
+    **{
+        f"beside a time: {name}": (
+            f"time (s),I (mV),{name}\n" + lines(SECONDS, MV[0], column, sep=","),
+            Options(),
+            "I",
+            500,
+        )
+        for name, column in (
+            ("T", [36.5 + (i % 7) / 100 for i in range(COUNT)]),
+            ("date", ["2024-05-01"] * COUNT),
+            ("steps", range(COUNT)),
+            ("phone timestamp", [EPOCH + i // 73 * 146 for i in range(COUNT)]),
+        )
+    },
     "AM, PM": ("time,I (mV)\n" + lines(NIGHT, MV[0], sep=","), Options(), "I", 500),
     "whole seconds": (
         "time,I (mV)\n"
@@ -401,6 +428,58 @@ REFUSED: dict[str, tuple[str, Options, type[EcgbenchError], str]] = {
         )
         for line in ("Multiplier: 2.5", "Scale factor,10", "Amplified 1000x")
     },
+    **{
+        f"times without samples' decimals: {name}": (
+            f"{name},I (mV)\n" + lines(column, MV[0], sep=","),
+            Options(),
+            BadRecord,
+            "is not even",
+        )
+        for name, column in (
+            ("time (s)", [i // 250 for i in range(COUNT)]),
+            ("timestamp", [EPOCH // 1000 + i // 250 for i in range(COUNT)]),
+            ("time (s)", [f"{i / 250 // 0.1 / 10:.1f}" for i in range(COUNT)]),
+            ("time (ms)", [i + (i > 299) for i in range(COUNT)]),
+            ("time (ms)", [i + (i > 99) + (i > 399) for i in range(COUNT)]),
+            ("sample", [i - (i > 299) for i in range(COUNT)]),
+        )
+    },
+    **{
+        f"a quantity is no unit: {row}": (
+            f"time,I,II\n{row}\n" + lines(SECONDS, *UV[:2], sep=","),
+            Options(),
+            BadSetting,
+            f"{re.escape(row)}.*--unit",
+        )
+        for row in ("s,10 uV,10 uV", "s,+-5 mV,+-5 mV", "time,Range 5 mV,Range 5 mV")
+    },
+    **{
+        f"multiples of a unit: {name}": (
+            f"time (s),{name}\n" + lines(SECONDS, UV[0], sep=","),
+            Options(unit="uV", signals=("I",)),
+            BadRecord,
+            "multiples of a unit",
+        )
+        for name in ("I (10 uV)", "I (0.1uV)", "I (mV*1000)")
+    },
+    "a unit that is named": (
+        "Y_Unit_Label\tVolts\tVolts\nI\tII\n" + lines(*MV[:2]),
+        Options(fs=500, unit="mV"),
+        BadRecord,
+        "Y_Unit_Label.* differs from --unit mV",
+    ),
+    "a rate that is named": (
+        "ECG data at 250Hz in uV\nI\tII\n" + lines(*MV[:2]),
+        Options(fs=500, unit="uV"),
+        BadRecord,
+        "ECG data at 250Hz.* differs from --fs 500",
+    ),
+    "words in place of the first samples": (
+        "time (s),I (mV)\n" + lines(SECONDS, ["OVF"] * 3 + [*MV[0][3:]], sep=","),
+        Options(),
+        BadRecord,
+        "holds a word",
+    ),
     "LabChart asks": (
         LABCHART + lines(SECONDS, *MV[:2]),
         Options(signals=("ECG=I",)),

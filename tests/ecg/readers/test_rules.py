@@ -68,6 +68,15 @@ def test_copies_of_one_lead_are_no_pulse(ecg: np.ndarray, tmp_path: Path) -> Non
     assert found.signal.shape[1] == long.shape[1]
 
 
+def test_an_offset_of_all_leads_is_no_pulse(ecg: np.ndarray, tmp_path: Path) -> None:
+    quiet = ecg.copy()
+    quiet[:, :20] = 0.0
+    assert as_csv(tmp_path, quiet + 5.12).signal.shape[1] == 5000
+    np.savez(tmp_path / "r.npz", x=np.round(quiet * 400) + 2048, fs=FS, unit="2.5uV", leads=LEADS)
+    found = read(tmp_path / "r.npz")
+    assert np.abs(found.signal - quiet).max() < 0.03
+
+
 def test_a_quiet_end_is_ecg_and_seconds_of_nothing_are_not(ecg: np.ndarray, tmp_path: Path) -> None:
     quiet = ecg.copy()
     quiet[:, -200:] = quiet[:, -200:-199]
@@ -146,12 +155,24 @@ def test_groups_of_other_leads_at_the_same_time_are_one_recording(
 ) -> None:
     rows = [LEADS.index(name) for name in files.LEADS]
     steps = np.round(ecg[rows] * 1000 / files.STEP).astype(int)
-    limb, chest = files.group(steps[:2], "A"), files.group(steps[2:], "B", first=2)
+    limb, chest, later, unknown = (
+        files.group(part, "", first=first, offset=offset)
+        for part, first, offset in (
+            (steps[:2], 0, 0.0),
+            (steps[2:], 2, 0.0),
+            (steps[2:], 2, 10_000.0),
+            (steps[2:], 2, None),
+        )
+    )
     strip = files.group(np.hstack([steps[:1]] * 2), "C")  # of one lead, twice as long
     for groups in ([limb, chest], [chest, limb, strip], [strip, files.group(steps, "D")]):
         found = read(files.dicom(tmp_path / "r", steps, *groups))
         assert sorted(found.leads) == sorted(files.LEADS)
         np.testing.assert_allclose(found.rows[rows], steps * files.STEP / 1000, atol=1e-5)
+    for other in (later, unknown):
+        assert read(files.dicom(tmp_path / "r", steps, limb, other)).leads == files.LEADS[2:]
+    median = files.group(steps[:, :1100], "MEDIAN BEAT")  # 2.2 s
+    assert read(files.dicom(tmp_path / "r", steps, median, strip)).leads == files.LEADS[:1]
 
 
 def test_a_header_that_names_some_leads_takes_the_others_from_signals(
