@@ -428,7 +428,7 @@ def test_where_prepared_copies_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 # ---- compared with the files
 
 
-def test_damage_is_found(fake_ptbxl: Path) -> None:
+def test_damage_is_found(fake_ptbxl: Path, ptbxl_copy: ModuleType) -> None:
     with pytest.raises(MissingData, match="no prepared copy"):
         verify(find_any("ptbxl", fake_ptbxl, None))
     copy = prepare("ptbxl", fake_ptbxl, None)
@@ -441,8 +441,12 @@ def test_damage_is_found(fake_ptbxl: Path) -> None:
     # bit rot changes neither size nor time
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     _spoil(_data(copy), 4 * 120_054 + 100, b"\x01\x7f")
+    steps = np.fromfile(_file(fake_ptbxl, 20), "<i2").reshape(-1, 12).T.copy()
+    steps[5, 100] += 1
+    ptbxl_copy.write_record(_file(fake_ptbxl, 20).with_suffix(""), steps)
     problems = dict(verify(find_any("ptbxl", fake_ptbxl, None)))
-    assert list(problems) == ["00005", "00012"]
+    assert list(problems) == ["00005", "00012", "00020"]
+    assert "published file differs" in problems["00020"]
     assert "differs from what was written; it is read again" in problems["00005"]
     assert "checksum" in problems["00012"]
 
