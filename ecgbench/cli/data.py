@@ -116,7 +116,7 @@ def prepare(
     compared with their hashes, and the published files with their sizes and times.
     """
     from ecgbench import datasets
-    from ecgbench.data import disk, facts, prepare
+    from ecgbench.data import disk, duplicates, facts, prepare
     from ecgbench.data.source import where
     from ecgbench.study.progress import counting, display
 
@@ -142,7 +142,7 @@ def prepare(
     ]
     quarantined = copy.quarantined[["record", "reason"]].itertuples(index=False)
     lines += [f"quarantined {record}: {reason}" for record, reason in quarantined]
-    if crossing := prepare.crossing(copy.index):
+    if crossing := duplicates.crossing(copy):
         lines.append(f"{crossing} (all of them: ecgbench data facts {quoted(dataset)})")
     for text in [*lines, *facts.finding_lines(copy)]:
         typer.echo(f"  {text}")

@@ -6,6 +6,7 @@ part was used. Sources: the pages of the collections and the papers of the model
 collection that is not listed here is unknown, which is not "none".
 """
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -18,31 +19,19 @@ NOT_STATED = "not stated"
 ORDER: tuple[Relation, ...] = ("equal", "contains", "part", "overlaps", "unknown", "none")
 """The most serious first."""
 
-NAMES = {
-    "PTB-XL": "ptbxl",
-    "PTB": "ptb",
-    "CPSC2018": "cpsc2018",
+_PLAIN = (
+    *("PTB-XL", "PTB", "CPSC2018", "Georgia", "Chapman", "Ningbo", "Hefei", "SPH", "CODE"),
+    *("CODE-15", "CODE-15%", "EchoNext", "CPSC2021", "NSTDB", "IKEM", "HEEDB", "Challenge 2021"),
+)
+"""Titles whose letters and digits are their identity."""
+NAMES = {title: re.sub(r"\W", "", title).lower() for title in _PLAIN} | {
     "CPSC-Extra": "cpsc_extra",
-    "Georgia": "georgia",
-    "Chapman": "chapman",
     "Chapman-Shaoxing": "chapman",
-    "Ningbo": "ningbo",
-    "Hefei": "hefei",
-    "SPH": "sph",
-    "CODE": "code",
-    "CODE-15": "code15",
-    "CODE-15%": "code15",
     "Ribeiro-dev": "ribeiro_dev",
-    "EchoNext": "echonext",
     "ZZU pECG": "zzu",
     "Brugada-HUCA": "brugada",
     "Challenge 2017": "cinc2017",
-    "CPSC2021": "cpsc2021",
-    "NSTDB": "nstdb",
     "MIMIC-IV-ECG": "mimic_iv_ecg",
-    "IKEM": "ikem",
-    "HEEDB": "heedb",
-    "Challenge 2021": "challenge2021",
     "Cardio-Learning": "cardio_learning",
 }
 """Title of a collection -> its identity: the name of a dataset if it is one."""

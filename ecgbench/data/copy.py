@@ -15,6 +15,7 @@ enters the key of every result: it does not depend on times, paths or machines.
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +39,9 @@ COLUMNS = [*FACTS, "unit", "sentences", "notes", "reason", "kind", "state"]
 """
 ABOUT = "copy.json"
 """Whether this version reads the copy, and whether it was prepared with --fix."""
+
+Progress = Callable[[int, int], None]
+"""Called with what is done, and what is to do."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -14,8 +14,7 @@ from typing import Any
 from ecgbench.cards.dataset import DatasetCard
 from ecgbench.core.files import DAMAGED, locked, writing
 from ecgbench.core.parts import Parts
-from ecgbench.data.copy import ABOUT, Copy, opened
-from ecgbench.data.prepare import Progress
+from ecgbench.data.copy import ABOUT, Copy, Progress, opened
 from ecgbench.data.reading import checked_row
 from ecgbench.data.source import LAYOUT, Source, rows, where
 from ecgbench.data.views import views

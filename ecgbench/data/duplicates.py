@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ecgbench.data.copy import Copy
+from ecgbench.core.text import counted
+from ecgbench.data.copy import Copy, Progress
 from ecgbench.ecg.fingerprint import Fingerprint, agreement, fingerprint
 
 VOTES = 4
@@ -28,8 +29,6 @@ BYTES = 16
 FAR = 10_000_000
 """More than any shift in ms, so that a pair and its shift make one number."""
 
-Progress = Callable[[int, int], None]
-
 
 @dataclass(frozen=True)
 class Entry:
@@ -39,6 +38,9 @@ class Entry:
     record: str
     patient: str
     split: str
+
+    def __str__(self) -> str:
+        return f"{self.record} ({self.split})"
 
 
 @dataclass(frozen=True)
@@ -154,15 +156,11 @@ def copies_among(
 
     signal: the (12, time) samples and the rate (Hz) of a recording, which are read again.
     """
-    home = [*range(len(found))]  # a whole copy -> an earlier one of the same
+    from scipy.cluster.hierarchy import DisjointSet  # slow to import
 
-    def first(number: int) -> int:
-        while home[number] != number:
-            number = home[number]
-        return number
-
+    same = DisjointSet(range(len(found)))
     for one, two, shift in candidates(Table.made(found, np.array([len(found)])), within=True):
-        if first(one) == first(two):
+        if same.connected(one, two):
             continue
         (a, a_fs), (b, b_fs) = signal(one), signal(two)
         correlation, at = agreement(a, a_fs, b, b_fs, shift)
@@ -170,7 +168,7 @@ def copies_among(
             longer = abs(a.shape[1] / a_fs - b.shape[1] / b_fs)
             whole = max(abs(at), longer) < TOGETHER / 1000
             if whole:
-                home[max(first(one), first(two))] = min(first(one), first(two))
+                same.merge(one, two)
             yield one, two, whole
 
 
@@ -214,3 +212,17 @@ def identical(copy: Copy) -> list[list[Entry]]:
         for _, own in several.groupby("sha256", sort=False)[["record", "patient", "split"]]
     ]
     return sorted(groups, key=lambda group: len({entry.split for entry in group}) == 1)
+
+
+def crossing(copy: Copy, most: int = 3) -> str:
+    """Records of a prepared copy with identical samples in several splits, in a short text that
+    names `most` of them; "" where there are none.
+    """
+    groups = [group for group in identical(copy) if len({entry.split for entry in group}) > 1]
+    if not groups:
+        return ""
+    named = "; ".join(" = ".join(map(str, group)) for group in groups[:most])
+    return (
+        f"{counted(len(groups), 'recording')} in two splits or more under several records: "
+        f"{named}{'; ...' if groups[most:] else ''}"
+    )

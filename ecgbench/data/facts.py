@@ -50,7 +50,7 @@ def facts(copy: Copy) -> dict[str, Any]:
         "leads": {} if there.all() else dict(zip(LEADS, there.sum(axis=0).tolist())),
         "flat_records": int((index["flat"] != "").sum()),
         "flat_leads": {lead: flat[lead] for lead in LEADS if flat[lead]},
-        "identical": [[f"{p.record} ({p.split})" for p in group] for group in identical(copy)],
+        "identical": [[*map(str, group)] for group in identical(copy)],
         "fix": copy.fix,
         "found": by_kind(index["found"]),
         "fixed": by_kind(index["fixed"]),

@@ -22,8 +22,8 @@ from ecgbench.core.division import Division
 from ecgbench.core.files import as_json, locked, put, sweep
 from ecgbench.core.parallel import cores, on_all_cores
 from ecgbench.core.parts import Parts
-from ecgbench.core.text import counted
-from ecgbench.data.copy import ABOUT, Copy, opened
+from ecgbench.data.copy import ABOUT, Copy, Progress, opened
+from ecgbench.data.duplicates import crossing
 from ecgbench.data.reading import Row, checked_row
 from ecgbench.data.select import selected
 from ecgbench.data.source import LAYOUT, Source, command, root_of, rows, where
@@ -42,8 +42,6 @@ MOST = 8
 
 Facts = dict[str, Any]
 """Facts of a record (`reading.Row`)."""
-Progress = Callable[[int, int], None]
-"""Called with (records read, records to read)."""
 
 
 def prepare(  # noqa: PLR0913  (each is a setting)
@@ -285,25 +283,7 @@ def _usable(copy: Copy) -> Copy:
     if copy.index.empty:
         reasons = _some(dict(copy.left_out[["record", "reason"]].itertuples(index=False)))
         raise MissingData(f"{copy.name}: no record can be used; {reasons}")
-    if copy.card.crossing == "refused" and (crossed := crossing(copy.index)):
+    if copy.card.crossing == "refused" and (crossed := crossing(copy)):
         raise MissingData(f"{copy.name}: {crossed}; put each recording into one split")
     assert copy.unit
     return copy
-
-
-def crossing(index: pd.DataFrame, most: int = 3) -> str:
-    """Records of a prepared index with identical samples in several splits, in a short text that
-    names `most` of them; "" where there are none.
-    """
-    splits = index.groupby("sha256")["split"].transform("nunique")
-    groups = [
-        " = ".join(f"{record} ({split})" for record, split in zip(own["record"], own["split"]))
-        for _, own in index[splits > 1].sort_values("record").groupby("sha256", sort=False)
-    ]
-    if not groups:
-        return ""
-    rest = "; ..." if groups[most:] else ""
-    return (
-        f"{counted(len(groups), 'recording')} in two splits or more under several records: "
-        f"{'; '.join(groups[:most])}{rest}"
-    )

@@ -230,15 +230,11 @@ def _groups(counts: dict[str, int]) -> list[list[str]]:
     >>> _groups({"a": 1, "b": 1, "c": 2})
     [['c', 'a', 'b']]
     """
-    groups: list[list[str]] = []
-    open_: list[str] = []
+    groups: list[list[str]] = [[]]
     for number in sorted(set(counts.values()), reverse=True):
-        open_ += sorted(p for p, n in counts.items() if n == number)
-        if len(open_) >= LEAST_PERMUTED:
-            groups.append(open_)
-            open_ = []
-    if open_ and groups:
-        groups[-1] += open_
-    elif open_:
-        groups.append(open_)
+        groups[-1] += sorted(p for p, n in counts.items() if n == number)
+        if len(groups[-1]) >= LEAST_PERMUTED:
+            groups.append([])
+    if groups[1:]:
+        groups[-2:] = [groups[-2] + groups[-1]]
     return groups

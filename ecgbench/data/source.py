@@ -48,14 +48,11 @@ def where(prepared: Path | None, data: Path | None, name: str = "") -> Path:
     """
     if name and isinstance(module := get(name), Recordings) and _is_writable(module.home):
         return module.home
-    named = prepared or os.environ.get("ECGBENCH_PREPARED")
-    if named:
+    if named := prepared or os.environ.get("ECGBENCH_PREPARED"):
         return Path(named).expanduser()
     downloads = data_folder(data)
-    if downloads is not None:
-        default = downloads / "prepared"
-        if _is_writable(default):
-            return default
+    if downloads and _is_writable(downloads / "prepared"):
+        return downloads / "prepared"
     return Path(platformdirs.user_cache_dir("ecgbench")) / "prepared"
 
 
@@ -83,9 +80,9 @@ def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
             f"{name}: its recordings are not in {module.root}; correct the line recordings in "
             f"{module.__file__}"
         )
-    itself = hasattr(module, "FILES") or hasattr(module, "MANIFEST")
     fetch = f"download {card.title} {card.version} from {card.url}"
-    fetch += f" (ecgbench data fetch {name} does it)" if itself else ""
+    if hasattr(module, "FILES") or hasattr(module, "MANIFEST"):
+        fetch += f" (ecgbench data fetch {name} does it)"
     if downloads is None:
         raise MissingData(
             f"{name}: no data folder is set; {fetch} into DIR/{card.folder}, set --data DIR or "

@@ -22,8 +22,7 @@ import numpy as np
 from ecgbench.cards.model import InputContract
 from ecgbench.core.files import sweep, warn_once
 from ecgbench.core.parts import Parts
-from ecgbench.data.copy import Copy
-from ecgbench.data.prepare import Progress
+from ecgbench.data.copy import Copy, Progress
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import LEADS, bits_to_mask
 from ecgbench.ecg.preprocess import Preparation

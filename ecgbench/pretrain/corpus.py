@@ -21,8 +21,7 @@ from ecgbench.core.parallel import on_all_cores
 from ecgbench.core.parts import DATA, Parts
 from ecgbench.core.seeds import rng
 from ecgbench.data import views
-from ecgbench.data.copy import Copy
-from ecgbench.data.prepare import Progress
+from ecgbench.data.copy import Copy, Progress
 from ecgbench.data.views import View
 from ecgbench.ecg.leads import ALL, LEADS
 from ecgbench.ecg.preprocess import normalise

@@ -18,8 +18,8 @@ import pandas as pd
 
 from ecgbench.core.seeds import seed_of
 from ecgbench.data.contamination import EXAMS, told_by
-from ecgbench.data.copy import Copy
-from ecgbench.data.duplicates import Progress, Table, candidates, confirmed
+from ecgbench.data.copy import Copy, Progress
+from ecgbench.data.duplicates import Table, candidates, confirmed
 from ecgbench.datasets.indexing.tables import alike
 from ecgbench.errors import BadSetting, LeakError
 

@@ -1,7 +1,7 @@
 """Corrections of a table after an import: what is said, who stays where, and kills in between."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,15 +11,9 @@ from ecgbench.data.imported import importing
 from ecgbench.data.imported.importing import bring, same
 from ecgbench.data.source import Source
 from ecgbench.errors import BadSetting
-from tests.imported.test_import import PATIENTS, change, folder, order, row, table, write
+from tests.imported.test_import import PATIENTS, _rooms, change, folder, order, row, table, write
 
-__all__ = ["folder"]
-
-
-@pytest.fixture(autouse=True)
-def _rooms() -> Iterator[None]:
-    yield
-    datasets.ROOM.forget()
+__all__ = ["_rooms", "folder"]
 
 
 def labels(*pairs: tuple[str, str]) -> Callable[[Path], None]:

@@ -79,13 +79,8 @@ def test_what_is_written_is_a_dataset_by_path(folder: Path) -> None:
     source = Source.of("mine", None)
     index = source.index.set_index("record")
     assert source.root == folder / "rec"
-    assert index.loc["A3", ["patient", "path", "mine:af", "mine:lbbb", "age"]].tolist() == [
-        "P1",
-        "a/A3.csv",
-        0,
-        0,
-        "43",
-    ]
+    row = index.loc["A3", ["patient", "path", "mine:af", "mine:lbbb", "age"]]
+    assert row.tolist() == ["P1", "a/A3.csv", 0, 0, "43"]
     assert index.groupby("patient")["split"].nunique().max() == 1
     assert {*index["split"]} == {"train", "val", "test"}
     assert source.module.CARD.leads == ("I", "II")

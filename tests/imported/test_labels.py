@@ -98,11 +98,8 @@ COLUMNS = {  # head, rows, options, labels, part of a note
     "positive": ("af", ["case", "control", ""], {"positive": "Case"}, {"af": [1, 0, U]}, "is 1"),
     "of three": ("label", ["AF", "SR", "VT"], {"positive": "AF"}, {"AF": [1, 0, 0]}, "are 0"),
     "named": (
-        "Diagnosis|x",
-        ["AF|1", "SR|0", "AF;SR|0"],
-        {"columns": ("diagnosis",)},
-        {"AF": [1, 0, 1], "SR": [0, 1, 1]},
-        "",
+        *("Diagnosis|x", ["AF|1", "SR|0", "AF;SR|0"], {"columns": ("diagnosis",)}),
+        *({"AF": [1, 0, 1], "SR": [0, 1, 1]}, ""),
     ),
 }
 
@@ -167,12 +164,10 @@ def test_the_advised_pattern_of_visits_leaves_the_persons(tmp_path: Path, cells:
     rows = [f"{cell}|1" for cell in cells.split("," if "," in cells else " ")]
     with pytest.raises(BadSetting, match=r"line 3: .*line 2") as refused:
         given(tmp_path, "patient|af", rows)
-    one, two = re.findall(r"--patients ('[^']+'|\S+)", str(refused.value))
-    assert given(tmp_path, "patient|af", rows, whose=shlex.split(one)[0]).table[
-        "patient"
-    ].nunique() == (2)
-    apart = given(tmp_path, "patient|af", rows, whose=shlex.split(two)[0])
-    assert apart.table["patient"].nunique() == 3
+    advised = re.findall(r"--patients ('[^']+'|\S+)", str(refused.value))
+    for pattern, count in zip(advised, (2, 3), strict=True):
+        made = given(tmp_path, "patient|af", rows, whose=shlex.split(pattern)[0])
+        assert made.table["patient"].nunique() == count
 
 
 def test_a_number_that_a_spreadsheet_cannot_hold_is_asked_for(tmp_path: Path) -> None:
@@ -203,10 +198,7 @@ def test_splits_of_another_name_are_said_and_taken_on_demand(tmp_path: Path) -> 
     rows = [f"{i % 2}|{w}|{f}|{a}" for i, (w, f, a) in enumerate(zip(words, ten, ages))]
     head = "af|Partition|strat_fold|years"
     notes = "\n".join(given(tmp_path, head, rows).notes)
-    assert [w for w in head.split("|")[1:] if f"--split {w}" in notes] == [
-        "Partition",
-        "strat_fold",
-    ]
+    assert [w for w in head.split("|") if f"--split {w}" in notes] == ["Partition", "strat_fold"]
     made = given(tmp_path, head, rows, split="partition").table
     assert made["split"].tolist() == ["train", "train", "test", "val"] * 5
     folds = given(tmp_path, head, rows, split="strat_fold").table

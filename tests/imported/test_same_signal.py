@@ -8,8 +8,9 @@ import pytest
 from scipy.signal import resample_poly
 
 from ecgbench.data.imported import summary
-from ecgbench.data.imported.importing import Imported, Order, bring
+from ecgbench.data.imported.importing import Imported, bring
 from ecgbench.errors import BadSetting
+from tests.imported.test_import import order
 
 COUNT, FS = 12, 100
 Signal = np.ndarray
@@ -33,8 +34,7 @@ def imported(home: Path, more: str = "", head: str = "record,af") -> Imported:
     columns = len(head.split(",")) - 2
     rows = [f"r{i:02d},{i % 2}" + f",P{i}" * columns for i in range(COUNT)]
     (home / "labels.csv").write_text("\n".join([head, *rows]) + f"\n{more}")
-    order = {"folder": home / "rec", "labels": home / "labels.csv", "to": home / "mine"}
-    return bring(Order(name="mine", **order))
+    return bring(order(home))
 
 
 COPIES = {
@@ -89,9 +89,8 @@ def test_two_splits_of_one_signal_are_refused(tmp_path: Path) -> None:
         write(tmp_path, f"s{i}", mv(30 + i))
     (tmp_path / "labels.csv").write_text(f"record,af,split\n{rows}copy,0,train\nr04,0,test\n")
     write(tmp_path, "r04", mv(4))
-    order = {"folder": tmp_path / "rec", "labels": tmp_path / "labels.csv", "to": tmp_path / "m"}
     with pytest.raises(BadSetting, match=r"split: copy \(train\) and r04 \(test\)"):
-        bring(Order(name="mine", **order))
+        bring(order(tmp_path))
 
 
 def test_parts_of_one_recording_are_of_one_patient_and_have_their_own_labels(

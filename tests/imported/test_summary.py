@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecgbench.data.imported import importing, summary
-from ecgbench.data.imported.importing import Order
+from ecgbench.data.imported import summary
+from ecgbench.data.imported.importing import bring
 from ecgbench.datasets import own
 from ecgbench.errors import BadSetting
+from tests.imported.test_import import order
 
 HEAD = "Sample Rate,100\nUnit,mV\nI,II\n"
 Change = Callable[[Path], None]
@@ -32,10 +33,7 @@ def write(to: Path, name: str, head: str = HEAD, scale: float = 1.0, seconds: in
 
 
 def said(to: Path, **more: object) -> str:
-    order = Order(  # type: ignore[arg-type]
-        folder=to / "rec", labels=to / "labels.csv", name="mine", to=to / "mine", **more
-    )
-    return "\n".join(summary.lines(importing.bring(order)))
+    return "\n".join(summary.lines(bring(order(to, **more))))
 
 
 def several(count: int, change: Callable[[Path, str], None]) -> Change:
@@ -51,14 +49,8 @@ def broken(to: Path, name: str) -> None:
 
 
 CASES: dict[str, tuple[Change, str]] = {
-    "origins": (
-        lambda to: None,
-        "rates from the file; units from the file; names of leads from the file",
-    ),
-    "time": (
-        several(1, lambda to, name: timed(to, name)),
-        "rates from the file (15), the column of time (1)",
-    ),
+    "origins": (lambda to: None, "rates from the file; units from the file; names of leads from"),
+    "time": (several(1, lambda to, name: timed(to, name)), "file (15), the column of time (1)"),
     "signals": (
         several(2, lambda to, name: write(to, name, HEAD.replace("II", "II,Resp"))),
         "note: signals that are no standard lead are ignored: Resp (2)",

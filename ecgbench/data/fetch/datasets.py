@@ -99,11 +99,10 @@ def fetch(plan: Plan, advance: Callable[[int], None]) -> None:
         futures = [pool.submit(work.get, one) for one in plan.missing]
         try:
             for future in as_completed(futures):
-                error = future.exception()
-                if isinstance(error, DownloadError):
+                try:
+                    future.result()
+                except DownloadError as error:
                     failed.append(error)
-                elif error is not None:
-                    raise error
                 if len(failed) == ENOUGH:
                     break
         finally:

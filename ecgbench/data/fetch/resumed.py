@@ -163,14 +163,12 @@ def _transfer(session: requests.Session, wanted: Download, part: Path, progress:
                 while block := _read(response):
                     out.write(block)
                     progress(out.tell(), total)
-                here = out.tell()
-        if total is not None and here < total:
-            raise _Interrupted(f"only {here:,} of {total:,} bytes came")
 
 
 def _read(response: requests.Response) -> bytes:
     try:
-        # as much as is there: a whole block would be lost where the connection breaks off in it
+        # as much as is there: a whole block would be lost where the connection breaks off in it;
+        # less than the stated length is an error of urllib3
         return response.raw.read1(BLOCK)
     except (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError) as error:
         raise _Interrupted(f"the connection broke off ({type(error).__name__})") from None

@@ -50,12 +50,11 @@ def earlier(folder: Path, name: str, overwrite: bool) -> tuple[own.Card | None, 
             f"{folder} holds {own.TABLE} without its {own.CARD}; remove it, or give another folder "
             f"(--to DIR)"
         )
-    if file.is_file():
-        try:
-            card = own.card(file)
-        except BadSetting as error:
-            if not overwrite:
-                raise BadSetting(f"{error}; to write it anew: --overwrite") from None
+    try:
+        card = own.card(file) if file.is_file() else None
+    except BadSetting as error:
+        if not overwrite:
+            raise BadSetting(f"{error}; to write it anew: --overwrite") from None
     if card and card.name != name:
         raise BadSetting(
             f"{folder} holds the recordings of {card.name}; give another folder (--to DIR)"

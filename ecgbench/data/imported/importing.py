@@ -13,8 +13,8 @@ import pandas as pd
 
 from ecgbench.core.files import put, sha256_of, sha256_once
 from ecgbench.core.text import counted
+from ecgbench.data.copy import Progress
 from ecgbench.data.imported import corrections, labels, matching, reading, same_signal, splitting
-from ecgbench.data.prepare import Progress
 from ecgbench.datasets import own
 from ecgbench.datasets.indexing.tables import person
 from ecgbench.datasets.own import Recordings

@@ -103,13 +103,12 @@ def checked(
         used.add(patient)
     if whose and patient is None:
         raise BadSetting(f"--patients {whose}: {file.name} has no column patient")
-    if split and squeezed(split) not in known:
+    wanted = [squeezed(split)] if split else ["split", "fold"]
+    given = [known[name] for name in wanted if name in known]
+    if split and not given:
         raise BadSetting(
             f"--split {split}: {file.name} has no such column; it has {', '.join(names)}"
         )
-    given = (
-        [known[squeezed(split)]] if split else [known[n] for n in ("split", "fold") if n in known]
-    )
     if len(given) > 1:
         raise BadSetting(f"{file.name} has the columns split and fold; leave out one of them")
     for name in given:

@@ -172,10 +172,7 @@ def identities(files: Sequence[str], used: Collection[str]) -> list[str]:
     names: list[str] = []
     for file in files:
         path = PurePosixPath(file)
-        stem, whole = path.stem, str(path.with_suffix(""))
-        if stems[stem] == 1 and stem not in used:
-            names.append(stem)
-        else:
-            names.append(whole if paths[whole] == 1 and whole not in used else file)
+        ways = (path.stem, stems), (str(path.with_suffix("")), paths)
+        names.append(next((n for n, all_ in ways if all_[n] == 1 and n not in used), file))
         used.add(names[-1])
     return names

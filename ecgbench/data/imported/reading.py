@@ -12,8 +12,8 @@ from pathlib import Path
 import pandas as pd
 
 from ecgbench.core.text import counted, enumerated
-from ecgbench.data.copy import Copy
-from ecgbench.data.prepare import Progress, read_all
+from ecgbench.data.copy import Copy, Progress
+from ecgbench.data.prepare import read_all
 from ecgbench.data.source import Source, fingerprint
 from ecgbench.datasets import demo, own
 from ecgbench.ecg.readers import by_suffix
