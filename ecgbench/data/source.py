@@ -249,7 +249,7 @@ def _tables(module: Any, root: Path | None) -> list[Path]:
 def _code() -> str:
     """Of the files that make indices of the built-in datasets."""
     here = Path(str(datasets.__file__)).parent
-    files = sorted(p for p in here.rglob("*") if p.suffix in (".py", ".csv"))
+    files = sorted(p for p in here.rglob("*") if p.suffix in (".py", ".csv", ".toml"))
     return _short("".join(map(sha256_of, files)))
 
 

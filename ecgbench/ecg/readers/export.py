@@ -92,18 +92,8 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
     values, clock = _filled(
         chain([first], chunks), leads, timed, path.stat().st_size / table.line_bytes
     )
-    rates, uneven = [*said.rates], list[tuple[str, BadRecord]]()
-    for k, i in enumerate(timed):
-        name = layout.with_unit(columns[i], table.units[i])
-        try:
-            rate = times.rate(clock[k], name, i in table.clocks, record)
-            rates += [(f"the column of time {name!r}", rate)] if rate else []
-        except BadRecord as odd:
-            uneven.append((name, odd))
-    for name, error in uneven:  # beside another column of time it is a temperature, a packet's time
-        if len(rates) == len(said.rates) or not times.is_time(name):
-            raise error
-        notes.append(("ignored signal", f"{name}, which is no even time"))
+    named = {layout.with_unit(columns[i], table.units[i]): i in table.clocks for i in timed}
+    rates = said.rates + _rates(clock, named, notes, record)
     del clock
     fs = options.rate(rates, path, record, seen=said.about("rate"))
     source = "the file" if said.rates else "the column of time" if rates else "--fs"
@@ -117,6 +107,28 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
         row -= zero
         row /= scale
     return cleaned.recording(values, chosen, fs, whose, notes)
+
+
+def _rates(
+    clock: np.ndarray, clocks: dict[str, bool], notes: Notes, record: str
+) -> list[tuple[str, float]]:
+    """(where it stands, Hz) of columns of time. BadRecord where one is uneven; beside another
+    column of time it is a temperature, or when a packet came.
+
+    clock: (column, time); clocks: name -> whether it holds clock times.
+    """
+    found, uneven = list[tuple[str, float]](), list[tuple[str, BadRecord]]()
+    for column, (name, is_clock) in zip(clock, clocks.items()):
+        try:
+            rate = times.rate(column, name, is_clock, record)
+            found += [(f"the column of time {name!r}", rate)] if rate else []
+        except BadRecord as odd:
+            uneven.append((name, odd))
+    for name, error in uneven:
+        if not found or not times.is_time(name):
+            raise error
+        notes.append(("ignored signal", f"{name}, which is no even time"))
+    return found
 
 
 def _kinds(

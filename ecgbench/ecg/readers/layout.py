@@ -38,6 +38,8 @@ _SIGNAL = re.compile(
     r"|(ecg|ekg|voltage|amplitude|signal|values?|data|lead|ch(annel)?)[\W_\d]*", re.I
 )
 _MARKS = (",", ";", "\t", " ")
+_ALWAYS: dict[str, Any] = {"header": None, "index_col": None, "skipinitialspace": True}
+_ALWAYS |= {"na_values": MISSING}
 
 
 @dataclass(frozen=True)
@@ -102,15 +104,7 @@ def layout_of(path: Path, encoding: str, options: ReadOptions, record: str) -> T
             f"{record}: numbers such as {odd!r} may be thousands or decimals; write them without "
             f"separators of thousands"
         )
-    for line in above:
-        words = _cells(line, separator)
-        numbers = [bool(_NUMBER.fullmatch(word)) for word in words]
-        several = len(words) > 1 and count - empty <= len(words) <= count
-        if several and words[0] and numbers[0] and not all(numbers):
-            raise BadRecord(
-                f"{record}: the line {shortened(line, 60)!r} holds a word among its numbers; leave "
-                f"the cell empty, or take the column out"
-            )
+    _demand_no_samples(above, separator, range(count - empty, count + 1), record)
     names, units, rest = _columns(above, separator, cells, empty)
     if odd := next(filter(_of_a_multiple, names), None):
         raise BadRecord(
@@ -122,22 +116,31 @@ def layout_of(path: Path, encoding: str, options: ReadOptions, record: str) -> T
     if any(names):
         dropped |= {i for i in range(count - empty, count) if not names[i]}
     names = [export.lead(name) for name in names]
-    layout = {
+    layout = _ALWAYS | {
         "sep": r"\s+" if separator == " " else separator,
         "decimal": decimal,
-        "header": None,
-        "index_col": None,
-        "skipinitialspace": True,
         # a file that was translated twice has an empty line after each
         "skip_blank_lines": len(lines) > 3 and not any(map(str.strip, lines[1:SAMPLE_LINES:2])),
         "comment": export.comment,
         "quotechar": "'" if samples[0].startswith("'") else '"',
-        "na_values": MISSING,
         "chunksize": CHUNK,
     }
     size = sum(len(line.encode(encoding)) for line in samples) / len(samples) + 1
     seen = head.understood(rest)
     return Table(seen, names, units, empty, clocks, dropped, skipped, size, bits, layout)
+
+
+def _demand_no_samples(above: list[str], separator: str, cells: range, record: str) -> None:
+    """BadRecord where a line above the numbers is one of samples with a word in it."""
+    for line in above:
+        words = _cells(line, separator)
+        numbers = [bool(_NUMBER.fullmatch(word)) for word in words]
+        several = len(words) > 1 and len(words) in cells
+        if several and words[0] and numbers[0] and not all(numbers):
+            raise BadRecord(
+                f"{record}: the line {shortened(line, 60)!r} holds a word among its numbers; leave "
+                f"the cell empty, or take the column out"
+            )
 
 
 def encoding_of(path: Path) -> str:
