@@ -9,7 +9,7 @@ the latest where the learning rate falls to 0.
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -113,11 +113,13 @@ class KeptEncoders:
         return read_checkpoints(self.folder, stage.probed)
 
     def selected(self, stage: Stage) -> Checkpoint:
-        """The one that is selected of them; BadWeights where it is gone."""
-        return select(self.folder, self.measured(stage), stage.falling)
+        """t*, the one that is `stored.chosen` of them, whether its file is there or not."""
+        every = self.measured(stage)
+        scores, own = [c.score for c in every], [c.parts for c in every]
+        return every[pretraining.chosen(scores, own, stage.falling)]
 
     def end(self, stage: Stage, model: MaskedNodes) -> tuple[NodeEncoder, Tensor]:
-        """The selected encoder and its mask vector."""
+        """The selected encoder and its mask vector; BadWeights where it is gone or damaged."""
         selected = self.selected(stage)
         self.note(f"checkpoint of step {selected.step} selected ({selected.score:.4f})")
         return self.load(selected)
@@ -145,17 +147,6 @@ class KeptEncoders:
 def encoder_file(folder: Path, step: int) -> Path:
     """Where the encoder of a step lies."""
     return folder / f"{step:06d}.safetensors"
-
-
-def select(folder: Path, measured: Sequence[Checkpoint], falling: bool) -> Checkpoint:
-    """t*, the one that is `stored.chosen` of those that were measured in a folder, by step.
-    falling: whether the learning rate falls to 0. BadWeights where it is gone.
-    """
-    scores, own = [c.score for c in measured], [c.parts for c in measured]
-    wanted = measured[pretraining.chosen(scores, own, falling)]
-    if not (path := encoder_file(folder, wanted.step)).is_file():
-        raise BadWeights(f"{path} is gone, and it is the encoder that was selected; {_AGAIN}")
-    return wanted
 
 
 def read_checkpoints(folder: Path, probed: Callable[[int], bool]) -> list[Checkpoint]:

@@ -136,8 +136,8 @@ def run(recipe: Recipe, data: Data, session: Session) -> dict[str, Any]:
         note = session.progress.note
         return KeptEncoders(folder, data.development, build, windows=recipe.windows, note=note)
 
+    made = _Pretraining(recipe, data, session, keep)
     with alone(session.out):
-        made = _Pretraining(recipe, data, session, keep)
         stages = made()
         report = _report(recipe, data, stages)
         if torchrun.rank() == 0:
@@ -159,8 +159,9 @@ def make(
     recipe or other data, or another process works in it. BadWeights: a damaged file in it.
     WriteError.
     """
+    made = _Pretraining(recipe, data, session, keep, shared)
     with alone(session.out):
-        return _Pretraining(recipe, data, session, keep, shared)()
+        return made()
 
 
 def alone(out: Path) -> AbstractContextManager[None]:
@@ -213,6 +214,7 @@ class _Pretraining:
         keep: Keep,
         shared: Shared | None = None,
     ) -> None:
+        demand_segments(max(map(max, recipe.sizes)), data.corpus)
         self.recipe, self.data, self.session = recipe, data, session
         self.keep, self.shared = keep, shared
         self.first = torchrun.rank() == 0
@@ -220,7 +222,6 @@ class _Pretraining:
         """Whether this call has fitted a codebook or made a step, in the first process."""
 
     def __call__(self) -> list["Finished"]:
-        demand_segments(max(map(max, self.recipe.sizes)), self.data.corpus)
         self._claim()
         describe: Describe = descriptors.preset(self.recipe.descriptor)
         made: list[Finished] = []

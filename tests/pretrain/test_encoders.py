@@ -18,15 +18,13 @@ from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.evaluate.protocols import linear
 from ecgbench.models import laef
 from ecgbench.pretrain.encoders import (
-    Checkpoint,
     KeptEncoders,
-    encoder_file,
     read_checkpoints,
-    select,
 )
 from ecgbench.pretrain.exclusion import HELD_OUT, hold_out
 from ecgbench.pretrain.objective import MaskedNodes
 from ecgbench.pretrain.probes import LAST, TRAINING, Development, Half, Probed, parts, probed
+from ecgbench.pretrain.stage import Stage
 from ecgbench.pretrain.stored import chosen, margin
 from ecgbench.stats.auroc import macro_auroc
 from ecgbench.weights.load import digest
@@ -62,10 +60,6 @@ def masked() -> MaskedNodes:
         return MaskedNodes(narrow(), [4]).eval()
 
 
-def checkpoint(step: int, score: float) -> Checkpoint:
-    return Checkpoint(step=step, score=score, parts=(), layers=(), encoder="", mask="", seconds=0.0)
-
-
 def test_as_good_is_within_the_standard_error_that_drawn_patients_give() -> None:
     """The margin beside 2,000 draws of patients, each with all its recordings."""
     draw = np.random.default_rng(5)
@@ -93,16 +87,6 @@ def test_as_good_is_within_the_standard_error_that_drawn_patients_give() -> None
     both = parts(worse, own), parts(better, own)
     for share, selected in ((0.99, 0), (1.01, 1)):
         assert chosen((0.70, 0.70 + share * near), both, falling=False) == selected
-
-
-def test_one_that_is_gone_is_not_replaced_by_the_next_best(tmp_path: Path) -> None:
-    found = [checkpoint(i + 1, score) for i, score in enumerate((0.9, 0.8, 0.7))]
-    for one in found[1:]:
-        encoder_file(tmp_path, one.step).touch()
-    with pytest.raises(BadWeights, match=r"000001\.safetensors is gone"):
-        select(tmp_path, found, falling=False)
-    encoder_file(tmp_path, 1).touch()
-    assert select(tmp_path, found, falling=False).step == 1
 
 
 def test_the_probe_is_the_linear_protocol_on_pooled_features() -> None:
@@ -153,7 +137,7 @@ def test_a_kept_encoder_is_measured_once_and_comes_back_to_the_bit(tmp_path: Pat
     assert "step 5" in said[0]
     (found,) = read_checkpoints(kept.folder, bool)
     assert (found.step, len(found.layers)) == (5, 3)
-    assert found == select(kept.folder, [found], falling=False)
+    assert found == kept.selected(Stage(steps=5))
     network, mask = kept.load(found)
     assert digest(network) == digest(model.encoder) == found.encoder
     assert torch.equal(mask, model.mask)

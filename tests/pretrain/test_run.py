@@ -342,7 +342,7 @@ def longer(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
     return out, made(out, recipe=LONGER)
 
 
-def test_an_encoder_that_was_not_selected_may_be_gone(
+def test_the_selected_encoder_alone_must_be_there(
     tmp_path: Path, longer: tuple[Path, dict[str, Any]]
 ) -> None:
     there = tmp_path / "there"
@@ -353,3 +353,6 @@ def test_an_encoder_that_was_not_selected_may_be_gone(
     told = made(there, recipe=LONGER)
     assert told["stages"]["stage 2"]["selected"]["step"] == selected
     assert [c["step"] for c in told["stages"]["stage 2"]["checkpoints"]] == [8, 16]
+    (there / "stage2" / "encoders" / f"{selected:06d}.safetensors").unlink()
+    with pytest.raises(BadWeights, match=f"{selected:06d}"):
+        made(there, recipe=LONGER)
