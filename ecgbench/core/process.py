@@ -8,8 +8,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from multiprocessing import parent_process
 from typing import Any, NoReturn
 
 from ecgbench.core.text import shortened
@@ -21,6 +23,19 @@ LOADING = 60
 """Seconds that a plug-in's import may take."""
 LONGEST = 300
 """Longest message of an error, in characters; errors of this package are kept in full."""
+
+
+_serving = threading.Event()
+
+
+def serves_jobs() -> None:
+    """Say that this process carries out jobs of a command."""
+    _serving.set()
+
+
+def is_command() -> bool:
+    """Whether this is the process of a command, and none of those that it started."""
+    return parent_process() is None and not _serving.is_set()
 
 
 class DiedError(Exception):

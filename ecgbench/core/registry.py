@@ -18,7 +18,6 @@ from contextlib import AbstractContextManager, chdir, contextmanager, nullcontex
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache, cached_property, lru_cache, partial
 from importlib.metadata import EntryPoint, entry_points
-from multiprocessing import parent_process
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeVar
@@ -26,7 +25,7 @@ from urllib.parse import quote
 
 from ecgbench.core.beside import neighbours, package_of
 from ecgbench.core.card_file import card_of
-from ecgbench.core.process import ends
+from ecgbench.core.process import ends, is_command
 from ecgbench.core.restored import restored
 from ecgbench.core.source_hash import SourceFiles
 from ecgbench.core.text import one_line, shortened
@@ -63,7 +62,7 @@ def own_file(name: str) -> Path | None:
 @cache
 def _name_unused(kind: str, name: str) -> None:
     """One line where the folder OWN has a file with the name of a built-in plug-in."""
-    if parent_process() is None and (path := own_file(name)):
+    if is_command() and (path := own_file(name)):
         print(
             f"ecgbench: {path} is not used, as {name} is the {kind} that comes with ecgbench; "
             f"rename the file to use it",
@@ -98,7 +97,7 @@ def _demand_return(imported: Callable[[], object]) -> None:
     """ImportError where an import ends the process, which is tried on a copy of it; the processes
     of jobs may end.
     """
-    if parent_process() is None and (how := ends(imported)):
+    if is_command() and (how := ends(imported)):
         raise ImportError(how)
 
 

@@ -3,25 +3,73 @@ started.
 """
 
 import faulthandler
-import multiprocessing
+import json
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any
 
 import psutil
 
 from ecgbench.core.parallel import cores
+from ecgbench.core.process import serves_jobs
 from ecgbench.errors import BadSetting, EcgbenchError
 from ecgbench.evaluate.device import usable_gpus
 from ecgbench.study.engines import Work
 from ecgbench.study.jobs import Job
 
+WATCHED = 0.25
+"""Seconds between two looks at whether the command is still there."""
 SHOW_STACKS = signal.SIGUSR1
 """Makes a process that makes no progress write its stacks to its log."""
+
+
+_CHILD = """
+import json, sys
+sys.path[:], sys.argv[:], pipe, parent = json.loads(sys.argv[1])
+from ecgbench.study.engines import _serve
+_serve.begin(pipe, parent)
+"""
+
+
+def started(
+    work: Work, environment: Mapping[str, str]
+) -> tuple["subprocess.Popen[bytes]", Connection]:
+    """A process that serves jobs, with the modules that this one finds and some more environment,
+    which libraries read as they are loaded; and the pipe to it. The script of whoever called
+    `ecgbench.run` is not executed once more.
+    """
+    ours, theirs = Pipe()
+    told = json.dumps([[*map(os.path.abspath, sys.path)], sys.argv, theirs.fileno(), os.getpid()])
+    child = subprocess.Popen(
+        [sys.executable, "-P", "-c", _CHILD, told],
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **environment},
+        pass_fds=[theirs.fileno()],
+    )
+    theirs.close()
+    with suppress(OSError):  # it died already, which the first look at it finds out
+        ours.send(work)
+    return child, ours
+
+
+def begin(pipe: int, parent: int) -> None:
+    """In the child: serve the work that comes first. pipe: of a file descriptor; parent: process
+    of the command.
+    """
+    serves_jobs()
+    threading.Thread(target=_end_with, args=[parent], daemon=True).start()
+    connection = Connection(pipe)
+    with suppress(EOFError):
+        serve(connection.recv(), connection)
 
 
 def serve(work: Work, pipe: Connection) -> None:
@@ -33,7 +81,6 @@ def serve(work: Work, pipe: Connection) -> None:
         signal.signal(ignored, signal.SIG_IGN)
     faulthandler.enable()  # an abort leaves its trace in the log
     faulthandler.register(SHOW_STACKS)
-    threading.Thread(target=_end_with_the_command, daemon=True).start()
     lock = threading.Lock()
 
     def send(kind: str, what: Any = None) -> None:
@@ -63,10 +110,9 @@ def _print_to(job: Job) -> None:
     os.close(target)
 
 
-def _end_with_the_command() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(WATCHED)
     end_session(os.getpid())
 
 

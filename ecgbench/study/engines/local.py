@@ -5,22 +5,19 @@ A crash, an endless loop or a full memory costs only the cells of its job. A pro
 job; one that has run a plug-in from outside ends after it.
 """
 
-import multiprocessing
 import os
-import sys
+import subprocess
 import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing.connection import wait
-from types import ModuleType
 from typing import Any
-from unittest.mock import patch
 
 from ecgbench import errors
 from ecgbench.core.process import ended_in_words
 from ecgbench.study.engines import Died, EngineCard, Show, Work
-from ecgbench.study.engines._serve import SHOW_STACKS, end_session, environments_of, serve
+from ecgbench.study.engines._serve import SHOW_STACKS, end_session, environments_of, started
 from ecgbench.study.jobs import Execution, Job
 
 CARD = EngineCard(
@@ -65,19 +62,8 @@ class _Worker:
     """One process, which carries out one job at a time."""
 
     def __init__(self, work: Work, environment: dict[str, str]) -> None:
-        context = multiprocessing.get_context("spawn")
         self.environment, self.grace = environment, START
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(work, theirs))
-        # libraries read the environment as they are loaded; without a file of `__main__` the
-        # script of whoever calls `ecgbench.run` is not executed once more
-        main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
-        try:
-            with patch.dict(os.environ, environment):
-                self.process.start()
-        finally:
-            sys.modules["__main__"] = main
-        theirs.close()
+        self.process, self.pipe = started(work, environment)
 
     def begin(self, job: Job) -> None:
         self.job, self.heard, self.doing = job, time.monotonic() + self.grace, ""
@@ -89,7 +75,7 @@ class _Worker:
     def listen(self, show: Show, timeout: float) -> tuple[bool, Died | None]:
         """Whether its job is over, and why the process died, if it did."""
         # a process that it forked may keep the pipe open
-        dead = self.process.exitcode is not None
+        dead = self.process.poll() is not None
         try:
             if self.pipe.poll():
                 kind, what = self.pipe.recv()
@@ -102,13 +88,14 @@ class _Worker:
                     show(self.job, what)
                 return kind == "over", None
         except (EOFError, OSError):
-            self.process.join(5)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(5)
             dead = True
         if dead:
-            return False, Died(ended_in_words(self.process.exitcode or 0))
+            return False, Died(ended_in_words(self.process.returncode or 0))
         if time.monotonic() - self.heard > timeout:
             with suppress(OSError):
-                os.kill(self.process.pid or 0, SHOW_STACKS)
+                os.kill(self.process.pid, SHOW_STACKS)
                 time.sleep(0.25)
             why = f"no progress for {timeout:g} s{self.doing}, so it was ended"
             return False, Died(f"{why} (--set run.timeout)")
@@ -134,8 +121,7 @@ class _Worker:
 
     def end(self) -> None:
         """End the process and all that it started."""
-        if self.process.pid is not None:
-            end_session(self.process.pid)
-            self.process.kill()
-            self.process.join()
+        end_session(self.process.pid)
+        self.process.kill()
+        self.process.wait()
         self.pipe.close()
