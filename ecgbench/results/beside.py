@@ -55,12 +55,12 @@ def taken(own: "Reader", other: "Reader") -> Beside:
         for r in theirs[at]:
             model, document = r.cell.fit.model, r.document
             name = called.setdefault(model, _free(model, where.resolve().name, names))
-            made = replace(r, cell=replace(r.cell, fit=replace(r.cell.fit, model=name)))
+            cell = replace(r.cell, fit=replace(r.cell.fit, model=name))
             facts = f"{document['model']} of {where}"
             models[facts] = {**other.verifier.models[document["model"]], "name": name}
             same = {name: of_run[name] for name in ("dataset", "dataset_name")}
-            made.__dict__["document"] = {**document, **same, "model": facts}
-            results[made.cell.identity] = made
+            told = {**document, **same, "model": facts}
+            results[cell.identity] = replace(r, cell=cell, told=told)
     return Beside(results=results, by=dict.fromkeys(results, who), models=models)
 
 

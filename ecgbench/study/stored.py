@@ -60,6 +60,8 @@ class Result:
     run: Path
     folder: Path
     """Folder of its files."""
+    told: dict[str, Any] | None = None
+    """In place of its document, of a cell that others measured and that stands beside a run."""
     PARTS: ClassVar[tuple[str, ...]] = ("cells", "fits", "features")
     """Parts that are computed."""
 
@@ -68,6 +70,8 @@ class Result:
         """Content of cell.json: identity, key, weights, counts, times, and the folders of its fit
         and features.
         """
+        if self.told is not None:
+            return self.told
         found = document_of(self.folder, CELL, self.hashes)
         if (identity := found["identity"]) != self.cell.identity:
             raise damaged(self.folder, self.folder, f"holds another cell, {identity}")
