@@ -268,7 +268,7 @@ def test_the_commands_of_the_page_run_on_the_recordings_of_the_tutorial(
         assert done.returncode == 0, done.stderr
     (table,) = tmp_path.glob("runs/*/report/main_table.md")
     text = table.read_text(encoding="utf-8")
-    assert re.search(r"^\| Task .*LAEF.*MERL", text, re.MULTILINE)
+    assert re.search(r"^\| Task .*LAEF.*Simple", text, re.MULTILINE)
     assert re.search(
         r"^\| Mine \| lead I \| 100.0", text, re.MULTILINE
     )  # a fast heart is easy to tell

@@ -138,6 +138,7 @@ def test_a_number_of_processes_is_from_one(number: str, tmp_path: Path) -> None:
 
 
 FOLLOWED = """
+import signal
 import sys
 from collections import deque
 from pathlib import Path
@@ -145,6 +146,7 @@ from ecgbench.study.engines import local
 from ecgbench.study.jobs import Execution
 from tests.study.test_engines import Stub, work
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job of a shell ignores
     out = Path(sys.argv[1])
     jobs = deque([Stub("hang", out), Stub("hang", out)])
     show = lambda job, event: print(*event, flush=True)
