@@ -126,7 +126,9 @@ class Predicted:
         # NaN is not between
         if not ((self.probability >= 0) & (self.probability <= 1)).all():
             return "holds a probability that is not between 0 and 1"
-        return "" if np.isin(self.target, (-1, 0, 1)).all() else "holds targets but 0, 1 and -1"
+        return (
+            "" if np.isin(self.target, (-1, 0, 1)).all() else "holds targets other than 0, 1 and -1"
+        )
 
     def only(self, names: frozenset[str]) -> "Predicted":
         """Only these records. If some are left out, without the stored wins."""

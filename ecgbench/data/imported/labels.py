@@ -377,12 +377,8 @@ def _separator(sheet: Sheet, name: str) -> str:
         for sign in re.findall(PERHAPS, cell, re.I)
         if plain(cell) not in UNKNOWN_WORDS
     }
-    whole = {key(cell) for cell in cells}
-    for line, cell in cells.items() if not found else ():
-        words = re.split(r"[\s_-]+", cell)
-        if len(words) > 1 and all(key(word) in whole for word in words):
-            why = f"other rows say {words[0]!r}; write {'; '.join(words)!r} where these are several"
-            raise _odd(sheet, name, line, f"{why} labels, and {cell + ';'!r} where it is one")
+    if not found:
+        _demand_single(sheet, name)
     if len(found) <= 1 and {*found} <= {*BETWEEN}:
         return next(iter(found), "")
     line = next(line for sign, line in found.items() if len(found) > 1 or sign not in BETWEEN)
@@ -395,6 +391,17 @@ def _separator(sheet: Sheet, name: str) -> str:
         f"write {parts!r} where these are several labels, and {cell + ';'!r} (in one row) where it "
         f"is one",
     )
+
+
+def _demand_single(sheet: Sheet, name: str) -> None:
+    """BadSetting where a cell is made of words that are whole cells elsewhere: AF PVC."""
+    cells = sheet.rows[name]
+    whole = {key(cell) for cell in cells}
+    for line, cell in cells.items():
+        words = re.split(r"[\s_-]+", cell)
+        if len(words) > 1 and all(key(word) in whole for word in words):
+            why = f"other rows say {words[0]!r}; write {'; '.join(words)!r} where these are several"
+            raise _odd(sheet, name, line, f"{why} labels, and {cell + ';'!r} where it is one")
 
 
 def _odd(sheet: Sheet, name: str, line: object, why: str) -> BadSetting:

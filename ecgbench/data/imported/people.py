@@ -25,7 +25,8 @@ MANY = 5
 _EXPONENT = re.compile(r"\d(?:[.,]\d+)?[eE]\+\d{2,3}|\d[.,]\d+[eE]\d{1,3}")
 """A number that a spreadsheet has shortened."""
 _LONG = re.compile(r"\d{16,}([.,]0)?")
-WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".xlsb", ".ods")
+_WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".xlsb", ".ods")
+"""A number of which a spreadsheet keeps 15 digits, and the files of spreadsheets."""
 _WORD = (
     r"(?:visit|v|session|ses|s|time|t|recording|record|rec|ecg|ekg|exam|e|day|d|week|w|month|mo|m)"
 )
@@ -90,7 +91,7 @@ def patients(sheet: Sheet, name: str, pattern: str | None) -> tuple[list[str], l
                 f"{sheet.at(line)}: the patient {cell!r} has lost digits in a spreadsheet and "
                 f"may be several; save that column as text and give the table again"
             )
-        if not pattern and sheet.file.suffix.lower() in WORKBOOKS and _LONG.fullmatch(cell):
+        if not pattern and sheet.file.suffix.lower() in _WORKBOOKS and _LONG.fullmatch(cell):
             raise BadSetting(
                 f"{sheet.at(line)}: the patient {cell!r} has more digits than a spreadsheet keeps "
                 f"of a number; if it is stored as text: --patients '(.*)'; else it may be several"

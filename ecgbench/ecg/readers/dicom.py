@@ -62,32 +62,36 @@ def _joined(groups: list[Any]) -> list[Any]:
     """The groups, those of other leads at the same time as one: limb and chest leads, or three
     leads each.
     """
-    made: dict[Any, Any] = {}
+    made: list[Any] = []
     for group in groups:
-        key = *(str(group.get(field)) for field in ALIKE_IN), _derived(group)
-        first = made.setdefault(key, group)
-        if first is group:
-            continue
-        if group.get("MultiplexGroupTimeOffset") in (None, ""):  # nobody knows when it began
-            made[id(group)] = group
-            continue
-        channels = [*first.ChannelDefinitionSequence, *group.ChannelDefinitionSequence]
-        if len({_source(channel) for channel in channels}) < len(channels):
-            made[id(group)] = group
-            continue
-        width = int(group.WaveformBitsAllocated) // 8
-        rows = [
-            np.frombuffer(bytes(g.WaveformData), f"V{width}")[
-                : g.NumberOfWaveformSamples * g.NumberOfWaveformChannels
-            ].reshape(-1, g.NumberOfWaveformChannels)
-            for g in (first, group)
-        ]
-        together = deepcopy(first)
-        together.ChannelDefinitionSequence = channels
-        together.NumberOfWaveformChannels = len(channels)
-        together.WaveformData = np.hstack(rows).tobytes()
-        made[key] = together
-    return [*made.values()]
+        k = next((k for k, one in enumerate(made) if _belong_together(one, group)), None)
+        if k is None:
+            made.append(group)
+        else:
+            made[k] = _as_one(made[k], group)
+    return made
+
+
+def _belong_together(one: Any, other: Any) -> bool:
+    """Whether two groups hold other leads of the same time, which both must state."""
+    alike = all(str(one.get(field)) == str(other.get(field)) for field in ALIKE_IN)
+    timed = other.get("MultiplexGroupTimeOffset") not in (None, "")
+    sources = [_source(c) for g in (one, other) for c in g.ChannelDefinitionSequence]
+    return alike and timed and _derived(one) == _derived(other) and len({*sources}) == len(sources)
+
+
+def _as_one(one: Any, other: Any) -> Any:
+    """A group with the channels of two."""
+    made, size = deepcopy(one), int(one.WaveformBitsAllocated) // 8
+    samples, rows = one.NumberOfWaveformSamples, []
+    for group in (one, other):
+        codes = np.frombuffer(bytes(group.WaveformData), f"V{size}")
+        count = group.NumberOfWaveformChannels
+        rows.append(codes[: samples * count].reshape(samples, count))
+    channels = [*one.ChannelDefinitionSequence, *other.ChannelDefinitionSequence]
+    made.ChannelDefinitionSequence, made.NumberOfWaveformChannels = channels, len(channels)
+    made.WaveformData = np.hstack(rows).tobytes()
+    return made
 
 
 def _source(channel: Any) -> str:

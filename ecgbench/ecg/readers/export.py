@@ -14,7 +14,7 @@ them. Only the first lines of samples are looked at one by one.
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -92,7 +92,7 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
     values, clock = _filled(
         chain([first], chunks), leads, timed, path.stat().st_size / table.line_bytes
     )
-    named = {layout.with_unit(columns[i], table.units[i]): i in table.clocks for i in timed}
+    named = [(layout.with_unit(columns[i], table.units[i]), i in table.clocks) for i in timed]
     rates = said.rates + _rates(clock, named, notes, record)
     del clock
     fs = options.rate(rates, path, record, seen=said.about("rate"))
@@ -110,15 +110,15 @@ def _read(path: Path, whose: tuple[str, str], options: ReadOptions) -> Recording
 
 
 def _rates(
-    clock: np.ndarray, clocks: dict[str, bool], notes: Notes, record: str
+    clock: np.ndarray, named: Sequence[tuple[str, bool]], notes: Notes, record: str
 ) -> list[tuple[str, float]]:
     """(where it stands, Hz) of columns of time. BadRecord where one is uneven; beside another
     column of time it is a temperature, or when a packet came.
 
-    clock: (column, time); clocks: name -> whether it holds clock times.
+    clock: (column, time); named: of each its name, and whether it holds clock times.
     """
     found, uneven = list[tuple[str, float]](), list[tuple[str, BadRecord]]()
-    for column, (name, is_clock) in zip(clock, clocks.items()):
+    for column, (name, is_clock) in zip(clock, named, strict=True):
         try:
             rate = times.rate(column, name, is_clock, record)
             found += [(f"the column of time {name!r}", rate)] if rate else []

@@ -474,6 +474,12 @@ REFUSED: dict[str, tuple[str, Options, type[EcgbenchError], str]] = {
         BadRecord,
         "ECG data at 250Hz.* differs from --fs 500",
     ),
+    "a counter behind a clock, both without names": (
+        lines(clock("%H:%M:%S.%f"), [i + (i > 299) for i in range(COUNT)], MV[0], sep=","),
+        Options(unit="mV", signals=("I",)),
+        BadRecord,
+        "from sample 300 to 301",
+    ),
     "words in place of the first samples": (
         "time (s),I (mV)\n" + lines(SECONDS, ["OVF"] * 3 + [*MV[0][3:]], sep=","),
         Options(),
