@@ -29,14 +29,14 @@ class Repair:
             raise BadRecord(f"{record}: {infinite} samples are infinite")
         missing = np.isnan(signal)
         if missing.any():
-            longest = max(_longest(row) for row in missing) / fs
-            if longest > self.gap_seconds + 0.5 / fs or missing.all(axis=1).any():
+            most = max(longest(row) for row in missing) / fs
+            if most > self.gap_seconds + 0.5 / fs or missing.all(axis=1).any():
                 raise BadRecord(
-                    f"{record}: {int(missing.sum())} samples are missing, up to {longest:.3g} s in "
+                    f"{record}: {int(missing.sum())} samples are missing, up to {most:.3g} s in "
                     f"a row, where {self.gap_seconds:g} s are filled in"
                 )
             signal = np.array([_filled(x, gap) for x, gap in zip(signal, missing)])
-            filled = f"{int(missing.sum())} missing samples filled in, {longest:.3g} s in a row"
+            filled = f"{int(missing.sum())} missing samples filled in, {most:.3g} s in a row"
             done.append(("gaps", f"{filled} at most"))
         if self.clip_mv is not None and (over := np.abs(signal) > self.clip_mv).any():
             largest = np.abs(signal).max()
@@ -51,9 +51,9 @@ class Repair:
         return signal, tuple(done)
 
 
-def _longest(missing: np.ndarray) -> int:
-    """The most samples in a row."""
-    edges = np.flatnonzero(np.diff(np.r_[False, missing, False].astype(np.int8)))
+def longest(where: np.ndarray) -> int:
+    """The most samples in a row that are True."""
+    edges = np.flatnonzero(np.diff(where, prepend=False, append=False))
     return int((edges[1::2] - edges[::2]).max(initial=0))
 
 

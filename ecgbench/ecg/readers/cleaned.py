@@ -8,6 +8,7 @@ import numpy as np
 
 from ecgbench.ecg.readers.notation import signed
 from ecgbench.ecg.recording import Recording
+from ecgbench.ecg.repair import longest
 from ecgbench.errors import BadRecord
 
 Notes = list[tuple[str, str]]
@@ -105,12 +106,6 @@ def _end(values: np.ndarray, fs: float) -> int:
     return still if still >= STILL * fs and still < values.shape[1] else 0
 
 
-def _longest_hold(row: np.ndarray) -> int:
-    """The most equal samples in a row."""
-    edges = np.flatnonzero(np.diff(row) != 0)
-    return int(np.diff(edges, prepend=-1, append=len(row) - 1).max())
-
-
 def _of_an_electrode(row: np.ndarray, name: str, notes: Notes) -> float:
     """mV of an electrode in a lead, 0 where its middle is near 0."""
     some = row[:: max(1, len(row) // LOOKED_THROUGH)]
@@ -140,7 +135,10 @@ def recording(
             notes.append(("not measured", f"{name} is {values[i][0]:.4g} mV throughout"))
         else:
             measured.append(i)
-            if not held[i] and (seconds := _longest_hold(values[i]) / fs) > HELD:
+            if (
+                not held[i]
+                and (seconds := (1 + longest(values[i][1:] == values[i][:-1])) / fs) > HELD
+            ):
                 kind = "held" if seconds > SHARE * values.shape[1] / fs else "warning"
                 notes.append((kind, f"{name} holds one value for {seconds:.1f} s"))
         if name.startswith("-"):
