@@ -1,5 +1,6 @@
 """`ecgbench predict` and `ecgbench embed`: predictions and features of recordings in files."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,9 @@ def predict(
     if pairs and labels is None:
         raise BadSetting("--map belongs to --labels, the table that it speaks of")
     wanted = external.mapping(pairs)
-    table = _write(partial(made.predict, run, records, **chosen, **how), to, overwrite)
+    known = [labels] if labels else []  # it may lie among the recordings
+    make = partial(made.predict, run, records, **chosen, **how)
+    table = _write(make, to, overwrite, known)
     if labels is not None:
         found = external.scored(table, labels, wanted)
         scores = to.with_name(f"{to.stem}.scores.csv")
@@ -115,8 +118,10 @@ def embed(
     _write(partial(made.embed, model, records, **chosen, **how), to, overwrite)
 
 
-def _write(make: "partial[Any]", to: Path, overwrite: bool) -> Any:
-    """Make a table, write it and return it. BadSetting, WriteError: checked before that."""
+def _write(make: "partial[Any]", to: Path, overwrite: bool, without: Sequence[Path] = ()) -> Any:
+    """Make a table, write it and return it. without: files that are no recordings. BadSetting,
+    WriteError: checked before that.
+    """
     from ecgbench.core.files import as_parquet, put
     from ecgbench.study.progress import display
 
@@ -128,7 +133,7 @@ def _write(make: "partial[Any]", to: Path, overwrite: bool) -> Any:
     if to.exists() and not to.read_bytes().startswith(OURS):
         raise BadSetting(f"--to {to} is no table of this command; name another file")
     demand_writable(to.parent)
-    table = make(progress=display(), without=[to])
+    table = make(progress=display(), without=[to, *without])
     text = table.to_csv(index=False, sep=SUFFIXES[kind], lineterminator="\n")
     put(to, as_parquet(table) if kind == ".parquet" else text)
     for note in table.attrs["notes"]:

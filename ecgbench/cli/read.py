@@ -6,6 +6,8 @@ from typing import Any
 import typer
 
 from ecgbench.cli.options import DATA, PREPARED, argument, option, width, words
+from ecgbench.core.text import quoted
+from ecgbench.errors import BadSetting
 
 
 def read(
@@ -15,8 +17,8 @@ def read(
     ),
     task: str = option("Of a table: the task whose test records it predicts."),
     model: str = option("Of a table: the name of the model.  (default: that of the file)"),
-    leads: str = option("Of a table: the leads that were measured.", default="12"),
-    by: str = option("Of a table: who measured it.", default="somebody"),
+    leads: str = option("Of a table: the leads that were measured.  (default: 12)"),
+    by: str = option("Of a table: who measured it.  (default: somebody)"),
     to: Path = option("Of a table: a new folder that others can read, as of runs export."),
     data: Path = DATA,
     prepared: Path = PREPARED,
@@ -40,15 +42,16 @@ def read(
     from ecgbench.exchange import opened
     from ecgbench.study.progress import display
 
-    of_table: dict[str, Any] = {
-        "model": model or "",
-        "leads": leads,
-        "by": by,
-        "data": data,
-        "prepared": prepared,
-    }
-    named = words(metrics) or (), display().stage, words(task) or ()
-    study = opened(path, *named, to, **of_table)
+    typed = {"task": task, "model": model, "leads": leads, "by": by, "to": to}
+    typed = {name: value for name, value in typed.items() if value}
+    if typed and path.is_dir():
+        option = next(f"--{name} {quoted(value)}" for name, value in typed.items())
+        raise BadSetting(
+            f"{option} is of a table of predictions, and {path} is a folder; leave it out"
+        )
+    how: dict[str, Any] = {"data": data, "prepared": prepared, "to": to}
+    how |= {name: typed[name] for name in ("model", "leads", "by") if name in typed}
+    study = opened(path, words(metrics) or (), display().stage, words(task) or (), **how)
     for line in reports.summary(study, width()):
         typer.echo(line)
     for text in dict.fromkeys(str(note) for notes in study.main["note"] for note in notes):

@@ -37,6 +37,8 @@ BLOCK = 500
 """Records of a part: what a kill costs."""
 FEW = 100
 """Records that are read before other processes are started."""
+SOME = 20
+"""Records whose files are looked for."""
 MOST = 8
 """Processes by default."""
 
@@ -157,18 +159,22 @@ def find_any(
 
 def state(
     name: str, data: Path | None, prepared: Path | None
-) -> Literal["ready", "partial", "downloaded", "absent"]:
-    """Whether a dataset is prepared, only downloaded, or missing; no signal is read and nothing is
-    prepared.
+) -> Literal["ready", "partial", "downloaded", "tables only", "absent"]:
+    """Whether a dataset is prepared, only downloaded (perhaps its tables alone), or missing; no
+    signal is read and nothing is prepared.
     """
     try:
         root_of(resolve(name), get(name).CARD, data)
     except MissingData:
         return "absent"
     try:
-        return "ready" if find_any(name, data, prepared).whole else "partial"
+        source = Source.of(name, data, prepared)
+        if (copy := opened(source, where(prepared, data, source.name))).count:
+            return "ready" if copy.whole else "partial"
     except (MissingData, BadRecord):
         return "downloaded"
+    first = source.index[source.index["path"] != ""].head(SOME) if source.root else source.index
+    return "downloaded" if not source.root or any(source.states(first)) else "tables only"
 
 
 def _missing(copy: Copy, limit: int | None) -> set[str]:

@@ -156,8 +156,9 @@ class Evaluation:
                     f"the records of each"
                 )
             if not by_split[split]:
+                under = f" under {self.change.removeprefix(PERTURBED)}" if self.change else ""
                 raise BadSetting(
-                    f"{self.name}: no {split} record is as long as one window of "
+                    f"{self.name}{under}: no {split} record is as long as one window of "
                     f"{self.contract.seconds} s, with a lead of {'+'.join(self.contract.leads)}"
                 )
         return by_split

@@ -86,7 +86,7 @@ def export(study: Run, to: Path, by: str) -> list[str]:
     names = Names.of(study)
     with making(to) as new:
         folder = _fill(study, names, new)
-        given = read(new)
+        given = read(new, unfinished=True)
         folder.close(by, given, _with_withheld(given, study, names))
         move(new, to)
     stays = [t.title for t in study.tasks if not may_go(t.dataset)]

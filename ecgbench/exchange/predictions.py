@@ -106,7 +106,7 @@ def write(  # noqa: PLR0913  (each is a setting)
         scores = score_table(request.scoring.metrics, table)
         tables = {PREDICTIONS: table.assign(leads=leads), SCORES: scores}
         folder.add(plan_of(request).cells[0], of_cell, tables)
-        given = read(new)
+        given = read(new, unfinished=True)
         folder.close(by, given, given)
         move(new, to)
 

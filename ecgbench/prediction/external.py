@@ -4,6 +4,7 @@ Nothing of the tested recordings is seen: heads, and the thresholds of flags, ar
 The one exception says so: the intercept is the shift that would make the probabilities right here.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pandas as pd
 from ecgbench.core.text import enumerated, shortened
 from ecgbench.data.imported import labels as tables
 from ecgbench.data.imported import matching
+from ecgbench.datasets import own
 from ecgbench.errors import BadSetting
 from ecgbench.results.by_label import LEAST
 from ecgbench.stats import calibration, operating
@@ -30,6 +32,7 @@ COLUMNS = [
     *("slope", "slope_low", "slope_high", "prevalence", "mean_probability"),
     *("records", "with_it", "patients", "note"),
 ]
+_OF_AN_IMPORT = re.compile("--(?!map)[a-z-]+")
 UNDECIDED = "no threshold in the run for these leads"
 Values = dict[str, Any]
 
@@ -54,6 +57,17 @@ def scored(predicted: pd.DataFrame, labels: Path, pairs: Mapping[str, str]) -> p
     say. predicted: of `predict.predict`. BadSetting in one line where table and recordings or
     labels do not meet.
     """
+    try:
+        return _scored(predicted, labels, pairs)
+    except BadSetting as error:
+        if not (option := _OF_AN_IMPORT.search(str(error))):
+            raise
+        raise BadSetting(
+            f"{error} ({option[0]} is of `ecgbench data import`, whose {own.TABLE} can stand here)"
+        ) from None
+
+
+def _scored(predicted: pd.DataFrame, labels: Path, pairs: Mapping[str, str]) -> pd.DataFrame:
     known = tables.checked(labels)
     columns = map(str, predicted)
     names = [c.removeprefix("probability:") for c in columns if c.startswith("probability:")]

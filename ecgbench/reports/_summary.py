@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ecgbench.core.registry import Room
-from ecgbench.core.text import visible
-from ecgbench.reports._facts import columns, setting_words, tasks
+from ecgbench.core.text import counted, enumerated, visible
+from ecgbench.reports._facts import TaskTitle, columns, setting_words, tasks
 from ecgbench.reports._scores import ranked
 from ecgbench.reports._section import Column, Score, Table
 from ecgbench.reports._table import NONE, terminal_lines
@@ -16,7 +16,8 @@ from ecgbench.results.study import Run
 def lines(room: Room, study: Run, width: int | None) -> list[str]:
     """See `reports.summary`."""
     spoken = room.get("verdicts").spoken(study)
-    title = f"Macro {study.metrics[study.metric].title} × 100 [95 % interval]"
+    means = enumerated([_labels(study, task) for task in tasks(study)])
+    title = f"Macro {study.metrics[study.metric].title} × 100 [95 % interval], mean over {means}"
     tables = [text for part in _parts(_table(study), width) for text in ("", *part)]
     return [visible(text) for text in [*spoken, "", title, *tables]]
 
@@ -34,6 +35,15 @@ def _table(study: Run) -> Table:
     leads = Column("leads", spell=setting_words)
     wide = wide.reset_index().rename(columns=str)
     return Table(name="summary", rows=wide, columns=[task, leads, *scores])
+
+
+def _labels(study: Run, task: TaskTitle) -> str:
+    """The number of labels that its mean is of."""
+    main, every = study.main, {one.name: one.n_labels for one in study.tasks}[task.task]
+    rows = main[(main["task"] == task.task) & (main["metric"] == study.metric)]
+    number = rows.loc[rows["value"].notna(), "n_labels"].fillna(0).max()
+    of = f"{number:.0f} of " if number < every else ""
+    return f"{of}{counted(every, 'label')} of {task.title}"
 
 
 def _spelled(score: Score) -> str:

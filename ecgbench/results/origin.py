@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ecgbench.core import provenance
@@ -10,7 +11,8 @@ from ecgbench.core.note import Note
 from ecgbench.core.text import counted, quoted
 from ecgbench.errors import BadSetting
 from ecgbench.results.facts import Origin
-from ecgbench.study import lent
+from ecgbench.study import controls, lent
+from ecgbench.study.store import Store
 from ecgbench.study.stored import Code, Result
 
 if TYPE_CHECKING:
@@ -24,6 +26,21 @@ PUBLISHED = (
 """The note of a report that was allowed."""
 _FOLDERS = re.compile(r"(?<![^\s='\",])/(?:[^\s/'\",]+/)+")
 """What leads to the last folder or file of an absolute path."""
+
+
+def below(run: Path) -> list[Result]:
+    """Every finished cell of the controls, perturbed recordings, other heads and fewer labels of a
+    run; none is read.
+    """
+    plans = [
+        plan for place in controls.FOLDERS for plan in sorted((run / place).glob("*/plan.toml"))
+    ]
+    return [
+        Result(cell=cell, run=store.path, folder=folder)
+        for store in (Store(plan.parent) for plan in plans)
+        for cell in store.existing_plan().cells
+        if (folder := store.folder(cell))
+    ]
 
 
 def origins(results: Sequence[Result]) -> tuple[Origin, ...]:
@@ -71,9 +88,10 @@ def _against(study: "Run") -> Iterator[str]:
     if damaged := int((cells["status"] == "damaged").sum()):
         yield f"{damaged} of {counted(len(cells), 'cell')} are damaged; run: {command}"
     anew = f"run with a clean commit into a new folder: {command} --out NEW"
-    if dirty := sum(r.uncommitted for r in study.results):
-        yield f"{dirty} of {counted(len(study.results), 'cell')} were {UNCOMMITTED}; {anew}"
-    codes = [{code for part in r.code.values() for code in part} for r in study.results]
+    every = [*study.results, *below(study.path)]
+    if dirty := sum(r.uncommitted for r in every):
+        yield f"{dirty} of {counted(len(every), 'cell')} were {UNCOMMITTED}; {anew}"
+    codes = [{code for part in r.code.values() for code in part} for r in every]
     if unknown := sum(any(code.dirty is None for code in each) for each in codes):
         yield (
             f"the commit of {unknown} of {counted(len(codes), 'cell')}, of their fits or of their "

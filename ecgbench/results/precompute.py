@@ -7,9 +7,10 @@ is then the same as if there were no others.
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from itertools import islice
+from threading import Timer
 from typing import TypeVar
 
 from ecgbench.cards.cell import Cell
@@ -38,22 +39,31 @@ def each(
     """
     began, made = time.monotonic(), list[T]()
     name, units = called
-    try:
-        with one_thread():
+    with ExitStack() as shown:
+        shown.callback(Recent.forget)
+        shown.enter_context(one_thread())
+        show = stage(name, len(pieces), units) if stage else nullcontext(lambda _: None)
+        opened = list[Callable[[int], None]]()
+        # the first piece alone may take minutes
+        late = Timer(MOMENT, lambda: opened.append(shown.enter_context(show)))
+        late.start()
+        try:
             while len(made) < len(pieces) and time.monotonic() - began < MOMENT:
                 made.append(pieces[len(made)]())
-            if left := pieces[len(made) :]:
-                show = stage(name, len(pieces), units) if stage else nullcontext(lambda _: None)
-                with show as advance:
-                    advance(len(made))
-                    found = on_all_cores([partial(_sent, scorer, piece) for piece in left], advance)
-                    for piece, sent in zip(left, found):
-                        value, scored = sent or _sent(scorer, piece)
-                        made.append(value)
-                        if scorer:
-                            scorer.known.update(scored)
-    finally:
-        Recent.forget()
+        finally:
+            late.cancel()
+            late.join()  # processes are made of one thread
+        left = pieces[len(made) :]
+        if left and not opened:
+            late.function()
+        for advance in opened:
+            advance(len(made))
+            found = on_all_cores([partial(_sent, scorer, piece) for piece in left], advance)
+            for piece, sent in zip(left, found):
+                value, scored = sent or _sent(scorer, piece)
+                made.append(value)
+                if scorer:
+                    scorer.known.update(scored)
     return made
 
 

@@ -26,11 +26,11 @@ from ecgbench.results.compare import Row, comparisons, correct, main
 from ecgbench.results.evidence import OfLabel
 from ecgbench.results.facts import Command, DatasetFacts, ModelFacts, Provenance, TaskFacts
 from ecgbench.results.options import Options
-from ecgbench.results.origin import origins
+from ecgbench.results.origin import below, origins
 from ecgbench.results.precompute import Stage
 from ecgbench.results.reader import Reader
 from ecgbench.results.scorer import Scorer
-from ecgbench.study import frozen, invocation
+from ecgbench.study import frozen, invocation, lent
 from ecgbench.study.stored import Result
 
 FULL = str(len(LEADS))
@@ -257,15 +257,17 @@ def read(
     stage: Stage | None = None,
     tasks: Sequence[str] = (),
     others: Sequence[Path] = (),
+    unfinished: bool = False,
 ) -> Run:
     """Read a run folder.
 
     `metrics`: names or paths of metrics, the one that tables lead with first; those of the run
     where there is none. `tasks`: of those alone, as if no other had been asked for; a note says
     which are left out. `others`: folders of `ecgbench runs export`, whose rows stand beside those
-    of the run. Intervals are computed from the stored predictions; `stage` shows what takes long.
-    Nothing is written. MissingData when there is no run; BadSetting where others tested on other
-    records or labels.
+    of the run. `unfinished`: an export that is being made. Intervals are computed from the stored
+    predictions; `stage` shows what takes long. Nothing is written. MissingData when there is no
+    run; BadSetting where others tested on other records or labels, and of an export that
+    lost its mark.
 
     >>> study = read("runs/demo")  # doctest: +SKIP
     >>> study.main[["model", "leads", "metric", "value", "low", "high"]]  # doctest: +SKIP
@@ -278,6 +280,10 @@ def read(
             f"out what was frozen; leave --tasks {','.join(tasks)} out"
         )
     reader = Reader.of(Path(path), metrics, tasks, others)
+    own = [r for r in reader.results.values() if r.run == reader.run.path]
+    known = reader.lent or unfinished
+    if not known and any("exported" in r.document["key_facts"] for r in own):
+        raise BadSetting(f"{path} is an export without its {lent.FILE}; ask for another one")
     rows = precompute.rows(reader, stage)
     correct(rows)
     cells, labels = reader.tables()
@@ -331,7 +337,7 @@ def _provenance(reader: Reader) -> Provenance:
     return Provenance.of(
         invocation.latest(commands) or known,
         commands=tuple(map(Command.of, commands)),
-        origins=origins(results),
+        origins=origins([*results, *below(reader.run.path)]),
         seconds_cells=sum(r.document.get("seconds", 0.0) for r in results),
         seconds_fits=sum(fits.values()),
         **vars(plan.training),

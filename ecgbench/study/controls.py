@@ -28,6 +28,7 @@ USED = "labels-used "
 """Before the number of labelled patients and their draw, in the control of a plan."""
 CURVE = "labels_used"
 """Folder of heads trained on fewer labelled patients, below a run."""
+FOLDERS = (FOLDER, PERTURBATIONS, RETRAINED, CURVE)
 FEWEST, MANY = 5, 400
 """Labelled patients; and how many need fewer draws."""
 DRAWS, DRAWS_OF_MANY = 10, 3

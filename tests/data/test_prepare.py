@@ -139,6 +139,10 @@ def test_a_run_trusts_what_is_prepared_and_data_prepare_reads_what_changed(
     fake_ptbxl: Path, read: list[str]
 ) -> None:
     assert state("ptbxl", fake_ptbxl, None) == "downloaded"
+    signals = fake_ptbxl / "ptbxl" / "records500"
+    away = signals.rename(fake_ptbxl / "away")
+    assert state("ptbxl", fake_ptbxl, None) == "tables only"
+    away.rename(signals)
     first = prepare("ptbxl", fake_ptbxl, None)
     assert state("ptbxl", fake_ptbxl, None) == "ready"
     os.utime(_file(fake_ptbxl, 3))

@@ -171,9 +171,13 @@ def test_an_export_is_no_run_folder_and_no_published_report(
     spoilt = Path(shutil.copytree(sent, tmp_path / "sent"))
     done = here("run", "--models", "simple_features", "--out", spoilt, cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    (spoilt / "plan.toml").unlink()
-    with pytest.raises(BadSetting):
-        opened(spoilt)
+    done = here("read", spoilt, "--leads", "I", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n"), "--leads I" in done.stderr) == (2, 1, True)
+    for lost in (lent.FILE, "plan.toml"):
+        part = Path(shutil.copytree(spoilt, tmp_path / lost.partition(".")[0]))
+        (part / lost).unlink()
+        with pytest.raises(BadSetting, match=lost):
+            opened(part)
 
 
 def test_a_page_prints_them(study: Run, sent: Path, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def found(table: pd.DataFrame, known: dict[str, int] | None = None) -> bool:
         folds = splitting.count(table, labels)
     except BadSetting:
         return False
-    table["fold"] = splitting.dealt("mine", table, labels, folds, known or {})
+    table["fold"] = splitting.dealt(table, labels, folds, known or {})
     split = own.split_of(table)
     assert table.groupby("patient")["fold"].nunique().eq(1).all()
     assert {*table["fold"]} == {*range(1, folds + 1)}
@@ -83,7 +83,7 @@ def test_as_many_labels_as_can_be_have_both_values_in_every_part() -> None:
         rare = draw.random((60, 4)) < [0.1, 0.5, 0.9, 0.08]
         table = table_of([tuple((int(v),) for v in row) for row in rare])
         labels = list(table.columns[1:])
-        table["fold"] = splitting.dealt("mine", table, labels, 5, {})
+        table["fold"] = splitting.dealt(table, labels, 5, {})
         split = own.split_of(table)
         for label in labels:
             few = min(int((table[label] == value).sum()) / 2 for value in (0, 1))

@@ -54,6 +54,11 @@ def macro(table: pd.DataFrame) -> float:
     return float(np.mean(values))
 
 
+def test_commits_are_those_of_perturbed_cells_too(folder: Path) -> None:
+    commits = pd.read_csv(folder / "report" / "commits.csv")
+    assert commits["cells"].sum() == len([*folder.rglob("cell.json")])
+
+
 def test_scores_and_decisions_are_those_of_the_stored_predictions(folder: Path) -> None:
     rows = pd.read_csv(folder / "report" / "robustness.csv")
     found = rows[(rows["perturbation"] == "em@6") & (rows["leads"] == "I")]

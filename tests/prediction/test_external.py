@@ -88,6 +88,20 @@ def test_labels_that_do_not_meet_are_asked_about(
     assert named in str(error.value)
 
 
+def test_advice_is_of_a_command_that_has_the_option(
+    predicted: pd.DataFrame, tmp_path: Path
+) -> None:
+    table = tmp_path / "words.csv"
+    rows = {"record": predicted["record"], "rhythm": ["AF", "SR"] * (N // 2)}
+    for one, option in (
+        ({}, "--positive"),
+        ({"record": [f"x{i}" for i in range(N)], "label": ["AFIB", "no"] * (N // 2)}, "--partial"),
+    ):
+        pd.DataFrame(rows | one).to_csv(table, index=False)
+        with pytest.raises(BadSetting, match=f"{option}.*ecgbench data import"):
+            scored(predicted, table, {})
+
+
 def test_what_is_no_pair() -> None:
     assert mapping("AFIB=A, SR=~") == {"AFIB": "A", "SR": "~"}
     for text in ("AFIB", "=A", "AFIB=", "AFIB=A,AFIB=B"):

@@ -11,19 +11,21 @@ from ecgbench.evaluate.evaluation import Evaluation
 
 
 @pytest.mark.parametrize(
-    ("splits", "windows", "said"),
+    ("splits", "windows", "change", "said"),
     [
-        (["train", "val"], 1, "x on y: its test split is empty; ecgbench data facts y counts"),
-        (["val", "test"], 1, "x on y: its train split is empty; "),
-        (["train", "val", "test"], 0, "x on y: no train record is as long as one window of 60 s"),
+        (["train", "val"], 1, "", "x on y: its test split is empty; ecgbench data facts y counts"),
+        (["val", "test"], 1, "", "x on y: its train split is empty; "),
+        (["train", "val", "test"], 0, "", "y: no train record is as long as one window of 60 s"),
+        (["train", "val", "test"], 0, "perturb half@1", "x on y under half@1: no "),
     ],
 )
 def test_an_empty_split_is_called_empty_and_one_of_short_records_is_not(
-    splits: list[str], windows: int, said: str
+    splits: list[str], windows: int, change: str, said: str
 ) -> None:
     table = pd.DataFrame({"split": splits, "record": splits, "available": 4095})
     of = SimpleNamespace(
         name="x on y",
+        change=change,
         table=table,
         contract=SimpleNamespace(leads=LEADS, seconds=60, windows=lambda samples: windows),
         view=SimpleNamespace(length=lambda record: 5000),

@@ -284,9 +284,9 @@ def _split(
     known = {patient: int(fold) for patient, fold in homes.items()}
     count = max(known.values()) if before else splitting.count(usable, names, whose)
     # those that cannot be read move no other
-    first = splitting.dealt(order.name, usable, names, count, known)
+    first = splitting.dealt(usable, names, count, known)
     known |= dict(zip(map(person, usable["patient"]), map(int, first)))
-    table["fold"] = splitting.dealt(order.name, table, names, count, known)
+    table["fold"] = splitting.dealt(table, names, count, known)
     if before and table.loc[usable.index, "fold"].max() < count:
         raise BadSetting(f"no record is left in fold {count}, the test fold")
     if before and not before.said.splits.startswith("ours"):

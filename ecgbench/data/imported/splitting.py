@@ -14,6 +14,8 @@ from ecgbench.errors import BadSetting
 
 MANY, FEW = 10, 5
 """Folds, and folds where patients are few; PARTS where they are fewer than two a fold."""
+CHANCE = "imported"
+"""Names the chance, whatever an import is called."""
 MOST_TRIED = 50
 """Patients of a part that are tried for an exchange."""
 LARGE = 50
@@ -53,7 +55,7 @@ def count(table: pd.DataFrame, labels: Sequence[str], whose: str = "patient") ->
 
 
 def dealt(
-    name: str, table: pd.DataFrame, labels: Sequence[str], folds: int, known: Mapping[str, int]
+    table: pd.DataFrame, labels: Sequence[str], folds: int, known: Mapping[str, int]
 ) -> np.ndarray:
     """(record,) fold of each record, stratified on the labels; patients in `known` stay in their
     folds. Where a label then lacks one of its values in a part, patients are exchanged until as
@@ -61,7 +63,7 @@ def dealt(
     """
     present = [[label for label in labels if row[label] == 1] for row in table.to_dict("records")]
     patients = [person(p) for p in table["patient"]]
-    fold = stratified(name, patients, present, folds, known)
+    fold = stratified(CHANCE, patients, present, folds, known)
     names, rows = np.unique(patients, return_inverse=True)
     home = np.zeros(len(names), np.int64)
     home[rows] = fold
