@@ -1,15 +1,18 @@
 """Results that others add: whether a folder of `ecgbench runs export` holds what it says."""
 
+import html
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ecgbench import datasets
+from ecgbench import __version__, datasets, reports
 from ecgbench.check._properties import demand, tried
 from ecgbench.core.folders import demand_intact
 from ecgbench.core.registry import folder_name
@@ -18,6 +21,7 @@ from ecgbench.data.prepare import prepare
 from ecgbench.data.select import Selection
 from ecgbench.errors import Damaged
 from ecgbench.exchange.every_eval_ever import KEYS, VERSION
+from ecgbench.exchange.export import REPORTS
 from ecgbench.exchange.names import may_go
 from ecgbench.results import tables
 from ecgbench.results.facts import DatasetFacts
@@ -27,6 +31,10 @@ from ecgbench.study.store import Store
 
 WITHIN = 1e-6
 """By which a stated score or end of an interval may differ from that of the predictions."""
+_READ = (".csv", ".md", ".html")
+"""A text of LaTeX has the widths of its columns besides."""
+_UNSEEN = re.compile(r"(?s)<(svg|style|script)\b.*?</\1>|<[^>]*>")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _ROW, _NUMBERS = ("model", *KEYS), ("value", "low", "high")
 
 
@@ -53,6 +61,7 @@ def check(
     stated = {file.stem for file in (folder / "results").glob("*.json")}
     for name in sorted(stated | {folder_name(model.name) for model in study.models}):
         yield from tried([(f"scores in results/{name}.json", _scores)], folder, study, name)
+    yield from tried([("numbers of its pages", _pages)], folder, study)
 
 
 def _hashes(folder: Path) -> str:
@@ -126,6 +135,35 @@ def _scores(folder: Path, study: Run, name: str) -> str:
         numbers = [one["score"], *(ends.get(name, math.nan) for name in ("lower", "upper"))]
         stated.append((one["details"] | {"model": model}, numbers))
     return _compared(study, stated, model)
+
+
+def _pages(folder: Path, study: Run) -> str:
+    """Every number of the tables and pages is that of a report that is written again."""
+    sent, files = lent.read(folder), list[str]()
+    if sent["version"] != __version__:
+        return (
+            f"not compared: they were written by ecgbench {sent['version']}, this is {__version__}"
+        )
+    with TemporaryDirectory() as again:
+        reports.write(study, Path(again), only=REPORTS, pictures=())
+        for file in sorted(Path(again).iterdir()):
+            if file.suffix not in _READ:
+                continue
+            files.append(file.name)
+            there = folder / file.name
+            demand(there.is_file(), f"{file.name} is not there")
+            stated, made = (_numbers(one, sent["by"]) for one in (there, file))
+            same = len(stated) == len(made) and np.allclose(stated, made, WITHIN, WITHIN)
+            demand(same, f"{file.name} has other numbers than the predictions give; write it again")
+    return f"those of {counted(len(files), 'file')} again; pictures and LaTeX were not compared"
+
+
+def _numbers(file: Path, by: str) -> list[float]:
+    """All that a reader sees in a text, in its order."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".html":
+        text = html.unescape(_UNSEEN.sub(" ", text))
+    return [float(n) for n in _NUMBER.findall(text.replace(f"{lent.MARK}: measured by {by}", ""))]
 
 
 def _compared(study: Run, stated: Sequence[tuple[Any, list[float]]], model: str = "") -> str:

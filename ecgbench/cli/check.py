@@ -129,8 +129,8 @@ def results(
     prepared: Path = PREPARED,
     as_json: bool = JSON,
 ) -> None:
-    """Check results that others add: hashes, known tasks and splits, and every score again from
-    the predictions. Exit 1 when a check fails.
+    """Check results that others add: hashes, known tasks and splits, and every score and number of
+    its pages again from the predictions. Exit 1 when a check fails.
 
     With --data or --prepared, test records are compared with those of the prepared copy.
     """

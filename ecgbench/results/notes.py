@@ -21,7 +21,7 @@ from ecgbench.results.compare import Row
 from ecgbench.results.facts import DatasetFacts, ModelFacts, TaskFacts
 from ecgbench.results.origin import UNCOMMITTED
 from ecgbench.results.score import over_folds
-from ecgbench.study import frozen, lent, people
+from ecgbench.study import frozen, people
 
 if TYPE_CHECKING:
     from ecgbench.results.study import Run
@@ -72,7 +72,7 @@ def _run(plan: Plan, study: "Run") -> dict[str, Any]:
         "dirty": sum(r.uncommitted for r in results),
         "n_results": len(results),
         "fits_gone": study.scorer
-        and sum(not finished(r.fit_folder) for r in results if not lent.read(r.run)),
+        and sum(not finished(r.fit_folder) for r in results if not r.exported),
         "metric": study.metric,
         "away": [m for m in plan.scoring.metrics if m not in (*study.metrics, *metrics.names())],
         "FEW": FEW,

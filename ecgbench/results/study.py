@@ -282,7 +282,7 @@ def read(
     reader = Reader.of(Path(path), metrics, tasks, others)
     own = [r for r in reader.results.values() if r.run == reader.run.path]
     known = reader.lent or unfinished
-    if not known and any("exported" in r.document["key_facts"] for r in own):
+    if not known and any(r.exported for r in own):
         raise BadSetting(f"{path} is an export without its {lent.FILE}; ask for another one")
     rows = precompute.rows(reader, stage)
     correct(rows)

@@ -87,6 +87,11 @@ class Result:
         """Name of the dataset."""
         return str(self.document["dataset_name"])
 
+    @property
+    def exported(self) -> bool:
+        """Whether `ecgbench runs export` wrote it."""
+        return "exported" in self.document.get("key_facts", {})
+
     @cached_property
     def content(self) -> str:
         """sha256 of its DONE, which holds the hashes of all its files."""

@@ -1,6 +1,7 @@
 """`ecgbench check results`: an honest export passes, each kind of lie has a row of its own."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -38,7 +39,7 @@ def broken(folder: Path, copies: Path) -> list[str]:
 def test_an_honest_export_passes(sent: Path, copies: Path) -> None:
     rows = list(check(sent, prepared=copies))
     assert [row["detail"] for row in rows if not row["ok"]] == []
-    assert len(rows) == 4
+    assert len(rows) == 5
 
 
 def stated(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
@@ -77,7 +78,18 @@ def test_the_table_that_the_page_of_results_shows_is_compared(
     table = pd.read_csv(folder / "main_table.csv")
     table["value"] += 0.01
     table.to_csv(folder / "main_table.csv", index=False)
-    assert broken(folder, copies) == ["scores in main_table.csv"]
+    assert broken(folder, copies)[0] == "scores in main_table.csv"
+
+
+@pytest.mark.parametrize("name", ["labels.csv", "verdicts.md", "index.html"])
+def test_a_number_that_a_page_shows_is_compared(
+    name: str, sent: Path, copies: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(sent, tmp_path / "sent"))
+    text = (folder / name).read_text()
+    at = [found.span(1) for found in re.finditer(r"\d\.(\d)[^<>]*[<|,]", text)][-1]
+    (folder / name).write_text(f"{text[: at[0]]}{9 - int(text[slice(*at)])}{text[at[1] :]}")
+    assert broken(folder, copies) == ["numbers of its pages"]
 
 
 def test_a_score_that_is_invented_or_stated_twice_is_broken(
@@ -87,7 +99,7 @@ def test_a_score_that_is_invented_or_stated_twice_is_broken(
     for more in (table.iloc[[0]].assign(model="other", value=0.99), table.iloc[[0]]):
         folder = Path(shutil.copytree(sent, tmp_path / "sent", dirs_exist_ok=True))
         pd.concat([table, more]).to_csv(folder / "main_table.csv", index=False)
-        assert broken(folder, copies) == ["scores in main_table.csv"]
+        assert broken(folder, copies)[0] == "scores in main_table.csv"
 
 
 def flipped(table: pd.DataFrame) -> pd.DataFrame:
