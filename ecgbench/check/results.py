@@ -34,7 +34,8 @@ WITHIN = 1e-6
 _READ = (".csv", ".md", ".html")
 """A text of LaTeX has the widths of its columns besides."""
 _UNSEEN = re.compile(r"(?s)<(svg|style|script)\b.*?</\1>|<[^>]*>")
-_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
+"""No part of a hash: whoever writes a page again has another commit."""
 _ROW, _NUMBERS = ("model", *KEYS), ("value", "low", "high")
 
 
