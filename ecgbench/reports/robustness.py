@@ -34,6 +34,8 @@ MOST = 6
 """Lead settings that the page shows, and lines of a panel."""
 PANELS = 4
 """Models of the figure."""
+MET = " (met this noise)"
+"""Of a model whose pre-training had it."""
 SIMULATED = "Simulated on the recordings of this run, not recorded by another device."
 _NOTES = (
     f"{SIMULATED} Each number is macro AUROC × 100 on perturbed test recordings less that on the "
@@ -83,7 +85,7 @@ def _table(study: Run, rows: pd.DataFrame, macro: pd.DataFrame) -> r.Table:
             key,
             {
                 "task": titles[row["task"]],
-                "perturbation": title_of(row["perturbation"]),
+                "perturbation": title_of(row["perturbation"]) + (MET if row["met"] else ""),
                 "model": head.cell,
             },
         )

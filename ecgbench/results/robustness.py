@@ -12,10 +12,15 @@ from urllib.parse import unquote
 import numpy as np
 import pandas as pd
 
+from ecgbench import perturbations
+from ecgbench.cards.cell import NONE, RANDOM
 from ecgbench.core.keys import grouped
 from ecgbench.core.seeds import rng
+from ecgbench.data import contamination
+from ecgbench.errors import EcgbenchError
 from ecgbench.results.controls import Place, cells_of, places, why_missing
 from ecgbench.results.evidence import ordered
+from ecgbench.results.facts import ModelFacts
 from ecgbench.results.operating import thresholds
 from ecgbench.results.paired import Values, paired, with_leads
 from ecgbench.results.score import Scored, counted
@@ -38,7 +43,7 @@ COLUMNS = [
     *("clean", "value", "low", "high", "difference", "difference_low", "difference_high", "p"),
     *("n_records", "n_patients"),
     *("sensitivity_clean", "sensitivity", "specificity_clean", "specificity", "changed"),
-    *("status", "reason"),
+    *("met", "status", "reason"),
 ]
 RETEST = [
     *("task", "label", "leads", "n_leads", "named", "model", "policy", "n_records", "n_patients"),
@@ -68,13 +73,33 @@ def robustness(study: Run) -> pd.DataFrame:
     has none.
     """
     own = by_auroc(study)
+    models = {model.name: model for model in own.models}
     rows = [
-        {"perturbation": name, **place._asdict(), "status": "ok", "reason": "", **row}
+        {
+            "perturbation": name,
+            **place._asdict(),
+            "met": _met(models[place.model], name),
+            "status": "ok",
+            "reason": "",
+            **row,
+        }
         for name, theirs in perturbed(study).items()
         for place in _both(own, theirs)
         for row in _of_place(own, theirs, place)
     ]
     return with_leads(own, pd.DataFrame(rows, columns=COLUMNS))
+
+
+def _met(model: ModelFacts, name: str) -> bool:
+    """Whether the noise that a perturbation adds was met in pre-training."""
+    if model.weights in (RANDOM, NONE):
+        return False
+    try:
+        corpora = perturbations.card(perturbations.one(name).name).corpora
+    except EcgbenchError:  # one of your own that is not here
+        return False
+    found = {contamination.met(model.corpora, one)[0] for one in corpora}
+    return bool(found & {"equal", "contains"})
 
 
 def _both(own: Run, theirs: Run) -> list[Place]:

@@ -1,5 +1,6 @@
 """`--perturb` as a person types it, and its report beside numbers made by hand."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,11 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
+from ecgbench import reports
 from ecgbench.cli import app
 from ecgbench.errors import EcgbenchError
+from ecgbench.results.robustness import robustness
+from ecgbench.results.study import read
 
 TINY = Path(__file__).parents[1] / "tiny.py"
 WANTED = "em@6,RA/LA,half@1,half@2"
@@ -82,6 +86,18 @@ def test_scores_and_decisions_are_those_of_the_stored_predictions(folder: Path) 
             and np.isclose(((before >= threshold) != (after >= threshold)).mean(), row["changed"])
         ]
         assert flagged, row["label"]
+
+
+def test_a_model_that_met_the_noise_in_pre_training_is_marked(folder: Path) -> None:
+    study = read(folder)
+    for weights, marked in ("released", {"em@6"}), ("random", set()):
+        met = [replace(m, weights=weights, corpora=("MIMIC-IV-ECG", "NSTDB")) for m in study.models]
+        other = replace(study, models=met)
+        rows = robustness(other)
+        assert set(rows.loc[rows["met"], "perturbation"]) == marked
+        assert set(rows["perturbation"]) > marked
+        lines = reports.sections("robustness", other)[0].parts[0].rows
+        assert {"met this noise" in line["perturbation"] for line in lines} == {bool(marked), False}
 
 
 def test_heads_are_those_of_the_run(folder: Path) -> None:
